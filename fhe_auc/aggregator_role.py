@@ -61,7 +61,7 @@ class Transport(ABC):
 
     def awaited(self) -> list[str]:
         """Return the parties whose submission of this round is still missing."""
-        return [party for party in self._aggregator.counted if not self._aggregator.has_accepted(party)]
+        return [party for party in self._aggregator.asked if not self._aggregator.has_accepted(party)]
 
     def tell(self, awaited: Mapping[str, str], deadline: float) -> None:
         """Write down who is awaited, and why, where that has changed; the round ends at `deadline` (monotonic)."""

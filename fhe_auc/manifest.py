@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from functools import lru_cache
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -13,16 +13,13 @@ from numpy.typing import NDArray
 
 from fhe_auc.errors import DeserialisationError, InputError
 from fhe_auc.party_names import MAX_CHARACTERS, alike, problem_with
-from fhe_auc.plan import EncodedPlan, Plan
+from fhe_auc.plan import EncodedPlan, Keys, Plan
 from fhe_auc.rlwe.parameters import FINGERPRINT_BYTES
 from fhe_auc.serialise import decode, encode
 from fhe_auc.study import Study
 from fhe_auc.thresholds import explicit
 
 SESSION_BYTES = 16
-
-Keys = Literal["none", "sealed", "joint"]
-"""Who makes a session's keys: nobody, a key holder, or the parties together."""
 
 P = TypeVar("P", bound=Plan)
 
@@ -48,10 +45,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Thresholds, float64 little-endian, finite and strictly ascending, from 2 to 2^20 of them.
     min_parties : int
         The aggregator may go on with this many submissions; at least two where there are two parties or more.
-    keys : "none", "sealed" or "joint"
+    keys : "none", "sealed", "joint" or "helper"
         Who makes them.
     context : bytes
-        With sealed keys, what names them: the fingerprint of the encryption context, 32 bytes; otherwise empty.
+        With sealed keys, what names them: the fingerprint of the encryption context, 32 bytes. Between machines with a
+        helper, that of its certificate. Otherwise empty.
     certificates : tuple of bytes
         Fingerprints of the parties' certificates, 32 bytes each, in the order of `parties`; every message is signed by
         their keys. Empty where a session is played in one process.
@@ -83,7 +81,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def __post_init__(self) -> None:
         if len(self.session) != SESSION_BYTES:
             raise InputError(f"a session id has {SESSION_BYTES} bytes, got {len(self.session)}")
-        expected = FINGERPRINT_BYTES if self.keys == "sealed" else 0
+        named = self.keys == "sealed" or (self.keys == "helper" and bool(self.aggregator))
+        expected = FINGERPRINT_BYTES if named else 0
         if len(self.context) != expected:
             raise InputError(
                 f"with {self.keys} keys, the fingerprint of the context has {expected} bytes, got {len(self.context)}"

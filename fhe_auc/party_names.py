@@ -7,6 +7,9 @@ import unicodedata
 AGGREGATOR = "aggregator"
 """Sender name of the aggregator; no party may have it."""
 
+HELPER = "helper"
+"""Sender name of the helper, where a session has one; no party may have it either."""
+
 MAX_CHARACTERS = 64
 """X.509's upper bound for a common name (RFC 5280, ub-common-name): at a site the name stands in a certificate."""
 
@@ -17,8 +20,8 @@ def problem_with(name: str) -> str | None:
         return "must not be blank"
     if len(name) > MAX_CHARACTERS:
         return f"must have at most {MAX_CHARACTERS} characters, got {len(name)}"
-    if alike(name).strip() == AGGREGATOR:
-        return f"must not be {AGGREGATOR!r}"
+    if (role := alike(name).strip()) in (AGGREGATOR, HELPER):
+        return f"must not be {role!r}"
     # Names that look alike must not differ in blanks, control characters or Unicode normal form only. Half a surrogate
     # pair, as which Python shows a file name that is not UTF-8, does not print either.
     if not name.isprintable() or name != name.strip() or name != unicodedata.normalize("NFC", name):

@@ -6,12 +6,18 @@ which the engine passes on unread; the protocol decodes it (`fhe_auc.manifest.Ma
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
 from fhe_auc import quantities
 from fhe_auc.rlwe.parameters import MAX_MODULUS_BITS, SECURITY_BITS, RingParameters
+
+Keys = Literal["none", "sealed", "joint", "helper"]
+"""Who makes a session's keys: nobody, a key holder, the parties together, or a helper."""
+
+BLOB_BYTES, WRAPPED_BYTES = 180, 50
+"""With a helper: what a party sends it, signed; and what of a result is for one party alone. With their lengths."""
 
 _LARGE_DOWNLOAD = 100_000_000  # bytes
 
@@ -57,8 +63,8 @@ class Plan(Protocol):
         """Points of the session's grid."""
 
     @property
-    def keys(self) -> str:
-        """Who makes the keys: "sealed" or "joint"."""
+    def keys(self) -> Keys:
+        """Who makes the keys: "sealed", "joint" or "helper"."""
 
     @property
     def parameters(self) -> RingParameters:
@@ -129,7 +135,7 @@ def describe_key_parts(size: str) -> Parameter:
 
 def describe_download(plan: Plan) -> Parameter:
     """Return the row on what a party receives."""
-    why = "the result" if plan.keys == "sealed" else "all parties' parts of the keys, and their partial decryptions"
+    why = "all parties' parts of the keys, and their partial decryptions" if plan.keys == "joint" else "the result"
     return Parameter("download of a party", quantities.bytes_text(plan.download_bytes), why)
 
 

@@ -17,10 +17,10 @@ from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError, ThresholdError
 from fhe_auc.evaluation import Evaluation, Outcome
 from fhe_auc.intervals import check_level
-from fhe_auc.manifest import SESSION_BYTES, Keys, Manifest
+from fhe_auc.manifest import SESSION_BYTES, Manifest
 from fhe_auc.options import Options
 from fhe_auc.own_rows import check_scores, warnings_of
-from fhe_auc.plan import EncodedPlan, Plan
+from fhe_auc.plan import EncodedPlan, Keys, Plan
 from fhe_auc.rlwe.parameters import BackendName
 from fhe_auc.rounds import Aggregator, Party, R
 from fhe_auc.serialise import encode
@@ -51,7 +51,8 @@ class Request:
     min_parties : int or None
         Go on with this many submissions; None: all.
     keys : str
-        "sealed": a key holder makes one secret key for all parties; "joint": each party makes a share of it.
+        "sealed": a key holder makes one secret key for all parties; "joint": each party makes a share of it; "helper":
+        a helper has it, and no party.
     smudging_bits : int or None
         For joint keys: by how many bits a party's noise on its partial decryption exceeds what it hides; None: 40.
     interval : float or None
@@ -116,6 +117,8 @@ class Delivery:
     parties: Mapping[str, bytes] = field(repr=False)
     open_late: Callable[[tuple[str, ...]], bytes] | None = field(default=None, repr=False)
     """For `fhe_auc.rounds.Aggregator.open_late`: asks the key holder."""
+    helper: bytes = field(default=b"", repr=False)
+    """For `Protocol.helper`, where the session has one."""
 
 
 class Protocol(ABC, Generic[R]):
@@ -239,7 +242,7 @@ class Protocol(ABC, Generic[R]):
                 f"protocol {self.name!r} answers for one model over all rows; exact and verified for several models, "
                 "groups, classes and sites"
             )
-        keys: Keys = "none" if plan is None else "sealed" if context else "joint"
+        keys: Keys = "none" if plan is None else plan.keys
         return Manifest(
             protocol=self.name,
             session=new_session_id(),
@@ -269,6 +272,13 @@ class Protocol(ABC, Generic[R]):
         Raises `InputError` where the protocol has no partial sums, or a name is not that of a party.
         """
         raise InputError(f"protocol {self.name!r} cannot be aggregated in branches")
+
+    def helper(self, manifest: Manifest, material: bytes) -> Party[Any]:
+        """Return the helper of a session; `material` is what `Delivery` has for it.
+
+        Raises `InputError` where the protocol has none.
+        """
+        raise InputError(f"protocol {self.name!r} has no helpers")
 
     @final
     def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:

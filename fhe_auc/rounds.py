@@ -174,7 +174,7 @@ class Aggregator(ABC):
     def _checked(self, party: str, submission: bytes) -> Message:
         if not self.round or self._ended:
             raise MessageError("the session is not open", field="round")
-        if party not in self._awaited:
+        if not self._is_asked(party):
             raise MessageError(self._stranger, field="sender")
         message = Message.from_bytes(submission, limit=self.submission_limit + _ENVELOPE_BYTES)
         message.require(
@@ -201,26 +201,26 @@ class Aggregator(ABC):
         """
         if not self.round or self._ended:
             raise EvaluationError("the session is not open")
-        missing = [party for party in self._counted if party not in self._answered]
+        missing = [party for party in self.asked if party not in self._answered]
         if self._must_answer() and len(self._answered) < self._least():
             named = ", ".join(repr(party) for party in missing[:10]) + (", …" if len(missing) > 10 else "")
             raise TooFewPartiesError(
-                f"{len(self._answered)} of {len(self._counted)} parties submitted, at least "
+                f"{len(self._answered)} of {len(self.asked)} parties submitted, at least "
                 f"{self._least()} are needed; missing: {named}"
             )
         if self.round == self.rounds:
             self._ended = True
             return None
         if self._must_answer():
-            counted = tuple(party for party in self._counted if party in self._answered)
+            answered = tuple(party for party in self.asked if party in self._answered)
             if self.journal is not None:
-                self.journal.close_round(self.round, counted)
-            self._count(counted)
+                self.journal.close_round(self.round, answered)
+            self._count(answered)
         return self._open_next(self._close)
 
-    def _count(self, parties: tuple[str, ...]) -> None:
-        """Go on with these parties, who have answered."""
-        self._counted, self._awaited = parties, frozenset(parties)
+    def _count(self, answered: tuple[str, ...]) -> None:
+        """Go on with those who have answered the round."""
+        self._counted, self._awaited = answered, frozenset(answered)
 
     @property
     def refusals(self) -> dict[str, str]:
@@ -240,6 +240,14 @@ class Aggregator(ABC):
         """Parties still in the session."""
         return self._counted
 
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """Who is to answer this round: the parties still in the session, or its helper."""
+        return self._counted
+
+    def _is_asked(self, name: str) -> bool:
+        return name in self._awaited
+
     def has_accepted(self, party: str, submission: bytes | None = None) -> bool:
         """Whether a party's submission of this round has been taken; in signed sessions: this very one."""
         if submission is None:
@@ -251,15 +259,19 @@ class Aggregator(ABC):
         number = self.round + 1
         message = None if self.journal is None else self.journal.message(number)
         if message is None:
-            answered = self._answered if self.signatures else {}
-            listed = tuple((party, answered[party]) for party in self._counted if party in answered)
-            message = _message(self, number, AGGREGATOR, payload(), submissions=listed)
+            content = payload()
+            listed = self._listed(number) if self.signatures else ()
+            message = _message(self, number, AGGREGATOR, content, submissions=listed)
             if self.journal is not None:
                 self.journal.keep_message(number, message)
         elif not self._is_ours(message, number):
             raise self.journal.damaged(f"round {number}")  # type: ignore[union-attr] # it had the message
         self.round, self._answered = number, {}
         return message
+
+    def _listed(self, number: int) -> tuple[tuple[str, bytes], ...]:
+        """Return whose submissions count, with their digests, for the message of a round."""
+        return tuple((party, self._answered[party]) for party in self._counted if party in self._answered)
 
     def _is_ours(self, message: bytes, number: int) -> bool:
         try:
@@ -305,6 +317,9 @@ class Party(ABC, Generic[R]):
     submission_round: int = 1
     """The one in which this party puts its rows in; later ones need them no more."""
 
+    answers: tuple[int, ...] = ()
+    """Rounds in which it is asked; empty: in all."""
+
     download_limit: int
     """Largest payload of the aggregator's messages, in bytes."""
 
@@ -315,7 +330,7 @@ class Party(ABC, Generic[R]):
     """What this party alone is told, about its own rows; they go into its result, and nowhere else."""
 
     def __init__(self, manifest: Manifest, name: str) -> None:
-        if name not in manifest.parties:
+        if not self._belongs(manifest, name):
             raise EvaluationError(f"{name!r} is not a party of this session")
         self.manifest = manifest
         self.digest = manifest.digest
@@ -350,7 +365,7 @@ class Party(ABC, Generic[R]):
             session=self.manifest.session,
             manifest=self.digest,
             sender=AGGREGATOR,
-            round=self._round + 1,
+            round=next((each for each in self.answers if each > self._round), self._round + 1),
         )
         if self._ended:
             raise MessageError(f"the session has ended for party {self.name!r}", field="round")
@@ -368,7 +383,7 @@ class Party(ABC, Generic[R]):
                 raise
             self._failure, payload = error, b""
         self._round = parsed.round
-        self._ended = parsed.round == self.rounds
+        self._ended = parsed.round == (self.answers or (self.rounds,))[-1]
         nonce = b"" if signatures is None else secrets.token_bytes(NONCE_BYTES)
         submission = _message(self, parsed.round, self.name, payload, nonce=nonce)
         self._sent = b"" if signatures is None else hashlib.sha256(submission).digest()
@@ -392,10 +407,14 @@ class Party(ABC, Generic[R]):
             study=self.manifest.study,
             warnings=(*self._outcome.warnings, *self.own_warnings),
             settings={**self._outcome.settings, "signed": self.signatures is not None},
-            rounds=self._round,
+            rounds=len(self.answers) or self._round,
             upload_bytes_per_party=self.bytes_sent,
             download_bytes_per_party=self.bytes_received,
         )
+
+    @staticmethod
+    def _belongs(manifest: Manifest, name: str) -> bool:
+        return name in manifest.parties
 
     @property
     def submitted(self) -> bool:

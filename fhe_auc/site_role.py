@@ -113,7 +113,14 @@ def _rows_above(config: Mapping[str, Any]) -> tuple[int, ...]:
 
 def _writer(config: Mapping[str, Any], log: RoleLog) -> Callable[[Party[Any], Records], object]:
     if not config.get("results"):
-        raise InputError("results is not configured: there is no folder for what sessions yield")
+        unconfigured = InputError("results is not configured: there is no folder for what sessions yield")
+        if config.get("data"):
+            raise unconfigured
+
+        def refuse(party: Party[Any], records: Records) -> None:
+            raise unconfigured
+
+        return refuse  # a helper has neither
     folder = Path(str(config["results"]))
     try:  # before a round is answered that cannot be answered again
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

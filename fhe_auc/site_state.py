@@ -70,6 +70,8 @@ class Joined:
     open_late: Callable[[tuple[str, ...]], bytes] | None = field(default=None, repr=False)
     loaded: object = field(default=None, repr=False, compare=False)
     """The public context in an aggregator's material, as of `fhe_auc.protocol.Session`."""
+    helps: bool = False
+    """Whether the role is the session's helper, which has no rows and no result."""
 
     def aggregator(self) -> Aggregator:
         """Return the session's aggregator."""
@@ -81,6 +83,12 @@ class Joined:
     def analysis(self) -> Analysis:
         """What the session estimates, which says which columns a site's rows have."""
         return registry.load(self.manifest.protocol).analysis_of(self.manifest)
+
+    def helper(self) -> Party[Any]:
+        """Return the session's helper."""
+        made = registry.load(self.manifest.protocol).helper(self.manifest, self.material)
+        made.signatures = self.signatures
+        return made
 
     def party(self, rows: PartyData) -> Party[Any]:
         """Return the party with these rows; raise `InputError` where they are more than its cap in the session."""
@@ -136,6 +144,8 @@ class LocalSites:
     sites: Mapping[str, Mapping[str, str]] = field(repr=False)
     meanwhile: AbstractContextManager[object] = field(default_factory=nullcontext, repr=False)
     """Open while the session runs: what the key holder has to do then."""
+    helper: Mapping[str, str] | None = field(default=None, repr=False)
+    """For `SiteStorage.site`, where the session has a helper."""
 
 
 class SiteStorage(ABC):
@@ -232,11 +242,12 @@ def answer(
     if last is not None and last.ended:
         raise MessageError(f"the session has ended for party {site.name!r}", field="round")
     joined = site.session(session)
-    data, digest, size = _rows(site.name, joined, rows, last)
-    party = joined.party(data)
+    none = PartyData.without_rows(site.name, joined.analysis), b"", 0
+    data, digest, size = none if joined.helps else _rows(site.name, joined, rows, last)
+    party = joined.helper() if joined.helps else joined.party(data)
     if last is not None:
         party.restore(last.party)
-    if data.rows == 0:
+    if data.rows == 0 and not joined.helps:
         party.own_warnings = (_GONE.format(party=party.name),)
     question = _question(joined.manifest)
 
@@ -265,11 +276,12 @@ def answer(
         raise
     if party.submitted and not (last and last.submitted):
         joined.records.note("submitted", rows=size)
-    if party.ended:
+    if party.ended and not joined.helps:
         sizes = [other.size for other in map(_known, site.others(session)) if other and other.question == question]
         party.own_warnings += near_other_sessions(party.name, size, sizes if question else ())
         done(party, joined.records)
-        joined.records.note("ended", outcome=_outcome(party))
+    if party.ended:
+        joined.records.note("ended", outcome="helped" if joined.helps else _outcome(party))
     site.keep(session, answered(asked, submission))
     _tidy(site, session, ended=party.ended)
     return submission

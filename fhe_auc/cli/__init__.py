@@ -31,6 +31,7 @@ _COMMANDS = {
     "calibrate": "Turn scores into probabilities.",
     "demo": "Compute an encrypted AUC on real data, and check it.",
     "evaluate": "Compute the AUC over the rows of several parties.",
+    "helper": "Play the helper of sessions, who has the key.",
     "plan": "Show the encryption parameters that fit, and why.",
     "protocols": "List the protocols, and what each one trusts.",
     "report": "Write the report card of a classifier.",

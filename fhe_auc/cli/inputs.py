@@ -171,7 +171,7 @@ round_scores_option = whole_number(
 
 keys_option = click.option(
     "--keys",
-    type=click.Choice(("sealed", "joint")),
+    type=click.Choice(("sealed", "joint", "helper")),
     default="sealed",
     help="Who can decrypt: each party, to which a key holder seals the secret key, or only all parties together.",
 )

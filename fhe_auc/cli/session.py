@@ -18,8 +18,8 @@ from fhe_auc.files import read_from_others
 from fhe_auc.suggestions import known_names
 
 _POLL = 1.0  # seconds
-_CONFIG = click.Path(exists=True, dir_okay=False, path_type=Path)
-_FOLDER = click.Path(file_okay=False, path_type=Path)
+CONFIG = click.Path(exists=True, dir_okay=False, path_type=Path)
+FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
 def _write_log(ctx: click.Context, param: click.Parameter, value: logs.Format) -> None:
@@ -62,8 +62,8 @@ def session() -> None:
     short_help="Play the aggregator of a session, or go on with it.",
     epilog=output.examples("fhe-auc session aggregate exchange run.toml"),
 )
-@click.argument("folder", metavar="DIR", type=_FOLDER)
-@click.argument("config", metavar="CONFIG", type=_CONFIG)
+@click.argument("folder", metavar="DIR", type=FOLDER)
+@click.argument("config", metavar="CONFIG", type=CONFIG)
 @log_format_option
 @output.json_option
 def aggregate(folder: Path, config: Path, as_json: bool) -> None:
@@ -83,21 +83,25 @@ def aggregate(folder: Path, config: Path, as_json: bool) -> None:
     output.print_table([("session", record.session.hex()), *rows[1:]])
 
 
-@session.command(
-    short_help="Answer what the aggregator asks, as a site.",
-    epilog=output.examples(
-        "fhe-auc session answer exchange site.toml", "fhe-auc session answer exchange site.toml --wait 24"
-    ),
-)
-@click.argument("folder", metavar="DIR", type=_FOLDER)
-@click.argument("config", metavar="CONFIG", type=_CONFIG)
-@click.option(
+wait_option = click.option(
     "--wait",
     metavar="HOURS",
     type=click.FloatRange(0, 1000),
     default=0.0,
     help="Wait for later rounds, too, until the session has ended here.",
 )
+"""Decorator: the command receives ``wait``, in hours."""
+
+
+@session.command(
+    short_help="Answer what the aggregator asks, as a site.",
+    epilog=output.examples(
+        "fhe-auc session answer exchange site.toml", "fhe-auc session answer exchange site.toml --wait 24"
+    ),
+)
+@click.argument("folder", metavar="DIR", type=FOLDER)
+@click.argument("config", metavar="CONFIG", type=CONFIG)
+@wait_option
 @log_format_option
 @output.json_option
 def answer(folder: Path, config: Path, wait: float, as_json: bool) -> None:
@@ -106,6 +110,11 @@ def answer(folder: Path, config: Path, wait: float, as_json: bool) -> None:
     The exit status is 0 whatever the result is, which is in the site's folder of results: nobody who sees an answer is
     to learn whether the result was accepted.
     """
+    answer_rounds(folder, config, wait, as_json=as_json, helper=False)
+
+
+def answer_rounds(folder: Path, config: Path, wait: float, *, as_json: bool, helper: bool) -> None:
+    """Answer the newest round in a folder, and later ones for so many hours, as a site or as a session's `helper`."""
     from fhe_auc import file_transport, site_role
 
     log = logs.RoleLog()
@@ -116,9 +125,9 @@ def answer(folder: Path, config: Path, wait: float, as_json: bool) -> None:
     while done is None or not done["ended"]:
         over = time.monotonic() >= deadline
         try:
-            number = file_transport.newest_round(folder) if folder.is_dir() else None
+            number = file_transport.newest_round(folder, helper=helper) if folder.is_dir() else None
             if number is not None and (done is None or number != done["round"]):
-                written, ended = file_transport.answer(folder, settings, number, log)
+                written, ended = file_transport.answer(folder, settings, number, log, helper=helper)
                 log.info("written to %s", written)
                 done = {"round": number, "file": str(written), "ended": ended}
         except (FheAucError, OSError) as error:  # a message may be there in part only, the disk may be full
@@ -141,7 +150,7 @@ def add_status(group: click.Group) -> None:
     command = click.command(
         "status", short_help="Tell how a session stands, and who is awaited.", epilog=output.examples(*lines)
     )
-    group.add_command(command(click.argument("config", metavar="CONFIG", type=_CONFIG)(output.json_option(_status))))
+    group.add_command(command(click.argument("config", metavar="CONFIG", type=CONFIG)(output.json_option(_status))))
 
 
 def _status(config: Path, as_json: bool) -> None:

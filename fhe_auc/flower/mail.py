@@ -117,7 +117,7 @@ class Mail(Transport):
             awaited = self.awaited()
             self.tell(self._reasons(awaited, asked, connected), deadline)
             still = set(waiting.values()) | {node for node, each in asked.items() if each.due < math.inf}
-            accepted = set(self._aggregator.counted).difference(awaited)
+            accepted = set(self._aggregator.asked).difference(awaited)
             failed = {node for node in asked.keys() - strangers if self._party_of.get(node) not in accepted}
             all_that_can_be = not still and len(failed) >= len(awaited)
             if not awaited or all_that_can_be:
@@ -133,7 +133,7 @@ class Mail(Transport):
     def _to_ask(self, connected: set[int], asked: Mapping[int, _Asked]) -> list[int]:
         """Return connected nodes that are to be asked now."""
         accepted, now = self._aggregator.has_accepted, time.monotonic()
-        counted = set(self._aggregator.counted)
+        counted = set(self._aggregator.asked)
         open_to_all = self._claimed and not counted <= set(self._party_of.values())  # parties still have to be found
         awaited = {node for node, party in self._party_of.items() if party in counted and not accepted(party)}
         strangers = connected - self._party_of.keys() if open_to_all else set[int]()

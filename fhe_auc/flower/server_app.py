@@ -16,6 +16,7 @@ from fhe_auc.flower.mail import Mail
 from fhe_auc.journal import Journal
 from fhe_auc.logs import write_to_stderr
 from fhe_auc.manifest import Manifest
+from fhe_auc.party_names import HELPER
 from fhe_auc.rounds import Aggregator, SessionRecord
 
 DEFAULTS: Mapping[str, str | int | float] = {**aggregator_role.DEFAULTS, "nodes": "", "ask-again": True}
@@ -59,15 +60,16 @@ def evaluate(grid: Grid, config: Mapping[str, Any]) -> SessionRecord:
 
 def _nodes(text: str, manifest: Manifest) -> dict[int, str]:
     """Return party by node id from "north:123, south:456"."""
+    roles = (*manifest.parties, *([HELPER] if manifest.keys == "helper" else []))
     found: dict[int, str] = {}
     if text.strip() and not re.fullmatch(f"({_ENTRY})+", text):
         raise InputError(f"nodes: {text[:80]!r} are not parties with their node ids, as in 'north:123, south:456'")
     for party, node in re.findall(_ENTRY, text):
-        if party not in manifest.parties:
+        if party not in roles:
             raise InputError(f"nodes: {party!r} is not a party of the session")
         if int(node) in found or party in found.values():
             raise InputError(f"nodes: '{party}:{node}' is there twice")
         found[int(node)] = party
-    if found and len(found) != len(manifest.parties):
-        raise InputError(f"nodes: {min(set(manifest.parties) - set(found.values()))!r} has no node")
+    if found and len(found) != len(roles):
+        raise InputError(f"nodes: {min(set(roles) - set(found.values()))!r} has no node")
     return found

@@ -7,8 +7,9 @@ carries, hangs on them. Everybody verifies all credentials under its own trust.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -16,8 +17,9 @@ from typing import NamedTuple
 import msgspec
 
 from fhe_auc.errors import DeserialisationError
+from fhe_auc.keystream import COMMON_SECRET_BYTES
 from fhe_auc.manifest import Manifest
-from fhe_auc.party_names import AGGREGATOR
+from fhe_auc.party_names import AGGREGATOR, HELPER
 from fhe_auc.study import Study
 from fhe_auc_keys.certificates import Peer, Trust, verify
 from fhe_auc_keys.errors import (
@@ -28,6 +30,7 @@ from fhe_auc_keys.errors import (
     WrongRecipientError,
     WrongSessionError,
 )
+from fhe_auc_keys.group_sealing import seal_to_all, unseal_mine
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.public_keys import SKEW, check_time
 from fhe_auc_keys.roster import Roster
@@ -38,6 +41,7 @@ MAX_LIFETIME = timedelta(days=31)
 """Longest validity of an announcement, and of what is sealed with it."""
 
 KIND = Kind(b"fheanno", "session announcement")
+_SECRET = b"common secret of a session with a helper 1"
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,8 @@ class Announcement:
     aggregator: Peer
     holder: Peer  # who signed
     not_after: datetime  # UTC
+    helper: Peer | None = None
+    sealed_secret: bytes = field(default=b"", repr=False)  # with a helper: the parties' common secret, for them alone
 
     @cached_property
     def fingerprints(self) -> Mapping[str, bytes]:
@@ -66,17 +72,29 @@ class Announcement:
         if self.aggregator.fingerprint != me.fingerprint:
             raise WrongRecipientError(f"{me.name!r} is not, with this certificate, the aggregator of the session")
 
+    def require_helper(self, me: Peer) -> None:
+        """Raise `WrongRecipientError` where that is not the session's helper, with this certificate."""
+        if self.helper is None or self.helper.fingerprint != me.fingerprint:
+            raise WrongRecipientError(f"{me.name!r} is not, with this certificate, the helper of the session")
+
+    def common_secret(self, identity: Identity) -> bytes:
+        """Return what the parties of a session with a helper have in common; errors as `unseal_mine`."""
+        return unseal_mine(identity, self.sealed_secret, info=_SECRET, associated=self.manifest.digest)
+
     def signatures(self, identity: Identity) -> SessionSignatures:
         """Return what a role with this identity signs its messages with, and checks others' by."""
         keys = {**self.roster.signing_keys, AGGREGATOR: self.aggregator.signing_key}
+        if self.helper is not None:
+            keys[HELPER] = self.helper.signing_key
         return SessionSignatures(self.manifest.digest, keys, identity)
 
 
 class _Body(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     manifest: bytes
-    credentials: tuple[bytes, ...]  # in the manifest's order of parties, then the aggregator's
+    credentials: tuple[bytes, ...]  # in the manifest's order of parties, then the helper's if any, the aggregator's
     not_before: int  # Unix seconds
     not_after: int
+    sealed_secret: bytes
 
 
 def announce(
@@ -86,16 +104,17 @@ def announce(
     trust: Trust,
     *,
     aggregator: bytes,
+    helper: bytes = b"",
     study: Study,
     lifetime: timedelta,
     at: datetime,
 ) -> bytes:
     """Return a session's announcement, signed by its certified `holder`, for `open_announcement`.
 
-    `credentials` are those of exactly the manifest's parties, `aggregator` is that of the one who adds up; the manifest
-    announced names their certificates and `study`, what is evaluated. The holder's own is checked too before anything
-    is signed. The session can be opened for `lifetime`, at most `MAX_LIFETIME`, from `at`, the present, with a time
-    zone.
+    `credentials` are those of exactly the manifest's parties, `aggregator` is that of the one who adds up, and `helper`
+    the helper's where the session has one; the manifest announced names their certificates and `study`, what is
+    evaluated. The holder's own is checked too before anything is signed. The session can be opened for `lifetime`, at
+    most `MAX_LIFETIME`, from `at`, the present, with a time zone.
 
     Raises
     ------
@@ -104,7 +123,8 @@ def announce(
     UnfitNameError
         `credentials` are not those of the manifest's parties, each once.
     UnfitCertificateError
-        Two of them share a certificate or a key, or the aggregator is a party, or makes the keys.
+        Two of them share a certificate or a key, or the aggregator is a party, or makes the keys. With a helper: it is
+        a party or the aggregator, or the holder, who draws the parties' common secret, is no party.
     ExpiredError
         A certificate ends before the announcement does, or `lifetime` is out of range.
     KeysError
@@ -122,10 +142,12 @@ def announce(
         who = ascii(min(odd)) if odd else "a name"
         raise UnfitNameError(f"certificates and the manifest's parties differ: {who} is missing, too many or double")
     me, adder = verify(holder.credential, trust, at=at), verify(aggregator, trust, at=at)
-    _roster(peers, adder)
+    assistant = verify(helper, trust, at=at) if helper else None
+    roster = _roster(peers, adder, assistant)
+    _check_helper(manifest, roster, me, assistant)
     if manifest.keys == "sealed" and adder.signing_key == me.signing_key:
         raise UnfitCertificateError(f"{me.name!r} makes the keys, so it cannot be the aggregator: it could decrypt")
-    for peer in (me, adder, *peers):
+    for peer in (me, adder, *([] if assistant is None else [assistant]), *peers):
         if not peer.not_before <= at <= ends <= peer.not_after:
             raise ExpiredError(
                 f"the certificate of {peer.name!r} is not valid until the session's end, {ends:%Y-%m-%d}"
@@ -134,11 +156,16 @@ def announce(
         manifest,
         certificates=tuple(by_name[name][0].fingerprint for name in manifest.parties),
         aggregator=adder.fingerprint,
+        context=manifest.context if assistant is None else assistant.fingerprint,
         study=study,
     )
-    in_order = *(by_name[name][1] for name in manifest.parties), aggregator
+    in_order = *(by_name[name][1] for name in manifest.parties), *([helper] if helper else []), aggregator
     not_before, not_after = int((at - SKEW).timestamp()), int(ends.timestamp())
-    return sign(KIND, holder, _Body(announced.to_bytes(), in_order, not_before, not_after))
+    sealed = b""
+    if assistant is not None:
+        secret = secrets.token_bytes(COMMON_SECRET_BYTES)
+        sealed = seal_to_all(roster.encryption_keys, secret, info=_SECRET, associated=announced.digest)
+    return sign(KIND, holder, _Body(announced.to_bytes(), in_order, not_before, not_after, sealed))
 
 
 @lru_cache(maxsize=4)  # where all sites are played in one process, each opens the same
@@ -163,16 +190,21 @@ def open_announcement(data: bytes, trust: Trust, *, holder: str, at: datetime) -
         ends = datetime.fromtimestamp(body.not_after, timezone.utc)
     except (DeserialisationError, OverflowError, OSError, ValueError):
         raise TamperedError(f"the manifest that {holder!r} announces is malformed") from None
-    if not manifest.aggregator or manifest.study is None or len(body.credentials) != len(manifest.parties) + 1:
+    helped = manifest.keys == "helper"
+    expected_number = len(manifest.parties) + helped + 1
+    if not manifest.aggregator or manifest.study is None or len(body.credentials) != expected_number:
         raise TamperedError(f"{holder!r} has not announced one certificate for each party and for the aggregator")
     *peers, adder = (verify(each, trust, at=at) for each in body.credentials)
+    helper = peers.pop() if helped else None
     found = [(peer.name, peer.fingerprint) for peer in peers], adder.fingerprint
     expected = list(zip(manifest.parties, manifest.certificates, strict=True)), manifest.aggregator
-    if found != expected:
+    if found != expected or (helper is not None and helper.fingerprint != manifest.context):
         raise TamperedError(
             f"the credentials are not those of the parties and the aggregator that {holder!r} announces"
         )
-    return Announcement(manifest, manifest.study, _roster(peers, adder), adder, signer, ends)
+    roster = _roster(peers, adder, helper)
+    _check_helper(manifest, roster, signer, helper)
+    return Announcement(manifest, manifest.study, roster, adder, signer, ends, helper, body.sealed_secret)
 
 
 class Claimed(NamedTuple):
@@ -181,6 +213,7 @@ class Claimed(NamedTuple):
     manifest: Manifest
     credentials: Mapping[str, bytes]  # by party
     aggregator: bytes  # its credential
+    helper: bytes  # its credential; empty where there is none
     not_after: datetime  # UTC
 
 
@@ -190,8 +223,9 @@ def claimed(data: bytes) -> Claimed:
     try:
         manifest, ends = Manifest.from_bytes(body.manifest), datetime.fromtimestamp(body.not_after, timezone.utc)
         *shown, aggregator = body.credentials
-        return Claimed(manifest, dict(zip(manifest.parties, shown, strict=True)), aggregator, ends)
-    except (DeserialisationError, OverflowError, OSError, ValueError):
+        helper = shown.pop() if manifest.keys == "helper" else b""
+        return Claimed(manifest, dict(zip(manifest.parties, shown, strict=True)), aggregator, helper, ends)
+    except (DeserialisationError, IndexError, OverflowError, OSError, ValueError):
         raise TamperedError("a session announcement is malformed") from None
 
 
@@ -210,13 +244,27 @@ def require_study(announced: Study, agreed: Study) -> None:
         raise WrongSessionError(f"the session's study is not the one agreed to: it differs in {', '.join(fields)}")
 
 
-def _roster(peers: list[Peer], aggregator: Peer) -> Roster:
-    """Return the parties' roster; raise `UnfitCertificateError` where the aggregator is one, or any two share a key."""
+def _roster(peers: list[Peer], aggregator: Peer, helper: Peer | None) -> Roster:
+    """Return the parties' roster.
+
+    Raise `UnfitCertificateError` where the aggregator or the helper is one, or any two share a key.
+    """
     roster = Roster.of(peers)
-    if {aggregator.name, aggregator.signing_key, aggregator.encryption_key} & {
-        *roster.names,
-        *roster.signing_keys.values(),
-        *roster.encryption_keys.values(),
-    }:
-        raise UnfitCertificateError(f"the aggregator {aggregator.name!r} is a party of the session")
+    taken = {*roster.names, *roster.signing_keys.values(), *roster.encryption_keys.values()}
+    for what, peer in (("aggregator", aggregator), ("helper", helper)):
+        if peer is not None:
+            own = {peer.name, peer.signing_key, peer.encryption_key}
+            if own & taken:
+                raise UnfitCertificateError(f"the {what} {peer.name!r} has another part in the session already")
+            taken |= own
     return roster
+
+
+def _check_helper(manifest: Manifest, roster: Roster, holder: Peer, helper: Peer | None) -> None:
+    """Raise `UnfitCertificateError` where a helper is missing or too many, or who convenes with one is no party."""
+    if (helper is not None) != (manifest.keys == "helper"):
+        raise UnfitCertificateError(f"a session with {manifest.keys} keys has a helper too many, or none")
+    if helper is not None and roster.signing_keys.get(holder.name) != holder.signing_key:
+        raise UnfitCertificateError(
+            f"{holder.name!r} convenes a session with a helper and is no party of it: it would know the parties' secret"
+        )

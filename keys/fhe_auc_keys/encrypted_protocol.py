@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from fhe_auc.computation import JointComputation, PartyTask, SealedComputation
 from fhe_auc.counts import PartyData
-from fhe_auc.errors import EvaluationError, InputError
+from fhe_auc.errors import DeserialisationError, EvaluationError, InputError
 from fhe_auc.manifest import Manifest
 from fhe_auc.plan import Plan
 from fhe_auc.protocol import Delivery, Protocol, Request, Session
@@ -25,8 +25,10 @@ from fhe_auc.rlwe.backends import choose_backend
 from fhe_auc.rlwe.parameters import BackendName
 from fhe_auc.rlwe.statistical_security import DEFAULT_SMUDGING_BITS
 from fhe_auc.rounds import Aggregator, Party, R
+from fhe_auc.serialise import decode
 from fhe_auc_keys import local_consortium
 from fhe_auc_keys.errors import WrongContextError
+from fhe_auc_keys.helper_roles import HelpedAggregator, HelpedParty, HelpedPartyRole, Helper, HelperMaterial
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.joint_roles import JointAggregator, JointParty
 from fhe_auc_keys.roster import PartyMaterial, Roster
@@ -40,8 +42,9 @@ from fhe_auc_keys.session_keys import (
     public_context,
 )
 
-_KEYS = ("sealed", "joint")
+_KEYS = ("sealed", "joint", "helper")
 P = TypeVar("P", bound=Plan)
+T = TypeVar("T")
 
 
 class EncryptedProtocol(Protocol[R], Generic[R, P]):
@@ -52,6 +55,9 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
 
     all_parties: ClassVar[bool] = False
     """Whether the session ends without a result where a party is missing, with sealed keys too."""
+
+    helped: ClassVar[bool] = False
+    """Whether a helper may have the key in place of the parties: what they submit is padded then."""
 
     @abstractmethod
     def planned(self, request: Request, backend: BackendName, smudging_bits: int) -> P:
@@ -93,6 +99,8 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
         self.check_options(request.options)
         if request.keys not in _KEYS:
             raise InputError(f"keys must be {' or '.join(map(repr, _KEYS))}, got {request.keys!r}")
+        if request.keys == "helper" and not self.helped:
+            raise InputError(f"protocol {self.name!r} has no helpers; exact and verified have")
         joint = request.keys == "joint"
         everybody = request.min_parties in (None, len(request.parties))
         if not everybody and (self.all_parties or joint):
@@ -112,7 +120,7 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
         plan = self.plan(request)
         request = self.completed(request)
         options = self.agreed(request)
-        if plan.keys == "joint":
+        if plan.keys != "sealed":
             return Session(self.manifest(request, plan=plan, options=options), b"", b"")
         keys = new_session_keys(plan.parameters)
         manifest = self.manifest(request, context=keys.fingerprint, plan=plan, options=options)
@@ -129,6 +137,8 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
         """Play authority, key holder and sites in this process; return what each role would be given."""
         if session.manifest.joint_keys:
             return local_consortium.joint(session)
+        if session.manifest.keys == "helper":
+            return local_consortium.helped(session)
         computation, delivery = self.sealed_computation(session.manifest), local_consortium.sealed(session)
         if not computation.late:
             return delivery
@@ -147,6 +157,8 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
     def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
         """Return the aggregator; `material` is a public context, or with joint keys a `fhe_auc_keys.roster.Roster`."""
         self.plan_of(manifest)
+        if manifest.keys == "helper":
+            return HelpedAggregator(manifest, self.sealed_computation(manifest))
         if not manifest.joint_keys:
             return self.sealed_aggregator(manifest, material)
         roster = Roster.from_bytes(material)
@@ -159,6 +171,9 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
         raise `InputError` where it is not of this session.
         """
         self.plan_of(manifest)
+        if manifest.keys == "helper":
+            helped = _read(material, HelpedParty)
+            return HelpedPartyRole(manifest, self.sealed_computation(manifest), helped, self.task(manifest, data))
         if not manifest.joint_keys:
             try:
                 own = party_secrets(material, manifest.context)
@@ -169,6 +184,11 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
         identity = Identity.from_bytes(mine.identity)
         computation = self.joint_computation(manifest, mine.roster.binding(manifest))
         return JointParty(manifest, mine.roster, identity, task, computation)
+
+    def helper(self, manifest: Manifest, material: bytes) -> Helper:
+        """Return the helper; `material` is a `fhe_auc_keys.helper_roles.HelperMaterial`."""
+        self.plan_of(manifest)
+        return Helper(manifest, self.sealed_computation(manifest), _read(material, HelperMaterial))
 
     def sealed_aggregator(self, manifest: Manifest, public_keys: bytes) -> Aggregator:
         """Return the aggregator of a session with sealed keys."""
@@ -187,3 +207,11 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
             raise InputError("sessions with joint keys cannot be aggregated in branches")
         computation = self.sealed_computation(manifest)
         return Branch(manifest, computation, computation.load_public(*public_context(material)), parties)
+
+
+def _read(material: bytes, shape: type[T]) -> T:
+    """Return a role's material; raise `InputError` where it is none of this kind."""
+    try:
+        return decode(material, shape, "material")
+    except DeserialisationError as error:
+        raise InputError(str(error)) from None

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 from cryptography.exceptions import InvalidTag
@@ -53,6 +53,27 @@ def seal_to_all(recipients: Mapping[str, bytes], plaintext: bytes, *, info: byte
     return encode(_Sealed(sealed, ciphertext))
 
 
+def seal_under(keys: Iterable[bytes], plaintext: bytes, *, associated: bytes) -> tuple[bytes, list[bytes]]:
+    """Return `plaintext` sealed under several secret keys, 32 bytes each and for this alone: once, and a part for each.
+
+    Each part has 48 bytes. `associated` is what an opener must state alike.
+    """
+    key = secrets.token_bytes(_KEY_BYTES)
+    encryption_key, commitment = _derived(key)
+    ciphertext = commitment + ChaCha20Poly1305(encryption_key).encrypt(_NONCE, plaintext, associated)
+    digest = hashlib.sha256(ciphertext).digest()
+    return ciphertext, [ChaCha20Poly1305(each).encrypt(_NONCE, key, digest) for each in keys]
+
+
+def unseal_under(key: bytes, part: bytes, ciphertext: bytes, *, associated: bytes) -> bytes:
+    """Return what `seal_under` sealed; raise `TamperedError` for another key, altered bytes or another purpose."""
+    try:
+        content_key = ChaCha20Poly1305(key).decrypt(_NONCE, part, hashlib.sha256(ciphertext).digest())
+    except (InvalidTag, ValueError):
+        raise TamperedError("sealed bytes are damaged, or were sealed under another key") from None
+    return _opened(content_key, ciphertext, associated)
+
+
 def unseal_mine(identity: Identity, sealed: bytes, *, info: bytes, associated: bytes) -> bytes:
     """Return what `seal_to_all` sealed.
 
@@ -67,11 +88,15 @@ def unseal_mine(identity: Identity, sealed: bytes, *, info: bytes, associated: b
         raise WrongRecipientError(f"not sealed to {identity.name!r}")
     digest = hashlib.sha256(parts.ciphertext).digest()
     key = identity.unseal(parts.keys[identity.name], info=_info(info, identity.name), associated=digest)
+    return _opened(key, parts.ciphertext, associated)
+
+
+def _opened(key: bytes, ciphertext: bytes, associated: bytes) -> bytes:
     encryption_key, commitment = _derived(key)
-    if not hmac.compare_digest(commitment, parts.ciphertext[:_COMMITMENT_BYTES]):
+    if not hmac.compare_digest(commitment, ciphertext[:_COMMITMENT_BYTES]):
         raise TamperedError("the text is sealed under another key than the one given to this recipient")
     try:
-        return ChaCha20Poly1305(encryption_key).decrypt(_NONCE, parts.ciphertext[_COMMITMENT_BYTES:], associated)
+        return ChaCha20Poly1305(encryption_key).decrypt(_NONCE, ciphertext[_COMMITMENT_BYTES:], associated)
     except (InvalidTag, ValueError):
         raise TamperedError("sealed bytes are damaged, or were sealed for another purpose") from None
 

@@ -73,7 +73,8 @@ class StoredState(SiteState):
         """Return what the party starts from; signatures, certificates and validity are verified again."""
         trust, at = Trusted.stored(self._store).trust, _now()
         announced, material = kept_for_party(self._store, session, self._identity, trust, holder=self._holder, at=at)
-        return _joined(announced, material, self._identity, self._store)
+        joined = _joined(announced, material, self._identity, self._store)
+        return replace(joined, helps=announced.helper is not None and announced.helper.name == self.name)
 
     def state(self, session: bytes) -> bytes | None:
         """Return the session's state, from the key store."""
@@ -145,7 +146,8 @@ class KeyStoreStorage(SiteStorage):
         """Make certificates, seal or convene the session, and open it into a key store for each party."""
         manifest = session.manifest
         consortium = Consortium(manifest.parties)
-        holder, trust = consortium.holder, consortium.trust
+        helped, trust = manifest.keys == "helper", consortium.trust
+        holder = consortium.convener(manifest)
         bundles: Mapping[str, bytes]
         if manifest.context:
             sealed = consortium.seal(session)
@@ -166,11 +168,11 @@ class KeyStoreStorage(SiteStorage):
             return {"store": str(place), "passphrase-file": str(passphrase_file), "holder": holder}, store
 
         sites = {}
-        for number, name in enumerate(manifest.parties):
+        for number, name in enumerate((*manifest.parties, *([consortium.holder] if helped else []))):
             sites[name], store = stored(number, name)
             with store:
                 keep_for_party(
-                    bundles[name],
+                    document if name == consortium.holder else bundles[name],
                     consortium.identities[name],
                     trust,
                     store,
@@ -185,6 +187,8 @@ class KeyStoreStorage(SiteStorage):
         write_atomically(folder / "session", document, mode=0o600)
         self.shield(aggregator)
         config = {**aggregator, "session": str(folder / "session"), "late-opening": str(folder)}
+        if helped:
+            return LocalSites(config, sites, helper=sites.pop(consortium.holder))
         if not is_late(manifest):
             return LocalSites(config, sites)
         _, store = stored(len(sites) + 1, holder)

@@ -7,10 +7,12 @@ over them.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta, timezone
 from itertools import count
 
+from fhe_auc.keystream import COMMON_SECRET_BYTES
 from fhe_auc.manifest import Manifest
 from fhe_auc.party_names import alike
 from fhe_auc.protocol import Delivery, Session
@@ -28,6 +30,7 @@ from fhe_auc_keys.bundles import (
     unseal_for_party,
 )
 from fhe_auc_keys.certificates import Peer, Trust, verify
+from fhe_auc_keys.helper_roles import HelpedParty, HelperMaterial
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.roster import PartyMaterial, Roster
 from fhe_auc_keys.session_keys import party_secrets
@@ -80,14 +83,19 @@ class Consortium:
             at=self.at,
         )
 
+    def convener(self, manifest: Manifest) -> str:
+        """Return who announces a session without bundles: with a helper a party; the key holder is the helper then."""
+        return manifest.parties[0] if manifest.keys == "helper" else self.holder
+
     def convene(self, manifest: Manifest) -> bytes:
         """Return the announcement of a session of these parties."""
         return announce(
-            self.identities[self.holder],
+            self.identities[self.convener(manifest)],
             manifest,
             self._shown(manifest.parties),
             self.trust,
             aggregator=self.identities[self.aggregator].credential,
+            helper=self.identities[self.holder].credential if manifest.keys == "helper" else b"",
             study=TRIAL,
             lifetime=LIFETIME,
             at=self.at,
@@ -132,6 +140,19 @@ def sealed(session: Session) -> Delivery:
     adder = consortium.identities[consortium.aggregator]
     opened = open_aggregator_bundle(bundle, adder, trust, holder=holder, session=session.manifest.session, at=at)
     return Delivery(opened.material, _Opened(consortium, session, announcement, announced))
+
+
+def helped(session: Session) -> Delivery:
+    """Return what parties and helper start from: certified identities, and what they know of one another."""
+    parties = session.manifest.parties
+    consortium = Consortium(parties)
+    helper, common_secret = consortium.identities[consortium.holder], secrets.token_bytes(COMMON_SECRET_BYTES)
+    own = {
+        name: encode(HelpedParty(consortium.identities[name].to_bytes(), helper.encryption_key, common_secret))
+        for name in parties
+    }
+    material = HelperMaterial(helper.to_bytes(), Roster.of(consortium.peers(parties)))
+    return Delivery(b"", own, helper=encode(material))
 
 
 def joint(session: Session) -> Delivery:

@@ -44,6 +44,7 @@ class Wanted:
     request: Request
     credentials: tuple[bytes, ...]  # in the order of the request's parties
     aggregator: bytes  # its credential
+    helper: bytes  # its credential; empty where there is none
     study: Study
     lifetime: timedelta
 
@@ -107,7 +108,8 @@ def made(store: KeyStore, session: bytes) -> Wanted:
     if announced.manifest.study is None:
         raise DamagedFileError(f"made/{session.hex()} names no study: make the session by its credentials")
     protocol, study = announced.manifest.protocol, announced.manifest.study
-    return Wanted(protocol, request, credentials, announced.aggregator, study, timedelta(seconds=found.lifetime))
+    lifetime = timedelta(seconds=found.lifetime)
+    return Wanted(protocol, request, credentials, announced.aggregator, announced.helper, study, lifetime)
 
 
 def successor(store: KeyStore, session: bytes) -> bytes:

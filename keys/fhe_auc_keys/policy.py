@@ -17,7 +17,7 @@ from fhe_auc import registry
 from fhe_auc.analysis import DEFAULT_MIN_CELL, Analysis
 from fhe_auc.errors import DeserialisationError, InputError, UnknownProtocolError
 from fhe_auc.files import read_from_others
-from fhe_auc.manifest import Keys
+from fhe_auc.plan import Keys
 from fhe_auc.serialise import decode, encode
 from fhe_auc_keys.announcement import Announcement
 from fhe_auc_keys.errors import DamagedFileError, MissingError, OutsidePolicyError

@@ -24,6 +24,7 @@ from fhe_auc_keys.bundles import (
     open_aggregator_bundle,
 )
 from fhe_auc_keys.certificates import Peer, Trust, verify
+from fhe_auc_keys.helper_roles import HelpedParty, HelperMaterial
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.joint_session import keep_joint_session, kept_joint_session, open_joint_session
 from fhe_auc_keys.roster import PartyMaterial
@@ -71,7 +72,8 @@ def claimed_id(data: bytes) -> bytes:
 def is_for(data: bytes, announced: Announcement, me: Peer) -> bool:
     """Whether a file, which `announced_to_party` has verified, is for this party, with this certificate."""
     if is_joint(data):
-        return announced.fingerprints.get(me.name) == me.fingerprint
+        helper = None if announced.helper is None else announced.helper.fingerprint
+        return me.fingerprint in (announced.fingerprints.get(me.name), helper)
     return claimed_recipient(data) == me.fingerprint
 
 
@@ -128,7 +130,12 @@ def kept_for_party(
         opened = kept_party_keys(store, session, trust, holder=holder, at=at)
         return opened.announcement, opened.material
     joined = kept_joint_session(store, session, trust, signer=holder, at=at)
-    return joined, encode(PartyMaterial(joined.roster, identity.to_bytes()))
+    if joined.helper is None:
+        return joined, encode(PartyMaterial(joined.roster, identity.to_bytes()))
+    if joined.helper.name == identity.name:
+        return joined, encode(HelperMaterial(identity.to_bytes(), joined.roster))
+    secret = joined.common_secret(identity)
+    return joined, encode(HelpedParty(identity.to_bytes(), joined.helper.encryption_key, secret))
 
 
 def kept(store: KeyStore, session: bytes) -> Kept:
@@ -149,7 +156,9 @@ def verify_kept(store: KeyStore, session: bytes, identity: Identity, trust: Trus
     """
     holder = verify(claimed_signer(announcement.KIND, kept(store, session).announcement), trust, at=at).name
     announced, material = kept_for_party(store, session, identity, trust, holder=holder, at=at)
-    announced.require_party(verify(identity.credential, trust, at=at))
+    me = verify(identity.credential, trust, at=at)
+    if announced.helper is None or announced.helper.name != me.name:
+        announced.require_party(me)
     _check_plan(announced.manifest)
     if announced.manifest.context:
         party_secrets(material, announced.manifest.context)

@@ -55,6 +55,12 @@ _WITH_OLD = {"old", "without", "stated", "store", "passphrase_file", "lists", "f
     help="Credential of who adds up, written by its `enrol`; no party, nor the key holder.",
 )
 @click.option(
+    "--helper",
+    metavar="CREDENTIAL",
+    type=common.FILE,
+    help="With --keys helper: the credential of who has the key in place of the parties, written by its `enrol`.",
+)
+@click.option(
     "--study",
     "study_file",
     metavar="FILE",
@@ -102,6 +108,7 @@ _WITH_OLD = {"old", "without", "stated", "store", "passphrase_file", "lists", "f
 def session(
     credentials: tuple[Path, ...],
     aggregator: Path | None,
+    helper: Path | None,
     study_file: Path | None,
     vault: Vault,
     session: SessionOptions,
@@ -135,6 +142,9 @@ def session(
     the session, and everybody gets the same signed file, which says who takes part. The same holds for protocols that
     encrypt nothing, where it is each site's occasion to look at the privacy budget.
 
+    With --keys helper no party has a key, and any number may vanish, down to --min-parties: a helper that is trusted
+    not to collude with the aggregator opens the sum of those who have submitted. A party convenes such a session.
+
     With --from and --without, in place of all else, a session made here is made again without some of its parties: same
     protocol, thresholds, options, study and validity. Two results that differ in a site tell about that site. So this
     is refused once this site has the old session's result, or `open-late` has opened that, or another has replaced it.
@@ -146,6 +156,8 @@ def session(
         adder_file, study_path = _the_rest(credentials, aggregator, study_file, without, stated)
         study = Study.read(study_path)
         request = session.request((), min_parties)  # who they are is known once their certificates are verified
+        if (helper is None) == (request.keys == "helper"):
+            raise click.UsageError("--keys helper and --helper go together")
         protocol, finds = session.plugin.name, session.quantiles is not None
         if session.quantiles is not None:
             request, _ = session.plugin.staged(request, session.quantiles)
@@ -170,7 +182,8 @@ def session(
         else:
             shown, (adder,) = _verified(credentials, trusted), _verified((adder_file,), trusted).values()
             request = _bounded(replace(request, parties=tuple(shown)), study)
-            wanted = Wanted(protocol, request, tuple(shown.values()), adder, study, timedelta(days=days))
+            helping = b"" if helper is None else next(iter(_verified((helper,), trusted).values()))
+            wanted = Wanted(protocol, request, tuple(shown.values()), adder, helping, study, timedelta(days=days))
         announced, files = _make(wanted, holder, trusted, store, folder, replaced=old, stated=stated)
     plan = registry.load(wanted.protocol).plan_of(announced.manifest)
     if plan is not None and (much := large_download(plan, len(announced.manifest.parties))):
@@ -272,7 +285,7 @@ def _make(
             sealed = seal_session(holder, prepared, wanted.credentials, trusted, **given)
             document = sealed.announcement
         else:
-            document = announce(holder, prepared.manifest, wanted.credentials, trusted, **given)
+            document = announce(holder, prepared.manifest, wanted.credentials, trusted, helper=wanted.helper, **given)
         announced = open_announcement(document, trusted, holder=holder.name, at=common.now())
         if replaced is not None:
             made_sessions.replace_by(store, replaced, session, stated=stated)
@@ -282,7 +295,11 @@ def _make(
             hold(store, prepared, document, announced.not_after)
         if sealed is not None:
             return announced, _write(folder, sealed)
-        return announced, _write_joint_session(folder, document, "joint" if plugin.encrypts else "convened")
+        return announced, _write_joint_session(folder, document, _SUFFIXES[prepared.manifest.keys])
+
+
+_SUFFIXES = {"joint": "joint", "helper": "helper", "none": "convened"}
+"""Of the file that convenes a session without bundles, by its keys."""
 
 
 def _write_joint_session(folder: Path, document: bytes, suffix: str) -> list[tuple[Path, str, str]]:

@@ -20,6 +20,7 @@ from fhe_auc.ckks import CkksParameters
 from fhe_auc.ckks.parameters import check_joint_backend
 from fhe_auc.errors import CapacityError
 from fhe_auc.plan import (
+    Keys,
     Parameter,
     Terms,
     describe_download,
@@ -102,7 +103,7 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return self.workload.parties
 
     @property
-    def keys(self) -> str:
+    def keys(self) -> Keys:
         """Who makes the keys: "sealed" or "joint"."""
         return "joint" if self.workload.joint_keys else "sealed"
 

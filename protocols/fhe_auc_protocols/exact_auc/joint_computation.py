@@ -90,11 +90,11 @@ class ExactJointComputation(JointComputation[ExactTask, JointEvaluator, JointSha
         )
 
     def combine(self, result: bytes, partials: Iterable[Words]) -> list[Residues]:
-        """Return the decrypted slots, shape (slots,), for each prime."""
+        """Return the result's sums for each prime, shape (sums,)."""
         by_party = [np.split(each, self.plan.primes) for each in partials]
         return [
-            fuse(self.setup, each, which, [parts[which] for parts in by_party])
-            for which, each in enumerate(self.plan.result_parts(result))
+            self.plan.layout.totals(fuse(self.setup, each, which, [parts[which] for parts in by_party]), prime)
+            for which, (each, prime) in enumerate(zip(self.plan.result_parts(result), self._primes, strict=True))
         ]
 
     def _mask(self, prime: int) -> Residues:

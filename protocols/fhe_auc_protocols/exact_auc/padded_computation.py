@@ -38,9 +38,12 @@ class AggregatorKeys:
 
 @dataclass(frozen=True)
 class PartyKeys:
-    """What a party pads and decrypts with; the seed is empty once it has been used."""
+    """What a party pads and decrypts with; the seed is empty once it has been used, or a helper's.
 
-    secret: SecretContext
+    With a helper no party has the secret key.
+    """
+
+    secret: SecretContext | None
     seed: bytes = field(repr=False)
 
 
@@ -58,8 +61,8 @@ class PaddedComputation(SealedComputation[ExactTask, AggregatorKeys, PartyKeys, 
         self.plan = manifest.decoded_plan(ExactPlan)
         if self.plan.joint_keys:
             raise InputError("the session's manifest asks for joint keys")
-        self.echoed = self.plan.authenticated
-        self.late = manifest.min_parties < len(manifest.parties)
+        self.echoed = self.plan.authenticated and not self.plan.helpers
+        self.late = manifest.min_parties < len(manifest.parties) or bool(self.plan.helpers)
         self._size = self.plan.computed.sketch.size
         self._primes = self.plan.parameters.plain_moduli
 
@@ -94,8 +97,8 @@ class PaddedComputation(SealedComputation[ExactTask, AggregatorKeys, PartyKeys, 
         return AggregatorKeys(public, self._opened(public, opening) if opening else None)
 
     def load_secret(self, material: bytes, seed: bytes = b"") -> PartyKeys:
-        """Return a party's keys."""
-        return PartyKeys(self._secret(material), seed)
+        """Return a party's keys; with a helper, of which `material` is empty."""
+        return PartyKeys(self._secret(material) if material else None, seed)
 
     def opened(self, keys: AggregatorKeys, opening: bytes) -> AggregatorKeys:
         """Return the aggregator's keys with a late opening."""
@@ -121,9 +124,12 @@ class PaddedComputation(SealedComputation[ExactTask, AggregatorKeys, PartyKeys, 
         return encode(keys.opening.result([words[0] for words in totals], self.plan.kept))
 
     def decrypt(self, keys: PartyKeys, result: bytes) -> list[Residues]:
-        """Return the result's slots, for each prime."""
-        parts = enumerate(self.plan.result_parts(result))
-        return [keys.secret.decrypt(each, which, self.plan.kept) for which, each in parts]
+        """Return the result's sums for each prime, shape (sums,)."""
+        if keys.secret is None:
+            raise EvaluationError("the session's helper decrypts, and no party")
+        plan = self.plan
+        slots = (keys.secret.decrypt(each, which, plan.kept) for which, each in enumerate(plan.result_parts(result)))
+        return [plan.layout.totals(each, prime) for each, prime in zip(slots, self._primes, strict=True)]
 
     def _unpacked(self, number: int, part: bytes) -> Words:
         return unpack(part, self._size, self._primes[number])[None]

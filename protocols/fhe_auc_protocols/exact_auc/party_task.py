@@ -66,7 +66,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         ]
 
     def read(self, decrypted: Sequence[Residues], counted: Sequence[str], common_secret: bytes) -> Evaluation:
-        """Return what a result's slots say, one vector of shape (slots,) for each prime.
+        """Return what a result says: `decrypted` are its sums for each prime, shape (sums,).
 
         Raises
         ------
@@ -76,8 +76,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             All pooled rows have the same label (of several classes: one has no row).
         """
         plan, primes = self.plan, self.plan.parameters.plain_moduli
-        totals = [plan.layout.totals(each, prime) for each, prime in zip(decrypted, primes, strict=True)]
-        found = self._verified(totals, counted, common_secret) if plan.authenticated else self._accepted(totals)
+        found = self._verified(decrypted, counted, common_secret) if plan.authenticated else self._accepted(decrypted)
         options = dict(self._manifest.options)
         level = options.pop(INTERVAL, None)
         reading = Reading(plan.analysis, found, len(counted), None if level is None else float(level))
@@ -118,9 +117,10 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
 
     @property
     def _soundness(self) -> float:
-        """Of any party: groups without a party in common may each be given a result of their own."""
+        """Of any party: groups without a party in common, with a helper single ones, may be given their own result."""
         manifest = self._manifest
-        return len(manifest.parties) // manifest.min_parties * self.plan.soundness
+        groups = self.plan.tries if self.plan.helpers else len(manifest.parties) // manifest.min_parties
+        return groups * self.plan.soundness
 
     def _accepted(self, totals: Sequence[Residues]) -> Sums:
         plan = self.plan

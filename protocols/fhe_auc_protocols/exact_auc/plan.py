@@ -37,6 +37,9 @@ from fhe_auc.bfv.parameters import BfvParameters
 from fhe_auc.errors import CapacityError, DeserialisationError
 from fhe_auc.heterogeneity import LEAST_SITES
 from fhe_auc.plan import (
+    BLOB_BYTES,
+    WRAPPED_BYTES,
+    Keys,
     Parameter,
     Terms,
     describe_download,
@@ -62,9 +65,12 @@ LEAST_FLOODING_BITS, MOST_FLOODING_BITS = 40, 80
 _SMUDGING_SHARE, _FLOODING_SHARE = 3 / 4, 1 / 5  # of the capacity with joint keys; smudging of all parties together
 
 
-def least_prime(release: Release) -> int:
-    """Return what every plaintext prime is above, so that the authenticators are as sound as `SOUNDNESS_BITS` says."""
-    return max(each.degree for each in release.sums) << SOUNDNESS_BITS
+def least_prime(release: Release, tries: int = 1) -> int:
+    """Return what every plaintext prime is above, so that the authenticators are as sound as `SOUNDNESS_BITS` says.
+
+    `tries` is how many results a liar may try.
+    """
+    return tries * max(each.degree for each in release.sums) << SOUNDNESS_BITS
 
 
 class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
@@ -100,6 +106,8 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """λ, 40 to 80: flooding hides but for a statistical distance of 2^-λ, for each prime."""
     smudging_bits: int = 0
     """The same, 30 to 80, of each party's noise on its partial decryption; 0 without joint keys."""
+    helpers: int = 0
+    """How many hold the key in place of the parties: none, or one."""
 
     def __post_init__(self) -> None:
         if self.joint_keys and self.interval:
@@ -110,12 +118,15 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             )
         if self.average_precision and self.analysis.classes:
             raise CapacityError("average precision is of labels 0 and 1")
+        if self.helpers not in (0, 1) or (self.helpers and self.joint_keys):
+            raise CapacityError(f"a session has one helper, or none and other keys; got {self.helpers}")
         for name, number, least in (("parties", self.parties, 1), ("max_rows", self.max_rows, 2)):
             if number < least:
                 raise CapacityError(f"{name} must be at least {least}, got {number}")
         moduli = self.parameters.plain_moduli
-        if min(moduli) < least_prime(self.release):
-            raise CapacityError(f"the plan has a prime below {least_prime(self.release):,}")
+        least = least_prime(self.release, self.tries)
+        if min(moduli) < least:
+            raise CapacityError(f"the plan has a prime below {least:,}")
         if self.modulus < self.sums.least_modulus(self.max_rows, self.parties):
             raise CapacityError(f"{len(moduli)} primes are too few for {self.max_rows:,} pooled rows")
         if self.parameters.joint_keys != self.joint_keys:
@@ -147,9 +158,14 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                 )
 
     @property
-    def keys(self) -> str:
-        """Who makes the keys: "sealed" or "joint"."""
-        return "joint" if self.joint_keys else "sealed"
+    def keys(self) -> Keys:
+        """Who makes the keys: "sealed", "joint" or "helper"."""
+        return "joint" if self.joint_keys else "helper" if self.helpers else "sealed"
+
+    @property
+    def tries(self) -> int:
+        """To how many parties a liar may give a result of their own; without a helper they compare what they got."""
+        return self.parties if self.helpers and self.authenticated else 1
 
     @property
     def modulus(self) -> int:
@@ -192,7 +208,8 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """Bytes of one party's submission, without envelopes."""
         if self.joint_keys:
             return self.blocks * self.parameters.submission_bytes
-        return sum(packed_size(self.computed.sketch.size, prime) for prime in self.parameters.plain_moduli)
+        sketch = sum(packed_size(self.computed.sketch.size, prime) for prime in self.parameters.plain_moduli)
+        return sketch + self.helpers * BLOB_BYTES
 
     @property
     def result_bytes(self) -> int:
@@ -253,6 +270,8 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         The result; with joint keys also of every party two polynomials of the relinearisation key for each plaintext
         prime, and its partial decryption.
         """
+        if self.helpers:
+            return 8 * self.primes * len(self.computed.sums) + WRAPPED_BYTES * self.parties
         others = 3 * self.parties * self.primes * self._result_polynomial if self.joint_keys else 0
         return self.result_bytes + others
 

@@ -34,6 +34,7 @@ def plan_exact(
     average_precision: bool = False,
     authenticated: bool = True,
     joint_keys: bool = False,
+    helpers: int = 0,
     flooding_bits: int = DEFAULT_FLOODING_BITS,
     smudging_bits: int = DEFAULT_SMUDGING_BITS,
 ) -> ExactPlan:
@@ -63,8 +64,10 @@ def plan_exact(
         joint_keys=joint_keys,
         flooding_bits=flooding_bits,
         smudging_bits=smudging_bits if joint_keys else 0,
+        helpers=helpers,
     )
-    least, small_prime = sums.least_modulus(max_rows, parties), least_prime(sums.release)
+    tries = parties if helpers and authenticated else 1
+    least, small_prime = sums.least_modulus(max_rows, parties), least_prime(sums.release, tries)
     reason: CapacityError | None = None
     # With sealed keys the noise of any number of parties is the same: what the first do not hold, no others should.
     for parameters in islice(_candidates(backend, least, small_prime, joint_keys), None if joint_keys else 1):

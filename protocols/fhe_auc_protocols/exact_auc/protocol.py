@@ -45,6 +45,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
     several = True
     boundaries = "boundaries-federated"
     options = options_of.Exact
+    helped = True
     authenticated: ClassVar[bool] = False
 
     def staged(self, request: Request, bins: int) -> tuple[Request, Request]:
@@ -83,6 +84,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
                 authenticated=self.authenticated,
                 backend=backend,
                 joint_keys=request.keys == "joint",
+                helpers=int(request.keys == "helper"),
                 smudging_bits=smudging_bits,
             )
         except CapacityError as error:

@@ -20,7 +20,7 @@ from fhe_auc.ckks import BackendName, Ciphertext, CkksParameters, PublicContext,
 from fhe_auc.ckks.embedding import EXACT_BITS, coefficients_of, slots_of
 from fhe_auc.ckks.parameters import CHAINS
 from fhe_auc.errors import CapacityError, EvaluationError
-from fhe_auc.plan import Parameter, Terms, describe_download, describe_ring, ring_as_dict
+from fhe_auc.plan import Keys, Parameter, Terms, describe_download, describe_ring, ring_as_dict
 from fhe_auc.protocol import DEFAULT_MAX_ROWS
 from fhe_auc.rlwe.second_error import FRESH_VARIANCE
 
@@ -105,7 +105,7 @@ class SumPlan(Sums, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
 
     kind: ClassVar[str] = "sums"
-    keys: ClassVar[str] = "sealed"
+    keys: ClassVar[Keys] = "sealed"
     blocks: ClassVar[int] = 1
 
     parameters: CkksParameters

@@ -24,7 +24,7 @@ from fhe_auc.ckks.computation import masks_of
 from fhe_auc.computation import JointComputation, PartyTask
 from fhe_auc.errors import CapacityError, DeserialisationError, EvaluationError
 from fhe_auc.manifest import Manifest
-from fhe_auc.plan import Parameter, describe_download, describe_ring, describe_smudging, ring_as_dict
+from fhe_auc.plan import Keys, Parameter, describe_download, describe_ring, describe_smudging, ring_as_dict
 from fhe_auc.protocol import DEFAULT_MAX_ROWS
 from fhe_auc.rlwe.modular import Residues, residues
 from fhe_auc.rlwe.parameters import BackendName
@@ -46,7 +46,7 @@ class JointSumPlan(Sums, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
 
     kind: ClassVar[str] = "joint sums"
-    keys: ClassVar[str] = "joint"
+    keys: ClassVar[Keys] = "joint"
 
     parameters: BfvParameters
     """Of a chain for joint keys, with one plaintext modulus."""

@@ -1,0 +1,338 @@
+"""Sessions with a helper: the right sums for those who count, whoever vanishes; and nobody sees more than is theirs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import DeserialisationError, EvaluationError, InputError, MessageError, TooFewPartiesError
+from fhe_auc.messages import Message
+from fhe_auc.party_names import HELPER
+from fhe_auc.protocol import Request
+from fhe_auc.serialise import decode, encode
+from fhe_auc_keys.helper_roles import _Blob, _Given, _Opened, _Submission
+from fhe_auc_keys.identity import Identity
+from tests.support.exact_sessions import GRID, PLUGINS, both_protocols, found_in, pairs_of, rows
+from tests.support.pooled import exact_auc
+from tests.support.stored_sites import GRID as STORED_GRID
+from tests.support.stored_sites import Consortium
+from tests.support.wire import LIMIT
+
+SITES = 4
+
+
+class Play:
+    """All roles of a session; `spoil` may change what a role says before it arrives."""
+
+    def __init__(self, protocol: str = "verified", *, least: int = 2, sites: int = SITES) -> None:
+        self.sites = rows(sites, 7)
+        names = tuple(data.name for data in self.sites)
+        plugin = PLUGINS[protocol]
+        request = Request(parties=names, thresholds=GRID, max_rows=2000, min_parties=least, keys="helper")
+        self.session = plugin.prepare(request)
+        manifest = self.session.manifest
+        self.delivery = plugin.local_delivery(self.session)
+        self.aggregator: Any = plugin.aggregator(manifest, self.delivery.aggregator)
+        self.helper: Any = plugin.helper(manifest, self.delivery.helper)
+        self.parties: list[Any] = [
+            plugin.party(manifest, self.delivery.parties[data.name], data) for data in self.sites
+        ]
+        self.sent: list[bytes] = []
+
+    def play(
+        self,
+        *,
+        absent: Callable[[int, str], bool] = lambda round_number, name: False,
+        spoil: Callable[[int, str, bytes], bytes] = lambda round_number, name, data: data,
+    ) -> None:
+        message = self.aggregator.start()
+        while message is not None:
+            self.sent.append(message)
+            number = self.aggregator.round
+            roles = [self.helper] if self.aggregator.asked == (HELPER,) else self.parties
+            for role in roles:
+                if absent(number, role.name) or role.name not in self.aggregator.asked:
+                    continue
+                self.aggregator.receive(role.name, spoil(number, role.name, role.respond(message)))
+            message = self.aggregator.finish_round()
+
+    def counted(self, *left_out: int) -> list[PartyData]:
+        return [data for number, data in enumerate(self.sites) if number not in left_out]
+
+
+def changed(data: bytes, **fields: Any) -> bytes:
+    return msgspec.structs.replace(Message.from_bytes(data, limit=LIMIT), **fields).to_bytes()
+
+
+def payload_of(data: bytes, shape: type[Any]) -> Any:
+    return decode(Message.from_bytes(data, limit=LIMIT).payload, shape, "payload")
+
+
+@both_protocols
+def test_every_party_has_the_exact_fraction_of_all_rows(protocol: str) -> None:
+    play = Play(protocol)
+    play.play()
+    for party in play.parties:
+        result = party.result()
+        assert found_in(result) == pairs_of(play.sites)
+        assert (result.keys, result.rounds) == ("helper", 2)
+        assert result.verified == (protocol == "verified")
+    record = play.aggregator.result()
+    assert record.counted == record.delivered == tuple(data.name for data in play.sites)
+
+
+@both_protocols
+@pytest.mark.parametrize("gone", [1, 4])
+def test_a_party_that_vanishes_costs_the_others_nothing(protocol: str, gone: int) -> None:
+    """Before it has submitted, it does not count; afterwards it counts, and lacks its own result only."""
+    play = Play(protocol)
+    play.play(absent=lambda number, name: name == "site 1" and number >= gone)
+    expected = pairs_of(play.counted(1) if gone == 1 else play.sites)
+    for number in (0, 2, 3):
+        assert found_in(play.parties[number].result()) == expected
+    record = play.aggregator.result()
+    assert record.missing == (("site 1",) if gone == 1 else ())
+    assert "site 1" not in record.delivered
+    with pytest.raises(EvaluationError, match="no result"):
+        play.parties[1].result()
+
+
+def test_fewer_parties_than_agreed_end_without_a_result() -> None:
+    play = Play(least=3)
+    with pytest.raises(TooFewPartiesError, match="missing: 'site 1', 'site 2'"):
+        play.play(absent=lambda number, name: name in ("site 1", "site 2"))
+
+
+def spoilt(name: str, change: Callable[[_Submission], _Submission]) -> Callable[[int, str, bytes], bytes]:
+    def spoil(number: int, sender: str, data: bytes) -> bytes:
+        if (number, sender) != (1, name):
+            return data
+        return changed(data, payload=encode(change(payload_of(data, _Submission))))
+
+    return spoil
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda found: msgspec.structs.replace(found, blob=bytes(len(found.blob))),
+        lambda found: msgspec.structs.replace(found, signature=bytes(64)),
+        lambda found: msgspec.structs.replace(found, blob=found.blob[:-1] + bytes([found.blob[-1] ^ 1])),
+    ],
+)
+@both_protocols
+def test_a_party_whose_blob_does_not_open_is_left_out_and_named(
+    protocol: str, change: Callable[[_Submission], _Submission]
+) -> None:
+    play = Play(protocol)
+    play.play(spoil=spoilt("site 2", change))
+    record = play.aggregator.result()
+    assert record.missing == ("site 2",)
+    assert "not signed by it, or not sealed to the helper" in dict(record.refused)["site 2"]
+    for number in (0, 1, 3):
+        assert found_in(play.parties[number].result()) == pairs_of(play.counted(2))
+
+
+def test_where_too_few_blobs_open_there_is_no_result() -> None:
+    play = Play(least=4)
+    with pytest.raises(TooFewPartiesError, match="the blobs of 3 parties open, at least 4 are needed"):
+        play.play(spoil=spoilt("site 2", lambda found: msgspec.structs.replace(found, signature=bytes(64))))
+
+
+@pytest.mark.parametrize("length", [0, 111, 113])
+def test_a_blob_of_another_length_is_refused_at_once(length: int) -> None:
+    play = Play()
+    spoil = spoilt("site 0", lambda found: msgspec.structs.replace(found, blob=bytes(length)))
+    with pytest.raises(MessageError, match=r"'site 0' refused: .*of another length"):
+        play.play(spoil=spoil)
+
+
+# --- What the helper sees, and what it does not do --------------------------------------------------------------------
+
+
+def test_the_helper_sees_no_submission_and_no_digest_of_one() -> None:
+    """It knows the pads: with a digest it could try counts."""
+    play = Play()
+    submissions: dict[str, bytes] = {}
+
+    def note(number: int, name: str, data: bytes) -> bytes:
+        if number == 1:
+            submissions[name] = data
+        return data
+
+    play.play(spoil=note)
+    told = b"".join(play.sent[1:3])
+    assert len(submissions) == SITES
+    for data in submissions.values():
+        found = payload_of(data, _Submission)
+        assert found.blob in told
+        for secret in (data, *found.parts, encode(found.parts), Message.from_bytes(data, limit=LIMIT).payload):
+            assert secret[:64] not in told
+            assert hashlib.sha256(secret).digest() not in told
+
+
+def asked(play: Play) -> bytes:
+    """The aggregator's question for the opening."""
+    message = play.aggregator.start()
+    for party in play.parties:
+        play.aggregator.receive(party.name, party.respond(message))
+    question: bytes = play.aggregator.finish_round()
+    return question
+
+
+def test_a_party_that_the_aggregator_makes_up_does_not_count_for_the_helper() -> None:
+    """Else it could have one party's counts opened, among some of its own."""
+    play = Play(least=2)
+    question = asked(play)
+    blobs = payload_of(question, tuple[_Blob, ...])
+    stranger = Identity.create("site 1")
+    made_up = [blobs[0]]
+    for each in blobs[1:]:
+        signature = stranger.sign(b"helper's blob 1", b"anything")
+        made_up.append(msgspec.structs.replace(each, blob=blobs[0].blob, signature=signature))
+    with pytest.raises(TooFewPartiesError, match="the blobs of 1 parties open"):
+        play.helper.respond(changed(question, payload=encode(tuple(made_up))))
+
+
+def test_a_blob_of_another_session_or_party_does_not_open() -> None:
+    play, other = Play(), Play()
+    question = asked(play)
+    blobs = payload_of(question, tuple[_Blob, ...])
+    for foreign in (payload_of(asked(other), tuple[_Blob, ...])[0], msgspec.structs.replace(blobs[1], party="site 0")):
+        helper = play.session and PLUGINS["verified"].helper(play.session.manifest, play.delivery.helper)
+        opened = payload_of(helper.respond(changed(question, payload=encode((foreign, *blobs[1:])))), _Opened)
+        assert opened.left_out == ("site 0",)
+
+
+@pytest.mark.parametrize("names", [(0, 0, 1), (1, 0), ("stranger", 0)])
+def test_a_list_with_a_party_twice_out_of_order_or_unknown_is_refused(names: tuple[Any, ...]) -> None:
+    play = Play()
+    question = asked(play)
+    blobs = payload_of(question, tuple[_Blob, ...])
+    listed = tuple(
+        msgspec.structs.replace(blobs[0], party=each) if isinstance(each, str) else blobs[each] for each in names
+    )
+    with pytest.raises(MessageError, match="not of parties of the session, each once and in its order"):
+        play.helper.respond(changed(question, payload=encode(listed)))
+
+
+def test_the_helper_opens_once_and_decrypts_once() -> None:
+    play = Play()
+    question = asked(play)
+    answer = play.helper.respond(question)
+    fewer = changed(question, payload=encode(payload_of(question, tuple[_Blob, ...])[1:]))
+    for again in (question, fewer):
+        with pytest.raises(MessageError, match="round 2, expected 3"):
+            play.helper.respond(again)
+    play.aggregator.receive(HELPER, answer)
+    result = play.aggregator.finish_round()
+    play.helper.respond(result)
+    with pytest.raises(MessageError):
+        play.helper.respond(result)
+    assert play.helper.ended
+
+
+def test_a_result_of_other_parties_is_not_decrypted() -> None:
+    play = Play()
+    play.aggregator.receive(HELPER, play.helper.respond(asked(play)))
+    result = Message.from_bytes(play.aggregator.finish_round(), limit=LIMIT)
+    counted, ciphertext = decode(result.payload, tuple[tuple[str, ...], bytes], "result")
+    other = msgspec.structs.replace(result, payload=encode((counted[1:], ciphertext)))
+    with pytest.raises(EvaluationError, match="not of the parties whose pads were opened"):
+        play.helper.respond(other.to_bytes())
+
+
+def test_a_helper_goes_on_in_another_process_and_keeps_nothing_secret_when_it_has_ended() -> None:
+    play = Play()
+    plugin, manifest = PLUGINS["verified"], play.session.manifest
+    play.aggregator.receive(HELPER, play.helper.respond(asked(play)))
+    restored = plugin.helper(manifest, play.delivery.helper)
+    restored.restore(play.helper.saved())
+    play.aggregator.receive(HELPER, restored.respond(play.aggregator.finish_round()))
+    message = play.aggregator.finish_round()
+    for party in play.parties:
+        party.respond(message)
+    assert found_in(play.parties[0].result()) == pairs_of(play.sites)
+    assert len(restored.saved()) < 500 < len(play.helper.saved())
+
+
+# --- What a party accepts ---------------------------------------------------------------------------------------------
+
+
+def to_the_last(play: Play) -> bytes:
+    message = play.aggregator.start()
+    while play.aggregator.round < 4:
+        roles = [play.helper] if play.aggregator.asked == (HELPER,) else play.parties
+        for role in roles:
+            play.aggregator.receive(role.name, role.respond(message))
+        message = play.aggregator.finish_round()
+    return bytes(message)
+
+
+def lies(given: _Given) -> Iterator[tuple[str, Any]]:
+    response = given.response
+    yield "part of another", msgspec.structs.replace(response, parts=(response.parts[1], *response.parts[1:]))
+    yield "too few parts", msgspec.structs.replace(response, parts=())
+    spoiled = response.sealed[:-1] + bytes([response.sealed[-1] ^ 1])
+    yield "other sums", msgspec.structs.replace(response, sealed=spoiled)
+
+
+@both_protocols
+def test_a_response_that_was_changed_is_refused(protocol: str) -> None:
+    play = Play(protocol)
+    message = to_the_last(play)
+    given = payload_of(message, _Given)
+    for what, response in lies(given):
+        lie = changed(message, payload=encode(msgspec.structs.replace(given, response=response)))
+        with pytest.raises((MessageError, DeserialisationError)):
+            play.parties[0].respond(lie)
+        assert not play.parties[0].ended, what
+    play.parties[0].respond(message)
+    assert found_in(play.parties[0].result()) == pairs_of(play.sites)
+
+
+@both_protocols
+def test_responses_have_one_length_whatever_the_sums_are(protocol: str) -> None:
+    lengths = set()
+    for _ in range(2):
+        play = Play(protocol)
+        lengths.add(len(payload_of(to_the_last(play), _Given).response.sealed))
+        for data in play.sites:
+            assert data.rows
+    assert len(lengths) == 1
+
+
+def test_protocols_whose_submissions_are_not_padded_have_no_helper() -> None:
+    from fhe_auc import registry
+
+    request = Request(parties=("a", "b"), thresholds=GRID, keys="helper")
+    with pytest.raises(InputError, match="has no helpers; exact and verified have"):
+        registry.load("semi-honest").prepare(request)
+
+
+# --- Between machines -------------------------------------------------------------------------------------------------
+
+
+@both_protocols
+def test_a_session_with_a_helper_is_played_out_of_key_stores(
+    protocol: str, site_rows: list[PartyData], tmp_path: Path
+) -> None:
+    """Each role is a process of its own between any two rounds, and asked twice says the same."""
+    consortium = Consortium(site_rows, tmp_path / "c", protocol, keys="helper", min_parties=2)
+    aggregator = consortium.aggregator()
+    message: bytes | None = aggregator.start()
+    while message is not None:
+        for name in aggregator.asked:
+            answer = consortium.answer(name, message)
+            assert consortium.answer(name, message) == answer
+            aggregator.receive(name, answer)
+        message = aggregator.finish_round()
+    assert aggregator.result().delivered == tuple(consortium.sites)
+    exact = exact_auc(site_rows, STORED_GRID)
+    assert [found.auc for found in consortium.results.values()] == pytest.approx([exact] * 3, abs=1e-12)
