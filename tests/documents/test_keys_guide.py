@@ -117,8 +117,9 @@ def at(done: Done, site: str, *arguments: str, store: str = "keystore") -> dict[
 def assert_it_leaves_the_consortium_as_the_guide_says(done: Done) -> None:
     study = done.folder / "study"
     north, south, lost = at(done, "north"), at(done, "south", store="keystore-2"), at(done, "south")
-    assert (len(north["sessions"]), len(lost["sessions"]), len(south["sessions"])) == (2, 1, 2)
+    assert (len(north["sessions"]), len(lost["sessions"]), len(south["sessions"])) == (3, 2, 2)
     assert {*north["sessions"]} < {*lost["sessions"], *south["sessions"]}  # week 19 is opened by south alone
+    assert len(at(done, "registry")["sessions"]) == 1
     roster = Roster.from_bytes((study / "aggregator" / "joint.roster").read_bytes())
     assert roster.names == {"north", "south"}
     assert (north["site"]["certified"], south["site"]["certified"]) == (True, True)
@@ -127,6 +128,7 @@ def assert_it_leaves_the_consortium_as_the_guide_says(done: Done) -> None:
         ("north", False),
         ("south", True),
         ("coordinator", False),
+        ("registry", False),
         ("south", False),
         ("north", False),
     ]

@@ -20,8 +20,8 @@ from fhe_auc.serialise import decode, encode, unframe
 from fhe_auc.sums.layout import Layout
 from fhe_auc.sums.opening import _MAGIC, _Stored
 from fhe_auc_keys.session_keys import PartySecrets, aggregator_material, party_secrets, public_context
+from fhe_auc_protocols.exact_auc import joint_computation
 from fhe_auc_protocols.exact_auc.analysis_sums import one_auc
-from fhe_auc_protocols.exact_auc.joint_computation import ExactJointComputation
 from fhe_auc_protocols.histograms.encrypted_sums import encrypted_sum
 from tests.support.exact_sessions import GRID, Play, all_keys, material_of, rows
 from tests.support.pooled import exact_auc
@@ -185,14 +185,14 @@ def test_with_joint_keys_the_aggregator_and_all_parties_but_one_see_sums_and_no_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """They take off their own masks from what decrypts; the last party's is left."""
-    masks, decrypted = recorded(monkeypatch, Layout, "mask"), recorded(monkeypatch, ExactJointComputation, "combine")
+    masks, decrypted = recorded(monkeypatch, Layout, "mask"), recorded(monkeypatch, joint_computation, "fuse")
     play = Play("exact", SITES, keys="joint")
     expected = play.read()[0]
     (prime,), bins = play.plan.parameters.plain_moduli, len(GRID)
     n, p = np.split(np.sum([SUMS.sketch(data, GRID, 0) for data in SITES], axis=0), 2)
     terms = np.concatenate([p * (np.cumsum(n) - n - (n.sum() - np.cumsum(n))), p * n]) % prime
     aggregators, *theirs = masks
-    seen = decrypted[0][0]
+    seen = decrypted[0]
     for each in (aggregators, *theirs[:-1]):
         seen = modular.subtract(seen, each, prime)
     several = np.delete(seen, [2 * bins, 2 * bins + 1])  # P and N have a slot each, which is the sum
@@ -207,8 +207,8 @@ def test_with_joint_keys_the_aggregator_and_all_parties_but_one_see_sums_and_no_
     assert modular.subtract(seen, theirs[-1], prime)[: 2 * bins].tolist() == terms.tolist()
 
 
-def recorded(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> list[Any]:
-    """What a method returns from now on, call by call."""
+def recorded(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[Any]:
+    """What a method or function returns from now on, call by call."""
     found, method = [], getattr(owner, name)
 
     def recording(*args: Any) -> Any:

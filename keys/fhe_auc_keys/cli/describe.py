@@ -17,7 +17,7 @@ from fhe_auc_keys.cli import common
 
 
 def announcement_rows(announced: Announcement, *, reader: str = "") -> list[tuple[output.Cell, ...]]:
-    """Say what a verified announcement holds; `reader` is the party that reads it."""
+    """Say what a verified announcement holds; `reader` is the party that reads it, or the helper."""
     manifest = announced.manifest
     protocol, plan = _protocol_and_plan(manifest)
     trust = "unknown: this protocol is not installed here" if protocol is None else protocol.trust
@@ -27,7 +27,7 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> list[tupl
     rows: list[tuple[output.Cell, ...]] = [
         ("session", common.spelled(manifest.session), "compare: everybody in it must see the same"),
         (
-            "key holder" if announced.manifest.context else "convened by",
+            "key holder" if manifest.keys == "sealed" else "convened by",
             announced.holder.name,
             f"signed it; certificate\n{common.spelled(announced.holder.fingerprint)}",
         ),
@@ -46,14 +46,18 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> list[tupl
         rows.append(("encryption", "yes", "its parameters: unknown, this protocol is not installed here"))
     if manifest.joint_keys:
         rows.append(("keys", "joint", "made by the parties together: only all of them can decrypt"))
-    if manifest.context:
+    if manifest.keys == "sealed":
         rows.append(("context", common.spelled(manifest.context), "names parameters and public keys"))
-    for name, fingerprint in announced.fingerprints.items():
+    roles = [("party", *each) for each in announced.fingerprints.items()]
+    if announced.helper is not None:
+        rows.append(("keys", "helper", "has them, reads the result, and must not work with the aggregator"))
+        roles.append(("helper", announced.helper.name, announced.helper.fingerprint))
+    for role, name, fingerprint in (
+        *roles,
+        ("aggregator", announced.aggregator.name, announced.aggregator.fingerprint),
+    ):
         you = "this is you; " if name == reader else ""
-        rows.append(("party", name, f"{you}certificate\n{common.spelled(fingerprint)}"))
-    adder = announced.aggregator
-    you = "this is you; " if adder.name == reader else ""
-    rows.append(("aggregator", adder.name, f"{you}certificate\n{common.spelled(adder.fingerprint)}"))
+        rows.append((role, name, f"{you}certificate\n{common.spelled(fingerprint)}"))
     return rows
 
 
@@ -79,6 +83,7 @@ def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
         },
         "backend": plan and plan.parameters.backend,
         "aggregator": {announced.aggregator.name: announced.aggregator.fingerprint.hex()},
+        "helper": None if announced.helper is None else {announced.helper.name: announced.helper.fingerprint.hex()},
         "parties": {name: fingerprint.hex() for name, fingerprint in announced.fingerprints.items()},
     }
 

@@ -201,6 +201,6 @@ def _report(announced: Announcement, reader: str, place: Path, *, as_json: bool)
     if as_json:
         output.print_json({**describe.announcement_as_dict(announced), "opened_by": reader, "keys": str(place)})
     else:
-        what = "what the rounds need is" if announced.manifest.joint_keys else "its keys are"
+        what = "its keys are" if announced.manifest.keys == "sealed" else "what the rounds need is"
         kept = ("opened", f"by {reader}", f"{what} in {str(place)!r} now")
         output.print_table([kept, *describe.announcement_rows(announced, reader=reader)])

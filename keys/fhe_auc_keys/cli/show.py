@@ -271,7 +271,7 @@ def _document(kind: Kind, data: bytes, trusted: Trusted | None) -> _Description:
     for name, certificate in announced.fingerprints.items():
         if certificate == recipient:
             rows.insert(0, ("sealed to", name, "nobody else can open it"))
-    role = "key holder" if announced.manifest.context else "convener"
+    role = "key holder" if announced.manifest.keys == "sealed" else "convener"
     verified = (
         f"signed by {holder!r}, certified, not revoked; that {holder!r} is the {role} agreed on is for you to know"
     )

@@ -117,9 +117,12 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
 
     @property
     def _soundness(self) -> float:
-        """Of any party: groups without a party in common, with a helper single ones, may be given their own result."""
+        """Of any party: each group that compares what it was given may be given another result.
+
+        Groups have no party in common. With a helper nobody compares, and each party is one.
+        """
         manifest = self._manifest
-        groups = self.plan.tries if self.plan.helpers else len(manifest.parties) // manifest.min_parties
+        groups = len(manifest.parties) // (1 if self.plan.helpers else manifest.min_parties)
         return groups * self.plan.soundness
 
     def _accepted(self, totals: Sequence[Residues]) -> Sums:

@@ -65,12 +65,9 @@ LEAST_FLOODING_BITS, MOST_FLOODING_BITS = 40, 80
 _SMUDGING_SHARE, _FLOODING_SHARE = 3 / 4, 1 / 5  # of the capacity with joint keys; smudging of all parties together
 
 
-def least_prime(release: Release, tries: int = 1) -> int:
-    """Return what every plaintext prime is above, so that the authenticators are as sound as `SOUNDNESS_BITS` says.
-
-    `tries` is how many results a liar may try.
-    """
-    return tries * max(each.degree for each in release.sums) << SOUNDNESS_BITS
+def least_prime(release: Release) -> int:
+    """Return what every plaintext prime is above, so that the authenticators are as sound as `SOUNDNESS_BITS` says."""
+    return max(each.degree for each in release.sums) << SOUNDNESS_BITS
 
 
 class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
@@ -124,7 +121,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             if number < least:
                 raise CapacityError(f"{name} must be at least {least}, got {number}")
         moduli = self.parameters.plain_moduli
-        least = least_prime(self.release, self.tries)
+        least = least_prime(self.release)
         if min(moduli) < least:
             raise CapacityError(f"the plan has a prime below {least:,}")
         if self.modulus < self.sums.least_modulus(self.max_rows, self.parties):
@@ -161,11 +158,6 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def keys(self) -> Keys:
         """Who makes the keys: "sealed", "joint" or "helper"."""
         return "joint" if self.joint_keys else "helper" if self.helpers else "sealed"
-
-    @property
-    def tries(self) -> int:
-        """To how many parties a liar may give a result of their own; without a helper they compare what they got."""
-        return self.parties if self.helpers and self.authenticated else 1
 
     @property
     def modulus(self) -> int:
@@ -307,7 +299,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             return [
                 *rows,
                 Parameter(
-                    "opening, ciphertexts", f"{self.layout.ciphertexts * self.primes}", "made with the keys, once"
+                    "opening, ciphertexts", f"{self.layout.ciphertexts * self.primes}", "made by who has the key, once"
                 ),
                 Parameter("upload of a party", quantities.bytes_text(self.submission_bytes), "its padded sketch"),
                 describe_download(self),

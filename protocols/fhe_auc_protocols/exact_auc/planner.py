@@ -66,8 +66,7 @@ def plan_exact(
         smudging_bits=smudging_bits if joint_keys else 0,
         helpers=helpers,
     )
-    tries = parties if helpers and authenticated else 1
-    least, small_prime = sums.least_modulus(max_rows, parties), least_prime(sums.release, tries)
+    least, small_prime = sums.least_modulus(max_rows, parties), least_prime(sums.release)
     reason: CapacityError | None = None
     # With sealed keys the noise of any number of parties is the same: what the first do not hold, no others should.
     for parameters in islice(_candidates(backend, least, small_prime, joint_keys), None if joint_keys else 1):
