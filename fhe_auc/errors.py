@@ -20,6 +20,7 @@ Check: TypeAlias = Literal[
     "redundancy",  # the redundant part of a denominator does not belong to it
     "rows",  # the parties have more rows than were agreed on
     "slots",  # slots that should be equal differ
+    "sums",  # there are too many sums, or too few
     "thresholds",  # the thresholds are not those that this party has found
     "unused slots",  # there are counts where none belong
 ]

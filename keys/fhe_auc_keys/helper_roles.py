@@ -232,7 +232,10 @@ class HelpedPartyRole(Party[R]):
             )
         except TamperedError as error:
             raise DeserialisationError(f"the sums are not sealed to party {self.name!r}: {error}") from None
-        totals = [np.frombuffer(each, "<u8") for each in decode(text, tuple[bytes, ...], "sums")]
+        parts = decode(text, tuple[bytes, ...], "sums")
+        if any(len(each) % 8 for each in parts):
+            raise DeserialisationError("the helper's sums have not 8 bytes each")
+        totals = [np.frombuffer(each, "<u8") for each in parts]
         self._response_key = b""
         outcome = self._task.read(totals, given.counted, self._common_secret)
         self._seconds["recover"] = time.perf_counter() - started

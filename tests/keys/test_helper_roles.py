@@ -16,7 +16,8 @@ from fhe_auc.messages import Message
 from fhe_auc.party_names import HELPER
 from fhe_auc.protocol import Request
 from fhe_auc.serialise import decode, encode
-from fhe_auc_keys.helper_roles import _Blob, _Given, _Opened, _Submission
+from fhe_auc_keys.group_sealing import seal_under, unseal_under
+from fhe_auc_keys.helper_roles import _Blob, _Given, _Opened, _response_of, _Submission
 from fhe_auc_keys.identity import Identity
 from tests.support.exact_sessions import GRID, PLUGINS, both_protocols, found_in, pairs_of, rows
 from tests.support.pooled import exact_auc
@@ -295,6 +296,44 @@ def test_a_response_that_was_changed_is_refused(protocol: str) -> None:
         assert not play.parties[0].ended, what
     play.parties[0].respond(message)
     assert found_in(play.parties[0].result()) == pairs_of(play.sites)
+
+
+def forging(play: Play, change: Callable[[bytes], tuple[bytes, ...]]) -> bytes:
+    """The last message as it is where the helper has sent what `change` makes of the sums."""
+    message, key = to_the_last(play), play.parties[0]._response_key
+    given = payload_of(message, _Given)
+    associated = _response_of(play.aggregator.digest, given.counted)
+    (sums,) = decode(
+        unseal_under(key, given.response.parts[0], given.response.sealed, associated=associated), tuple[bytes, ...], ""
+    )
+    sealed, parts = seal_under([key] * SITES, encode(change(sums)), associated=associated)
+    response = msgspec.structs.replace(given.response, sealed=sealed, parts=tuple(parts))
+    return changed(message, payload=encode(msgspec.structs.replace(given, response=response)))
+
+
+@both_protocols
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda sums: (),
+        lambda sums: (b"",),
+        lambda sums: (sums[8:],),
+        lambda sums: (2 * sums,),
+        lambda sums: (sums,) * 2,
+    ],
+)
+def test_too_many_sums_and_too_few_give_no_number(protocol: str, change: Callable[[bytes], tuple[bytes, ...]]) -> None:
+    play = Play(protocol)
+    play.parties[0].respond(forging(play, change))
+    with pytest.raises(EvaluationError, match="too many sums, or too few"):
+        play.parties[0].result()
+
+
+def test_sums_that_are_cut_off_are_refused() -> None:
+    play = Play()
+    lie = forging(play, lambda sums: (sums[1:],))
+    with pytest.raises(MessageError, match="have not 8 bytes each"):
+        play.parties[0].respond(lie)
 
 
 @both_protocols

@@ -71,11 +71,14 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         Raises
         ------
         VerificationError, ResultCheckError
-            They are not those of an honest result over the rows of the parties counted.
+            They are not those of an honest result over the rows of the parties counted, or too many or too few.
         UndefinedAucError
             All pooled rows have the same label (of several classes: one has no row).
         """
         plan, primes = self.plan, self.plan.parameters.plain_moduli
+        if [len(each) for each in decrypted] != [len(plan.computed.sums)] * len(primes):  # only a helper may send such
+            refusal = VerificationError if plan.authenticated else ResultCheckError
+            raise refusal("the helper has sent too many sums, or too few, so no number is given", check="sums")
         found = self._verified(decrypted, counted, common_secret) if plan.authenticated else self._accepted(decrypted)
         options = dict(self._manifest.options)
         level = options.pop(INTERVAL, None)
