@@ -15,7 +15,7 @@ from fhe_auc.rounds import Aggregator
 
 
 class Attacks(ABC):
-    """Attacks on one protocol, with sealed keys; `fhe_auc.registry.attacks` finds those that are installed."""
+    """Attacks on one protocol, with sealed keys or a helper; `fhe_auc.registry.attacks` finds what is installed."""
 
     descriptions: ClassVar[Mapping[str, str]]
     """By name: what the aggregator does."""

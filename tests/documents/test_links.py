@@ -22,7 +22,10 @@ MAPS = [
     ROOT / "docs" / "guide" / "architecture.md",
     *(ROOT / folder / "README.md" for folder in ("keys", "protocols", "benchmarks")),
 ]
-THREAT_MODEL = ROOT / "docs" / "security" / "threat-model.md"
+DEVIATIONS = {
+    ROOT / "docs" / "security" / "threat-model.md": "Who may deviate, and what shows it",
+    ROOT / "docs" / "security" / "helpers.md": "Who learns what, and who can lie",
+}
 FOLDERS = ("fhe_auc", "keys", "protocols", "benchmarks", "tests", "examples")
 _PAGE = re.compile(r"\bdocs/[\w/-]+\.md")
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
@@ -99,8 +102,9 @@ def test_a_broken_link_is_noticed(tmp_path: Path) -> None:
     assert anchors(page) == {"a-b-c-d", "a", "a-1"}
 
 
-def test_every_test_that_the_threat_model_names_exists() -> None:
-    named = re.findall(r"`([\w/]*(?:\.py)?)::(test_\w+)`", THREAT_MODEL.read_text("utf-8"))
+@pytest.mark.parametrize("page", DEVIATIONS, ids=name)
+def test_every_test_that_a_threat_model_names_exists(page: Path) -> None:
+    named = re.findall(r"`([\w/]*(?:\.py)?)::(test_\w+)`", page.read_text("utf-8"))
     assert len(named) > 10
     path = ""
     for file, test in named:
@@ -108,8 +112,9 @@ def test_every_test_that_the_threat_model_names_exists() -> None:
         assert f"def {test}(" in (ROOT / "tests" / path).read_text(encoding="utf-8"), f"{path}::{test}"
 
 
-def test_every_row_of_who_may_deviate_names_a_test_or_an_attack() -> None:
-    _, _, section = THREAT_MODEL.read_text("utf-8").partition("## Who may deviate, and what shows it\n")
+@pytest.mark.parametrize("page", DEVIATIONS, ids=name)
+def test_every_row_of_who_may_deviate_names_a_test_or_an_attack(page: Path) -> None:
+    _, _, section = page.read_text("utf-8").partition(f"## {DEVIATIONS[page]}\n")
     rows = [line for line in section.partition("\n## ")[0].splitlines() if line.startswith("|")][2:]
     assert len(rows) > 10
     assert [

@@ -15,6 +15,7 @@ from fhe_auc.counts import PartyData
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.messages import Message
+from fhe_auc.party_names import HELPER
 from fhe_auc.protocol import Request, Session
 from fhe_auc.rlwe.backends import available_backends
 from fhe_auc.rounds import Party
@@ -28,7 +29,7 @@ PLUGINS = {"exact": Exact(), "verified": Verified()}
 GRID = thresholds.uniform(12)
 both_backends = pytest.mark.parametrize("backend", BACKENDS)
 both_protocols = pytest.mark.parametrize("protocol", PLUGINS)
-all_keys = pytest.mark.parametrize("keys", ["sealed", "joint"])
+all_keys = pytest.mark.parametrize("keys", ["sealed", "joint", "helper"])
 
 
 def rows(number: int, seed: int, *, ones: float = 0.4, most: int = 60) -> list[PartyData]:
@@ -66,20 +67,25 @@ class Play:
         self.session = self.plugin.prepare(Request(parties=names, thresholds=grid, max_rows=max_rows, **request))
         self.manifest = self.session.manifest
         self.plan = self.plugin.plan_of(self.manifest)
-        if self.manifest.joint_keys:
-            delivery = self.plugin.local_delivery(self.session)
-            self._material, material = dict(delivery.parties), delivery.aggregator
+        self.helper: Any = None
+        if self.manifest.keys == "sealed":
+            self.material, material = material_of(self.session), self.session.aggregator_material
         else:
-            self._material, material = material_of(self.session), self.session.aggregator_material
+            self.delivery = self.plugin.local_delivery(self.session)
+            self.material, material = dict(self.delivery.parties), self.delivery.aggregator
+            if self.delivery.helper:
+                self.helper = self.plugin.helper(self.manifest, self.delivery.helper)
         self.aggregator: Any = self.plugin.aggregator(self.manifest, material)
         self.parties: list[Any] = [self.party(data) for data in sites]
 
     def party(self, data: PartyData, manifest: Manifest | None = None) -> Party[Evaluation]:
         """Another party with this name, made of the same material."""
-        return self.plugin.party(manifest or self.manifest, self._material[data.name], data)
+        return self.plugin.party(manifest or self.manifest, self.material[data.name], data)
 
     def answers(self, message: bytes) -> dict[str, bytes]:
-        return {party.name: party.respond(message) for party in self.parties}
+        asked = self.aggregator.asked
+        roles = [self.helper] if asked == (HELPER,) else self.parties
+        return {role.name: role.respond(message) for role in roles if role.name in asked}
 
     def deliver(self, submissions: dict[str, bytes]) -> bytes | None:
         for name, submission in submissions.items():

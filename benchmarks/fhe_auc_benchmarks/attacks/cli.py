@@ -12,7 +12,7 @@ from fhe_auc.extras import require
 
 if TYPE_CHECKING:
     from fhe_auc_benchmarks.attacks.blinded_auc.table import BlindedAucTable
-    from fhe_auc_benchmarks.attacks.exact_auc.table import ExactAucTable
+    from fhe_auc_benchmarks.attacks.exact_auc.table import ExactAucTable, HelpedTable
 
 
 @click.command(
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         "                                                      about the parameters of the paper: some pass",
         "fhe-auc attack --attack drop-party --json | jq '.attacks[0].malicious'",
         "fhe-auc attack --protocol verified                    the exact protocols, and attacks of their own",
+        "fhe-auc attack --protocol verified --keys helper      … and a helper that lies, too",
     )
 )
 @click.option(
@@ -32,6 +33,12 @@ if TYPE_CHECKING:
     type=click.Choice(("malicious", "verified")),
     default="malicious",
     help="Whom to attack; beside malicious also semi-honest, and beside verified also exact.",
+)
+@click.option(
+    "--keys",
+    type=click.Choice(("sealed", "helper")),
+    default="sealed",
+    help="Who decrypts: each party, or a helper, which may lie too (verified only).",
 )
 @click.option("--attack", "names", metavar="NAME", multiple=True, help="May be repeated. Default: all.")
 @click.option(
@@ -70,6 +77,7 @@ if TYPE_CHECKING:
 @output.json_option
 def attack(
     protocol: str,
+    keys: str,
     names: tuple[str, ...],
     trials: int,
     simulated_trials: int,
@@ -88,9 +96,10 @@ def attack(
 
     With --protocol verified it is `exact` that promises nothing. There an attack passes with any wrong AUC,
     half-width, P or N, and the simulation plays on a single prime: one as large as each of a session's, and a toy.
+    With a helper sessions are not simulated: the simulation knows all pads as it is, as aggregator and helper do.
     """
     require("benchmark")
-    table = _table(protocol, trials, simulated_trials, seed, int(executions), tolerance, thresholds)
+    table = _table(protocol, keys, trials, simulated_trials, seed, int(executions), tolerance, thresholds)
     if unknown := sorted(set(names) - set(table.descriptions)):
         known = ", ".join(table.descriptions)
         raise InputError(f"there is no attack {unknown[0]!r} on this protocol; known are {known}")
@@ -104,28 +113,37 @@ def attack(
         output.print_json({**table.settings(), "attacks": rows})
         return
     output.print_text(table.introduction() + "\n")
-    output.print_table([(row["attack"], *table.cells(row)) for row in rows], header=table.header, numbers=4)
-    output.print_text("\nWhat the aggregator does:")
+    output.print_table(
+        [(row["attack"], *table.cells(row)) for row in rows], header=table.header, numbers=len(table.header) - 2
+    )
+    output.print_text("\nWhat the liar does:")
     output.print_table([(f"  {row['attack']}", row["what"]) for row in rows])
 
 
 def _table(
     protocol: str,
+    keys: str,
     trials: int,
     simulated_trials: int,
     seed: int,
     executions: int,
     tolerance: float | None,
     thresholds: str,
-) -> BlindedAucTable | ExactAucTable:
-    """Return the attacks on a protocol; the last three options are for ``malicious`` only."""
+) -> BlindedAucTable | ExactAucTable | HelpedTable:
+    """Return the attacks on a protocol; the last three options are for ``malicious`` only, `keys` for ``verified``."""
     if protocol == "verified":
-        from fhe_auc_benchmarks.attacks.exact_auc.table import ExactAucTable
+        from fhe_auc_benchmarks.attacks.exact_auc.table import ExactAucTable, HelpedTable
 
         for option in ("executions", "tolerance", "thresholds"):
             if inputs.given(option):
                 raise click.UsageError(f"--{option} is for --protocol malicious only")
-        return ExactAucTable(trials, simulated_trials, seed)
+        if keys == "sealed":
+            return ExactAucTable(trials, simulated_trials, seed)
+        if inputs.given("simulated_trials"):
+            raise click.UsageError("--simulated-trials is for --keys sealed only")
+        return HelpedTable(trials, seed)
+    if inputs.given("keys"):
+        raise click.UsageError("--keys is for --protocol verified only")
     from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import setting
     from fhe_auc_benchmarks.attacks.blinded_auc.table import BlindedAucTable
 

@@ -13,7 +13,7 @@ from fhe_auc import bfv, thresholds
 from fhe_auc.attacks import Attacks
 from fhe_auc.computation import Result
 from fhe_auc.counts import Counts, PartyData, count
-from fhe_auc.errors import FheAucError, InputError, UndefinedAucError
+from fhe_auc.errors import EvaluationError, FheAucError, InputError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.keystream import COMMON_SECRET_BYTES, KeyStream
 from fhe_auc.manifest import SESSION_BYTES, Manifest
@@ -27,42 +27,101 @@ from fhe_auc.trapezoid import trapezoid
 from fhe_auc_benchmarks.attacks.exact_auc import strategies
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, OpeningName, Strategy, View
 from fhe_auc_benchmarks.attacks.outcome import HARMLESS, PASSED, Outcome
+from fhe_auc_keys.helper_roles import HelpedAggregator, Helper, _Blob
 from fhe_auc_keys.sealed_roles import SealedAggregator, SealedParty
 from fhe_auc_keys.session_keys import SEED_BYTES, PartySecrets, public_context
 from fhe_auc_protocols.exact_auc.padded_computation import AggregatorKeys, PaddedComputation, PartyKeys
 from fhe_auc_protocols.exact_auc.party_task import ExactTask
+from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.protocol import Exact, Verified
 
-_SITES = ("north", "south", "east")
+SITES = ("north", "south", "east")
 _SITE_ROWS = (20, 61)
-_THRESHOLDS = 8
+THRESHOLDS = 8
 _POSITIVES = 0.4
-_MAX_ROWS = 1_000
+MAX_ROWS = 1_000
+_OPEN, _ = Helper.answers  # rounds
 
 
-class LyingAggregator(SealedAggregator):
-    """Keeps what parties send, and returns what a strategy makes of it, flooded as honest results are.
+class Liar:
+    """What a strategy makes of padded sketches and openings, flooded as honest results are.
 
-    `openings` are those that it has by name, and `earlier` what the same parties have sent in an earlier session, if
-    they have. Generator and `guess` are for its choices.
+    `earlier` is the aggregator of an earlier session of the same parties, if there was one. Generator and `guess` are
+    for its choices.
     """
 
     def __init__(
         self,
-        manifest: Manifest,
-        public: bfv.PublicContext,
-        openings: Mapping[OpeningName, Opening],
+        plan: ExactPlan,
         strategy: Strategy,
         generator: np.random.Generator,
         *,
-        earlier: Sequence[Sequence[Residues]] = (),
+        earlier: LyingAggregator | LyingHelpedAggregator | None = None,
         guess: int = 0,
     ) -> None:
-        computation = PaddedComputation(manifest)
-        super().__init__(manifest, computation, AggregatorKeys(public, openings["own"]))
+        self.strategy = strategy
+        self.plan, self._generator, self._guess = plan, generator, guess
+        self._earlier: Sequence[Sequence[Residues]] = earlier.kept if earlier else ()
+
+    def unpacked(self, parts: Sequence[bytes]) -> list[Residues]:
+        """Return a party's padded sketch, for each prime."""
+        size, primes = self.plan.computed.sketch.size, self.plan.parameters.plain_moduli
+        return [unpack(part, size, prime) for part, prime in zip(parts, primes, strict=True)]
+
+    def result(
+        self,
+        public: bfv.PublicContext,
+        openings: Mapping[OpeningName, Opening],
+        kept: Sequence[Sequence[Residues]],
+    ) -> bytes:
+        """Return the encrypted result, from each party's padded sketches and the openings that there are, by name."""
+        seed = self._generator.integers(2**63)  # the same choices for every prime
+        made = (
+            self._returned(which, np.random.default_rng(seed), public, openings, kept)
+            for which in range(self.plan.primes)
+        )
+        return encode(tuple(made))
+
+    def _returned(
+        self,
+        which: int,
+        generator: np.random.Generator,
+        public: bfv.PublicContext,
+        openings: Mapping[OpeningName, Opening],
+        kept: Sequence[Sequence[Residues]],
+    ) -> bytes:
+        own, earlier = ([each[which] for each in sketches] for sketches in (kept, self._earlier))
+        prime, opened = self.plan.parameters.plain_moduli[which], some(self.strategy.opened, len(kept))
+        view = View(self.plan.computed, prime, own, earlier, opened, self._guess, generator)
+        claim = self.strategy.play(view)
+        constants = self.plan.layout.mask(KeyStream(generator.bytes(32)), claim.added, prime)
+        computed = []
+        for each in claim.computed:
+            opening = openings[each.opening]
+            weighted = Opening(public, each.release, opening._layout, opening._ciphertexts)
+            computed.append(weighted._evaluated(each.pooled, which))
+        total = public.add_values(computed[0], constants) if computed else public.encrypt(constants, which)
+        for summand in computed[1:]:
+            public.add_in_place(total, summand)
+        if self.strategy.tamper is not None:
+            total = self.strategy.tamper(public, total, generator)
+        return public.dump_result(public.flood(total), self.plan.kept)
+
+
+def some(parties: tuple[int, ...], number: int) -> Sequence[int]:
+    """Return who these are where there may be another number of parties than three."""
+    return range(number) if parties == strategies.ALL else parties
+
+
+class LyingAggregator(SealedAggregator):
+    """Keeps what parties send, and returns what a `Liar` makes of it. `openings` are those that it has by name."""
+
+    def __init__(
+        self, manifest: Manifest, public: bfv.PublicContext, openings: Mapping[OpeningName, Opening], liar: Liar
+    ) -> None:
+        super().__init__(manifest, PaddedComputation(manifest), AggregatorKeys(public, openings["own"]))
         self.openings = openings
-        self._plan, self._public, self._strategy = computation.plan, public, strategy
-        self._generator, self._earlier, self._guess = generator, earlier, guess
+        self._public, self._liar = public, liar
         self._kept: dict[str, list[Residues]] = {}
 
     @property
@@ -73,39 +132,66 @@ class LyingAggregator(SealedAggregator):
     def _accept(self, party: str, payload: bytes) -> None:
         super()._accept(party, payload)
         if self.round == 1:
-            size, primes = self._plan.computed.sketch.size, self._plan.parameters.plain_moduli
-            parts = zip(decode(payload, tuple[bytes, ...], "submission"), primes, strict=True)
-            self._kept[party] = [unpack(part, size, prime) for part, prime in parts]
+            self._kept[party] = self._liar.unpacked(decode(payload, tuple[bytes, ...], "submission"))
 
     def _close(self) -> bytes:
         if self.round > 1:
             return super()._close()
-        seed = self._generator.integers(2**63)  # the same choices for every prime
-        made = tuple(self._returned(which, np.random.default_rng(seed)) for which in range(self._plan.primes))
-        self._counted = tuple(self.counted[each] for each in self._some(self._strategy.claimed))
-        return encode(Result(self.counted, encode(made)))
+        made = self._liar.result(self._public, self.openings, self.kept)
+        claimed = some(self._liar.strategy.claimed, len(self.manifest.parties))
+        self._counted = tuple(self.counted[each] for each in claimed)
+        return encode(Result(self.counted, made))
 
-    def _returned(self, which: int, generator: np.random.Generator) -> bytes:
-        own, earlier = ([each[which] for each in kept] for kept in (self.kept, self._earlier))
-        prime, opened = self._plan.parameters.plain_moduli[which], self._some(self._strategy.opened)
-        view = View(self._plan.computed, prime, own, earlier, opened, self._guess, generator)
-        claim = self._strategy.play(view)
-        constants = self._plan.layout.mask(KeyStream(generator.bytes(32)), claim.added, prime)
-        computed = []
-        for each in claim.computed:
-            opening = self.openings[each.opening]
-            weighted = Opening(self._public, each.release, opening._layout, opening._ciphertexts)
-            computed.append(weighted._evaluated(each.pooled, which))
-        total = self._public.add_values(computed[0], constants) if computed else self._public.encrypt(constants, which)
-        for summand in computed[1:]:
-            self._public.add_in_place(total, summand)
-        if self._strategy.tamper is not None:
-            total = self._strategy.tamper(self._public, total, generator)
-        return self._public.dump_result(self._public.flood(total), self._plan.kept)
 
-    def _some(self, parties: tuple[int, ...]) -> Sequence[int]:
-        """Return who these are where there may be other than three parties."""
-        return range(len(self.manifest.parties)) if parties == strategies.ALL else parties
+class LyingHelpedAggregator(HelpedAggregator):
+    """The same with a helper, which makes the opening; `earlier` is the aggregator of an earlier session, if any."""
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        strategy: Strategy,
+        generator: np.random.Generator,
+        *,
+        earlier: LyingHelpedAggregator | None = None,
+        guess: int = 0,
+    ) -> None:
+        computation = PaddedComputation(manifest)
+        super().__init__(manifest, computation)
+        self._liar = Liar(computation.plan, strategy, generator, earlier=earlier, guess=guess)
+        self._earlier = earlier
+        self.opening: Opening | None = None
+
+    @property
+    def kept(self) -> list[list[Residues]]:
+        """Each party's padded sketches, one for each prime."""
+        return [self._liar.unpacked(self._submissions[party].parts) for party in self.manifest.parties]
+
+    def blobs(self) -> tuple[_Blob, ...]:
+        """Return what the parties that count have sent for the helper."""
+        return tuple(_Blob(party, found.blob, found.signature) for party, found in self._in_order().items())
+
+    def encrypted_result(self) -> bytes:
+        """Return what the helper is to decrypt; raise `EvaluationError` where it has opened nothing yet."""
+        if self._opened is None:
+            raise EvaluationError("the helper has not answered")
+        public = bfv.load_public(self._opened.context)
+        self.opening = Opening.load(public, self._liar.plan.computed, self._opened.opening)
+        openings: dict[OpeningName, Opening] = {"own": self.opening}
+        if self._earlier is not None and self._earlier.opening is not None:
+            openings["earlier"] = self._earlier.opening
+        return encode(Result(self.counted, self._liar.result(public, openings, self.kept)))
+
+    def _close(self) -> bytes:
+        if self.round == _OPEN:
+            self._name(self._liar.strategy.claimed)
+            return self.encrypted_result()
+        if self.round < _OPEN:
+            self._name(self._liar.strategy.opened)
+        return super()._close()
+
+    def _name(self, parties: tuple[int, ...]) -> None:
+        names = self.manifest.parties
+        self._counted = tuple(names[each] for each in some(parties, len(names)))
 
 
 class ExactAucAttacks(Attacks):
@@ -113,10 +199,12 @@ class ExactAucAttacks(Attacks):
 
     descriptions = strategies.DESCRIPTIONS
 
-    def aggregator(self, attack: str, manifest: Manifest, material: bytes, *, rows: int) -> LyingAggregator:
+    def aggregator(
+        self, attack: str, manifest: Manifest, material: bytes, *, rows: int
+    ) -> LyingAggregator | LyingHelpedAggregator:
         """Return an aggregator that plays a strategy; one that is staged cannot be played on a session alone."""
         if manifest.joint_keys:
-            raise InputError("attacks are played with sealed keys only")
+            raise InputError("attacks are played with sealed keys or a helper")
         strategy = STRATEGIES.get(attack)
         if strategy is None:
             raise InputError(f"there is no attack {attack!r}; known are {', '.join(STRATEGIES)}")
@@ -125,12 +213,15 @@ class ExactAucAttacks(Attacks):
             raise InputError(f"attack {attack!r} takes more than this session; play it with fhe-auc attack")
         if strategy.on_tags and not plan.authenticated:
             raise InputError(f"attack {attack!r} is on tags, and protocol {manifest.protocol!r} has none")
-        if min(manifest.min_parties, plan.thresholds) < 2 or manifest.min_parties < len(manifest.parties):
+        may_miss = manifest.keys != "helper" and manifest.min_parties < len(manifest.parties)
+        if min(manifest.min_parties, plan.thresholds) < 2 or may_miss:
             raise InputError("attacks are played with two thresholds and two parties at least, none of which may miss")
+        if manifest.keys == "helper":
+            return LyingHelpedAggregator(manifest, strategy, np.random.default_rng())
         context, opening = public_context(material)
         public = bfv.load_public(context)
         openings: dict[OpeningName, Opening] = {"own": Opening.load(public, plan.computed, opening)}
-        return LyingAggregator(manifest, public, openings, strategy, np.random.default_rng())
+        return LyingAggregator(manifest, public, openings, Liar(plan, strategy, np.random.default_rng()))
 
 
 class _Laboratory:
@@ -138,8 +229,8 @@ class _Laboratory:
 
     def __init__(self, protocol: str, backend: str | None, generator: np.random.Generator) -> None:
         plugin: Exact = {"exact": Exact, "verified": Verified}[protocol]()
-        self._grid = thresholds.uniform(_THRESHOLDS)
-        session = plugin.prepare(Request(parties=_SITES, thresholds=self._grid, backend=backend, max_rows=_MAX_ROWS))
+        self._grid = thresholds.uniform(THRESHOLDS)
+        session = plugin.prepare(Request(parties=SITES, thresholds=self._grid, backend=backend, max_rows=MAX_ROWS))
         self._manifest = msgspec.structs.replace(session.manifest, min_parties=2)
         self._material = decode(session.party_material, PartySecrets, "secrets").context
         self._secret = bfv.load_secret(self._material)
@@ -147,13 +238,13 @@ class _Laboratory:
         self._generator = generator
 
     def play(self, strategy: Strategy, earlier: LyingAggregator | None) -> tuple[LyingAggregator, str]:
-        """Play a session; return its aggregator and what comes of it for the first party (`_verdict`)."""
+        """Play a session; return its aggregator and what comes of it for the first party (`verdict`)."""
         generator = self._generator
         common_secret = generator.bytes(COMMON_SECRET_BYTES)
         manifest = msgspec.structs.replace(self._manifest, session=generator.bytes(SESSION_BYTES))
         computation = PaddedComputation(manifest)
-        seeds = {site: generator.bytes(SEED_BYTES) for site in _SITES}
-        data = [_rows(site, generator) for site in _SITES]
+        seeds = {site: generator.bytes(SEED_BYTES) for site in SITES}
+        data = [rows_of(site, generator) for site in SITES]
         counts = [count(each, self._grid) for each in data]
         roles = []
         for each in data:
@@ -161,21 +252,15 @@ class _Laboratory:
             roles.append(SealedParty(manifest, computation, keys, task, common_secret=common_secret))
 
         def opening(parties: Sequence[int]) -> Opening:
-            made = computation.opening(self._material, {_SITES[each]: seeds[_SITES[each]] for each in parties})
+            made = computation.opening(self._material, {SITES[each]: seeds[SITES[each]] for each in parties})
             return Opening.load(self._public, computation.plan.computed, made)
 
         openings: dict[OpeningName, Opening] = {"own": opening(strategy.opened)}
         if strategy.staged and earlier is not None:
             openings |= {"earlier": earlier.openings["own"], "of two": opening(strategies.FIRST_TWO)}
-        aggregator = LyingAggregator(
-            manifest,
-            self._public,
-            openings,
-            strategy,
-            generator,
-            earlier=earlier.kept if earlier else (),
-            guess=int(sum(each.bin_positives[0] for each in counts)),
-        )
+        guess = int(sum(each.bin_positives[0] for each in counts))
+        liar = Liar(computation.plan, strategy, generator, earlier=earlier, guess=guess)
+        aggregator = LyingAggregator(manifest, self._public, openings, liar)
 
         def exchange(message: bytes) -> Iterator[tuple[str, bytes]]:
             """Have those answer who count; in the last round the first alone, as that is who is looked at."""
@@ -184,7 +269,7 @@ class _Laboratory:
                     yield role.name, role.respond(message)
 
         conduct(aggregator, exchange)
-        return aggregator, _verdict(roles[0], [counts[each] for each in strategy.claimed])
+        return aggregator, verdict(roles[0], [counts[each] for each in strategy.claimed])
 
 
 def run(name: str, protocol: str, trials: int, seed: int, backend: str | None = None) -> Outcome:
@@ -196,12 +281,12 @@ def run(name: str, protocol: str, trials: int, seed: int, backend: str | None = 
     earlier, _ = laboratory.play(STRATEGIES["swap-parties"], None)
     verdicts: Counter[str] = Counter()
     for _ in range(trials):
-        earlier, verdict = laboratory.play(STRATEGIES[name], earlier)
-        verdicts[verdict] += 1
+        earlier, found = laboratory.play(STRATEGIES[name], earlier)
+        verdicts[found] += 1
     return Outcome.counted(verdicts, changed=trials)
 
 
-def _verdict(party: Party[Evaluation], counts: Sequence[Counts]) -> str:
+def verdict(party: Party[Evaluation], counts: Sequence[Counts]) -> str:
     """Return what a party makes of its result: `PASSED`, `HARMLESS`, or the name of the error."""
     try:
         found = party.result()
@@ -216,7 +301,8 @@ def _verdict(party: Party[Evaluation], counts: Sequence[Counts]) -> str:
     return HARMLESS if told == expected else PASSED
 
 
-def _rows(site: str, generator: np.random.Generator) -> PartyData:
+def rows_of(site: str, generator: np.random.Generator) -> PartyData:
+    """Return a site's made-up rows, of both labels."""
     labels = generator.random(int(generator.integers(*_SITE_ROWS))) < _POSITIVES
     labels[:2] = True, False
     return PartyData.from_arrays(site, labels, generator.random(len(labels)))

@@ -1,0 +1,218 @@
+"""Attacks on sessions with a helper, by the real roles: of the aggregator, of the helper, and of both together.
+
+The aggregator has the strategies that it has with sealed keys, but that nobody makes a second opening for it; and asks
+the helper for what it should not. The helper, alone or with the aggregator, adds to the sums that it decrypts, or
+returns others. Together they see everything in the clear but the parties' common secret: then no more is left to try
+than with `simulated`, where any lie is played a million times.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from fhe_auc import thresholds
+from fhe_auc.counts import count
+from fhe_auc.errors import EvaluationError, MessageError
+from fhe_auc.manifest import Manifest
+from fhe_auc.messages import Message
+from fhe_auc.party_names import HELPER
+from fhe_auc.protocol import Request
+from fhe_auc.rlwe import modular
+from fhe_auc.rlwe.modular import Residues
+from fhe_auc.rounds import conduct
+from fhe_auc.serialise import decode, encode
+from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import (
+    MAX_ROWS,
+    SITES,
+    THRESHOLDS,
+    LyingHelpedAggregator,
+    rows_of,
+    verdict,
+)
+from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, Strategy, View
+from fhe_auc_benchmarks.attacks.outcome import PASSED, Outcome
+from fhe_auc_keys.helper_roles import Helper, HelperMaterial, _Blob, _Given, _Response
+from fhe_auc_keys.identity import Identity
+from fhe_auc_protocols.exact_auc.padded_computation import PaddedComputation, PartyKeys
+from fhe_auc_protocols.exact_auc.protocol import Exact, Verified
+
+AGGREGATOR_LIES, HELPER_LIES, BOTH_LIE = "aggregator", "helper", "both"
+THE_HELPER = "the helper"
+"""Who refused, where no party was given anything to refuse."""
+
+_HONEST = STRATEGIES["swap-parties"]
+_OPEN, _DECRYPT = Helper.answers
+_FORGED = (  # strategies that add constants to the sums, or return constants alone
+    *("forge-difference", "forge-positives", "forge-all-z", "forge-at-1", "forge-at-2", "guess-point"),
+    *("chosen-values", "plausible-values", "zeros"),
+)
+
+Blobs = Sequence[_Blob]
+
+
+class HelpedAttack(NamedTuple):
+    """One way of lying: who lies, and what is done.
+
+    `strategy` is the aggregator's, and `forged` one that the helper plays on the sums; where it is `apart`, each party
+    is given other sums. `blobs` makes of this session's blobs and an earlier one's what the helper is given, and
+    `again` is the round whose question it is asked twice, in two ways.
+    """
+
+    description: str
+    who: str
+    strategy: Strategy = _HONEST
+    forged: Strategy | None = None
+    apart: bool = False
+    blobs: Callable[[Blobs, Blobs], Blobs] | None = None
+    again: int = 0
+
+    @property
+    def on_tags(self) -> bool:
+        """Whether it makes sense with authenticators only."""
+        return self.strategy.on_tags or (self.forged is not None and self.forged.on_tags)
+
+
+def _made_up(blobs: Blobs, earlier: Blobs) -> Blobs:
+    """Keep one party's blob; sign the others with a key that is nobody's, as the aggregator has no party's."""
+    stranger = Identity.create("stranger")
+    return (blobs[0], *(msgspec.structs.replace(each, signature=stranger.sign(b"", each.blob)) for each in blobs[1:]))
+
+
+def _renamed(blobs: Blobs, earlier: Blobs) -> Blobs:
+    return tuple(msgspec.structs.replace(blobs[0], party=each.party) for each in blobs)
+
+
+ATTACKS: dict[str, HelpedAttack] = {
+    **{
+        name: HelpedAttack(strategy.description, AGGREGATOR_LIES, strategy)
+        for name, strategy in STRATEGIES.items()
+        if name != "two-openings"
+    },
+    "two-lists": HelpedAttack("have the pads of all opened, then those of two", AGGREGATOR_LIES, again=_OPEN),
+    "two-results": HelpedAttack("have two results decrypted", AGGREGATOR_LIES, again=_DECRYPT),
+    "made-up-parties": HelpedAttack(
+        "have one party's pads opened, among made-up ones", AGGREGATOR_LIES, blobs=_made_up
+    ),
+    "renamed-blobs": HelpedAttack("hand in one party's blob in all names", AGGREGATOR_LIES, blobs=_renamed),
+    "replay-blobs": HelpedAttack("hand in an earlier session's blobs", AGGREGATOR_LIES, blobs=lambda _, old: old),
+    **{
+        f"helper-{name}": HelpedAttack(STRATEGIES[name].description, HELPER_LIES, forged=STRATEGIES[name])
+        for name in _FORGED
+    },
+    **{
+        f"both-{name}": HelpedAttack(
+            f"to each party of its own: {STRATEGIES[name].description}", BOTH_LIE, forged=STRATEGIES[name], apart=True
+        )
+        for name in ("forge-difference", "guess-point", "plausible-values")
+    },
+}
+"""By name."""
+
+
+class _Forging(PaddedComputation):
+    """Decrypts, and plays a strategy on the sums."""
+
+    def __init__(self, manifest: Manifest, strategy: Strategy, generator: np.random.Generator) -> None:
+        super().__init__(manifest)
+        self._strategy, self._generator = strategy, generator
+
+    def decrypt(self, keys: PartyKeys, result: bytes) -> list[Residues]:
+        """Return other sums than the result's."""
+        seed = self._generator.integers(2**63)  # the same choices for every prime
+        found = []
+        for totals, prime in zip(super().decrypt(keys, result), self._primes, strict=True):
+            unseen = [np.zeros(self._size, np.uint64)]
+            view = View(self.plan.computed, prime, unseen, (), (0,), 0, np.random.default_rng(seed))
+            claim = self._strategy.play(view)
+            found.append(modular.add(totals, claim.added, prime) if claim.computed else claim.added)
+        return found
+
+
+class LyingHelper(Helper):
+    """Returns what its computation makes of the sums; as many `responses` as it makes, the last in its answer."""
+
+    def __init__(self, manifest: Manifest, computation: _Forging, own: HelperMaterial, *, responses: int) -> None:
+        super().__init__(manifest, computation, own)
+        self._number = responses
+        self.responses: list[_Response] = []
+
+    def _decrypt(self, payload: bytes) -> bytes:
+        kept = self._kept
+        for _ in range(self._number):
+            self._kept = kept
+            answer = super()._decrypt(payload)
+            self.responses.append(decode(answer, _Response, "response"))
+        return answer
+
+
+def run(name: str, protocol: str, trials: int, seed: int, backend: str | None = None) -> Outcome:
+    """Play one of `ATTACKS` in so many sessions of "exact" or "verified", and count what parties accept.
+
+    A trial passes where any party accepts a wrong result. Rows and the liars' choices follow from the seed.
+    """
+    generator = np.random.default_rng(seed)
+    attack, earlier = ATTACKS[name], None
+    if attack.strategy.staged or attack.blobs is not None:
+        earlier, _ = _play(HelpedAttack("", AGGREGATOR_LIES), protocol, backend, generator, None)
+    found = (_play(attack, protocol, backend, generator, earlier)[1] for _ in range(trials))
+    return Outcome.counted(Counter(found), changed=trials)
+
+
+def _play(
+    attack: HelpedAttack,
+    protocol: str,
+    backend: str | None,
+    generator: np.random.Generator,
+    earlier: LyingHelpedAggregator | None,
+) -> tuple[LyingHelpedAggregator, str]:
+    """Play a session; return its aggregator and what comes of it: as `verdict`, or `THE_HELPER`, which refused."""
+    plugin: Exact = {"exact": Exact, "verified": Verified}[protocol]()
+    grid = thresholds.uniform(THRESHOLDS)
+    request = Request(parties=SITES, thresholds=grid, backend=backend, max_rows=MAX_ROWS, min_parties=2, keys="helper")
+    session = plugin.prepare(request)
+    manifest, delivery = session.manifest, plugin.local_delivery(session)
+    data = [rows_of(site, generator) for site in SITES]
+    counts = [count(each, grid) for each in data]
+    guess = int(sum(each.bin_positives[0] for each in counts))
+    aggregator = LyingHelpedAggregator(manifest, attack.strategy, generator, earlier=earlier, guess=guess)
+    roles = [plugin.party(manifest, delivery.parties[each.name], each) for each in data]
+    helper = plugin.helper(manifest, delivery.helper)
+    if attack.forged is not None:
+        computation = _Forging(manifest, attack.forged, generator)
+        own = decode(delivery.helper, HelperMaterial, "material")
+        helper = LyingHelper(manifest, computation, own, responses=len(roles) if attack.apart else 1)
+
+    def exchange(message: bytes) -> Iterator[tuple[str, bytes]]:
+        if aggregator.asked == (HELPER,):
+            if attack.blobs is not None and aggregator.round == _OPEN:
+                message = _with(message, encode(attack.blobs(aggregator.blobs(), earlier.blobs() if earlier else ())))
+            yield HELPER, helper.respond(message)
+            if attack.again == aggregator.round:
+                other = encode(aggregator.blobs()[:2]) if attack.again == _OPEN else aggregator.encrypted_result()
+                helper.respond(_with(message, other))
+            return
+        for number, role in enumerate(roles):
+            if role.name not in aggregator.asked:
+                continue
+            own = message
+            if attack.apart and aggregator.round == aggregator.rounds and isinstance(helper, LyingHelper):
+                own = _with(message, encode(_Given(aggregator.counted, helper.responses[number])))
+            yield role.name, role.respond(own)
+
+    try:
+        conduct(aggregator, exchange)
+    except (EvaluationError, MessageError):
+        return aggregator, THE_HELPER
+    claimed = [counts[SITES.index(party)] for party in aggregator.counted]
+    found = [verdict(role, claimed) for role in roles if role.name in aggregator.counted]
+    return aggregator, PASSED if PASSED in found else found[0]
+
+
+def _with(message: bytes, payload: bytes) -> bytes:
+    found = Message.from_bytes(message, limit=len(message))
+    return msgspec.structs.replace(found, payload=payload).to_bytes()

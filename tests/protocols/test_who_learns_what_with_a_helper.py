@@ -1,0 +1,325 @@
+"""What those who work together learn with a helper, and which lies pass: the rows of docs/security/helpers.md."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fhe_auc import bfv
+from fhe_auc.computation import Result
+from fhe_auc.counts import PartyData
+from fhe_auc.keystream import KeyStream
+from fhe_auc.messages import Message
+from fhe_auc.rlwe import modular
+from fhe_auc.serialise import decode, encode
+from fhe_auc.sums.authenticator import Authenticator
+from fhe_auc.sums.layout import Layout
+from fhe_auc.sums.opening import Opening
+from fhe_auc_keys import helper_roles
+from fhe_auc_keys.errors import TamperedError
+from fhe_auc_keys.group_sealing import unseal_under
+from fhe_auc_keys.helper_roles import HelpedParty, HelperMaterial, _Given, _Submission
+from fhe_auc_keys.identity import Identity
+from fhe_auc_protocols.exact_auc.analysis_sums import one_auc
+from tests.support.exact_sessions import GRID, Play, both_protocols, found_in, pairs_of, rows
+from tests.support.wire import changed, payload_of
+
+SITES = rows(4, 7)
+NAMES = tuple(data.name for data in SITES)
+BINS = len(GRID)
+MADE_UP = [PartyData.from_arrays(name, [0] * 30 + [1] * 30, [0.05] * 30 + [0.95] * 30) for name in NAMES]
+
+
+def helped(protocol: str = "exact", sites: Sequence[PartyData] = SITES, **request: Any) -> Play:
+    return Play(protocol, sites, keys="helper", min_parties=2, **request)
+
+
+def counts_of(data: PartyData) -> list[int]:
+    """A party's negatives in each bin, then its positives."""
+    found: list[int] = one_auc(BINS).sketch(data, GRID, 0).tolist()
+    return found
+
+
+def submitted(play: Play) -> dict[str, _Submission]:
+    """What the parties have sent, as the aggregator has it."""
+    return dict(play.aggregator._submissions)
+
+
+def sketches_sent(play: Play) -> list[Any]:
+    """The parties' padded sketches, as residues modulo the first prime."""
+    computation = play.plugin.sealed_computation(play.manifest)
+    return [computation._unpacked(0, each.parts[0])[0] for each in submitted(play).values()]
+
+
+def read_by(identity: bytes, play: Play, sent: dict[str, _Submission]) -> dict[str, list[int]]:
+    """Every party's counts, from what it sent and the helper's private key."""
+    computation, prime = play.plugin.sealed_computation(play.manifest), play.plan.parameters.plain_moduli[0]
+    found = {}
+    for index, name in enumerate(NAMES):
+        associated = helper_roles._associated(play.manifest.digest, name)
+        secret = Identity.from_bytes(identity).unseal(sent[name].blob, info=helper_roles._BLOB, associated=associated)
+        pads = computation._pads(index, secret[:32])[0]
+        padded = computation._unpacked(0, sent[name].parts[0])[0]
+        found[name] = modular.subtract(padded, pads, prime)[: 2 * BINS].tolist()
+    return found
+
+
+def private_key(play: Play) -> bytes:
+    return decode(play.delivery.helper, HelperMaterial, "").identity
+
+
+def common_secret(play: Play) -> bytes:
+    return decode(play.material[NAMES[0]], HelpedParty, "").common_secret
+
+
+# --- One alone --------------------------------------------------------------------------------------------------------
+
+
+@both_protocols
+def test_what_the_aggregator_gets_is_uniform_and_of_one_length_whatever_the_rows_are(protocol: str) -> None:
+    lengths = set()
+    for sites in (SITES, MADE_UP):
+        play = helped(protocol, sites)
+        for _ in play.messages():
+            pass
+        prime = play.plan.parameters.plain_moduli[0]
+        for padded, sent in zip(sketches_sent(play), submitted(play).values(), strict=True):
+            assert stats.kstest(padded / prime, "uniform").pvalue > 1e-7
+            lengths.add(tuple(len(each) for each in (*sent.parts, sent.blob)))
+        lengths.add(len(play.aggregator._response.sealed))
+    assert len(lengths) == 2  # of submissions, of responses
+
+
+def test_a_party_s_blob_is_the_same_whatever_its_rows_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawn with the same random numbers: nothing that the helper is given before it opens depends on a row."""
+    play = helped()
+    monkeypatch.setattr(helper_roles.secrets, "token_bytes", lambda size: bytes(size))
+    monkeypatch.setattr(helper_roles.sealing, "seal", lambda key, text, **_: hashlib.sha512(key + text).digest() + text)
+    opening = play.aggregator.start()
+    found = []
+    for data in (SITES[0], MADE_UP[0]):
+        payload = payload_of(play.party(data).respond(opening))
+        found.append(decode(payload, _Submission, ""))
+    one, other = found
+    assert (one.blob, one.signature) == (other.blob, other.signature)
+    assert one.parts != other.parts
+
+
+def test_the_helper_decrypts_slots_that_are_uniform_but_for_their_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the aggregator's mask it would read pooled counts: slots hold V·M', and it knows the pads' sum M."""
+    masks, mask = [], Layout.mask
+
+    def recording(self: Layout, stream: KeyStream, totals: Any, prime: int) -> Any:
+        masks.append(mask(self, stream, totals, prime))
+        return masks[-1]
+
+    play = helped()
+    monkeypatch.setattr(Layout, "mask", recording)
+    result = decode(payload_of(play.until(3)), Result, "")
+    keys = play.helper._computation.load_secret(play.helper._kept[0])
+    (part,), (prime,), layout = (
+        play.plan.result_parts(result.ciphertext),
+        play.plan.parameters.plain_moduli,
+        play.plan.layout,
+    )
+    slots = keys.secret.decrypt(part, 0, play.plan.kept)
+    several = np.repeat(layout.widths, layout.widths) > 1
+    assert stats.kstest(slots[: len(several)][several] / prime, "uniform").pvalue > 1e-7
+    negatives, positives = np.split(np.sum([counts_of(data) for data in SITES], axis=0), 2)
+    assert set(layout.totals(slots, prime)[-2:].tolist()) == {negatives.sum(), positives.sum()}
+
+    sent = sum(sketch.astype(object) for sketch in sketches_sent(play))
+    pads = np.array(
+        [(int(both) - int(count)) % prime for both, count in zip(sent, [*negatives, *positives], strict=True)]
+    )
+    unmasked = modular.subtract(slots, masks[0], prime)[layout.widths[0] :][:BINS].tolist()  # of the sum "ties"
+    read = [slot * pow(-int(pad), -1, prime) % prime for slot, pad in zip(unmasked, pads[:BINS], strict=True)]
+    assert [(each - int(pad)) % prime for each, pad in zip(read, pads[BINS:], strict=True)] == positives.tolist()
+
+
+def test_what_the_helper_decrypts_besides_the_released_sums_is_uniform() -> None:
+    """The values of the authenticators' polynomials beyond z = 0, over common secrets that it lacks."""
+    play = helped("verified")
+    (prime, *_), plan = play.plan.parameters.plain_moduli, play.plan
+    values = modular.residues(np.array(counts_of(SITES[0])), prime)
+    found = []
+    for number in range(400):
+        secret = hashlib.sha256(number.to_bytes(4, "big")).digest()
+        authenticator = Authenticator(plan.release, secret, bytes(32), 0, prime)
+        sketch = authenticator.sketch(0, values, KeyStream(hashlib.sha256(secret).digest()))
+        found.append(plan.computed.totals(sketch, prime))
+    for each, column in zip(plan.computed.sums, np.array(found).T, strict=True):
+        if each.name.endswith(" at 0"):
+            assert len(set(column.tolist())) == 1, each.name
+        else:
+            assert stats.kstest(column / prime, "uniform").pvalue > 1e-7, each.name
+
+
+def test_a_party_that_listens_opens_no_other_one_s_blob_or_result() -> None:
+    play = helped()
+    given = decode(payload_of(play.until(4)), _Given, "")
+    session, mine = play.manifest.digest, Identity.from_bytes(decode(play.material[NAMES[1]], HelpedParty, "").identity)
+    blob = submitted(play)[NAMES[0]].blob
+    for name in NAMES[:2]:
+        with pytest.raises(TamperedError):
+            mine.unseal(blob, info=helper_roles._BLOB, associated=helper_roles._associated(session, name))
+    associated = helper_roles._response_of(session, given.counted)
+    key = play.parties[1]._response_key
+    assert unseal_under(key, given.response.parts[1], given.response.sealed, associated=associated)
+    with pytest.raises(TamperedError):
+        unseal_under(key, given.response.parts[0], given.response.sealed, associated=associated)
+
+
+# --- Several together -------------------------------------------------------------------------------------------------
+
+
+@both_protocols
+def test_the_aggregator_and_the_helper_read_every_party_s_counts(protocol: str) -> None:
+    play = helped(protocol)
+    play.until(2)
+    assert read_by(private_key(play), play, submitted(play)) == {data.name: counts_of(data) for data in SITES}
+
+
+def test_who_recorded_a_session_and_gets_the_helper_s_key_later_reads_every_party_s_counts() -> None:
+    """The helper has erased the seeds, but its certificate's key still opens the blobs."""
+    play = helped()
+    play.read()
+    recorded = submitted(play)
+    assert play.helper.ended
+    assert play.helper._kept == (b"", {})
+    assert read_by(private_key(play), play, recorded) == {data.name: counts_of(data) for data in SITES}
+    with pytest.raises(TamperedError):
+        read_by(Identity.create("another key").to_bytes(), play, recorded)
+
+
+def test_the_aggregator_and_a_party_read_a_few_pooled_counts_of_their_choice() -> None:
+    """The aggregator has the pads of some bins decrypted in the place of a sum; four small counts fit into one."""
+    play, chosen = helped(), [2, 5, 11, 17]
+    play.until(3)
+    opened, (prime,), layout = play.aggregator._opened, play.plan.parameters.plain_moduli, play.plan.layout
+    public = bfv.load_public(opened.context)
+    opening = Opening.load(public, play.plan.computed, opened.opening)
+    sent = sum(sketch.astype(object) for sketch in sketches_sent(play))
+    # The sum "ties" takes the products of positives and negatives: first −negatives, then −positives, of all pads.
+    weights, start = np.zeros(layout.slots, np.uint64), sum(layout.widths[:1])
+    totals = np.zeros(len(layout.widths), np.uint64)
+    for power, each in enumerate(chosen):
+        weights[start + each] = 1 << 10 * power
+    totals[1] = sum(int(sent[each]) << 10 * power for power, each in enumerate(chosen)) % prime
+    asked = public.multiply_values(opening._ciphertexts[0][0], weights)
+    asked = public.add_values(asked, layout.mask(KeyStream(bytes(32)), totals, prime))
+    lie = Result(NAMES, encode((public.dump_result(public.flood(asked), play.plan.kept),)))
+    question = Message(
+        play.manifest.protocol, play.manifest.session, 3, "aggregator", play.manifest.digest, encode(lie), b"", (), b""
+    )
+    response = decode(payload_of(play.helper.respond(question.to_bytes())), helper_roles._Response, "")
+    text = unseal_under(
+        play.parties[0]._response_key,
+        response.parts[0],
+        response.sealed,
+        associated=helper_roles._response_of(play.manifest.digest, NAMES),
+    )
+    (sums,) = decode(text, tuple[bytes, ...], "")
+    found = int(np.frombuffer(sums, "<u8")[1])
+    pooled = np.sum([counts_of(data) for data in SITES], axis=0)
+    assert [found >> 10 * power & 1023 for power in range(len(chosen))] == pooled[chosen].tolist()
+    assert len(sums) == 8 * len(play.plan.computed.sums)  # and there are no more than that
+
+
+@pytest.mark.parametrize("liar", ["aggregator", "helper"])
+def test_to_whom_a_party_gives_the_common_secret_any_sums_pass(liar: str) -> None:
+    play = helped("verified")
+    moduli, plan = play.plan.parameters.plain_moduli, play.plan
+    forged = []
+    for which, prime in enumerate(moduli):
+        authenticator = Authenticator(plan.release, common_secret(play), play.manifest.digest, which, prime)
+        sketches = [
+            authenticator.sketch(
+                party, modular.residues(np.array(counts_of(data)), prime), KeyStream(bytes([party]) * 32)
+            )
+            for party, data in enumerate(MADE_UP)
+        ]
+        total = sketches[0]
+        for each in sketches[1:]:
+            total = modular.add(total, each, prime)
+        forged.append(plan.computed.totals(total, prime))
+    message = play.until(3)
+    if liar == "helper":
+        play.helper._computation.decrypt = lambda keys, result: forged
+    else:
+        public = bfv.load_public(play.aggregator._opened.context)
+        parts = [
+            public.dump_result(
+                public.flood(public.encrypt(plan.layout.mask(KeyStream(bytes(32)), sums, prime), which)), plan.kept
+            )
+            for which, (sums, prime) in enumerate(zip(forged, moduli, strict=True))
+        ]
+        message = changed(message, payload=encode(Result(NAMES, encode(tuple(parts)))))
+    for found in play.read(message):
+        assert found_in(found) == pairs_of(MADE_UP)
+        assert found.verified
+
+
+def counting(play: Play, *, without: tuple[str, ...]) -> Any:
+    """A party's result of a session in which these answer nothing."""
+    message = play.aggregator.start()
+    while message is not None:
+        answers = {name: answer for name, answer in play.answers(message).items() if name not in without}
+        message = play.deliver(answers)
+    return next(party for party in play.parties if party.name not in without).result()
+
+
+def test_parties_that_collude_count_for_the_least_number_and_so_may_be_alone_with_one() -> None:
+    """Two must count: with one of them in the aggregator's hands, the pool is the other."""
+    found = counting(helped(), without=NAMES[2:])
+    assert found.positives - int(SITES[0].y_true.sum()) == int(SITES[1].y_true.sum())
+
+
+def test_two_sessions_whose_lists_differ_in_a_party_tell_how_many_rows_of_each_label_it_has() -> None:
+    (everybody, *_), others = helped().read(), counting(helped(), without=NAMES[3:])
+    assert everybody.positives - others.positives == int(SITES[3].y_true.sum())
+    assert everybody.negatives - others.negatives == int((~SITES[3].y_true).sum())
+
+
+def test_a_party_that_the_helper_leaves_out_is_named_and_the_others_read_what_is_right_without_it() -> None:
+    play = helped("verified")
+    secrets_of = play.helper._secrets
+    play.helper._secrets = lambda blob: None if blob.party == NAMES[2] else secrets_of(blob)
+    message = play.aggregator.start()
+    while message is not None:
+        message = play.deliver(play.answers(message))
+    record = play.aggregator.result()
+    assert (record.missing, set(dict(record.refused))) == ((NAMES[2],), {NAMES[2]})
+    for number in (0, 1, 3):
+        found = play.parties[number].result()
+        assert found_in(found) == pairs_of([*SITES[:2], SITES[3]])
+        assert found.parties == 3
+
+
+# --- Traps, of designs that are not ours ------------------------------------------------------------------------------
+
+
+def test_a_helper_that_had_a_digest_of_a_padded_sketch_would_find_the_row_of_a_party_with_one_row() -> None:
+    """It knows the pad, so it tries all rows. It is given no such digest."""
+    row = PartyData.from_arrays(NAMES[0], [1], [0.55])
+    play = helped("exact", [row, *SITES[1:]])
+    question = play.until(2)
+    sent = submitted(play)[NAMES[0]]
+    digest = hashlib.sha256(encode(sent.parts)).digest()
+    computation = play.plugin.sealed_computation(play.manifest)
+    associated = helper_roles._associated(play.manifest.digest, NAMES[0])
+    seed = Identity.from_bytes(private_key(play)).unseal(sent.blob, info=helper_roles._BLOB, associated=associated)[:32]
+
+    def digest_of(label: int, score: float) -> bytes:
+        guess = PartyData.from_arrays(NAMES[0], [label], [score])
+        parts = computation.encrypt(computation.load_secret(b"", seed), play.plugin.task(play.manifest, guess), b"")
+        return hashlib.sha256(encode(parts)).digest()
+
+    tried = [(label, float(score)) for label in (0, 1) for score in GRID]
+    assert [each for each in tried if digest_of(*each) == digest] == [(1, max(s for s in GRID if s <= 0.55))]
+    assert digest not in question
