@@ -150,6 +150,34 @@ class SealedComputation(Computation[Task, Public, Secret, Decrypted]):
         """Return what an encrypted result holds; raise `DeserialisationError` where it is none of this session."""
 
 
+class FleetComputation(SealedComputation[Task, Public, Secret, Decrypted]):
+    """A computation under pads in which whoever submits is known by an index, and pads are summed wherever they are.
+
+    Parts of a submission have the same lengths for all.
+    """
+
+    @property
+    @abstractmethod
+    def part_bytes(self) -> tuple[int, ...]:
+        """Bytes of each part of a submission."""
+
+    @abstractmethod
+    def under_pad(self, task: Task, index: int, seed: bytes, common_secret: bytes) -> tuple[bytes, ...]:
+        """Return a submission under the pad of this index and seed, 32 bytes, part by part."""
+
+    @abstractmethod
+    def sum_of_pads(self, seeds: Iterable[tuple[int, bytes]]) -> list[Words]:
+        """Return the sum of these pads, by index, part by part, each of the shape (1, entries)."""
+
+    @abstractmethod
+    def added(self, sums: Iterable[Sequence[Words]]) -> list[Words]:
+        """Return the sum of such sums, of pads or of submissions; of none it is zero."""
+
+    @abstractmethod
+    def open_sum(self, material: bytes, pads: Sequence[Words]) -> bytes:
+        """Return the opening of such a sum, as `opening`."""
+
+
 class JointComputation(Computation[Task, Public, Share, Decrypted]):
     """A computation under keys that the parties make together."""
 

@@ -13,6 +13,7 @@ EXTRAS = {
     "dp": (("opendp", "scipy"), "protocols that add noise"),
     "flower": (("flwr",), "sessions over Flower"),
     "plots": (("matplotlib",), "figures and reports"),
+    "ray": (("ray",), "more workers than one"),
     "simulation": (("flwr", "ray"), "simulations over Flower"),
 }
 """By the extra's name: modules that it installs, and what needs them."""

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.errors import DeserialisationError, InputError
+from fhe_auc.fleet import Fleet
 from fhe_auc.party_names import MAX_CHARACTERS, alike, problem_with
 from fhe_auc.plan import EncodedPlan, Keys, Plan
 from fhe_auc.rlwe.parameters import FINGERPRINT_BYTES
@@ -40,7 +41,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     session : bytes
         Fresh random id, 16 bytes.
     parties : tuple of str
-        Names of all parties, each once: no two differ in case or width of letters only.
+        Names of all parties, each once: no two differ in case or width of letters only. Empty in a fleet's session.
     grid : bytes
         Thresholds, float64 little-endian, finite and strictly ascending, from 2 to 2^20 of them.
     min_parties : int
@@ -61,6 +62,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Parameters of the encrypted computation, for the protocol to decode; None where nothing is encrypted.
     options : dict of str to bool, int, float or str
         Parameters of the protocol that all roles must agree on and that are not in the plan: a privacy budget. Finite.
+    fleet : Fleet or None
+        With a helper, who takes part in place of `parties`.
 
     Raises `InputError` if a field cannot be that.
     """
@@ -77,6 +80,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     study: Study | None = None
     plan: EncodedPlan | None = None
     options: dict[str, bool | int | float | str] = msgspec.field(default_factory=dict)
+    fleet: Fleet | None = None
 
     def __post_init__(self) -> None:
         if len(self.session) != SESSION_BYTES:
@@ -95,7 +99,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         for party in self.parties:
             if problem := problem_with(party):
                 raise InputError(f"party {party[:MAX_CHARACTERS]!a}: the name of a party {problem}")
-        if not self.parties or len({alike(party) for party in self.parties}) != len(self.parties):
+        if self.fleet is not None and (self.parties or self.keys != "helper"):
+            raise InputError("a fleet's session names no parties, and has a helper")
+        if not self.size or len({alike(party) for party in self.parties}) != len(self.parties):
             raise InputError("a session needs parties, and no two whose names differ in case or width of letters only")
         expected_certificates = len(self.parties) if self.aggregator else 0
         shown = *self.certificates, *([self.aggregator] if self.aggregator else [])
@@ -111,12 +117,17 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             if isinstance(value, float) and not math.isfinite(value):
                 raise InputError(f"option {name!r} must be finite, got {value}")
         # A "pool" of one of several parties would be that party's own AUC.
-        least = min(2, len(self.parties))
-        if not least <= self.min_parties <= len(self.parties):
-            raise InputError(f"min_parties must lie between {least} and {len(self.parties)}, got {self.min_parties}")
+        least = min(2, self.size)
+        if not least <= self.min_parties <= self.size:
+            raise InputError(f"min_parties must lie between {least} and {self.size}, got {self.min_parties}")
 
     def __hash__(self) -> int:
         return hash(self.session)  # options is a dict, which has no hash of its own
+
+    @property
+    def size(self) -> int:
+        """How many may take part: parties, or members of the fleet."""
+        return len(self.parties) if self.fleet is None else self.fleet.members
 
     @property
     def thresholds(self) -> NDArray[np.float64]:
@@ -146,7 +157,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             raise InputError(f"the manifest's plan is for {plan.keys} keys, the session's are {self.keys}")
         if plan.thresholds != len(self.thresholds):
             raise InputError("the manifest's plan is for another number of thresholds")
-        if plan.parties < len(self.parties):
+        if plan.parties < self.size:
             raise InputError("the manifest's plan is for fewer parties")
         return plan
 

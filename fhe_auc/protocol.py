@@ -16,6 +16,7 @@ from fhe_auc.analysis import PLAIN, Analysis
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError, ThresholdError
 from fhe_auc.evaluation import Evaluation, Outcome
+from fhe_auc.fleet import Fleet
 from fhe_auc.intervals import check_level
 from fhe_auc.manifest import SESSION_BYTES, Manifest
 from fhe_auc.options import Options
@@ -41,7 +42,7 @@ class Request:
     Attributes
     ----------
     parties : tuple of str
-        Names.
+        Names; none where a fleet takes part.
     thresholds : ndarray of float64, shape (m,)
         Ascending decision points. Protocols that are to find them set their own.
     backend : str or None
@@ -62,6 +63,8 @@ class Request:
         Exact protocols alone have it.
     analysis : Analysis
         What is estimated: models, groups, classes. Only some protocols have more than one model over all rows.
+    fleet : Fleet or None
+        Who takes part in place of parties that have names.
     options : mapping
         What only this protocol knows; an option that it does not know is refused.
     """
@@ -77,6 +80,7 @@ class Request:
     interval: float | None = None
     average_precision: bool = False
     analysis: Analysis = PLAIN
+    fleet: Fleet | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -91,6 +95,11 @@ class Request:
             check_level(self.interval)
         plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in self.options.items()}
         object.__setattr__(self, "options", plain)
+
+    @property
+    def size(self) -> int:
+        """How many may take part."""
+        return len(self.parties) if self.fleet is None else self.fleet.members
 
 
 @dataclass(frozen=True)
@@ -248,11 +257,12 @@ class Protocol(ABC, Generic[R]):
             session=new_session_id(),
             parties=request.parties,
             grid=request.thresholds.astype("<f8").tobytes(),
-            min_parties=len(request.parties) if request.min_parties is None else request.min_parties,
+            min_parties=request.size if request.min_parties is None else request.min_parties,
             keys=keys,
             context=context,
             plan=None if plan is None else EncodedPlan(plan.kind, encode(plan)),
             options=dict(options or {}),
+            fleet=request.fleet,
         )
 
     def local_delivery(self, session: Session) -> Delivery:
@@ -265,13 +275,6 @@ class Protocol(ABC, Generic[R]):
     @abstractmethod
     def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
         """Return the aggregator of a session; `material` is what `Delivery` has for it."""
-
-    def branch(self, manifest: Manifest, material: bytes, parties: Iterable[str]) -> Aggregator:
-        """Return a branch of the session's aggregator (`fhe_auc_keys.sealed_roles.Branch`), for these parties.
-
-        Raises `InputError` where the protocol has no partial sums, or a name is not that of a party.
-        """
-        raise InputError(f"protocol {self.name!r} cannot be aggregated in branches")
 
     def helper(self, manifest: Manifest, material: bytes) -> Party[Any]:
         """Return the helper of a session; `material` is what `Delivery` has for it.

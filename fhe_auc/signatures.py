@@ -3,7 +3,6 @@
     a party's submission        its payload and 32 fresh random bytes; the aggregator checks it before it parses these
     the aggregator's message    its payload, and of every party that is counted the SHA-256 of what it submitted in the
                                 round before; each party looks for its own, and at how many they are
-    a branch's partial sum      all of it, under a purpose of its own, with the aggregator's key
 
 Without them a stranger on the link could add to a submission what a public key allows, or make up a result.
 """

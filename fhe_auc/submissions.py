@@ -28,32 +28,16 @@ class RunningSum:
 
         Raises `DeserialisationError` where there are more or fewer parts than there should be, or one is malformed.
         """
-        self._add(parts, self._parse)
-
-    def add_partial(self, parts: Sequence[bytes]) -> None:
-        """Add what `partial` of another running sum of the session has returned; errors as `add`."""
-        self._add(parts, self._unpacked)
-
-    def partial(self) -> tuple[bytes, ...]:
-        """Return the sum so far, packed, for `add_partial`."""
-        return tuple(each.polynomials.pack(each.words) for each in self._sums)
-
-    @property
-    def packed_size(self) -> int:
-        """Bytes of what `partial` returns, of all parts together."""
-        return sum(each.polynomials.packed_size for each in self._sums)
+        if len(parts) != len(self._sums):
+            raise DeserialisationError(f"expected {len(self._sums)} parts, got {len(parts)}")
+        parsed = [self._parse(number, part) for number, part in enumerate(parts)]
+        for total, words in zip(self._sums, parsed, strict=True):
+            total.add(words)
 
     @property
     def totals(self) -> list[Words]:
         """Coefficients of the sum, part by part, each of the shape (polynomials, N)."""
         return [each.words for each in self._sums]
-
-    def _add(self, parts: Sequence[bytes], parse: Callable[[int, bytes], Words]) -> None:
-        if len(parts) != len(self._sums):
-            raise DeserialisationError(f"expected {len(self._sums)} parts, got {len(parts)}")
-        parsed = [parse(number, part) for number, part in enumerate(parts)]
-        for total, words in zip(self._sums, parsed, strict=True):
-            total.add(words)
 
     def _unpacked(self, number: int, part: bytes) -> Words:
         return self._sums[number].polynomials.unpack(part)

@@ -57,7 +57,6 @@ from fhe_auc_keys.authority import Authority, Issued
 from fhe_auc_keys.certificates import Trust, credential, verify
 from fhe_auc_keys.existing_certificate import Statement
 from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.partial_sums import PartialSum
 from fhe_auc_keys.roster import Contribution, PartyMaterial, Roster
 from fhe_auc_keys.session_keys import PartySecrets, aggregator_material
 from fhe_auc_keys.session_signatures import SessionSignatures
@@ -86,7 +85,6 @@ MAGICS = {
     "fheiden": "identity with its private keys",
     "fhelate": "late opening",
     "fheopen": "opening of padded sums",
-    "fhepart": "partial sum",
     "fhereqs": "request for an opening",
     "fherlwe": "context or ciphertext",
     "fherost": "roster",
@@ -142,8 +140,6 @@ LAYOUTS = {
     "parameters.Chain": "{ring_dimension: int, modulus_bits: tuple[int, ...], special_bits: int}",
     "parameters.CkksParameters": "{backend: BackendName, ring_dimension: int, modulus_bits: tuple[int, ...], special_bits: int, log2_scale: float, rotations: tuple[int, ...]}",
     "parameters.RingParameters": "{backend: BackendName, ring_dimension: int, modulus_bits: tuple[int, ...], special_bits: int}",
-    "partial_sums.PartialSum": "[manifest: bytes, counted: bytes, sums: tuple[bytes, ...], refused: tuple[tuple[str, str], ...], digests: tuple[bytes, ...]]",
-    "partial_sums._Envelope": "[body: bytes, signature: bytes]",
     "plan.AucPlan": "{workload: Workload, parameters: CkksParameters, packing: Packing, blinding_bits: int, flooding_bits: int, smudging_bits: int, tolerance: float}",
     "plan.EncodedPlan": "[kind: str, content: bytes]",
     "plan.ExactPlan": "{analysis: Analysis, thresholds: int, interval: bool, average_precision: bool, authenticated: bool, parties: int, max_rows: int, joint_keys: bool, parameters: BfvParameters, kept: int, flooding_bits: int, smudging_bits: int, helpers: int}",
@@ -157,7 +153,6 @@ LAYOUTS = {
     "rounds._State": "[manifest: bytes, party: str, round: int, ended: bool, sent: bytes, bytes_sent: int, bytes_received: int, seconds: dict[str, float], own: bytes]",
     "session_keys.PartySecrets": "[context: bytes, common_secret: bytes, seed: bytes]",
     "session_keys._WithOpening": "[context: bytes, opening: bytes]",
-    "session_signatures._Stored": "[binding: bytes, keys: dict[str, bytes], identity: bytes]",
     "sessions.Tallies": "[parties: int, positives: tuple[int, ...], negatives: tuple[int, ...]]",
     "signed_documents._Signed": "[credential: bytes, body: bytes, signature: bytes]",
     "site_state._Answered": "[message: bytes, submission: bytes, rows: bytes, party: bytes, question: bytes, size: int, rows_above: tuple[int, ...], submitted: bool, ended: bool]",
@@ -394,9 +389,6 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
         opening._MAGIC, opening._Stored(opening._digest(RELEASE), (b"sealed",))
     ),
     "packed residues": lambda _: residues.pack(np.array([1, 2, 65536], np.uint64), 65537),
-    "partial sum": lambda _: PartialSum.of(
-        _manifest(), ["south"], (b"sum",), (("north", "late"),), {"south": FINGERPRINT}
-    ).to_bytes(SessionSignatures(FINGERPRINT, {}, NORTH)),
     "secrets of a party": lambda _: serialise.encode(PartySecrets(b"context", FINGERPRINT, FINGERPRINT)),
     "aggregator's material with an opening": lambda _: aggregator_material(b"context", b"opening"),
     "request for an opening": lambda _: late_opening.request(ADDER, _manifest(), ("south",)),
@@ -451,7 +443,6 @@ PINNED = {
     "release of sums": "82a6736b65746368... 180 bytes, SHA-256 12a4cd97941d4a9ad9eed3e70555859317243d85ae1ef5d67732b8d0c788fb14",
     "opening of sums": "6668656f70656e02... 84 bytes, SHA-256 58f8b2336636e714f5c811673f3d4cedf0830a41996658320774cb35518813c8",
     "packed residues": "01000400000004",
-    "partial sum": "6668657061727402... 201 bytes, SHA-256 267562f8c5c3fd0a54fed233e321222f8ba9e5ac21fb698ea7539b9bab3f8057",
     "secrets of a party": "93c407636f6e7465... 78 bytes, SHA-256 576717f8f320b719b87ed2eacc9f6088d7c9c108628799b1d750e0b828aa9875",
     "aggregator's material with an opening": "6668656167676b02d27a5f93d5b9e4963d34b23caec0161708f16f5acf50e6c919baccdac25c18b892c407636f6e74657874c4076f70656e696e67",
     "request for an opening": "6668657265717302... 605 bytes, SHA-256 bc1e0ce54285aa10a0d12319e834b350d4c00e272f378be2b39e38a5cc1d1090",

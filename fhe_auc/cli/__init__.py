@@ -46,6 +46,7 @@ _OWN_PLUG_INS = {
     "benchmark": "Measure what an aggregation costs, beside its peers.",
     "check": "Verify results that sites have signed.",
     "compare-protocols": "Compare protocols on your rows: error, cost, privacy.",
+    "fleet": "Evaluate on a fleet of devices, through files.",
     "flower": "Run sessions between machines, carried by Flower.",
     "keys": "Certify sites, and hand out a session's keys.",
     "ustat": "Estimate a statistic of pairs of rows.",

@@ -55,7 +55,7 @@ class Announcement:
     holder: Peer  # who signed
     not_after: datetime  # UTC
     helper: Peer | None = None
-    sealed_secret: bytes = field(default=b"", repr=False)  # with a helper: the parties' common secret, for them alone
+    sealed_secret: bytes = field(default=b"", repr=False)  # with a helper: the parties' common secret, if they have one
 
     @cached_property
     def fingerprints(self) -> Mapping[str, bytes]:
@@ -162,7 +162,7 @@ def announce(
     in_order = *(by_name[name][1] for name in manifest.parties), *([helper] if helper else []), aggregator
     not_before, not_after = int((at - SKEW).timestamp()), int(ends.timestamp())
     sealed = b""
-    if assistant is not None:
+    if assistant is not None and manifest.fleet is None:
         secret = secrets.token_bytes(COMMON_SECRET_BYTES)
         sealed = seal_to_all(roster.encryption_keys, secret, info=_SECRET, associated=announced.digest)
     return sign(KIND, holder, _Body(announced.to_bytes(), in_order, not_before, not_after, sealed))
@@ -264,7 +264,7 @@ def _check_helper(manifest: Manifest, roster: Roster, holder: Peer, helper: Peer
     """Raise `UnfitCertificateError` where a helper is missing or too many, or who convenes with one is no party."""
     if (helper is not None) != (manifest.keys == "helper"):
         raise UnfitCertificateError(f"a session with {manifest.keys} keys has a helper too many, or none")
-    if helper is not None and roster.signing_keys.get(holder.name) != holder.signing_key:
+    if helper is not None and manifest.fleet is None and roster.signing_keys.get(holder.name) != holder.signing_key:
         raise UnfitCertificateError(
             f"{holder.name!r} convenes a session with a helper and is no party of it: it would know the parties' secret"
         )

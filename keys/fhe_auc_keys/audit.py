@@ -110,7 +110,7 @@ def _about(manifest: Manifest, holder: str) -> dict[str, Any]:
         "convened_by": holder,
         "protocol": manifest.protocol,
         "keys": manifest.keys,
-        "parties": len(manifest.parties),
+        "parties": manifest.size,
         "thresholds": {"count": len(manifest.thresholds), "sha256": grid},
         "study": None if study is None else {"model": study.model, "outcome": study.outcome},
         "versions": {"python": platform.python_version(), **_versions()},

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import secrets
 from abc import abstractmethod
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -32,7 +31,7 @@ from fhe_auc_keys.helper_roles import HelpedAggregator, HelpedParty, HelpedParty
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.joint_roles import JointAggregator, JointParty
 from fhe_auc_keys.roster import PartyMaterial, Roster
-from fhe_auc_keys.sealed_roles import Branch, SealedAggregator, SealedParty
+from fhe_auc_keys.sealed_roles import SealedAggregator, SealedParty
 from fhe_auc_keys.session_keys import (
     SEED_BYTES,
     PartySecrets,
@@ -102,7 +101,7 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
         if request.keys == "helper" and not self.helped:
             raise InputError(f"protocol {self.name!r} has no helpers; exact and verified have")
         joint = request.keys == "joint"
-        everybody = request.min_parties in (None, len(request.parties))
+        everybody = request.min_parties in (None, request.size)
         if not everybody and (self.all_parties or joint):
             raise InputError(
                 "min_parties does not apply: with joint keys, and with malicious, no party can be left out"
@@ -156,7 +155,7 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
 
     def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
         """Return the aggregator; `material` is a public context, or with joint keys a `fhe_auc_keys.roster.Roster`."""
-        self.plan_of(manifest)
+        self._check_named(manifest)
         if manifest.keys == "helper":
             return HelpedAggregator(manifest, self.sealed_computation(manifest))
         if not manifest.joint_keys:
@@ -170,7 +169,7 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
         `material` is `fhe_auc_keys.session_keys.PartySecrets`, or with joint keys `fhe_auc_keys.roster.PartyMaterial`;
         raise `InputError` where it is not of this session.
         """
-        self.plan_of(manifest)
+        self._check_named(manifest)
         if manifest.keys == "helper":
             helped = _read(material, HelpedParty)
             return HelpedPartyRole(manifest, self.sealed_computation(manifest), helped, self.task(manifest, data))
@@ -187,8 +186,14 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
 
     def helper(self, manifest: Manifest, material: bytes) -> Helper:
         """Return the helper; `material` is a `fhe_auc_keys.helper_roles.HelperMaterial`."""
-        self.plan_of(manifest)
+        self._check_named(manifest)
         return Helper(manifest, self.sealed_computation(manifest), _read(material, HelperMaterial))
+
+    def _check_named(self, manifest: Manifest) -> None:
+        """Raise `InputError` as `plan_of`, and where the manifest names no parties."""
+        self.plan_of(manifest)
+        if manifest.fleet is not None:
+            raise InputError("the session is a fleet's, which names no parties: see `fhe-auc fleet`")
 
     def sealed_aggregator(self, manifest: Manifest, public_keys: bytes) -> Aggregator:
         """Return the aggregator of a session with sealed keys."""
@@ -200,13 +205,6 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
         computation = self.sealed_computation(manifest)
         keys = computation.load_secret(own.context, own.seed)
         return SealedParty(manifest, computation, keys, self.task(manifest, data), common_secret=own.common_secret)
-
-    def branch(self, manifest: Manifest, material: bytes, parties: Iterable[str]) -> Branch:
-        """Return a branch of the aggregator; raise `InputError` with joint keys, and as `Branch`."""
-        if manifest.joint_keys:
-            raise InputError("sessions with joint keys cannot be aggregated in branches")
-        computation = self.sealed_computation(manifest)
-        return Branch(manifest, computation, computation.load_public(*public_context(material)), parties)
 
 
 def _read(material: bytes, shape: type[T]) -> T:

@@ -53,12 +53,15 @@ def seal_to_all(recipients: Mapping[str, bytes], plaintext: bytes, *, info: byte
     return encode(_Sealed(sealed, ciphertext))
 
 
-def seal_under(keys: Iterable[bytes], plaintext: bytes, *, associated: bytes) -> tuple[bytes, list[bytes]]:
+def seal_under(
+    keys: Iterable[bytes], plaintext: bytes, *, associated: bytes, content_key: bytes
+) -> tuple[bytes, list[bytes]]:
     """Return `plaintext` sealed under several secret keys, 32 bytes each and for this alone: once, and a part for each.
 
-    Each part has 48 bytes. `associated` is what an opener must state alike.
+    Each part has 48 bytes. `associated` is what an opener must state alike; `content_key`, 32 random bytes, is for this
+    alone, too. All being the same, so are the bytes.
     """
-    key = secrets.token_bytes(_KEY_BYTES)
+    key = content_key
     encryption_key, commitment = _derived(key)
     ciphertext = commitment + ChaCha20Poly1305(encryption_key).encrypt(_NONCE, plaintext, associated)
     digest = hashlib.sha256(ciphertext).digest()

@@ -320,7 +320,8 @@ class Helper(Party[Any]):
             raise EvaluationError("the result is not of the parties whose pads were opened")
         totals = self._computation.decrypt(self._computation.load_secret(material), result.ciphertext)
         text = encode(tuple(np.ascontiguousarray(each, "<u8").tobytes() for each in totals))
-        sealed, parts = seal_under(keys.values(), text, associated=_response_of(self.digest, result.counted))
+        about, content_key = _response_of(self.digest, result.counted), secrets.token_bytes(_KEY_BYTES)
+        sealed, parts = seal_under(keys.values(), text, associated=about, content_key=content_key)
         self._kept = b"", {}
         return encode(_Response(sealed, tuple(parts)))
 

@@ -19,24 +19,20 @@ from __future__ import annotations
 import hashlib
 import hmac
 import time
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 from fhe_auc.computation import PartyTask, Result, SealedComputation
-from fhe_auc.errors import DeserialisationError, EvaluationError, InputError, MessageError, VerificationError
+from fhe_auc.errors import DeserialisationError, EvaluationError, VerificationError
 from fhe_auc.keystream import KeyStream, derived_key
 from fhe_auc.manifest import Manifest
 from fhe_auc.party_names import MAX_CHARACTERS
-from fhe_auc.rounds import Aggregator, Party, R, SessionRecord, require_signatures
+from fhe_auc.rounds import Aggregator, Party, R
 from fhe_auc.serialise import decode, encode
-from fhe_auc_keys.partial_sums import MAX_REASON, PartialSum
 
 _ECHO_BYTES = 32
 _ECHO_LABEL = b"fhe-auc echo 1\0"
-_NO_RESULT = "a branch has no result of its own; hand its partial sum to the aggregator"
-_UTF8_BYTES = 4  # of a character, at most
-_NAME_BYTES = _UTF8_BYTES * MAX_CHARACTERS + 8  # of a name, encoded
+_NAME_BYTES = 4 * MAX_CHARACTERS + 8  # of a name, encoded
 
 
 class SealedAggregator(Aggregator):
@@ -74,85 +70,6 @@ class SealedAggregator(Aggregator):
 
     def _least(self) -> int:
         return self.manifest.min_parties if self.round == 1 else len(self.counted)  # nobody counted may miss the echo
-
-    def receive_partial(self, data: bytes) -> tuple[str, ...]:
-        """Take what a branch has added up, all of it or nothing, and return whose submissions that are.
-
-        `data` come from `Branch.partial`. Raise `MessageError` where they are damaged, not signed by the aggregator
-        though the session is one between machines, of another session, or count a party that is no party of this
-        session or has been counted already: a sum cannot be taken apart. The session is as it was.
-        """
-        try:
-            return self._receive_partial(data)
-        except DeserialisationError as error:
-            raise MessageError(f"partial sum refused: {error}", field=error.field) from None
-
-    def _receive_partial(self, data: bytes) -> tuple[str, ...]:
-        if self.round != 1 or self._ended:
-            raise MessageError("the session is not open for submissions", field="round")
-        signatures = require_signatures(self.manifest, self.signatures)
-        limit = _partial_limit(self.manifest, self._sum.packed_size, self._computation.plan.blocks)
-        found = PartialSum.from_bytes(data, limit=limit, signatures=signatures)
-        if found.manifest != self.digest:
-            raise MessageError("it is of another session", field="manifest")
-        counted = found.parties(self.manifest)
-        for party in counted:
-            if party in self._answered or party not in self._awaited:
-                reason = "has been counted already" if party in self._answered else self._stranger
-                raise MessageError(f"party {party!r}: {reason}", field="sender")
-        if len(found.digests) != (0 if signatures is None else len(counted)):
-            raise MessageError("it has not the digest of each submission", field="digests")
-        self._sum.add_partial(found.sums)
-        self._answered.update(zip(counted, found.digests or [b""] * len(counted), strict=True))
-        self._refused.update((party, reason) for party, reason in found.refused if party in self._names)
-        return counted
-
-
-class Branch(SealedAggregator):
-    """A part of an aggregator: it adds up the submissions of some `parties` and hands on their sum.
-
-    Every party belongs to one branch, so that none can be counted twice. Branches may hand on to branches, in a tree
-    whose root is a `SealedAggregator`. A branch sees what the aggregator sees, and is trusted as far: between machines
-    it has the aggregator's `signatures`. Raise `InputError` for a name that is not one of the manifest's parties.
-    """
-
-    _stranger = "not a party of this branch"
-
-    def __init__(
-        self,
-        manifest: Manifest,
-        computation: SealedComputation[Any, Any, Any, Any],
-        keys: Any,
-        parties: Iterable[str],
-    ) -> None:
-        super().__init__(manifest, computation, keys)
-        self._awaited = frozenset(parties)
-        if strangers := self._awaited - self._names:
-            raise InputError(f"party {min(strangers)!r} is not one of the session's, so no branch takes it")
-        self._names = self._awaited
-        self.round = 1
-
-    def partial(self) -> bytes:
-        """End the branch and return its sum, whose submissions are in it, and what it has refused, signed.
-
-        Raise `EvaluationError` where the branch has ended, or has no key to sign with between machines.
-        """
-        if self._ended:
-            raise EvaluationError("the branch has ended; it hands its sum on once")
-        signatures = require_signatures(self.manifest, self.signatures)
-        self._ended = True
-        refused = tuple((party, reason) for party, reason in self._refused.items())
-        digests = self._answered if signatures is not None else {}
-        partial = PartialSum.of(self.manifest, self._answered, self._sum.partial(), refused, digests)
-        return partial.to_bytes(signatures)
-
-    def finish_round(self) -> bytes | None:
-        """Raise `EvaluationError`: a branch has no result; its `partial` goes to the aggregator."""
-        raise EvaluationError(_NO_RESULT)
-
-    def result(self) -> SessionRecord:
-        """Raise `EvaluationError`: who took part is in the aggregator's record."""
-        raise EvaluationError(_NO_RESULT)
 
 
 class SealedParty(Party[R]):
@@ -231,9 +148,3 @@ class SealedParty(Party[R]):
 
 def _rounds(computation: SealedComputation[Any, Any, Any, Any]) -> int:
     return 3 if computation.echoed else 2
-
-
-def _partial_limit(manifest: Manifest, packed_size: int, parts: int) -> int:
-    """Return more bytes than any honest partial sum has: the sum, part by part, a digest a party, and some reasons."""
-    each_party = 48 + _UTF8_BYTES * (MAX_CHARACTERS + MAX_REASON)
-    return packed_size + 1024 * (1 + parts) + len(manifest.parties) * each_party

@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-import msgspec
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fhe_auc.errors import MessageError
-from fhe_auc.serialise import decode, encode
 from fhe_auc.signatures import Signatures
 from fhe_auc_keys.identity import Identity, signed_bytes
 
@@ -38,25 +36,6 @@ class SessionSignatures(Signatures):
             _key(self.keys[author]).verify(signature, signed_bytes(purpose, self.binding + statement))
         except (InvalidSignature, KeyError):
             raise MessageError(f"it bears no genuine signature of {author!r}", field="signature") from None
-
-    def to_bytes(self) -> bytes:
-        """Serialise, private keys in the clear: for another process of the same role, over no link that others see."""
-        return encode(_Stored(self.binding, dict(self.keys), self.identity.to_bytes()))
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> SessionSignatures:
-        """Read what `to_bytes` wrote; `DeserialisationError` or `DamagedFileError` for anything else."""
-        stored = decode(data, _Stored, "signatures of a session")
-        return cls(stored.binding, stored.keys, Identity.from_bytes(stored.identity))
-
-
-class _Stored(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    binding: bytes
-    keys: dict[str, bytes]
-    identity: bytes
-
-    def __repr__(self) -> str:
-        return "_Stored(...)"
 
 
 @lru_cache(maxsize=4096)

@@ -14,7 +14,7 @@ _ALL_DIGITS = (
 def of_parties(manifest: Manifest, parties: int) -> tuple[str, ...]:
     """Return warnings where fewer than three parties are in the result (`parties`), or fewer than the session has."""
     found = []
-    if len(manifest.parties) == 1:
+    if manifest.size == 1:
         found.append("there is only one party, so the result is that party's own AUC (a site column?)")
     elif parties == 1:
         found.append("only one party is in the result, which is about that party's rows alone")
@@ -23,8 +23,8 @@ def of_parties(manifest: Manifest, parties: int) -> tuple[str, ...]:
             "only two parties are in the result: each can subtract its own rows from what it is told, and what is left "
             "is about the other's alone"
         )
-    if parties < len(manifest.parties):
-        found.append(f"{len(manifest.parties) - parties} of {len(manifest.parties)} parties are not in the result")
+    if parties < manifest.size:
+        found.append(f"{manifest.size - parties} of {manifest.size} parties are not in the result")
     return tuple(found)
 
 

@@ -36,7 +36,6 @@ from fhe_auc_benchmarks.runtime.measure import (
 )
 from fhe_auc_benchmarks.runtime.peers.plaintext import PlaintextCounts, PooledRows
 from fhe_auc_benchmarks.runtime.problem import Problem
-from fhe_auc_benchmarks.runtime.throughput import Throughput, throughput
 from fhe_auc_benchmarks.stopwatch import Stopwatch
 
 SMALL = Problem(3, 8)
@@ -204,13 +203,6 @@ def test_a_stopwatch_tells_work_from_waiting() -> None:
     assert watch.cpu < 0.03 < watch.wall
 
 
-def test_two_processes_take_in_what_one_does(backend: str) -> None:
-    prepared = OurProtocol(Problem(6, 8), OURS, backend, resend=True)
-    found = throughput(prepared, 2)
-    assert (found.backend, found.processes, found.submissions) == (backend, 2, 6)
-    assert found.rate == 6 / found.seconds > 0
-
-
 # --- Benchmark, figures, summary --------------------------------------------------------------------------------------
 
 
@@ -244,12 +236,7 @@ def measured() -> Benchmark:
         measurement("verified (openfhe)", 1000, 100, 0.1, 2300),
     ]
     measurements += [measurement(name, 15, size, 0.05) for name in (ours, floor, PUBLISHED) for size in (25, 100, 4000)]
-    rates = [
-        Throughput("openfhe", 1, 100, 2.0),
-        Throughput("openfhe", 2, 100, 1.0),
-        Throughput("openfhe", 2, 100, 1.25),
-    ]
-    made = Benchmark(quick=True, measurements=measurements, throughputs=rates)
+    made = Benchmark(quick=True, measurements=measurements)
     made._measure_accuracy()
     return made
 
@@ -265,7 +252,6 @@ def test_ratios_are_quotients_of_medians_of_one_run(measured: Benchmark) -> None
             f"{ours}, 100 parties: 1,000 / 100 thresholds": 1.2,
             f"{ours}, 100 thresholds: 1,000 / 100 parties": 8,
             f"upload that [FHE] reports / {ours}": 40,
-            f"{ours}, ingest: 2 processes / 1 (wall)": 1.8,
         }
     )
 
@@ -312,7 +298,7 @@ def test_progress_is_told_in_percent_of_the_time_that_steps_take() -> None:
 
 def test_figures_are_drawn_in_black_and_grey_alone(measured: Benchmark, tmp_path: Path) -> None:
     saved = figures.save_all(tmp_path, measured)
-    assert {path.stem for path in saved} == {"parties", "thresholds", "phases", "bytes", "accuracy", "throughput"}
+    assert {path.stem for path in saved} == {"parties", "thresholds", "phases", "bytes", "accuracy"}
     for path in saved:
         pixels = imread(path)[..., :3]
         assert np.abs(pixels - pixels[..., :1]).max() < 0.02, path

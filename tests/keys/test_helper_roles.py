@@ -306,7 +306,7 @@ def forging(play: Play, change: Callable[[bytes], tuple[bytes, ...]]) -> bytes:
     (sums,) = decode(
         unseal_under(key, given.response.parts[0], given.response.sealed, associated=associated), tuple[bytes, ...], ""
     )
-    sealed, parts = seal_under([key] * SITES, encode(change(sums)), associated=associated)
+    sealed, parts = seal_under([key] * SITES, encode(change(sums)), associated=associated, content_key=bytes(32))
     response = msgspec.structs.replace(given.response, sealed=sealed, parts=tuple(parts))
     return changed(message, payload=encode(msgspec.structs.replace(given, response=response)))
 

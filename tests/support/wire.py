@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -22,16 +22,6 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "coefficient above its modulus": lambda payload: b"\xff" * 7 + payload[7:],
 }
 """What may happen to packed coefficients of up to 56 bits."""
-
-
-class Kept:
-    """An inbox of a branch that holds its submissions, and can be pickled."""
-
-    def __init__(self, *submissions: tuple[str, bytes]) -> None:
-        self.submissions = submissions
-
-    def __call__(self) -> Iterator[tuple[str, bytes]]:
-        return iter(self.submissions)
 
 
 def changed(message: bytes, **fields: Any) -> bytes:

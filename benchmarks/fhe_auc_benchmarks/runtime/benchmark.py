@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
-from statistics import median
 from typing import Any
 
 from fhe_auc import ckks
-from fhe_auc.rlwe.parameters import BackendName
 from fhe_auc_benchmarks.runtime.contender import Contender, OurProtocol
 from fhe_auc_benchmarks.runtime.measure import (
     FLOOR,
@@ -25,7 +22,6 @@ from fhe_auc_benchmarks.runtime.measure import (
 )
 from fhe_auc_benchmarks.runtime.peers.plaintext import PlaintextCounts, PooledRows
 from fhe_auc_benchmarks.runtime.problem import Problem
-from fhe_auc_benchmarks.runtime.throughput import Throughput, throughput
 
 HEADLINE = (100, 100)
 """Parties and thresholds of the table of ratios."""
@@ -61,7 +57,6 @@ class Benchmark:
 
     quick: bool = False
     measurements: list[Measurement] = field(default_factory=list)
-    throughputs: list[Throughput] = field(default_factory=list)
     accuracies: list[Accuracy] = field(default_factory=list)
 
     @property
@@ -73,14 +68,6 @@ class Benchmark:
     def headline(self) -> list[Measurement]:
         """Measurements with as many parties and thresholds as `HEADLINE` has."""
         return [each for each in self.measurements if (each.parties, each.thresholds) == HEADLINE]
-
-    def rates(self, backend: str) -> dict[int, float]:
-        """Return submissions per second by number of processes: medians, where there are several runs."""
-        found: dict[int, list[float]] = {}
-        for each in self.throughputs:
-            if each.backend == backend:
-                found.setdefault(each.processes, []).append(each.rate)
-        return {processes: median(found[processes]) for processes in sorted(found)}
 
     def run(self, report: Report, steps: Sequence[Step] | None = None) -> None:
         """Do all steps, or those given; `report` is called with what, and how many percent are done."""
@@ -111,7 +98,6 @@ class Benchmark:
         makers = [*_ours(OURS), *_padded(signed=True), *_published()]
         found.append(self._step(Problem(parties, MANY_THRESHOLDS), makers, 12 + 3 * self.runs))
         found.append(Step("thresholds on real rows", 1, self._measure_accuracy))
-        found += [self._throughput_step(backend) for backend in ckks.available_backends()]
         return found
 
     def _step(self, problem: Problem, makers: Iterable[Maker], seconds: float) -> Step:
@@ -119,19 +105,6 @@ class Benchmark:
             self.measurements += measure(problem, makers, self.runs)
 
         return Step(f"{problem.parties:,} parties, {problem.thresholds:,} thresholds", seconds, run, problem)
-
-    def _throughput_step(self, backend: BackendName) -> Step:
-        submissions = 1500 if self.quick else 3000
-        processes = sorted({1, 2, len(os.sched_getaffinity(0))})
-        repeats = 1 if self.quick else 5
-
-        def run() -> None:
-            prepared = OurProtocol(Problem(submissions, HEADLINE[1]), OURS, backend, resend=True)
-            for _ in range(repeats):
-                self.throughputs += [throughput(prepared, each) for each in processes]
-
-        seconds = 4 + (3 + 0.002 * submissions) * len(processes) * repeats
-        return Step(f"{submissions:,} submissions in several processes", seconds, run)
 
     def _measure_accuracy(self) -> None:
         self.accuracies += accuracies(_ACCURACY_GRIDS, THRESHOLDS, ACCURACY_DATA)

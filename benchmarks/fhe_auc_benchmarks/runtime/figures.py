@@ -168,32 +168,11 @@ def _accuracy(measured: Benchmark) -> Figure:
     return figure
 
 
-def _throughput(measured: Benchmark) -> Figure:
-    figure = blank(6.5, 4.2, "Submissions taken in, by processes (wall-clock time)")
-    axes = figure.subplots()
-    processes = sorted({each.processes for each in measured.throughputs})
-    backends = list(dict.fromkeys(each.backend for each in measured.throughputs))
-    for at, (backend, colour, hatch) in enumerate(zip(backends, (LIGHT, "white"), ("", "///"), strict=False)):
-        rates = list(measured.rates(backend).values())
-        places = [place + 0.38 * (at - (len(backends) - 1) / 2) for place in range(len(processes))]
-        bars = axes.bar(places, rates, width=0.34, color=colour, edgecolor=INK, hatch=hatch, label=backend)
-        labels = [f"{rate:,.0f}\n×{rate / rates[0]:.2f}" for rate in rates]
-        axes.bar_label(bars, labels=labels, padding=3, fontsize=9)
-    axes.set_xticks(range(len(processes)), [f"{count}" for count in processes])
-    axes.set_xlabel("processes")
-    axes.set_ylabel("submissions per second")
-    axes.margins(y=0.18)
-    axes.legend(fontsize=9, frameon=False, loc="upper left")
-    tidy(axes)
-    return figure
-
-
 FIGURES: dict[str, Callable[[Benchmark], Figure]] = {
     "parties": _parties,
     "thresholds": _thresholds,
     "phases": _phases,
     "bytes": _bytes,
     "accuracy": _accuracy,
-    "throughput": _throughput,
 }
 """Name of the file, without its suffix, to what draws it."""

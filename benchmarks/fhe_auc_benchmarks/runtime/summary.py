@@ -13,11 +13,9 @@ from fhe_auc_benchmarks import tables
 from fhe_auc_benchmarks.runtime import padded_sketches
 from fhe_auc_benchmarks.runtime.benchmark import HEADLINE, Benchmark
 from fhe_auc_benchmarks.runtime.measure import FLOOR, OURS, PUBLISHED, TUNED, Measurement
-from fhe_auc_benchmarks.runtime.throughput import Throughput
 
 _COLUMNS = ("contender", "parties", "thresholds", "grid", "phase", "runs", "cpu", "cpu_median", "wall", "wall_median",
             "upload_bytes", "download_bytes", "auc", "exact_auc", "sklearn_auc")  # fmt: skip
-_RATES = ("", "processes", "submissions", "seconds", "submissions per second")
 _SINGLE = ("ingest", "circuit", "relay", "submit", "echo", "recover", "keys")
 
 
@@ -36,7 +34,6 @@ def save_json(path: Path, measured: Benchmark, machine: dict[str, Any]) -> None:
         "ratios": ratios(measured),
         "padded_sketches": padded_sketches.as_dict(measured),
         "measurements": [asdict(each) for each in measured.measurements],
-        "throughputs": [{**each._asdict(), "rate": each.rate} for each in measured.throughputs],
         "accuracies": [each._asdict() for each in measured.accuracies],
     }
     write_atomically(path, (json.dumps(everything, indent=2) + "\n").encode())
@@ -52,8 +49,9 @@ def ratios(measured: Benchmark) -> dict[str, float]:
         if above is not None and below is not None:
             found[name] = above.aggregation / below.aggregation
 
-    for backend in dict.fromkeys(each.backend for each in measured.throughputs):
-        name = f"{OURS} ({backend})"
+    contenders = (each.contender for each in measured.measurements)
+    for name in dict.fromkeys(each for each in contenders if each.startswith(f"{OURS} (")):
+        backend = name.removeprefix(f"{OURS} (").removesuffix(")")
         ours = at.get((name, *HEADLINE))
         for peer in (PUBLISHED, TUNED):
             add(f"{peer} / {name}, aggregation", at.get((peer, *HEADLINE)), ours)
@@ -62,12 +60,6 @@ def ratios(measured: Benchmark) -> dict[str, float]:
         add(f"{name}, {thresholds} thresholds: 1,000 / {parties} parties", at.get((name, 1000, thresholds)), ours)
         if ours is not None:
             found[f"upload that [FHE] reports / {name}"] = PAPER_UPLOAD_BYTES / ours.upload_bytes
-        rates = measured.rates(backend)
-        found |= {
-            f"{name}, ingest: {count} processes / 1 (wall)": rate / rates[1]
-            for count, rate in rates.items()
-            if count > 1
-        }
     return found
 
 
@@ -98,11 +90,6 @@ Aggregation is ingest, circuit and relay together. Keys: once; submit, echo and 
 ## Aggregation, all measurements
 
 {tables.markdown(("", "parties", "thresholds", "CPU", "wall", "upload"), map(_aggregation_row, ordered))}
-## Ingest in several processes (wall-clock time)
-
-One run a row; the ratio above is of medians.
-
-{tables.markdown(_RATES, map(_rate_row, measured.throughputs))}
 [FHE]: arXiv 2403.14428.
 """
 
@@ -116,10 +103,6 @@ def _aggregation_row(each: Measurement) -> tuple[str, ...]:
     wall = sum(each.phases[phase].wall_median for phase in ("ingest", "circuit", "relay"))
     times = _milliseconds(each.aggregation), _milliseconds(wall)
     return _name(each), f"{each.parties:,}", f"{each.thresholds:,}", *times, f"{each.upload_bytes:,}"
-
-
-def _rate_row(each: Throughput) -> tuple[str, ...]:
-    return each.backend, f"{each.processes}", f"{each.submissions:,}", f"{each.seconds:.2f}", f"{each.rate:,.0f}"
 
 
 def _name(each: Measurement) -> str:

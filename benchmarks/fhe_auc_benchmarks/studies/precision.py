@@ -45,6 +45,7 @@ from fhe_auc.counts import Counts, PartyData, count
 from fhe_auc.errors import ResultCheckError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.protocol import DEFAULT_MAX_ROWS
+from fhe_auc.rlwe.polynomials import Sum, Words
 from fhe_auc.trapezoid import trapezoid
 from fhe_auc_benchmarks.tables import markdown as table
 from fhe_auc_protocols.blinded_auc.blinding import Randomness
@@ -68,8 +69,8 @@ GRIDS = ("uniform:100", "hybrid:1000")
 _BLOCK = 100
 _BLOCKS = 20
 
-Sums: TypeAlias = tuple[bytes, ...]
-"""A partial sum, packed, for every block of the packing."""
+Sums: TypeAlias = list[Words]
+"""A sum of some submissions, for every block of the packing."""
 
 
 class Cell(NamedTuple):
@@ -130,7 +131,7 @@ class Engine:
         total = running_sum(self.public, self.plan.blocks)
         for _ in range(number):
             total.add([self.secret.encrypt(self._zero) for _ in range(self.plan.blocks)])
-        return total.partial()
+        return total.totals
 
     def others(self) -> list[Sums]:
         """Return sums of every submission but the one that holds rows."""
@@ -142,9 +143,11 @@ class Engine:
     def session(self, others: list[Sums], submission: list[bytes], randomness: Randomness) -> tuple[float, float]:
         total = running_sum(self.public, self.plan.blocks)
         total.add(submission)
-        for partial in others:
-            total.add_partial(partial)
-        sums = [self.public.ciphertext(words) for words in total.totals]
+        whole = [Sum(self.public.ciphertext_shape) for _ in range(self.plan.blocks)]
+        for part in (total.totals, *others):
+            for block, words in zip(whole, part, strict=True):
+                block.add(words)
+        sums = [self.public.ciphertext(block.words) for block in whole]
         result = self.public.dump_result(blinded_totals(self.plan, self.public, sums, randomness=randomness))
         return recover(self.secret.decrypt(result), self.plan)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from fhe_auc import registry
 from fhe_auc.ckks import SECURITY_BITS
 from fhe_auc.cli import output
@@ -48,6 +50,9 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> list[tupl
         rows.append(("keys", "joint", "made by the parties together: only all of them can decrypt"))
     if manifest.keys == "sealed":
         rows.append(("context", common.spelled(manifest.context), "names parameters and public keys"))
+    if manifest.fleet is not None:
+        root = f"known by {manifest.fleet.known_by}; Merkle root\n{common.spelled(manifest.fleet.root)}"
+        rows.append(("fleet", f"{manifest.fleet.members:,} members", root))
     roles = [("party", *each) for each in announced.fingerprints.items()]
     if announced.helper is not None:
         rows.append(("keys", "helper", "has them, reads the result, and must not work with the aggregator"))
@@ -65,7 +70,7 @@ def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
     """Say the same for JSON."""
     manifest = announced.manifest
     _, plan = _protocol_and_plan(manifest)
-    agreed = {} if plan is None else plan.terms().data
+    agreed, fleet = {} if plan is None else plan.terms().data, manifest.fleet
     return {
         "session": manifest.session.hex(),
         "context": manifest.context.hex(),
@@ -85,6 +90,7 @@ def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
         "aggregator": {announced.aggregator.name: announced.aggregator.fingerprint.hex()},
         "helper": None if announced.helper is None else {announced.helper.name: announced.helper.fingerprint.hex()},
         "parties": {name: fingerprint.hex() for name, fingerprint in announced.fingerprints.items()},
+        "fleet": None if fleet is None else {**msgspec.structs.asdict(fleet), "root": fleet.root.hex()},
     }
 
 

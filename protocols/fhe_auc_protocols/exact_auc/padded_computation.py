@@ -7,11 +7,11 @@ how sums come out of the two.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fhe_auc.bfv import PublicContext, SecretContext, load_public, load_secret
-from fhe_auc.computation import SealedComputation
+from fhe_auc.computation import FleetComputation
 from fhe_auc.errors import EvaluationError, InputError
 from fhe_auc.manifest import Manifest
 from fhe_auc.rlwe import modular
@@ -21,7 +21,7 @@ from fhe_auc.serialise import encode
 from fhe_auc.submissions import RunningSum
 from fhe_auc.sums.opening import Opening, make_opening
 from fhe_auc.sums.pads import pad
-from fhe_auc.sums.residues import pack, unpack
+from fhe_auc.sums.residues import pack, packed_size, unpack
 from fhe_auc_protocols.exact_auc.party_task import ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 
@@ -47,7 +47,7 @@ class PartyKeys:
     seed: bytes = field(repr=False)
 
 
-class PaddedComputation(SealedComputation[ExactTask, AggregatorKeys, PartyKeys, "list[Residues]"]):
+class PaddedComputation(FleetComputation[ExactTask, AggregatorKeys, PartyKeys, "list[Residues]"]):
     """That of a manifest with sealed keys.
 
     Raises `InputError` where its plan is none for such keys.
@@ -62,9 +62,18 @@ class PaddedComputation(SealedComputation[ExactTask, AggregatorKeys, PartyKeys, 
         if self.plan.joint_keys:
             raise InputError("the session's manifest asks for joint keys")
         self.echoed = self.plan.authenticated and not self.plan.helpers
-        self.late = manifest.min_parties < len(manifest.parties) or bool(self.plan.helpers)
+        self.late = manifest.min_parties < manifest.size or bool(self.plan.helpers)
         self._size = self.plan.computed.sketch.size
         self._primes = self.plan.parameters.plain_moduli
+
+    @property
+    def part_bytes(self) -> tuple[int, ...]:
+        """Bytes of a padded sketch for each prime."""
+        return tuple(packed_size(self._size, prime) for prime in self._primes)
+
+    @property
+    def _shapes(self) -> list[Polynomials]:
+        return [Polynomials(self._size, (prime,)) for prime in self._primes]
 
     @property
     def payload_limit(self) -> int:
@@ -73,12 +82,24 @@ class PaddedComputation(SealedComputation[ExactTask, AggregatorKeys, PartyKeys, 
 
     def opening(self, material: bytes, seeds: Mapping[str, bytes]) -> bytes:
         """Return the opening of the sum of these parties' pads."""
-        pads = [Sum(Polynomials(self._size, (prime,))) for prime in self._primes]
         indices = {party: index for index, party in enumerate(self._manifest.parties)}
-        for party, seed in seeds.items():
-            for total, values in zip(pads, self._pads(indices[party], seed), strict=True):
-                total.add(values[None])
-        totals = [total.words[0] for total in pads]
+        return self.open_sum(material, self.sum_of_pads((indices[party], seed) for party, seed in seeds.items()))
+
+    def sum_of_pads(self, seeds: Iterable[tuple[int, bytes]]) -> list[Words]:
+        """Return the sum of these pads, by index, for each prime, shape (1, size)."""
+        return self.added([values[None] for values in self._pads(index, seed)] for index, seed in seeds)
+
+    def added(self, sums: Iterable[Sequence[Words]]) -> list[Words]:
+        """Return the sum of such sums, of pads or of padded sketches."""
+        totals = [Sum(shape) for shape in self._shapes]
+        for words in sums:
+            for total, each in zip(totals, words, strict=True):
+                total.add(each)
+        return [total.words for total in totals]
+
+    def open_sum(self, material: bytes, pads: Sequence[Words]) -> bytes:
+        """Return the opening of such a sum of pads."""
+        totals = [words[0] for words in pads]
         made = make_opening(self._secret(material), self.plan.computed, totals)
         for total, prime in zip(totals, self._primes, strict=True):
             if total[:_PROBE].tobytes() in made or pack(total[: 2 * _PROBE], prime)[: 8 * _PROBE] in made:
@@ -106,15 +127,17 @@ class PaddedComputation(SealedComputation[ExactTask, AggregatorKeys, PartyKeys, 
 
     def running_sum(self, keys: AggregatorKeys) -> RunningSum:
         """Return an empty sum of padded sketches."""
-        shapes = [Polynomials(self._size, (prime,)) for prime in self._primes]
-        return RunningSum(shapes, self._unpacked)
+        return RunningSum(self._shapes, self._unpacked)
 
     def encrypt(self, keys: PartyKeys, task: ExactTask, common_secret: bytes) -> tuple[bytes, ...]:
         """Return a party's padded sketch for each prime; raise `EvaluationError` where its pad has been used."""
         if not keys.seed:
             raise EvaluationError(f"party {task.party!r} has submitted already: its pad is for one submission")
-        pads = self._pads(self._manifest.parties.index(task.party), keys.seed)
-        padded = self._added(task.encode(common_secret), pads)
+        return self.under_pad(task, self._manifest.parties.index(task.party), keys.seed, common_secret)
+
+    def under_pad(self, task: ExactTask, index: int, seed: bytes, common_secret: bytes) -> tuple[bytes, ...]:
+        """Return a padded sketch for each prime."""
+        padded = self._added(task.encode(common_secret), self._pads(index, seed))
         return tuple(pack(values, prime) for values, prime in zip(padded, self._primes, strict=True))
 
     def aggregate(self, keys: AggregatorKeys, totals: Sequence[Words]) -> bytes:

@@ -31,6 +31,7 @@ from fhe_auc_protocols.exact_auc.planner import plan_exact
 
 ROUND_SCORES = "round_scores"
 
+_NO_FLEET = "a fleet's members have no secret in common, which verified takes: give --protocol exact"
 _NO_OTHERS = f"with {ROUND_SCORES} every rounded score is a threshold: give no others"
 
 
@@ -72,14 +73,16 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
 
     def planned(self, request: Request, backend: BackendName, smudging_bits: int) -> ExactPlan:
         """Return the parameters for an exact fraction."""
+        if request.fleet is not None and self.authenticated:
+            raise InputError(_NO_FLEET)
         try:
             return plan_exact(
                 thresholds=len(request.thresholds),
-                parties=len(request.parties),
+                parties=request.size,
                 max_rows=request.max_rows,
                 analysis=request.analysis,
                 min_parties=request.min_parties,
-                interval=request.interval is not None,
+                interval=request.interval is not None and request.fleet is None,
                 average_precision=request.average_precision,
                 authenticated=self.authenticated,
                 backend=backend,
@@ -114,12 +117,14 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
         plan: ExactPlan = super().plan_of(manifest)
         if plan.authenticated != self.authenticated:
             raise InputError(f"the session's manifest is not one for protocol {self.name!r}")
+        if manifest.fleet is not None and self.authenticated:
+            raise InputError(_NO_FLEET)
         level = manifest.options.get(INTERVAL)
         if level is None:
             fits = not plan.interval
         else:
             check_level(cast("float", level))
-            fits = plan.interval or plan.joint_keys
+            fits = plan.interval or plan.joint_keys or manifest.fleet is not None
         if not fits:
             raise InputError("the session's manifest has an interval, and its plan not the sums for it, or the reverse")
         if plan.analysis.heterogeneity and manifest.min_parties < LEAST_SITES:

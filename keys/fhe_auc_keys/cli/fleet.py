@@ -1,0 +1,401 @@
+"""``fhe-auc fleet …``: sessions of so many devices that each is a record in a file."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import wraps
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from fhe_auc import registry
+from fhe_auc import thresholds as grids
+from fhe_auc.cli import failures, inputs, output
+from fhe_auc.cli.command_group import CommandGroup
+from fhe_auc.errors import InputError
+from fhe_auc.files import read_from_others
+from fhe_auc.fleet import Fleet
+from fhe_auc.protocol import Request
+from fhe_auc.quantities import bytes_text
+from fhe_auc.study import Study
+from fhe_auc_keys import audit
+from fhe_auc_keys.announcement import MAX_LIFETIME, announce, open_announcement
+from fhe_auc_keys.cli import common, describe, trust
+from fhe_auc_keys.cli.key_store import key_store
+from fhe_auc_keys.fleet import aggregator, helper, members, tables
+from fhe_auc_keys.fleet.session import FleetSession
+from fhe_auc_keys.fleet.simulation import MOST_ROWS, Simulated, simulate
+from fhe_auc_keys.fleet.tasks import Workers
+from fhe_auc_keys.store import KeyStore
+from fhe_auc_keys.vault import Vault, certified_identity
+
+_THRESHOLDS = "uniform:100"
+_SESSION = click.argument("session_file", metavar="SESSION", type=common.FILE)
+
+_HELP = """Evaluate on a fleet: on so many devices that each is a record in a file.
+
+Who runs what, in this order; docs/guide/scale.md says what each sees.
+
+\b
+convener      convene    names fleet, study, aggregator and helper in a signed file
+each device   (Python)   fhe_auc_keys.fleet.device: a record of its rows
+aggregator    collect    checks the records, and writes the blobs for the helper
+helper        open       opens the sum of the pads of those that count
+aggregator    add        adds their sketches; the encrypted result
+helper        decrypt    decrypts it, and seals the sums to each device
+each device   (Python)   reads them
+
+Folders may be URLs, s3:// and gs:// among them. The helper must not be able to read the folder of records.
+"""
+
+
+class _InOrder(CommandGroup):
+    """Lists its commands in the order in which they are used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+@click.group(
+    cls=_InOrder,
+    help=_HELP,
+    short_help="Evaluate on a fleet of devices, through files.",
+    epilog=output.examples("fhe-auc fleet simulate --parties 10000     all of it on this machine, and what it costs"),
+)
+def fleet() -> None:
+    """Evaluate on a fleet."""
+
+
+workers_option = click.option(
+    "--workers",
+    metavar="N",
+    type=click.IntRange(1),
+    default=1,
+    help="Processes that share the work; more than one need Ray (extra ray).",
+)
+"""Decorator: the command receives ``workers``."""
+
+
+class _Role(NamedTuple):
+    """What a command of the aggregator's or the helper's works with."""
+
+    session: FleetSession
+    store: KeyStore
+    convener: str
+
+    def note(self, event: str) -> None:
+        """Write a line to the role's audit trail."""
+        audit.append(
+            self.store.directory,
+            self.session.identity,
+            event,
+            self.session.manifest,
+            self.convener,
+            at=common.now(),
+        )
+
+
+def _as_role(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a command of the aggregator's or the helper's: it receives ``opened``, a context manager."""
+
+    @_SESSION
+    @click.option(
+        "--holder", metavar="NAME", required=True, help="The convener agreed on; a session of others is refused."
+    )
+    @key_store
+    @trust.list_option
+    @wraps(command)
+    def as_role(
+        *args: Any, session_file: Path, holder: str, vault: Vault, lists: tuple[str, ...], **options: Any
+    ) -> Any:
+        @contextmanager
+        def opened() -> Iterator[_Role]:
+            with vault.open() as store:
+                trusted = trust.renewed(store, lists).trust
+                identity = certified_identity(store)
+                with common.about(session_file):
+                    data = read_from_others(session_file)
+                    session = FleetSession.open(data, identity, trusted, holder=holder, at=common.now())
+                yield _Role(session, store, holder)
+
+        return command(*args, opened=opened, **options)
+
+    return as_role
+
+
+@fleet.command(
+    short_help="Name a fleet and all that is agreed, in a signed file.",
+    epilog=output.examples(
+        "fhe-auc fleet convene members.parquet --aggregator adder.credential --helper trustee.credential "
+        "--study study.toml --min-parties 1000 --max-rows 2000000 --store keystore",
+    ),
+)
+@click.argument("members_file", metavar="MEMBERS", type=str)
+@click.option("--aggregator", metavar="CREDENTIAL", type=common.FILE, required=True, help="Of who adds up.")
+@click.option("--helper", metavar="CREDENTIAL", type=common.FILE, required=True, help="Of who has the key.")
+@click.option(
+    "--study", "study_file", metavar="FILE", type=common.FILE, required=True, help="What is evaluated (TOML)."
+)
+@inputs.whole_number("--min-parties", 2, about="How many devices must count at least. Default: all.")
+@click.option("--thresholds", metavar="SPEC", default=_THRESHOLDS, help="Decision points, as of `fhe-auc evaluate`.")
+@inputs.max_rows_option
+@inputs.backend_option
+@inputs.interval_options("Level of the confidence interval, Hanley and McNeil's.", "Leave the interval out.")
+@key_store
+@click.option(
+    "--days", metavar="N", type=click.IntRange(1, MAX_LIFETIME.days), default=7, help="How long the session lasts."
+)
+@trust.list_option
+@click.option(
+    "--out",
+    "target",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default="session.fleet",
+    help="File to write.",
+)
+@common.force_option
+@output.json_option
+def convene(
+    members_file: str,
+    aggregator: Path,
+    helper: Path,
+    study_file: Path,
+    min_parties: int | None,
+    thresholds: str,
+    max_rows: int,
+    backend: str | None,
+    interval: float | None,
+    vault: Vault,
+    days: int,
+    lists: tuple[str, ...],
+    target: Path,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Convene a session of a fleet, by the protocol exact.
+
+    MEMBERS is a Parquet file with one column of 32 bytes a member, binary: ``certificate``, the Ed25519 keys of the
+    members' certificates, or ``token``, SHA-256 of a token of 32 random bytes that each device keeps. The session names
+    the root of a Merkle tree over it. The convener is neither aggregator nor helper.
+    """
+    study = Study.read(study_file)
+    common.check_free(target, force=force)
+    kind, known = members.read(members_file)
+    request = Request(
+        parties=(),
+        fleet=Fleet.of(kind, known),
+        thresholds=grids.resolve(thresholds),
+        backend=backend,
+        max_rows=max_rows,
+        min_parties=min_parties,
+        interval=interval,
+        keys="helper",
+    )
+    with vault.open() as store:
+        trusted, convener = trust.renewed(store, lists).trust, certified_identity(store)
+        made = announce(
+            convener,
+            registry.load("exact").prepare(request).manifest,
+            (),
+            trusted,
+            aggregator=read_from_others(aggregator),
+            helper=read_from_others(helper),
+            study=study,
+            lifetime=timedelta(days=days),
+            at=common.now(),
+        )
+        announced = open_announcement(made, trusted, holder=convener.name, at=common.now())
+        audit.append(store.directory, convener, "made", announced.manifest, convener.name, at=common.now())
+        common.write(target, made, common.PUBLIC, force=force)
+    facts = {**describe.announcement_as_dict(announced), "file": str(target)}
+    common.report([("session", str(target), ""), *describe.announcement_rows(announced)], facts, as_json=as_json)
+
+
+@fleet.command(
+    short_help="As the aggregator: check the records, hand on the blobs.",
+    epilog=output.examples(
+        "fhe-auc fleet collect session.fleet s3://fleet/records blobs --holder vendor --store keystore"
+    ),
+)
+@_as_role
+@click.argument("records")
+@click.argument("blobs")
+@workers_option
+@output.json_option
+def collect(records: str, blobs: str, opened: Callable[[], Any], workers: int, as_json: bool) -> None:
+    """Check every record in the Parquet files of the folder RECORDS, and write the blobs of those that are whole.
+
+    The new folder BLOBS is for the helper. RECORDS must stay as it is until `add`.
+    """
+    with opened() as role, Workers(workers) as pool:
+        found = aggregator.collect(role.session, records, blobs, pool, at=common.now())
+    facts = {"records": found.records, "refused": found.refusals.as_dict()}
+    rows: list[tuple[output.Cell, ...]] = [
+        ("collected", f"{found.records:,} records", f"their blobs are in {blobs!r}, for the helper")
+    ]
+    for why, count in found.refusals.counts.items():
+        rows.append(("refused", f"{count:,} records", f"{why}: {'; '.join(found.refusals.examples[why])}"))
+    common.report(rows, facts, as_json=as_json)
+
+
+@fleet.command(
+    "open",
+    short_help="As the helper: open the sum of the pads.",
+    epilog=output.examples(
+        "fhe-auc fleet open session.fleet members.parquet blobs opening --holder vendor --store keystore"
+    ),
+)
+@_as_role
+@click.argument("members_file", metavar="MEMBERS")
+@click.argument("blobs")
+@click.argument("opening", metavar="OPENING")
+@workers_option
+@output.json_option
+def open_pads(
+    members_file: str, blobs: str, opening: str, opened: Callable[[], Any], workers: int, as_json: bool
+) -> None:
+    """Open the sum of the pads of those of the folder BLOBS that count, once; write the answer to the file OPENING.
+
+    MEMBERS is the fleet's file. Asked again with the same blobs it writes the same answer, with others it refuses.
+    """
+    with opened() as role:
+        with Workers(workers) as pool:
+            answer, found = helper.open_pads(role.session, role.store, members_file, blobs, pool, at=common.now())
+        role.note("opened")
+    tables.write(opening, answer)
+    _report_verdicts(found, f"the answer for the aggregator is {opening!r}", as_json=as_json)
+
+
+@fleet.command(
+    short_help="As the aggregator: add the sketches, and compute.",
+    epilog=output.examples(
+        "fhe-auc fleet add session.fleet s3://fleet/records blobs opening result --holder vendor --store keystore"
+    ),
+)
+@_as_role
+@click.argument("records")
+@click.argument("blobs")
+@click.argument("opening", type=str)
+@click.argument("result", type=str)
+@workers_option
+@output.json_option
+def add(
+    records: str, blobs: str, opening: str, result: str, opened: Callable[[], Any], workers: int, as_json: bool
+) -> None:
+    """Add the sketches of those in RECORDS that count, and write the encrypted sums to the file RESULT.
+
+    BLOBS is the folder that `collect` has written, OPENING the helper's answer.
+    """
+    with opened() as role, Workers(workers) as pool:
+        made, found = aggregator.add(role.session, records, blobs, tables.read(opening), pool, at=common.now())
+    tables.write(result, made)
+    _report_verdicts(found, f"the result for the helper is {result!r}", as_json=as_json)
+
+
+@fleet.command(
+    short_help="As the helper: decrypt the sums, for the devices.",
+    epilog=output.examples(
+        "fhe-auc fleet decrypt session.fleet result s3://fleet/responses --holder vendor --store keystore"
+    ),
+)
+@_as_role
+@click.argument("result", type=str)
+@click.argument("responses")
+@output.json_option
+def decrypt(result: str, responses: str, opened: Callable[[], Any], as_json: bool) -> None:
+    """Decrypt RESULT, once, and write into the folder RESPONSES the sums, sealed, and what opens them for each device.
+
+    Keep RESPONSES until the devices have read: once it is written, this key store has no key of the session any more.
+    """
+    with opened() as role:
+        number = helper.decrypt(role.session, role.store, tables.read(result), responses, at=common.now())
+        role.note("decrypted")
+    common.report(
+        [("decrypted", f"for {number:,} devices", f"what they read is in {responses!r}")],
+        {"devices": number, "responses": responses},
+        as_json=as_json,
+    )
+
+
+def _report_verdicts(found: dict[str, int], where: str, *, as_json: bool) -> None:
+    rows: list[tuple[output.Cell, ...]] = [("records", f"{count:,}", why) for why, count in found.items()]
+    common.report([*rows, ("written", "", where)], {"records": found}, as_json=as_json)
+
+
+@fleet.command(
+    "simulate",
+    short_help="Play a whole session on this machine, and measure it.",
+    epilog=output.examples(
+        "fhe-auc fleet simulate --parties 1000",
+        "fhe-auc fleet simulate --parties 1000000 --workers 2 --folder /var/tmp/fleet",
+    ),
+)
+@inputs.whole_number("--parties", 2, default=1000, about="Devices.")
+@click.option("--thresholds", metavar="SPEC", default=_THRESHOLDS, help="Decision points, as of `fhe-auc evaluate`.")
+@click.option(
+    "--known-by",
+    type=click.Choice(["certificates", "tokens"]),
+    default="certificates",
+    help="What devices are known by.",
+)
+@workers_option
+@click.option(
+    "--folder",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="New folder for the session's files, about 1.6 kB a device; they stay there. Default: a temporary one.",
+)
+@output.json_option
+def simulate_session(
+    parties: int, thresholds: str, known_by: Any, workers: int, folder: Path | None, as_json: bool
+) -> None:
+    """Play all the steps through files, with made-up devices, and compare with the fraction over all their rows.
+
+    Exit status 1: they differ. What devices do is measured apart from what aggregator and helper do.
+    """
+    if folder is not None and folder.exists() and any(folder.iterdir()):
+        raise InputError(f"{str(folder)!r} is not empty; give a new folder")
+    with tempfile.TemporaryDirectory() as temporary:
+        place = folder or Path(temporary)
+        place.mkdir(parents=True, exist_ok=True)
+        with output.progress("Playing", unit="steps") as report, Workers(workers) as pool:
+            found = simulate(parties, grids.resolve(thresholds), place, pool, kind=known_by, progress=report)
+    if as_json:
+        output.print_json(_facts(found))
+    else:
+        rows = [
+            (each.role, each.step, f"{each.cpu:,.1f}", f"{each.wall:,.1f}", f"{1e3 * each.cpu / parties:.3f}", "")
+            for each in found.steps
+        ]
+        output.print_table(rows, header=("role", "step", "CPU s", "wall s", "CPU ms/device", ""), words=2, numbers=3)
+        output.print_text()
+        output.print_table(
+            [
+                ("devices", f"{found.counted:,} of {parties:,}", f"count; 1 to {MOST_ROWS} rows each"),
+                ("record", bytes_text(found.record_bytes), "what a device sends"),
+                ("memory", bytes_text(found.peak_bytes), "most of any process"),
+                ("AUC", f"{float(found.fraction):.6f}", str(found.fraction)),
+                ("of all rows", f"{float(found.expected):.6f}", "equal" if found.equal else "NOT EQUAL"),
+            ]
+        )
+    if not found.equal:
+        click.get_current_context().exit(failures.FAILED)
+
+
+def _facts(found: Simulated) -> dict[str, Any]:
+    return {
+        "parties": found.parties,
+        "counted": found.counted,
+        "equal": found.equal,
+        "fraction": str(found.fraction),
+        "expected": str(found.expected),
+        "record_bytes": found.record_bytes,
+        "peak_bytes": found.peak_bytes,
+        "cpu_seconds": {role: found.cpu(role) for role in ("devices", "aggregator", "helper")},
+        "steps": [each._asdict() for each in found.steps],
+    }

@@ -1,0 +1,14 @@
+"""Sessions of fleets: so many parties that each is a record in a file, and work on them is tasks over files.
+
+    1  device        a record: its padded sketch; and a blob for the helper       `device.py`
+    2  aggregator    collects records: checks them, hands on the blobs            `aggregator.py`
+    3  helper        opens the sum of the pads of those whose blobs open          `helper.py`
+    4  aggregator    adds these members' sketches; the encrypted result
+    5  helper        decrypts it; the sums, sealed under each member's key
+    6  device        unseals and reads them
+
+What a helper is trusted with, `fhe_auc_keys.helper_roles` says. Nobody but it can open a blob, and it sees no sketch:
+as it knows the pads, it could try counts against one. A blob is bound to its sketch by a commitment, which hides it
+from the helper: SHA-256 of a nonce, which the aggregator alone is sent, and the sketch. So whoever changes a sketch on
+its way takes it out of the session, and can do no more.
+"""

@@ -1,0 +1,140 @@
+"""A device: it pads its sketch once, and reads the sums once. It has no key of the session."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import DeserialisationError, InputError
+from fhe_auc.evaluation import Evaluation
+from fhe_auc.own_rows import check_scores, warnings_of
+from fhe_auc.serialise import decode, encode
+from fhe_auc_keys import sealing
+from fhe_auc_keys.announcement import Announcement
+from fhe_auc_keys.errors import TamperedError
+from fhe_auc_keys.fleet import members, tables
+from fhe_auc_keys.fleet.session import (
+    BLOB,
+    KEY_BYTES,
+    NONCE_BYTES,
+    RESPONSE,
+    associated,
+    commitment,
+    helper_of,
+    loaded,
+    signed_of,
+)
+from fhe_auc_keys.group_sealing import unseal_under
+from fhe_auc_keys.identity import Identity
+from fhe_auc_keys.session_keys import SEED_BYTES
+
+
+class Record(NamedTuple):
+    """What a device submits; the columns of `tables.RECORDS`. It tells nobody anything but the member."""
+
+    member: int
+    session: bytes  # the manifest's digest
+    nonce: bytes
+    sketch: bytes  # padded, part after part
+    blob: bytes  # sealed to the helper
+    signature: bytes  # of the blob; empty where the device has a token
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """A record, and the key with which its device unseals the sums; the device keeps that until then."""
+
+    record: Record
+    response_key: bytes = field(repr=False)
+
+
+class Device:
+    """The member of a fleet with this index, in one session.
+
+    `announced` is verified (`fhe_auc_keys.announcement.open_announcement`). `secret` is the member's identity, or its
+    token, 32 bytes. Whether the fleet has it as a member, `Fleet.has` says, given `known_by`.
+
+    Raises `InputError` where the session is not of a fleet whose members have such a secret and index.
+    """
+
+    def __init__(self, announced: Announcement, index: int, secret: Identity | bytes) -> None:
+        self._loaded = loaded(announced.manifest.to_bytes())
+        fleet = self._loaded.fleet
+        if isinstance(secret, Identity) != (fleet.known_by == "certificates"):
+            raise InputError(f"the session's fleet has members with {fleet.known_by}")
+        if isinstance(secret, bytes) and len(secret) != members.TOKEN_BYTES:
+            raise InputError(f"a token has {members.TOKEN_BYTES} bytes, got {len(secret)}")
+        if not 0 <= index < fleet.members:
+            raise InputError(f"the session's fleet has members 0 to {fleet.members - 1}, and no {index}")
+        self.manifest = self._loaded.manifest
+        self.index = index
+        self._digest = self._loaded.digest
+        self._helper = helper_of(announced).encryption_key
+        self._secret = secret
+
+    def __repr__(self) -> str:
+        return f"<Device {self.index}>"
+
+    @property
+    def known_by(self) -> bytes:
+        """What the fleet must know this member by, 32 bytes."""
+        return self._secret.signing_key if isinstance(self._secret, Identity) else members.known_by(self._secret)
+
+    def submit(self, data: PartyData) -> Submitted:
+        """Return the device's record of its rows, under a fresh pad; whatever `data` is named stays here.
+
+        Raises `InputError` where the rows do not fit the session.
+        """
+        check_scores(data, self.manifest.thresholds)
+        seed, response_key = secrets.token_bytes(SEED_BYTES), secrets.token_bytes(KEY_BYTES)
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        task = self._loaded.plugin.task(self.manifest, data)
+        sketch = b"".join(self._loaded.computation.under_pad(task, self.index, seed, b""))
+        about = associated(self._digest, self.index, commitment(nonce, sketch))
+        token, signature = (b"", b"") if isinstance(self._secret, Identity) else (self._secret, b"")
+        blob = sealing.seal(self._helper, seed + response_key + token, info=BLOB, associated=about)
+        if isinstance(self._secret, Identity):
+            signature = self._secret.sign(BLOB, signed_of(blob, about))
+        return Submitted(Record(self.index, self._digest, nonce, sketch, blob, signature), response_key)
+
+    def read(self, data: PartyData, response_key: bytes, part: bytes, sums: bytes) -> Evaluation:
+        """Return the result.
+
+        Parameters
+        ----------
+        data : PartyData
+            The device's rows.
+        response_key : bytes
+            From `submit`.
+        part, sums : bytes
+            The member's entry of the responses, and the file ``sums`` beside them.
+
+        Raises
+        ------
+        DeserialisationError
+            They are not sealed under that key for this session, or damaged.
+        ResultCheckError, UndefinedAucError
+            As of every party: the sums cannot be those of such rows, or are of one label.
+        """
+        try:
+            text = unseal_under(response_key, part, sums, associated=encode((RESPONSE, self._digest)))
+        except TamperedError as error:
+            raise DeserialisationError(f"the sums are not sealed to member {self.index}: {error}") from None
+        number, totals = decode(text, tuple[int, tuple[bytes, ...]], "sums")
+        if not self.manifest.min_parties <= number <= self.manifest.size:
+            raise DeserialisationError(f"the sums are of {number} members, fewer or more than the session may have")
+        task = self._loaded.plugin.task(self.manifest, data)
+        # Only how many count matters without authenticators, and members have no names.
+        found: Evaluation = task.read([np.frombuffer(each, "<u8") for each in totals], ("",) * number, b"")
+        warnings = (*found.warnings, *warnings_of([data], self.manifest.thresholds))
+        return replace(found, keys="helper", rounds=2, warnings=warnings)
+
+
+def write_records(place: str, records: Sequence[Record]) -> None:
+    """Write records to a Parquet file, of which the folder is what the aggregator collects."""
+    tables.write(place, tables.as_file(list(zip(*records, strict=True)), tables.RECORDS))

@@ -1,0 +1,275 @@
+"""The helper of a fleet: it opens the sum of the pads of those that count, once, and decrypts one result.
+
+What it needs for that is in its key store before any answer leaves it. So the same question has the same answer,
+whatever dies in between, and another question has none: two openings, or two results, would tell what lies between.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from numpy.typing import NDArray
+
+from fhe_auc import contexts
+from fhe_auc.errors import DeserialisationError, EvaluationError, TooFewPartiesError
+from fhe_auc.fleet import Fleet, Members
+from fhe_auc.rlwe.polynomials import Words
+from fhe_auc.serialise import decode, encode
+from fhe_auc_keys.errors import ReplayedError, TamperedError, WrongSessionError
+from fhe_auc_keys.fleet import members as members_file
+from fhe_auc_keys.fleet import tables
+from fhe_auc_keys.fleet.aggregator import LIST_FILE, BlobFile, BlobList, FleetResult, Opened
+from fhe_auc_keys.fleet.session import (
+    BLOB,
+    COMMITMENT_BYTES,
+    KEY_BYTES,
+    LIST,
+    OPENING,
+    RESPONSE,
+    RESULT,
+    FleetSession,
+    Verdict,
+    associated,
+    blob_bytes,
+    loaded,
+    signature_bytes,
+    signed_of,
+)
+from fhe_auc_keys.fleet.tables import BLOBS, RESPONSES
+from fhe_auc_keys.fleet.tasks import Workers
+from fhe_auc_keys.group_sealing import seal_under
+from fhe_auc_keys.identity import Identity, signed_bytes
+from fhe_auc_keys.session_keys import SEED_BYTES
+from fhe_auc_keys.store import KeyStore
+
+SUMS_FILE = "sums"
+_RESPONSES_A_FILE = 100_000
+
+
+class _State(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Of a session, in the key store. Once the responses are written, nothing secret is left in it."""
+
+    blobs: bytes  # SHA-256 of the list that was opened
+    answer: bytes
+    material: bytes = b""  # secret key
+    members: bytes = b""  # of those that count, 4 bytes each, the lowest first
+    response_keys: bytes = b""  # theirs
+    result: bytes = b""  # SHA-256 of the one that is decrypted
+    content_key: bytes = b""  # under which its sums are sealed
+
+    def __repr__(self) -> str:
+        return "_State(...)"
+
+
+class _Row(NamedTuple):
+    """The columns of `tables.BLOBS`."""
+
+    member: int
+    commitment: bytes
+    blob: bytes
+    signature: bytes
+
+
+class _Secrets(NamedTuple):
+    """What a task has found in a file of blobs."""
+
+    verdicts: NDArray[np.uint8]  # a blob
+    response_keys: NDArray[np.uint8]  # shape (blobs, 32)
+    pads: list[Words]  # the sum of those that count, but for contested members
+    contested: list[tuple[int, bytes]]  # of those, the rows of blobs that open, and the pads' seeds
+
+    def __repr__(self) -> str:
+        return "_Secrets(...)"
+
+
+def open_pads(
+    session: FleetSession, store: KeyStore, members: str, blobs: str, workers: Workers, *, at: datetime
+) -> tuple[bytes, dict[str, int]]:
+    """Return the answer for the aggregator, and how many blobs there are of each verdict.
+
+    `members` is the file of the fleet's, and `blobs` the folder that the aggregator has made. Of a member with several
+    records the first counts whose blob opens.
+
+    Raises
+    ------
+    WrongRecipientError, TamperedError, WrongSessionError
+        This is not the helper; the list is not the aggregator's; it is of another session.
+    ReplayedError
+        The pads of another list have been opened.
+    InputError
+        The members are not the fleet's; a file cannot be read.
+    DeserialisationError
+        A file of blobs is not the one listed, or malformed.
+    TooFewPartiesError
+        Fewer count than the session takes; nothing is opened then.
+    """
+    session.require(session.helper, at=at)
+    manifest, computation = session.manifest, session.loaded.computation
+    signed = tables.read(tables.within(blobs, LIST_FILE))
+    listed = session.read(LIST, signed, BlobList, session.announced.aggregator, at=at)
+    digest = hashlib.sha256(signed).digest()
+    if listed.session != manifest.digest:
+        raise WrongSessionError("the list of blobs is of another session")
+    kept = _kept(store, manifest.session)
+    if kept is not None:
+        if kept.blobs != digest:
+            raise ReplayedError("the pads of another list have been opened: a session has one; make a new session")
+        return kept.answer, _tally(session.read(OPENING, kept.answer, Opened, session.helper, at=at).verdicts)
+    fleet = members_file.of_fleet(members, session.loaded.fleet)
+    named = np.concatenate([np.empty(0, np.uint32), *(_members(blobs, each) for each in listed.files)])
+    found, times = np.unique(named, return_counts=True)
+    tasks = ((tables.within(blobs, each.name), each) for each in listed.files)
+    opened = workers.map(_opened, tasks, manifest.to_bytes(), session.identity.to_bytes(), fleet, found[times > 1])
+    verdicts, keys, seeds = np.empty(len(named), np.uint8), np.empty((len(named), KEY_BYTES), np.uint8), []
+    pads, taken, at_row = computation.added([]), set[int](), 0
+    for each in opened:
+        rows = slice(at_row, at_row + len(each.verdicts))
+        verdicts[rows], keys[rows] = each.verdicts, each.response_keys
+        pads = computation.added([pads, each.pads])
+        for row, seed in each.contested:
+            member = int(named[at_row + row])
+            if member in taken:
+                verdicts[at_row + row] = Verdict.AGAIN
+            else:
+                taken.add(member)
+                seeds.append((member, seed))
+        at_row = rows.stop
+    counts = verdicts == Verdict.COUNTS
+    if (number := int(counts.sum())) < manifest.min_parties:
+        raise TooFewPartiesError(f"the blobs of {number} members open, at least {manifest.min_parties} are needed")
+    public, secret = contexts.generate(computation.plan.parameters)
+    material = secret.to_bytes()
+    opening = computation.open_sum(material, computation.added([pads, computation.sum_of_pads(seeds)]))
+    body = Opened(manifest.digest, digest, verdicts.tobytes(), public.to_bytes(), opening)
+    answer = session.sign(OPENING, body)
+    mine = named[counts].astype("<u4").tobytes(), keys[counts].tobytes()
+    store.put("fleet", manifest.session.hex(), encode(_State(digest, answer, material, *mine)))
+    return answer, _tally(verdicts.tobytes())
+
+
+def decrypt(session: FleetSession, store: KeyStore, result: bytes, out: str, *, at: datetime) -> int:
+    """Decrypt the aggregator's result, and write the responses into a folder; return how many.
+
+    A file holds the sums, sealed once, and others for each member that counts what it opens them with. Once they are
+    written, the key store has no secret of the session any more.
+
+    Raises
+    ------
+    WrongRecipientError, TamperedError, WrongSessionError
+        This is not the helper; the result is not the aggregator's; it is not of the opening that was given.
+    ReplayedError
+        Another result has been decrypted, or the responses to this one are written.
+    EvaluationError
+        Nothing has been opened.
+    DeserialisationError
+        The result is malformed; no other one is decrypted after it.
+    """
+    session.require(session.helper, at=at)
+    manifest, computation = session.manifest, session.loaded.computation
+    kept = _kept(store, manifest.session)
+    if kept is None:
+        raise EvaluationError("no pads of this session have been opened, so no result can be decrypted")
+    body = session.read(RESULT, result, FleetResult, session.announced.aggregator, at=at)
+    if body.session != manifest.digest or body.opening != hashlib.sha256(kept.answer).digest():
+        raise WrongSessionError("the result is of another session, or of another opening than this helper gave")
+    digest = hashlib.sha256(body.ciphertext).digest()
+    if kept.result not in (b"", digest):
+        raise ReplayedError("another result has been decrypted: a session has one")
+    if not kept.material:
+        raise ReplayedError("the responses to this result have been written, and what made them is erased")
+    if not kept.result:
+        kept = msgspec.structs.replace(kept, result=digest, content_key=secrets.token_bytes(KEY_BYTES))
+        store.put("fleet", manifest.session.hex(), encode(kept), replace=True)
+    counted = np.frombuffer(kept.members, "<u4")
+    totals = computation.decrypt(computation.load_secret(kept.material), body.ciphertext)
+    sums = tuple(np.ascontiguousarray(each, "<u8").tobytes() for each in totals)
+    keys = (kept.response_keys[start : start + KEY_BYTES] for start in range(0, len(kept.response_keys), KEY_BYTES))
+    text, about = encode((len(counted), sums)), encode((RESPONSE, manifest.digest))
+    sealed, parts = seal_under(keys, text, associated=about, content_key=kept.content_key)
+    tables.write(tables.within(out, SUMS_FILE), sealed)
+    for number, start in enumerate(range(0, len(parts), _RESPONSES_A_FILE)):
+        rows = slice(start, start + _RESPONSES_A_FILE)
+        data = tables.as_file([counted[rows], parts[rows]], RESPONSES)
+        tables.write(tables.within(out, f"responses-{number:06}.parquet"), data)
+    store.put("fleet", manifest.session.hex(), encode(_State(kept.blobs, kept.answer, result=digest)), replace=True)
+    return len(parts)
+
+
+def _kept(store: KeyStore, session: bytes) -> _State | None:
+    if session.hex() not in store.names("fleet"):
+        return None
+    return decode(store.get("fleet", session.hex()), _State, "helper's state")
+
+
+def _tally(verdicts: bytes) -> dict[str, int]:
+    found = np.frombuffer(verdicts, np.uint8)
+    return {each.sentence: number for each in Verdict if (number := int((found == each).sum()))}
+
+
+def _members(folder: str, file: BlobFile) -> NDArray[np.uint32]:
+    """Return whose blobs a file holds."""
+    return np.asarray(_read(tables.within(folder, file.name), file, ["member"])["member"], np.uint32)
+
+
+def _read(place: str, file: BlobFile, columns: list[str] | None = None) -> Mapping[str, list[Any]]:
+    """Return the columns of a file of blobs; raise `DeserialisationError` where it is not the one that is listed."""
+    data = tables.read(place)
+    if hashlib.sha256(data).digest() != file.digest:
+        raise DeserialisationError(f"{place!r} is not the file that the aggregator has listed; ask for it again")
+    found = tables.rows_in(data, BLOBS, columns)
+    if found.num_rows != file.rows or any(column.null_count for column in found.columns):
+        raise DeserialisationError(f"{place!r} has other rows than the aggregator has listed")
+    columns_found: dict[str, list[Any]] = found.to_pydict()
+    return columns_found
+
+
+def _opened(
+    place: str, file: BlobFile, manifest: bytes, identity: bytes, fleet: Members, contested: NDArray[np.uint32]
+) -> _Secrets:
+    """Open the blobs of a file, and add up the pads of those that count."""
+    session, me = loaded(manifest), Identity.from_bytes(identity)
+    rows = [_Row(*row) for row in zip(*_read(place, file).values(), strict=True)]
+    verdicts, keys = np.empty(len(rows), np.uint8), np.zeros((len(rows), KEY_BYTES), np.uint8)
+    unique: list[tuple[int, bytes]] = []
+    several: list[tuple[int, bytes]] = []
+    disputed = set(contested.tolist())
+    for number, row in enumerate(rows):
+        verdict, secret = _verdict(row, session.fleet, fleet, me, session.digest)
+        verdicts[number] = verdict
+        if verdict == Verdict.COUNTS:
+            seed = secret[:SEED_BYTES]
+            keys[number] = np.frombuffer(secret[SEED_BYTES : SEED_BYTES + KEY_BYTES], np.uint8)
+            if row.member in disputed:
+                several.append((number, seed))
+            else:
+                unique.append((row.member, seed))
+    return _Secrets(verdicts, keys, session.computation.sum_of_pads(unique), several)
+
+
+def _verdict(row: _Row, fleet: Fleet, members: Members, me: Identity, digest: bytes) -> tuple[Verdict, bytes]:
+    """Return whether a blob counts, and what is in it."""
+    lengths = len(row.commitment), len(row.blob), len(row.signature)
+    if row.member >= fleet.members or lengths != (COMMITMENT_BYTES, blob_bytes(fleet), signature_bytes(fleet)):
+        return Verdict.UNOPENED, b""
+    about, known_by = associated(digest, row.member, row.commitment), members[row.member].tobytes()
+    if fleet.known_by == "certificates":
+        try:
+            key = Ed25519PublicKey.from_public_bytes(known_by)
+            key.verify(row.signature, signed_bytes(BLOB, signed_of(row.blob, about)))
+        except (InvalidSignature, ValueError):
+            return Verdict.UNSIGNED, b""
+    try:
+        found = me.unseal(row.blob, info=BLOB, associated=about)
+    except TamperedError:
+        return Verdict.UNOPENED, b""
+    if fleet.known_by == "tokens" and members_file.known_by(found[SEED_BYTES + KEY_BYTES :]) != known_by:
+        return Verdict.UNOPENED, b""
+    return Verdict.COUNTS, found

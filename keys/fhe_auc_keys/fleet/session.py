@@ -1,0 +1,198 @@
+"""A fleet's session as its roles have it: announced, verified, and computed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import IntEnum
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from fhe_auc import registry
+from fhe_auc.computation import FleetComputation
+from fhe_auc.errors import InputError
+from fhe_auc.fleet import Fleet
+from fhe_auc.manifest import Manifest
+from fhe_auc.serialise import encode
+from fhe_auc_keys.announcement import Announcement, open_announcement
+from fhe_auc_keys.certificates import Peer, Trust, verify
+from fhe_auc_keys.encrypted_protocol import EncryptedProtocol
+from fhe_auc_keys.errors import WrongRecipientError
+from fhe_auc_keys.fleet.members import TOKEN_BYTES
+from fhe_auc_keys.identity import Identity
+from fhe_auc_keys.session_keys import SEED_BYTES
+from fhe_auc_keys.signed_documents import Kind, open_signed, sign
+
+LIST = Kind(b"fheflis", "list of blobs")
+OPENING = Kind(b"fhefope", "fleet's opening")
+RESULT = Kind(b"fhefres", "fleet's result")
+
+BLOB, RESPONSE = b"fleet's blob 1", b"fleet's response 1"
+KEY_BYTES, NONCE_BYTES, COMMITMENT_BYTES = 32, 32, 32
+WRAPPED_BYTES = 48  # a response key's part of the sums
+SIGNATURE_BYTES = 64
+
+_COMMITMENT = b"fhe-auc fleet commitment 1\0"
+_SEALED_BYTES = 32 + 16  # HPKE's key, and the tag
+_EXAMPLES = 5
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+class Verdict(IntEnum):
+    """What the helper makes of a blob."""
+
+    COUNTS = 0
+    UNSIGNED = 1
+    UNOPENED = 2
+    AGAIN = 3
+
+    @property
+    def sentence(self) -> str:
+        """Why a record does not count."""
+        return _SENTENCES[self]
+
+
+_SENTENCES = {
+    Verdict.COUNTS: "counts",
+    Verdict.UNSIGNED: "its blob is not signed with the member's key",
+    Verdict.UNOPENED: "its blob is not sealed to the helper for this session, sketch and member, or not by the member",
+    Verdict.AGAIN: "the member counts already, by an earlier record",
+}
+
+
+@dataclass(frozen=True)
+class FleetSession:
+    """A fleet's session, as the role sees it that `identity` is of: the aggregator or the helper."""
+
+    announced: Announcement
+    identity: Identity
+    trust: Trust = field(repr=False)
+
+    @classmethod
+    def open(cls, data: bytes, identity: Identity, trust: Trust, *, holder: str, at: datetime) -> FleetSession:
+        """Return an announced session; parameters and errors as `fhe_auc_keys.announcement.open_announcement`.
+
+        Raises `InputError` where it is not a fleet's.
+        """
+        announced = open_announcement(data, trust, holder=holder, at=at)
+        loaded(announced.manifest.to_bytes())
+        return cls(announced, identity, trust)
+
+    @property
+    def manifest(self) -> Manifest:
+        """Of the session."""
+        return self.announced.manifest
+
+    @property
+    def loaded(self) -> Loaded:
+        """What there is to the session."""
+        return loaded(self.manifest.to_bytes())
+
+    @property
+    def helper(self) -> Peer:
+        """The session's helper."""
+        return helper_of(self.announced)
+
+    def require(self, role: Peer, *, at: datetime) -> None:
+        """Raise `WrongRecipientError` where this role is another's, or another certificate's."""
+        me = verify(self.identity.credential, self.trust, at=at)
+        if me.fingerprint != role.fingerprint:
+            raise WrongRecipientError(f"{me.name!r} is not, with this certificate, {role.name!r} of the session")
+
+    def sign(self, kind: Kind, body: msgspec.Struct) -> bytes:
+        """Return a document of this role's."""
+        return sign(kind, self.identity, body)
+
+    def read(self, kind: Kind, data: bytes, shape: type[T], signer: Peer, *, at: datetime) -> T:
+        """Return what `signer` has signed, with the certificate of the session; errors as `open_signed`."""
+        found, body = open_signed(kind, data, shape, self.trust, signer=signer.name, at=at)
+        if found.fingerprint != signer.fingerprint:
+            raise WrongRecipientError(f"the {kind.name} was signed under another certificate than the session's")
+        return body
+
+
+@dataclass
+class Refusals:
+    """Why records do not count: how many, and a few of them, by reason."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, why: str, which: str) -> None:
+        """Note one."""
+        self.counts[why] += 1
+        named = self.examples.setdefault(why, [])
+        if len(named) < _EXAMPLES:
+            named.append(which)
+
+    def merge(self, other: Refusals) -> None:
+        """Note all that another has."""
+        self.counts.update(other.counts)
+        for why, named in other.examples.items():
+            mine = self.examples.setdefault(why, [])
+            mine += named[: _EXAMPLES - len(mine)]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain types, for JSON."""
+        return {why: {"records": count, "among them": self.examples[why]} for why, count in self.counts.items()}
+
+
+def helper_of(announced: Announcement) -> Peer:
+    """Return the helper; raise `InputError` where there is none."""
+    if announced.helper is None:
+        raise InputError("the session has no helper")
+    return announced.helper
+
+
+class Loaded(NamedTuple):
+    """What roles work with, made once for many tasks and devices."""
+
+    manifest: Manifest
+    digest: bytes  # the manifest's
+    fleet: Fleet
+    plugin: EncryptedProtocol[Any, Any]
+    computation: FleetComputation[Any, Any, Any, Any]
+
+
+@lru_cache(maxsize=2)
+def loaded(data: bytes) -> Loaded:
+    """Return what there is to a session, of the manifest's bytes; raise `InputError` where it is not a fleet's."""
+    manifest = Manifest.from_bytes(data)
+    if manifest.fleet is None:
+        raise InputError("the session names its parties, and is not a fleet's")
+    plugin = registry.load(manifest.protocol)
+    if isinstance(plugin, EncryptedProtocol):
+        computation = plugin.sealed_computation(manifest)
+        if isinstance(computation, FleetComputation):
+            return Loaded(manifest, manifest.digest, manifest.fleet, plugin, computation)
+    raise InputError(f"protocol {manifest.protocol!r} is not for fleets; give --protocol exact")
+
+
+def blob_bytes(fleet: Fleet) -> int:
+    """Return the bytes of a member's blob: seed, response key, and where members have tokens the token."""
+    return _SEALED_BYTES + SEED_BYTES + KEY_BYTES + (TOKEN_BYTES if fleet.known_by == "tokens" else 0)
+
+
+def signature_bytes(fleet: Fleet) -> int:
+    """Return the bytes of a member's signature: none where members have tokens."""
+    return SIGNATURE_BYTES if fleet.known_by == "certificates" else 0
+
+
+def commitment(nonce: bytes, sketch: bytes) -> bytes:
+    """Return what binds a blob to a sketch, and tells nobody of it who has not the nonce."""
+    return hashlib.sha256(_COMMITMENT + nonce + sketch).digest()
+
+
+def associated(digest: bytes, member: int, committed: bytes) -> bytes:
+    """Return what a blob is bound to: the session, by its manifest's digest, the member's index, and its sketch."""
+    return encode((digest, member, committed))
+
+
+def signed_of(blob: bytes, about: bytes) -> bytes:
+    """Return what a member signs under the purpose `BLOB`; `about` is from `associated`."""
+    return about + hashlib.sha256(blob).digest()

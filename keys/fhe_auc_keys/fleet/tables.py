@@ -1,0 +1,181 @@
+"""Records in Parquet files, in a folder or an object store: whatever pyarrow.fs reads, s3:// and gs:// too."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from pyarrow import fs
+
+from fhe_auc.errors import DeserialisationError, InputError
+from fhe_auc.files import write_atomically
+
+RECORDS = pa.schema(
+    [
+        ("member", pa.uint32()),
+        ("session", pa.binary()),
+        ("nonce", pa.binary()),
+        ("sketch", pa.binary()),
+        ("blob", pa.binary()),
+        ("signature", pa.binary()),
+    ]
+)
+"""What devices submit."""
+
+BLOBS = pa.schema(
+    [("member", pa.uint32()), ("commitment", pa.binary()), ("blob", pa.binary()), ("signature", pa.binary())]
+)
+"""What the helper is given of them."""
+
+RESPONSES = pa.schema([("member", pa.uint32()), ("part", pa.binary())])
+"""What devices are given."""
+
+GROUP = 10_000
+"""Records of a row group, in files that we write."""
+
+_BATCH = 1000
+_MOST_ROWS = 2**17
+_SUFFIX = ".parquet"
+
+
+class Part(NamedTuple):
+    """A row group of a file, which one task works on."""
+
+    file: str
+    group: int
+
+
+def parts_of(folder: str, schema: pa.Schema) -> tuple[list[Part], dict[str, str]]:
+    """Return the row groups of all Parquet files in a folder or below it, in order; and of files refused, why.
+
+    Raises `InputError` where there is no such folder, or no such file system.
+    """
+    system, path = _opened(folder)
+    try:
+        found = system.get_file_info(fs.FileSelector(path, recursive=True))
+    except OSError as error:
+        raise InputError(f"{folder!r} cannot be read: {error}") from None
+    parts: list[Part] = []
+    refused: dict[str, str] = {}
+    for each in sorted(info.path for info in found if info.path.endswith(_SUFFIX)):
+        name = str(Path(folder) / Path(each).relative_to(path)) if "://" not in folder else _url(folder, each, path)
+        try:
+            with system.open_input_file(each) as file:
+                metadata = _checked(pq.ParquetFile(file), schema).metadata
+        except (OSError, pa.ArrowException, DeserialisationError) as error:
+            refused[name] = f"not a whole file of records: {error}".splitlines()[0]
+            continue
+        parts += (Part(name, group) for group in range(metadata.num_row_groups))
+    return parts, refused
+
+
+def rows_of(part: Part, schema: pa.Schema) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a row group, as tuples; raise `DeserialisationError` where they cannot be read."""
+    system, path = _opened(part.file)
+    try:
+        with system.open_input_file(path) as file:
+            table = _checked(pq.ParquetFile(file), schema)
+            for batch in table.iter_batches(batch_size=_BATCH, row_groups=[part.group]):
+                yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    except (OSError, pa.ArrowException) as error:
+        raise DeserialisationError(f"{part.file}: {error}".splitlines()[0]) from None
+
+
+def is_there(place: str) -> bool:
+    """Return whether there is a file; raise `InputError` where that cannot be seen."""
+    system, path = _opened(place)
+    try:
+        return bool(system.get_file_info(path).type != fs.FileType.NotFound)
+    except OSError as error:
+        raise InputError(f"{place!r} cannot be looked up: {error}", file=place) from None
+
+
+def read(place: str) -> bytes:
+    """Return a file's contents; raise `InputError` where it cannot be read."""
+    system, path = _opened(place)
+    try:
+        with system.open_input_stream(path) as file:
+            return bytes(file.readall())
+    except OSError as error:
+        raise InputError(f"{place!r} cannot be read: {error}", file=place) from None
+
+
+def rows_in(data: bytes, schema: pa.Schema, columns: Sequence[str] | None = None) -> pa.Table:
+    """Return a file that has been read, or some of its columns; raise `DeserialisationError` where it is none."""
+    try:
+        return _checked(pq.ParquetFile(io.BytesIO(data)), schema).read(columns=columns)
+    except (OSError, pa.ArrowException) as error:
+        raise DeserialisationError(f"not a whole file of records: {error}".splitlines()[0]) from None
+
+
+def write(place: str, data: bytes) -> None:
+    """Write a file as a whole, in a folder that is made where there is none; raise `InputError` where that fails."""
+    system, path = _opened(place)
+    try:
+        if isinstance(system, fs.LocalFileSystem):
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, data, mode=0o600, durable=True)
+        else:
+            with system.open_output_stream(path) as file:
+                file.write(data)
+    except OSError as error:
+        raise InputError(f"{place!r} cannot be written: {error}", file=place) from None
+
+
+def as_file(columns: Sequence[Any], schema: pa.Schema) -> bytes:
+    """Return columns as a Parquet file; equal columns give equal bytes, where pyarrow is the same."""
+    arrays = [pa.array(column, each.type) for column, each in zip(columns, schema, strict=True)]
+    stream = io.BytesIO()
+    # Random bytes do not compress; the session's digest, which all have in common, goes into a dictionary.
+    pq.write_table(
+        pa.Table.from_arrays(arrays, schema=schema),
+        stream,
+        compression="none",
+        use_dictionary=["session"] if "session" in schema.names else False,
+        write_statistics=False,
+        row_group_size=GROUP,
+    )
+    return stream.getvalue()
+
+
+def within(folder: str, name: str) -> str:
+    """Return the place of a file in a folder."""
+    return f"{folder.rstrip('/')}/{name}"
+
+
+def matrix(column: pa.ChunkedArray, width: int) -> NDArray[np.uint8]:
+    """Return a column of byte strings, shape (rows, width); raise `DeserialisationError` where one is not as long."""
+    entries = column.to_pylist()
+    if any(each is None or len(each) != width for each in entries):
+        raise DeserialisationError(f"an entry is not {width} bytes long")
+    return np.frombuffer(b"".join(entries), np.uint8).reshape(-1, width)
+
+
+def _checked(file: pq.ParquetFile, schema: pa.Schema) -> pq.ParquetFile:
+    if not file.schema_arrow.equals(schema):
+        raise DeserialisationError(f"its columns are not {', '.join(schema.names)}")
+    for group in range(file.metadata.num_row_groups):
+        if file.metadata.row_group(group).num_rows > _MOST_ROWS:
+            raise DeserialisationError(f"it has row groups of more than {_MOST_ROWS:,} records")
+    return file
+
+
+def _opened(place: str) -> tuple[fs.FileSystem, str]:
+    if not re.match(r"[a-z][a-z0-9+.-]*://", place):
+        return fs.LocalFileSystem(), str(Path(place).absolute())
+    try:
+        found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(place)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise InputError(f"{place!r} cannot be opened: {error}") from None
+    return found
+
+
+def _url(folder: str, path: str, root: str) -> str:
+    return within(folder, path.removeprefix(root).lstrip("/"))

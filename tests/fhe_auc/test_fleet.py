@@ -1,0 +1,79 @@
+"""A fleet's root stands for its members in their order, and each can show that it is one."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fhe_auc.errors import InputError
+from fhe_auc.fleet import Fleet, Members, path_to
+
+sizes = st.integers(2, 70)
+
+
+def members(number: int, seed: int = 0) -> Members:
+    drawn = [hashlib.sha256(bytes([seed]) + index.to_bytes(4, "big")).digest() for index in range(number)]
+    return np.frombuffer(b"".join(drawn), np.uint8).reshape(number, 32)
+
+
+def root_by_definition(nodes: list[bytes]) -> bytes:
+    """RFC 6962, section 2.1: the left half is the largest power of two that is less than all."""
+    if len(nodes) == 1:
+        return nodes[0]
+    half = 2 ** ((len(nodes) - 1).bit_length() - 1)
+    return hashlib.sha256(b"\1" + root_by_definition(nodes[:half]) + root_by_definition(nodes[half:])).digest()
+
+
+@given(sizes)
+def test_the_root_is_that_of_rfc_6962(number: int) -> None:
+    leaves = [
+        hashlib.sha256(b"\0fhe-auc fleet member 1\0" + index.to_bytes(8, "big") + each.tobytes()).digest()
+        for index, each in enumerate(members(number))
+    ]
+    assert Fleet.of("tokens", members(number)).root == root_by_definition(leaves)
+
+
+@given(sizes, st.data())
+def test_a_path_shows_its_member_at_its_index_and_no_other(number: int, data: st.DataObject) -> None:
+    index, other = (data.draw(st.integers(0, number - 1)) for _ in range(2))
+    fleet, known = Fleet.of("tokens", members(number)), members(number)
+    path = path_to(known, index)
+    assert len(path) <= math.ceil(math.log2(number))
+    assert fleet.has(index, known[index].tobytes(), path)
+    assert fleet.has(other, known[index].tobytes(), path) == (other == index)
+    assert fleet.has(index, known[other].tobytes(), path) == (other == index)
+    assert not fleet.has(index, known[index].tobytes(), (*path, bytes(32)))
+    for wrong in (path[1:], path[:-1]):
+        assert not path or not fleet.has(index, known[index].tobytes(), wrong)
+
+
+@pytest.mark.parametrize("index", [-1, 5, 2**40])
+def test_an_index_beyond_the_fleet_is_no_member_s(index: int) -> None:
+    assert not Fleet.of("tokens", members(5)).has(index, bytes(32), path_to(members(5), 1))
+
+
+def test_members_that_are_changed_left_out_or_exchanged_are_not_the_fleet_s() -> None:
+    fleet, known = Fleet.of("tokens", members(9)), members(9)
+    fleet.require(known)
+    exchanged = known[[1, 0, *range(2, 9)]]
+    for other in (known[:-1], exchanged, members(9, seed=1)):
+        with pytest.raises(InputError, match="not the members of the session's fleet"):
+            fleet.require(other)
+
+
+def test_a_member_that_is_there_twice_is_refused_by_its_places() -> None:
+    """Its device would count twice."""
+    twice = np.concatenate([members(4), members(4)[1:2]])
+    with pytest.raises(InputError, match="members 1 and 4 of the fleet are the same"):
+        Fleet.of("certificates", twice)
+
+
+@pytest.mark.parametrize("fields", [{"members": 1}, {"members": 2**33}, {"root": bytes(31)}])
+def test_fields_out_of_range_are_refused(fields: dict[str, object]) -> None:
+    with pytest.raises(InputError):
+        Fleet(**{"known_by": "tokens", "members": 2, "root": bytes(32), **fields})  # type: ignore[arg-type]

@@ -1,0 +1,453 @@
+"""Sessions of fleets: the exact fraction of the rows of all that count, each once, whatever files and devices do."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from fhe_auc import registry, thresholds
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import DeserialisationError, EvaluationError, InputError, TooFewPartiesError
+from fhe_auc.evaluation import Evaluation
+from fhe_auc.fleet import Fleet, path_to
+from fhe_auc.protocol import Request
+from fhe_auc_keys import sealing
+from fhe_auc_keys.announcement import announce, open_announcement
+from fhe_auc_keys.cli.fleet import fleet as command
+from fhe_auc_keys.errors import ReplayedError, TamperedError, WrongRecipientError, WrongSessionError
+from fhe_auc_keys.fleet import aggregator, helper, members, tables
+from fhe_auc_keys.fleet.device import Device, Record, Submitted, write_records
+from fhe_auc_keys.fleet.session import BLOB, FleetSession, Verdict, associated, commitment, signed_of
+from fhe_auc_keys.fleet.tasks import Workers
+from fhe_auc_keys.identity import Identity
+from fhe_auc_keys.local_consortium import LIFETIME, TRIAL, Consortium
+from fhe_auc_keys.store import KeyStore
+from tests.support.exact_sessions import rows
+
+GRID = thresholds.uniform(12)
+CONVENER = "vendor"
+both_kinds = pytest.mark.parametrize("kind", ["certificates", "tokens"])
+
+
+class Play:
+    """A fleet's session over files in a folder, with all its roles."""
+
+    def __init__(self, folder: Path, kind: Any, number: int, *, least: int = 2, interval: float | None = None) -> None:
+        self.folder, self.kind, self.at_hand = folder, kind, Workers()
+        self.rows = rows(number, 3, most=12)
+        generator = np.random.default_rng(11)
+        self.secrets: list[Any] = [generator.bytes(32) for _ in range(number)]
+        if kind == "certificates":
+            self.secrets = [Identity.create("a device") for _ in range(number)]
+        known = [each.signing_key if kind == "certificates" else members.known_by(each) for each in self.secrets]
+        self.known = np.frombuffer(b"".join(known), np.uint8).reshape(number, 32)
+        self.fleet = members.write(self.place("members.parquet"), kind, self.known)
+        self.consortium = made = Consortium([CONVENER])
+        request = Request(
+            parties=(), fleet=self.fleet, thresholds=GRID, max_rows=12 * number, min_parties=least, keys="helper",
+            interval=interval,
+        )  # fmt: skip
+        self.announcement = announce(
+            made.identities[CONVENER], registry.load("exact").prepare(request).manifest, (), made.trust,
+            aggregator=made.identities[made.aggregator].credential, helper=made.identities[made.holder].credential,
+            study=TRIAL, lifetime=LIFETIME, at=made.at,
+        )  # fmt: skip
+        self.announced = open_announcement(self.announcement, made.trust, holder=CONVENER, at=made.at)
+        self.aggregator, self.helper = self.role(made.aggregator), self.role(made.holder)
+        self.store = KeyStore.create(folder / "store", "correct horse battery", log2_cost=10)
+
+    def place(self, name: str) -> str:
+        return str(self.folder / name)
+
+    def role(self, name: str) -> FleetSession:
+        identity = self.consortium.identities[name]
+        made = self.consortium
+        return FleetSession.open(self.announcement, identity, made.trust, holder=CONVENER, at=made.at)
+
+    def device(self, index: int) -> Device:
+        return Device(self.announced, index, self.secrets[index])
+
+    def submitted(self) -> list[Submitted]:
+        return [self.device(index).submit(data) for index, data in enumerate(self.rows)]
+
+    def write(self, *files: list[Record]) -> None:
+        for number, records in enumerate(files):
+            write_records(self.place(f"records/{number}.parquet"), records)
+
+    def collect(self) -> aggregator.Collected:
+        folders = self.place("records"), self.place("blobs")
+        return aggregator.collect(self.aggregator, *folders, self.at_hand, at=self.consortium.at)
+
+    def open(self, blobs: str = "blobs") -> tuple[bytes, dict[str, int]]:
+        places = self.place("members.parquet"), self.place(blobs)
+        return helper.open_pads(self.helper, self.store, *places, self.at_hand, at=self.consortium.at)
+
+    def add(self, opening: bytes) -> tuple[bytes, dict[str, int]]:
+        folders = self.place("records"), self.place("blobs")
+        return aggregator.add(self.aggregator, *folders, opening, self.at_hand, at=self.consortium.at)
+
+    def decrypt(self, result: bytes, out: str = "responses") -> int:
+        return helper.decrypt(self.helper, self.store, result, self.place(out), at=self.consortium.at)
+
+    def to_the_end(self) -> tuple[aggregator.Collected, dict[str, int]]:
+        collected = self.collect()
+        opening, verdicts = self.open()
+        self.decrypt(self.add(opening)[0])
+        return collected, verdicts
+
+    def responses(self) -> dict[int, bytes]:
+        parts, _ = tables.parts_of(self.place("responses"), tables.RESPONSES)
+        return dict(itertools.chain.from_iterable(tables.rows_of(part, tables.RESPONSES) for part in parts))
+
+    def read(self, index: int, key: bytes) -> Evaluation:
+        sums = tables.read(self.place("responses/sums"))
+        return self.device(index).read(self.rows[index], key, self.responses()[index], sums)
+
+
+def fraction_of(parties: list[PartyData]) -> Fraction:
+    """By going through all pairs of rows."""
+    bins = [np.searchsorted(GRID, each.y_score, side="right") for each in parties]
+    ones = np.concatenate([at[each.y_true] for at, each in zip(bins, parties, strict=True)])
+    zeros = np.concatenate([at[~each.y_true] for at, each in zip(bins, parties, strict=True)])
+    above = sum(2 * int((one > zeros).sum()) + int((one == zeros).sum()) for one in ones)
+    return Fraction(above, 2 * len(ones) * len(zeros))
+
+
+@pytest.fixture
+def play(tmp_path: Path) -> Iterator[Play]:
+    made = Play(tmp_path, "tokens", 8)
+    yield made
+    made.store.close()
+
+
+@both_kinds
+def test_three_hundred_devices_have_the_exact_fraction_of_all_their_rows(kind: str, tmp_path: Path) -> None:
+    play = Play(tmp_path, kind, 300, least=250, interval=0.9)
+    submitted = play.submitted()
+    records = [each.record for each in submitted]
+    play.write(records[:120], records[120:])
+    collected, verdicts = play.to_the_end()
+    assert (collected.records, verdicts) == (300, {"counts": 300})
+    for index in (0, 150, 299):
+        found = play.read(index, submitted[index].response_key)
+        assert found.fraction == fraction_of(play.rows)
+        assert (found.parties, found.keys, found.verified) == (300, "helper", False)
+        assert found.interval is not None
+        assert found.interval.method == "Hanley-McNeil" or "Hanley" in found.interval.method
+    play.store.close()
+
+
+@both_kinds
+def test_a_record_has_at_most_1600_bytes_at_100_thresholds(kind: Any) -> None:
+    known = np.random.default_rng(0).integers(0, 256, (10**4, 32)).astype(np.uint8)
+    fleet = msgspec.structs.replace(Fleet.of(kind, known), members=10**6)
+    grid = thresholds.uniform(100)
+    request = Request(parties=(), fleet=fleet, thresholds=grid, max_rows=4 * 10**7, min_parties=2, keys="helper")
+    from fhe_auc_keys.fleet.session import blob_bytes, loaded, signature_bytes
+
+    session = loaded(registry.load("exact").prepare(request).manifest.to_bytes())
+    assert 4 + 32 + 32 + sum(session.computation.part_bytes) + blob_bytes(fleet) + signature_bytes(fleet) <= 1600
+
+
+def test_a_device_shows_by_its_path_that_it_is_a_member(play: Play) -> None:
+    for index in range(8):
+        assert play.fleet.has(index, play.device(index).known_by, path_to(play.known, index))
+    assert not play.fleet.has(0, play.device(1).known_by, path_to(play.known, 0))
+
+
+# --- What does not count, and does the rest no harm -------------------------------------------------------------------
+
+
+def flipped(data: bytes) -> bytes:
+    return data[:-1] + bytes([data[-1] ^ 1])
+
+
+def resealed(play: Play, record: Record, secret: Any, seed: bytes = bytes(64)) -> Record:
+    """The record with a blob that somebody else has made, who has this secret, for the same sketch."""
+    about = associated(record.session, record.member, commitment(record.nonce, record.sketch))
+    token, signature = (b"", b"") if isinstance(secret, Identity) else (secret, b"")
+    blob = sealing.seal(play.announced.helper.encryption_key, seed + token, info=BLOB, associated=about)
+    if isinstance(secret, Identity):
+        signature = secret.sign(BLOB, signed_of(blob, about))
+    return record._replace(blob=blob, signature=signature)
+
+
+REFUSED_BY_THE_AGGREGATOR: dict[str, tuple[Callable[[Record], Record], str]] = {
+    "of another session": (lambda it: it._replace(session=bytes(32)), aggregator.OTHER_SESSION),
+    "of no member": (lambda it: it._replace(member=8), aggregator.NO_MEMBER),
+    "a short sketch": (lambda it: it._replace(sketch=it.sketch[1:]), aggregator.OTHER_LENGTH),
+    "a long blob": (lambda it: it._replace(blob=it.blob + b"\0"), aggregator.OTHER_LENGTH),
+    "a short nonce": (lambda it: it._replace(nonce=b""), aggregator.OTHER_LENGTH),
+    "a number beyond its prime": (
+        lambda it: it._replace(sketch=b"\xff" * len(it.sketch)),
+        aggregator.NO_SKETCH,
+    ),
+}
+
+
+@both_kinds
+def test_records_that_are_not_whole_are_named_and_the_others_count(kind: str, tmp_path: Path) -> None:
+    play = Play(tmp_path, kind, 8)
+    submitted = play.submitted()
+    records = [each.record for each in submitted]
+    spoilt = [change(records[3]) for change, _ in REFUSED_BY_THE_AGGREGATOR.values()]
+    play.write([*spoilt, *records[:3]], records[4:])
+    collected, _ = play.to_the_end()
+    expected: dict[str, int] = {}
+    for _, why in REFUSED_BY_THE_AGGREGATOR.values():
+        expected[why] = expected.get(why, 0) + 1
+    assert collected.refusals.counts == expected
+    assert collected.refusals.examples[aggregator.NO_MEMBER][0].endswith("row group 0, row 1: member 8")
+    assert play.read(0, submitted[0].response_key).fraction == fraction_of(play.rows[:3] + play.rows[4:])
+    play.store.close()
+
+
+@both_kinds
+def test_blobs_that_do_not_open_are_left_out_and_the_others_count(kind: str, tmp_path: Path) -> None:
+    """A foreign secret, another's blob, a changed blob, and a sketch that was changed on its way."""
+    play = Play(tmp_path, kind, 8)
+    submitted = play.submitted()
+    records = [each.record for each in submitted]
+    stranger = Identity.create("a stranger") if kind == "certificates" else bytes(32)
+    records[0] = resealed(play, records[0], stranger)
+    records[1] = records[1]._replace(blob=records[2].blob, signature=records[2].signature)
+    records[3] = records[3]._replace(blob=flipped(records[3].blob))
+    records[4] = records[4]._replace(sketch=bytes(len(records[4].sketch)))
+    play.write(records)
+    _, verdicts = play.to_the_end()
+    reason = Verdict.UNSIGNED if kind == "certificates" else Verdict.UNOPENED
+    assert verdicts == {"counts": 4, reason.sentence: 4}
+    assert play.read(2, submitted[2].response_key).fraction == fraction_of([play.rows[each] for each in (2, 5, 6, 7)])
+    assert set(play.responses()) == {2, 5, 6, 7}
+    play.store.close()
+
+
+def test_of_a_member_s_records_the_first_counts_that_opens(play: Play) -> None:
+    """So nobody takes a member's place by a record of their own, in whichever file it comes first."""
+    submitted, again = play.submitted(), play.submitted()
+    records = [each.record for each in submitted]
+    play.write([resealed(play, records[5], bytes(32)), records[5]._replace(sketch=bytes(len(records[5].sketch)))],
+               [*records, again[5].record, records[6]])  # fmt: skip
+    _, verdicts = play.to_the_end()
+    assert verdicts == {"counts": 8, Verdict.UNOPENED.sentence: 2, Verdict.AGAIN.sentence: 2}
+    assert play.read(5, submitted[5].response_key).fraction == fraction_of(play.rows)
+    with pytest.raises(DeserialisationError, match="not sealed to member 5"):
+        play.read(5, again[5].response_key)
+
+
+def test_a_file_that_is_cut_off_or_of_another_kind_is_named_and_the_others_count(play: Play, tmp_path: Path) -> None:
+    submitted = play.submitted()
+    records = [each.record for each in submitted]
+    play.write(records[:2], records[2:4], records[4:])
+    cut = tmp_path / "records" / "1.parquet"
+    cut.write_bytes(cut.read_bytes()[:-100])
+    pq.write_table(pa.table({"member": [1]}), tmp_path / "records" / "other.parquet")
+    collected, _ = play.to_the_end()
+    assert collected.refusals.counts == {aggregator.UNREADABLE: 2}
+    assert {
+        "1.parquet" in each or "other.parquet" in each for each in collected.refusals.examples[aggregator.UNREADABLE]
+    }
+    assert play.read(0, submitted[0].response_key).fraction == fraction_of(play.rows[:2] + play.rows[4:])
+
+
+def test_fewer_than_agreed_are_not_opened_and_nothing_is_spent(tmp_path: Path) -> None:
+    play = Play(tmp_path, "tokens", 8, least=6)
+    submitted = play.submitted()
+    records = [each.record for each in submitted]
+    play.write(records[:5])
+    play.collect()
+    with pytest.raises(TooFewPartiesError, match="the blobs of 5 members open, at least 6 are needed"):
+        play.open()
+    play.write(records)
+    (tmp_path / "blobs" / "list").unlink()
+    play.to_the_end()
+    assert play.read(7, submitted[7].response_key).fraction == fraction_of(play.rows)
+    play.store.close()
+
+
+# --- What the helper sees, and does once ------------------------------------------------------------------------------
+
+
+def test_the_helper_is_given_no_sketch_no_nonce_and_no_digest_of_one(play: Play, tmp_path: Path) -> None:
+    """It knows the pads: with a digest it could try counts."""
+    records = [each.record for each in play.submitted()]
+    play.write(records)
+    play.to_the_end()
+    given = b"".join(path.read_bytes() for path in sorted((tmp_path / "blobs").iterdir()))
+    for record in records:
+        assert record.blob in given
+        whole = b"".join(record[1:])
+        for secret in (record.sketch, record.nonce, whole):
+            assert secret[:32] not in given.replace(record.session, b"")
+            assert hashlib.sha256(secret).digest() not in given
+        assert hashlib.sha256(record.sketch + record.nonce).digest() not in given
+
+
+def test_asked_again_the_helper_gives_the_same_bytes_and_another_list_it_refuses(play: Play, tmp_path: Path) -> None:
+    records = [each.record for each in play.submitted()]
+    play.write(records)
+    play.collect()
+    answer, verdicts = play.open()
+    assert play.open() == (answer, verdicts)
+    (tmp_path / "blobs").rename(tmp_path / "first")
+    play.write(records[1:])
+    play.collect()
+    with pytest.raises(ReplayedError, match="another list"):
+        play.open()
+    assert play.open("first")[0] == answer
+
+
+def test_the_helper_decrypts_one_result_and_then_has_no_key(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crash before the responses are written costs nothing: the same result gives the same bytes."""
+    submitted = play.submitted()
+    play.write([each.record for each in submitted])
+    play.collect()
+    opening, _ = play.open()
+    result, other = play.add(opening)[0], play.add(opening)[0]
+    put, times = play.store.put, itertools.count()
+
+    def full(kind: Any, name: str, data: bytes, *, replace: bool = False) -> None:
+        if next(times):
+            raise OSError("no space left")  # where the key is to be erased
+        put(kind, name, data, replace=replace)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(play.store, "put", full)
+        with pytest.raises(OSError, match="no space left"):
+            play.decrypt(result, "lost")
+    with pytest.raises(ReplayedError, match="another result has been decrypted"):
+        play.decrypt(other)
+    play.decrypt(result)
+    for name in ("sums", "responses-000000.parquet"):
+        assert tables.read(play.place(f"lost/{name}")) == tables.read(play.place(f"responses/{name}"))
+    with pytest.raises(ReplayedError, match="have been written"):
+        play.decrypt(result)
+    kept = play.store.get("fleet", play.announced.manifest.session.hex())
+    assert not any(each.response_key in kept for each in submitted)
+    assert play.open()[0] == opening
+
+
+def test_blobs_that_change_after_they_were_listed_are_refused(play: Play, tmp_path: Path) -> None:
+    play.write([each.record for each in play.submitted()])
+    play.collect()
+    file = tmp_path / "blobs" / "blobs-000000.parquet"
+    file.write_bytes(flipped(file.read_bytes()))
+    with pytest.raises(DeserialisationError, match="not the file that the aggregator has listed"):
+        play.open()
+
+
+def test_a_list_or_a_result_that_is_not_the_aggregator_s_is_refused(play: Play, tmp_path: Path) -> None:
+    play.write([each.record for each in play.submitted()])
+    play.collect()
+    signed = (tmp_path / "blobs" / "list").read_bytes()
+    (tmp_path / "blobs" / "list").write_bytes(flipped(signed))
+    with pytest.raises(TamperedError):
+        play.open()
+    (tmp_path / "blobs" / "list").write_bytes(signed)
+    opening, _ = play.open()
+    with pytest.raises(TamperedError):
+        play.add(flipped(opening))
+    with pytest.raises(TamperedError):
+        play.decrypt(flipped(play.add(opening)[0]))
+
+
+def test_each_step_is_for_its_role(play: Play) -> None:
+    play.write([each.record for each in play.submitted()])
+    play.aggregator, play.helper = play.helper, play.aggregator
+    for step in (play.collect, play.open, lambda: play.add(b""), lambda: play.decrypt(b"")):
+        with pytest.raises(WrongRecipientError, match="is not, with this certificate"):
+            step()
+
+
+def test_a_result_comes_after_an_opening(play: Play) -> None:
+    with pytest.raises(EvaluationError, match="no pads of this session have been opened"):
+        play.decrypt(b"")
+
+
+def test_an_answer_of_another_session_is_refused(play: Play, tmp_path: Path) -> None:
+    play.write([each.record for each in play.submitted()])
+    play.collect()
+    opening, _ = play.open()
+    (tmp_path / "blobs").rename(tmp_path / "first")
+    play.write([each.record for each in play.submitted()])
+    play.collect()
+    with pytest.raises(WrongSessionError, match="other blobs"):
+        play.add(opening)
+
+
+@pytest.mark.parametrize("how", ["gone", "more", "changed"])
+def test_records_that_change_between_the_steps_are_told(play: Play, tmp_path: Path, how: str) -> None:
+    records = [each.record for each in play.submitted()]
+    play.write(records[:4], records[4:])
+    play.collect()
+    opening, _ = play.open()
+    if how == "gone":
+        (tmp_path / "records" / "1.parquet").unlink()
+    else:
+        play.write(records[:4], records[4:7]) if how == "changed" else play.write(records[:4], records[4:], records[:1])
+    with pytest.raises(EvaluationError, match="put back what has gone"):
+        play.add(opening)
+
+
+# --- Sessions, devices, commands --------------------------------------------------------------------------------------
+
+
+def test_verified_is_refused_with_the_reason(play: Play) -> None:
+    request = Request(parties=(), fleet=play.fleet, thresholds=GRID, max_rows=100, min_parties=2, keys="helper")
+    with pytest.raises(InputError, match="no secret in common, which verified takes: give --protocol exact"):
+        registry.load("verified").prepare(request)
+
+
+def test_rounds_are_not_for_fleets(play: Play) -> None:
+    plugin = registry.load("exact")
+    with pytest.raises(InputError, match="see `fhe-auc fleet`"):
+        plugin.aggregator(play.announced.manifest, b"")
+
+
+@pytest.mark.parametrize(
+    ("index", "secret"),
+    [(8, bytes(32)), (-1, bytes(32)), (0, bytes(31)), (0, "identity")],
+    ids=["beyond", "before", "short token", "identity"],
+)
+def test_a_device_that_cannot_be_a_member_is_refused(play: Play, index: int, secret: Any) -> None:
+    with pytest.raises(InputError):
+        Device(play.announced, index, Identity.create("a device") if secret == "identity" else secret)  # noqa: S105 - no password
+
+
+def test_members_of_another_fleet_are_refused(play: Play, tmp_path: Path) -> None:
+    play.write([each.record for each in play.submitted()])
+    play.collect()
+    members.write(play.place("members.parquet"), "tokens", play.known[::-1].copy())
+    with pytest.raises(InputError, match="not the members of the session's fleet"):
+        play.open()
+    (tmp_path / "members.parquet").write_bytes(b"nonsense")
+    with pytest.raises(InputError, match="is not a file of members"):
+        play.open()
+
+
+def test_secrets_stay_out_of_reprs(play: Play) -> None:
+    submitted = play.device(0).submit(play.rows[0])
+    assert repr(play.device(0)) == "<Device 0>"
+    assert repr(submitted.response_key) not in repr(submitted)
+
+
+@both_kinds
+def test_simulate_plays_a_session_and_says_whether_it_is_exact(kind: str, tmp_path: Path) -> None:
+    arguments = ["simulate", "--parties", "40", "--known-by", kind, "--thresholds", "uniform:20", "--json"]
+    done = CliRunner().invoke(command, [*arguments, "--folder", str(tmp_path / "new")], catch_exceptions=False)
+    assert done.exit_code == 0
+    found = json.loads(done.stdout)
+    assert (found["equal"], found["counted"], found["fraction"]) == (True, 40, found["expected"])
+    assert {each["role"] for each in found["steps"]} == {"devices", "aggregator", "helper"}
