@@ -30,6 +30,7 @@ from fhe_auc.analysis import Analysis, Variable
 from fhe_auc.bfv import BfvParameters
 from fhe_auc.ckks import CkksParameters, available_backends
 from fhe_auc.errors import BackendUnavailableError
+from fhe_auc.fleet import Fleet
 from fhe_auc.journal import Journal
 from fhe_auc.manifest import Manifest
 from fhe_auc.messages import Message
@@ -56,6 +57,9 @@ from fhe_auc_keys.announcement import announce, open_announcement
 from fhe_auc_keys.authority import Authority, Issued
 from fhe_auc_keys.certificates import Trust, credential, verify
 from fhe_auc_keys.existing_certificate import Statement
+from fhe_auc_keys.fleet import session as fleet_session
+from fhe_auc_keys.fleet import tables
+from fhe_auc_keys.fleet.aggregator import BlobFile, BlobList, FleetResult, Opened
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.roster import Contribution, PartyMaterial, Roster
 from fhe_auc_keys.session_keys import PartySecrets, aggregator_material
@@ -83,6 +87,9 @@ MAGICS = {
     "fhecred": "credential",
     "fheentr": "submission in a journal",
     "fheiden": "identity with its private keys",
+    "fheflis": "list of a fleet's blobs",
+    "fhefope": "fleet's opening",
+    "fhefres": "fleet's result",
     "fhelate": "late opening",
     "fheopen": "opening of padded sums",
     "fhereqs": "request for an opening",
@@ -94,6 +101,10 @@ MAGICS = {
 }
 
 LAYOUTS = {
+    "aggregator.BlobFile": "[name: str, rows: int, digest: bytes]",
+    "aggregator.BlobList": "[session: bytes, files: tuple[BlobFile, ...]]",
+    "aggregator.FleetResult": "[session: bytes, opening: bytes, ciphertext: bytes]",
+    "aggregator.Opened": "[session: bytes, blobs: bytes, verdicts: bytes, context: bytes, opening: bytes]",
     "analysis.Analysis": "{models: tuple[str, ...], by: tuple[Variable, ...], classes: tuple[str, ...], cross_groups: bool, heterogeneity: bool, min_cell: int}",
     "analysis.Variable": "{name: str, levels: tuple[str, ...]}",
     "announcement._Body": "[manifest: bytes, credentials: tuple[bytes, ...], not_before: int, not_after: int, sealed_secret: bytes]",
@@ -113,7 +124,9 @@ LAYOUTS = {
     "encrypted_sums.Sums": "{thresholds: int, vectors: int, parties: int, max_total: int}",
     "existing_certificate.Statement": "{name: str, signing_key: bytes, encryption_key: bytes, certificate: bytes, not_before: int, not_after: int}",
     "existing_certificate._Binding": "[statement: bytes, certified: bytes, possession: bytes]",
+    "fleet.Fleet": "{known_by: Kind, members: int, root: bytes}",
     "group_sealing._Sealed": "[keys: dict[str, bytes], ciphertext: bytes]",
+    "helper._State": "[blobs: bytes, answer: bytes, material: bytes, members: bytes, response_keys: bytes, result: bytes, content_key: bytes]",
     "helper_roles.HelpedParty": "[identity: bytes, helper: bytes, common_secret: bytes]",
     "helper_roles.HelperMaterial": "[identity: bytes, roster: Roster]",
     "helper_roles._Blob": "[party: str, blob: bytes, signature: bytes]",
@@ -131,7 +144,7 @@ LAYOUTS = {
     "late_opening._Request": "[session: bytes, manifest: bytes, counted: tuple[str, ...]]",
     "local_randomisation.Tally": "[parties: int, reports: list[int], ones: list[list[int]]]",
     "made_sessions._Made": "[announcement: bytes, request: dict[str, Any], lifetime: int, successor: bytes]",
-    "manifest.Manifest": "{protocol: str, session: bytes, parties: tuple[str, ...], grid: bytes, min_parties: int, keys: Keys, context: bytes, certificates: tuple[bytes, ...], aggregator: bytes, study: Study | None, plan: EncodedPlan | None, options: dict[str, bool | int | float | str]}",
+    "manifest.Manifest": "{protocol: str, session: bytes, parties: tuple[str, ...], grid: bytes, min_parties: int, keys: Keys, context: bytes, certificates: tuple[bytes, ...], aggregator: bytes, study: Study | None, plan: EncodedPlan | None, options: dict[str, bool | int | float | str], fleet: Fleet | None}",
     "messages.Message": "[protocol: str, session: bytes, round: int, sender: str, manifest: bytes, payload: bytes, nonce: bytes, submissions: tuple[tuple[str, bytes], ...], signature: bytes]",
     "openfhe_joint_keys._Share": "[secret: bytes, ephemeral: bytes, encrypted: tuple[int, ...]]",
     "opening._Stored": "[release: bytes, ciphertexts: tuple[bytes, ...]]",
@@ -397,6 +410,22 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
         NORTH,
         late_opening._OpeningBody(late_opening._Request(SESSION, FINGERPRINT, ("south",)), b"seal"),
     ),
+    "fleet": lambda _: serialise.encode(Fleet.of("tokens", np.arange(96, dtype=np.uint8).reshape(3, 32))),
+    "list of a fleet's blobs": lambda _: sign(
+        fleet_session.LIST, NORTH, BlobList(FINGERPRINT, (BlobFile("blobs-000000.parquet", 2, FINGERPRINT),))
+    ),
+    "fleet's opening": lambda _: sign(
+        fleet_session.OPENING, NORTH, Opened(FINGERPRINT, FINGERPRINT, bytes([0, 3]), b"context", b"opening")
+    ),
+    "fleet's result": lambda _: sign(fleet_session.RESULT, NORTH, FleetResult(FINGERPRINT, FINGERPRINT, b"ciphertext")),
+    "columns of a fleet's files": lambda _: "; ".join(
+        ", ".join(f"{each.name} {each.type}" for each in schema)
+        for schema in (tables.RECORDS, tables.BLOBS, tables.RESPONSES)
+    ).encode(),
+    "what a fleet's sketch is bound by": lambda _: fleet_session.associated(
+        FINGERPRINT, 7, fleet_session.commitment(FINGERPRINT, b"sketch")
+    ),
+    "what a fleet's member signs": lambda _: fleet_session.signed_of(b"blob", b"about"),
     "identity": lambda _: NORTH.to_bytes(),
     "credential": lambda _: credential(CERTIFICATES["north"], b"binding"),
     "key binding": lambda _: _binding(),
@@ -426,13 +455,13 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
 }
 
 PINNED = {
-    "manifest, nothing encrypted": "8ca870726f746f63... 207 bytes, SHA-256 68facf755955ffab4a3071c9ebf4807eb93e45b4309ce6274a248bb4f9f73bf2",
-    "manifest, AUC": "8ca870726f746f63... 582 bytes, SHA-256 b3c58a17320f2cb7fd40d3cf64bf8ca23c021d7e45387aeae86637c3fd7bca5d",
-    "manifest, sum": "8ca870726f746f63... 402 bytes, SHA-256 292ae8576599941ece43486c6a59ffeafa0ece09ccf6664c3bbb06085afeb2a9",
-    "manifest, exact": "8ca870726f746f63... 588 bytes, SHA-256 63f6ce265f4323d870e43e66ec5c44ef0cf5dfecdce9b6712432e57cc76c5cbe",
-    "digest of a manifest": "be9851f7762ac905f3006022cb2640c927ecafc8825888a367b4589f8b588f39",
+    "manifest, nothing encrypted": "8da870726f746f63... 214 bytes, SHA-256 c730ec31b22caf205ab0c98e7aaaffca819a0f5448877aba0e8cf5fe2112b7e9",
+    "manifest, AUC": "8da870726f746f63... 589 bytes, SHA-256 34f34d737d56fc0c5f7be348d445afa1dac29c27c7f6af63e3b69efea10d808a",
+    "manifest, sum": "8da870726f746f63... 409 bytes, SHA-256 04360627704a986b0ff80e72430bee65c6ce8b5ada59d00059e18dc14bfa5bfa",
+    "manifest, exact": "8da870726f746f63... 595 bytes, SHA-256 ff78196742877d0d29ea6bc34a3c3246e8b1dd6b8f9239e2976da9b50e911765",
+    "digest of a manifest": "95114f92536d01e942d13aa944ddd85cec8b72fa8fc1ca9aa52a0ee078f345b4",
     "message": "666865616d736702... 263 bytes, SHA-256 29703a7d45586ecfff42600642aa70172be763407a09c8f0e1eb3680dd535ca8",
-    "state of a party": "6668657374617402... 90 bytes, SHA-256 2fae6d4dd202ea6c9196cb863b90fa9c6c1c97a0d8423a873a536834e9707549",
+    "state of a party": "6668657374617402... 90 bytes, SHA-256 5c20f46246f0201a74b3e95659eb379818fa65de4905d7d1c0e273467b299a87",
     "whose submissions count": "666865636c6f730256ef9d21be569a92295045c2aeaf2b86e947b53ba6e04172c07d102250278f9f91a56e6f727468",
     "submission in a journal": "666865656e7472024138e55caf597a3ec1c06629bda14135991123a70fdcd6173062eb1e1e518b5a92a56e6f727468c40a7375626d697373696f6e",
     "container of a ciphertext": "666865726c776502... 95 bytes, SHA-256 431999cd346682b807adce04e4d5d9f0aac7bcafc932043457604b5ffe6f3e8a",
@@ -445,19 +474,26 @@ PINNED = {
     "packed residues": "01000400000004",
     "secrets of a party": "93c407636f6e7465... 78 bytes, SHA-256 576717f8f320b719b87ed2eacc9f6088d7c9c108628799b1d750e0b828aa9875",
     "aggregator's material with an opening": "6668656167676b02d27a5f93d5b9e4963d34b23caec0161708f16f5acf50e6c919baccdac25c18b892c407636f6e74657874c4076f70656e696e67",
-    "request for an opening": "6668657265717302... 605 bytes, SHA-256 bc1e0ce54285aa10a0d12319e834b350d4c00e272f378be2b39e38a5cc1d1090",
+    "request for an opening": "6668657265717302... 605 bytes, SHA-256 18b6abfa984626bc7fec107e0c52f19c80937f7c03fc3c4497f347918a4cd3c9",
     "late opening": "6668656c61746502... 612 bytes, SHA-256 d098f6329376ba3235c6bbbf24f3f30c0d0b549122e8aaec14f2975286e7684e",
+    "fleet": "83a86b6e6f776e5f... 65 bytes, SHA-256 cc8d580c78216b09b3ed2dd354930e4a8a9d0fd3ae03f133453afc1aef52f785",
+    "list of a fleet's blobs": "666865666c697302... 638 bytes, SHA-256 4a13d46df328aa6cf4416cfc76d943dad93b52897a8f5051ec48495188a2b079",
+    "fleet's opening": "666865666f706502... 636 bytes, SHA-256 e6c9c362040c53035ec0ddaa1f13c480e91f32694bebeb6e6aa992e25fade111",
+    "fleet's result": "6668656672657302... 626 bytes, SHA-256 46056b6dd9e0e0778304e500d1ec4204856f47c1462d34338d616587e72626a0",
+    "columns of a fleet's files": "6d656d6265722075... 182 bytes, SHA-256 12bee69892188c4126246e36f2b2a0951fd349c77783ed3fc57513a8cd8a39ee",
+    "what a fleet's sketch is bound by": "93c4200001020304... 70 bytes, SHA-256 ed5931b7b66958f95ee0e7875cc6c7ce4eacd36c3641753eedd79efd926fe394",
+    "what a fleet's member signs": "61626f7574fa2c8cc4f28176bbeed4b736df569a34c79cd3723e9ec42f9674b4d46ac6b8b8",
     "identity": "6668656964656e02... 551 bytes, SHA-256 27550bd9f1cffd57ff3a75bacc99b181ecde17ced717da621b066bf6f4ff26dc",
     "credential": "6668656372656402... 440 bytes, SHA-256 1ddae0c2e36b9c9157acf624a9632f8c0800c553838aa6c6dca7020dd9058a3f",
     "key binding": "66686562696e6402... 250 bytes, SHA-256 282f00d7cca61910f3d7d7786439e32ffb3c49812c590987459fa1594548c444",
     "fingerprint of a key binding": "b80e16be4a83f46b39fde9c1fb1af42bc0c59d9c2e24c165e5d4bf391ebe7eae",
     "authority": "6668656175746802... 491 bytes, SHA-256 0c6d51a8e2d0c3acec6d3707f987835bcb5a760b1e996b9f2a3949901f6cfaaf",
     "roster": "666865726f737402... 192 bytes, SHA-256 75615429ce7d60f3e7f4320816915c4652c9bf447d08283118fbbf566aa7e75a",
-    "name of a session with its roster": "32e580bd75f467a7c6240d332297da8bbceaf2a7719445d8422cdfb7175a9968",
+    "name of a session with its roster": "33b903b59a341722d2782183a04af04426a1071c7ed33417cfbfce26008f54d4",
     "material of a party of a joint session": "92919293a56e6f72... 163 bytes, SHA-256 73b235b0da1b589cff2e3096acd170b0fb3820f43017b515726791bf62984b7f",
     "contribution": "9292c40566697273... 83 bytes, SHA-256 ce5c789f9328e694c9301cb2d9afa4252545a23d17a6df940dcb949e1f549615",
     "excerpt": "93919201c4067365... 147 bytes, SHA-256 22224ff4d1a27126c9edfe7689a3803ef39aba888df1f9b1662dd6b40542eca1",
-    "announcement": "666865616e6e6f02... 2645 bytes, SHA-256 e8772356f0d71d50e9940b90a33a4d1ed2cd866102116a513df12cbc01945861",
+    "announcement": "666865616e6e6f02... 2652 bytes, SHA-256 0eba9c735f4c65687f483ca3d092108fad83fe4234240b6028ebf8eeba7ebda0",
     "signature of a message": "5d83916a0c7cc4ee1e51c44d40b085817ec586377e1aee3423eddb56369b9ab804180eb3bea1d20ea63ab57d2652d53af76da3849b696701b5c83b57f5685f07",
     "statement of a message": "9502a56e6f727468... 118 bytes, SHA-256 efd8cec71492b83d76926da34386f4a0380643f6d02b94448d40504559bb013f",
     "aggregator bundle": "6668656261676702... 566 bytes, SHA-256 03425743b6ed0fa0c26ed74bda7f4ee4eb6d027b8015eb06b2c873483fd95f41",

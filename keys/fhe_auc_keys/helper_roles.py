@@ -19,6 +19,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -32,6 +33,7 @@ from fhe_auc.computation import PartyTask, Result, SealedComputation
 from fhe_auc.errors import DeserialisationError, EvaluationError, TooFewPartiesError
 from fhe_auc.manifest import Manifest
 from fhe_auc.party_names import HELPER, MAX_CHARACTERS
+from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rounds import Aggregator, Party, R
 from fhe_auc.serialise import decode, encode
 from fhe_auc_keys import sealing
@@ -232,10 +234,7 @@ class HelpedPartyRole(Party[R]):
             )
         except TamperedError as error:
             raise DeserialisationError(f"the sums are not sealed to party {self.name!r}: {error}") from None
-        parts = decode(text, tuple[bytes, ...], "sums")
-        if any(len(each) % 8 for each in parts):
-            raise DeserialisationError("the helper's sums have not 8 bytes each")
-        totals = [np.frombuffer(each, "<u8") for each in parts]
+        totals = totals_of(decode(text, tuple[bytes, ...], "sums"))
         self._response_key = b""
         outcome = self._task.read(totals, given.counted, self._common_secret)
         self._seconds["recover"] = time.perf_counter() - started
@@ -324,6 +323,13 @@ class Helper(Party[Any]):
         sealed, parts = seal_under(keys.values(), text, associated=about, content_key=content_key)
         self._kept = b"", {}
         return encode(_Response(sealed, tuple(parts)))
+
+
+def totals_of(parts: Sequence[bytes]) -> list[Residues]:
+    """Return the sums that a helper has sealed, for each prime; raise `DeserialisationError` where they are none."""
+    if any(len(each) % 8 for each in parts):
+        raise DeserialisationError("the helper's sums have not 8 bytes each")
+    return [np.frombuffer(each, "<u8") for each in parts]
 
 
 def _too_few(parties: int, manifest: Manifest) -> TooFewPartiesError:

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-import numpy as np
-
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import DeserialisationError, InputError
 from fhe_auc.evaluation import Evaluation
@@ -30,6 +28,7 @@ from fhe_auc_keys.fleet.session import (
     signed_of,
 )
 from fhe_auc_keys.group_sealing import unseal_under
+from fhe_auc_keys.helper_roles import totals_of
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.session_keys import SEED_BYTES
 
@@ -130,7 +129,7 @@ class Device:
             raise DeserialisationError(f"the sums are of {number} members, fewer or more than the session may have")
         task = self._loaded.plugin.task(self.manifest, data)
         # Only how many count matters without authenticators, and members have no names.
-        found: Evaluation = task.read([np.frombuffer(each, "<u8") for each in totals], ("",) * number, b"")
+        found: Evaluation = task.read(totals_of(totals), ("",) * number, b"")
         warnings = (*found.warnings, *warnings_of([data], self.manifest.thresholds))
         return replace(found, keys="helper", rounds=2, warnings=warnings)
 
