@@ -124,7 +124,8 @@ def announce(
         `credentials` are not those of the manifest's parties, each once.
     UnfitCertificateError
         Two of them share a certificate or a key, or the aggregator is a party, or makes the keys. With a helper: it is
-        a party or the aggregator, or the holder, who draws the parties' common secret, is no party.
+        a party or the aggregator, or the holder, who draws the parties' common secret, is no party; with a fleet: the
+        holder is the helper or the aggregator.
     ExpiredError
         A certificate ends before the announcement does, or `lifetime` is out of range.
     KeysError
@@ -144,7 +145,7 @@ def announce(
     me, adder = verify(holder.credential, trust, at=at), verify(aggregator, trust, at=at)
     assistant = verify(helper, trust, at=at) if helper else None
     roster = _roster(peers, adder, assistant)
-    _check_helper(manifest, roster, me, assistant)
+    _check_helper(manifest, roster, me, adder, assistant)
     if manifest.keys == "sealed" and adder.signing_key == me.signing_key:
         raise UnfitCertificateError(f"{me.name!r} makes the keys, so it cannot be the aggregator: it could decrypt")
     for peer in (me, adder, *([] if assistant is None else [assistant]), *peers):
@@ -203,7 +204,7 @@ def open_announcement(data: bytes, trust: Trust, *, holder: str, at: datetime) -
             f"the credentials are not those of the parties and the aggregator that {holder!r} announces"
         )
     roster = _roster(peers, adder, helper)
-    _check_helper(manifest, roster, signer, helper)
+    _check_helper(manifest, roster, signer, adder, helper)
     return Announcement(manifest, manifest.study, roster, adder, signer, ends, helper, body.sealed_secret)
 
 
@@ -260,11 +261,17 @@ def _roster(peers: list[Peer], aggregator: Peer, helper: Peer | None) -> Roster:
     return roster
 
 
-def _check_helper(manifest: Manifest, roster: Roster, holder: Peer, helper: Peer | None) -> None:
-    """Raise `UnfitCertificateError` where a helper is missing or too many, or who convenes with one is no party."""
+def _check_helper(manifest: Manifest, roster: Roster, holder: Peer, aggregator: Peer, helper: Peer | None) -> None:
+    """Raise `UnfitCertificateError` where a helper is missing or too many, or who convenes with one is no party.
+
+    Who convenes a session of a fleet, and so says who its members are, is neither helper nor aggregator.
+    """
     if (helper is not None) != (manifest.keys == "helper"):
         raise UnfitCertificateError(f"a session with {manifest.keys} keys has a helper too many, or none")
-    if helper is not None and manifest.fleet is None and roster.signing_keys.get(holder.name) != holder.signing_key:
+    if manifest.fleet is not None:
+        if holder.signing_key in {aggregator.signing_key, helper and helper.signing_key}:
+            raise UnfitCertificateError(f"{holder.name!r} convenes a fleet, so it is neither its aggregator nor helper")
+    elif helper is not None and roster.signing_keys.get(holder.name) != holder.signing_key:
         raise UnfitCertificateError(
             f"{holder.name!r} convenes a session with a helper and is no party of it: it would know the parties' secret"
         )

@@ -3,7 +3,7 @@
     store.header                    scrypt's salt and cost, and a tag that tells a wrong passphrase from a damaged file
     <kind>/<name>                   nonce | ChaCha20-Poly1305, with kind and name as associated data; `state` holds how
                                     far a session has come and how many rows were put in, and in one with joint keys the
-                                    site's share until it is done
+                                    site's share until it is done; `fleet` what a fleet's helper has opened
     seen/bundles                    ids of the bundles opened so far
     lock                            locked while a process has the store open
 

@@ -53,7 +53,7 @@ def problems(store: KeyStore, *, at: datetime) -> list[Problem]:
             check()
         except FheAucError as error:
             wrong = str(error).removesuffix(f"; {_RESTORE}")
-            whole = _NEW_SESSION if entry.startswith(("bundle/", "late/", "state/")) else _RESTORE
+            whole = _NEW_SESSION if entry.startswith(("bundle/", "fleet/", "late/", "state/")) else _RESTORE
             remedy = next((text for kind, text in _REMEDIES if isinstance(error, kind)), whole)
             found.setdefault(wrong, Problem(entry, wrong, remedy))
     return list(found.values())

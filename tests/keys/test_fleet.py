@@ -30,7 +30,13 @@ from fhe_auc_keys.announcement import announce, open_announcement
 from fhe_auc_keys.authority import Authority
 from fhe_auc_keys.certificates import Trust
 from fhe_auc_keys.cli.fleet import fleet as command
-from fhe_auc_keys.errors import ReplayedError, TamperedError, WrongRecipientError, WrongSessionError
+from fhe_auc_keys.errors import (
+    ReplayedError,
+    TamperedError,
+    UnfitCertificateError,
+    WrongRecipientError,
+    WrongSessionError,
+)
 from fhe_auc_keys.fleet import aggregator, helper, members, tables
 from fhe_auc_keys.fleet.device import Device, Record, Submitted, write_records
 from fhe_auc_keys.fleet.session import BLOB, FleetSession, Verdict, associated, commitment, signed_of
@@ -60,7 +66,7 @@ class Play:
         self.known = np.frombuffer(b"".join(known), np.uint8).reshape(number, 32)
         self.fleet = members.write(self.place("members.parquet"), kind, self.known)
         self.consortium = made = Consortium([CONVENER])
-        request = Request(
+        self.request = request = Request(
             parties=(), fleet=self.fleet, thresholds=GRID, max_rows=12 * number, min_parties=least, keys="helper",
             interval=interval,
         )  # fmt: skip
@@ -413,6 +419,28 @@ def test_verified_is_refused_with_the_reason(play: Play) -> None:
     request = Request(parties=(), fleet=play.fleet, thresholds=GRID, max_rows=100, min_parties=2, keys="helper")
     with pytest.raises(InputError, match="no secret in common, which verified takes: give --protocol exact"):
         registry.load("verified").prepare(request)
+
+
+@pytest.mark.parametrize("role", ["aggregator", "holder"])
+def test_who_says_who_the_members_are_is_neither_aggregator_nor_helper(play: Play, role: str) -> None:
+    """It could name a fleet of which it plays all members but one."""
+    made, manifest = play.consortium, registry.load("exact").prepare(play.request).manifest
+    shown = {name: made.identities[name].credential for name in (made.aggregator, made.holder)}
+    with pytest.raises(UnfitCertificateError, match="neither its aggregator nor helper"):
+        announce(
+            made.identities[getattr(made, role)], manifest, (), made.trust, aggregator=shown[made.aggregator],
+            helper=shown[made.holder], study=TRIAL, lifetime=LIFETIME, at=made.at,
+        )  # fmt: skip
+
+
+def test_places_may_be_urls(play: Play, tmp_path: Path) -> None:
+    submitted = play.submitted()
+    play.write([each.record for each in submitted])
+    play.place = lambda name: f"file://{tmp_path}/{name}"  # type: ignore[method-assign]
+    play.to_the_end()
+    assert play.read(0, submitted[0].response_key).fraction == fraction_of(play.rows)
+    with pytest.raises(InputError, match="cannot be opened"):
+        tables.read("nonsense://bucket/file")
 
 
 def test_rounds_are_not_for_fleets(play: Play) -> None:

@@ -41,7 +41,7 @@ GROUP = 10_000
 """Records of a row group, in files that we write."""
 
 _BATCH = 1000
-_MOST_ROWS = 2**17
+_MOST_ROWS, _MOST_BYTES = 2**17, 2**28  # of a row group: a task has some of it in memory
 _SUFFIX = ".parquet"
 
 
@@ -162,8 +162,11 @@ def _checked(file: pq.ParquetFile, schema: pa.Schema) -> pq.ParquetFile:
     if not file.schema_arrow.equals(schema):
         raise DeserialisationError(f"its columns are not {', '.join(schema.names)}")
     for group in range(file.metadata.num_row_groups):
-        if file.metadata.row_group(group).num_rows > _MOST_ROWS:
-            raise DeserialisationError(f"it has row groups of more than {_MOST_ROWS:,} records")
+        about = file.metadata.row_group(group)
+        if about.num_rows > _MOST_ROWS or about.total_byte_size > _MOST_BYTES:
+            raise DeserialisationError(
+                f"it has row groups of more than {_MOST_ROWS:,} records or {_MOST_BYTES:,} bytes"
+            )
     return file
 
 
