@@ -5,6 +5,7 @@ A package adds its own there: `fhe_auc.protocol` says what a protocol is, docs/g
 
 from __future__ import annotations
 
+from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
@@ -22,6 +23,7 @@ GROUP = "fhe_auc.protocols"
 ATTACKS_GROUP = "fhe_auc.attacks"
 
 
+@lru_cache(maxsize=2)  # it reads the metadata of every installed package
 def _installed(group: str) -> dict[str, set[EntryPoint]]:
     """Return the plug-ins of each name: a second one means that two packages fight over it."""
     found: dict[str, set[EntryPoint]] = {}

@@ -15,6 +15,7 @@ import itertools
 import warnings
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 
 import msgspec
 from cryptography import x509
@@ -237,6 +238,7 @@ def _dns_names(certificate: x509.Certificate) -> set[str]:
     return set() if alternative is None else set(alternative.get_values_for_type(x509.DNSName))
 
 
+@lru_cache(maxsize=8192)  # of the parties of a session, of which each of its messages is checked for all
 def _issued_by(leaf: x509.Certificate, anchor: x509.Certificate) -> bool:
     try:
         leaf.verify_directly_issued_by(anchor)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from datetime import datetime, timedelta, timezone
+from functools import lru_cache
 from typing import TypeVar
 
 from cryptography import x509
@@ -86,6 +87,7 @@ def check_time(at: datetime) -> datetime:
     return at.astimezone(timezone.utc)
 
 
+@lru_cache(maxsize=8192)  # a site verifies all parties of a session, each key in several places
 def encryption_key(raw: bytes) -> X25519PublicKey:
     """Return 32 bytes as an X25519 key; raise `UnfitCertificateError` where they are none to be used.
 
@@ -102,6 +104,7 @@ def encryption_key(raw: bytes) -> X25519PublicKey:
     return key
 
 
+@lru_cache(maxsize=8192)
 def check_signing_key(raw: bytes) -> None:
     """Raise `UnfitCertificateError` where 32 bytes are no Ed25519 key to be used.
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from fhe_auc_keys.errors import ExpiredError, OutdatedListError, RevokedError, TamperedError, UnknownIssuerError
 from fhe_auc_keys.public_keys import MALFORMED, shown, whole_bytes
@@ -124,8 +126,15 @@ def is_of(found: x509.CertificateRevocationList, issuer: x509.Certificate) -> bo
 
 
 def _is_signed(found: x509.CertificateRevocationList, issuer: x509.Certificate) -> bool:
+    return _is_signed_list(found.public_bytes(Encoding.DER), issuer)
+
+
+@lru_cache(maxsize=64)  # one list is asked about each party of a session
+def _is_signed_list(der: bytes, issuer: x509.Certificate) -> bool:
     key = issuer.public_key()
-    return isinstance(key, (Ed25519PublicKey, EllipticCurvePublicKey, RSAPublicKey)) and found.is_signature_valid(key)
+    return isinstance(key, (Ed25519PublicKey, EllipticCurvePublicKey, RSAPublicKey)) and x509.load_der_x509_crl(
+        der
+    ).is_signature_valid(key)
 
 
 def _check_genuine(found: x509.CertificateRevocationList, issuer: x509.Certificate) -> None:

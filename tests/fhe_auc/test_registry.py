@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,14 @@ def test_a_plug_in_says_whether_it_encrypts() -> None:
         "ustat-hierarchy",
         "ustat-krr",
     }
+
+
+@pytest.fixture(autouse=True)
+def looked_up_anew() -> Iterator[None]:
+    """A process looks for what is installed once."""
+    registry._installed.cache_clear()
+    yield
+    registry._installed.cache_clear()
 
 
 @pytest.fixture
@@ -126,6 +135,7 @@ def test_a_plugin_cannot_take_the_name_of_an_installed_protocol(monkeypatch: pyt
     genuine = EntryPoint("semi-honest", "fhe_auc_protocols.blinded_auc.semi_honest:SemiHonest", registry.GROUP)
     intruder = EntryPoint("semi-honest", "intruder:Protocol", registry.GROUP)
     for points in ([genuine, intruder], [intruder, genuine]):
+        registry._installed.cache_clear()
         monkeypatch.setattr(registry, "entry_points", lambda group, points=points: points)
         with pytest.raises(UnknownProtocolError, match="semi-honest"):
             registry.load("semi-honest")
