@@ -32,6 +32,7 @@ DEFAULTS: Mapping[str, str | int | float] = {
     "thresholds": "",
     "min-parties": 0,
     "round-timeout": 86_400.0,
+    "close-at": 0,
     "journal": "",
 }
 """What `run` reads of a configuration, with what is meant where nothing is said."""
@@ -42,6 +43,9 @@ class Transport(ABC):
 
     A round may take `timeout` seconds. What happens is told to `log`.
     """
+
+    close_at = 0
+    """Set before the session starts, where round 1 ends with so many submissions; 0: it waits for all."""
 
     def __init__(self, aggregator: Aggregator, journal: Journal, timeout: float) -> None:
         self._aggregator = aggregator
@@ -60,8 +64,11 @@ class Transport(ABC):
         """
 
     def awaited(self) -> list[str]:
-        """Return the parties whose submission of this round is still missing."""
-        return [party for party in self._aggregator.asked if not self._aggregator.has_accepted(party)]
+        """Return the parties whose submission of this round is waited for: nobody, once those that are in will do."""
+        asked = self._aggregator.asked
+        missing = [party for party in asked if not self._aggregator.has_accepted(party)]
+        enough = self.close_at and self._aggregator.round == 1 and len(asked) - len(missing) >= self.close_at
+        return [] if enough else missing
 
     def tell(self, awaited: Mapping[str, str], deadline: float) -> None:
         """Write down who is awaited, and why, where that has changed; the round ends at `deadline` (monotonic)."""
@@ -89,7 +96,8 @@ def run(
     config : mapping
         ``session`` (a file from the key holder), ``holder``, ``store``, ``passphrase-file`` and ``late-opening`` are as
         the plug-in of `fhe_auc.site_state` takes them. ``protocol``, ``thresholds``, ``min-parties``: what the session
-        must be for; empty takes any. ``round-timeout``: seconds that a round may take. ``journal``: folder of
+        must be for; empty takes any. ``round-timeout``: seconds that a round may take. ``close-at``: with how many
+        submissions the first round ends, whoever else may come; 0 waits for all. ``journal``: folder of
         `fhe_auc.journal`, by default beside ``session``; where it holds a session that has begun, that goes on.
     connect : callable
         Takes the aggregator, its journal and a round's seconds, and returns what carries the session's messages.
@@ -160,6 +168,7 @@ def _run(
     aggregator = joined.aggregator()
     aggregator.journal = journal
     transport = connect(aggregator, journal, timeout)
+    transport.close_at = int(config.get("close-at") or 0)
     if (open_late := aggregator.open_late) is not None:
 
         def opened(counted: tuple[str, ...]) -> bytes:
@@ -216,3 +225,8 @@ def _require(manifest: Manifest, config: Mapping[str, Any]) -> None:
         raise InputError(f"the session is not for the thresholds {thresholds!r}")
     if least and int(least) != manifest.min_parties:
         raise InputError(f"the session goes on from {manifest.min_parties} parties on, not from {least}")
+    enough = int(config.get("close-at") or 0)
+    if enough and not manifest.min_parties <= enough <= len(manifest.parties):
+        raise InputError(
+            f"close-at: submissions close with {manifest.min_parties} to {len(manifest.parties)} of them, not {enough}"
+        )

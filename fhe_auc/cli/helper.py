@@ -16,14 +16,21 @@ from fhe_auc.cli.session import CONFIG, FOLDER, answer_rounds, log_format_option
     cls=CommandGroup,
     short_help="Play the helper of sessions, who has the key.",
     epilog=output.examples(
-        "fhe-auc helper answer exchange helper.toml --wait 24    by files",
+        "fhe-auc keys enrol registry                               once: its keys, as a site makes them",
+        "fhe-auc keys open session.helper --holder north           for each session",
+        "fhe-auc flower supernode --node-config helper.toml ...    over Flower: waits for sessions",
+        "fhe-auc helper answer exchange helper.toml --wait 24      by files: waits for one",
     ),
 )
 def helper() -> None:
     """Play the helper of sessions with --keys helper: it opens the sum of the pads, and decrypts one result.
 
-    It is certified as a site is (`fhe-auc keys enrol`), opens sessions as a site does (`fhe-auc keys open`), and has no
-    rows. Over Flower it is a node like the others (`fhe-auc flower supernode`), named `helper:ID` in ``nodes``.
+    A helper is enrolled and certified as a site is (`fhe-auc keys enrol`), and opens each session as a site does, by
+    hand or by a policy (`fhe-auc keys open`). It has no rows and gets no result: its configuration is ``store``,
+    ``passphrase-file`` and ``holder``, who convenes.
+
+    Over Flower it is a node as a site's (`fhe-auc flower supernode`), which stays and answers every session that it has
+    opened; the aggregator names it `helper:ID` in ``nodes``. By files it answers with `fhe-auc helper answer`.
     """
 
 
@@ -37,5 +44,8 @@ def helper() -> None:
 @log_format_option
 @output.json_option
 def answer(folder: Path, config: Path, wait: float, as_json: bool) -> None:
-    """Answer the newest question to the helper in DIR, as CONFIG says (TOML: store, holder, passphrase-file)."""
+    """Answer the newest question to the helper in DIR, as CONFIG says (TOML: store, holder, passphrase-file).
+
+    With --wait it may be started before the session begins. It ends once the session needs it no more.
+    """
     answer_rounds(folder, config, wait, as_json=as_json, helper=True)

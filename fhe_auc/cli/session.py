@@ -130,6 +130,8 @@ def answer_rounds(folder: Path, config: Path, wait: float, *, as_json: bool, hel
                 written, ended = file_transport.answer(folder, settings, number, log, helper=helper)
                 log.info("written to %s", written)
                 done = {"round": number, "file": str(written), "ended": ended}
+            if done is not None and helper:  # once the sites are asked again there is nothing left to help with
+                done["ended"] = (file_transport.newest_round(folder) or 0) > done["round"]
         except (FheAucError, OSError) as error:  # a message may be there in part only, the disk may be full
             if over:
                 raise

@@ -1,4 +1,4 @@
-"""Whole sessions on this machine, through Flower: every site in a process, folder and key store of its own.
+"""Whole sessions on this machine, through Flower: every role in a process, folder and key store of its own.
 
 What `fhe_auc.api` plays in one process is played here by the same rounds over a real transport. The rows, keys and
 results of all sites lie in one private folder that is removed afterwards.
@@ -21,6 +21,7 @@ from fhe_auc.evaluation import Evaluation, Outcome, QuantileThresholds, preceded
 from fhe_auc.flower.certificates import node_keys
 from fhe_auc.flower.runtime import Runtime
 from fhe_auc.own_rows import check_scores
+from fhe_auc.party_names import HELPER
 from fhe_auc.protocol import Protocol, Request
 from fhe_auc.site_state import LocalSites, site_storage
 from fhe_auc.tables import write_rows
@@ -89,23 +90,24 @@ class Stage:
             seconds = {"keys": time.perf_counter() - started}
             config: dict[str, Any] = {**made.aggregator, "round-timeout": self.round_timeout, "ask-again": False}
             self.report("starting Flower")
+            nodes = sites if made.helper is None else {**sites, HELPER: made.helper}
             if self.deployed:
-                config["nodes"] = self._deploy(runtime, folder, sites)
+                config["nodes"] = self._deploy(runtime, folder, nodes)
             else:
-                runtime.start_simulating(list(sites.values()))
+                runtime.start_simulating(list(nodes.values()))
             self.report("the session runs")
             with made.meanwhile:
-                record = runtime.run(config, virtual_sites=0 if self.deployed else len(sites))
+                record = runtime.run(config, virtual_sites=0 if self.deployed else len(nodes))
             return with_costs(_told(sites, record["counted"]), seconds)
 
-    def _deploy(self, runtime: Runtime, folder: Path, sites: Mapping[str, Mapping[str, str]]) -> str:
-        """Start a SuperLink, register a key for each site, and start their SuperNodes; return who is which node."""
+    def _deploy(self, runtime: Runtime, folder: Path, nodes: Mapping[str, Mapping[str, str]]) -> str:
+        """Start a SuperLink, register a key for each node, and start their SuperNodes; return who is which node."""
         runtime.start_superlink()
-        keys = {name: node_keys(folder, f"node-{number}") for number, name in enumerate(sites)}
-        nodes = {name: runtime.register(public) for name, (_, public) in keys.items()}
-        for number, (name, site) in enumerate(sites.items()):
-            runtime.start_supernode(f"supernode-{number}", keys[name][0], site)
-        return ", ".join(f"{name}:{node}" for name, node in nodes.items())
+        keys = {name: node_keys(folder, f"node-{number}") for number, name in enumerate(nodes)}
+        ids = {name: runtime.register(public) for name, (_, public) in keys.items()}
+        for number, (name, config) in enumerate(nodes.items()):
+            runtime.start_supernode(f"supernode-{number}", keys[name][0], config)
+        return ", ".join(f"{name}:{node}" for name, node in ids.items())
 
 
 def _site(folder: Path, number: int, data: PartyData, analysis: Analysis, made: LocalSites) -> dict[str, str]:

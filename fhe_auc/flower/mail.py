@@ -33,6 +33,7 @@ _CONTENT = 300.0  # seconds for the content of a reply that a site has announced
 _AFTER_FAILURE = 1.0, 60.0  # seconds until a node that failed is asked again: at first, and doubled each time, at most
 _AFTER_SILENCE = 120.0, 900.0  # likewise; Flower does not tell of a node that lost a message, and was restarted soon
 _MAX_MESSAGE = 2**31
+_BATCH = 100  # messages in one request to Flower
 
 
 @dataclass
@@ -84,15 +85,17 @@ class Mail(Transport):
             over = time.monotonic() > deadline
             connected = set(self._grid.get_node_ids())
             self._seen |= connected
-            for node in () if over else self._to_ask(connected, asked):
+            for nodes in () if over else _batches(self._to_ask(connected, asked)):
                 ttl = max(deadline - time.monotonic(), 0.0) + _SPARE
-                sent = list(filter(None, self._grid.push_messages([Message(content, node, MESSAGE_TYPE, ttl=ttl)])))
-                waiting.update(dict.fromkeys(sent, node))
-                asked.setdefault(node, _Asked())
-                if sent:
-                    self._postpone(asked[node], _AFTER_SILENCE)
-                else:
-                    self._failed(node, asked[node], "Flower does not take a message for it")
+                messages = [Message(content, node, MESSAGE_TYPE, ttl=ttl) for node in nodes]
+                taken = set(self._grid.push_messages(messages))
+                for node, pushed in zip(nodes, messages, strict=True):
+                    asked.setdefault(node, _Asked())
+                    if pushed.metadata.message_id in taken:
+                        waiting[pushed.metadata.message_id] = node
+                        self._postpone(asked[node], _AFTER_SILENCE)
+                    else:
+                        self._failed(node, asked[node], "Flower does not take a message for it")
             with limited_replies(min(deadline, time.monotonic() + _CONTENT)):
                 replies = list(self._grid.pull_messages(list(waiting))) if waiting else []
             for reply in replies:
@@ -132,12 +135,11 @@ class Mail(Transport):
 
     def _to_ask(self, connected: set[int], asked: Mapping[int, _Asked]) -> list[int]:
         """Return connected nodes that are to be asked now."""
-        accepted, now = self._aggregator.has_accepted, time.monotonic()
-        counted = set(self._aggregator.asked)
-        open_to_all = self._claimed and not counted <= set(self._party_of.values())  # parties still have to be found
-        awaited = {node for node, party in self._party_of.items() if party in counted and not accepted(party)}
+        now, awaited = time.monotonic(), set(self.awaited())
+        open_to_all = self._claimed and not awaited <= set(self._party_of.values())  # parties still have to be found
+        theirs = {node for node, party in self._party_of.items() if party in awaited}
         strangers = connected - self._party_of.keys() if open_to_all else set[int]()
-        return sorted(node for node in connected & (awaited | strangers) if asked.get(node, _Asked()).due <= now)
+        return sorted(node for node in connected & (theirs | strangers) if asked.get(node, _Asked()).due <= now)
 
     def _nodes_of(self, awaited: list[str], asked: Mapping[int, _Asked]) -> list[int]:
         """Return the nodes of parties that are awaited; where a party's is not known, those that failed to answer."""
@@ -182,6 +184,10 @@ class Mail(Transport):
         if node not in connected:
             return f"node {node} is not connected now{failed}"
         return f"node {node} was asked {each.tries} times{failed}"
+
+
+def _batches(nodes: list[int]) -> Iterator[list[int]]:
+    return (nodes[first : first + _BATCH] for first in range(0, len(nodes), _BATCH))
 
 
 def _kind(reply: Message) -> str:

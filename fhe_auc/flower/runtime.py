@@ -109,6 +109,7 @@ class Runtime(AbstractContextManager["Runtime"]):
         """
         journal = self.folder / "journal"
         record = journal / "record.json"
+        before = _written(record)  # by a run that this one goes on with
         settings = self.folder / "run.toml"
         bundle.write_config(settings, {**config, "journal": str(journal)})
         command = ["flwr", "run", str(self.app), "--format", "json", "--run-config", str(settings)]
@@ -122,10 +123,10 @@ class Runtime(AbstractContextManager["Runtime"]):
         run_id = str(started["run-id"])
         deadline = time.monotonic() + _MOST_ROUNDS * float(config["round-timeout"]) + _BESIDES
         ask = time.monotonic() + _ASK_FLOWER
-        while not record.exists():
+        while _written(record) in (None, before):
             self.processes.require_alive(self._superlink)
             if time.monotonic() > ask:
-                self._require_running(run_id, record)
+                self._require_running(run_id, record, before)
                 ask = time.monotonic() + _ASK_FLOWER
             if time.monotonic() > deadline:
                 raise EvaluationError(f"the session has not ended in time: {self.processes.log_end()}")
@@ -135,9 +136,18 @@ class Runtime(AbstractContextManager["Runtime"]):
             raise told_error(told["error"])
         return told
 
-    def _require_running(self, run_id: str, record: Path) -> None:
-        runs = json.loads(self.processes.call(["flwr", "list", "--format", "json"]))["runs"]
+    def _require_running(self, run_id: str, record: Path, before: int | None) -> None:
+        told = json.loads(self.processes.call(["flwr", "list", "--format", "json"]))
+        runs = told.get("runs", [])  # there are none where the SuperLink has just ended
         status = next((str(run["status"]) for run in runs if str(run["run-id"]) == run_id), "unknown")
-        if status.startswith("finished") and not record.exists():
-            told = self.processes.call(["flwr", "log", run_id, "--show"]).strip()[-_LAST_WORDS:]
-            raise EvaluationError(f"Flower has ended the run ({status}): {told}")
+        if status.startswith("finished") and _written(record) in (None, before):
+            log = self.processes.call(["flwr", "log", run_id, "--show"]).strip()[-_LAST_WORDS:]
+            raise EvaluationError(f"Flower has ended the run ({status}): {log}")
+
+
+def _written(file: Path) -> int | None:
+    """Return when a file was written, in nanoseconds; None where it is not there."""
+    try:
+        return file.stat().st_mtime_ns
+    except FileNotFoundError:
+        return None

@@ -31,9 +31,10 @@ from fhe_auc.journal import Journal
 from fhe_auc.protocol import Request
 from fhe_auc.site_state import site_storage
 from fhe_auc.trapezoid import trapezoid
+from tests.support.exact_sessions import pairs_of
 
 GRID = np.linspace(0, 1, 16)
-CLI = (sys.executable, "-c", "from fhe_auc.cli import main; main()", "session")
+CLI = (sys.executable, "-c", "from fhe_auc.cli import main; main()")
 PATIENCE = 300.0  # seconds, for a step that takes one; only a broken test waits for them
 
 
@@ -54,10 +55,10 @@ class Session:
     def journal(self) -> Path:
         return self.folder / "journal"
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
+    def start(self, *arguments: str, group: str = "session") -> subprocess.Popen[str]:
         """Start a role."""
         process = subprocess.Popen(
-            [*CLI, *arguments], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            [*CLI, group, *arguments], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
         self.started.append(process)
         return process
@@ -126,6 +127,7 @@ def new_session(site_rows: list[PartyData], folder: Path, **request: Any) -> Ses
     local = site_storage().local_sites(prepared, folder / "keys", {})
     run = {**local.aggregator, "journal": str(folder / "journal")}
     (folder / "run.toml").write_text(toml(run))
+    (folder / "helper.toml").write_text(toml(local.helper or {}))
     for data in site_rows:
         np.savez(folder / f"{data.name}.npz", y_true=data.y_true, y_score=data.y_score)
         own = {"data": str(folder / f"{data.name}.npz"), "results": str(folder / f"results of {data.name}")}
@@ -156,6 +158,27 @@ def test_every_site_gets_the_result_and_the_aggregator_learns_who_took_part(sess
         str(outcomes.file_of(session.folder / f"results of {name}", session.session.hex())) for name in session.sites
     ]
     assert CliRunner().invoke(main, ["check", *results, *store_of(session, "south.toml")]).exit_code == 0
+
+
+def test_a_session_with_a_helper_closes_at_the_number_that_is_configured(
+    site_rows: list[PartyData], tmp_path: Path
+) -> None:
+    """All are there from the start but one, who is not waited for; each process ends by itself."""
+    session = new_session(site_rows, tmp_path, keys="helper", min_parties=2, max_rows=20_000)
+    with (tmp_path / "run.toml").open("a") as file:
+        file.write("close-at = 2\n")
+    session.exchange.mkdir()
+    roles = [session.answer(name, "--wait", "1") for name in ("north", "south")]
+    roles.append(session.start("answer", "exchange", "helper.toml", "--wait", "1", group="helper"))
+    roles.append(session.aggregate())
+    assert [finished(process)[0] for process in roles] == [0, 0, 0, 0]
+    told = session.record()
+    assert (told["counted"], told["missing"]) == (["north", "south"], ["east"])
+    counted = [session.sites["north"], session.sites["south"]]
+    assert session.result("south").fraction == pairs_of(counted, GRID)[0]
+    status, said = finished(session.answer("east"))  # it comes too late
+    assert (status, "round 4, expected 1" in said) == (1, True)
+    assert session.result("east") is None
 
 
 def store_of(session: Session, role: str) -> tuple[str, ...]:

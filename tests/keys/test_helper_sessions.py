@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from fhe_auc import file_transport, outcomes
 from fhe_auc.aggregator_role import run
+from fhe_auc.cli import main
 from fhe_auc.cli.session import read_config
 from fhe_auc.errors import MessageError
 from fhe_auc.logs import RoleLog
@@ -71,3 +73,8 @@ def test_a_session_with_a_helper_runs_over_files(helped: Path) -> None:
         assert found.auc == pytest.approx(0.75, abs=1e-12)  # type: ignore[union-attr]
     with pytest.raises(MessageError, match="has ended"):
         file_transport.answer(exchange, config(HELPER), 2, RoleLog(), helper=True)
+    arguments = ["helper", "answer", "exchange", f"{HELPER}.toml", "--wait", "24", "--json"]  # it waits no more
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 0, done.output
+    told = {"round": 3, "file": "exchange/helper-3/helper.submission", "ended": True}
+    assert json.loads(done.stdout) == told

@@ -172,8 +172,8 @@ def test_a_site_that_fails_for_a_day_is_asked_for_a_day(
     def push(messages: Iterable[Message]) -> list[str]:
         found = list(messages)
         ids: list[str] = answered(found)
-        if found[0].metadata.dst_node_id == 2:
-            grid._replies[-1] = Message(Error(101, "OSError"), reply_to=found[0])
+        if found[-1].metadata.dst_node_id == 2:
+            grid._replies[-1] = Message(Error(101, "OSError"), reply_to=found[-1])
         return ids
 
     grid.push_messages = push

@@ -15,111 +15,28 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
 
-from fhe_auc import federated_auc, outcomes, registry
+from fhe_auc import federated_auc
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError, TooFewPartiesError
-from fhe_auc.flower.certificates import node_keys
 from fhe_auc.flower.runtime import Runtime
-from fhe_auc.protocol import Request
-from fhe_auc.site_state import site_storage
+from tests.support.deployment import GRID, LONG, PATIENCE, SLEEPS, Deployment, patched, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("flower"), pytest.mark.timeout(600)]
 
-GRID = np.linspace(0, 1, 16)
-SLEEPS = "import sys, time\nif any('flwr-clientapp' in each for each in sys.orig_argv): time.sleep({})"
 SLEEPS_AS_EVER = """
 import select, time
 time.sleep = lambda seconds: select.select([], [], [], seconds)  # which faketime 0.9.10 breaks on Python 3.11 and later
 """
-PATIENCE = 30.0
-"""Seconds for a round: what an honest site takes on a busy machine, and more."""
-
-LONG = 300.0
-"""Where nobody is to be left out."""
-
-
-class Deployment:
-    """A SuperLink and a SuperNode for each of three sites, with a session that they have all joined."""
-
-    def __init__(self, runtime: Runtime, sites: list[PartyData], *, min_parties: int) -> None:
-        self.runtime = runtime
-        self.names = [data.name for data in sites]
-        plugin = registry.load("semi-honest")
-        session = plugin.prepare(Request(parties=tuple(self.names), thresholds=GRID, min_parties=min_parties))
-        folder = runtime.folder / "session"
-        folder.mkdir(mode=0o700)
-        made = site_storage().local_sites(session, folder, {})
-        runtime.start_superlink()
-        self.configs, self.keys, nodes = {}, {}, []
-        for number, data in enumerate(sites):
-            np.savez(folder / f"{data.name}.npz", y_true=data.y_true, y_score=data.y_score)
-            result = {"data": str(folder / f"{data.name}.npz"), "results": str(folder / data.name)}
-            self.configs[data.name] = {**made.sites[data.name], **result}
-            self.keys[data.name], public = node_keys(folder, f"node-{number}")
-            nodes.append(f"{data.name}:{runtime.register(public)}")
-        self.config = {**made.aggregator, "nodes": ", ".join(nodes), "round-timeout": PATIENCE}
-
-    def start(self, name: str, variables: dict[str, str] | None = None, **changes: str) -> None:
-        self.runtime.start_supernode(name, self.keys[name], {**self.configs[name], **changes}, **(variables or {}))
-
-    def run(self, **changes: Any) -> dict[str, Any]:
-        return self.runtime.run({**self.config, **changes})
-
-    def auc(self, name: str) -> Any:
-        (result,) = Path(self.configs[name]["results"]).glob("*.json")
-        return outcomes.read(result)
-
-    def has_result(self, name: str) -> bool:
-        return any(Path(self.configs[name]["results"]).glob("*.json"))
-
-    def processes(self, program: str) -> list[int]:
-        """Ids of this deployment's processes of a program."""
-        mark = str(self.runtime.folder).encode()
-        found = []
-        for entry in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                if mark in (entry / "environ").read_bytes() and program in (entry / "cmdline").read_text():
-                    found.append(int(entry.name))
-        return found
-
-    def children_of(self, name: str, program: str) -> list[int]:
-        """Ids of the processes with which a site answers."""
-        mark = f"FHE_AUC_SITE={name}".encode()
-        found = []
-        for entry in Path("/proc").glob("[0-9]*"):
-            try:
-                is_site = mark in (entry / "environ").read_bytes().split(b"\0")
-                if is_site and program in (entry / "cmdline").read_text():
-                    found.append(int(entry.name))
-            except OSError:
-                continue
-        return found
 
 
 @pytest.fixture
 def deploy(site_rows: list[PartyData]) -> Iterator[Callable[..., Deployment]]:
     with Runtime(secured=True) as runtime:
         yield lambda min_parties=2: Deployment(runtime, site_rows, min_parties=min_parties)
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
-
-
-def patched(deployment: Deployment, code: str) -> dict[str, str]:
-    """Variables with which a site's Python runs some code of the test's first."""
-    folder = deployment.runtime.folder / "patch"
-    folder.mkdir()
-    (folder / "sitecustomize.py").write_text(code)
-    return {"PYTHONPATH": str(folder), "FHE_AUC_SITE": "east"}
 
 
 def assert_two_have_it(deployment: Deployment, record: dict[str, Any], sites: list[PartyData]) -> None:

@@ -1,0 +1,220 @@
+"""A session's helper as a node of Flower: it answers the rounds between, and whoever vanishes, the others go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
+
+from flwr.app import Message
+
+from fhe_auc import outcomes, registry
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import InputError, TooFewPartiesError
+from fhe_auc.evaluation import Evaluation
+from fhe_auc.flower import client_app, mail
+from fhe_auc.flower.payload import packed, unpacked
+from fhe_auc.flower.server_app import evaluate
+from fhe_auc.messages import Message as Envelope
+from fhe_auc.party_names import HELPER
+from fhe_auc.protocol import Request
+from fhe_auc.site_state import LocalSites, site_storage
+from tests.support.exact_sessions import both_protocols, pairs_of
+from tests.support.fake_grid import FakeGrid, Node
+
+pytestmark = pytest.mark.usefixtures("in_a_run")
+
+GRID = np.linspace(0, 1, 16)
+NAMED = "north:1, south:2, east:3, helper:4"
+
+
+@dataclass
+class Consortium:
+    """Three sites and a helper, with key stores, and the run configuration of their session."""
+
+    made: LocalSites
+    folder: Path
+    sites: dict[str, PartyData]
+
+    def node(self, name: str, joins_at: float = 0.0) -> Node:
+        config: Mapping[str, str] = self.made.helper or {}
+        if name != HELPER:
+            files = {"data": str(self.folder / f"{name}.npz"), "results": str(self.folder / name)}
+            config = {**self.made.sites[name], **files}
+        context: Any = SimpleNamespace(node_config=config)
+        return Node(lambda message: client_app.answer(message, context), joins_at)
+
+    def grid(self, **instead: Node) -> Any:
+        names = (*self.sites, HELPER)
+        return FakeGrid({number: instead.get(name) or self.node(name) for number, name in enumerate(names, 1)})
+
+    def config(self, **changes: Any) -> dict[str, Any]:
+        changes = {name.replace("_", "-"): value for name, value in changes.items()}
+        return {**self.made.aggregator, "journal": str(self.folder / "journal"), "round-timeout": 20.0, **changes}
+
+    def result(self, name: str) -> Evaluation:
+        (file,) = (self.folder / name).glob("*.json")
+        found = outcomes.read(file)
+        assert isinstance(found, Evaluation)
+        return found
+
+    def expected(self, *names: str) -> Fraction:
+        return pairs_of([self.sites[name] for name in names or self.sites], GRID)[0]
+
+    def sent(self, number: int) -> Path:
+        """The message of a round, in the aggregator's journal."""
+        return self.folder / "journal" / f"round-{number}.message"
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"_POLL": 0.01, "_AFTER_FAILURE": (0.01, 0.1)}.items():
+        monkeypatch.setattr(mail, name, value)
+
+
+@pytest.fixture
+def new(site_rows: list[PartyData], tmp_path: Path) -> Callable[..., Consortium]:
+    def make(protocol: str = "exact", least: int = 2) -> Consortium:
+        folder = tmp_path / "consortium"
+        folder.mkdir(mode=0o700)
+        names = tuple(data.name for data in site_rows)
+        request = Request(parties=names, thresholds=GRID, max_rows=20_000, min_parties=least, keys="helper")
+        made = site_storage().local_sites(registry.load(protocol).prepare(request), folder, {})
+        for data in site_rows:
+            np.savez(folder / f"{data.name}.npz", y_true=data.y_true, y_score=data.y_score)
+        return Consortium(made, folder, {data.name: data for data in site_rows})
+
+    return make
+
+
+@both_protocols
+@pytest.mark.parametrize("nodes", ["", NAMED])
+def test_a_session_with_a_helper_node_gives_every_site_the_exact_fraction(
+    nodes: str, protocol: str, new: Callable[..., Consortium]
+) -> None:
+    consortium = new(protocol)
+    grid = consortium.grid()
+    record = evaluate(grid, consortium.config(nodes=nodes, ask_again=False))
+    assert record.counted == record.delivered == ("north", "south", "east")
+    assert {consortium.result(name).fraction for name in consortium.sites} == {consortium.expected()}
+    if nodes:
+        asked = [message.metadata.dst_node_id for message in grid.pushed]
+        assert asked == [1, 2, 3, 4, 4, 1, 2, 3]  # the helper alone in the rounds between, and only there
+
+
+def test_nodes_that_leave_the_helper_out_are_refused(new: Callable[..., Consortium]) -> None:
+    consortium = new()
+    with pytest.raises(InputError, match="'helper' has no node"):
+        evaluate(consortium.grid(), consortium.config(nodes="north:1, south:2, east:3"))
+
+
+def test_a_node_that_was_not_admitted_as_the_helper_ends_the_session_with_the_helpers_name(
+    new: Callable[..., Consortium],
+) -> None:
+    """It has a site's key store."""
+    consortium = new()
+    grid = consortium.grid(helper=consortium.node("south"))
+    with pytest.raises(TooFewPartiesError, match=r"missing: 'helper'.*helper: it could not answer .*MessageError"):
+        evaluate(grid, consortium.config(nodes=NAMED, ask_again=False))
+
+
+def signing_as_the_helper(consortium: Consortium, name: str) -> Node:
+    """A node that answers the helper's rounds in the helper's name, with a site's key."""
+
+    def answer(message: Message) -> Message:
+        asked = Envelope.from_bytes(unpacked(message), limit=2**31)
+        with site_storage().site(consortium.made.sites[name]) as site:
+            signatures = site.session(asked.session).signatures
+        forged = Envelope(
+            asked.protocol, asked.session, asked.round, HELPER, asked.manifest, b"", bytes(32), (), b""
+        ).signed(signatures)
+        return Message(packed(forged.to_bytes()), reply_to=message)
+
+    return Node(answer)
+
+
+def test_a_node_that_claims_to_be_the_helper_is_refused_and_the_helper_takes_its_place(
+    new: Callable[..., Consortium], caplog: pytest.LogCaptureFixture
+) -> None:
+    consortium = new()
+    grid = consortium.grid()
+    grid.nodes[0] = signing_as_the_helper(consortium, "south")  # asked before the helper
+    record = evaluate(grid, consortium.config())
+    assert any("submission of party 'helper' refused" in line and "sign" in line for line in caplog.messages)
+    assert record.delivered == ("north", "south", "east")
+    assert consortium.result("north").fraction == consortium.expected()
+
+
+def test_submissions_close_at_the_number_that_is_configured(new: Callable[..., Consortium]) -> None:
+    """A site that comes afterwards is not asked, and has no result."""
+    consortium = new()
+    grid = consortium.grid(east=consortium.node("east", joins_at=1e9))
+    record = evaluate(grid, consortium.config(nodes=NAMED, round_timeout=1e6, close_at=2))
+    assert (record.counted, record.missing) == (("north", "south"), ("east",))
+    assert consortium.result("south").fraction == consortium.expected("north", "south")
+    again = consortium.grid()
+    assert evaluate(again, consortium.config(nodes=NAMED, close_at=2)) == record
+    assert not again.pushed
+    assert not (consortium.folder / "east").exists()
+
+
+@pytest.mark.parametrize("number", [1, 4])
+def test_a_number_to_close_at_that_the_session_cannot_have_is_refused(
+    number: int, new: Callable[..., Consortium]
+) -> None:
+    consortium = new()
+    with pytest.raises(InputError, match=f"close-at: submissions close with 2 to 3 of them, not {number}"):
+        evaluate(consortium.grid(), consortium.config(nodes=NAMED, close_at=number))
+
+
+def test_a_session_that_closed_with_too_few_goes_on_with_the_same_keys_once_the_missing_one_is_there(
+    new: Callable[..., Consortium],
+) -> None:
+    """Nothing was opened, and no site submits anew."""
+    consortium = new(least=3)
+    nobody = Node(lambda message: None)
+    with pytest.raises(TooFewPartiesError, match=r"missing: 'east'.*east: no answer within 1 s"):
+        evaluate(consortium.grid(east=nobody), consortium.config(nodes=NAMED, round_timeout=1.0))
+    assert not consortium.sent(2).exists()
+    before = consortium.sent(1).read_bytes()
+    grid = consortium.grid()
+    record = evaluate(grid, consortium.config(nodes=NAMED))
+    assert record.delivered == ("north", "south", "east")
+    assert consortium.sent(1).read_bytes() == before
+    assert [message.metadata.dst_node_id for message in grid.pushed] == [3, 4, 4, 1, 2, 3]
+    assert consortium.result("east").fraction == consortium.expected()
+
+
+@pytest.mark.parametrize("asked", [2, 3])
+def test_a_helper_that_falls_silent_is_asked_the_same_again_by_the_next_run(
+    asked: int, new: Callable[..., Consortium]
+) -> None:
+    consortium = new()
+    helper = consortium.node(HELPER)
+    answers: list[bytes] = []
+
+    def answer(message: Message) -> Message | None:
+        question = Envelope.from_bytes(unpacked(message), limit=2**31)
+        reply = helper.answer(message)
+        assert reply is not None
+        if question.round == asked:
+            answers.append(unpacked(reply))  # it has answered, and that is lost on its way
+            return reply if len(answers) > 1 else None
+        return reply
+
+    with pytest.raises(TooFewPartiesError, match=r"missing: 'helper'.*helper: no answer within 1 s"):
+        evaluate(consortium.grid(helper=Node(answer)), consortium.config(nodes=NAMED, round_timeout=1.0))
+    question = consortium.sent(asked).read_bytes()
+    record = evaluate(consortium.grid(helper=Node(answer)), consortium.config(nodes=NAMED))
+    assert consortium.sent(asked).read_bytes() == question
+    assert answers[0] == answers[1]
+    assert record.delivered == ("north", "south", "east")
+    assert consortium.result("east").fraction == consortium.expected()

@@ -1,0 +1,47 @@
+"""As much of Flower's grid as a ServerApp uses, with nodes that are calls."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from flwr.app import Message
+
+Answer = Callable[[Message], "Message | None"]
+
+
+@dataclass
+class Node:
+    """A site behind the grid: what it answers, and when it comes."""
+
+    answer: Answer
+    joins_at: float = 0.0  # seconds from the start
+
+
+@dataclass
+class FakeGrid:
+    """As much of Flower's `Grid` as the ServerApp uses; replies come at the first question after they were made."""
+
+    nodes: dict[int, Node]
+    started: float = field(default_factory=time.monotonic)
+    pushed: list[Message] = field(default_factory=list)
+    replies: list[Message] = field(default_factory=list)
+
+    def get_node_ids(self) -> list[int]:
+        return [node for node, site in self.nodes.items() if time.monotonic() - self.started >= site.joins_at]
+
+    def push_messages(self, messages: Iterable[Message]) -> list[str]:
+        ids = []
+        for message in messages:
+            message.metadata.__dict__["_message_id"] = f"m{len(self.pushed)}"
+            self.pushed.append(message)
+            ids.append(message.metadata.message_id)
+            reply = self.nodes[message.metadata.dst_node_id].answer(message)
+            if reply is not None:
+                self.replies.append(reply)
+        return ids
+
+    def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
+        found, self.replies = self.replies, []
+        return found
