@@ -15,9 +15,10 @@ import pytest
 pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
 
 from fhe_auc.counts import PartyData
-from fhe_auc.errors import TooFewPartiesError
+from fhe_auc.errors import EvaluationError, TooFewPartiesError
 from fhe_auc.flower.certificates import node_keys
 from fhe_auc.flower.runtime import Runtime
+from fhe_auc.journal import is_running
 from fhe_auc.party_names import HELPER
 from tests.support.deployment import GRID, LONG, PATIENCE, Deployment, patched, wait_for
 from tests.support.exact_sessions import both_protocols, pairs_of
@@ -209,6 +210,35 @@ def test_a_site_in_the_helpers_place_ends_the_session_with_the_helpers_name(
     deployment.configs[HELPER] = right
     deployment.start(HELPER)  # the SuperLink has it wait until it has noticed
     assert deployment.run(**{"round-timeout": LONG})["delivered"] == deployment.names
+    assert_they_have_it(deployment, site_rows, tuple(deployment.names), *deployment.names)
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_a_superlink_that_is_killed_while_the_helper_is_awaited_costs_a_second_run_with_the_same_bytes(
+    number: int, deploy: Callable[..., Deployment], site_rows: list[PartyData]
+) -> None:
+    deployment = deploy(3)
+    go = deployment.runtime.folder / "go"
+    for name in deployment.names:
+        deployment.start(name)
+    deployment.start(HELPER, patched(deployment, WAITS_IN_ROUND.format(number, str(go)), HELPER))
+    question: list[bytes] = []
+
+    def kill() -> None:
+        wait_for(sent(deployment, number).exists, LONG)
+        wait_for(lambda: bool(deployment.children_of(HELPER, "flwr-clientapp")), LONG)
+        question.append(sent(deployment, number).read_bytes())
+        deployment.runtime._superlink.kill()
+        deployment.runtime._superlink.wait()
+
+    with pytest.raises(EvaluationError):
+        during(deployment, kill, **{"round-timeout": LONG})
+    wait_for(lambda: not is_running(journal(deployment)), LONG)
+    go.touch()
+    deployment.runtime.start_superlink()
+    record = deployment.run(**{"round-timeout": LONG})
+    assert sent(deployment, number).read_bytes() == question[0]
+    assert record["counted"] == record["delivered"] == deployment.names
     assert_they_have_it(deployment, site_rows, tuple(deployment.names), *deployment.names)
 
 
