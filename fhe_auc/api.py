@@ -388,19 +388,17 @@ def _played(
         own.require(session.manifest.thresholds, party=name)
     if found:
         parties = [replace(data, rows_above=found[data.name].rows_above) for data in parties]
-    helper = plugin.helper(session.manifest, delivery.helper) if delivery.helper else None
+    helpers = [plugin.helper(session.manifest, material) for material in delivery.helpers]
     roles = [plugin.party(session.manifest, delivery.parties[data.name], data) for data in parties]
     for role in roles:  # here nobody is to be kept from knowing about the others
         role.own_warnings = warnings_of(parties, session.manifest.thresholds)
 
     def exchange(message: bytes) -> Iterator[tuple[str, bytes]]:
-        if helper is not None and aggregator.asked == (helper.name,):
-            yield helper.name, helper.respond(message)
-            return
-        for done, role in enumerate(roles):
-            progress(f"round {aggregator.round}", done, len(roles))
+        helping = [helper for helper in helpers if helper.name in aggregator.asked]
+        for done, role in enumerate(asked := helping or roles):
+            progress(f"round {aggregator.round}", done, len(asked))
             yield role.name, role.respond(message)
-        progress(f"round {aggregator.round}", len(roles), len(roles))
+        progress(f"round {aggregator.round}", len(asked), len(asked))
 
     conduct(aggregator, exchange, seconds=seconds)
     return with_costs({role.name: role.result() for role in roles}, seconds)

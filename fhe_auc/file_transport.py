@@ -2,8 +2,9 @@
 
     round-1.message                 from the aggregator, to all
     round-1/north.submission        from a site
-    helper-2.message                from the aggregator, to the session's helper alone, where there is one
-    helper-2/helper.submission      from the helper
+
+Where the session has helpers, `helpers` is a folder like this one for the rounds that are theirs, and all of it that
+they should be able to read: who knows the pads must not see what has been padded.
 
 A file is complete or refused: all are signed, and read again once they have changed. Who can write into the folder can
 delay a session, and change nothing else. It is also the shortest transport there is, for whoever writes another.
@@ -19,14 +20,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from fhe_auc import outcomes, site_role
+from fhe_auc import site_role
 from fhe_auc.aggregator_role import Transport
 from fhe_auc.errors import InputError
 from fhe_auc.files import LONGEST, read_from_others, write_atomically
 from fhe_auc.journal import Journal
 from fhe_auc.logs import RoleLog
 from fhe_auc.messages import Message
-from fhe_auc.party_names import HELPER
+from fhe_auc.party_names import HELPERS
 from fhe_auc.rounds import Aggregator
 
 __all__ = ["FileTransport", "answer", "newest_round"]
@@ -55,7 +56,8 @@ class FileTransport(Transport):
         """Write a message for all parties; yield (party, submission) until all are there, or the time is over."""
         aggregator, number = self._aggregator, self._aggregator.round
         deadline = time.monotonic() + self._timeout
-        asked = _message_file(self._folder, number, helper=aggregator.asked == (HELPER,))
+        helping = set(aggregator.asked) <= set(HELPERS)
+        asked = _message_file(self._folder / "helpers" if helping else self._folder, number)
         answers = asked.with_suffix("")
         answers.mkdir(parents=True, exist_ok=True)
         write_atomically(asked, message, durable=True)
@@ -88,31 +90,25 @@ class FileTransport(Transport):
             time.sleep(_POLL)
 
 
-def answer(
-    folder: Path, config: Mapping[str, Any], number: int, log: RoleLog, *, helper: bool = False
-) -> tuple[Path, bool]:
-    """Answer a round in `folder` as the site that `config` is for; return the file, and whether the session has ended.
-
-    A `helper` is asked in rounds of its own; of it nothing is said about the end.
+def answer(folder: Path, config: Mapping[str, Any], number: int, log: RoleLog) -> tuple[Path, bool]:
+    """Answer a round in `folder` as the role that `config` is for; return the file, and whether the session has ended.
 
     `config` and `log` are as `fhe_auc.site_role.answer` takes them, and errors are as there. Done again, it writes the
     same bytes.
     """
-    asked = _message_file(folder, number, helper=helper)
-    submission = site_role.answer(config, read_from_others(asked), log=log)
+    asked = _message_file(folder, number)
+    submission, ended = site_role.answer(config, read_from_others(asked), log=log)
     message = Message.from_bytes(submission, limit=LONGEST)
     file = asked.with_suffix("") / file_name(message.sender)
     file.parent.mkdir(exist_ok=True)
     if not file.exists() or file.read_bytes() != submission:
         write_atomically(file, submission, durable=True)
-    results = config.get("results")
-    return file, bool(results) and outcomes.file_of(Path(str(results)), message.session.hex()) is not None
+    return file, ended
 
 
-def newest_round(folder: Path, *, helper: bool = False) -> int | None:
-    """Return the number of the last round that has been opened in a folder, for sites or for the helper; None: none."""
-    what = "helper" if helper else "round"
-    found = (re.fullmatch(rf"{what}-([1-9][0-9]?)\.message", each.name) for each in folder.iterdir())
+def newest_round(folder: Path) -> int | None:
+    """Return the number of the last round that has been opened in a folder; None: none."""
+    found = (re.fullmatch(r"round-([1-9][0-9]?)\.message", each.name) for each in folder.iterdir())
     return max((int(each[1]) for each in found if each), default=None)
 
 
@@ -124,8 +120,8 @@ def file_name(party: str) -> str:
     return f"{name}.submission"
 
 
-def _message_file(folder: Path, number: int, *, helper: bool = False) -> Path:
-    return folder / f"{'helper' if helper else 'round'}-{number}.message"
+def _message_file(folder: Path, number: int) -> Path:
+    return folder / f"round-{number}.message"
 
 
 def _state(file: Path) -> tuple[int, int, int] | None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.errors import DeserialisationError, InputError
 from fhe_auc.fleet import Fleet
-from fhe_auc.party_names import MAX_CHARACTERS, alike, problem_with
+from fhe_auc.party_names import HELPERS, MAX_CHARACTERS, alike, problem_with
 from fhe_auc.plan import EncodedPlan, Keys, Plan
 from fhe_auc.rlwe.parameters import FINGERPRINT_BYTES
 from fhe_auc.serialise import decode, encode
@@ -49,8 +49,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     keys : "none", "sealed", "joint" or "helper"
         Who makes them.
     context : bytes
-        With sealed keys, what names them: the fingerprint of the encryption context, 32 bytes. Between machines with a
-        helper, that of its certificate. Otherwise empty.
+        With sealed keys, what names them: the fingerprint of the encryption context, 32 bytes. Between machines with
+        helpers, those of their certificates, of 1 to 3 one after the other. Otherwise empty.
     certificates : tuple of bytes
         Fingerprints of the parties' certificates, 32 bytes each, in the order of `parties`; every message is signed by
         their keys. Empty where a session is played in one process.
@@ -85,11 +85,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def __post_init__(self) -> None:
         if len(self.session) != SESSION_BYTES:
             raise InputError(f"a session id has {SESSION_BYTES} bytes, got {len(self.session)}")
-        named = self.keys == "sealed" or (self.keys == "helper" and bool(self.aggregator))
-        expected = FINGERPRINT_BYTES if named else 0
-        if len(self.context) != expected:
+        most = {"sealed": 1, "helper": len(HELPERS) if self.aggregator else 0}.get(self.keys, 0)
+        expected = [FINGERPRINT_BYTES * number for number in range(min(most, 1), most + 1)]
+        if len(self.context) not in expected:
             raise InputError(
-                f"with {self.keys} keys, the fingerprint of the context has {expected} bytes, got {len(self.context)}"
+                f"with {self.keys} keys, what names them has {' or '.join(map(str, expected))} bytes, got "
+                f"{len(self.context)}"
             )
         if (self.plan is None) != (self.keys == "none"):
             raise InputError("a session has a plan if, and only if, it has keys")
@@ -133,6 +134,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def thresholds(self) -> NDArray[np.float64]:
         """Ascending decision points, shape (m,), read-only."""
         return np.frombuffer(self.grid, "<f8")
+
+    @property
+    def helpers(self) -> tuple[str, ...]:
+        """Sender names of the helpers of a session between machines."""
+        return HELPERS[: len(self.context) // FINGERPRINT_BYTES] if self.keys == "helper" else ()
 
     @property
     def joint_keys(self) -> bool:

@@ -53,7 +53,9 @@ class Request:
         Go on with this many submissions; None: all.
     keys : str
         "sealed": a key holder makes one secret key for all parties; "joint": each party makes a share of it; "helper":
-        a helper has it, and no party.
+        helpers have it, and no party.
+    helpers : int
+        With keys "helper" how many there are, from 1 to 3; each has a share of the key then.
     smudging_bits : int or None
         For joint keys: by how many bits a party's noise on its partial decryption exceeds what it hides; None: 40.
     interval : float or None
@@ -76,6 +78,7 @@ class Request:
     min_rows: int = DEFAULT_MIN_ROWS
     min_parties: int | None = None
     keys: str = "sealed"
+    helpers: int = 1
     smudging_bits: int | None = None
     interval: float | None = None
     average_precision: bool = False
@@ -84,7 +87,7 @@ class Request:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in ("max_rows", "min_rows", "min_parties", "smudging_bits"):
+        for name in ("max_rows", "min_rows", "min_parties", "helpers", "smudging_bits"):
             given = getattr(self, name)
             if given is None and name in ("min_parties", "smudging_bits"):
                 continue
@@ -116,6 +119,8 @@ class Session:
     seeds: Mapping[str, bytes] = field(default_factory=dict, repr=False)  # by party, for it alone; where there are pads
     loaded: object = field(default=None, repr=False, compare=False)
     """The public context in the aggregator's material, kept so that this process need not load it again."""
+    helpers: int = 0
+    """How many helpers it takes."""
 
 
 @dataclass(frozen=True)
@@ -126,8 +131,8 @@ class Delivery:
     parties: Mapping[str, bytes] = field(repr=False)
     open_late: Callable[[tuple[str, ...]], bytes] | None = field(default=None, repr=False)
     """For `fhe_auc.rounds.Aggregator.open_late`: asks the key holder."""
-    helper: bytes = field(default=b"", repr=False)
-    """For `Protocol.helper`, where the session has one."""
+    helpers: tuple[bytes, ...] = field(default=(), repr=False)
+    """For `Protocol.helper`, one for each that the session has."""
 
 
 class Protocol(ABC, Generic[R]):
@@ -277,7 +282,7 @@ class Protocol(ABC, Generic[R]):
         """Return the aggregator of a session; `material` is what `Delivery` has for it."""
 
     def helper(self, manifest: Manifest, material: bytes) -> Party[Any]:
-        """Return the helper of a session; `material` is what `Delivery` has for it.
+        """Return a helper of a session; `material` is what `Delivery` has for it.
 
         Raises `InputError` where the protocol has none.
         """

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fhe_auc import outcomes, site_state
 from fhe_auc.analysis import Analysis, Questions
@@ -42,14 +42,21 @@ ENTRIES = (
 """What `answer` reads of a configuration."""
 
 
+class Answer(NamedTuple):
+    """What a site or a helper sends, and whether the session has ended for it."""
+
+    submission: bytes
+    ended: bool
+
+
 def answer(
     config: Mapping[str, Any],
     message: bytes,
     rows: Callable[[str, Analysis], PartyData] | None = None,
     *,
     log: RoleLog | None = None,
-) -> bytes:
-    """Return a site's submission for an aggregator's message; the same one where it has been asked before.
+) -> Answer:
+    """Return a site's answer to an aggregator's message; the same one where it has been asked before.
 
     Of the configuration, ``store``, ``passphrase-file`` and ``holder`` are as the plug-in of `fhe_auc.site_state` takes
     them. ``data`` is the file with the rows; ``label-column``, ``score-column`` (where the session does not name the
@@ -68,8 +75,9 @@ def answer(
         asked = Message.from_bytes(message, limit=len(message))
         log.session, log.round = asked.session.hex(), asked.round
         submission = site_state.answer(kept, message, rows or _reader(config), _writer(config, log))
+        ended = site_state.has_ended(kept, asked.session)
     log.info("answered, %d bytes", len(submission))
-    return submission
+    return Answer(submission, ended)
 
 
 def _reader(config: Mapping[str, Any]) -> Callable[[str, Analysis], PartyData]:

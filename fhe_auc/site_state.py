@@ -71,7 +71,7 @@ class Joined:
     loaded: object = field(default=None, repr=False, compare=False)
     """The public context in an aggregator's material, as of `fhe_auc.protocol.Session`."""
     helps: bool = False
-    """Whether the role is the session's helper, which has no rows and no result."""
+    """Whether the role is one of the session's helpers, which have no rows and no result."""
 
     def aggregator(self) -> Aggregator:
         """Return the session's aggregator."""
@@ -85,7 +85,7 @@ class Joined:
         return registry.load(self.manifest.protocol).analysis_of(self.manifest)
 
     def helper(self) -> Party[Any]:
-        """Return the session's helper."""
+        """Return the session's helper that this role is."""
         made = registry.load(self.manifest.protocol).helper(self.manifest, self.material)
         made.signatures = self.signatures
         return made
@@ -144,8 +144,8 @@ class LocalSites:
     sites: Mapping[str, Mapping[str, str]] = field(repr=False)
     meanwhile: AbstractContextManager[object] = field(default_factory=nullcontext, repr=False)
     """Open while the session runs: what the key holder has to do then."""
-    helper: Mapping[str, str] | None = field(default=None, repr=False)
-    """For `SiteStorage.site`, where the session has a helper."""
+    helpers: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
+    """For `SiteStorage.site`, by the sender name of each helper that the session has."""
 
 
 class SiteStorage(ABC):
@@ -285,6 +285,12 @@ def answer(
     site.keep(session, answered(asked, submission))
     _tidy(site, session, ended=party.ended)
     return submission
+
+
+def has_ended(site: SiteState, session: bytes) -> bool:
+    """Return whether the site answers nothing more in a session."""
+    kept = site.state(session)
+    return kept is not None and decode(kept, _Answered, "answer kept").ended
 
 
 def _outcome(party: Party[Any]) -> str:

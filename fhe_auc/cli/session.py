@@ -110,11 +110,11 @@ def answer(folder: Path, config: Path, wait: float, as_json: bool) -> None:
     The exit status is 0 whatever the result is, which is in the site's folder of results: nobody who sees an answer is
     to learn whether the result was accepted.
     """
-    answer_rounds(folder, config, wait, as_json=as_json, helper=False)
+    answer_rounds(folder, config, wait, as_json=as_json)
 
 
-def answer_rounds(folder: Path, config: Path, wait: float, *, as_json: bool, helper: bool) -> None:
-    """Answer the newest round in a folder, and later ones for so many hours, as a site or as a session's `helper`."""
+def answer_rounds(folder: Path, config: Path, wait: float, *, as_json: bool) -> None:
+    """Answer the newest round in a folder, and later ones for so many hours, as a site or a helper."""
     from fhe_auc import file_transport, site_role
 
     log = logs.RoleLog()
@@ -125,13 +125,11 @@ def answer_rounds(folder: Path, config: Path, wait: float, *, as_json: bool, hel
     while done is None or not done["ended"]:
         over = time.monotonic() >= deadline
         try:
-            number = file_transport.newest_round(folder, helper=helper) if folder.is_dir() else None
+            number = file_transport.newest_round(folder) if folder.is_dir() else None
             if number is not None and (done is None or number != done["round"]):
-                written, ended = file_transport.answer(folder, settings, number, log, helper=helper)
+                written, ended = file_transport.answer(folder, settings, number, log)
                 log.info("written to %s", written)
                 done = {"round": number, "file": str(written), "ended": ended}
-            if done is not None and helper:  # once the sites are asked again there is nothing left to help with
-                done["ended"] = (file_transport.newest_round(folder) or 0) > done["round"]
         except (FheAucError, OSError) as error:  # a message may be there in part only, the disk may be full
             if over:
                 raise

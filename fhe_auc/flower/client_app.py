@@ -41,7 +41,7 @@ def answer(message: Message, context: Context, rows: Callable[[str, Analysis], P
     """
     log = RoleLog()
     try:
-        submission = site_role.answer(site_config(context), unpacked(message), rows, log=log)
+        submission, _ = site_role.answer(site_config(context), unpacked(message), rows, log=log)
         return Message(packed(submission), reply_to=message)
     except Exception as error:  # whatever it is, its text may hold what must stay at the site
         text = str(error) if isinstance(error, (FheAucError, OSError)) else ""

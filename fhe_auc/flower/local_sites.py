@@ -21,7 +21,6 @@ from fhe_auc.evaluation import Evaluation, Outcome, QuantileThresholds, preceded
 from fhe_auc.flower.certificates import node_keys
 from fhe_auc.flower.runtime import Runtime
 from fhe_auc.own_rows import check_scores
-from fhe_auc.party_names import HELPER
 from fhe_auc.protocol import Protocol, Request
 from fhe_auc.site_state import LocalSites, site_storage
 from fhe_auc.tables import write_rows
@@ -90,7 +89,7 @@ class Stage:
             seconds = {"keys": time.perf_counter() - started}
             config: dict[str, Any] = {**made.aggregator, "round-timeout": self.round_timeout, "ask-again": False}
             self.report("starting Flower")
-            nodes = sites if made.helper is None else {**sites, HELPER: made.helper}
+            nodes = {**sites, **made.helpers}
             if self.deployed:
                 config["nodes"] = self._deploy(runtime, folder, nodes)
             else:

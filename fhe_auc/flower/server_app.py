@@ -16,7 +16,6 @@ from fhe_auc.flower.mail import Mail
 from fhe_auc.journal import Journal
 from fhe_auc.logs import write_to_stderr
 from fhe_auc.manifest import Manifest
-from fhe_auc.party_names import HELPER
 from fhe_auc.rounds import Aggregator, SessionRecord
 
 DEFAULTS: Mapping[str, str | int | float] = {**aggregator_role.DEFAULTS, "nodes": "", "ask-again": True}
@@ -60,7 +59,7 @@ def evaluate(grid: Grid, config: Mapping[str, Any]) -> SessionRecord:
 
 def _nodes(text: str, manifest: Manifest) -> dict[int, str]:
     """Return party by node id from "north:123, south:456"."""
-    roles = (*manifest.parties, *([HELPER] if manifest.keys == "helper" else []))
+    roles = (*manifest.parties, *manifest.helpers)
     found: dict[int, str] = {}
     if text.strip() and not re.fullmatch(f"({_ENTRY})+", text):
         raise InputError(f"nodes: {text[:80]!r} are not parties with their node ids, as in 'north:123, south:456'")

@@ -19,7 +19,7 @@ import msgspec
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.keystream import COMMON_SECRET_BYTES
 from fhe_auc.manifest import Manifest
-from fhe_auc.party_names import AGGREGATOR, HELPER
+from fhe_auc.party_names import AGGREGATOR, HELPERS
 from fhe_auc.study import Study
 from fhe_auc_keys.certificates import Peer, Trust, verify
 from fhe_auc_keys.errors import (
@@ -54,8 +54,8 @@ class Announcement:
     aggregator: Peer
     holder: Peer  # who signed
     not_after: datetime  # UTC
-    helper: Peer | None = None
-    sealed_secret: bytes = field(default=b"", repr=False)  # with a helper: the parties' common secret, if they have one
+    helpers: tuple[Peer, ...] = ()  # by their names, in the order of `fhe_auc.party_names.HELPERS`
+    sealed_secret: bytes = field(default=b"", repr=False)  # with helpers: the parties' common secret, if they have one
 
     @cached_property
     def fingerprints(self) -> Mapping[str, bytes]:
@@ -72,26 +72,29 @@ class Announcement:
         if self.aggregator.fingerprint != me.fingerprint:
             raise WrongRecipientError(f"{me.name!r} is not, with this certificate, the aggregator of the session")
 
+    def is_helper(self, name: str) -> bool:
+        """Whether one of the session's helpers has that name in its certificate."""
+        return name in {helper.name for helper in self.helpers}
+
     def require_helper(self, me: Peer) -> None:
-        """Raise `WrongRecipientError` where that is not the session's helper, with this certificate."""
-        if self.helper is None or self.helper.fingerprint != me.fingerprint:
-            raise WrongRecipientError(f"{me.name!r} is not, with this certificate, the helper of the session")
+        """Raise `WrongRecipientError` where that is not one of the session's helpers, with this certificate."""
+        if me.fingerprint not in {helper.fingerprint for helper in self.helpers}:
+            raise WrongRecipientError(f"{me.name!r} is not, with this certificate, a helper of the session")
 
     def common_secret(self, identity: Identity) -> bytes:
-        """Return what the parties of a session with a helper have in common; errors as `unseal_mine`."""
+        """Return what the parties of a session with helpers have in common; errors as `unseal_mine`."""
         return unseal_mine(identity, self.sealed_secret, info=_SECRET, associated=self.manifest.digest)
 
     def signatures(self, identity: Identity) -> SessionSignatures:
         """Return what a role with this identity signs its messages with, and checks others' by."""
         keys = {**self.roster.signing_keys, AGGREGATOR: self.aggregator.signing_key}
-        if self.helper is not None:
-            keys[HELPER] = self.helper.signing_key
+        keys |= {name: helper.signing_key for name, helper in zip(HELPERS, self.helpers, strict=False)}
         return SessionSignatures(self.manifest.digest, keys, identity)
 
 
 class _Body(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     manifest: bytes
-    credentials: tuple[bytes, ...]  # in the manifest's order of parties, then the helper's if any, the aggregator's
+    credentials: tuple[bytes, ...]  # in the manifest's order of parties, then of helpers, the aggregator's
     not_before: int  # Unix seconds
     not_after: int
     sealed_secret: bytes
@@ -104,17 +107,17 @@ def announce(
     trust: Trust,
     *,
     aggregator: bytes,
-    helper: bytes = b"",
+    helpers: Iterable[bytes] = (),
     study: Study,
     lifetime: timedelta,
     at: datetime,
 ) -> bytes:
     """Return a session's announcement, signed by its certified `holder`, for `open_announcement`.
 
-    `credentials` are those of exactly the manifest's parties, `aggregator` is that of the one who adds up, and `helper`
-    the helper's where the session has one; the manifest announced names their certificates and `study`, what is
-    evaluated. The holder's own is checked too before anything is signed. The session can be opened for `lifetime`, at
-    most `MAX_LIFETIME`, from `at`, the present, with a time zone.
+    `credentials` are those of exactly the manifest's parties, `aggregator` is that of the one who adds up, and
+    `helpers` those of its helpers where the session has any; the manifest announced names their certificates and
+    `study`, what is evaluated. The holder's own is checked too before anything is signed. The session can be opened for
+    `lifetime`, at most `MAX_LIFETIME`, from `at`, the present, with a time zone.
 
     Raises
     ------
@@ -123,9 +126,9 @@ def announce(
     UnfitNameError
         `credentials` are not those of the manifest's parties, each once.
     UnfitCertificateError
-        Two of them share a certificate or a key, or the aggregator is a party, or makes the keys. With a helper: it is
+        Two of them share a certificate or a key, or the aggregator is a party, or makes the keys. With helpers: one is
         a party or the aggregator, or the holder, who draws the parties' common secret, is no party; with a fleet: the
-        holder is the helper or the aggregator.
+        holder is a helper or the aggregator.
     ExpiredError
         A certificate ends before the announcement does, or `lifetime` is out of range.
     KeysError
@@ -143,12 +146,13 @@ def announce(
         who = ascii(min(odd)) if odd else "a name"
         raise UnfitNameError(f"certificates and the manifest's parties differ: {who} is missing, too many or double")
     me, adder = verify(holder.credential, trust, at=at), verify(aggregator, trust, at=at)
-    assistant = verify(helper, trust, at=at) if helper else None
-    roster = _roster(peers, adder, assistant)
-    _check_helper(manifest, roster, me, adder, assistant)
+    helping = sorted(((verify(each, trust, at=at), each) for each in helpers), key=lambda pair: pair[0].name)
+    assistants = [peer for peer, _ in helping]
+    roster = _roster(peers, adder, assistants)
+    _check_helpers(manifest, roster, me, adder, assistants)
     if manifest.keys == "sealed" and adder.signing_key == me.signing_key:
         raise UnfitCertificateError(f"{me.name!r} makes the keys, so it cannot be the aggregator: it could decrypt")
-    for peer in (me, adder, *([] if assistant is None else [assistant]), *peers):
+    for peer in (me, adder, *assistants, *peers):
         if not peer.not_before <= at <= ends <= peer.not_after:
             raise ExpiredError(
                 f"the certificate of {peer.name!r} is not valid until the session's end, {ends:%Y-%m-%d}"
@@ -157,13 +161,13 @@ def announce(
         manifest,
         certificates=tuple(by_name[name][0].fingerprint for name in manifest.parties),
         aggregator=adder.fingerprint,
-        context=manifest.context if assistant is None else assistant.fingerprint,
+        context=b"".join(peer.fingerprint for peer in assistants) or manifest.context,
         study=study,
     )
-    in_order = *(by_name[name][1] for name in manifest.parties), *([helper] if helper else []), aggregator
+    in_order = *(by_name[name][1] for name in manifest.parties), *(each for _, each in helping), aggregator
     not_before, not_after = int((at - SKEW).timestamp()), int(ends.timestamp())
     sealed = b""
-    if assistant is not None and manifest.fleet is None:
+    if assistants and manifest.fleet is None:
         secret = secrets.token_bytes(COMMON_SECRET_BYTES)
         sealed = seal_to_all(roster.encryption_keys, secret, info=_SECRET, associated=announced.digest)
     return sign(KIND, holder, _Body(announced.to_bytes(), in_order, not_before, not_after, sealed))
@@ -191,21 +195,22 @@ def open_announcement(data: bytes, trust: Trust, *, holder: str, at: datetime) -
         ends = datetime.fromtimestamp(body.not_after, timezone.utc)
     except (DeserialisationError, OverflowError, OSError, ValueError):
         raise TamperedError(f"the manifest that {holder!r} announces is malformed") from None
-    helped = manifest.keys == "helper"
-    expected_number = len(manifest.parties) + helped + 1
+    expected_number = len(manifest.parties) + len(manifest.helpers) + 1
     if not manifest.aggregator or manifest.study is None or len(body.credentials) != expected_number:
         raise TamperedError(f"{holder!r} has not announced one certificate for each party and for the aggregator")
-    *peers, adder = (verify(each, trust, at=at) for each in body.credentials)
-    helper = peers.pop() if helped else None
+    *shown, adder = (verify(each, trust, at=at) for each in body.credentials)
+    peers, helpers = shown[: len(manifest.parties)], shown[len(manifest.parties) :]
     found = [(peer.name, peer.fingerprint) for peer in peers], adder.fingerprint
     expected = list(zip(manifest.parties, manifest.certificates, strict=True)), manifest.aggregator
-    if found != expected or (helper is not None and helper.fingerprint != manifest.context):
+    named = b"".join(peer.fingerprint for peer in helpers)
+    in_order = [peer.name for peer in helpers] == sorted(peer.name for peer in helpers)
+    if found != expected or (helpers and (named != manifest.context or not in_order)):
         raise TamperedError(
             f"the credentials are not those of the parties and the aggregator that {holder!r} announces"
         )
-    roster = _roster(peers, adder, helper)
-    _check_helper(manifest, roster, signer, adder, helper)
-    return Announcement(manifest, manifest.study, roster, adder, signer, ends, helper, body.sealed_secret)
+    roster = _roster(peers, adder, helpers)
+    _check_helpers(manifest, roster, signer, adder, helpers)
+    return Announcement(manifest, manifest.study, roster, adder, signer, ends, tuple(helpers), body.sealed_secret)
 
 
 class Claimed(NamedTuple):
@@ -214,7 +219,7 @@ class Claimed(NamedTuple):
     manifest: Manifest
     credentials: Mapping[str, bytes]  # by party
     aggregator: bytes  # its credential
-    helper: bytes  # its credential; empty where there is none
+    helpers: tuple[bytes, ...]  # their credentials
     not_after: datetime  # UTC
 
 
@@ -224,8 +229,9 @@ def claimed(data: bytes) -> Claimed:
     try:
         manifest, ends = Manifest.from_bytes(body.manifest), datetime.fromtimestamp(body.not_after, timezone.utc)
         *shown, aggregator = body.credentials
-        helper = shown.pop() if manifest.keys == "helper" else b""
-        return Claimed(manifest, dict(zip(manifest.parties, shown, strict=True)), aggregator, helper, ends)
+        split = len(shown) - len(manifest.helpers)
+        credentials = dict(zip(manifest.parties, shown[:split], strict=True))
+        return Claimed(manifest, credentials, aggregator, tuple(shown[split:]), ends)
     except (DeserialisationError, IndexError, OverflowError, OSError, ValueError):
         raise TamperedError("a session announcement is malformed") from None
 
@@ -245,33 +251,32 @@ def require_study(announced: Study, agreed: Study) -> None:
         raise WrongSessionError(f"the session's study is not the one agreed to: it differs in {', '.join(fields)}")
 
 
-def _roster(peers: list[Peer], aggregator: Peer, helper: Peer | None) -> Roster:
+def _roster(peers: list[Peer], aggregator: Peer, helpers: list[Peer]) -> Roster:
     """Return the parties' roster.
 
-    Raise `UnfitCertificateError` where the aggregator or the helper is one, or any two share a key.
+    Raise `UnfitCertificateError` where the aggregator or a helper is one, or any two share a key.
     """
     roster = Roster.of(peers)
     taken = {*roster.names, *roster.signing_keys.values(), *roster.encryption_keys.values()}
-    for what, peer in (("aggregator", aggregator), ("helper", helper)):
-        if peer is not None:
-            own = {peer.name, peer.signing_key, peer.encryption_key}
-            if own & taken:
-                raise UnfitCertificateError(f"the {what} {peer.name!r} has another part in the session already")
-            taken |= own
+    for what, peer in (("aggregator", aggregator), *(("helper", each) for each in helpers)):
+        own = {peer.name, peer.signing_key, peer.encryption_key}
+        if own & taken:
+            raise UnfitCertificateError(f"the {what} {peer.name!r} has another part in the session already")
+        taken |= own
     return roster
 
 
-def _check_helper(manifest: Manifest, roster: Roster, holder: Peer, aggregator: Peer, helper: Peer | None) -> None:
-    """Raise `UnfitCertificateError` where a helper is missing or too many, or who convenes with one is no party.
+def _check_helpers(manifest: Manifest, roster: Roster, holder: Peer, aggregator: Peer, helpers: list[Peer]) -> None:
+    """Raise `UnfitCertificateError` where helpers are missing or too many, or who convenes with some is no party.
 
     Who convenes a session of a fleet, and so says who its members are, is neither helper nor aggregator.
     """
-    if (helper is not None) != (manifest.keys == "helper"):
+    if bool(helpers) != (manifest.keys == "helper") or len(helpers) > len(HELPERS):
         raise UnfitCertificateError(f"a session with {manifest.keys} keys has a helper too many, or none")
     if manifest.fleet is not None:
-        if holder.signing_key in {aggregator.signing_key, helper and helper.signing_key}:
+        if holder.signing_key in {aggregator.signing_key, *(helper.signing_key for helper in helpers)}:
             raise UnfitCertificateError(f"{holder.name!r} convenes a fleet, so it is neither its aggregator nor helper")
-    elif helper is not None and roster.signing_keys.get(holder.name) != holder.signing_key:
+    elif helpers and roster.signing_keys.get(holder.name) != holder.signing_key:
         raise UnfitCertificateError(
-            f"{holder.name!r} convenes a session with a helper and is no party of it: it would know the parties' secret"
+            f"{holder.name!r} convenes a session with helpers and is no party of it: it would know the parties' secret"
         )

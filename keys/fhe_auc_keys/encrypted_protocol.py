@@ -2,6 +2,7 @@
 
 keys "sealed"   a key holder makes all keys and seals the secret one to each party (`fhe_auc_keys.sealed_roles`)
 keys "joint"    the parties make the keys together (`fhe_auc_keys.joint_roles`); nobody has the whole secret key
+keys "helper"   one helper makes the keys (`fhe_auc_keys.helper_roles`), or several together (`joint_helper_roles`)
 
 A protocol brings its plan, its computation under either kind of keys, and a party's task.
 docs/guide/write-a-protocol.md writes one.
@@ -14,10 +15,11 @@ from abc import abstractmethod
 from dataclasses import replace
 from typing import Any, ClassVar, Generic, TypeVar
 
-from fhe_auc.computation import JointComputation, PartyTask, SealedComputation
+from fhe_auc.computation import HelpersComputation, JointComputation, PartyTask, SealedComputation
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import DeserialisationError, EvaluationError, InputError
 from fhe_auc.manifest import Manifest
+from fhe_auc.party_names import HELPERS
 from fhe_auc.plan import Plan
 from fhe_auc.protocol import Delivery, Protocol, Request, Session
 from fhe_auc.rlwe.backends import choose_backend
@@ -27,8 +29,16 @@ from fhe_auc.rounds import Aggregator, Party, R
 from fhe_auc.serialise import decode
 from fhe_auc_keys import local_consortium
 from fhe_auc_keys.errors import WrongContextError
-from fhe_auc_keys.helper_roles import HelpedAggregator, HelpedParty, HelpedPartyRole, Helper, HelperMaterial
+from fhe_auc_keys.helper_roles import (
+    BaseHelper,
+    HelpedAggregator,
+    HelpedParty,
+    HelpedPartyRole,
+    Helper,
+    HelperMaterial,
+)
 from fhe_auc_keys.identity import Identity
+from fhe_auc_keys.joint_helper_roles import JointHelper, JointHelpersAggregator
 from fhe_auc_keys.joint_roles import JointAggregator, JointParty
 from fhe_auc_keys.roster import PartyMaterial, Roster
 from fhe_auc_keys.sealed_roles import SealedAggregator, SealedParty
@@ -80,6 +90,10 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
         """
         raise InputError(f"protocol {self.name!r} has no joint keys")
 
+    def helpers_computation(self, manifest: Manifest, binding: bytes) -> HelpersComputation[Any]:
+        """Return the computation of several helpers, `binding` as of `joint_computation`; likewise."""
+        raise InputError(f"protocol {self.name!r} has no helpers")
+
     def completed(self, request: Request) -> Request:
         """Return the request with the thresholds that its options stand for, where they do."""
         return request
@@ -100,6 +114,8 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
             raise InputError(f"keys must be {' or '.join(map(repr, _KEYS))}, got {request.keys!r}")
         if request.keys == "helper" and not self.helped:
             raise InputError(f"protocol {self.name!r} has no helpers; exact and verified have")
+        if request.keys == "helper" and not 1 <= request.helpers <= len(HELPERS):
+            raise InputError(f"a session has 1 to {len(HELPERS)} helpers, got {request.helpers}")
         joint = request.keys == "joint"
         everybody = request.min_parties in (None, request.size)
         if not everybody and (self.all_parties or joint):
@@ -120,7 +136,8 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
         request = self.completed(request)
         options = self.agreed(request)
         if plan.keys != "sealed":
-            return Session(self.manifest(request, plan=plan, options=options), b"", b"")
+            helpers = request.helpers if plan.keys == "helper" else 0
+            return Session(self.manifest(request, plan=plan, options=options), b"", b"", helpers=helpers)
         keys = new_session_keys(plan.parameters)
         manifest = self.manifest(request, context=keys.fingerprint, plan=plan, options=options)
         computation = self.sealed_computation(manifest)
@@ -154,10 +171,18 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
         return replace(delivery, open_late=open_late)
 
     def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
-        """Return the aggregator; `material` is a public context, or with joint keys a `fhe_auc_keys.roster.Roster`."""
+        """Return the aggregator.
+
+        `material` is a public context, or a `fhe_auc_keys.roster.Roster`: of parties with joint keys, else of helpers.
+        """
         self._check_named(manifest)
         if manifest.keys == "helper":
-            return HelpedAggregator(manifest, self.sealed_computation(manifest))
+            padded = self.sealed_computation(manifest)
+            if padded.helpers == 1:
+                return HelpedAggregator(manifest, padded)
+            helpers = Roster.from_bytes(material)
+            together = self.helpers_computation(manifest, helpers.binding(manifest))
+            return JointHelpersAggregator(manifest, padded, helpers, together)
         if not manifest.joint_keys:
             return self.sealed_aggregator(manifest, material)
         roster = Roster.from_bytes(material)
@@ -184,10 +209,14 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
         computation = self.joint_computation(manifest, mine.roster.binding(manifest))
         return JointParty(manifest, mine.roster, identity, task, computation)
 
-    def helper(self, manifest: Manifest, material: bytes) -> Helper:
-        """Return the helper; `material` is a `fhe_auc_keys.helper_roles.HelperMaterial`."""
+    def helper(self, manifest: Manifest, material: bytes) -> BaseHelper:
+        """Return a helper; `material` is a `fhe_auc_keys.helper_roles.HelperMaterial`."""
         self._check_named(manifest)
-        return Helper(manifest, self.sealed_computation(manifest), _read(material, HelperMaterial))
+        padded, own = self.sealed_computation(manifest), _read(material, HelperMaterial)
+        if padded.helpers == 1:
+            return Helper(manifest, padded, own)
+        together = self.helpers_computation(manifest, own.helpers.binding(manifest))
+        return JointHelper(manifest, padded, own, together)
 
     def _check_named(self, manifest: Manifest) -> None:
         """Raise `InputError` as `plan_of`, and where the manifest names no parties."""

@@ -1,4 +1,4 @@
-"""Roles of a session with a helper: parties speak once and hold no key.
+"""Roles of a session with helpers: parties speak once and hold no key. Here parties, whatever helpers, and one helper.
 
     1  "begin"                ->  party: a padded sketch; and a blob for the helper, the pad's seed and a response key
     2  all blobs              ->  helper: makes the keys; the opening of the sum of the pads of those whose blobs open
@@ -12,6 +12,9 @@ aggregator could put one party among many that it has made up.
 
 Each answer of the helper is for one question in a session (`fhe_auc.site_state.answer`): two openings, or two results
 decrypted, would tell what lies between.
+
+Of several helpers (`fhe_auc_keys.joint_helper_roles`) each gets a blob, with a seed of its own: the pad is the sum of
+what comes from all seeds. Each returns the sums, and parties compare.
 """
 
 from __future__ import annotations
@@ -19,7 +22,8 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -30,12 +34,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fhe_auc import contexts
 from fhe_auc.computation import PartyTask, Result, SealedComputation
-from fhe_auc.errors import DeserialisationError, EvaluationError, TooFewPartiesError
+from fhe_auc.errors import DeserialisationError, EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.manifest import Manifest
-from fhe_auc.party_names import HELPER, MAX_CHARACTERS
+from fhe_auc.party_names import HELPERS, MAX_CHARACTERS
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rounds import Aggregator, Party, R
 from fhe_auc.serialise import decode, encode
+from fhe_auc.submissions import RunningSum
 from fhe_auc_keys import sealing
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.group_sealing import seal_under, unseal_under
@@ -43,21 +48,23 @@ from fhe_auc_keys.identity import Identity, signed_bytes
 from fhe_auc_keys.roster import Roster
 from fhe_auc_keys.session_keys import SEED_BYTES
 
+OPEN = 2
+"""Round in which helpers say whose blobs open."""
+
 _BLOB, _RESPONSE = b"helper's blob 1", b"helper's response 1"
 _KEY_BYTES = 32
 _BLOB_BYTES = 32 + SEED_BYTES + _KEY_BYTES + 16  # HPKE's key, the two secrets, the tag
 _SIGNATURE_BYTES = 64
 _WRAPPED_BYTES = 48
-_OPEN, _DECRYPT, _LAST = 2, 3, 4  # rounds
 _NAME_BYTES = 4 * MAX_CHARACTERS + 8
-_UNFIT = "its blob is not signed by it, or not sealed to the helper for this session"
+_UNFIT = "its blobs are not signed by it, or not sealed to the helpers for this session"
 
 
 class HelpedParty(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """What a party starts from, as bytes: for `fhe_auc.protocol.Protocol.party`."""
 
     identity: bytes  # private keys, `Identity.to_bytes`
-    helper: bytes  # its X25519 key, 32 bytes
+    helpers: tuple[bytes, ...]  # the X25519 key of each, 32 bytes
     common_secret: bytes  # 32 bytes that the parties have in common
 
     def __repr__(self) -> str:
@@ -65,10 +72,11 @@ class HelpedParty(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
 
 
 class HelperMaterial(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What the helper starts from, as bytes: for `fhe_auc.protocol.Protocol.helper`."""
+    """What a helper starts from, as bytes: for `fhe_auc.protocol.Protocol.helper`."""
 
     identity: bytes
     roster: Roster  # of the parties
+    helpers: Roster  # in the order of `fhe_auc.party_names.HELPERS`
 
     def __repr__(self) -> str:
         return "HelperMaterial(...)"
@@ -76,13 +84,13 @@ class HelperMaterial(msgspec.Struct, frozen=True, array_like=True, forbid_unknow
 
 class _Submission(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     parts: tuple[bytes, ...]
-    blob: bytes
-    signature: bytes
+    blobs: tuple[bytes, ...]  # one for each helper
+    signature: bytes  # of all blobs
 
 
-class _Blob(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _Blobs(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     party: str
-    blob: bytes
+    blobs: tuple[bytes, ...]
     signature: bytes
 
 
@@ -92,105 +100,140 @@ class _Opened(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     opening: bytes
 
 
-class _Response(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Response(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The sums as one helper returns them."""
+
     sealed: bytes
     parts: tuple[bytes, ...]  # for each party that counts, in the manifest's order
 
 
 class _Given(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     counted: tuple[str, ...]
-    response: _Response
+    responses: tuple[Response, ...]  # of each helper
 
 
-class HelpedAggregator(Aggregator):
-    """Keeps submissions until the helper has said whose blobs open, then adds these up."""
+class BaseHelpedAggregator(Aggregator):
+    """Keeps submissions until the helpers have said whose blobs open, then adds these up.
 
-    rounds = _LAST
+    All rounds but the first and the last are the helpers'; in the one before the last, each answers a `Response`.
+    """
 
     def __init__(self, manifest: Manifest, computation: SealedComputation[Any, Any, Any, Any]) -> None:
         super().__init__(manifest)
+        self.rounds = rounds_with(computation.helpers)
         self._computation = computation
+        self._helpers = HELPERS[: computation.helpers]
         self._submissions: dict[str, _Submission] = {}
         self._digests: dict[str, bytes] = {}
-        self._opened: _Opened | None = None
-        self._response: _Response | None = None
+        self._left_out: set[str] = set()
+        self._responses: dict[str, Response] = {}
 
     @property
     def submission_limit(self) -> int:  # type: ignore[override] # it depends on who answers
         """Largest payload of an answer in this round, in bytes."""
-        if self.asked == (HELPER,):
-            return 2**31
-        return self._computation.payload_limit
+        return 2**31 if self._helping else self._computation.payload_limit
 
     @property
     def asked(self) -> tuple[str, ...]:
-        """The helper in the two rounds between, else the parties."""
-        return (HELPER,) if self.round in (_OPEN, _DECRYPT) else self._counted
+        """The helpers in the rounds between, else the parties."""
+        return self._helpers if self._helping else self._counted
+
+    @property
+    def _helping(self) -> bool:
+        return 1 < self.round < self.rounds
 
     def _is_asked(self, name: str) -> bool:
-        return name == HELPER if self.round in (_OPEN, _DECRYPT) else super()._is_asked(name)
+        return name in self._helpers if self._helping else super()._is_asked(name)
 
     def _least(self) -> int:
-        return self.manifest.min_parties if self.round == 1 else 1
+        return len(self._helpers) if self._helping else self.manifest.min_parties
 
     def _listed(self, number: int) -> tuple[tuple[str, bytes], ...]:
-        """The helper sees no digest of a submission; parties look for their own."""
-        return tuple((party, self._digests[party]) for party in self._counted) if number == _LAST else ()
+        """Helpers see no digest of a submission; parties look for their own."""
+        return tuple((party, self._digests[party]) for party in self._counted) if number == self.rounds else ()
 
     def _accept(self, party: str, payload: bytes) -> None:
         if self.round == 1:
             found = decode(payload, _Submission, "submission")
-            if (len(found.blob), len(found.signature)) != (_BLOB_BYTES, _SIGNATURE_BYTES):
-                raise DeserialisationError("a submission whose blob, or its signature, is of another length")
+            lengths = [len(blob) for blob in found.blobs]
+            if (lengths, len(found.signature)) != ([_BLOB_BYTES] * len(self._helpers), _SIGNATURE_BYTES):
+                raise DeserialisationError("a submission whose blobs, or their signature, are of another length")
             self._computation.running_sum(None).add(found.parts)  # whether it is one
             self._submissions[party] = found
-        elif self.round == _OPEN:
-            opened = decode(payload, _Opened, "opening")
-            if not set(opened.left_out) < set(self._counted):
-                raise DeserialisationError("the helper leaves out strangers, or everybody")
-            self._computation.load_public(opened.context)
-            self._opened = opened
-        elif self.round == _DECRYPT:
-            response = decode(payload, _Response, "response")
+        elif self.round == self.rounds - 1:
+            response = decode(payload, Response, "response")
             if [len(part) for part in response.parts] != [_WRAPPED_BYTES] * len(self._counted):
                 raise DeserialisationError("the helper's response is not one for all parties that count")
-            self._response = response
+            self._responses[party] = response
+        elif self._helping:
+            self._left_out |= self._accept_help(party, payload)
 
     def _count(self, answered: tuple[str, ...]) -> None:
         if self.round == 1:
             self._digests = {party: self._answered[party] for party in answered}
             super()._count(answered)
-        elif self.round == _OPEN and self._opened is not None:
-            left_out = set(self._opened.left_out)
-            self._refused.update(dict.fromkeys(self._opened.left_out, _UNFIT))
-            super()._count(tuple(party for party in self._counted if party not in left_out))
+        elif self.round == OPEN:
+            self._refused.update(dict.fromkeys(self._left_out, _UNFIT))
+            super()._count(tuple(party for party in self._counted if party not in self._left_out))
 
     def _close(self) -> bytes:
         if self.round == 1:
-            return encode(tuple(_Blob(party, found.blob, found.signature) for party, found in self._in_order().items()))
-        if self.round == _OPEN:
-            if self._opened is None:
-                raise EvaluationError("the helper has not answered")
-            if len(self._counted) < self.manifest.min_parties:
-                raise _too_few(len(self._counted), self.manifest)
-            keys = self._computation.opened(self._computation.load_public(self._opened.context), self._opened.opening)
-            total = self._computation.running_sum(keys)
-            for found in self._in_order().values():
-                total.add(found.parts)
-            return encode(Result(self._counted, self._computation.aggregate(keys, total.totals)))
-        if self._response is None:
-            raise EvaluationError("the helper has not answered")
-        return encode(_Given(self._counted, self._response))
+            submissions = [(party, self._submissions[party]) for party in self._counted]
+            return encode(tuple(_Blobs(party, found.blobs, found.signature) for party, found in submissions))
+        if self.round == self.rounds - 1:
+            return encode(_Given(self._counted, tuple(self._responses[name] for name in self._helpers)))
+        if len(self._counted) < self.manifest.min_parties:
+            raise too_few(len(self._counted), self.manifest)
+        return self._close_help()
 
-    def _in_order(self) -> dict[str, _Submission]:
-        return {party: self._submissions[party] for party in self._counted}
+    def _left_out_of(self, named: tuple[str, ...]) -> set[str]:
+        """Return whose blobs a helper says do not open; raise `DeserialisationError` where it cannot say that."""
+        if not set(named) < set(self._counted):
+            raise DeserialisationError("the helper leaves out strangers, or everybody")
+        return set(named)
+
+    def _added(self, total: RunningSum) -> RunningSum:
+        """Return the sum with all submissions that count."""
+        for party in self._counted:
+            total.add(self._submissions[party].parts)
+        return total
+
+    @abstractmethod
+    def _accept_help(self, helper: str, payload: bytes) -> set[str]:
+        """Take a helper's answer, and return what `_left_out_of` does of it; as of `Aggregator._accept`."""
+
+    @abstractmethod
+    def _close_help(self) -> bytes:
+        """Return what the next round's message carries, after one of the helpers."""
+
+
+class HelpedAggregator(BaseHelpedAggregator):
+    """That of one helper: it computes under its key, with the opening."""
+
+    def __init__(self, manifest: Manifest, computation: SealedComputation[Any, Any, Any, Any]) -> None:
+        super().__init__(manifest, computation)
+        self._opened: _Opened | None = None
+
+    def _accept_help(self, helper: str, payload: bytes) -> set[str]:
+        opened = decode(payload, _Opened, "opening")
+        left_out = self._left_out_of(opened.left_out)
+        self._computation.load_public(opened.context)
+        self._opened = opened
+        return left_out
+
+    def _close_help(self) -> bytes:
+        if self._opened is None:
+            raise EvaluationError("the helper has not answered")
+        keys = self._computation.opened(self._computation.load_public(self._opened.context), self._opened.opening)
+        totals = self._added(self._computation.running_sum(keys)).totals
+        return encode(Result(self._counted, self._computation.aggregate(keys, totals)))
 
 
 class HelpedPartyRole(Party[R]):
-    """Pads and submits once, and reads the sums once; it has no key of the session."""
+    """Pads and submits once, and reads the sums once; it has no key of the session.
 
-    rounds = _LAST
-    answers = (1, _LAST)
+    Raises `InputError` where `own` is of another number of helpers.
+    """
 
     def __init__(
         self,
@@ -200,76 +243,133 @@ class HelpedPartyRole(Party[R]):
         task: PartyTask[Any, Any, R],
     ) -> None:
         super().__init__(manifest, task.party)
-        self.download_limit = computation.plan.download_bytes + 1024 + (_NAME_BYTES + 64) * len(manifest.parties)
+        if len(own.helpers) != computation.helpers:
+            raise InputError(f"the material is of {len(own.helpers)} helpers, the session has {computation.helpers}")
+        self.rounds = rounds_with(computation.helpers)
+        self.answers = 1, self.rounds
+        self.download_limit = computation.plan.download_bytes + 4096 + (_NAME_BYTES + 64) * len(manifest.parties)
         self._computation = computation
         self._identity = Identity.from_bytes(own.identity)
-        self._helper = own.helper
+        self._helpers = own.helpers
         self._common_secret = own.common_secret
         self._task = task
-        self._response_key = b""
+        self._response_keys: tuple[bytes, ...] = ()
 
     def _own_state(self) -> bytes:
-        return self._response_key
+        return encode(self._response_keys)
 
     def _restore_own(self, own: bytes) -> None:
-        self._response_key = own
+        self._response_keys = decode(own, tuple[bytes, ...], "response keys")
 
     def _answer(self, round_number: int, payload: bytes) -> bytes:
         started = time.perf_counter()
         if round_number == 1:
-            seed, self._response_key = secrets.token_bytes(SEED_BYTES), secrets.token_bytes(_KEY_BYTES)
-            keys = self._computation.load_secret(b"", seed)
+            seeds = [secrets.token_bytes(SEED_BYTES) for _ in self._helpers]
+            self._response_keys = tuple(secrets.token_bytes(_KEY_BYTES) for _ in self._helpers)
+            keys = self._computation.load_secret(b"", b"".join(seeds))
             parts = self._computation.encrypt(keys, self._task, self._common_secret)
             associated = _associated(self.digest, self.name)
-            blob = sealing.seal(self._helper, seed + self._response_key, info=_BLOB, associated=associated)
-            answer = encode(_Submission(parts, blob, self._identity.sign(_BLOB, associated + _digest(blob))))
+            blobs = tuple(
+                sealing.seal(helper, seed + key, info=_BLOB, associated=associated)
+                for helper, seed, key in zip(self._helpers, seeds, self._response_keys, strict=True)
+            )
+            answer = encode(_Submission(parts, blobs, self._identity.sign(_BLOB, associated + _digests(blobs))))
             self._seconds["submit"] = time.perf_counter() - started
             return answer
         given = decode(payload, _Given, "result")
         self._check_named(given.counted)
-        part = dict(zip(given.counted, given.response.parts, strict=False)).get(self.name, b"")
-        try:
-            text = unseal_under(
-                self._response_key, part, given.response.sealed, associated=_response_of(self.digest, given.counted)
-            )
-        except TamperedError as error:
-            raise DeserialisationError(f"the sums are not sealed to party {self.name!r}: {error}") from None
-        totals = totals_of(decode(text, tuple[bytes, ...], "sums"))
-        self._response_key = b""
+        if len(given.responses) != len(self._helpers):
+            raise DeserialisationError(f"the sums of {len(given.responses)} helpers, of {len(self._helpers)}")
+        texts = {
+            self._text(*each, given.counted)
+            for each in zip(HELPERS, self._response_keys, given.responses, strict=False)
+        }
+        if len(texts) > 1:
+            raise EvaluationError("the helpers have not returned the same sums: one has failed, or lies; start anew")
+        totals = totals_of(decode(texts.pop(), tuple[bytes, ...], "sums"))
+        self._response_keys = ()
         outcome = self._task.read(totals, given.counted, self._common_secret)
         self._seconds["recover"] = time.perf_counter() - started
         self._outcome = replace(outcome, keys="helper", seconds=self._seconds)
         return b""
 
+    def _text(self, helper: str, key: bytes, response: Response, counted: tuple[str, ...]) -> bytes:
+        """Return what a helper has sealed; raise `DeserialisationError` where it is not for this party."""
+        part = dict(zip(counted, response.parts, strict=False)).get(self.name, b"")
+        try:
+            return unseal_under(key, part, response.sealed, associated=_response_of(self.digest, counted))
+        except TamperedError as error:
+            raise DeserialisationError(f"the sums of {helper} are not sealed to {self.name!r}: {error}") from None
 
-class Helper(Party[Any]):
-    """Opens the sum of the pads of those whose blobs open, and decrypts one result.
 
-    It takes part in two rounds, and has no rows and no result.
+class BaseHelper(Party[Any]):
+    """Opens blobs; it takes part in all rounds but the first and the last, and has no rows and no result.
+
+    Raises `InputError` where `own` is of another number of helpers, or its identity is none of theirs.
     """
-
-    rounds = _LAST
-    answers = (_OPEN, _DECRYPT)
-    submission_round = _LAST + 1
 
     def __init__(
         self, manifest: Manifest, computation: SealedComputation[Any, Any, Any, Any], own: HelperMaterial
     ) -> None:
-        super().__init__(manifest, HELPER)
+        self._identity = Identity.from_bytes(own.identity)
+        keys = [member.signing_key for member in own.helpers.members]
+        if len(keys) != computation.helpers or self._identity.signing_key not in keys:
+            raise InputError(f"{self._identity.name!r} is none of the session's {computation.helpers} helpers")
+        self._number = keys.index(self._identity.signing_key)
+        super().__init__(manifest, HELPERS[self._number])
+        self.rounds = rounds_with(computation.helpers)
+        self.answers = tuple(range(OPEN, self.rounds))
+        self.submission_round = self.rounds + 1
         most = len(manifest.parties)
-        blobs = (_NAME_BYTES + _BLOB_BYTES + _SIGNATURE_BYTES + 16) * most
+        blobs = (_NAME_BYTES + (_BLOB_BYTES + 8) * len(keys) + _SIGNATURE_BYTES + 16) * most
         self.download_limit = max(blobs, computation.payload_limit + _NAME_BYTES * most)
         self._computation = computation
-        self._identity = Identity.from_bytes(own.identity)
         self._keys = own.roster.signing_keys
-        self._kept: tuple[bytes, dict[str, bytes]] = b"", {}  # secret context; response keys of those that count
 
     @staticmethod
     def _belongs(manifest: Manifest, name: str) -> bool:
-        return name == HELPER and manifest.keys == "helper"
+        return name in HELPERS and manifest.keys == "helper"
 
     def _check_listed(self, message: Any) -> None:
-        """The helper is told no digests."""
+        """Helpers are told no digests."""
+
+    def result(self) -> NoReturn:
+        """Raise `EvaluationError`: a helper knows the sums, but is given no result."""
+        raise EvaluationError("a helper has no result")
+
+    def _opened(self, payload: bytes) -> dict[str, bytes | None]:
+        """Return every party's seed and response key; None where it has not signed its blobs, or this one's fails.
+
+        Raises `DeserialisationError` where these are not blobs of parties, each once and in order.
+        """
+        blobs = decode(payload, tuple[_Blobs, ...], "list of blobs")
+        named = [each.party for each in blobs]
+        if named != [party for party in self.manifest.parties if party in set(named)]:
+            raise DeserialisationError("the blobs are not of parties of the session, each once and in its order")
+        return {each.party: self._secrets(each) for each in blobs}
+
+    def _secrets(self, found: _Blobs) -> bytes | None:
+        associated = _associated(self.digest, found.party)
+        try:
+            key = Ed25519PublicKey.from_public_bytes(self._keys[found.party])
+            key.verify(found.signature, signed_bytes(_BLOB, associated + _digests(found.blobs)))
+            secret = self._identity.unseal(found.blobs[self._number], info=_BLOB, associated=associated)
+        except (InvalidSignature, IndexError, KeyError, TamperedError):
+            return None
+        return secret if len(secret) == SEED_BYTES + _KEY_BYTES else None
+
+    def _response(self, keys: Mapping[str, bytes], totals: Iterable[Residues]) -> bytes:
+        """Return the sums for those who count, by their response keys."""
+        text = encode(tuple(np.ascontiguousarray(each, "<u8").tobytes() for each in totals))
+        about, content_key = _response_of(self.digest, tuple(keys)), secrets.token_bytes(_KEY_BYTES)
+        sealed, parts = seal_under(keys.values(), text, associated=about, content_key=content_key)
+        return encode(Response(sealed, tuple(parts)))
+
+
+class Helper(BaseHelper):
+    """The only one: makes the keys, opens the sum of the pads of those whose blobs open, and decrypts one result."""
+
+    _kept: tuple[bytes, dict[str, bytes]] = b"", {}  # secret context; response keys of those that count
 
     def _own_state(self) -> bytes:
         material, keys = self._kept
@@ -279,38 +379,19 @@ class Helper(Party[Any]):
         material, keys = decode(own, tuple[bytes, tuple[tuple[str, bytes], ...]], "helper's state")
         self._kept = material, dict(keys)
 
-    def result(self) -> NoReturn:
-        """Raise `EvaluationError`: the helper knows the sums, but is given no result."""
-        raise EvaluationError("a helper has no result")
-
     def _answer(self, round_number: int, payload: bytes) -> bytes:
-        return self._open(payload) if round_number == _OPEN else self._decrypt(payload)
+        return self._open(payload) if round_number == OPEN else self._decrypt(payload)
 
     def _open(self, payload: bytes) -> bytes:
-        blobs = decode(payload, tuple[_Blob, ...], "list of blobs")
-        named = [each.party for each in blobs]
-        in_order = [party for party in self.manifest.parties if party in set(named)]
-        if named != in_order:
-            raise DeserialisationError("the blobs are not of parties of the session, each once and in its order")
-        found = {each.party: mine for each in blobs if (mine := self._secrets(each)) is not None}
+        opened = self._opened(payload)
+        found = {party: mine for party, mine in opened.items() if mine is not None}
         if len(found) < self.manifest.min_parties:
-            raise _too_few(len(found), self.manifest)
+            raise too_few(len(found), self.manifest)
         public, secret = contexts.generate(self._computation.plan.parameters)
         material = secret.to_bytes()
         opening = self._computation.opening(material, {party: each[:SEED_BYTES] for party, each in found.items()})
         self._kept = material, {party: each[SEED_BYTES:] for party, each in found.items()}
-        return encode(_Opened(tuple(party for party in named if party not in found), public.to_bytes(), opening))
-
-    def _secrets(self, blob: _Blob) -> bytes | None:
-        """Return a party's seed and response key; None where the party has not signed the blob, or it does not open."""
-        associated = _associated(self.digest, blob.party)
-        try:
-            key = Ed25519PublicKey.from_public_bytes(self._keys[blob.party])
-            key.verify(blob.signature, signed_bytes(_BLOB, associated + _digest(blob.blob)))
-            secret = self._identity.unseal(blob.blob, info=_BLOB, associated=associated)
-        except (InvalidSignature, KeyError, TamperedError):
-            return None
-        return secret if len(secret) == SEED_BYTES + _KEY_BYTES else None
+        return encode(_Opened(tuple(party for party in opened if party not in found), public.to_bytes(), opening))
 
     def _decrypt(self, payload: bytes) -> bytes:
         result = decode(payload, Result, "result")
@@ -318,11 +399,8 @@ class Helper(Party[Any]):
         if result.counted != tuple(keys):
             raise EvaluationError("the result is not of the parties whose pads were opened")
         totals = self._computation.decrypt(self._computation.load_secret(material), result.ciphertext)
-        text = encode(tuple(np.ascontiguousarray(each, "<u8").tobytes() for each in totals))
-        about, content_key = _response_of(self.digest, result.counted), secrets.token_bytes(_KEY_BYTES)
-        sealed, parts = seal_under(keys.values(), text, associated=about, content_key=content_key)
         self._kept = b"", {}
-        return encode(_Response(sealed, tuple(parts)))
+        return self._response(keys, totals)
 
 
 def totals_of(parts: Sequence[bytes]) -> list[Residues]:
@@ -332,7 +410,13 @@ def totals_of(parts: Sequence[bytes]) -> list[Residues]:
     return [np.frombuffer(each, "<u8") for each in parts]
 
 
-def _too_few(parties: int, manifest: Manifest) -> TooFewPartiesError:
+def rounds_with(helpers: int) -> int:
+    """Return how many rounds a session with so many helpers has."""
+    return 4 if helpers == 1 else 6
+
+
+def too_few(parties: int, manifest: Manifest) -> TooFewPartiesError:
+    """Return the error where the blobs of so many parties open."""
     return TooFewPartiesError(f"the blobs of {parties} parties open, at least {manifest.min_parties} are needed")
 
 
@@ -344,5 +428,5 @@ def _response_of(session: bytes, counted: tuple[str, ...]) -> bytes:
     return encode((_RESPONSE, session, counted))
 
 
-def _digest(data: bytes) -> bytes:
-    return hashlib.sha256(data).digest()
+def _digests(blobs: tuple[bytes, ...]) -> bytes:
+    return b"".join(hashlib.sha256(blob).digest() for blob in blobs)

@@ -28,7 +28,6 @@ import hashlib
 import secrets
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -46,7 +45,7 @@ from fhe_auc.submissions import RunningSum
 from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.group_sealing import seal_to_all, unseal_mine
 from fhe_auc_keys.identity import Identity, signed_bytes
-from fhe_auc_keys.roster import Contribution, Excerpt, Roster, open_excerpt
+from fhe_auc_keys.roster import Contribution, Excerpt, Roster, blaming, one_of_each, open_excerpt
 
 _ROUNDS = 4
 _KEY_PARTS, _SUBMISSION, _PARTIAL = 1, 2, 3  # what parties send in which round
@@ -264,7 +263,7 @@ class JointParty(Party[R]):
         _, shape, _ = self._setup.key_parts
         total, secret_parts = Sum(shape), []
         for party, excerpt in self._one_of_each(payload, Excerpt):
-            with _blaming(party):
+            with blaming(party):
                 found = open_excerpt(excerpt, self._roster, self._binding, _KEY_PARTS, party, indices=_FORWARDED)
                 if party == self.name and tuple(_sha256(each) for each in found) != self._state.forwarded:
                     raise TamperedError("it is not the one that was sent")
@@ -278,7 +277,7 @@ class JointParty(Party[R]):
     def _all_partials(self, payload: bytes) -> Iterator[Words]:
         polynomials = self._computation.partial_shape
         for party, contribution in self._one_of_each(payload, Contribution):
-            with _blaming(party):
+            with blaming(party):
                 contribution.check(self._roster, self._binding, _PARTIAL, party)
                 if len(contribution.parts) != 1:
                     raise TamperedError("it has not one part")
@@ -299,24 +298,13 @@ class JointParty(Party[R]):
 
     def _one_of_each(self, payload: bytes, shape: type[T]) -> Iterator[tuple[str, T]]:
         parts = decode(payload, tuple[shape, ...], "contributions")  # type: ignore[valid-type]
-        if len(parts) != len(self.manifest.parties):
-            raise DeserialisationError(f"contributions of {len(parts)} parties, of {len(self.manifest.parties)}")
-        return zip(self.manifest.parties, parts, strict=True)
+        return one_of_each(self.manifest.parties, parts)
 
     def _info(self, purpose: bytes, sender: str) -> bytes:
         return signed_bytes(purpose, encode((self._binding, sender)))
 
     def _signed(self, parts: tuple[bytes, ...]) -> bytes:
         return encode(Contribution.sign(self._identity, self._binding, self._round + 1, parts))
-
-
-@contextmanager
-def _blaming(party: str) -> Iterator[None]:
-    """Name the party whose contribution, as the aggregator passed it on, is refused."""
-    try:
-        yield
-    except (DeserialisationError, KeysError) as error:
-        raise DeserialisationError(f"contribution of party {party!r}: {error}") from None
 
 
 def _check(manifest: Manifest, roster: Roster, computation: JointComputation[Any, Any, Any, Any]) -> None:

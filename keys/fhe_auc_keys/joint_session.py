@@ -53,12 +53,12 @@ def keep_joint_session(
 
     Errors as there; besides `WrongSessionError` for another study than the one that the party has agreed to, or other
     thresholds than `grid`, the manifest's that is expected (None takes any), `WrongRecipientError` where the identity,
-    with its present certificate, is neither a party of the session nor its helper, and `ReplayedError` where it has
+    with its present certificate, is neither a party of the session nor a helper, and `ReplayedError` where it has
     joined before.
     """
     announcement = open_joint_session(data, trust, signer=signer, session=session, at=at)
     me = verify(identity.credential, trust, at=at)
-    if announcement.helper is not None and announcement.helper.name == me.name:
+    if announcement.is_helper(me.name):
         announcement.require_helper(me)
     else:
         announcement.require_party(me)

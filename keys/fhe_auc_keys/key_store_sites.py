@@ -15,6 +15,7 @@ from typing import Any
 from fhe_auc.errors import InputError
 from fhe_auc.files import read_from_others, write_atomically
 from fhe_auc.logs import LOGGER
+from fhe_auc.party_names import HELPERS
 from fhe_auc.protocol import Session
 from fhe_auc.site_state import Joined, LocalSites, Records, SiteState, SiteStorage
 from fhe_auc_keys import audit, signed_json
@@ -74,7 +75,7 @@ class StoredState(SiteState):
         trust, at = Trusted.stored(self._store).trust, _now()
         announced, material = kept_for_party(self._store, session, self._identity, trust, holder=self._holder, at=at)
         joined = _joined(announced, material, self._identity, self._store)
-        return replace(joined, helps=announced.helper is not None and announced.helper.name == self.name)
+        return replace(joined, helps=announced.is_helper(self.name))
 
     def state(self, session: bytes) -> bytes | None:
         """Return the session's state, from the key store."""
@@ -145,8 +146,8 @@ class KeyStoreStorage(SiteStorage):
     def local_sites(self, session: Session, folder: Path, grids: Mapping[str, bytes]) -> LocalSites:
         """Make certificates, seal or convene the session, and open it into a key store for each party."""
         manifest = session.manifest
-        consortium = Consortium(manifest.parties)
-        helped, trust = manifest.keys == "helper", consortium.trust
+        consortium = Consortium(manifest.parties, session.helpers)
+        trust = consortium.trust
         holder = consortium.convener(manifest)
         bundles: Mapping[str, bytes]
         if manifest.context:
@@ -168,11 +169,11 @@ class KeyStoreStorage(SiteStorage):
             return {"store": str(place), "passphrase-file": str(passphrase_file), "holder": holder}, store
 
         sites = {}
-        for number, name in enumerate((*manifest.parties, *([consortium.holder] if helped else []))):
+        for number, name in enumerate((*manifest.parties, *consortium.helpers)):
             sites[name], store = stored(number, name)
             with store:
                 keep_for_party(
-                    document if name == consortium.holder else bundles[name],
+                    bundles.get(name, document),
                     consortium.identities[name],
                     trust,
                     store,
@@ -187,8 +188,9 @@ class KeyStoreStorage(SiteStorage):
         write_atomically(folder / "session", document, mode=0o600)
         self.shield(aggregator)
         config = {**aggregator, "session": str(folder / "session"), "late-opening": str(folder)}
-        if helped:
-            return LocalSites(config, sites, helper=sites.pop(consortium.holder))
+        if consortium.helpers:
+            helping = {role: sites.pop(name) for role, name in zip(HELPERS, consortium.helpers, strict=False)}
+            return LocalSites(config, sites, helpers=helping)
         if not is_late(manifest):
             return LocalSites(config, sites)
         _, store = stored(len(sites) + 1, holder)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta, timezone
-from itertools import count
+from itertools import count, islice
 
 from fhe_auc.keystream import COMMON_SECRET_BYTES
 from fhe_auc.manifest import Manifest
@@ -50,16 +50,17 @@ TRIAL = Study(
 class Consortium:
     """An authority, and certified identities of a key holder, an aggregator and parties, made for one session."""
 
-    def __init__(self, parties: Iterable[str]) -> None:
+    def __init__(self, parties: Iterable[str], helpers: int = 0) -> None:
         parties = tuple(parties)
         taken = {alike(party) for party in parties}
         self.at = datetime.now(timezone.utc)
         self.holder, self.aggregator = (
             next(name for name in _names(role) if alike(name) not in taken) for role in ("key holder", "coordinator")
         )
+        self.helpers = tuple(islice((name for name in _names("helper") if alike(name) not in taken), helpers))
         authority = Authority.create("local consortium", days=2, at=self.at)
         self.identities: dict[str, Identity] = {}
-        for name in (self.holder, self.aggregator, *parties):
+        for name in (self.holder, self.aggregator, *self.helpers, *parties):
             identity = Identity.create(name)
             certificate = authority.issue(identity.request(), name, days=1, at=self.at)
             self.identities[name] = identity.certified(certificate)
@@ -84,7 +85,7 @@ class Consortium:
         )
 
     def convener(self, manifest: Manifest) -> str:
-        """Return who announces a session without bundles: with a helper a party; the key holder is the helper then."""
+        """Return who announces a session without bundles: the key holder, or with helpers a party."""
         return manifest.parties[0] if manifest.keys == "helper" else self.holder
 
     def convene(self, manifest: Manifest) -> bytes:
@@ -95,7 +96,7 @@ class Consortium:
             self._shown(manifest.parties),
             self.trust,
             aggregator=self.identities[self.aggregator].credential,
-            helper=self.identities[self.holder].credential if manifest.keys == "helper" else b"",
+            helpers=self._shown(self.helpers),
             study=TRIAL,
             lifetime=LIFETIME,
             at=self.at,
@@ -143,16 +144,16 @@ def sealed(session: Session) -> Delivery:
 
 
 def helped(session: Session) -> Delivery:
-    """Return what parties and helper start from: certified identities, and what they know of one another."""
+    """Return what all roles of a session with helpers start from: certified identities and their rosters."""
     parties = session.manifest.parties
-    consortium = Consortium(parties)
-    helper, common_secret = consortium.identities[consortium.holder], secrets.token_bytes(COMMON_SECRET_BYTES)
-    own = {
-        name: encode(HelpedParty(consortium.identities[name].to_bytes(), helper.encryption_key, common_secret))
-        for name in parties
-    }
-    material = HelperMaterial(helper.to_bytes(), Roster.of(consortium.peers(parties)))
-    return Delivery(b"", own, helper=encode(material))
+    consortium = Consortium(parties, session.helpers)
+    roster, helping = (Roster.of(consortium.peers(names)) for names in (parties, consortium.helpers))
+    keys, common_secret = tuple(helping.encryption_keys.values()), secrets.token_bytes(COMMON_SECRET_BYTES)
+    own = {name: encode(HelpedParty(consortium.identities[name].to_bytes(), keys, common_secret)) for name in parties}
+    identities = [consortium.identities[name].to_bytes() for name in helping.encryption_keys]
+    return Delivery(
+        helping.to_bytes(), own, helpers=tuple(encode(HelperMaterial(each, roster, helping)) for each in identities)
+    )
 
 
 def joint(session: Session) -> Delivery:

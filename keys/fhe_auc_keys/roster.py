@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from types import MappingProxyType
+from typing import TypeVar
 
 import msgspec
 from cryptography.exceptions import InvalidSignature
@@ -15,7 +17,7 @@ from fhe_auc.errors import DeserialisationError, InputError
 from fhe_auc.manifest import Manifest
 from fhe_auc.serialise import decode, encode, frame, unframe
 from fhe_auc_keys.certificates import Peer
-from fhe_auc_keys.errors import TamperedError, UnfitCertificateError
+from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.identity import Identity, signed_bytes
 from fhe_auc_keys.public_keys import encryption_key
 
@@ -23,6 +25,7 @@ MAGIC = b"fherost"
 """First bytes of a serialised roster."""
 
 _PURPOSE = b"contribution 1"
+T = TypeVar("T")
 
 
 class Member(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -160,6 +163,22 @@ def open_excerpt(
     if found != [(index, signed.get(index)) for index in indices]:
         raise TamperedError(f"the parts passed on are not those that {author!r} signed")
     return [part for _, part in excerpt.parts]
+
+
+def one_of_each(authors: Sequence[str], contributions: Sequence[T]) -> Iterator[tuple[str, T]]:
+    """Return what authors have contributed, by their names; `DeserialisationError` unless there is one for each."""
+    if len(contributions) != len(authors):
+        raise DeserialisationError(f"contributions of {len(contributions)} parties, of {len(authors)}")
+    return zip(authors, contributions, strict=True)
+
+
+@contextmanager
+def blaming(author: str) -> Iterator[None]:
+    """Name whose contribution, as the aggregator passed it on, is refused: with a `DeserialisationError`."""
+    try:
+        yield
+    except (DeserialisationError, KeysError) as error:
+        raise DeserialisationError(f"contribution of party {author!r}: {error}") from None
 
 
 def _signed(session: bytes, round_number: int, author: str, digests: tuple[bytes, ...]) -> bytes:

@@ -27,7 +27,7 @@ from fhe_auc_keys.certificates import Peer, Trust, verify
 from fhe_auc_keys.helper_roles import HelpedParty, HelperMaterial
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.joint_session import keep_joint_session, kept_joint_session, open_joint_session
-from fhe_auc_keys.roster import PartyMaterial
+from fhe_auc_keys.roster import PartyMaterial, Roster
 from fhe_auc_keys.session_keys import party_secrets
 from fhe_auc_keys.signed_documents import claimed_signer, parsed
 from fhe_auc_keys.store import KeyStore
@@ -41,14 +41,15 @@ def is_joint(data: bytes) -> bool:
 def open_for_aggregator(
     data: bytes, identity: Identity, trust: Trust, *, holder: str, session: bytes | None, at: datetime
 ) -> AggregatorKeys:
-    """Return the session of such a file, and the aggregator's material: public keys, or the roster.
+    """Return the session of such a file, and the aggregator's material: public keys, or a roster.
 
     `holder` must have signed, and named the certificate of `identity` as the aggregator's, else `WrongRecipientError`;
     other parameters and errors as `open_aggregator_bundle` and `open_joint_session`.
     """
     if is_joint(data):
         announced = open_joint_session(data, trust, signer=holder, session=session, at=at)
-        opened = AggregatorKeys(announced, announced.roster.to_bytes())
+        helping = Roster.of(announced.helpers) if announced.helpers else announced.roster
+        opened = AggregatorKeys(announced, helping.to_bytes())
     else:
         opened = open_aggregator_bundle(data, identity, trust, holder=holder, session=session, at=at)
     opened.announcement.require_aggregator(verify(identity.credential, trust, at=at))
@@ -72,8 +73,8 @@ def claimed_id(data: bytes) -> bytes:
 def is_for(data: bytes, announced: Announcement, me: Peer) -> bool:
     """Whether a file, which `announced_to_party` has verified, is for this party, with this certificate."""
     if is_joint(data):
-        helper = None if announced.helper is None else announced.helper.fingerprint
-        return me.fingerprint in (announced.fingerprints.get(me.name), helper)
+        helpers = (helper.fingerprint for helper in announced.helpers)
+        return me.fingerprint in (announced.fingerprints.get(me.name), *helpers)
     return claimed_recipient(data) == me.fingerprint
 
 
@@ -130,12 +131,12 @@ def kept_for_party(
         opened = kept_party_keys(store, session, trust, holder=holder, at=at)
         return opened.announcement, opened.material
     joined = kept_joint_session(store, session, trust, signer=holder, at=at)
-    if joined.helper is None:
+    if not joined.helpers:
         return joined, encode(PartyMaterial(joined.roster, identity.to_bytes()))
-    if joined.helper.name == identity.name:
-        return joined, encode(HelperMaterial(identity.to_bytes(), joined.roster))
-    secret = joined.common_secret(identity)
-    return joined, encode(HelpedParty(identity.to_bytes(), joined.helper.encryption_key, secret))
+    if joined.is_helper(identity.name):
+        return joined, encode(HelperMaterial(identity.to_bytes(), joined.roster, Roster.of(joined.helpers)))
+    secret, keys = joined.common_secret(identity), tuple(helper.encryption_key for helper in joined.helpers)
+    return joined, encode(HelpedParty(identity.to_bytes(), keys, secret))
 
 
 def kept(store: KeyStore, session: bytes) -> Kept:
@@ -157,10 +158,10 @@ def verify_kept(store: KeyStore, session: bytes, identity: Identity, trust: Trus
     holder = verify(claimed_signer(announcement.KIND, kept(store, session).announcement), trust, at=at).name
     announced, material = kept_for_party(store, session, identity, trust, holder=holder, at=at)
     me = verify(identity.credential, trust, at=at)
-    if announced.helper is None or announced.helper.name != me.name:
+    if not announced.is_helper(me.name):
         announced.require_party(me)
     _check_plan(announced.manifest)
-    if announced.manifest.context:
+    if announced.manifest.keys == "sealed":
         party_secrets(material, announced.manifest.context)
 
 

@@ -28,6 +28,7 @@ from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import ResultCheckError
 from fhe_auc.file_transport import file_name
 from fhe_auc.journal import Journal
+from fhe_auc.party_names import HELPERS
 from fhe_auc.protocol import Request
 from fhe_auc.site_state import site_storage
 from fhe_auc.trapezoid import trapezoid
@@ -127,7 +128,7 @@ def new_session(site_rows: list[PartyData], folder: Path, **request: Any) -> Ses
     local = site_storage().local_sites(prepared, folder / "keys", {})
     run = {**local.aggregator, "journal": str(folder / "journal")}
     (folder / "run.toml").write_text(toml(run))
-    (folder / "helper.toml").write_text(toml(local.helper or {}))
+    (folder / "helper.toml").write_text(toml(local.helpers.get(HELPERS[0], {})))
     for data in site_rows:
         np.savez(folder / f"{data.name}.npz", y_true=data.y_true, y_score=data.y_score)
         own = {"data": str(folder / f"{data.name}.npz"), "results": str(folder / f"results of {data.name}")}
@@ -169,7 +170,7 @@ def test_a_session_with_a_helper_closes_at_the_number_that_is_configured(
         file.write("close-at = 2\n")
     session.exchange.mkdir()
     roles = [session.answer(name, "--wait", "1") for name in ("north", "south")]
-    roles.append(session.start("answer", "exchange", "helper.toml", "--wait", "1", group="helper"))
+    roles.append(session.start("answer", "exchange/helpers", "helper.toml", "--wait", "1", group="helper"))
     roles.append(session.aggregate())
     assert [finished(process)[0] for process in roles] == [0, 0, 0, 0]
     told = session.record()

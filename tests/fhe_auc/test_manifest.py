@@ -185,8 +185,8 @@ def test_a_manifest_without_a_plan_has_none_to_give() -> None:
     [
         (None, {}, "a plan if, and only if, it has keys"),
         (small(), {"keys": "none", "context": b""}, "a plan if, and only if, it has keys"),
-        (small(), {"context": b""}, "with sealed keys, the fingerprint of the context has 32 bytes, got 0"),
-        (small(keys="joint"), {"keys": "joint"}, "with joint keys, the fingerprint of the context has 0 bytes, got 32"),
+        (small(), {"context": b""}, "with sealed keys, what names them has 32 bytes, got 0"),
+        (small(keys="joint"), {"keys": "joint"}, "with joint keys, what names them has 0 bytes, got 32"),
     ],
     ids=["keys without a plan", "a plan without keys", "no fingerprint", "a fingerprint of keys to be made"],
 )

@@ -72,7 +72,7 @@ class Play:
         )  # fmt: skip
         self.announcement = announce(
             made.identities[CONVENER], registry.load("exact").prepare(request).manifest, (), made.trust,
-            aggregator=made.identities[made.aggregator].credential, helper=made.identities[made.holder].credential,
+            aggregator=made.identities[made.aggregator].credential, helpers=(made.identities[made.holder].credential,),
             study=TRIAL, lifetime=LIFETIME, at=made.at,
         )  # fmt: skip
         self.announced = open_announcement(self.announcement, made.trust, holder=CONVENER, at=made.at)
@@ -189,7 +189,7 @@ def resealed(play: Play, record: Record, secret: Any, seed: bytes = bytes(64)) -
     """The record with a blob that somebody else has made, who has this secret, for the same sketch."""
     about = associated(record.session, record.member, commitment(record.nonce, record.sketch))
     token, signature = (b"", b"") if isinstance(secret, Identity) else (secret, b"")
-    blob = sealing.seal(play.announced.helper.encryption_key, seed + token, info=BLOB, associated=about)
+    blob = sealing.seal(play.announced.helpers[0].encryption_key, seed + token, info=BLOB, associated=about)
     if isinstance(secret, Identity):
         signature = secret.sign(BLOB, signed_of(blob, about))
     return record._replace(blob=blob, signature=signature)
@@ -429,7 +429,7 @@ def test_who_says_who_the_members_are_is_neither_aggregator_nor_helper(play: Pla
     with pytest.raises(UnfitCertificateError, match="neither its aggregator nor helper"):
         announce(
             made.identities[getattr(made, role)], manifest, (), made.trust, aggregator=shown[made.aggregator],
-            helper=shown[made.holder], study=TRIAL, lifetime=LIFETIME, at=made.at,
+            helpers=(shown[made.holder],), study=TRIAL, lifetime=LIFETIME, at=made.at,
         )  # fmt: skip
 
 

@@ -13,66 +13,18 @@ import pytest
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import DeserialisationError, EvaluationError, InputError, MessageError, TooFewPartiesError
 from fhe_auc.messages import Message
-from fhe_auc.party_names import HELPER
+from fhe_auc.party_names import HELPERS
 from fhe_auc.protocol import Request
 from fhe_auc.serialise import decode, encode
 from fhe_auc_keys.group_sealing import seal_under, unseal_under
-from fhe_auc_keys.helper_roles import _Blob, _Given, _Opened, _response_of, _Submission
+from fhe_auc_keys.helper_roles import _Blobs, _Given, _Opened, _response_of, _Submission
 from fhe_auc_keys.identity import Identity
-from tests.support.exact_sessions import GRID, PLUGINS, both_protocols, found_in, pairs_of, rows
+from tests.support.exact_sessions import GRID, PLUGINS, both_protocols, found_in, pairs_of
+from tests.support.helped_sessions import SITES, Play, changed, payload_of
 from tests.support.pooled import exact_auc
 from tests.support.stored_sites import GRID as STORED_GRID
 from tests.support.stored_sites import Consortium
 from tests.support.wire import LIMIT
-
-SITES = 4
-
-
-class Play:
-    """All roles of a session; `spoil` may change what a role says before it arrives."""
-
-    def __init__(self, protocol: str = "verified", *, least: int = 2, sites: int = SITES) -> None:
-        self.sites = rows(sites, 7)
-        names = tuple(data.name for data in self.sites)
-        plugin = PLUGINS[protocol]
-        request = Request(parties=names, thresholds=GRID, max_rows=2000, min_parties=least, keys="helper")
-        self.session = plugin.prepare(request)
-        manifest = self.session.manifest
-        self.delivery = plugin.local_delivery(self.session)
-        self.aggregator: Any = plugin.aggregator(manifest, self.delivery.aggregator)
-        self.helper: Any = plugin.helper(manifest, self.delivery.helper)
-        self.parties: list[Any] = [
-            plugin.party(manifest, self.delivery.parties[data.name], data) for data in self.sites
-        ]
-        self.sent: list[bytes] = []
-
-    def play(
-        self,
-        *,
-        absent: Callable[[int, str], bool] = lambda round_number, name: False,
-        spoil: Callable[[int, str, bytes], bytes] = lambda round_number, name, data: data,
-    ) -> None:
-        message = self.aggregator.start()
-        while message is not None:
-            self.sent.append(message)
-            number = self.aggregator.round
-            roles = [self.helper] if self.aggregator.asked == (HELPER,) else self.parties
-            for role in roles:
-                if absent(number, role.name) or role.name not in self.aggregator.asked:
-                    continue
-                self.aggregator.receive(role.name, spoil(number, role.name, role.respond(message)))
-            message = self.aggregator.finish_round()
-
-    def counted(self, *left_out: int) -> list[PartyData]:
-        return [data for number, data in enumerate(self.sites) if number not in left_out]
-
-
-def changed(data: bytes, **fields: Any) -> bytes:
-    return msgspec.structs.replace(Message.from_bytes(data, limit=LIMIT), **fields).to_bytes()
-
-
-def payload_of(data: bytes, shape: type[Any]) -> Any:
-    return decode(Message.from_bytes(data, limit=LIMIT).payload, shape, "payload")
 
 
 @both_protocols
@@ -122,9 +74,9 @@ def spoilt(name: str, change: Callable[[_Submission], _Submission]) -> Callable[
 @pytest.mark.parametrize(
     "change",
     [
-        lambda found: msgspec.structs.replace(found, blob=bytes(len(found.blob))),
+        lambda found: msgspec.structs.replace(found, blobs=(bytes(len(found.blobs[0])),)),
         lambda found: msgspec.structs.replace(found, signature=bytes(64)),
-        lambda found: msgspec.structs.replace(found, blob=found.blob[:-1] + bytes([found.blob[-1] ^ 1])),
+        lambda found: msgspec.structs.replace(found, blobs=(found.blobs[0][:-1] + bytes([found.blobs[0][-1] ^ 1]),)),
     ],
 )
 @both_protocols
@@ -135,7 +87,7 @@ def test_a_party_whose_blob_does_not_open_is_left_out_and_named(
     play.play(spoil=spoilt("site 2", change))
     record = play.aggregator.result()
     assert record.missing == ("site 2",)
-    assert "not signed by it, or not sealed to the helper" in dict(record.refused)["site 2"]
+    assert "not signed by it, or not sealed to the helpers" in dict(record.refused)["site 2"]
     for number in (0, 1, 3):
         assert found_in(play.parties[number].result()) == pairs_of(play.counted(2))
 
@@ -149,7 +101,7 @@ def test_where_too_few_blobs_open_there_is_no_result() -> None:
 @pytest.mark.parametrize("length", [0, 111, 113])
 def test_a_blob_of_another_length_is_refused_at_once(length: int) -> None:
     play = Play()
-    spoil = spoilt("site 0", lambda found: msgspec.structs.replace(found, blob=bytes(length)))
+    spoil = spoilt("site 0", lambda found: msgspec.structs.replace(found, blobs=(bytes(length),)))
     with pytest.raises(MessageError, match=r"'site 0' refused: .*of another length"):
         play.play(spoil=spoil)
 
@@ -172,7 +124,7 @@ def test_the_helper_sees_no_submission_and_no_digest_of_one() -> None:
     assert len(submissions) == SITES
     for data in submissions.values():
         found = payload_of(data, _Submission)
-        assert found.blob in told
+        assert found.blobs[0] in told
         for secret in (data, *found.parts, encode(found.parts), Message.from_bytes(data, limit=LIMIT).payload):
             assert secret[:64] not in told
             assert hashlib.sha256(secret).digest() not in told
@@ -191,12 +143,12 @@ def test_a_party_that_the_aggregator_makes_up_does_not_count_for_the_helper() ->
     """Else it could have one party's counts opened, among some of its own."""
     play = Play(least=2)
     question = asked(play)
-    blobs = payload_of(question, tuple[_Blob, ...])
+    blobs = payload_of(question, tuple[_Blobs, ...])
     stranger = Identity.create("site 1")
     made_up = [blobs[0]]
     for each in blobs[1:]:
         signature = stranger.sign(b"helper's blob 1", b"anything")
-        made_up.append(msgspec.structs.replace(each, blob=blobs[0].blob, signature=signature))
+        made_up.append(msgspec.structs.replace(each, blobs=blobs[0].blobs, signature=signature))
     with pytest.raises(TooFewPartiesError, match="the blobs of 1 parties open"):
         play.helper.respond(changed(question, payload=encode(tuple(made_up))))
 
@@ -204,9 +156,9 @@ def test_a_party_that_the_aggregator_makes_up_does_not_count_for_the_helper() ->
 def test_a_blob_of_another_session_or_party_does_not_open() -> None:
     play, other = Play(), Play()
     question = asked(play)
-    blobs = payload_of(question, tuple[_Blob, ...])
-    for foreign in (payload_of(asked(other), tuple[_Blob, ...])[0], msgspec.structs.replace(blobs[1], party="site 0")):
-        helper = play.session and PLUGINS["verified"].helper(play.session.manifest, play.delivery.helper)
+    blobs = payload_of(question, tuple[_Blobs, ...])
+    for foreign in (payload_of(asked(other), tuple[_Blobs, ...])[0], msgspec.structs.replace(blobs[1], party="site 0")):
+        helper = PLUGINS["verified"].helper(play.session.manifest, play.delivery.helpers[0])
         opened = payload_of(helper.respond(changed(question, payload=encode((foreign, *blobs[1:])))), _Opened)
         assert opened.left_out == ("site 0",)
 
@@ -215,7 +167,7 @@ def test_a_blob_of_another_session_or_party_does_not_open() -> None:
 def test_a_list_with_a_party_twice_out_of_order_or_unknown_is_refused(names: tuple[Any, ...]) -> None:
     play = Play()
     question = asked(play)
-    blobs = payload_of(question, tuple[_Blob, ...])
+    blobs = payload_of(question, tuple[_Blobs, ...])
     listed = tuple(
         msgspec.structs.replace(blobs[0], party=each) if isinstance(each, str) else blobs[each] for each in names
     )
@@ -227,11 +179,11 @@ def test_the_helper_opens_once_and_decrypts_once() -> None:
     play = Play()
     question = asked(play)
     answer = play.helper.respond(question)
-    fewer = changed(question, payload=encode(payload_of(question, tuple[_Blob, ...])[1:]))
+    fewer = changed(question, payload=encode(payload_of(question, tuple[_Blobs, ...])[1:]))
     for again in (question, fewer):
         with pytest.raises(MessageError, match="round 2, expected 3"):
             play.helper.respond(again)
-    play.aggregator.receive(HELPER, answer)
+    play.aggregator.receive(HELPERS[0], answer)
     result = play.aggregator.finish_round()
     play.helper.respond(result)
     with pytest.raises(MessageError):
@@ -241,7 +193,7 @@ def test_the_helper_opens_once_and_decrypts_once() -> None:
 
 def test_a_result_of_other_parties_is_not_decrypted() -> None:
     play = Play()
-    play.aggregator.receive(HELPER, play.helper.respond(asked(play)))
+    play.aggregator.receive(HELPERS[0], play.helper.respond(asked(play)))
     result = Message.from_bytes(play.aggregator.finish_round(), limit=LIMIT)
     counted, ciphertext = decode(result.payload, tuple[tuple[str, ...], bytes], "result")
     other = msgspec.structs.replace(result, payload=encode((counted[1:], ciphertext)))
@@ -252,10 +204,10 @@ def test_a_result_of_other_parties_is_not_decrypted() -> None:
 def test_a_helper_goes_on_in_another_process_and_keeps_nothing_secret_when_it_has_ended() -> None:
     play = Play()
     plugin, manifest = PLUGINS["verified"], play.session.manifest
-    play.aggregator.receive(HELPER, play.helper.respond(asked(play)))
-    restored = plugin.helper(manifest, play.delivery.helper)
+    play.aggregator.receive(HELPERS[0], play.helper.respond(asked(play)))
+    restored = plugin.helper(manifest, play.delivery.helpers[0])
     restored.restore(play.helper.saved())
-    play.aggregator.receive(HELPER, restored.respond(play.aggregator.finish_round()))
+    play.aggregator.receive(HELPERS[0], restored.respond(play.aggregator.finish_round()))
     message = play.aggregator.finish_round()
     for party in play.parties:
         party.respond(message)
@@ -266,18 +218,8 @@ def test_a_helper_goes_on_in_another_process_and_keeps_nothing_secret_when_it_ha
 # --- What a party accepts ---------------------------------------------------------------------------------------------
 
 
-def to_the_last(play: Play) -> bytes:
-    message = play.aggregator.start()
-    while play.aggregator.round < 4:
-        roles = [play.helper] if play.aggregator.asked == (HELPER,) else play.parties
-        for role in roles:
-            play.aggregator.receive(role.name, role.respond(message))
-        message = play.aggregator.finish_round()
-    return bytes(message)
-
-
 def lies(given: _Given) -> Iterator[tuple[str, Any]]:
-    response = given.response
+    (response,) = given.responses
     yield "part of another", msgspec.structs.replace(response, parts=(response.parts[1], *response.parts[1:]))
     yield "too few parts", msgspec.structs.replace(response, parts=())
     spoiled = response.sealed[:-1] + bytes([response.sealed[-1] ^ 1])
@@ -287,10 +229,10 @@ def lies(given: _Given) -> Iterator[tuple[str, Any]]:
 @both_protocols
 def test_a_response_that_was_changed_is_refused(protocol: str) -> None:
     play = Play(protocol)
-    message = to_the_last(play)
+    message = play.up_to(4)
     given = payload_of(message, _Given)
     for what, response in lies(given):
-        lie = changed(message, payload=encode(msgspec.structs.replace(given, response=response)))
+        lie = changed(message, payload=encode(msgspec.structs.replace(given, responses=(response,))))
         with pytest.raises((MessageError, DeserialisationError)):
             play.parties[0].respond(lie)
         assert not play.parties[0].ended, what
@@ -300,15 +242,16 @@ def test_a_response_that_was_changed_is_refused(protocol: str) -> None:
 
 def forging(play: Play, change: Callable[[bytes], tuple[bytes, ...]]) -> bytes:
     """The last message as it is where the helper has sent what `change` makes of the sums."""
-    message, key = to_the_last(play), play.parties[0]._response_key
+    message = play.up_to(4)
+    (key,) = play.parties[0]._response_keys
     given = payload_of(message, _Given)
     associated = _response_of(play.aggregator.digest, given.counted)
-    (sums,) = decode(
-        unseal_under(key, given.response.parts[0], given.response.sealed, associated=associated), tuple[bytes, ...], ""
-    )
+    (response,) = given.responses
+    text = unseal_under(key, response.parts[0], response.sealed, associated=associated)
+    (sums,) = decode(text, tuple[bytes, ...], "sums")
     sealed, parts = seal_under([key] * SITES, encode(change(sums)), associated=associated, content_key=bytes(32))
-    response = msgspec.structs.replace(given.response, sealed=sealed, parts=tuple(parts))
-    return changed(message, payload=encode(msgspec.structs.replace(given, response=response)))
+    forged = msgspec.structs.replace(response, sealed=sealed, parts=tuple(parts))
+    return changed(message, payload=encode(msgspec.structs.replace(given, responses=(forged,))))
 
 
 @both_protocols
@@ -341,7 +284,7 @@ def test_responses_have_one_length_whatever_the_sums_are(protocol: str) -> None:
     lengths = set()
     for _ in range(2):
         play = Play(protocol)
-        lengths.add(len(payload_of(to_the_last(play), _Given).response.sealed))
+        lengths.add(len(payload_of(play.up_to(4), _Given).responses[0].sealed))
         for data in play.sites:
             assert data.rows
     assert len(lengths) == 1

@@ -150,7 +150,7 @@ def test_what_the_aggregator_and_a_party_have_fits_other_rows_of_every_other_par
     computation, seeds = play.plugin.sealed_computation(play.manifest), play.session.seeds
     for number, prime in enumerate(play.plan.parameters.plain_moduli):
         told = [modular.residues(np.array(each), prime) for each in sketches]
-        pads = [computation._pads(party, seeds[name])[number] for party, name in enumerate(NAMES)]
+        pads = [computation.pads(party, seeds[name])[number] for party, name in enumerate(NAMES)]
         for name, sketch, pad in zip(NAMES, told, pads, strict=True):
             assert np.array_equal(modular.add(sketch, pad, prime), sent[name][number])
         swapped = [told[1], told[0], *told[2:]]
@@ -167,7 +167,7 @@ def test_the_aggregator_and_the_key_holder_read_every_party_s_sketch() -> None:
     computation = play.plugin.sealed_computation(play.manifest)
     prime = play.plan.parameters.plain_moduli[0]
     for party, (name, sketch) in enumerate(zip(NAMES, sketches, strict=True)):
-        pad = computation._pads(party, play.session.seeds[name])[0]
+        pad = computation.pads(party, play.session.seeds[name])[0]
         assert modular.subtract(sent[name][0], pad, prime).tolist() == sketch
 
 

@@ -62,15 +62,17 @@ def read_by(identity: bytes, play: Play, sent: dict[str, _Submission]) -> dict[s
     found = {}
     for index, name in enumerate(NAMES):
         associated = helper_roles._associated(play.manifest.digest, name)
-        secret = Identity.from_bytes(identity).unseal(sent[name].blob, info=helper_roles._BLOB, associated=associated)
-        pads = computation._pads(index, secret[:32])[0]
+        secret = Identity.from_bytes(identity).unseal(
+            sent[name].blobs[0], info=helper_roles._BLOB, associated=associated
+        )
+        pads = computation.pads(index, secret[:32])[0]
         padded = computation._unpacked(0, sent[name].parts[0])[0]
         found[name] = modular.subtract(padded, pads, prime)[: 2 * BINS].tolist()
     return found
 
 
 def private_key(play: Play) -> bytes:
-    return decode(play.delivery.helper, HelperMaterial, "").identity
+    return decode(play.delivery.helpers[0], HelperMaterial, "").identity
 
 
 def common_secret(play: Play) -> bytes:
@@ -90,8 +92,8 @@ def test_what_the_aggregator_gets_is_uniform_and_of_one_length_whatever_the_rows
         prime = play.plan.parameters.plain_moduli[0]
         for padded, sent in zip(sketches_sent(play), submitted(play).values(), strict=True):
             assert stats.kstest(padded / prime, "uniform").pvalue > 1e-7
-            lengths.add(tuple(len(each) for each in (*sent.parts, sent.blob)))
-        lengths.add(len(play.aggregator._response.sealed))
+            lengths.add(tuple(len(each) for each in (*sent.parts, *sent.blobs)))
+        lengths.add(len(play.aggregator._responses["helper-1"].sealed))
     assert len(lengths) == 2  # of submissions, of responses
 
 
@@ -106,7 +108,7 @@ def test_a_party_s_blob_is_the_same_whatever_its_rows_are(monkeypatch: pytest.Mo
         payload = payload_of(play.party(data).respond(opening))
         found.append(decode(payload, _Submission, ""))
     one, other = found
-    assert (one.blob, one.signature) == (other.blob, other.signature)
+    assert (one.blobs, one.signature) == (other.blobs, other.signature)
     assert one.parts != other.parts
 
 
@@ -164,15 +166,15 @@ def test_a_party_that_listens_opens_no_other_one_s_blob_or_result() -> None:
     play = helped()
     given = decode(payload_of(play.until(4)), _Given, "")
     session, mine = play.manifest.digest, Identity.from_bytes(decode(play.material[NAMES[1]], HelpedParty, "").identity)
-    blob = submitted(play)[NAMES[0]].blob
+    blob = submitted(play)[NAMES[0]].blobs[0]
     for name in NAMES[:2]:
         with pytest.raises(TamperedError):
             mine.unseal(blob, info=helper_roles._BLOB, associated=helper_roles._associated(session, name))
     associated = helper_roles._response_of(session, given.counted)
-    key = play.parties[1]._response_key
-    assert unseal_under(key, given.response.parts[1], given.response.sealed, associated=associated)
+    key = play.parties[1]._response_keys[0]
+    assert unseal_under(key, given.responses[0].parts[1], given.responses[0].sealed, associated=associated)
     with pytest.raises(TamperedError):
-        unseal_under(key, given.response.parts[0], given.response.sealed, associated=associated)
+        unseal_under(key, given.responses[0].parts[0], given.responses[0].sealed, associated=associated)
 
 
 # --- Several together -------------------------------------------------------------------------------------------------
@@ -217,9 +219,9 @@ def test_the_aggregator_and_a_party_read_a_few_pooled_counts_of_their_choice() -
     question = Message(
         play.manifest.protocol, play.manifest.session, 3, "aggregator", play.manifest.digest, encode(lie), b"", (), b""
     )
-    response = decode(payload_of(play.helper.respond(question.to_bytes())), helper_roles._Response, "")
+    response = decode(payload_of(play.helper.respond(question.to_bytes())), helper_roles.Response, "")
     text = unseal_under(
-        play.parties[0]._response_key,
+        play.parties[0]._response_keys[0],
         response.parts[0],
         response.sealed,
         associated=helper_roles._response_of(play.manifest.digest, NAMES),
@@ -313,7 +315,9 @@ def test_a_helper_that_had_a_digest_of_a_padded_sketch_would_find_the_row_of_a_p
     digest = hashlib.sha256(encode(sent.parts)).digest()
     computation = play.plugin.sealed_computation(play.manifest)
     associated = helper_roles._associated(play.manifest.digest, NAMES[0])
-    seed = Identity.from_bytes(private_key(play)).unseal(sent.blob, info=helper_roles._BLOB, associated=associated)[:32]
+    seed = Identity.from_bytes(private_key(play)).unseal(sent.blobs[0], info=helper_roles._BLOB, associated=associated)[
+        :32
+    ]
 
     def digest_of(label: int, score: float) -> bytes:
         guess = PartyData.from_arrays(NAMES[0], [label], [score])

@@ -15,7 +15,6 @@ from fhe_auc import outcomes, registry
 from fhe_auc.counts import PartyData
 from fhe_auc.flower.certificates import node_keys
 from fhe_auc.flower.runtime import Runtime
-from fhe_auc.party_names import HELPER
 from fhe_auc.protocol import Request
 from fhe_auc.site_state import site_storage
 
@@ -48,8 +47,7 @@ class Deployment:
             np.savez(folder / f"{data.name}.npz", y_true=data.y_true, y_score=data.y_score)
             result = {"data": str(folder / f"{data.name}.npz"), "results": str(folder / data.name)}
             self.configs[data.name] = {**made.sites[data.name], **result}
-        if made.helper is not None:
-            self.configs[HELPER] = dict(made.helper)
+        self.configs |= {name: dict(config) for name, config in made.helpers.items()}
         for number, name in enumerate(self.configs):
             self.keys[name], public = node_keys(folder, f"node-{number}")
             nodes.append(f"{name}:{runtime.register(public)}")

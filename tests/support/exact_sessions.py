@@ -15,7 +15,6 @@ from fhe_auc.counts import PartyData
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.messages import Message
-from fhe_auc.party_names import HELPER
 from fhe_auc.protocol import Request, Session
 from fhe_auc.rlwe.backends import available_backends
 from fhe_auc.rounds import Party
@@ -73,8 +72,8 @@ class Play:
         else:
             self.delivery = self.plugin.local_delivery(self.session)
             self.material, material = dict(self.delivery.parties), self.delivery.aggregator
-            if self.delivery.helper:
-                self.helper = self.plugin.helper(self.manifest, self.delivery.helper)
+            if self.delivery.helpers:
+                self.helper = self.plugin.helper(self.manifest, self.delivery.helpers[0])
         self.aggregator: Any = self.plugin.aggregator(self.manifest, material)
         self.parties: list[Any] = [self.party(data) for data in sites]
 
@@ -84,7 +83,7 @@ class Play:
 
     def answers(self, message: bytes) -> dict[str, bytes]:
         asked = self.aggregator.asked
-        roles = [self.helper] if asked == (HELPER,) else self.parties
+        roles = self.parties if self.helper is None else [*self.parties, self.helper]
         return {role.name: role.respond(message) for role in roles if role.name in asked}
 
     def deliver(self, submissions: dict[str, bytes]) -> bytes | None:

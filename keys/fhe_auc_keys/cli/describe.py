@@ -12,6 +12,7 @@ from fhe_auc.cli import output
 from fhe_auc.errors import UnknownProtocolError
 from fhe_auc.evaluation import QuantileThresholds
 from fhe_auc.manifest import Manifest
+from fhe_auc.party_names import HELPERS
 from fhe_auc.plan import Plan
 from fhe_auc.protocol import Protocol
 from fhe_auc_keys.announcement import Announcement
@@ -54,9 +55,10 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> list[tupl
         root = f"known by {manifest.fleet.known_by}; Merkle root\n{common.spelled(manifest.fleet.root)}"
         rows.append(("fleet", f"{manifest.fleet.members:,} members", root))
     roles = [("party", *each) for each in announced.fingerprints.items()]
-    if announced.helper is not None:
-        rows.append(("keys", "helper", "has them, reads the result, and must not work with the aggregator"))
-        roles.append(("helper", announced.helper.name, announced.helper.fingerprint))
+    if announced.helpers:
+        who = "has them, reads the result" if len(announced.helpers) == 1 else "each has a part, and reads the result"
+        rows.append(("keys", "helper", f"{who}, and must not work with the aggregator"))
+        roles += [(role, each.name, each.fingerprint) for role, each in zip(HELPERS, announced.helpers, strict=False)]
     for role, name, fingerprint in (
         *roles,
         ("aggregator", announced.aggregator.name, announced.aggregator.fingerprint),
@@ -88,7 +90,7 @@ def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
         },
         "backend": plan and plan.parameters.backend,
         "aggregator": {announced.aggregator.name: announced.aggregator.fingerprint.hex()},
-        "helper": None if announced.helper is None else {announced.helper.name: announced.helper.fingerprint.hex()},
+        "helpers": {helper.name: helper.fingerprint.hex() for helper in announced.helpers},
         "parties": {name: fingerprint.hex() for name, fingerprint in announced.fingerprints.items()},
         "fleet": None if fleet is None else {**msgspec.structs.asdict(fleet), "root": fleet.root.hex()},
     }

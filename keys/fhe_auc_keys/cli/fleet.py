@@ -204,7 +204,7 @@ def convene(
             (),
             trusted,
             aggregator=read_from_others(aggregator),
-            helper=read_from_others(helper),
+            helpers=(read_from_others(helper),),
             study=study,
             lifetime=timedelta(days=days),
             at=common.now(),

@@ -56,9 +56,12 @@ _WITH_OLD = {"old", "without", "stated", "store", "passphrase_file", "lists", "f
 )
 @click.option(
     "--helper",
+    "helpers",
     metavar="CREDENTIAL",
+    multiple=True,
     type=common.FILE,
-    help="With --keys helper: the credential of who has the key in place of the parties, written by its `enrol`.",
+    help="With --keys helper: the credential of who has the key in place of the parties, written by its `enrol`. Two "
+    "or three have a share of it each.",
 )
 @click.option(
     "--study",
@@ -108,7 +111,7 @@ _WITH_OLD = {"old", "without", "stated", "store", "passphrase_file", "lists", "f
 def session(
     credentials: tuple[Path, ...],
     aggregator: Path | None,
-    helper: Path | None,
+    helpers: tuple[Path, ...],
     study_file: Path | None,
     vault: Vault,
     session: SessionOptions,
@@ -143,7 +146,8 @@ def session(
     encrypt nothing, where it is each site's occasion to look at the privacy budget.
 
     With --keys helper no party has a key, and any number may vanish, down to --min-parties: a helper that is trusted
-    not to collude with the aggregator opens the sum of those who have submitted. A party convenes such a session.
+    not to collude with the aggregator opens the sum of those who have submitted. Of two or three helpers all would have
+    to collude, and all are needed. A party convenes such a session.
 
     With --from and --without, in place of all else, a session made here is made again without some of its parties: same
     protocol, thresholds, options, study and validity. Two results that differ in a site tell about that site. So this
@@ -156,8 +160,9 @@ def session(
         adder_file, study_path = _the_rest(credentials, aggregator, study_file, without, stated)
         study = Study.read(study_path)
         request = session.request((), min_parties)  # who they are is known once their certificates are verified
-        if (helper is None) == (request.keys == "helper"):
+        if bool(helpers) != (request.keys == "helper"):
             raise click.UsageError("--keys helper and --helper go together")
+        request = replace(request, helpers=max(len(helpers), 1))
         protocol, finds = session.plugin.name, session.quantiles is not None
         if session.quantiles is not None:
             request, _ = session.plugin.staged(request, session.quantiles)
@@ -182,7 +187,7 @@ def session(
         else:
             shown, (adder,) = _verified(credentials, trusted), _verified((adder_file,), trusted).values()
             request = _bounded(replace(request, parties=tuple(shown)), study)
-            helping = b"" if helper is None else next(iter(_verified((helper,), trusted).values()))
+            helping = tuple(_verified(helpers, trusted).values())
             wanted = Wanted(protocol, request, tuple(shown.values()), adder, helping, study, timedelta(days=days))
         announced, files = _make(wanted, holder, trusted, store, folder, replaced=old, stated=stated)
     plan = registry.load(wanted.protocol).plan_of(announced.manifest)
@@ -285,7 +290,7 @@ def _make(
             sealed = seal_session(holder, prepared, wanted.credentials, trusted, **given)
             document = sealed.announcement
         else:
-            document = announce(holder, prepared.manifest, wanted.credentials, trusted, helper=wanted.helper, **given)
+            document = announce(holder, prepared.manifest, wanted.credentials, trusted, helpers=wanted.helpers, **given)
         announced = open_announcement(document, trusted, holder=holder.name, at=common.now())
         if replaced is not None:
             made_sessions.replace_by(store, replaced, session, stated=stated)

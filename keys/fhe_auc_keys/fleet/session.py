@@ -144,9 +144,9 @@ class Refusals:
 
 def helper_of(announced: Announcement) -> Peer:
     """Return the helper; raise `InputError` where there is none."""
-    if announced.helper is None:
-        raise InputError("the session has no helper")
-    return announced.helper
+    if len(announced.helpers) != 1:
+        raise InputError("a fleet's session has one helper")
+    return announced.helpers[0]
 
 
 class Loaded(NamedTuple):

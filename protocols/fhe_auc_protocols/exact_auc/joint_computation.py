@@ -14,7 +14,7 @@ digest of the result that it was given, so that nobody who was given another one
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -45,8 +45,8 @@ class ExactJointComputation(JointComputation[ExactTask, JointEvaluator, JointSha
 
     def __init__(self, manifest: Manifest, binding: bytes) -> None:
         self.plan = plan = manifest.decoded_plan(ExactPlan)
-        if not plan.joint_keys:
-            raise InputError("the session's manifest asks for sealed keys")
+        if not plan.shares:
+            raise InputError("the session's manifest asks for keys that somebody holds as a whole")
         self._first = manifest.parties[0]  # who puts in what is the same for all
         self._primes = plan.parameters.plain_moduli
         self.setup = JointSetup(plan.parameters, binding, products=plan.layout.ciphertexts, kept=plan.kept)
@@ -55,17 +55,24 @@ class ExactJointComputation(JointComputation[ExactTask, JointEvaluator, JointSha
 
     def encrypt(self, keys: JointShare, task: ExactTask, common_secret: bytes) -> tuple[bytes, ...]:
         """Return a party's parts of all ciphertexts: left and right of every pair, prime by prime."""
-        found: list[bytes] = []
-        for which, (prime, sketch) in enumerate(zip(self._primes, task.encode(common_secret), strict=True)):
-            at = self.plan.computed.evaluate(sketch, prime)
-            sides = [
-                [_sides(term, at, prime, first=task.party == self._first) for term in wanted.terms]
-                for wanted in self.plan.computed.sums
-            ]
-            placed = [self.plan.layout.place([[term[side] for term in terms] for terms in sides]) for side in (0, 1)]
-            for pair in zip(*placed, strict=True):
-                found += [keys.encrypt(values, which, len(found) + side) for side, values in enumerate(pair)]
-        return tuple(found)
+        return self.encrypted(keys, task.encode(common_secret), first=task.party == self._first)
+
+    def encrypted(self, keys: JointShare, sketch: Sequence[Residues], *, first: bool) -> tuple[bytes, ...]:
+        """Return the parts of who puts in a sketch, given for each prime; one is the `first`, whoever that is."""
+        return tuple(
+            keys.encrypt(values, which, block)
+            for which, each in enumerate(sketch)
+            for block, values in zip(self.setup.blocks(which), self.factors(each, which, first=first), strict=True)
+        )
+
+    def factors(self, sketch: Residues, which: int, *, first: bool) -> Iterator[Residues]:
+        """Yield the slots of all ciphertexts for a prime, left and right of every pair, as of `encrypted`."""
+        prime = self._primes[which]
+        at = self.plan.computed.evaluate(sketch, prime)
+        sides = [[_sides(term, at, prime, first=first) for term in wanted.terms] for wanted in self.plan.computed.sums]
+        placed = [self.plan.layout.place([[term[side] for term in terms] for terms in sides]) for side in (0, 1)]
+        for pair in zip(*placed, strict=True):
+            yield from pair
 
     def public_keys(self, key_parts: Sequence[Words], relinearisation_part: Words) -> JointEvaluator:
         """Return what the aggregator computes with."""

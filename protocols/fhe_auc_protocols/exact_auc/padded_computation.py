@@ -1,8 +1,8 @@
-"""Exact sessions with sealed keys: parties send padded sketches, the aggregator has the opening of the pads' sum.
+"""Exact sessions with sealed keys or helpers: parties send padded sketches, the aggregator opens the pads' sum.
 
 A party's pad comes from a seed that only it and the key holder have. The opening, made with the keys, is the
 aggregator's alone: a party, which has the secret key, could decrypt the sum of the pads with it. `fhe_auc.sums` says
-how sums come out of the two.
+how sums come out of the two. Several helpers have no opening (`helpers_computation`).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from fhe_auc.submissions import RunningSum
 from fhe_auc.sums.opening import Opening, make_opening
 from fhe_auc.sums.pads import pad
 from fhe_auc.sums.residues import pack, packed_size, unpack
+from fhe_auc_keys.session_keys import SEED_BYTES
 from fhe_auc_protocols.exact_auc.party_task import ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 
@@ -40,7 +41,7 @@ class AggregatorKeys:
 class PartyKeys:
     """What a party pads and decrypts with; the seed is empty once it has been used, or a helper's.
 
-    With a helper no party has the secret key.
+    With helpers no party has the secret key, and the seed is one for each helper, one after the other.
     """
 
     secret: SecretContext | None
@@ -61,6 +62,7 @@ class PaddedComputation(FleetComputation[ExactTask, AggregatorKeys, PartyKeys, "
         self.plan = manifest.decoded_plan(ExactPlan)
         if self.plan.joint_keys:
             raise InputError("the session's manifest asks for joint keys")
+        self.helpers = self.plan.helpers
         self.echoed = self.plan.authenticated and not self.plan.helpers
         self.late = manifest.min_parties < manifest.size or bool(self.plan.helpers)
         self._size = self.plan.computed.sketch.size
@@ -82,12 +84,16 @@ class PaddedComputation(FleetComputation[ExactTask, AggregatorKeys, PartyKeys, "
 
     def opening(self, material: bytes, seeds: Mapping[str, bytes]) -> bytes:
         """Return the opening of the sum of these parties' pads."""
+        return self.open_sum(material, [values[None] for values in self.pads_of(seeds)])
+
+    def pads_of(self, seeds: Mapping[str, bytes]) -> list[Residues]:
+        """Return the sum of the pads that come from these seeds, by party, for each prime."""
         indices = {party: index for index, party in enumerate(self._manifest.parties)}
-        return self.open_sum(material, self.sum_of_pads((indices[party], seed) for party, seed in seeds.items()))
+        return [words[0] for words in self.sum_of_pads((indices[party], seed) for party, seed in seeds.items())]
 
     def sum_of_pads(self, seeds: Iterable[tuple[int, bytes]]) -> list[Words]:
         """Return the sum of these pads, by index, for each prime, shape (1, size)."""
-        return self.added([values[None] for values in self._pads(index, seed)] for index, seed in seeds)
+        return self.added([values[None] for values in self.pads(index, seed)] for index, seed in seeds)
 
     def added(self, sums: Iterable[Sequence[Words]]) -> list[Words]:
         """Return the sum of such sums, of pads or of padded sketches."""
@@ -125,7 +131,7 @@ class PaddedComputation(FleetComputation[ExactTask, AggregatorKeys, PartyKeys, "
         """Return the aggregator's keys with a late opening."""
         return AggregatorKeys(keys.public, self._opened(keys.public, opening))
 
-    def running_sum(self, keys: AggregatorKeys) -> RunningSum:
+    def running_sum(self, keys: AggregatorKeys | None) -> RunningSum:
         """Return an empty sum of padded sketches."""
         return RunningSum(self._shapes, self._unpacked)
 
@@ -135,9 +141,11 @@ class PaddedComputation(FleetComputation[ExactTask, AggregatorKeys, PartyKeys, "
             raise EvaluationError(f"party {task.party!r} has submitted already: its pad is for one submission")
         return self.under_pad(task, self._manifest.parties.index(task.party), keys.seed, common_secret)
 
-    def under_pad(self, task: ExactTask, index: int, seed: bytes, common_secret: bytes) -> tuple[bytes, ...]:
-        """Return a padded sketch for each prime."""
-        padded = self._added(task.encode(common_secret), self._pads(index, seed))
+    def under_pad(self, task: ExactTask, index: int, seeds: bytes, common_secret: bytes) -> tuple[bytes, ...]:
+        """Return a padded sketch for each prime; the pad is the sum of what comes from each of the seeds."""
+        padded = task.encode(common_secret)
+        for start in range(0, len(seeds), SEED_BYTES):
+            padded = self._added(padded, self.pads(index, seeds[start : start + SEED_BYTES]))
         return tuple(pack(values, prime) for values, prime in zip(padded, self._primes, strict=True))
 
     def aggregate(self, keys: AggregatorKeys, totals: Sequence[Words]) -> bytes:
@@ -149,7 +157,7 @@ class PaddedComputation(FleetComputation[ExactTask, AggregatorKeys, PartyKeys, "
     def decrypt(self, keys: PartyKeys, result: bytes) -> list[Residues]:
         """Return the result's sums for each prime, shape (sums,)."""
         if keys.secret is None:
-            raise EvaluationError("the session's helper decrypts, and no party")
+            raise EvaluationError("helpers decrypt, and no party")
         plan = self.plan
         slots = (keys.secret.decrypt(each, which, plan.kept) for which, each in enumerate(plan.result_parts(result)))
         return [plan.layout.totals(each, prime) for each, prime in zip(slots, self._primes, strict=True)]
@@ -157,7 +165,8 @@ class PaddedComputation(FleetComputation[ExactTask, AggregatorKeys, PartyKeys, "
     def _unpacked(self, number: int, part: bytes) -> Words:
         return unpack(part, self._size, self._primes[number])[None]
 
-    def _pads(self, party: int, seed: bytes) -> list[Residues]:
+    def pads(self, party: int, seed: bytes) -> list[Residues]:
+        """Return the pad of the party of this index for each prime."""
         session = self._manifest.session
         return [pad(seed, session, party, which, prime, self._size) for which, prime in enumerate(self._primes)]
 

@@ -23,6 +23,7 @@ from fhe_auc.protocol import Request
 from fhe_auc.rlwe.parameters import BackendName
 from fhe_auc_keys.encrypted_protocol import EncryptedProtocol
 from fhe_auc_protocols import options as options_of
+from fhe_auc_protocols.exact_auc.helpers_computation import ExactHelpersComputation
 from fhe_auc_protocols.exact_auc.joint_computation import ExactJointComputation
 from fhe_auc_protocols.exact_auc.padded_computation import PaddedComputation
 from fhe_auc_protocols.exact_auc.party_task import INTERVAL, ExactTask
@@ -87,7 +88,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
                 authenticated=self.authenticated,
                 backend=backend,
                 joint_keys=request.keys == "joint",
-                helpers=int(request.keys == "helper"),
+                helpers=request.helpers if request.keys == "helper" else 0,
                 smudging_bits=smudging_bits,
             )
         except CapacityError as error:
@@ -112,6 +113,10 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
         """Return the computation of a session with joint keys."""
         return ExactJointComputation(manifest, binding)
 
+    def helpers_computation(self, manifest: Manifest, binding: bytes) -> ExactHelpersComputation:
+        """Return the computation of several helpers."""
+        return ExactHelpersComputation(manifest, binding)
+
     def plan_of(self, manifest: Manifest) -> ExactPlan:
         """Return the plan in a manifest of this protocol; raise `InputError` where a manifest is not such a one."""
         plan: ExactPlan = super().plan_of(manifest)
@@ -119,12 +124,14 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
             raise InputError(f"the session's manifest is not one for protocol {self.name!r}")
         if manifest.fleet is not None and self.authenticated:
             raise InputError(_NO_FLEET)
+        if manifest.aggregator and len(manifest.helpers) != plan.helpers:
+            raise InputError(f"the session's manifest names {len(manifest.helpers)} helpers, its plan {plan.helpers}")
         level = manifest.options.get(INTERVAL)
         if level is None:
             fits = not plan.interval
         else:
             check_level(cast("float", level))
-            fits = plan.interval or plan.joint_keys or manifest.fleet is not None
+            fits = plan.interval or bool(plan.shares) or manifest.fleet is not None
         if not fits:
             raise InputError("the session's manifest has an interval, and its plan not the sums for it, or the reverse")
         if plan.analysis.heterogeneity and manifest.min_parties < LEAST_SITES:

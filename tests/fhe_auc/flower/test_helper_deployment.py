@@ -19,12 +19,13 @@ from fhe_auc.errors import EvaluationError, TooFewPartiesError
 from fhe_auc.flower.certificates import node_keys
 from fhe_auc.flower.runtime import Runtime
 from fhe_auc.journal import is_running
-from fhe_auc.party_names import HELPER
+from fhe_auc.party_names import HELPERS
 from tests.support.deployment import GRID, LONG, PATIENCE, Deployment, patched, wait_for
 from tests.support.exact_sessions import both_protocols, pairs_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("flower"), pytest.mark.timeout(900)]
 
+HELPER = HELPERS[0]
 WAITS_IN_ROUND = """
 import sys
 if any('flwr-clientapp' in each for each in sys.orig_argv):
@@ -203,7 +204,7 @@ def test_a_site_in_the_helpers_place_ends_the_session_with_the_helpers_name(
         deployment.start(name)
     deployment.configs[HELPER], right = deployment.configs["south"], deployment.configs[HELPER]
     deployment.start(HELPER, {"FHE_AUC_SITE": HELPER})
-    with pytest.raises(TooFewPartiesError, match=r"missing: 'helper'.*helper: it could not answer .*MessageError"):
+    with pytest.raises(TooFewPartiesError, match=r"missing: 'helper-1'.*helper-1: it could not answer .*MessageError"):
         deployment.run()
     for pid in deployment.children_of(HELPER, ""):
         os.kill(pid, signal.SIGKILL)

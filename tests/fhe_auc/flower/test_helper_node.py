@@ -24,7 +24,7 @@ from fhe_auc.flower import client_app, mail
 from fhe_auc.flower.payload import packed, unpacked
 from fhe_auc.flower.server_app import evaluate
 from fhe_auc.messages import Message as Envelope
-from fhe_auc.party_names import HELPER
+from fhe_auc.party_names import HELPERS
 from fhe_auc.protocol import Request
 from fhe_auc.site_state import LocalSites, site_storage
 from tests.support.exact_sessions import both_protocols, pairs_of
@@ -32,8 +32,9 @@ from tests.support.fake_grid import FakeGrid, Node
 
 pytestmark = pytest.mark.usefixtures("in_a_run")
 
+HELPER = HELPERS[0]
 GRID = np.linspace(0, 1, 16)
-NAMED = "north:1, south:2, east:3, helper:4"
+NAMED = "north:1, south:2, east:3, helper-1:4"
 
 
 @dataclass
@@ -45,7 +46,7 @@ class Consortium:
     sites: dict[str, PartyData]
 
     def node(self, name: str, joins_at: float = 0.0) -> Node:
-        config: Mapping[str, str] = self.made.helper or {}
+        config: Mapping[str, str] = self.made.helpers.get(name, {})
         if name != HELPER:
             files = {"data": str(self.folder / f"{name}.npz"), "results": str(self.folder / name)}
             config = {**self.made.sites[name], **files}
@@ -54,7 +55,9 @@ class Consortium:
 
     def grid(self, **instead: Node) -> Any:
         names = (*self.sites, HELPER)
-        return FakeGrid({number: instead.get(name) or self.node(name) for number, name in enumerate(names, 1)})
+        return FakeGrid(
+            {number: instead.get(name.replace("-", "_")) or self.node(name) for number, name in enumerate(names, 1)}
+        )
 
     def config(self, **changes: Any) -> dict[str, Any]:
         changes = {name.replace("_", "-"): value for name, value in changes.items()}
@@ -112,7 +115,7 @@ def test_a_session_with_a_helper_node_gives_every_site_the_exact_fraction(
 
 def test_nodes_that_leave_the_helper_out_are_refused(new: Callable[..., Consortium]) -> None:
     consortium = new()
-    with pytest.raises(InputError, match="'helper' has no node"):
+    with pytest.raises(InputError, match="'helper-1' has no node"):
         evaluate(consortium.grid(), consortium.config(nodes="north:1, south:2, east:3"))
 
 
@@ -121,8 +124,8 @@ def test_a_node_that_was_not_admitted_as_the_helper_ends_the_session_with_the_he
 ) -> None:
     """It has a site's key store."""
     consortium = new()
-    grid = consortium.grid(helper=consortium.node("south"))
-    with pytest.raises(TooFewPartiesError, match=r"missing: 'helper'.*helper: it could not answer .*MessageError"):
+    grid = consortium.grid(helper_1=consortium.node("south"))
+    with pytest.raises(TooFewPartiesError, match=r"missing: 'helper-1'.*helper-1: it could not answer .*MessageError"):
         evaluate(grid, consortium.config(nodes=NAMED, ask_again=False))
 
 
@@ -148,7 +151,7 @@ def test_a_node_that_claims_to_be_the_helper_is_refused_and_the_helper_takes_its
     grid = consortium.grid()
     grid.nodes[0] = signing_as_the_helper(consortium, "south")  # asked before the helper
     record = evaluate(grid, consortium.config())
-    assert any("submission of party 'helper' refused" in line and "sign" in line for line in caplog.messages)
+    assert any("submission of party 'helper-1' refused" in line and "sign" in line for line in caplog.messages)
     assert record.delivered == ("north", "south", "east")
     assert consortium.result("north").fraction == consortium.expected()
 
@@ -210,10 +213,10 @@ def test_a_helper_that_falls_silent_is_asked_the_same_again_by_the_next_run(
             return reply if len(answers) > 1 else None
         return reply
 
-    with pytest.raises(TooFewPartiesError, match=r"missing: 'helper'.*helper: no answer within 1 s"):
-        evaluate(consortium.grid(helper=Node(answer)), consortium.config(nodes=NAMED, round_timeout=1.0))
+    with pytest.raises(TooFewPartiesError, match=r"missing: 'helper-1'.*helper-1: no answer within 1 s"):
+        evaluate(consortium.grid(helper_1=Node(answer)), consortium.config(nodes=NAMED, round_timeout=1.0))
     question = consortium.sent(asked).read_bytes()
-    record = evaluate(consortium.grid(helper=Node(answer)), consortium.config(nodes=NAMED))
+    record = evaluate(consortium.grid(helper_1=Node(answer)), consortium.config(nodes=NAMED))
     assert consortium.sent(asked).read_bytes() == question
     assert answers[0] == answers[1]
     assert record.delivered == ("north", "south", "east")

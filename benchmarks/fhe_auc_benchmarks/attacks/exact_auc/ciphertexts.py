@@ -27,7 +27,7 @@ from fhe_auc.trapezoid import trapezoid
 from fhe_auc_benchmarks.attacks.exact_auc import strategies
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, OpeningName, Strategy, View
 from fhe_auc_benchmarks.attacks.outcome import HARMLESS, PASSED, Outcome
-from fhe_auc_keys.helper_roles import HelpedAggregator, Helper, _Blob
+from fhe_auc_keys.helper_roles import OPEN, HelpedAggregator, _Blobs
 from fhe_auc_keys.sealed_roles import SealedAggregator, SealedParty
 from fhe_auc_keys.session_keys import SEED_BYTES, PartySecrets, public_context
 from fhe_auc_protocols.exact_auc.padded_computation import AggregatorKeys, PaddedComputation, PartyKeys
@@ -40,7 +40,6 @@ _SITE_ROWS = (20, 61)
 THRESHOLDS = 8
 _POSITIVES = 0.4
 MAX_ROWS = 1_000
-_OPEN, _ = Helper.answers  # rounds
 
 
 class Liar:
@@ -166,9 +165,10 @@ class LyingHelpedAggregator(HelpedAggregator):
         """Each party's padded sketches, one for each prime."""
         return [self._liar.unpacked(self._submissions[party].parts) for party in self.manifest.parties]
 
-    def blobs(self) -> tuple[_Blob, ...]:
+    def blobs(self) -> tuple[_Blobs, ...]:
         """Return what the parties that count have sent for the helper."""
-        return tuple(_Blob(party, found.blob, found.signature) for party, found in self._in_order().items())
+        submissions = [(party, self._submissions[party]) for party in self.counted]
+        return tuple(_Blobs(party, found.blobs, found.signature) for party, found in submissions)
 
     def encrypted_result(self) -> bytes:
         """Return what the helper is to decrypt; raise `EvaluationError` where it has opened nothing yet."""
@@ -182,10 +182,10 @@ class LyingHelpedAggregator(HelpedAggregator):
         return encode(Result(self.counted, self._liar.result(public, openings, self.kept)))
 
     def _close(self) -> bytes:
-        if self.round == _OPEN:
+        if self.round == OPEN:
             self._name(self._liar.strategy.claimed)
             return self.encrypted_result()
-        if self.round < _OPEN:
+        if self.round < OPEN:
             self._name(self._liar.strategy.opened)
         return super()._close()
 

@@ -20,7 +20,6 @@ from fhe_auc.counts import count
 from fhe_auc.errors import EvaluationError, MessageError
 from fhe_auc.manifest import Manifest
 from fhe_auc.messages import Message
-from fhe_auc.party_names import HELPER
 from fhe_auc.protocol import Request
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
@@ -36,7 +35,7 @@ from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import (
 )
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, Strategy, View
 from fhe_auc_benchmarks.attacks.outcome import PASSED, Outcome
-from fhe_auc_keys.helper_roles import Helper, HelperMaterial, _Blob, _Given, _Response
+from fhe_auc_keys.helper_roles import OPEN, Helper, HelperMaterial, Response, _Blobs, _Given
 from fhe_auc_keys.identity import Identity
 from fhe_auc_protocols.exact_auc.padded_computation import PaddedComputation, PartyKeys
 from fhe_auc_protocols.exact_auc.protocol import Exact, Verified
@@ -46,13 +45,13 @@ THE_HELPER = "the helper"
 """Who refused, where no party was given anything to refuse."""
 
 _HONEST = STRATEGIES["swap-parties"]
-_OPEN, _DECRYPT = Helper.answers
+_DECRYPT = OPEN + 1  # round
 _FORGED = (  # strategies that add constants to the sums, or return constants alone
     *("forge-difference", "forge-positives", "forge-all-z", "forge-at-1", "forge-at-2", "guess-point"),
     *("chosen-values", "plausible-values", "zeros"),
 )
 
-Blobs = Sequence[_Blob]
+Blobs = Sequence[_Blobs]
 
 
 class HelpedAttack(NamedTuple):
@@ -80,7 +79,10 @@ class HelpedAttack(NamedTuple):
 def _made_up(blobs: Blobs, earlier: Blobs) -> Blobs:
     """Keep one party's blob; sign the others with a key that is nobody's, as the aggregator has no party's."""
     stranger = Identity.create("stranger")
-    return (blobs[0], *(msgspec.structs.replace(each, signature=stranger.sign(b"", each.blob)) for each in blobs[1:]))
+    return (
+        blobs[0],
+        *(msgspec.structs.replace(each, signature=stranger.sign(b"", each.blobs[0])) for each in blobs[1:]),
+    )
 
 
 def _renamed(blobs: Blobs, earlier: Blobs) -> Blobs:
@@ -93,7 +95,7 @@ ATTACKS: dict[str, HelpedAttack] = {
         for name, strategy in STRATEGIES.items()
         if name != "two-openings"
     },
-    "two-lists": HelpedAttack("have the pads of all opened, then those of two", AGGREGATOR_LIES, again=_OPEN),
+    "two-lists": HelpedAttack("have the pads of all opened, then those of two", AGGREGATOR_LIES, again=OPEN),
     "two-results": HelpedAttack("have two results decrypted", AGGREGATOR_LIES, again=_DECRYPT),
     "made-up-parties": HelpedAttack(
         "have one party's pads opened, among made-up ones", AGGREGATOR_LIES, blobs=_made_up
@@ -138,15 +140,15 @@ class LyingHelper(Helper):
 
     def __init__(self, manifest: Manifest, computation: _Forging, own: HelperMaterial, *, responses: int) -> None:
         super().__init__(manifest, computation, own)
-        self._number = responses
-        self.responses: list[_Response] = []
+        self._number_of_responses = responses
+        self.responses: list[Response] = []
 
     def _decrypt(self, payload: bytes) -> bytes:
         kept = self._kept
-        for _ in range(self._number):
+        for _ in range(self._number_of_responses):
             self._kept = kept
             answer = super()._decrypt(payload)
-            self.responses.append(decode(answer, _Response, "response"))
+            self.responses.append(decode(answer, Response, "response"))
         return answer
 
 
@@ -181,19 +183,20 @@ def _play(
     guess = int(sum(each.bin_positives[0] for each in counts))
     aggregator = LyingHelpedAggregator(manifest, attack.strategy, generator, earlier=earlier, guess=guess)
     roles = [plugin.party(manifest, delivery.parties[each.name], each) for each in data]
-    helper = plugin.helper(manifest, delivery.helper)
+    (material,) = delivery.helpers
+    helper = plugin.helper(manifest, material)
     if attack.forged is not None:
         computation = _Forging(manifest, attack.forged, generator)
-        own = decode(delivery.helper, HelperMaterial, "material")
+        own = decode(material, HelperMaterial, "material")
         helper = LyingHelper(manifest, computation, own, responses=len(roles) if attack.apart else 1)
 
     def exchange(message: bytes) -> Iterator[tuple[str, bytes]]:
-        if aggregator.asked == (HELPER,):
-            if attack.blobs is not None and aggregator.round == _OPEN:
+        if aggregator.asked == (helper.name,):
+            if attack.blobs is not None and aggregator.round == OPEN:
                 message = _with(message, encode(attack.blobs(aggregator.blobs(), earlier.blobs() if earlier else ())))
-            yield HELPER, helper.respond(message)
+            yield helper.name, helper.respond(message)
             if attack.again == aggregator.round:
-                other = encode(aggregator.blobs()[:2]) if attack.again == _OPEN else aggregator.encrypted_result()
+                other = encode(aggregator.blobs()[:2]) if attack.again == OPEN else aggregator.encrypted_result()
                 helper.respond(_with(message, other))
             return
         for number, role in enumerate(roles):
@@ -201,7 +204,7 @@ def _play(
                 continue
             own = message
             if attack.apart and aggregator.round == aggregator.rounds and isinstance(helper, LyingHelper):
-                own = _with(message, encode(_Given(aggregator.counted, helper.responses[number])))
+                own = _with(message, encode(_Given(aggregator.counted, (helper.responses[number],))))
             yield role.name, role.respond(own)
 
     try:
