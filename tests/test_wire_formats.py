@@ -158,7 +158,7 @@ LAYOUTS = {
     "plan.AucPlan": "{workload: Workload, parameters: CkksParameters, packing: Packing, blinding_bits: int, flooding_bits: int, smudging_bits: int, tolerance: float}",
     "plan.EncodedPlan": "[kind: str, content: bytes]",
     "plan.ExactPlan": "{analysis: Analysis, thresholds: int, interval: bool, average_precision: bool, authenticated: bool, parties: int, max_rows: int, joint_keys: bool, parameters: BfvParameters, kept: int, flooding_bits: int, smudging_bits: int, helpers: int}",
-    "policy.Policy": "{holder: str, protocols: tuple[str, ...], model: str, outcome: str, min_parties: int, max_thresholds: int, cohort: str, period: str, keys: tuple[Keys, ...], max_days: int, max_row_cap: int | None, score_columns: tuple[str, ...], groups: tuple[str, ...], options: dict[str, Value | tuple[Value, ...]]}",
+    "policy.Policy": "{holder: str, protocols: tuple[str, ...], model: str, outcome: str, min_parties: int, max_thresholds: int, cohort: str, period: str, keys: tuple[Keys, ...], helpers: tuple[str, ...], max_days: int, max_row_cap: int | None, score_columns: tuple[str, ...], groups: tuple[str, ...], options: dict[str, Value | tuple[Value, ...]]}",
     "protocol.NoisyCounts": "[parties: int, tp: list[int], fp: list[int], fn: list[int], tn: list[int]]",
     "roster.Contribution": "[parts: tuple[bytes, ...], signature: bytes]",
     "roster.Excerpt": "[parts: tuple[tuple[int, bytes], ...], digests: tuple[bytes, ...], signature: bytes]",

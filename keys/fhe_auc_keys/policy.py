@@ -44,8 +44,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         So many must submit before there is a result, at least 2.
     max_thresholds : int
         Resolution: at most so many.
-    keys : tuple of "none", "sealed" or "joint"
+    keys : tuple of "none", "sealed", "joint" or "helper"
         Who may make the keys.
+    helpers : tuple of str
+        Who may help, of that name in the certificate, alone or with others of them; needed where `keys` has "helper".
     max_days : int
         For so long can the session still go on, 1 to 31.
     max_row_cap : int or None
@@ -68,6 +70,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     cohort: str = ""
     period: str = ""
     keys: tuple[Keys, ...] = ("sealed",)
+    helpers: tuple[str, ...] = ()
     max_days: int = 7
     max_row_cap: int | None = None
     score_columns: tuple[str, ...] = ()
@@ -78,6 +81,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         for name in ("holder", "protocols", "model", "outcome", "keys"):
             if not getattr(self, name):
                 raise InputError(f"{name} must not be empty")
+        if "helper" in self.keys and not self.helpers:  # else who convenes picks who reads counts with the aggregator
+            raise InputError("helpers must not be empty where keys has 'helper'")
         for name, least, most in (("min_parties", 2, 2**20), ("max_thresholds", 2, 2**20), ("max_days", 1, 31)):
             if not least <= getattr(self, name) <= most:
                 raise InputError(f"{name.replace('_', '-')} must lie between {least} and {most}")
@@ -123,6 +128,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         ):
             if found not in allowed:
                 yield f"{what} is {found!r}, not {' or '.join(map(repr, allowed))}"
+        for helper in announced.helpers:
+            if helper.name not in self.helpers:
+                yield f"helper is {helper.name!r}, which the policy's helpers do not allow"
         if manifest.min_parties < self.min_parties:
             yield f"{manifest.min_parties} parties are enough for its result, fewer than {self.min_parties}"
         if len(manifest.thresholds) > self.max_thresholds:

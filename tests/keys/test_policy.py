@@ -21,6 +21,7 @@ from tests.support.keys_commands import (
     Clock,
     assert_fails,
     call,
+    make_site,
     ok,
     open_as,
     write_study,
@@ -163,6 +164,22 @@ def test_caps_and_columns_and_noise_are_within_the_policy_only_where_it_names_th
     assert opened(convened)["session.convened"][0] == "opened"
 
 
+def test_a_helper_is_within_the_policy_only_where_it_is_named(consortium: Path) -> None:
+    """Else who convenes would pick alone who, with the aggregator, reads every party's counts."""
+    for name in ("office", "registry"):
+        make_site(name)
+    helpers = ("--helper", "office/office.credential", "--helper", "registry/registry.credential")
+    made("helped", "--keys", "helper", *helpers)
+    session = "helped/session.helper"
+    for allowed in (["office"], ["office", "south"], ["helper-1", "helper-2", "office"]):
+        set_policy(keys=["helper"], helpers=allowed)
+        outcome, why = opened(session)["session.helper"]
+        assert outcome == "REFUSED"
+        assert why.endswith(": helper is 'registry', which the policy's helpers do not allow")
+    set_policy(keys=["helper"], helpers=["registry", "office", "ethics"])
+    assert opened(session)["session.helper"][0] == "opened"
+
+
 def test_small_groups_and_classes_are_for_a_person_to_open(consortium: Path) -> None:
     set_policy(groups=["sex"], score_columns=["a", "b", "c"])
     for out, asked in (("small", ("--by", "sex=F,M", "--min-cell", "1")), ("classes", CLASSES)):
@@ -229,6 +246,7 @@ def test_a_tampered_policy_opens_nothing(consortium: Path) -> None:
         ({"max-days": 32}, "max-days must lie between 1 and 31"),
         ({"protocols": []}, "protocols must not be empty"),
         ({"keys": ["own"]}, "own"),
+        ({"keys": ["sealed", "helper"]}, "helpers must not be empty where keys has 'helper'"),
         ({"max-row-caps": 5}, "unknown field `max-row-caps`"),
         ({"max-thresholds": "many"}, "Expected `int`"),
     ],

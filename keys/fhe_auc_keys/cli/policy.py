@@ -33,10 +33,11 @@ def policy(file: Path | None, vault: Vault, remove: bool, as_json: bool) -> None
 
     FILE is TOML. It must have: holder, who makes the keys or convenes; protocols, a list; model and outcome, word for
     word as in the study; min-parties, without which there is no result; max-thresholds. It may have: cohort and period
-    (any, unless they are there); keys, a list of "sealed" (the default), "joint" and "none"; max-days, how long a
-    session can still go on (7); max-row-cap, which each party must have then; score-columns and groups, lists of
-    columns that may be asked for; and a table [options] with each option of the protocol that a session may have, such
-    as interval = 0.95, or epsilon = [0.25, 0.75].
+    (any, unless they are there); keys, a list of "sealed" (the default), "joint", "none" and "helper"; with "helper"
+    also helpers, a list of the names of who may be one; max-days, how long a session can still go on (7); max-row-cap,
+    which each party must have then; score-columns and groups, lists of columns that may be asked for; and a table
+    [options] with each option of the protocol that a session may have, such as interval = 0.95, or epsilon =
+    [0.25, 0.75].
 
     The policy is kept in the key store, and nothing that arrives can change it.
     """
