@@ -76,14 +76,22 @@ class Announcement:
         """Whether one of the session's helpers has that name in its certificate."""
         return name in {helper.name for helper in self.helpers}
 
-    def require_helper(self, me: Peer) -> None:
-        """Raise `WrongRecipientError` where that is not one of the session's helpers, with this certificate."""
-        if me.fingerprint not in {helper.fingerprint for helper in self.helpers}:
+    def require_party_or_helper(self, me: Peer) -> None:
+        """Raise `WrongRecipientError` where that is, with this certificate, neither a party nor a helper."""
+        if not self.is_helper(me.name):
+            self.require_party(me)
+        elif me.fingerprint not in {helper.fingerprint for helper in self.helpers}:
             raise WrongRecipientError(f"{me.name!r} is not, with this certificate, a helper of the session")
 
     def common_secret(self, identity: Identity) -> bytes:
-        """Return what the parties of a session with helpers have in common; errors as `unseal_mine`."""
-        return unseal_mine(identity, self.sealed_secret, info=_SECRET, associated=self.manifest.digest)
+        """Return what the parties of a session with helpers have in common; `TamperedError` where it does not open."""
+        try:
+            return unseal_mine(identity, self.sealed_secret, info=_SECRET, associated=self.manifest.digest)
+        except (TamperedError, WrongRecipientError) as error:
+            raise TamperedError(
+                f"{self.holder.name!r}, who convenes the session, has not sealed the parties' common secret as it "
+                f"must: {error}; ask for a new session"
+            ) from None
 
     def signatures(self, identity: Identity) -> SessionSignatures:
         """Return what a role with this identity signs its messages with, and checks others' by."""

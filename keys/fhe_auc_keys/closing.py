@@ -16,8 +16,10 @@ from fhe_auc_keys import late_opening
 from fhe_auc_keys.announcement import claimed
 from fhe_auc_keys.bundles import Kept
 from fhe_auc_keys.errors import MissingError, NotEndedError
+from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.session_files import kept
 from fhe_auc_keys.store import KeyStore
+from fhe_auc_keys.vault import OWN
 
 
 def end(store: KeyStore, session: bytes) -> datetime:
@@ -62,18 +64,32 @@ def close(store: KeyStore, session: bytes, *, at: datetime, lose_result: bool = 
     Raises
     ------
     NotEndedError
-        The session can still go on, and `lose_result` is not set.
+        The session can still go on, and `lose_result` is not set; says what is lost.
     MissingError, DamagedFileError, TamperedError
         As `is_closed`.
     """
     ends, name = end(store, session), session.hex()
     ended = at > ends
     if not (ended or lose_result or is_closed(store, session)):
+        lost = (
+            "the session cannot go on without this helper"
+            if _is_helped_by(store, session)
+            else "this site gets no result of it, and where all must answer nobody does"
+        )
         raise NotEndedError(
-            f"session {name} can go on until {ends:%Y-%m-%d %H:%M} UTC: if it is closed now, this site gets no result "
-            "of it, and where all must answer nobody does; --lose-result closes it all the same"
+            f"session {name} can go on until {ends:%Y-%m-%d %H:%M} UTC: if it is closed now, {lost}; --lose-result "
+            "closes it all the same"
         )
     destroy_keys(store, session, has_result=False)
     late_opening.erase(store, session)
     if name in store.names("state"):
         store.put("state", name, without_secrets(store.get("state", name), answer=not ended), replace=True)
+
+
+def _is_helped_by(store: KeyStore, session: bytes) -> bool:
+    """Whether the store is that of one of the session's helpers."""
+    if session.hex() not in store.names("bundle"):
+        return False
+    manifest = claimed(kept(store, session).announcement).manifest
+    own = Identity.from_bytes(store.get("identity", OWN))
+    return manifest.keys == "helper" and own.name not in manifest.parties

@@ -54,16 +54,15 @@ def keep_joint_session(
     Errors as there; besides `WrongSessionError` for another study than the one that the party has agreed to, or other
     thresholds than `grid`, the manifest's that is expected (None takes any), `WrongRecipientError` where the identity,
     with its present certificate, is neither a party of the session nor a helper, and `ReplayedError` where it has
-    joined before.
+    joined before. `TamperedError` where a party of a session with helpers cannot open the parties' common secret.
     """
     announcement = open_joint_session(data, trust, signer=signer, session=session, at=at)
     me = verify(identity.credential, trust, at=at)
-    if announcement.is_helper(me.name):
-        announcement.require_helper(me)
-    else:
-        announcement.require_party(me)
+    announcement.require_party_or_helper(me)
     require_study(announcement.study, study)
     require_grid(announcement.manifest, grid)
+    if announcement.helpers and not announcement.is_helper(me.name):
+        announcement.common_secret(identity)
     name = announcement.manifest.session
     store.keep("bundle", name.hex(), data, bundle_id=name)
     return announcement

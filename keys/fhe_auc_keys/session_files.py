@@ -151,15 +151,13 @@ def kept(store: KeyStore, session: bytes) -> Kept:
 
 
 def verify_kept(store: KeyStore, session: bytes, identity: Identity, trust: Trust, *, at: datetime) -> None:
-    """Raise where the party `identity` could not go on with a session that was opened, by whatever holder.
+    """Raise where `identity`, a party or a helper, could not go on with a session that was opened, by whatever holder.
 
     Errors as `kept_for_party` and `keep_for_party`.
     """
     holder = verify(claimed_signer(announcement.KIND, kept(store, session).announcement), trust, at=at).name
     announced, material = kept_for_party(store, session, identity, trust, holder=holder, at=at)
-    me = verify(identity.credential, trust, at=at)
-    if not announced.is_helper(me.name):
-        announced.require_party(me)
+    announced.require_party_or_helper(verify(identity.credential, trust, at=at))
     _check_plan(announced.manifest)
     if announced.manifest.keys == "sealed":
         party_secrets(material, announced.manifest.context)

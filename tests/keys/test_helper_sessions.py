@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -18,10 +19,28 @@ from fhe_auc.cli.session import read_config
 from fhe_auc.errors import MessageError
 from fhe_auc.logs import RoleLog
 from fhe_auc_keys import key_store_sites
-from tests.support.keys_commands import ADDER, SITES, SMALL, Clock, call, make_site, ok
+from fhe_auc_keys.announcement import KIND, _Body, claimed
+from fhe_auc_keys.group_sealing import seal_to_all
+from fhe_auc_keys.signed_documents import claimed_body, sign
+from fhe_auc_keys.store import KeyStore
+from fhe_auc_keys.vault import certified_identity
+from tests.support.keys_commands import (
+    ADDER,
+    PASSPHRASE,
+    SITES,
+    SMALL,
+    Clock,
+    assert_fails,
+    call,
+    make_site,
+    ok,
+    open_as,
+    request_fingerprint,
+)
 
 HELPERS = "ethics", "office", "registry"
 CREDENTIALS = [f"{name}/{name}.credential" for name in SITES]
+AGGREGATOR = ("--store", f"{ADDER}/store", "--holder", "north")
 
 
 @pytest.fixture
@@ -102,5 +121,55 @@ def test_everybody_sees_who_helps_and_can_check_what_is_kept(helped: tuple[str, 
     for reader in ("north", *helped):
         shown = call("check", "--store", f"{reader}/store")
         assert shown.exit_code == 0, shown.output
+    told = json.loads(ok("open", "helped/session.helper", *AGGREGATOR, "--out", "roster", "--json").stdout)
+    assert (list(told["helpers"]), told["context"]) == (list(helped), "")
     shown = ok("show", "helped/session.helper", "--store", "north/store").stdout
     assert [re.search(rf"{role} +(\w+)", shown)[1] for role in ("helper-1", "helper-2")] == list(helped)  # type: ignore[index]
+
+
+@pytest.mark.parametrize("helped", [1], indirect=True)
+def test_a_session_that_was_opened_with_a_helpers_older_certificate_is_found_by_check(helped: tuple[str, ...]) -> None:
+    """The session names that certificate, and the helper would be refused in its first round."""
+    at = ("--store", "registry/store")
+    request = "registry/registry.csr"
+    told = ("--fingerprint", request_fingerprint(request), "--store", "authority/store", "--out", "registry", "--force")
+    ok("issue", request, "registry", *told)
+    ok("enrol", "registry", *at, "--out", "registry", "--certificate", "registry/registry.pem", "--force")
+    checked = call("check", *at, "--json")
+    assert checked.exit_code == 1
+    (found,) = json.loads(checked.stdout)["problems"]
+    assert found["wrong"] == "'registry' is not, with this certificate, a helper of the session"
+
+
+@pytest.mark.parametrize("helped", [1], indirect=True)
+def test_who_closes_a_session_early_is_told_what_is_lost(helped: tuple[str, ...]) -> None:
+    session = claimed(Path("helped/session.helper").read_bytes()).manifest.session.hex()
+    refused = call("close", session, "--store", "registry/store")
+    assert_fails(refused, 1, "if it is closed now, the session cannot go on without this helper; --lose-result closes")
+    refused = call("close", session, "--store", "south/store")
+    assert_fails(refused, 1, "if it is closed now, this site gets no result of it, .*; --lose-result closes")
+
+
+def test_a_common_secret_that_does_not_open_is_found_when_the_session_is_opened_and_names_who_convenes_it(
+    consortium: Path,
+) -> None:
+    """Nothing is used up: the session opens once it is sealed as it must be."""
+    make_site("registry")
+    helper = ("--helper", "registry/registry.credential")
+    said = ok("session", *CREDENTIALS, "--store", "north/store", "--out", "helped", "--keys", "helper", *helper, *SMALL)
+    assert "the parties' common secret, sealed to each of them" in " ".join(said.stdout.split())
+    file = Path("helped/session.helper")
+    whole = file.read_bytes()
+    body = claimed_body(KIND, whole, _Body)
+    with KeyStore(Path("north/store"), PASSPHRASE) as store:
+        north = certified_identity(store)
+    elsewhere = seal_to_all({"north": north.encryption_key}, bytes(32), info=b"another", associated=b"")
+    to_another = seal_to_all({"south": north.encryption_key}, bytes(32), info=b"another", associated=b"")
+    damaged = body.sealed_secret[:-1] + bytes([body.sealed_secret[-1] ^ 1])
+    for bad in (b"", damaged, elsewhere, to_another):
+        file.write_bytes(sign(KIND, north, msgspec.structs.replace(body, sealed_secret=bad)))
+        refused = open_as("south", "helped/session.helper")
+        assert_fails(refused, 1, "'north', who convenes the session, has not sealed the parties' common secret as it")
+    assert open_as("registry", "helped/session.helper").exit_code == 0  # a helper has no part in it
+    file.write_bytes(whole)
+    assert open_as("south", "helped/session.helper").exit_code == 0

@@ -29,7 +29,7 @@ from fhe_auc_keys.vault import Vault
     "--lose-result",
     is_flag=True,
     help="Also a session that can still go on: this site then gets no result of it, nor does anybody where all must "
-    "answer.",
+    "answer, or where this is the helper's store.",
 )
 @output.json_option
 def close(sessions: tuple[str, ...], vault: Vault, ended: bool, lose_result: bool, as_json: bool) -> None:

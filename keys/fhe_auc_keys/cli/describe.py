@@ -75,7 +75,7 @@ def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
     agreed, fleet = {} if plan is None else plan.terms().data, manifest.fleet
     return {
         "session": manifest.session.hex(),
-        "context": manifest.context.hex(),
+        "context": manifest.context.hex() if manifest.keys == "sealed" else "",  # with helpers: their certificates
         "holder": announced.holder.name,
         "joint_keys": manifest.joint_keys,
         "not_after": common.moment(announced.not_after),

@@ -311,7 +311,9 @@ def _write_joint_session(folder: Path, document: bytes, suffix: str) -> list[tup
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"session.{suffix}"
     common.write(path, document, common.PUBLIC)
-    return [(path, "everybody", "public, signed: parties with their certificates, thresholds, parameters")]
+    what = "public, signed: parties with their certificates, thresholds, parameters"
+    sealed = "; the parties' common secret, sealed to each of them" if suffix == "helper" else ""
+    return [(path, "everybody", what + sealed)]
 
 
 def _write(folder: Path, sealed: SealedSession) -> list[tuple[Path, str, str]]:
