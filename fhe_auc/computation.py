@@ -113,6 +113,11 @@ class SealedComputation(Computation[Task, Public, Secret, Decrypted]):
     helpers: int = 0
     """How many helpers open the pads and decrypt, in place of the parties."""
 
+    @property
+    def opening_limit(self) -> int:
+        """More bytes than public keys and an opening have together."""
+        return 0
+
     def opened(self, keys: Public, opening: bytes) -> Public:
         """Return the aggregator's keys with a late opening; errors as `load_public`."""
         return keys

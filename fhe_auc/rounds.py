@@ -166,7 +166,9 @@ class Aggregator(ABC):
                 journal.add(self.round, party, submission)
             self._accept(party, message.payload)
         except DeserialisationError as error:
-            if theirs and party in self._names:  # whatever strangers send is not worth keeping
+            if theirs and (
+                party in self._names or self._is_asked(party)
+            ):  # whatever strangers send is not worth keeping
                 self._refused[party] = str(error)
             raise MessageError(f"submission of party {party!r} refused: {error}", field=error.field) from None
         self._answered[party] = b"" if self.signatures is None else hashlib.sha256(submission).digest()
@@ -325,6 +327,9 @@ class Party(ABC, Generic[R]):
 
     signatures: Signatures | None = None
     """Set before the first message, where the session is one between machines; without them none is answered."""
+
+    opened: tuple[str, ...] = ()
+    """Of a helper: the parties whose pads it has opened, in the answer that does."""
 
     own_warnings: tuple[str, ...] = ()
     """What this party alone is told, about its own rows; they go into its result, and nowhere else."""

@@ -222,7 +222,8 @@ def answer(
         is written down or sent, so that a crash cannot lose the result. Among its warnings is one where the site has
         put nearly as many rows into another session of the same model and outcome.
 
-    The site's audit trail says when it has submitted, and how many rows; and when the session has ended, and with what.
+    The site's audit trail says when it has submitted, and how many rows; a helper's, whose pads it has opened; and when
+    the session has ended, and with what.
     As it is written first, a crash may put a line there twice.
 
     Raises
@@ -274,6 +275,8 @@ def answer(
         finally:
             site.keep(session, answered(b"", b""))  # it answers nothing more, whatever becomes of the trail
         raise
+    if party.opened:
+        joined.records.note("opened", parties=list(party.opened))
     if party.submitted and not (last and last.submitted):
         joined.records.note("submitted", rows=size)
     if party.ended and not joined.helps:

@@ -23,7 +23,7 @@ import hashlib
 import secrets
 import time
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -131,7 +131,16 @@ class BaseHelpedAggregator(Aggregator):
     @property
     def submission_limit(self) -> int:  # type: ignore[override] # it depends on who answers
         """Largest payload of an answer in this round, in bytes."""
-        return 2**31 if self._helping else self._computation.payload_limit
+        if not self._helping:
+            return self._computation.payload_limit
+        if self.round == self.rounds - 1:
+            return response_limit(self._computation)
+        return self._help_limit + _NAME_BYTES * len(self.manifest.parties)
+
+    @property
+    @abstractmethod
+    def _help_limit(self) -> int:
+        """More bytes than a helper answers before it returns the sums, without names of parties."""
 
     @property
     def asked(self) -> tuple[str, ...]:
@@ -183,14 +192,15 @@ class BaseHelpedAggregator(Aggregator):
         if self.round == self.rounds - 1:
             return encode(_Given(self._counted, tuple(self._responses[name] for name in self._helpers)))
         if len(self._counted) < self.manifest.min_parties:
-            raise too_few(len(self._counted), self.manifest)
+            raise too_few(self._counted, self._left_out, self.manifest)
         return self._close_help()
 
     def _left_out_of(self, named: tuple[str, ...]) -> set[str]:
         """Return whose blobs a helper says do not open; raise `DeserialisationError` where it cannot say that."""
-        if not set(named) < set(self._counted):
-            raise DeserialisationError("the helper leaves out strangers, or everybody")
-        return set(named)
+        found = set(named)
+        if named != tuple(party for party in self._counted if party in found) or len(found) == len(self._counted):
+            raise DeserialisationError("the helper leaves out strangers, somebody twice, or everybody")
+        return found
 
     def _added(self, total: RunningSum) -> RunningSum:
         """Return the sum with all submissions that count."""
@@ -212,21 +222,24 @@ class HelpedAggregator(BaseHelpedAggregator):
 
     def __init__(self, manifest: Manifest, computation: SealedComputation[Any, Any, Any, Any]) -> None:
         super().__init__(manifest, computation)
-        self._opened: _Opened | None = None
+        self._keys: Any = None  # of the helper's making, with the opening
+
+    @property
+    def _help_limit(self) -> int:
+        return self._computation.opening_limit
 
     def _accept_help(self, helper: str, payload: bytes) -> set[str]:
         opened = decode(payload, _Opened, "opening")
         left_out = self._left_out_of(opened.left_out)
-        self._computation.load_public(opened.context)
-        self._opened = opened
+        try:
+            self._keys = self._computation.opened(self._computation.load_public(opened.context), opened.opening)
+        except InputError as error:  # of another session
+            raise DeserialisationError(str(error)) from None
         return left_out
 
     def _close_help(self) -> bytes:
-        if self._opened is None:
-            raise EvaluationError("the helper has not answered")
-        keys = self._computation.opened(self._computation.load_public(self._opened.context), self._opened.opening)
-        totals = self._added(self._computation.running_sum(keys)).totals
-        return encode(Result(self._counted, self._computation.aggregate(keys, totals)))
+        totals = self._added(self._computation.running_sum(self._keys)).totals
+        return encode(Result(self._counted, self._computation.aggregate(self._keys, totals)))
 
 
 class HelpedPartyRole(Party[R]):
@@ -247,7 +260,8 @@ class HelpedPartyRole(Party[R]):
             raise InputError(f"the material is of {len(own.helpers)} helpers, the session has {computation.helpers}")
         self.rounds = rounds_with(computation.helpers)
         self.answers = 1, self.rounds
-        self.download_limit = computation.plan.download_bytes + 4096 + (_NAME_BYTES + 64) * len(manifest.parties)
+        sums = computation.helpers * response_limit(computation)
+        self.download_limit = sums + (_NAME_BYTES + 64) * len(manifest.parties)
         self._computation = computation
         self._identity = Identity.from_bytes(own.identity)
         self._helpers = own.helpers
@@ -385,13 +399,15 @@ class Helper(BaseHelper):
     def _open(self, payload: bytes) -> bytes:
         opened = self._opened(payload)
         found = {party: mine for party, mine in opened.items() if mine is not None}
+        left_out = tuple(party for party in opened if party not in found)
         if len(found) < self.manifest.min_parties:
-            raise too_few(len(found), self.manifest)
+            raise too_few(found, left_out, self.manifest)
         public, secret = contexts.generate(self._computation.plan.parameters)
         material = secret.to_bytes()
         opening = self._computation.opening(material, {party: each[:SEED_BYTES] for party, each in found.items()})
         self._kept = material, {party: each[SEED_BYTES:] for party, each in found.items()}
-        return encode(_Opened(tuple(party for party in opened if party not in found), public.to_bytes(), opening))
+        self.opened = tuple(found)
+        return encode(_Opened(left_out, public.to_bytes(), opening))
 
     def _decrypt(self, payload: bytes) -> bytes:
         result = decode(payload, Result, "result")
@@ -415,9 +431,17 @@ def rounds_with(helpers: int) -> int:
     return 4 if helpers == 1 else 6
 
 
-def too_few(parties: int, manifest: Manifest) -> TooFewPartiesError:
-    """Return the error where the blobs of so many parties open."""
-    return TooFewPartiesError(f"the blobs of {parties} parties open, at least {manifest.min_parties} are needed")
+def response_limit(computation: SealedComputation[Any, Any, Any, Any]) -> int:
+    """Return more bytes than a `Response` has."""
+    return computation.plan.download_bytes + 1024
+
+
+def too_few(opened: Collection[str], unfit: Iterable[str], manifest: Manifest) -> TooFewPartiesError:
+    """Return the error where the blobs of these parties open, and those of others do not."""
+    named = ", ".join(map(repr, sorted(unfit)[:10])) or "nobody else's"
+    return TooFewPartiesError(
+        f"the blobs of {len(opened)} parties open, at least {manifest.min_parties} are needed; unfit: {named}"
+    )
 
 
 def _associated(session: bytes, party: str) -> bytes:

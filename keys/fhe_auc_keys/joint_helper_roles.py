@@ -107,6 +107,10 @@ class JointHelpersAggregator(BaseHelpedAggregator):
         self._given = roster.binding(manifest)
         self._contributions: dict[str, Contribution] = {}
 
+    @property
+    def _help_limit(self) -> int:
+        return self._together.payload_limit + _SLACK * len(self._helpers)
+
     def _open_next(self, payload: Callable[[], bytes]) -> bytes:
         message = super()._open_next(payload)
         if self._helping:
@@ -204,9 +208,10 @@ class JointHelper(BaseHelper):
                 left_out |= set(named)
         counted = {party: secret for party, secret in state.secrets if party not in left_out}
         if len(counted) < self.manifest.min_parties:
-            raise too_few(len(counted), self.manifest)
+            raise too_few(counted, left_out.union(state.others), self.manifest)
         seeds = {party: secret[:SEED_BYTES] for party, secret in counted.items()}
         remainder = self._together.remainder(seeds, state.blind)
+        self.opened = tuple(counted)
         keys = tuple((party, secret[SEED_BYTES:]) for party, secret in counted.items())
         self._state = _State(given, state.share, secrets=keys, commitments=tuple(commitments))
         return self._signed(_REVEAL, (*state.parts, *remainder))

@@ -177,6 +177,7 @@ def test_a_session_with_a_helper_closes_at_the_number_that_is_configured(
     assert (told["counted"], told["missing"]) == (["north", "south"], ["east"])
     counted = [session.sites["north"], session.sites["south"]]
     assert session.result("south").fraction == pairs_of(counted, GRID)[0]
+    assert trail_of(session, "helper.toml") == ["opened", "ended"]
     status, said = finished(session.answer("east"))  # it comes too late
     assert (status, "round 4, expected 1" in said) == (1, True)
     assert session.result("east") is None

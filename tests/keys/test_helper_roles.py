@@ -10,15 +10,18 @@ from typing import Any
 import msgspec
 import pytest
 
+from fhe_auc import contexts
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import DeserialisationError, EvaluationError, InputError, MessageError, TooFewPartiesError
 from fhe_auc.messages import Message
 from fhe_auc.party_names import HELPERS
 from fhe_auc.protocol import Request
+from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.serialise import decode, encode
 from fhe_auc_keys.group_sealing import seal_under, unseal_under
 from fhe_auc_keys.helper_roles import _Blobs, _Given, _Opened, _response_of, _Submission
 from fhe_auc_keys.identity import Identity
+from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from tests.support.exact_sessions import GRID, PLUGINS, both_protocols, found_in, pairs_of
 from tests.support.helped_sessions import SITES, Play, changed, payload_of
 from tests.support.pooled import exact_auc
@@ -104,6 +107,53 @@ def test_a_blob_of_another_length_is_refused_at_once(length: int) -> None:
     spoil = spoilt("site 0", lambda found: msgspec.structs.replace(found, blobs=(bytes(length),)))
     with pytest.raises(MessageError, match=r"'site 0' refused: .*of another length"):
         play.play(spoil=spoil)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda found: {"opening": b"nothing"}, "opening"),
+        (lambda found: {"opening": found.opening[:-1]}, "opening"),
+        (lambda found: {"opening": payload_of(opened_by(Play()), _Opened).opening}, "under another key"),
+        (lambda found: {"context": of_other_parameters()}, "other parameters"),
+        (lambda found: {"left_out": ("site 1", "site 1")}, "somebody twice"),
+        (lambda found: {"left_out": ("site 1", "site 0")}, "leaves out"),
+    ],
+)
+def test_a_wrong_answer_of_the_helper_is_refused_and_named_and_the_right_one_still_counts(
+    change: Callable[[Any], dict[str, Any]], why: str
+) -> None:
+    play = Play()
+    right = opened_by(play)
+    found = payload_of(right, _Opened)
+    wrong = changed(right, payload=encode(msgspec.structs.replace(found, **change(found))))
+    with pytest.raises(MessageError, match=rf"'helper-1' refused: .*{why}"):
+        play.aggregator.receive(HELPERS[0], wrong)
+    assert why in play.aggregator.refusals[HELPERS[0]]
+    play.aggregator.receive(HELPERS[0], right)
+    assert play.aggregator.finish_round() is not None
+
+
+def test_a_helper_can_make_neither_the_aggregator_nor_parties_take_in_much_more_than_is_right() -> None:
+    play = Play()
+    right = opened_by(play)
+    assert len(right) < play.aggregator.submission_limit < 10 * len(right)
+    play.aggregator.receive(HELPERS[0], right)
+    last = play.helper.respond(play.aggregator.finish_round())
+    assert len(last) < play.aggregator.submission_limit + 1024 < play.parties[0].download_limit + 2048
+
+
+def opened_by(play: Play) -> bytes:
+    """The helper's answer in round 2."""
+    answer: bytes = play.helper.respond(play.up_to(2))
+    return answer
+
+
+def of_other_parameters() -> bytes:
+    """A public context of a session of other parameters."""
+    parameters = Play("exact", max_rows=20_000).session.manifest.decoded_plan(ExactPlan).parameters
+    other = msgspec.structs.replace(parameters, plain_moduli=primes_above(2**40, 1, parameters.ring_dimension))
+    return contexts.generate(other)[0].to_bytes()
 
 
 # --- What the helper sees, and what it does not do --------------------------------------------------------------------

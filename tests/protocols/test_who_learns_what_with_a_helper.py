@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fhe_auc import bfv
 from fhe_auc.computation import Result
 from fhe_auc.counts import PartyData
 from fhe_auc.keystream import KeyStream
@@ -19,7 +18,6 @@ from fhe_auc.rlwe import modular
 from fhe_auc.serialise import decode, encode
 from fhe_auc.sums.authenticator import Authenticator
 from fhe_auc.sums.layout import Layout
-from fhe_auc.sums.opening import Opening
 from fhe_auc_keys import helper_roles
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.group_sealing import unseal_under
@@ -203,9 +201,8 @@ def test_the_aggregator_and_a_party_read_a_few_pooled_counts_of_their_choice() -
     """The aggregator has the pads of some bins decrypted in the place of a sum; four small counts fit into one."""
     play, chosen = helped(), [2, 5, 11, 17]
     play.until(3)
-    opened, (prime,), layout = play.aggregator._opened, play.plan.parameters.plain_moduli, play.plan.layout
-    public = bfv.load_public(opened.context)
-    opening = Opening.load(public, play.plan.computed, opened.opening)
+    keys, (prime,), layout = play.aggregator._keys, play.plan.parameters.plain_moduli, play.plan.layout
+    public, opening = keys.public, keys.opening
     sent = sum(sketch.astype(object) for sketch in sketches_sent(play))
     # The sum "ties" takes the products of positives and negatives: first −negatives, then −positives, of all pads.
     weights, start = np.zeros(layout.slots, np.uint64), sum(layout.widths[:1])
@@ -254,7 +251,7 @@ def test_to_whom_a_party_gives_the_common_secret_any_sums_pass(liar: str) -> Non
     if liar == "helper":
         play.helper._computation.decrypt = lambda keys, result: forged
     else:
-        public = bfv.load_public(play.aggregator._opened.context)
+        public = play.aggregator._keys.public
         parts = [
             public.dump_result(
                 public.flood(public.encrypt(plan.layout.mask(KeyStream(bytes(32)), sums, prime), which)), plan.kept

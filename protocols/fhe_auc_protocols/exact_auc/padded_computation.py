@@ -82,6 +82,13 @@ class PaddedComputation(FleetComputation[ExactTask, AggregatorKeys, PartyKeys, "
         """More bytes than any honest submission or result has."""
         return max(self.plan.submission_bytes, self.plan.result_bytes) + 1024 * (1 + self.plan.primes)
 
+    @property
+    def opening_limit(self) -> int:
+        """More bytes than public keys and an opening have together: two polynomials a ciphertext, 8 bytes a number."""
+        parameters = self.plan.parameters
+        ciphertext = 16 * parameters.ring_dimension * (len(parameters.modulus_bits) + 1)
+        return ciphertext * (self.plan.layout.ciphertexts * self.plan.primes + 4)
+
     def opening(self, material: bytes, seeds: Mapping[str, bytes]) -> bytes:
         """Return the opening of the sum of these parties' pads."""
         return self.open_sum(material, [values[None] for values in self.pads_of(seeds)])

@@ -172,14 +172,13 @@ class LyingHelpedAggregator(HelpedAggregator):
 
     def encrypted_result(self) -> bytes:
         """Return what the helper is to decrypt; raise `EvaluationError` where it has opened nothing yet."""
-        if self._opened is None:
+        if self._keys is None:
             raise EvaluationError("the helper has not answered")
-        public = bfv.load_public(self._opened.context)
-        self.opening = Opening.load(public, self._liar.plan.computed, self._opened.opening)
+        self.opening = self._keys.opening
         openings: dict[OpeningName, Opening] = {"own": self.opening}
         if self._earlier is not None and self._earlier.opening is not None:
             openings["earlier"] = self._earlier.opening
-        return encode(Result(self.counted, self._liar.result(public, openings, self.kept)))
+        return encode(Result(self.counted, self._liar.result(self._keys.public, openings, self.kept)))
 
     def _close(self) -> bytes:
         if self.round == OPEN:
