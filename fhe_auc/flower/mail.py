@@ -122,7 +122,7 @@ class Mail(Transport):
             still = set(waiting.values()) | {node for node, each in asked.items() if each.due < math.inf}
             accepted = set(self._aggregator.asked).difference(awaited)
             failed = {node for node in asked.keys() - strangers if self._party_of.get(node) not in accepted}
-            all_that_can_be = not still and len(failed) >= len(awaited)
+            all_that_can_be = not still and len(failed) >= self._most_failures(awaited)
             if not awaited or all_that_can_be:
                 return
             if over:  # said before the last look at what has come
@@ -140,6 +140,15 @@ class Mail(Transport):
         theirs = {node for node, party in self._party_of.items() if party in awaited}
         strangers = connected - self._party_of.keys() if open_to_all else set[int]()
         return sorted(node for node in connected & (theirs | strangers) if asked.get(node, _Asked()).due <= now)
+
+    def _most_failures(self, awaited: list[str]) -> int:
+        """Return with how many nodes that failed nobody is left to answer.
+
+        Where an awaited party's node is not known, one that failed may be that of a role that this round does not ask.
+        """
+        manifest = self._aggregator.manifest
+        unknown = {*manifest.parties, *manifest.helpers}.difference(self._party_of.values())
+        return len(unknown.union(awaited)) if unknown.intersection(awaited) else len(awaited)
 
     def _nodes_of(self, awaited: list[str], asked: Mapping[int, _Asked]) -> list[int]:
         """Return the nodes of parties that are awaited; where a party's is not known, those that failed to answer."""

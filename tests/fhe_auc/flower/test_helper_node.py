@@ -156,6 +156,21 @@ def test_a_node_that_claims_to_be_the_helper_is_refused_and_the_helper_takes_its
     assert consortium.result("north").fraction == consortium.expected()
 
 
+def test_a_helper_that_is_asked_in_the_sites_round_ends_it_for_nobody(new: Callable[..., Consortium]) -> None:
+    """Where no nodes are named it is asked, and refuses; a site that connects after that still counts."""
+    consortium = new()
+    helper, east = consortium.node(HELPER), consortium.node("east", joins_at=1e9)
+
+    def answer(message: Message) -> Message | None:
+        east.joins_at = 0.0
+        return helper.answer(message)
+
+    grid = consortium.grid(helper_1=Node(answer), east=east)
+    record = evaluate(grid, consortium.config(ask_again=False))
+    assert [message.metadata.dst_node_id for message in grid.pushed][:4] == [1, 2, 4, 3]
+    assert record.counted == record.delivered == ("north", "south", "east")
+
+
 def test_submissions_close_at_the_number_that_is_configured(new: Callable[..., Consortium]) -> None:
     """A site that comes afterwards is not asked, and has no result."""
     consortium = new()
