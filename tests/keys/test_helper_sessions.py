@@ -18,12 +18,15 @@ from fhe_auc.cli import main
 from fhe_auc.cli.session import read_config
 from fhe_auc.errors import MessageError
 from fhe_auc.logs import RoleLog
+from fhe_auc.serialise import decode
+from fhe_auc.site_state import _Answered
 from fhe_auc_keys import key_store_sites
 from fhe_auc_keys.announcement import KIND, _Body, claimed
 from fhe_auc_keys.group_sealing import seal_to_all
 from fhe_auc_keys.signed_documents import claimed_body, sign
 from fhe_auc_keys.store import KeyStore
 from fhe_auc_keys.vault import certified_identity
+from tests.support.certified import DAY
 from tests.support.keys_commands import (
     ADDER,
     PASSPHRASE,
@@ -148,6 +151,39 @@ def test_who_closes_a_session_early_is_told_what_is_lost(helped: tuple[str, ...]
     assert_fails(refused, 1, "if it is closed now, the session cannot go on without this helper; --lose-result closes")
     refused = call("close", session, "--store", "south/store")
     assert_fails(refused, 1, "if it is closed now, this site gets no result of it, .*; --lose-result closes")
+
+
+@pytest.mark.parametrize("helped", [1], indirect=True)
+def test_closing_erases_at_the_helper_what_a_session_that_never_ended_has_left(
+    helped: tuple[str, ...], clock: Clock
+) -> None:
+    class Stopped(file_transport.FileTransport):
+        """The aggregator is killed once the helper has opened the sum of the pads."""
+
+        def tell(self, awaited: Any, deadline: float) -> None:
+            super().tell(awaited, deadline)
+            if self._aggregator.round == 2:
+                file_transport.answer(Path("exchange/helpers"), config("registry"), 2, RoleLog())
+                raise KeyboardInterrupt
+            for name in SITES:
+                file_transport.answer(Path("exchange"), config(name), 1, RoleLog())
+
+    settings = {**config(ADDER), "session": "helped/session.helper", "round-timeout": 60.0}
+    with pytest.raises(KeyboardInterrupt):
+        run(settings, lambda aggregator, journal, timeout: Stopped(Path("exchange"), aggregator, journal, timeout))
+    assert all(left())
+    clock.at += 8 * DAY
+    ok("close", "--ended", "--store", "registry/store")
+    assert not any(left())
+    assert call("check", "--store", "registry/store").exit_code == 0
+
+
+def left() -> tuple[bytes, bytes, bytes]:
+    """What the helper would go on from, the question that it has answered last, and its answer."""
+    with KeyStore(Path("registry/store"), PASSPHRASE) as store:
+        (session,) = store.names("state")
+        kept = decode(store.get("state", session), _Answered, "state")
+    return kept.party, kept.message, kept.submission
 
 
 def test_a_common_secret_that_does_not_open_is_found_when_the_session_is_opened_and_names_who_convenes_it(
