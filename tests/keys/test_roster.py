@@ -476,9 +476,9 @@ def test_a_manifest_for_sealed_keys_is_refused_by_joint_roles_and_the_other_way_
     sealed = prepare("openfhe", min_parties=3)
     roster = idle.roster
     task = SemiHonest().task(sealed.manifest, idle.sites[0])
-    with pytest.raises(InputError, match="fingerprint of the context has 0 bytes"):
+    with pytest.raises(InputError, match="what names them has 0 bytes"):
         msgspec.structs.replace(idle.manifest, context=bytes(32))
-    with pytest.raises(InputError, match="fingerprint of the context has 32 bytes"):
+    with pytest.raises(InputError, match="what names them has 32 bytes"):
         msgspec.structs.replace(sealed.manifest, context=b"")
     with pytest.raises(InputError, match="a plan if, and only if, it has keys"):
         msgspec.structs.replace(idle.manifest, plan=None)
