@@ -47,14 +47,14 @@ class Consortium:
 
     def node(self, name: str, joins_at: float = 0.0) -> Node:
         config: Mapping[str, str] = self.made.helpers.get(name, {})
-        if name != HELPER:
+        if name not in HELPERS:
             files = {"data": str(self.folder / f"{name}.npz"), "results": str(self.folder / name)}
             config = {**self.made.sites[name], **files}
         context: Any = SimpleNamespace(node_config=config)
         return Node(lambda message: client_app.answer(message, context), joins_at)
 
     def grid(self, **instead: Node) -> Any:
-        names = (*self.sites, HELPER)
+        names = (*self.sites, *self.made.helpers)
         return FakeGrid(
             {number: instead.get(name.replace("-", "_")) or self.node(name) for number, name in enumerate(names, 1)}
         )
@@ -85,11 +85,13 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def new(site_rows: list[PartyData], tmp_path: Path) -> Callable[..., Consortium]:
-    def make(protocol: str = "exact", least: int = 2) -> Consortium:
+    def make(protocol: str = "exact", least: int = 2, helpers: int = 1) -> Consortium:
         folder = tmp_path / "consortium"
         folder.mkdir(mode=0o700)
         names = tuple(data.name for data in site_rows)
-        request = Request(parties=names, thresholds=GRID, max_rows=20_000, min_parties=least, keys="helper")
+        request = Request(
+            parties=names, thresholds=GRID, max_rows=20_000, min_parties=least, keys="helper", helpers=helpers
+        )
         made = site_storage().local_sites(registry.load(protocol).prepare(request), folder, {})
         for data in site_rows:
             np.savez(folder / f"{data.name}.npz", y_true=data.y_true, y_score=data.y_score)
@@ -111,6 +113,17 @@ def test_a_session_with_a_helper_node_gives_every_site_the_exact_fraction(
     if nodes:
         asked = [message.metadata.dst_node_id for message in grid.pushed]
         assert asked == [1, 2, 3, 4, 4, 1, 2, 3]  # the helper alone in the rounds between, and only there
+
+
+@both_protocols
+def test_two_helpers_are_a_node_each_and_are_asked_in_all_rounds_between(
+    protocol: str, new: Callable[..., Consortium]
+) -> None:
+    consortium = new(protocol, helpers=2)
+    grid = consortium.grid()
+    evaluate(grid, consortium.config(nodes=f"{NAMED}, helper-2:5", ask_again=False))
+    assert {consortium.result(name).fraction for name in consortium.sites} == {consortium.expected()}
+    assert [message.metadata.dst_node_id for message in grid.pushed] == [1, 2, 3, *[4, 5] * 4, 1, 2, 3]
 
 
 def test_nodes_that_leave_the_helper_out_are_refused(new: Callable[..., Consortium]) -> None:
