@@ -375,7 +375,7 @@ def _played(
     if plugin.encrypts:
         check_rows(sum(data.rows for data in parties), request.max_rows)  # between sites, no role could know
     started = time.perf_counter()
-    session = plugin.prepare(request)
+    session = plugin.prepare(replace(request, rows=tuple(data.rows for data in parties)))
     delivery = plugin.local_delivery(session)
     seconds = {"keys": time.perf_counter() - started}
     if cheat is None:
@@ -391,7 +391,7 @@ def _played(
     helpers = [plugin.helper(session.manifest, material) for material in delivery.helpers]
     roles = [plugin.party(session.manifest, delivery.parties[data.name], data) for data in parties]
     for role in roles:  # here nobody is to be kept from knowing about the others
-        role.own_warnings = warnings_of(parties, session.manifest.thresholds)
+        role.own_warnings = plugin.own_warnings(session.manifest, parties)
 
     def exchange(message: bytes) -> Iterator[tuple[str, bytes]]:
         helping = [helper for helper in helpers if helper.name in aggregator.asked]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, ClassVar, Generic, final
 
@@ -30,6 +30,7 @@ from fhe_auc.suggestions import known_names
 DEFAULT_PROTOCOL = "verified"
 DEFAULT_MAX_ROWS = 10**6
 DEFAULT_MIN_ROWS = 100
+_NOISE = {"epsilon": "--epsilon", "epsilon_unit": "--epsilon-unit"}
 _WEIGHTS = ("sample_weight", "sample_weights", "weight", "weights")  # as other packages call them
 
 
@@ -51,6 +52,8 @@ class Request:
         Public bounds on the pooled rows: capacity up to the first, full precision from the second.
     min_parties : int or None
         Go on with this many submissions; None: all.
+    rows : tuple of int or None
+        How many rows each party has, in their order, where that is known and may be public; a privacy budget takes it.
     keys : str
         "sealed": a key holder makes one secret key for all parties; "joint": each party makes a share of it; "helper":
         helpers have it, and no party.
@@ -77,6 +80,7 @@ class Request:
     max_rows: int = DEFAULT_MAX_ROWS
     min_rows: int = DEFAULT_MIN_ROWS
     min_parties: int | None = None
+    rows: tuple[int, ...] | None = None
     keys: str = "sealed"
     helpers: int = 1
     smudging_bits: int | None = None
@@ -94,6 +98,8 @@ class Request:
             if (value := integer(given)) is None:
                 raise InputError(f"{name} must be an integer, got {given!r}")
             object.__setattr__(self, name, value)
+        if self.rows is not None:
+            object.__setattr__(self, "rows", tuple(self.rows))
         if self.interval is not None:
             check_level(self.interval)
         plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in self.options.items()}
@@ -201,6 +207,10 @@ class Protocol(ABC, Generic[R]):
         """Raise `InputError` for an option that this protocol does not have."""
         known = [each.name for each in fields(self.options)]
         for name in sorted(set(names) - set(known)):
+            if name in _NOISE:
+                raise InputError(
+                    f"protocol {self.name!r} adds no noise: {_NOISE[name]} is for verified, and for dpauc-…"
+                )
             if name in _WEIGHTS:
                 raise InputError(f"{name}: weights are not supported; leave them out: every row counts once")
             raise InputError(f"protocol {self.name!r} has no option {name!r}{known_names(name, known)}")
@@ -297,8 +307,12 @@ class Protocol(ABC, Generic[R]):
         """
         check_scores(data, manifest.thresholds)
         made = self.new_party(manifest, material, data)
-        made.own_warnings = warnings_of([data], manifest.thresholds)
+        made.own_warnings = self.own_warnings(manifest, [data])
         return made
+
+    def own_warnings(self, manifest: Manifest, parties: Sequence[PartyData]) -> tuple[str, ...]:
+        """Return what parties ought to know of their own rows (`fhe_auc.own_rows.warnings_of`)."""
+        return warnings_of(parties, manifest.thresholds)
 
     @abstractmethod
     def new_party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:

@@ -169,6 +169,22 @@ round_scores_option = whole_number(
     "digit), and every rounded score is a threshold, so that the AUC is exactly that of the rounded scores.",
 )
 
+
+def epsilon_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a command: it receives ``epsilon`` and ``epsilon_unit``, None where they are not given."""
+    unit = click.option(
+        "--epsilon-unit",
+        type=click.Choice(("row", "label")),
+        help="What --epsilon protects: a row, label and score (default); or the label of a row alone, as DPAUC does.",
+    )
+    return click.option(
+        "--epsilon",
+        type=float,
+        help="With --protocol verified: privacy budget of the session. The AUC is released with noise, made of shares "
+        "so that nobody knows it as a whole, and nothing else is. Noisy protocols such as dpauc-laplace need a budget.",
+    )(unit(command))
+
+
 keys_option = click.option(
     "--keys",
     type=click.Choice(("sealed", "joint", "helper")),
@@ -338,7 +354,7 @@ def given(name: str) -> bool:
     return click.get_current_context().get_parameter_source(name) is not ParameterSource.DEFAULT
 
 
-def with_flags(options: Mapping[str, int | float | str], **flags: int | float | None) -> dict[str, Any]:
+def with_flags(options: Mapping[str, int | float | str], **flags: int | float | str | None) -> dict[str, Any]:
     """Return the protocol's options with flags of their own that were given; raise `InputError` for one given twice."""
     set_by_flag = {name: value for name, value in flags.items() if value is not None}
     if twice := sorted(options.keys() & set_by_flag):

@@ -41,6 +41,8 @@ def plan(parties: int, session: SessionOptions, as_json: bool) -> None:
     """
     plugin, bins = session.plugin, session.quantiles
     request = session.request((f"party {number}" for number in range(parties)), min_parties=None)
+    each, more = divmod(request.max_rows, parties)  # where rows are counted in public, these are all
+    request = replace(request, rows=tuple(each + (number < more) for number in range(parties)))
     before: dict[BackendName, Plan] = {}
     unfit: dict[BackendName, str] = {}
     if bins is not None:

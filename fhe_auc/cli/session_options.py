@@ -151,6 +151,7 @@ def session_options(plugin: Callable[[str], Protocol[Any]]) -> Callable[[Callabl
             "Leave intervals out: the session then costs less, and releases less.",
         )
         @inputs.round_scores_option
+        @inputs.epsilon_options
         @functools.wraps(command)
         def with_session(
             *args: Any,
@@ -160,10 +161,12 @@ def session_options(plugin: Callable[[str], Protocol[Any]]) -> Callable[[Callabl
             questions: Questions,
             interval: float | None,
             round_scores: int | None,
+            epsilon: float | None,
+            epsilon_unit: str | None,
             **others: Any,
         ) -> Any:
             chosen = {**chosen, "interval": interval}
-            flags = inputs.with_flags(options, round_scores=round_scores)
+            flags = inputs.with_flags(options, round_scores=round_scores, epsilon=epsilon, epsilon_unit=epsilon_unit)
             _check_together(flags, chosen)
             session = SessionOptions.checked(plugin(protocol), flags, questions=questions, **chosen)
             return command(*args, session=session, **others)

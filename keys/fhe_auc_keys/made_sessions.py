@@ -70,6 +70,7 @@ class Wanted:
             old,
             parties=tuple(left),
             min_parties=None if all_needed else old.min_parties,
+            rows=tuple(caps[name] for name in left) if set(caps) == set(left) else None,
             max_rows=most,
             min_rows=min(old.min_rows, most),
         )

@@ -47,6 +47,17 @@ class Verified(Exact):
 
     protocol = "verified"
 
+    epsilon: float | None = option(
+        "privacy budget of the session: the AUC is then released with noise, and nothing else; otherwise exactly",
+        default=None,
+    )
+    epsilon_unit: str | None = option(
+        "what epsilon protects: row (label and score of a row; the default) or label (that of a row)", default=None
+    )
+    colluders: int | None = option(
+        "so many parties may tell each other their noise, beside whoever reads the result; otherwise none", default=None
+    )
+
 
 @dataclass(frozen=True, kw_only=True)
 class SemiHonest(Options):

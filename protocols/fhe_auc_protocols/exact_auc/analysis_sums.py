@@ -7,6 +7,7 @@ Vectors of a party's sketch, all of its own rows:
     t0 t1 c1     for each comparison: Σ φ^a_j·φ^b_k of rows of class 1, row after row of the table
     precision    the first model's m0 g0 c1, each entry times 2^b/M_k, M_k the pooled rows at or above threshold k
     sites m0     for each model, of labels 0 and 1: what this party says of itself as a site (`_site`)
+    noise m0     in a private session, this party's share of the noise on that model's difference; `noise P` on P
 
 Sums are those of `auc_sums` for each contrast; P and N of each group, from the first model's vectors; for each
 comparison those of `fhe_auc.intervals.PairedSums`; the sums of each entry of the last; and, for average precision,
@@ -55,7 +56,9 @@ from fhe_auc_protocols.exact_auc.auc_sums import (
     least_modulus,
     sum_of,
     total,
+    worse,
 )
+from fhe_auc_protocols.exact_auc.private_auc import Privacy
 
 COARSE_BINS = 64
 """Most of either model's scores, in a comparison; there is one more for the upper end of the last."""
@@ -91,13 +94,14 @@ class AnalysisSums:
     """The sums of an analysis over `bins` bins.
 
     With `interval` those of standard errors are among them, and of comparisons; with `average_precision`, that of the
-    first model over all rows.
+    first model over all rows. With `privacy` there are each model's difference and P alone, with noise.
     """
 
     analysis: Analysis
     bins: int
     interval: bool
     average_precision: bool = False
+    privacy: Privacy | None = None
 
     @cached_property
     def release(self) -> Release:
@@ -133,6 +137,8 @@ class AnalysisSums:
         Rows themselves are counted further, up to as many of each of the `parties`: so that it is certain which sums
         are those of more rows.
         """
+        if self.privacy is not None:
+            return self.privacy.least_modulus
         least = least_modulus(max_rows, interval=self.interval, scale=self.scale if self.compared else 0)
         least = max(least, parties * max_rows + 1)
         return max(least, max_rows**2 << _LEAST_PRECISION_BITS) if self.average_precision else least
@@ -153,6 +159,8 @@ class AnalysisSums:
         grid = grids.explicit(thresholds)
         counted = functools.reduce(np.add, (self._of_rows(batch, grid) for batch in data.batches()))
         vectors: list[_Counts] = [counted]
+        if self.privacy is not None:
+            vectors.append(self.privacy.noise())
         if self.average_precision:
             if len(data.rows_above) != self.bins:
                 raise InputError(
@@ -295,6 +303,8 @@ class AnalysisSums:
     def _vectors(self) -> Iterator[tuple[str, int]]:
         for model in range(len(self.analysis.models)):
             yield from ((vector(model, group, each), self.bins) for group, each in self._cells)
+        if self.privacy is not None:
+            yield from ((name, 1) for name in self._noises)
         for model in self._coarse_models:
             yield from ((_coarse(model, each, kind), self._coarse_bins) for kind in _KINDS for each in (0, 1))
         yield from ((_pair(pair, each), self._coarse_bins**2) for pair in self.compared for each in (0, 1))
@@ -302,7 +312,30 @@ class AnalysisSums:
             yield _PRECISION, self.bins
         yield from ((_site_vector(model), _SITE_ENTRIES) for model in self._site_models)
 
+    @property
+    def _noises(self) -> list[str]:
+        """Vectors of one entry each: a party's share of the noise on each model's difference, and on P."""
+        return [*(f"noise m{model}" for model in range(len(self.analysis.models))), "noise P"]
+
+    def _private_sums(self) -> list[Sum]:
+        """Return each model's D, and P, with noise; `private_auc` says why these may be released."""
+        *of_models, of_positives = self._noises
+        found = [
+            Sum(
+                f"difference m{model}",
+                (
+                    Term((each_of([vector(model, 0, 1)]), worse([vector(model, 0, 0)]))),
+                    Term((Factor((Part(noise, "total"),)),)),
+                ),
+            )
+            for model, noise in enumerate(of_models)
+        ]
+        noisy = Factor((Part(vector(0, 0, 1), "total"), Part(of_positives, "total")))
+        return [*found, sum_of("P", noisy)]
+
     def _parts(self) -> Mapping[str, Sequence[Sum]]:
+        if self.privacy is not None:
+            return {"private": self._private_sums()}
         parts: dict[str, Sequence[Sum]] = {}
         plain = self.analysis.is_plain
         for index, each in enumerate(self.analysis.contrasts):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Sequence
+from typing import Any
 
 from fhe_auc.computation import PartyTask
 from fhe_auc.counts import PartyData
-from fhe_auc.errors import ResultCheckError, UndefinedAucError, VerificationError
+from fhe_auc.errors import InputError, ResultCheckError, UndefinedAucError, VerificationError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.keystream import KeyStream
 from fhe_auc.manifest import Manifest
@@ -19,8 +21,9 @@ from fhe_auc.sums.authenticator import Authenticator, released
 from fhe_auc.sums.opening import integers
 from fhe_auc_protocols.exact_auc.analysis_sums import Sums
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
+from fhe_auc_protocols.exact_auc.private_auc import PrivateReading
 from fhe_auc_protocols.exact_auc.reading import Reading
-from fhe_auc_protocols.result_warnings import of_auc
+from fhe_auc_protocols.result_warnings import of_auc, of_parties
 
 INTERVAL = "interval"
 """Option of the manifest: the level of the confidence interval."""
@@ -46,6 +49,14 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
     def __init__(self, manifest: Manifest, data: PartyData) -> None:
         plan = manifest.decoded_plan(ExactPlan)
         check_rows(data.rows, plan.max_rows, party=data.name)
+        if plan.privacy is not None and data.name in manifest.parties:
+            stated = plan.privacy.rows[manifest.parties.index(data.name)]
+            if data.rows != stated:
+                raise InputError(
+                    f"party {data.name!r} has {data.rows:,} rows, and the session says {stated:,}, in public: with "
+                    "epsilon a party takes part with all of them; have the session made for the rows that there are",
+                    party=data.name,
+                )
         self.party = data.name
         self.plan = plan
         self._manifest = manifest
@@ -79,26 +90,16 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         if [len(each) for each in decrypted] != [len(plan.computed.sums)] * len(primes):  # only a helper may send such
             refusal = VerificationError if plan.authenticated else ResultCheckError
             raise refusal("the helper has sent too many sums, or too few, so no number is given", check="sums")
-        found = self._verified(decrypted, counted, common_secret) if plan.authenticated else self._accepted(decrypted)
+        if plan.authenticated:
+            found = self._verified(decrypted, counted, common_secret)
+        else:
+            found = integers(decrypted, primes)
         options = dict(self._manifest.options)
         level = options.pop(INTERVAL, None)
-        reading = Reading(plan.analysis, found, len(counted), None if level is None else float(level))
-        try:
-            headline = reading.headline()
-        except UndefinedAucError as error:
-            if plan.authenticated:
-                raise UndefinedAucError(f"{error}; this is verified") from None
-            raise
-        precision = found.average_precision
-        before = self._data.rows_above[0] if self._data.rows_above else None
-        others = precision is not None and before != headline["positives"] + headline["negatives"]
+        given = None if level is None else float(level)
+        said = self._exact(found, counted, given) if plan.privacy is None else self._private(found, counted, given)
         return Evaluation(
-            **headline,
-            average_precision=None if precision is None or others else float(precision),
-            estimates=reading.estimates(),
-            comparisons=reading.comparisons(),
-            sites=reading.sites(),
-            numerical_error=0.0,
+            **said,
             soundness=self._soundness if plan.authenticated else None,
             protocol=self._manifest.protocol,
             backend=plan.parameters.backend,
@@ -106,17 +107,57 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             thresholds=plan.thresholds,
             verified=plan.authenticated,
             security_bits=SECURITY_BITS,
-            settings={
-                **options,
-                "primes": len(primes),
-                "flooding_bits": round(plan.flooding_margin, 1),
-            },
-            warnings=(
+        )
+
+    def _exact(self, found: Sequence[int], counted: Sequence[str], level: float | None) -> dict[str, Any]:
+        """Return the fields of `Evaluation` that exact sums say; errors as `read`."""
+        plan = self.plan
+        sums = self._sums(found)
+        reading = Reading(plan.analysis, sums, len(counted), level)
+        try:
+            headline = reading.headline()
+        except UndefinedAucError as error:
+            if plan.authenticated:
+                raise UndefinedAucError(f"{error}; this is verified") from None
+            raise
+        precision = sums.average_precision
+        before = self._data.rows_above[0] if self._data.rows_above else None
+        others = precision is not None and before != headline["positives"] + headline["negatives"]
+        return {
+            **headline,
+            "average_precision": None if precision is None or others else float(precision),
+            "estimates": reading.estimates(),
+            "comparisons": reading.comparisons(),
+            "sites": reading.sites(),
+            "numerical_error": 0.0,
+            "settings": self._settings(),
+            "warnings": (
                 *of_auc(self._manifest, len(counted), headline["binning_error"]),
                 *reading.warnings(),
                 *([_OTHER_ROWS] * others),
             ),
-        )
+        }
+
+    def _private(self, found: Sequence[int], counted: Sequence[str], level: float | None) -> dict[str, Any]:
+        """Return the fields of `Evaluation` that sums with noise say."""
+        plan = self.plan
+        assert plan.privacy is not None
+        *differences, positives = found
+        of_party = dict(zip(self._manifest.parties, plan.privacy.rows, strict=True))
+        rows = [of_party[name] for name in counted]
+        reading = PrivateReading(plan.privacy, plan.analysis.models, differences, positives, rows, level)
+        return {
+            **reading.headline(),
+            "estimates": reading.estimates(),
+            "numerical_error": math.nan,
+            "settings": {**self._settings(), **reading.settings()},
+            "warnings": (*of_parties(self._manifest, len(counted)), *reading.warnings()),
+        }
+
+    def _settings(self) -> dict[str, bool | int | float | str]:
+        options = {name: value for name, value in self._manifest.options.items() if name != INTERVAL}
+        plan = self.plan
+        return {**options, "primes": plan.primes, "flooding_bits": round(plan.flooding_margin, 1)}
 
     @property
     def _soundness(self) -> float:
@@ -128,13 +169,13 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         groups = len(manifest.parties) // (1 if self.plan.helpers else manifest.min_parties)
         return groups * self.plan.soundness
 
-    def _accepted(self, totals: Sequence[Residues]) -> Sums:
+    def _sums(self, found: Sequence[int]) -> Sums:
+        """Return what integers say, without noise; raise `ResultCheckError` where they cannot be sums."""
         plan = self.plan
-        found = integers(totals, plan.parameters.plain_moduli)
         return plan.sums.read(found, plan.max_rows, plan.modulus, plan.parties)
 
-    def _verified(self, totals: Sequence[Residues], counted: Sequence[str], common_secret: bytes) -> Sums:
-        """As `_accepted`, of a result that the authenticators fit; else raise `VerificationError`.
+    def _verified(self, totals: Sequence[Residues], counted: Sequence[str], common_secret: bytes) -> tuple[int, ...]:
+        """Return the integers of a result that the authenticators fit; else raise `VerificationError`.
 
         All of it is computed whatever fails: when a party answers would otherwise tell the aggregator its verdict.
         """
@@ -144,18 +185,20 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             authenticator.accepts(each, indices)
             for authenticator, each in zip(self._authenticators(common_secret), totals, strict=True)
         ]
-        outcome: Sums | ResultCheckError
-        try:
-            outcome = self._accepted([released(self.plan.release, each) for each in totals])
-        except ResultCheckError as error:
-            outcome = error
+        found = integers([released(self.plan.release, each) for each in totals], self.plan.parameters.plain_moduli)
+        problem: ResultCheckError | None = None
+        if self.plan.privacy is None:
+            try:
+                self._sums(found)
+            except ResultCheckError as error:
+                problem = error
         if not all(fits):
             raise VerificationError(_NOT_ACCEPTED, check="authenticator")
-        if isinstance(outcome, ResultCheckError):
-            if outcome.check == "rows":
-                raise VerificationError(str(outcome), check="rows") from None
-            raise VerificationError(_NOT_ACCEPTED, check=outcome.check) from None
-        return outcome
+        if problem is not None:
+            if problem.check == "rows":
+                raise VerificationError(str(problem), check="rows") from None
+            raise VerificationError(_NOT_ACCEPTED, check=problem.check) from None
+        return found
 
     def _authenticators(self, common_secret: bytes) -> list[Authenticator]:
         digest = self._manifest.digest

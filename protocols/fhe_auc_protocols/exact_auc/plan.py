@@ -59,6 +59,7 @@ from fhe_auc.sums.layout import Layout
 from fhe_auc.sums.residues import packed_size
 from fhe_auc.sums.terms import Release
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
+from fhe_auc_protocols.exact_auc.private_auc import Privacy
 
 SOUNDNESS_BITS = 40
 """A wrong integer is accepted with a probability below 2^-40."""
@@ -106,6 +107,8 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """λ, 40 to 80: flooding hides but for a statistical distance of 2^-λ, for each prime."""
     smudging_bits: int = 0
     """The same, 30 to 80, of each share holder's noise on its partial decryption; 0 where there are no `shares`."""
+    privacy: Privacy | None = None
+    """The budget, where what is released is noisy; `authenticated` then, and without the other sums."""
     helpers: int = 0
     """How many hold the key in place of the parties: 0 to 3; several hold a share of it each."""
 
@@ -120,6 +123,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             raise CapacityError("average precision is of labels 0 and 1")
         if not 0 <= self.helpers <= len(HELPERS) or (self.helpers and self.joint_keys):
             raise CapacityError(f"a session has 1 to 3 helpers, or none and other keys; got {self.helpers}")
+        self._check_privacy()
         for name, number, least in (("parties", self.parties, 1), ("max_rows", self.max_rows, 2)):
             if number < least:
                 raise CapacityError(f"{name} must be at least {least}, got {number}")
@@ -157,6 +161,17 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                     f"hides it by {found:.1f} bits only, {asked} are asked for; take fewer parties or thresholds"
                 )
 
+    def _check_privacy(self) -> None:
+        if self.privacy is None:
+            return
+        if self.joint_keys or not self.authenticated:
+            raise CapacityError("a private AUC takes verified, with sealed keys or helpers")
+        analysis = self.analysis
+        if self.interval or self.average_precision or analysis.by or analysis.classes or analysis.heterogeneity:
+            raise CapacityError("a private AUC is of models over all rows, without other sums")
+        if (self.privacy.models, len(self.privacy.rows)) != (len(self.analysis.models), self.parties):
+            raise CapacityError("the budget is that of another session")
+
     @property
     def keys(self) -> Keys:
         """Who makes the keys: "sealed", "joint" or "helper"."""
@@ -177,7 +192,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     @cached_property
     def sums(self) -> AnalysisSums:
         """What is released, and how it is read."""
-        return AnalysisSums(self.analysis, self.thresholds, self.interval, self.average_precision)
+        return AnalysisSums(self.analysis, self.thresholds, self.interval, self.average_precision, self.privacy)
 
     @property
     def release(self) -> Release:
@@ -372,6 +387,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                 *(Parameter(*row) for *row, there in asked if there),
                 Parameter("rows", f"at most {self.max_rows:,}", "of all parties together, a public bound"),
                 Parameter("released", released, "as integers, to the parties and to nobody else; the AUC is of these"),
+                *([] if self.privacy is None else self.privacy.describe()),
             ],
             {
                 "max_rows": self.max_rows,

@@ -17,6 +17,7 @@ from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.rlwe.statistical_security import DEFAULT_FLOODING_BITS, DEFAULT_SMUDGING_BITS
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.plan import ExactPlan, least_prime
+from fhe_auc_protocols.exact_auc.private_auc import Privacy
 
 _SMALL_BITS, _LARGE_BITS = 42, 50
 """Of a plaintext prime at most, on the libraries' first chain and on others."""
@@ -35,6 +36,7 @@ def plan_exact(
     authenticated: bool = True,
     joint_keys: bool = False,
     helpers: int = 0,
+    privacy: Privacy | None = None,
     flooding_bits: int = DEFAULT_FLOODING_BITS,
     smudging_bits: int = DEFAULT_SMUDGING_BITS,
 ) -> ExactPlan:
@@ -48,11 +50,11 @@ def plan_exact(
     if max_rows < 2:
         raise CapacityError(f"max_rows must be at least 2, got {max_rows}")
     shared = joint_keys or helpers > 1
-    interval = interval and not shared
+    interval = interval and not shared and privacy is None
     if analysis.heterogeneity and min_parties is not None and min_parties < LEAST_SITES:
         raise CapacityError(f"sums over sites take {LEAST_SITES} parties; {min_parties} may be all here")
     average_precision = average_precision and not analysis.classes
-    sums = AnalysisSums(analysis, thresholds, interval, average_precision)
+    sums = AnalysisSums(analysis, thresholds, interval, average_precision, privacy)
     planned = partial(
         ExactPlan,
         analysis=analysis,
@@ -66,6 +68,7 @@ def plan_exact(
         flooding_bits=flooding_bits,
         smudging_bits=smudging_bits if shared else 0,
         helpers=helpers,
+        privacy=privacy,
     )
     least, small_prime = sums.least_modulus(max_rows, parties), least_prime(sums.release)
     reason: CapacityError | None = None

@@ -6,6 +6,7 @@ verified    the aggregator may do what it likes: parties get the right integers,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, cast
 
@@ -23,16 +24,28 @@ from fhe_auc.protocol import Request
 from fhe_auc.rlwe.parameters import BackendName
 from fhe_auc_keys.encrypted_protocol import EncryptedProtocol
 from fhe_auc_protocols import options as options_of
+from fhe_auc_protocols.exact_auc import private_auc
 from fhe_auc_protocols.exact_auc.helpers_computation import ExactHelpersComputation
 from fhe_auc_protocols.exact_auc.joint_computation import ExactJointComputation
 from fhe_auc_protocols.exact_auc.padded_computation import PaddedComputation
 from fhe_auc_protocols.exact_auc.party_task import INTERVAL, ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.planner import plan_exact
+from fhe_auc_protocols.exact_auc.private_auc import Privacy
 
 ROUND_SCORES = "round_scores"
 
 _NO_FLEET = "a fleet's members have no secret in common, which verified takes: give --protocol exact"
+_NO_QUANTILES = (
+    "with epsilon, thresholds must not come from the rows, as quantile thresholds do: give others, such as hybrid:4000"
+)
+_NO_JOINT_KEYS = (
+    "epsilon does not go with joint keys, whose sessions multiply what parties encrypt: take sealed keys or helpers"
+)
+_NO_GROUPS = (
+    "epsilon covers models over all rows (--score-columns): how many rows a group or class has is not public, and sums "
+    "over sites are of single sites; leave --by, --classes and --heterogeneity out"
+)
 _NO_OTHERS = f"with {ROUND_SCORES} every rounded score is a threshold: give no others"
 
 
@@ -51,7 +64,12 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
     authenticated: ClassVar[bool] = False
 
     def staged(self, request: Request, bins: int) -> tuple[Request, Request]:
-        """Split a request for quantile thresholds, unless scores are rounded: those bring their own."""
+        """Split a request for quantile thresholds, unless scores are rounded: those bring their own.
+
+        Nor where there is a privacy budget, which the session that finds them would not keep to.
+        """
+        if private_auc.agreed(request.options):
+            raise InputError(_NO_QUANTILES)
         if ROUND_SCORES in request.options:
             raise InputError(_NO_OTHERS)
         return super().staged(request, bins)
@@ -70,17 +88,20 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
     def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
         """Return to how many decimals scores are rounded, and the level of the interval, if there are any."""
         level = {} if request.interval is None else {INTERVAL: request.interval}
-        return {**{name: _checked_decimals(value) for name, value in request.options.items()}, **level}
+        decimals = request.options.get(ROUND_SCORES)
+        rounding = {} if decimals is None else {ROUND_SCORES: _checked_decimals(decimals)}
+        return {**rounding, **private_auc.agreed(request.options), **level}
 
     def planned(self, request: Request, backend: BackendName, smudging_bits: int) -> ExactPlan:
         """Return the parameters for an exact fraction."""
         if request.fleet is not None and self.authenticated:
             raise InputError(_NO_FLEET)
+        privacy = self._privacy(request)
         try:
             return plan_exact(
                 thresholds=len(request.thresholds),
                 parties=request.size,
-                max_rows=request.max_rows,
+                max_rows=request.max_rows if privacy is None else privacy.total,
                 analysis=request.analysis,
                 min_parties=request.min_parties,
                 interval=request.interval is not None and request.fleet is None,
@@ -89,12 +110,30 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
                 backend=backend,
                 joint_keys=request.keys == "joint",
                 helpers=request.helpers if request.keys == "helper" else 0,
+                privacy=privacy,
                 smudging_bits=smudging_bits,
             )
         except CapacityError as error:
             if request.analysis.is_plain:
                 raise
             raise CapacityError(f"{error}; fewer models, groups, classes or thresholds take less") from None
+
+    @staticmethod
+    def _privacy(request: Request) -> Privacy | None:
+        """Return the budget of a request, if it has one; raise `InputError` for what does not go with one."""
+        if not private_auc.agreed(request.options):
+            return None
+        if request.keys == "joint":
+            raise InputError(_NO_JOINT_KEYS)
+        analysis = request.analysis
+        if analysis.by or analysis.classes or analysis.heterogeneity:
+            raise InputError(_NO_GROUPS)
+        least = request.size if request.min_parties is None else request.min_parties
+        return Privacy.of(request.options, request.rows, least, len(analysis.models))
+
+    def own_warnings(self, manifest: Manifest, parties: Sequence[PartyData]) -> tuple[str, ...]:
+        """Return what parties ought to know of their own rows; nothing where a budget has to cover all that is told."""
+        return () if private_auc.agreed(manifest.options) else super().own_warnings(manifest, parties)
 
     def analysis_of(self, manifest: Manifest) -> Analysis:
         """Return what the session estimates; raise `InputError` as `plan_of`."""
@@ -131,9 +170,11 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
             fits = not plan.interval
         else:
             check_level(cast("float", level))
-            fits = plan.interval or bool(plan.shares) or manifest.fleet is not None
+            fits = plan.interval or bool(plan.shares) or plan.privacy is not None or manifest.fleet is not None
         if not fits:
             raise InputError("the session's manifest has an interval, and its plan not the sums for it, or the reverse")
+        if private_auc.agreed(manifest.options) != ({} if plan.privacy is None else plan.privacy.options(manifest)):
+            raise InputError("the session's manifest and its plan are for other privacy budgets")
         if plan.analysis.heterogeneity and manifest.min_parties < LEAST_SITES:
             raise InputError(f"the session's manifest releases sums over sites of fewer than {LEAST_SITES} parties")
         # A result claims to be the AUC of the rounded scores: only where each of them is a threshold is it that.
