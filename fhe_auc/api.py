@@ -21,7 +21,6 @@ from fhe_auc.evaluation import FIRST_SESSION, Evaluation, QuantileThresholds, pr
 from fhe_auc.frames import Columns, Label, Rows, parties_of
 from fhe_auc.intervals import DEFAULT_LEVEL
 from fhe_auc.options import Options, example, given
-from fhe_auc.own_rows import warnings_of
 from fhe_auc.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, DEFAULT_PROTOCOL, Protocol, Request, check_rows
 from fhe_auc.rounds import R, conduct
 from fhe_auc.score_scale import DEFAULT_SCALE

@@ -13,7 +13,7 @@ from fhe_auc.suggestions import known_names
 
 __all__ = ["Options", "described", "example", "given", "option"]
 
-_KINDS = {bool: "true or false", int: "whole number", float: "number"}
+_KINDS = {bool: "true or false", int: "whole number", float: "number", str: "text"}
 
 
 class _SignatureOfInit:
@@ -28,7 +28,7 @@ class _SignatureOfInit:
 class Options:
     """A protocol's options; on its own, those of a protocol that has none.
 
-    A field is made by `option`, and is a bool, int or float; None stands for what the protocol then takes itself.
+    A field is made by `option`, and is a bool, int, float or str; None stands for what the protocol then takes itself.
     """
 
     protocol: ClassVar[str] = ""

@@ -30,7 +30,7 @@ from fhe_auc.suggestions import known_names
 DEFAULT_PROTOCOL = "verified"
 DEFAULT_MAX_ROWS = 10**6
 DEFAULT_MIN_ROWS = 100
-_NOISE = {"epsilon": "--epsilon", "epsilon_unit": "--epsilon-unit"}
+_NOISE = ("epsilon", "epsilon_unit")
 _WEIGHTS = ("sample_weight", "sample_weights", "weight", "weights")  # as other packages call them
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from fhe_auc.computation import PartyTask
 from fhe_auc.counts import PartyData
@@ -21,7 +21,7 @@ from fhe_auc.sums.authenticator import Authenticator, released
 from fhe_auc.sums.opening import integers
 from fhe_auc_protocols.exact_auc.analysis_sums import Sums
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
-from fhe_auc_protocols.exact_auc.private_auc import PrivateReading
+from fhe_auc_protocols.exact_auc.private_auc import Privacy, PrivateReading
 from fhe_auc_protocols.exact_auc.reading import Reading
 from fhe_auc_protocols.result_warnings import of_auc, of_parties
 
@@ -36,6 +36,13 @@ _NOT_ACCEPTED = (
     "the result fails its check, so no number is given: the aggregator has not computed what it should, a party has "
     "submitted twice, or a message is damaged"
 )
+
+
+class _Noisy(NamedTuple):
+    """Sums with the noise of a budget."""
+
+    privacy: Privacy
+    sums: tuple[int, ...]
 
 
 class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
@@ -90,14 +97,10 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         if [len(each) for each in decrypted] != [len(plan.computed.sums)] * len(primes):  # only a helper may send such
             refusal = VerificationError if plan.authenticated else ResultCheckError
             raise refusal("the helper has sent too many sums, or too few, so no number is given", check="sums")
-        if plan.authenticated:
-            found = self._verified(decrypted, counted, common_secret)
-        else:
-            found = integers(decrypted, primes)
-        options = dict(self._manifest.options)
-        level = options.pop(INTERVAL, None)
+        found = self._verified(decrypted, counted, common_secret) if plan.authenticated else self._accepted(decrypted)
+        level = self._manifest.options.get(INTERVAL)
         given = None if level is None else float(level)
-        said = self._exact(found, counted, given) if plan.privacy is None else self._private(found, counted, given)
+        said = self._exact(found, counted, given) if isinstance(found, Sums) else self._private(found, counted, given)
         return Evaluation(
             **said,
             soundness=self._soundness if plan.authenticated else None,
@@ -109,10 +112,9 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             security_bits=SECURITY_BITS,
         )
 
-    def _exact(self, found: Sequence[int], counted: Sequence[str], level: float | None) -> dict[str, Any]:
+    def _exact(self, sums: Sums, counted: Sequence[str], level: float | None) -> dict[str, Any]:
         """Return the fields of `Evaluation` that exact sums say; errors as `read`."""
         plan = self.plan
-        sums = self._sums(found)
         reading = Reading(plan.analysis, sums, len(counted), level)
         try:
             headline = reading.headline()
@@ -138,14 +140,12 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             ),
         }
 
-    def _private(self, found: Sequence[int], counted: Sequence[str], level: float | None) -> dict[str, Any]:
+    def _private(self, found: _Noisy, counted: Sequence[str], level: float | None) -> dict[str, Any]:
         """Return the fields of `Evaluation` that sums with noise say."""
-        plan = self.plan
-        assert plan.privacy is not None
-        *differences, positives = found
-        of_party = dict(zip(self._manifest.parties, plan.privacy.rows, strict=True))
+        plan, (privacy, (*differences, positives)) = self.plan, found
+        of_party = dict(zip(self._manifest.parties, privacy.rows, strict=True))
         rows = [of_party[name] for name in counted]
-        reading = PrivateReading(plan.privacy, plan.analysis.models, differences, positives, rows, level)
+        reading = PrivateReading(privacy, plan.analysis.models, differences, positives, rows, level)
         return {
             **reading.headline(),
             "estimates": reading.estimates(),
@@ -169,13 +169,15 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         groups = len(manifest.parties) // (1 if self.plan.helpers else manifest.min_parties)
         return groups * self.plan.soundness
 
-    def _sums(self, found: Sequence[int]) -> Sums:
-        """Return what integers say, without noise; raise `ResultCheckError` where they cannot be sums."""
+    def _accepted(self, totals: Sequence[Residues]) -> Sums | _Noisy:
         plan = self.plan
+        found = integers(totals, plan.parameters.plain_moduli)
+        if plan.privacy is not None:
+            return _Noisy(plan.privacy, found)
         return plan.sums.read(found, plan.max_rows, plan.modulus, plan.parties)
 
-    def _verified(self, totals: Sequence[Residues], counted: Sequence[str], common_secret: bytes) -> tuple[int, ...]:
-        """Return the integers of a result that the authenticators fit; else raise `VerificationError`.
+    def _verified(self, totals: Sequence[Residues], counted: Sequence[str], common_secret: bytes) -> Sums | _Noisy:
+        """As `_accepted`, of a result that the authenticators fit; else raise `VerificationError`.
 
         All of it is computed whatever fails: when a party answers would otherwise tell the aggregator its verdict.
         """
@@ -185,20 +187,18 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             authenticator.accepts(each, indices)
             for authenticator, each in zip(self._authenticators(common_secret), totals, strict=True)
         ]
-        found = integers([released(self.plan.release, each) for each in totals], self.plan.parameters.plain_moduli)
-        problem: ResultCheckError | None = None
-        if self.plan.privacy is None:
-            try:
-                self._sums(found)
-            except ResultCheckError as error:
-                problem = error
+        outcome: Sums | _Noisy | ResultCheckError
+        try:
+            outcome = self._accepted([released(self.plan.release, each) for each in totals])
+        except ResultCheckError as error:
+            outcome = error
         if not all(fits):
             raise VerificationError(_NOT_ACCEPTED, check="authenticator")
-        if problem is not None:
-            if problem.check == "rows":
-                raise VerificationError(str(problem), check="rows") from None
-            raise VerificationError(_NOT_ACCEPTED, check=problem.check) from None
-        return found
+        if isinstance(outcome, ResultCheckError):
+            if outcome.check == "rows":
+                raise VerificationError(str(outcome), check="rows") from None
+            raise VerificationError(_NOT_ACCEPTED, check=outcome.check) from None
+        return outcome
 
     def _authenticators(self, common_secret: bytes) -> list[Authenticator]:
         digest = self._manifest.digest

@@ -5,12 +5,11 @@ many rows each party has, is public. AUC' = ½ + D'/(2P'(M − P')).
 
 **Privacy unit.** "label": one row's label flips. "row": one row, label and score, is replaced by another.
 
-**What that changes.** Let x be a row, and s_x the number of other rows in lower bins minus that in higher ones, so that
-|s_x| ≤ M − 1. As a positive row x adds, over the negative ones, as many pairs to D as it adds, over the positive ones,
-as a negative row, but for the sign: if its label flips, D changes by ±s_x, at most M − 1, and P by 1. If a row is
-replaced by one of the same label, D changes by 2N at most (a positive row) or 2P (a negative one), and where x is one
-of either, that is 2(M − 1) at most; P does not change. If it is replaced by one of the other label, its pairs, with the other rows of one label before and of the other after, are M − 1
-in all: D changes by as many at most, and P by 1.
+**What that changes.** Let a row have s more of the other rows in lower bins than in higher ones, so that |s| ≤ M − 1.
+
+    its label flips        D by s or −s: M − 1 at most; P by 1
+    replaced, same label   D by 2N at most (a positive row) or 2P (a negative one), so by 2(M − 1); P stays
+    replaced, other label  its pairs before and after are with every other row once: D by M − 1 at most; P by 1
 
 **Noise on D.** η = g·Z + Σ U_i, with Z discrete Laplace of scale q/ε₁, and U_i each counted party's own, uniform on
 0 … g − 1. One U alone makes (D + U) modulo g uniform, whatever D is. Given that remainder, D + U and D* + U* for D* at
@@ -279,23 +278,23 @@ class PrivateReading:
         positives = min(max(self.positives, 1), total - 1)
         return positives, total - positives
 
-    def _auc(self, difference: int) -> Fraction:
-        """Return AUC', which may lie outside [0, 1]."""
+    def _clamped(self, difference: int) -> Fraction:
+        """Return AUC', moved into [0, 1]."""
         positives, negatives = self._labels
         centred = difference - Fraction(len(self.rows) * (self.privacy.grain - 1), 2)
-        return Fraction(1, 2) + centred / (2 * positives * negatives)
+        return min(max(Fraction(1, 2) + centred / (2 * positives * negatives), Fraction(0)), Fraction(1))
 
     def _noise(self, difference: int) -> float:
         """Return the standard error of AUC' that the noise alone makes (delta method)."""
         positives, negatives = self._labels
         pairs = positives * negatives
         of_difference, of_positives = self.privacy.variances(len(self.rows))
-        auc = float(min(max(self._auc(difference), 0), 1))
+        auc = float(self._clamped(difference))
         slope = (auc - 0.5) * (negatives - positives) / pairs
         return math.sqrt(of_difference / (2 * pairs) ** 2 + slope**2 * of_positives)
 
     def _estimated(self, difference: int) -> dict[str, Any]:
-        auc = min(max(self._auc(difference), Fraction(0)), Fraction(1))
+        auc = self._clamped(difference)
         if self.level is None:
             return {"auc": float(auc)}
         standard_error = math.hypot(hanley_mcneil(auc, *self._labels), self._noise(difference))
