@@ -209,7 +209,8 @@ class Protocol(ABC, Generic[R]):
         for name in sorted(set(names) - set(known)):
             if name in _NOISE:
                 raise InputError(
-                    f"protocol {self.name!r} adds no noise: {_NOISE[name]} is for verified, and for dpauc-…"
+                    f"protocol {self.name!r} has no option {name!r}: it adds no noise; verified does (--epsilon), and "
+                    "dpauc-laplace"
                 )
             if name in _WEIGHTS:
                 raise InputError(f"{name}: weights are not supported; leave them out: every row counts once")

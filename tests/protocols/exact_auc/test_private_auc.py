@@ -1,0 +1,324 @@
+"""The private AUC: what a row can change, what noise hides of it, and that nothing else is released."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from fhe_auc import InputError, federated_auc
+from fhe_auc.analysis import Analysis, Variable
+from fhe_auc.errors import VerificationError
+from fhe_auc.protocol import Request
+from fhe_auc.registry import load
+from fhe_auc_protocols.exact_auc.private_auc import Privacy, PrivateReading
+from fhe_auc_protocols.options import Verified
+from tests.support.exact_sessions import GRID
+from tests.support.helped_sessions import Play
+
+UNITS = ("row", "label")
+Pool = tuple[tuple[int, int], ...]  # label and bin of each row
+
+
+def budget(rows: tuple[int, ...] = (3, 2), unit: str = "row", **others: Any) -> Privacy:
+    kinds = {"epsilon": 1.0, "models": 1, "shares": max(1, len(rows) - 1), **others}
+    return Privacy(unit=unit, rows=rows, **kinds)  # type: ignore[arg-type]
+
+
+def difference_and_positives(pool: Pool) -> tuple[int, int]:
+    """Return D and P, by their definition over rows."""
+    pairs = itertools.product([s for y, s in pool if y], [s for y, s in pool if not y])
+    return sum(int(np.sign(positive - negative)) for positive, negative in pairs), sum(y for y, _ in pool)
+
+
+def neighbours(pool: Pool, unit: str, bins: int) -> Iterator[Pool]:
+    label, score = pool[0]  # pools are all there are, so which row differs does not matter
+    for other in itertools.product((0, 1), range(bins)):
+        if other != (label, score) and (unit == "row" or other[1] == score):
+            yield (other, *pool[1:])
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_of_all_small_pools_no_row_changes_more_than_is_stated_and_some_row_does(unit: str) -> None:
+    for size in (2, 3, 4, 5):
+        stated = budget((1,) * size, unit).sensitivity
+        same, other = [0], [0]
+        for pool in itertools.product(itertools.product((0, 1), range(3)), repeat=size):
+            d, p = difference_and_positives(pool)
+            for neighbour in neighbours(pool, unit, 3):
+                d_after, p_after = difference_and_positives(neighbour)
+                assert abs(p - p_after) <= 1
+                (same if p == p_after else other).append(abs(d - d_after))
+        assert max(same) == (stated if unit == "row" else 0)
+        assert max(other) == size - 1
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("size", [2, 3, 5, 12, 40])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+def test_what_is_released_is_as_private_as_stated_and_hardly_more(unit: str, size: int, epsilon: float) -> None:
+    """By the law of the noise, over all that the mechanism may see: one row's worst changes of D and of P."""
+    privacy = budget((size - 1, 1), unit, epsilon=epsilon)
+    of_difference, of_positives = privacy.scales
+    g, q, m = privacy.grain, privacy.steps, size - 1
+
+    def of_shift(shift: int, grain: int, scale: Fraction) -> float:
+        """Return the largest loss: by as many steps as two numbers of one remainder lie apart at most."""
+        steps = {
+            abs((a + u) - (b + v)) // grain
+            for a, b in [(0, shift)]
+            for u in range(grain)
+            for v in range(grain)
+            if ((a + u) - (b + v)) % grain == 0
+        }
+        return float(max(steps) / scale)
+
+    flipped = of_shift(m, g, of_difference) + of_shift(1, 1, of_positives)
+    worst = flipped if unit == "label" else max(flipped, of_shift(2 * m, g, of_difference))
+    assert worst <= epsilon * (1 + 1e-12)
+    assert worst >= epsilon * (0.9 if unit == "row" else 0.6)
+    assert q % 2 == 0
+    assert q * g >= privacy.sensitivity
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_the_law_of_what_is_released_keeps_to_epsilon_point_by_point(unit: str) -> None:
+    """Computed: the mass of D + g·Z + U at every place, for a party's pool and each pool that differs in one row."""
+    privacy, reach = budget((3, 1), unit, epsilon=2.0), 4000
+    scale, scale_of_positives = map(float, privacy.scales)
+    places = np.arange(-reach, reach + 1)
+
+    def mass(d: int, p: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        found = (
+            sum(
+                np.where(
+                    (places - d - u) % privacy.grain == 0,
+                    stats.dlaplace.pmf((places - d - u) // privacy.grain, 1 / scale),
+                    0.0,
+                )
+                for u in range(privacy.grain)
+            )
+            / privacy.grain
+        )
+        return np.asarray(found), stats.dlaplace.pmf(np.arange(-60, 65) - p, 1 / scale_of_positives)
+
+    inner = slice(reach - 100, reach + 101)
+    worst = 0.0
+    for pool in itertools.product(itertools.product((0, 1), range(2)), repeat=4):
+        here = mass(*difference_and_positives(pool))
+        for neighbour in neighbours(pool, unit, 2):
+            there = mass(*difference_and_positives(neighbour))
+            loss = sum(
+                float(np.abs(np.log(a[part] / b[part])).max())
+                for a, b, part in zip(here, there, (inner, slice(20, 100)), strict=True)
+            )
+            worst = max(worst, loss)
+    assert 1.2 < worst <= 2 + 1e-9
+
+
+def test_shares_of_the_noise_add_up_to_what_is_promised() -> None:
+    """n parties' shares, less the mean of their uniform parts, have the variance stated; K of them more."""
+    privacy = budget((300,) * 5, "row", models=2, shares=4)
+    drawn = np.array([sum(privacy.noise() for _ in range(5)) for _ in range(3000)], float)
+    drawn[:, :2] -= 5 * (privacy.grain - 1) / 2
+    of_difference, of_positives = privacy.variances(5)
+    for column, variance in zip(drawn.T, (of_difference, of_difference, of_positives), strict=True):
+        kurtosis_room = 8 * variance * math.sqrt(6 / len(column))
+        assert abs(float((column**2).mean()) - variance) < kurtosis_room
+        assert abs(float(column.mean())) < 8 * math.sqrt(variance / len(column))
+
+
+@pytest.mark.parametrize(("parties", "shares"), [(2, 1), (10, 9), (40, 20), (5, 1)])
+def test_noise_hardly_ever_exceeds_the_room_for_it(parties: int, shares: int) -> None:
+    privacy = budget((100,) * parties, epsilon=0.5, shares=shares)
+    room = (privacy.least_modulus - 1) // 2
+    total = privacy.total
+    for scale, grain, largest in (
+        (privacy.scales[0], privacy.grain, total**2 // 4 + parties * privacy.grain),
+        (privacy.scales[1], 1, total),
+    ):
+        steps = (room - largest) // grain
+        assert stats.nbinom.sf(steps, parties / shares, -math.expm1(-1 / float(scale))) < 2.0**-43
+
+
+def pool_of(rows: int, parties: int, seed: int, *, rate: float = 0.3) -> dict[str, tuple[Any, Any]]:
+    rng = np.random.default_rng(seed)
+    labels = (rng.random(rows) < rate).astype(int)
+    scores = np.round(1 / (1 + np.exp(-rng.normal(size=rows) - labels)), 2)
+    return {f"site {k}": (labels[k::parties], scores[k::parties]) for k in range(parties)}
+
+
+def definition(pool: dict[str, tuple[Any, Any]]) -> tuple[int, int]:
+    """Return D and P of the pool, by pairs of rows."""
+    rows = [row for labels, scores in pool.values() for row in zip(labels.tolist(), scores.tolist(), strict=True)]
+    return difference_and_positives(tuple((label, round(100 * score)) for label, score in rows))
+
+
+def request(**others: Any) -> Request:
+    asked: dict[str, Any] = {"rows": (5, 5, 5), "options": {"epsilon": 1.0}, **others}
+    return Request(parties=("a", "b", "c"), thresholds=np.linspace(0, 1, 11), **asked)
+
+
+def known_noise(monkeypatch: pytest.MonkeyPatch, *noise: int) -> None:
+    monkeypatch.setattr(Privacy, "noise", lambda self: np.array(noise, np.int64))
+
+
+@pytest.mark.parametrize("keys", ["sealed", "helper"])
+def test_a_session_releases_the_definition_over_rows_plus_the_shares_of_all(
+    keys: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known_noise(monkeypatch, 1000, -7)
+    pool = pool_of(300, 4, 1)
+    found = federated_auc(pool, protocol=Verified(epsilon=1.0, round_scores=2), keys=keys)
+    d, p = definition(pool)
+    privacy = budget((75,) * 4)
+    noisy_d, noisy_p = d + 4000 - 4 * (privacy.grain - 1) / 2, p - 28
+    assert found.auc == pytest.approx(0.5 + noisy_d / (2 * noisy_p * (300 - noisy_p)), abs=1e-12)
+    assert found.settings["noisy_positives"] == noisy_p
+    assert found.verified
+
+
+def test_nothing_but_the_two_noisy_numbers_is_in_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pools that differ in everything, with the same D' and P', give the same result but for times."""
+    results = []
+    for seed in (2, 3):
+        pool = pool_of(60, 2, seed, rate=0.2 * seed)
+        d, p = definition(pool)
+        shares = iter([np.array([5000 - d, 25 - p]), np.zeros(2, np.int64)])
+        monkeypatch.setattr(Privacy, "noise", lambda self, shares=shares: next(shares))
+        found = federated_auc(pool, protocol=Verified(epsilon=1.0, round_scores=2))
+        results.append({name: str(value) for name, value in found.as_dict().items() if name != "seconds"})
+    assert results[0] == results[1]
+    assert results[0]["positives"] == results[0]["fraction"] == "None"
+
+
+def test_a_pool_of_one_label_and_one_without_any_order_end_as_all_others_do() -> None:
+    for labels in ([0, 0, 0, 0], [1, 1, 1, 1]):
+        found = federated_auc([(labels, [0.1, 0.4, 0.6, 0.9])] * 3, protocol=Verified(epsilon=0.5))
+        assert 0 <= found.auc <= 1
+        assert found.positives is None
+        assert not any("label" in warning for warning in found.warnings)
+
+
+def test_the_plan_releases_two_sums_and_says_what_of() -> None:
+    plan: Any = load("verified").plan(request(rows=(4, 5, 6)))
+    assert [each.name for each in plan.release.sums] == ["difference m0", "P"]
+    assert plan.max_rows == 15
+    told = {row.name: row.value for row in plan.terms().rows}
+    assert told["epsilon"] == "1 a row"
+    assert told["rows of each party"] == "4, 5, 6"
+
+
+def test_several_models_share_the_budget() -> None:
+    one, four = budget((50, 50)), budget((50, 50), models=4)
+    assert four.epsilons[0] * 4 == one.epsilons[0] == 1
+    assert four.epsilons[1] == one.epsilons[1] == Fraction(1, 2)
+    labels = budget((50, 50), "label", models=2)
+    assert 2 * labels.epsilons[0] + labels.epsilons[1] == 1
+
+
+def test_who_is_missing_is_not_counted_and_the_number_of_rows_is_that_of_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known_noise(monkeypatch, 40, 1)
+    sizes = tuple(data.rows for data in Play().sites)
+    play = Play(least=3, rows=sizes, options={"epsilon": 1.0})
+    missing = play.parties[0].name
+    play.play(absent=lambda number, name: name == missing)
+    d, p = difference_and_positives(
+        tuple(
+            (int(y), int(np.searchsorted(GRID, s, "right")))
+            for data in play.counted(0)
+            for y, s in zip(data.y_true, data.y_score, strict=True)
+        )
+    )
+    counted = len(sizes) - 1
+    privacy = budget(sizes, shares=2)
+    noisy_d, noisy_p = d + 40 * counted - counted * (privacy.grain - 1) / 2, p + counted
+    total = sum(sizes[1:])
+    noisy_p = min(max(noisy_p, 1), total - 1)
+    wanted = min(max(0.5 + noisy_d / (2 * noisy_p * (total - noisy_p)), 0), 1)
+    assert play.parties[1].result().auc == pytest.approx(wanted, abs=1e-12)
+
+
+@pytest.mark.parametrize("helpers", [2, 3])
+def test_several_helpers_carry_it_too(helpers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    known_noise(monkeypatch, 1000, -7)
+    pool = pool_of(300, 4, 1)
+    asked = {"protocol": Verified(epsilon=1.0, round_scores=2)}
+    one = federated_auc(pool, keys="helper", **asked)
+    sizes = tuple(data.rows for data in Play().sites)
+    play = Play(least=len(sizes), rows=sizes, helpers=helpers, options={"epsilon": 1.0})
+    play.play()
+    assert play.parties[0].result().settings["epsilon"] == one.settings["epsilon"] == 1.0
+
+
+def test_an_aggregator_that_lies_is_caught_as_ever() -> None:
+    pool = pool_of(60, 3, 5)
+    with pytest.raises(VerificationError):
+        federated_auc(pool, protocol=Verified(epsilon=1.0), cheat="add-positives")
+
+
+@pytest.mark.parametrize(
+    ("others", "message"),
+    [
+        ({"rows": None}, "give the study a row cap for each"),
+        ({"keys": "joint"}, "does not go with joint keys"),
+        ({"options": {"epsilon_unit": "row"}}, "epsilon_unit goes with epsilon alone"),
+        ({"options": {"epsilon": 1.0, "epsilon_unit": "party"}}, "must be row or label, got 'party'"),
+        ({"options": {"epsilon": 0.0}}, "between 0.000001 and 32"),
+        ({"options": {"epsilon": 1.0, "colluders": 2}}, "of 3 parties that must take part, 2 cannot collude"),
+        ({"options": {"epsilon": 1.0, "colluders": -1}}, "a whole number from 0"),
+        ({"analysis": Analysis(by=(Variable("sex", ("F", "M")),))}, "leave --by"),
+        ({"analysis": Analysis(heterogeneity=True)}, "leave --by"),
+    ],
+)
+def test_what_does_not_go_with_a_budget_is_refused(others: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        load("verified").plan(request(**others))
+
+
+def test_thresholds_from_the_rows_are_refused() -> None:
+    with pytest.raises(InputError, match="thresholds must not come from the rows"):
+        federated_auc(pool_of(60, 3, 5), thresholds="quantile:10", protocol=Verified(epsilon=1.0))
+
+
+@pytest.mark.parametrize("protocol", ["exact", "semi-honest", "malicious"])
+def test_protocols_whose_aggregator_could_take_the_noise_off_have_none(protocol: str) -> None:
+    with pytest.raises(InputError, match=f"'{protocol}' has no option 'epsilon': it adds no noise"):
+        load(protocol).check_options({"epsilon": 1.0})
+
+
+def test_a_party_with_other_rows_than_the_manifest_says_is_refused_by_itself() -> None:
+    sizes = tuple(data.rows for data in Play().sites)
+    with pytest.raises(InputError, match=r"has [0-9]+ rows, and the session says [0-9]+, in public") as caught:
+        Play(rows=(*sizes[:-1], sizes[-1] + 1), options={"epsilon": 1.0})
+    assert caught.value.party == Play().sites[-1].name
+
+
+def test_a_manifest_whose_options_state_another_budget_than_its_plan_is_refused() -> None:
+    plugin: Any = load("verified")
+    manifest = plugin.prepare(request()).manifest
+    plugin.plan_of(manifest)
+    for options in ({}, {**manifest.options, "epsilon": 0.5}, {**manifest.options, "colluders": 1}):
+        with pytest.raises(InputError, match="other privacy budgets"):
+            plugin.plan_of(msgspec.structs.replace(manifest, options=options))
+
+
+def test_the_interval_widens_by_the_noise_and_its_method_says_so() -> None:
+    privacy = budget((500, 500), "label", epsilon=0.2)
+    reading = PrivateReading(privacy, ("model",), [100_000], 250, (500, 500), 0.95)
+    exact = PrivateReading(budget((500, 500), "label", epsilon=32.0), ("model",), [100_000], 250, (500, 500), 0.95)
+    wide, narrow = (each.headline()["interval"] for each in (reading, exact))
+    assert wide.method == "Hanley and McNeil, with noise"
+    assert wide.high - wide.low > 1.3 * (narrow.high - narrow.low)
+    assert any("the noise alone makes a standard error" in each for each in reading.warnings())
+    assert not any("the noise alone" in each for each in exact.warnings())
