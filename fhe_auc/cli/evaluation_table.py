@@ -239,6 +239,8 @@ def _auc(evaluation: Evaluation, note: str) -> tuple[output.Cell, ...]:
     label = "AUC, encrypted"
     if math.isnan(evaluation.binning_error):
         label, note = "AUC, with noise", "the noise is random and has no bound"
+        if (deviation := evaluation.settings.get("noise_standard_error")) is not None:
+            note = f"{note}; its standard error is {deviation:.2g}"
     return output.styled(label, "bold"), output.styled(f"{evaluation.auc:.6f}", "bold"), note
 
 

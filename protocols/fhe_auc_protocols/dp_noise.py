@@ -8,9 +8,8 @@ NeurIPS 2020), and publishes a proof of every mechanism.
     integers   discrete Laplace, discrete Gaussian: P[noise = k] ∝ exp(−|k|/scale), exp(−k²/2σ²). What a count needs:
                with sensitivity 1 the discrete Laplace is ε-private at scale 1/ε, exactly
     floats     the continuous laws, to the resolution of float64 (a discrete law on multiples of 2^−1074, rounded)
-    shares     n Pólya shares, one a party, add up to one discrete Laplace variable: what the sum of counts needs, where
-               nobody sees less than the sum
 
+Shares of noise, for a sum of which nobody sees less: `fhe_auc_protocols.polya`.
 How much noise a budget needs is the caller's affair: nothing here knows of sensitivities. There is no seed, on purpose;
 `fhe_auc_benchmarks.simulations.dpauc` is for experiments. OpenDP is imported when the first noise is drawn.
 """
@@ -18,7 +17,6 @@ How much noise a budget needs is the caller's affair: nothing here knows of sens
 from __future__ import annotations
 
 import math
-import secrets
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -62,46 +60,6 @@ def randomized_response(bits: NDArray[np.bool_], flip_probability: float) -> NDA
         raise InputError(f"the flip probability must lie in (0, 1/2], got {flip_probability}")
     packed = _flipper(flip_probability, max(1, len(bits)))(np.packbits(bits).tobytes())
     return np.unpackbits(np.frombuffer(packed, np.uint8), count=len(bits)).astype(np.bool_)
-
-
-def polya(size: int, scale: float, parties: int) -> NDArray[np.int64]:
-    """Draw one party's shares of discrete Laplace noise: independent shares of so many parties add up to it, exactly.
-
-    A share is the difference of two Pólya (negative binomial) variables NB(1/n, p), n parties, p = exp(−1/scale):
-
-        P[NB(r, p) = k] = (1 − p)^r p^k Π_{j=1..k} (j − 1 + r)/j
-
-    NB(r, p) + NB(r′, p) = NB(r + r′, p), so n shares have the law of NB(1, p) − NB(1, p), and NB(1, p) is the geometric
-    law (1 − p) p^k: the difference of two such is the discrete Laplace law of that scale. s > n shares add up to
-    discrete Laplace noise plus independent noise, which hides no less; fewer than n hide less.
-
-    Drawn without a floating-point number. A discrete Laplace variable X of OpenDP has a law ∝ p^|k|, so that G = X
-    where X >= 0, else −1 − X, is geometric either way: G = NB(1, p), the sum of n variables NB(1/n, p). Given that sum,
-    they share it out like Pólya's urn (the Dirichlet-multinomial law with weights 1/n): each of the G units goes to one
-    of them in turn, to this one, which has x of the first j units, with probability (x + 1/n)/(j + 1). That is a
-    fraction of integers, (n x + 1)/(n (j + 1)), hence an exact Bernoulli trial, and x after G of them is NB(1/n, p).
-
-    There are `size` >= 0 shares, int64 of shape (size,). The scale is that of the sum: for its ε-differential privacy
-    the L1 sensitivity, over ε. `parties` is n >= 1, how many shares make up the whole noise.
-
-    Raises `InputError`: the scale is not positive and finite, or another number is out of range.
-    """
-    if size < 0 or parties < 1:
-        raise InputError(f"there must be at least 0 shares of at least 1 party, got {size} of {parties}")
-    drawn = laplace(np.zeros(2 * size, np.int64), scale)
-    geometric = np.where(drawn >= 0, drawn, -1 - drawn)
-    shares = np.array([_urn(units, parties) for units in geometric.tolist()], np.int64)
-    return shares[:size] - shares[size:]
-
-
-def _urn(units: int, parties: int) -> int:
-    """Return how many of so many units fall to one of n parties, each with weight 1/n at first."""
-    if parties == 1:
-        return units
-    mine = 0
-    for j in range(units):
-        mine += secrets.randbelow((j + 1) * parties) <= mine * parties
-    return mine
 
 
 def _positive(number: float, what: str) -> float:

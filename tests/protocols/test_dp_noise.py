@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import stats
 
 from fhe_auc.errors import InputError
@@ -164,55 +161,3 @@ def test_a_flip_probability_outside_its_range_is_refused(probability: float) -> 
 def test_only_rows_of_bits_are_flipped(bits: np.ndarray) -> None:
     with pytest.raises(InputError, match="one-dimensional boolean array"):
         dp_noise.randomized_response(bits, 0.1)
-
-
-def polya_mass(scale: float, shape: float) -> Callable[[np.ndarray], np.ndarray]:
-    """Return the law of NB(shape, p) − NB(shape, p) by convolution, from scipy's negative binomial."""
-    reach = np.arange(4000)
-    one = stats.nbinom.pmf(reach, shape, -np.expm1(-1 / scale))
-    both = np.convolve(one, one[::-1])
-    return lambda k: both[k + len(reach) - 1]
-
-
-@pytest.mark.parametrize(("scale", "parties"), [(1.0, 2), (1.0, 8), (4.0, 3)])
-def test_a_polya_share_is_a_difference_of_negative_binomials(scale: float, parties: int) -> None:
-    drawn = dp_noise.polya(DRAWS, scale, parties)
-    assert drawn.dtype == np.int64
-    assert p_value_discrete(drawn, polya_mass(scale, 1 / parties)) > FALSE_ALARM
-    assert p_value_discrete(drawn, polya_mass(1.5 * scale, 1 / parties)) < FALSE_ALARM
-    assert p_value_discrete(drawn, polya_mass(scale, 1.5 / parties)) < FALSE_ALARM
-
-
-@pytest.mark.parametrize(("scale", "parties"), [(1.0, 1), (1.0, 5), (3.0, 2)])
-def test_the_shares_of_all_parties_add_up_to_discrete_laplace_noise(scale: float, parties: int) -> None:
-    total = sum(dp_noise.polya(5000, scale, parties) for _ in range(parties))
-    assert p_value_discrete(np.asarray(total), stats.dlaplace(1 / scale).pmf) > FALSE_ALARM
-    fewer = np.asarray(sum(dp_noise.polya(5000, scale, 2 * parties) for _ in range(parties)))
-    assert p_value_discrete(fewer, stats.dlaplace(1 / scale).pmf) < FALSE_ALARM
-
-
-@settings(max_examples=20, deadline=None)
-@given(parties=st.integers(2, 6), k=st.integers(0, 6))
-def test_an_urn_shares_a_geometric_variable_out_into_negative_binomial_ones(parties: int, k: int) -> None:
-    """At p = 1/2, with exact fractions: the urn's law, mixed over geometric sums, is NB(1/n, p) at k."""
-    p, r = Fraction(1, 2), Fraction(1, parties)
-    urn, found = [Fraction(1)], 0.0  # P[x of the first j units]
-    for j in range(60):
-        found += float((1 - p) * p**j * (urn[k] if k < len(urn) else 0))
-        grown = [Fraction(0)] * (len(urn) + 1)
-        for x, mass in enumerate(urn):
-            mine = (x + r) / (j + 1)
-            grown[x] += mass * (1 - mine)
-            grown[x + 1] += mass * mine
-        urn = grown
-    assert found == pytest.approx(stats.nbinom.pmf(k, float(r), 0.5), rel=1e-9)
-
-
-@pytest.mark.parametrize("arguments", [(-1, 1.0, 2), (1, 0.0, 2), (1, float("nan"), 2), (1, 1.0, 0)])
-def test_shares_of_nobody_or_without_a_scale_are_refused(arguments: tuple[int, float, int]) -> None:
-    with pytest.raises(InputError):
-        dp_noise.polya(*arguments)
-
-
-def test_no_shares_are_an_empty_array() -> None:
-    assert dp_noise.polya(0, 1.0, 3).shape == (0,)

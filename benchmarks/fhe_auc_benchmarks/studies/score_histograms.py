@@ -40,12 +40,12 @@ from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError, InputError, UndefinedMetricError
 from fhe_auc.metrics import CalibrationMap, Histogram
 from fhe_auc_benchmarks.simulations import score_histograms as simulation
-from fhe_auc_protocols import dp_noise as noise
 from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
 from fhe_auc_protocols.histograms.hierarchical_counts import HierarchicalCounts
 from fhe_auc_protocols.histograms.score_histogram import rows_by_bin
 from fhe_auc_protocols.histograms.unary_encoding import UnaryEncoding
+from fhe_auc_protocols.polya import polya
 
 ROWS, RUNS, PARTIES = 10**6, 100, 10**5
 HEIGHT, LOCAL_HEIGHT = 10, 8  # of hierarchies that carry noise; those without are of height 14
@@ -562,7 +562,7 @@ def parties() -> Iterator[str]:
 
     started = time.process_time()
     for _ in range(PARTIES // 1000):
-        noise.polya(1000 * counts.size, 1 / DISTRIBUTED, PARTIES)
+        polya(1000 * counts.size, 1 / DISTRIBUTED, PARTIES)
     yield f"distributed, real shares (OpenDP): {time.process_time() - started:.2f} s"
 
     cells = np.repeat(np.arange(counts.size), counts.ravel())

@@ -368,6 +368,8 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         released = f"{len(self.release.sums):,} numbers"
         if analysis.is_plain:
             released = ", ".join(each.name for each in self.release.sums)
+        private = [] if self.privacy is None else self.privacy.describe()
+        noisy = ", each with noise" if private else ""
         by = "; ".join(f"{each.name}: {', '.join(each.levels)}" for each in analysis.by)
         asked = [
             ("models", ", ".join(analysis.models), "columns of scores", len(analysis.models) > 1),
@@ -385,9 +387,15 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return Terms(
             [
                 *(Parameter(*row) for *row, there in asked if there),
-                Parameter("rows", f"at most {self.max_rows:,}", "of all parties together, a public bound"),
-                Parameter("released", released, "as integers, to the parties and to nobody else; the AUC is of these"),
-                *([] if self.privacy is None else self.privacy.describe()),
+                *(
+                    []
+                    if private
+                    else [Parameter("rows", f"at most {self.max_rows:,}", "of all parties together, a public bound")]
+                ),
+                Parameter(
+                    "released", released, f"as integers{noisy}, to the parties and to nobody else; the AUC is of these"
+                ),
+                *private,
             ],
             {
                 "max_rows": self.max_rows,

@@ -27,8 +27,9 @@ small, so that Z is drawn at a small scale. It is even, and q·g is at least wha
 
 So for rows P's noise costs D nothing: what changes P changes D half as much.
 
-**Shares.** A discrete Laplace variable is the sum of n Pólya shares (`dp_noise.polya`). n is one fewer than must take
-part, as a party knows its own share, and fewer by the `colluders` that pool theirs. More shares add independent noise.
+**Shares.** A discrete Laplace variable is the sum of n Pólya shares (`fhe_auc_protocols.polya`). n is one fewer than
+must take part, as a party knows its own share, and fewer by the `colluders` that pool theirs. More shares add
+independent noise.
 
 **What it rests on.** At least n of the parties counted draw their shares and tell nobody. Whoever leaves its share out
 is one more colluder; whoever makes it huge spoils the result; nobody can check either. A party and the aggregator
@@ -54,8 +55,9 @@ from fhe_auc.estimates import Estimate
 from fhe_auc.intervals import Interval, hanley_mcneil, quantile
 from fhe_auc.manifest import Manifest
 from fhe_auc.plan import Parameter
-from fhe_auc_protocols import dp_noise, exact_sampling
+from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.option_values import checked_epsilon, is_whole
+from fhe_auc_protocols.polya import polya
 
 Unit = Literal["row", "label"]
 
@@ -167,9 +169,9 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def noise(self) -> NDArray[np.int64]:
         """Draw a party's shares, shape (models + 1,): of each model's D, then of P."""
         of_difference, of_positives = self.scales
-        steps = dp_noise.polya(self.models, of_difference, self.shares)
+        steps = polya(self.models, of_difference, self.shares)
         grains = exact_sampling.integers(exact_sampling.secure(), self.grain, self.models)
-        return np.append(self.grain * steps + grains, dp_noise.polya(1, of_positives, self.shares))
+        return np.append(self.grain * steps + grains, polya(1, of_positives, self.shares))
 
     def variances(self, parties: int) -> tuple[float, float]:
         """Return the variances of the noise on a D and on P, of so many counted parties."""
@@ -180,13 +182,13 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def describe(self) -> list[Parameter]:
         """Return what parties agree to."""
-        told = {"row": "label and score of one row, whatever they are", "label": "the label of one row"}[self.unit]
+        told = {"row": "label and score of a row, whatever they are", "label": "the label of a row"}[self.unit]
         return [
             Parameter(
-                "epsilon", f"{self.epsilon:g} a {self.unit}", f"so little does all that is released tell of {told}"
+                "epsilon", f"{self.epsilon:g} a {self.unit}", f"bounds what all that is released tells of {told}"
             ),
-            Parameter("rows of each party", ", ".join(f"{each:,}" for each in self.rows), "public; all take part"),
-            Parameter("noise", f"{self.shares} shares", "of different parties, who keep theirs secret, make all of it"),
+            Parameter("rows, in public", f"{self.total:,}", "each party has as many as its row cap, no fewer"),
+            Parameter("noise", f"{self.shares} shares", "of so many parties, who keep theirs secret, make all of it"),
         ]
 
     @property

@@ -14,7 +14,7 @@ any session that may go on. More shares than n only add independent noise. A coa
 shares leaves s = (parties counted − c) shares, and s < n of them promise less
 (docs/evidence/score-histograms.md).
 
-**What it rests on.** Honest parties draw their shares (`fhe_auc_protocols.dp_noise.polya`), and the aggregator adds up
+**What it rests on.** Honest parties draw their shares (`fhe_auc_protocols.polya`), and the aggregator adds up
 at least min_parties submissions, as it says it did; where all parties have to take part, masks
 (`fhe_auc.zero_sum_masks`) see to that. With sealed keys a party that gets hold of another's submission can take the
 mask off and decrypt it: one share protects it hardly at all. With joint keys only all together decrypt.
@@ -36,10 +36,10 @@ from fhe_auc.extras import require
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request
 from fhe_auc.rounds import R
-from fhe_auc_protocols import dp_noise
 from fhe_auc_protocols.histograms.exact_counts import CountsTask, ExactCounts
 from fhe_auc_protocols.histograms.readout import PrivateReadout
 from fhe_auc_protocols.option_values import checked_epsilon
+from fhe_auc_protocols.polya import polya
 
 _OVERFLOW = 2.0**-40
 """Probability that some count's noise exceeds the room for it, in one session: then a share is cut, or no result."""
@@ -68,7 +68,7 @@ class DistributedNoise(ExactCounts[R]):
 class NoisyCountsTask(CountsTask[R]):
     """Sends a party's counts with its shares of noise, and reads the result off their sum; errors as `CountsTask`.
 
-    `draw` draws the shares: `fhe_auc_protocols.dp_noise.polya`, and nothing else where it protects someone.
+    `draw` draws the shares: `fhe_auc_protocols.polya`, and nothing else where it protects someone.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class NoisyCountsTask(CountsTask[R]):
         manifest: Manifest,
         data: PartyData,
         *,
-        draw: Callable[[int, float, int], NDArray[np.int64]] = dp_noise.polya,
+        draw: Callable[[int, float, int], NDArray[np.int64]] = polya,
     ) -> None:
         thresholds = len(manifest.thresholds)
         self._draw = draw

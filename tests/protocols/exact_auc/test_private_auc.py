@@ -214,7 +214,8 @@ def test_the_plan_releases_two_sums_and_says_what_of() -> None:
     assert plan.max_rows == 15
     told = {row.name: row.value for row in plan.terms().rows}
     assert told["epsilon"] == "1 a row"
-    assert told["rows of each party"] == "4, 5, 6"
+    assert told["rows, in public"] == "15"
+    assert told["released"] == "difference m0, P"
 
 
 def test_several_models_share_the_budget() -> None:

@@ -33,7 +33,6 @@ from fhe_auc.manifest import Manifest
 from fhe_auc.messages import Message
 from fhe_auc.protocol import Request, Session
 from fhe_auc.serialise import encode
-from fhe_auc_protocols import dp_noise
 from fhe_auc_protocols.blinded_auc.malicious import Malicious
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
 from fhe_auc_protocols.histograms.distributed_noise import NoisyCountsTask
@@ -47,6 +46,7 @@ from fhe_auc_protocols.histograms.protocols import (
     QuantilesLocalDp,
 )
 from fhe_auc_protocols.histograms.quantile_thresholds import checked_bins, equi_depth_grid
+from fhe_auc_protocols.polya import polya
 from tests.support.chosen import federated_auc, federated_thresholds
 from tests.support.discrete_laplace import laplace_p_value
 from tests.support.encrypted_sums import sum_of_answers, telling
@@ -539,7 +539,7 @@ class Drowned(QuantilesDistributedDp):
 
     def new_task(self, manifest: Manifest, data: PartyData) -> Any:
         def draw(size: int, scale: float, parties: int) -> np.ndarray:
-            return -np.abs(dp_noise.polya(size, scale, parties)) - 5
+            return -np.abs(polya(size, scale, parties)) - 5
 
         return NoisyCountsTask(self.readout, manifest, data, draw=draw)
 
