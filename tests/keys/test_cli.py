@@ -198,7 +198,10 @@ def test_options_of_a_protocol_go_into_the_session(consortium: Path) -> None:
     shown = open_as("south", "rounded/south.bundle").stdout
     assert re.search("rows +at most 1,000,000 +of all parties together", shown)
     assert_fails(call("session", *at_north, *rounded), 2, "every rounded score is a threshold")
-    assert_fails(call("session", *at_north, "-o", "epsilon=1"), 2, "'verified' has no option 'epsilon'")
+    assert_fails(call("session", *at_north, "-o", "epsilon=1"), 2, "thresholds must not come from the rows")
+    assert_fails(
+        call("session", *at_north, "--protocol", "exact", "--epsilon", "1"), 2, "'exact' has no option 'epsilon'"
+    )
     local = ("--protocol", "histogram-local-dp", "-o", "epsilon=1")
     assert_fails(call("session", *at_north, *local), 2, "encrypts nothing: backend does not apply")
     dpauc = ("--protocol", "dpauc-laplace", "-o", "epsilon=1")
@@ -481,6 +484,21 @@ def test_caps_of_all_parties_bound_the_pool_unless_that_is_said_otherwise(consor
         assert made["max_rows"] == expected
     assert made["study"]["row_caps"] == {"north": 5000}
     assert_fails(call("session", *at_north, "--study", "stranger.toml"), 2, "row-caps: 'west' is not a party")
+
+
+def test_a_privacy_budget_takes_the_row_caps_as_numbers_of_rows_and_every_site_is_shown_it(consortium: Path) -> None:
+    credentials = [f"{name}/{name}.credential" for name in SITES]
+    asked = ("session", *credentials, "--store", "north/store", *SMALL, "--epsilon", "0.5")
+    write_study("one.toml", row_caps={"north": 30})
+    for study in ((), ("--study", "one.toml")):
+        assert_fails(call(*asked, *study), 2, "give the study a row cap for each")
+    write_study("both.toml", row_caps={"north": 30, "south": 20})
+    made = json.loads(ok(*asked, "--study", "both.toml", "--out", "private", "--json").stdout)
+    assert made["options"] == {"colluders": 0, "epsilon": 0.5, "epsilon_unit": "row", "interval": 0.95}
+    shown = open_as("south", "private/south.bundle", study="both.toml").stdout
+    assert re.search(r"epsilon +0\.5 a row", shown)
+    assert re.search("rows, in public +50 ", shown)
+    assert re.search("released +difference m0, P ", shown)
 
 
 def test_caps_of_few_rows_lower_the_default_of_min_rows_and_contradict_one_that_is_given(consortium: Path) -> None:
