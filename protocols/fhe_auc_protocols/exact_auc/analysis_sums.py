@@ -160,7 +160,7 @@ class AnalysisSums:
         counted = functools.reduce(np.add, (self._of_rows(batch, grid) for batch in data.batches()))
         vectors: list[_Counts] = [counted]
         if self.privacy is not None:
-            vectors.append(self.privacy.noise())
+            vectors.append(self.privacy.noise()[0])
         if self.average_precision:
             if len(data.rows_above) != self.bins:
                 raise InputError(

@@ -55,7 +55,7 @@ from fhe_auc.estimates import Estimate
 from fhe_auc.intervals import Interval, hanley_mcneil, quantile
 from fhe_auc.manifest import Manifest
 from fhe_auc.plan import Parameter
-from fhe_auc_protocols import exact_sampling
+from fhe_auc_protocols.exact_sampling import Source, integers, secure
 from fhe_auc_protocols.option_values import checked_epsilon, is_whole
 from fhe_auc_protocols.polya import polya
 
@@ -66,7 +66,7 @@ METHOD = "Hanley and McNeil, with noise"
 _OVERFLOW_BITS = 42
 """A released number wraps with a probability below 2^-41: its noise leaves the room for it."""
 
-_FEWEST_STEPS = 8
+_FEWEST_STEPS = 16
 _LOUD = 0.02  # a standard error by noise alone that is worth a warning
 _MOST_COLLUDERS = 2**20
 _NAMES = ("epsilon", "epsilon_unit", "colluders")
@@ -153,7 +153,7 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         As large as leaves these at most about 1 % of the noise's variance: K·g²/12 of 2·(q·g/ε₁)².
         """
         steps = max(_FEWEST_STEPS, 1 + math.isqrt(math.ceil(4 * self.epsilons[0] ** 2 * len(self.rows))))
-        return max(1, self.sensitivity // steps)
+        return -(-self.sensitivity // (steps + steps % 2))
 
     @cached_property
     def steps(self) -> int:
@@ -166,12 +166,18 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         first, second = self.epsilons
         return self.steps / first, 1 / second
 
-    def noise(self) -> NDArray[np.int64]:
-        """Draw a party's shares, shape (models + 1,): of each model's D, then of P."""
+    def noise(self, parties: int = 1, source: Source | None = None) -> NDArray[np.int64]:
+        """Draw the shares of so many parties, shape (parties, models + 1): of each model's D, then of P.
+
+        Without a source, words come from a secure one.
+        """
+        words = secure() if source is None else source
         of_difference, of_positives = self.scales
-        steps = polya(self.models, of_difference, self.shares)
-        grains = exact_sampling.integers(exact_sampling.secure(), self.grain, self.models)
-        return np.append(self.grain * steps + grains, polya(1, of_positives, self.shares))
+        size = parties * self.models
+        of_models = self.grain * polya(size, of_difference, self.shares, words) + integers(words, self.grain, size)
+        return np.column_stack(
+            [of_models.reshape(parties, self.models), polya(parties, of_positives, self.shares, words)]
+        )
 
     def variances(self, parties: int) -> tuple[float, float]:
         """Return the variances of the noise on a D and on P, of so many counted parties."""

@@ -127,7 +127,7 @@ def test_the_law_of_what_is_released_keeps_to_epsilon_point_by_point(unit: str) 
 def test_shares_of_the_noise_add_up_to_what_is_promised() -> None:
     """n parties' shares, less the mean of their uniform parts, have the variance stated; K of them more."""
     privacy = budget((300,) * 5, "row", models=2, shares=4)
-    drawn = np.array([sum(privacy.noise() for _ in range(5)) for _ in range(3000)], float)
+    drawn = np.array([privacy.noise(5).sum(axis=0) for _ in range(3000)], float)
     drawn[:, :2] -= 5 * (privacy.grain - 1) / 2
     of_difference, of_positives = privacy.variances(5)
     for column, variance in zip(drawn.T, (of_difference, of_difference, of_positives), strict=True):
@@ -168,7 +168,7 @@ def request(**others: Any) -> Request:
 
 
 def known_noise(monkeypatch: pytest.MonkeyPatch, *noise: int) -> None:
-    monkeypatch.setattr(Privacy, "noise", lambda self: np.array(noise, np.int64))
+    monkeypatch.setattr(Privacy, "noise", lambda self: np.array([noise], np.int64))
 
 
 @pytest.mark.parametrize("keys", ["sealed", "helper"])
@@ -192,7 +192,7 @@ def test_nothing_but_the_two_noisy_numbers_is_in_the_result(monkeypatch: pytest.
     for seed in (2, 3):
         pool = pool_of(60, 2, seed, rate=0.2 * seed)
         d, p = definition(pool)
-        shares = iter([np.array([5000 - d, 25 - p]), np.zeros(2, np.int64)])
+        shares = iter([np.array([[5000 - d, 25 - p]]), np.zeros((1, 2), np.int64)])
         monkeypatch.setattr(Privacy, "noise", lambda self, shares=shares: next(shares))
         found = federated_auc(pool, protocol=Verified(epsilon=1.0, round_scores=2))
         results.append({name: str(value) for name, value in found.as_dict().items() if name != "seconds"})

@@ -1,0 +1,77 @@
+"""SIMULATED releases of the private AUC of `verified`, for experiments: with seeds, so that they protect nobody.
+
+Shares are drawn as parties draw them (`Privacy.noise`), from a seeded source, and added up; what is released is read as
+parties read it. Pads, authenticators and encryption take nothing off and add nothing, so they are left out.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+from sklearn.metrics import roc_auc_score
+
+from fhe_auc.binning import bins_of
+from fhe_auc_protocols.exact_auc.private_auc import Privacy, PrivateReading
+from fhe_auc_protocols.exact_sampling import SeededExperiment
+
+
+class Pool(NamedTuple):
+    """What is released of a pool, without noise: D and P; and how many rows there are."""
+
+    difference: int
+    positives: int
+    rows: int
+
+    @property
+    def auc(self) -> float:
+        """The AUC over the thresholds."""
+        return 0.5 + self.difference / (2 * self.positives * (self.rows - self.positives))
+
+
+def pool_of(labels: NDArray[np.bool_], scores: NDArray[np.float64], thresholds: NDArray[np.float64]) -> Pool:
+    """Return that of rows, by scikit-learn's AUC of the bins: independent of the engine."""
+    positives = int(labels.sum())
+    auc = roc_auc_score(labels, bins_of(scores, thresholds))
+    return Pool(round(2 * (auc - 0.5) * positives * (len(labels) - positives)), positives, len(labels))
+
+
+def budget(rows: int, parties: int, epsilon: float, unit: str) -> Privacy:
+    """Return the budget of a session in which all of so many parties, with about equally many rows, must take part."""
+    sizes = tuple(len(part) for part in np.array_split(np.empty(rows), parties))
+    return Privacy(epsilon=epsilon, unit=unit, rows=sizes, models=1, shares=max(1, parties - 1))  # type: ignore[arg-type]
+
+
+def releases(
+    pool: Pool, privacy: Privacy, *, runs: int, random: np.random.Generator, parties: int | None = None
+) -> NDArray[np.int64]:
+    """Return D' and P' of so many sessions, shape (runs, 2); with the shares of all parties, or of only so many."""
+    present = len(privacy.rows) if parties is None else parties
+    shares = privacy.noise(runs * present, SeededExperiment(random)).reshape(runs, present, 2)
+    return (*shares.sum(axis=1), pool.difference, pool.positives)
+
+
+def with_curator(pool: Pool, privacy: Privacy, *, runs: int, random: np.random.Generator) -> NDArray[np.int64]:
+    """Return the same of a trusted curator who adds the noise of all shares at once; drawn by scipy, for comparison."""
+    parties = len(privacy.rows)
+
+    def noise(scale: float) -> NDArray[np.int64]:
+        law = stats.nbinom(parties / privacy.shares, -np.expm1(-1 / scale))
+        return np.asarray(law.rvs(runs, random_state=random) - law.rvs(runs, random_state=random))
+
+    of_difference, of_positives = (noise(float(scale)) for scale in privacy.scales)
+    uniform = random.integers(0, privacy.grain, (runs, parties)).sum(axis=1)
+    return np.column_stack([pool.difference + privacy.grain * of_difference + uniform, pool.positives + of_positives])
+
+
+def aucs(released: NDArray[np.int64], privacy: Privacy) -> NDArray[np.float64]:
+    """Return AUC' of each release, shape (runs,), as parties read it."""
+    return np.array([read(each, privacy).headline()["auc"] for each in released.tolist()])
+
+
+def read(released: tuple[int, int], privacy: Privacy, level: float | None = None) -> PrivateReading:
+    """Return what a party makes of one release."""
+    difference, positives = released
+    return PrivateReading(privacy, ("model",), [difference], positives, privacy.rows, level)

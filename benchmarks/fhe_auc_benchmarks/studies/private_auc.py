@@ -1,0 +1,220 @@
+"""What the private AUC of `verified` is worth: its error, its law, an audit of its privacy, its interval, its time.
+
+python -m fhe_auc_benchmarks.studies.private_auc --plot private-auc.png
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import pairwise, product
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+from sklearn.metrics import roc_auc_score
+
+from fhe_auc import thresholds
+from fhe_auc.plot import save_figure
+from fhe_auc_benchmarks.drawing import blank, make_logarithmic
+from fhe_auc_benchmarks.simulations import dpauc
+from fhe_auc_benchmarks.simulations.private_auc import Pool, aucs, budget, pool_of, read, releases, with_curator
+from fhe_auc_benchmarks.tables import markdown
+from fhe_auc_protocols.dpauc.budget import GAUSSIAN, LAPLACE, RANDOMIZED_RESPONSE, Budget
+from fhe_auc_protocols.dpauc.roc import statistics
+from fhe_auc_protocols.exact_auc.private_auc import Privacy
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+GRID = thresholds.parse("hybrid:4000")
+PARTIES, RUNS, SEED = 10, 2000, 25
+EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+UNITS = ("row", "label")
+_SEPARATION = math.sqrt(2) * float(stats.norm.ppf(0.8))  # of two normal laws: an AUC of 0.8
+_DPAUC: Mapping[str, tuple[str, dict[str, float]]] = {
+    "dpauc-laplace": (LAPLACE, {}),
+    "dpauc-gaussian": (GAUSSIAN, {"delta": 1e-6}),
+    "dpauc-rr": (RANDOMIZED_RESPONSE, {}),
+}
+
+
+def rows_of(size: int, prevalence: float, random: np.random.Generator) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """Return labels and scores: so many rows, binormal logits with an AUC of 0.8, that share of positives exactly."""
+    labels = np.zeros(size, np.bool_)
+    labels[: round(prevalence * size)] = True
+    logits = random.normal(size=size) + _SEPARATION * labels - 1
+    return labels, 1 / (1 + np.exp(-logits))
+
+
+def errors(size: int, prevalence: float, epsilon: float, runs: int, random: np.random.Generator) -> dict[str, float]:
+    """Return the root mean squared error of each method, against scikit-learn's AUC of the rows."""
+    labels, scores = rows_of(size, prevalence, random)
+    truth, found = float(roc_auc_score(labels, scores)), {}
+    pool = pool_of(labels, scores, GRID)
+    for unit in UNITS:
+        privacy = budget(size, PARTIES, epsilon, unit)
+        alone = budget(size, 1, epsilon, unit)
+        found[f"verified, {unit}"] = aucs(releases(pool, privacy, runs=runs, random=random), privacy)
+        found[f"curator, {unit}"] = aucs(releases(pool, alone, runs=runs, random=random), alone)
+    grid = thresholds.parse("dpauc:100")
+    counts = statistics(labels, scores, grid)
+    for name, (mechanism, others) in _DPAUC.items():
+        terms = Budget.checked(mechanism, {"epsilon": epsilon, **others}, len(grid))
+        found[name] = dpauc.aucs(counts, terms, parties=PARTIES, runs=runs, random=random)
+    return {name: float(np.sqrt(np.mean((each - truth) ** 2))) for name, each in found.items()}
+
+
+def same_law(size: int, unit: str, runs: int, random: np.random.Generator) -> tuple[float, ...]:
+    """Return mean and standard deviation of AUC', of parties and of a curator, and the p of Kolmogorov and Smirnov."""
+    pool = pool_of(*rows_of(size, 0.25, random), GRID)
+    privacy = budget(size, PARTIES, 1.0, unit)
+    ours, theirs = (aucs(draw(pool, privacy, runs=runs, random=random), privacy) for draw in (releases, with_curator))
+    return ours.mean(), theirs.mean(), ours.std(), theirs.std(), float(stats.ks_2samp(ours, theirs).pvalue)
+
+
+def least_epsilon(
+    of_pool: Callable[[int], NDArray[np.int64]], of_neighbour: Callable[[int], NDArray[np.int64]], runs: int
+) -> float:
+    """Return what epsilon is at least, with 99 % confidence, of so many releases of either pool.
+
+    On half of them the event is chosen, D' and P' beyond a quantile each, that tells the pools apart best; on the other
+    half its probabilities are bounded (Clopper and Pearson).
+    """
+    chosen, tested = ([draw(runs // 2) for draw in (of_pool, of_neighbour)] for _ in range(2))
+    both = np.concatenate(chosen)
+    places = [np.unique(np.quantile(both[:, column], np.linspace(0.002, 0.998, 120))) for column in (0, 1)]
+    best, event = -math.inf, None
+    for d, p, up, more in product(places[0], [-math.inf, *places[1]], (1, -1), (1, -1)):
+
+        def inside(released: NDArray[np.int64], d: float = d, p: float = p, up: int = up, more: int = more) -> float:
+            return float(((up * released[:, 0] >= up * d) & (more * released[:, 1] >= more * p)).mean())
+
+        likely, seldom = (inside(each) for each in chosen)
+        if seldom > 0.002 and math.log(likely / seldom) - 3 / math.sqrt(seldom * runs / 2) > best:
+            best, event = math.log(likely / seldom) - 3 / math.sqrt(seldom * runs / 2), inside
+    if event is None:
+        return 0.0
+    half = len(tested[0])
+    hits = [round(half * event(each)) for each in tested]
+    low = stats.beta.ppf(0.005, hits[0], half - hits[0] + 1)
+    high = stats.beta.ppf(0.995, hits[1] + 1, half - hits[1])
+    return max(0.0, float(math.log(low / high)))
+
+
+def audit(unit: str, what: str, runs: int, random: np.random.Generator, *, halved: bool = False) -> float:
+    """Return `least_epsilon` of the worst pools of 12 rows, with the shares of those alone who are needed; ε = 1."""
+    size = 12
+    pools = {  # a row at the lower end
+        "label flipped": (Pool(0, 6, size), Pool(-(size - 1), 7, size)),
+        "replaced, same label": (Pool(size - 1, 1, size), Pool(-(size - 1), 1, size)),
+        "replaced, other label": (Pool(0, 6, size), Pool(-(size - 1), 7, size)),
+    }
+    privacy = budget(size, 4, 1.0, unit)
+    told = budget(size, 4, 2.0, unit) if halved else privacy
+    draws = [partial(_released, pool, told, random) for pool in pools[what]]
+    return max(least_epsilon(*draws, runs), least_epsilon(*reversed(draws), runs))
+
+
+def _released(pool: Pool, privacy: Privacy, random: np.random.Generator, runs: int) -> NDArray[np.int64]:
+    return releases(pool, privacy, runs=runs, random=random, parties=privacy.shares)
+
+
+def coverage(size: int, prevalence: float, epsilon: float, unit: str, runs: int, random: np.random.Generator) -> float:
+    """Return how often 95 % intervals hold the population's AUC, 0.8, of rows drawn anew each time."""
+    privacy, held = budget(size, PARTIES, epsilon, unit), 0
+    for _ in range(runs):
+        pool = pool_of(*rows_of(size, prevalence, random), GRID)
+        (released,) = releases(pool, privacy, runs=1, random=random).tolist()
+        interval = read(released, privacy, 0.95).headline()["interval"]
+        held += interval is not None and interval.low <= 0.8 <= interval.high
+    return held / runs
+
+
+def times(draws: int) -> list[tuple[str, int, float]]:
+    """Return, for draws of a party's noise on D that are small, middling and large, how many and the median in µs."""
+    privacy = budget(100_000, PARTIES, 1.0, "row")
+    taken, sizes = np.empty(draws), np.empty(draws)
+    privacy.noise()
+    for k in range(draws):
+        started = time.perf_counter_ns()
+        drawn = privacy.noise()
+        taken[k] = (time.perf_counter_ns() - started) / 1000
+        sizes[k] = abs(drawn[0, 0])
+    ends = np.quantile(sizes, [0, 1 / 3, 2 / 3, 1])
+    parts = [(sizes >= low) & (sizes <= high) for low, high in pairwise(ends)]
+    rank = stats.spearmanr(sizes, taken)
+    rows = [
+        (f"{low:,.0f} to {high:,.0f}", int(part.sum()), float(np.median(taken[part])))
+        for low, high, part in zip(ends[:-1], ends[1:], parts, strict=True)
+    ]
+    return [*rows, (f"rank correlation {rank.statistic:.3f}, p", draws, float(rank.pvalue))]
+
+
+def draw(found: Mapping[float, Mapping[str, float]], size: int) -> Figure:
+    """Return the figure: error against epsilon."""
+    figure = blank(6.4, 3.8, f"Error of a private AUC: {size:,} rows, 25 % positive, {PARTIES} sites")
+    axes = figure.subplots()
+    colours = {"verified, row": "C0", "verified, label": "C1", "dpauc-laplace": "C2", "dpauc-gaussian": "C3"}
+    for name in next(iter(found.values())):
+        values = [of[name] for of in found.values()]
+        curator = name.startswith("curator")
+        colour = colours.get(name.replace("curator", "verified"), "C4")
+        style = {"linestyle": ":", "linewidth": 1.5} if curator else {"marker": "o", "markersize": 3, "linewidth": 1.2}
+        axes.plot(list(found), values, color=colour, label=name, **style)
+    make_logarithmic(axes, {0.1: "0.1", 1: "1", 10: "10"})  # type: ignore[dict-item]
+    axes.set_xlabel("epsilon")
+    axes.set_ylabel("root mean squared error")
+    axes.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Print tables as Markdown, and draw the figure where a file is named."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--audits", type=int, default=10**5)
+    parser.add_argument("--plot", type=Path)
+    arguments = parser.parse_args(argv)
+    runs, random = arguments.runs, np.random.default_rng(SEED)
+    sizes = [(1000, 0.25), (1000, 0.06), (10_000, 0.25), (100_000, 0.25), (458_407, 0.25)]
+    of_size = [errors(size, prevalence, 1.0, runs, random) for size, prevalence in sizes]
+    body = (
+        [f"{size:,}", f"{prevalence:.0%}", *(f"{each:.2g}" for each in of.values())]
+        for (size, prevalence), of in zip(sizes, of_size, strict=True)
+    )
+    print(markdown(["rows", "positive", *of_size[0]], body))
+    laws = (
+        [f"{size:,}", unit, *(f"{each:.4g}" for each in same_law(size, unit, runs, random))]
+        for size, unit in product((100, 1000, 10_000, 458_407), UNITS)
+    )
+    print(markdown(["rows", "unit", "mean", "curator's", "sd", "curator's", "KS p"], laws))
+    cases = [("label", "label flipped"), ("row", "replaced, same label"), ("row", "replaced, other label")]
+    audited = (
+        [unit, what, *(f"{audit(unit, what, arguments.audits, random, halved=halved):.3f}" for halved in (False, True))]
+        for unit, what in cases
+    )
+    print(markdown(["unit", "one row", "ε is at least", "with half the noise"], audited))
+    covered = (
+        [
+            f"{size:,}",
+            f"{prevalence:.0%}",
+            f"{epsilon:g}",
+            *(f"{coverage(size, prevalence, epsilon, unit, runs, random):.1%}" for unit in UNITS),
+        ]
+        for size, prevalence, epsilon in product((300, 1000, 10_000), (0.06, 0.25), (0.3, 1.0, 3.0))
+    )
+    print(markdown(["rows", "positive", "ε", *UNITS], covered))
+    print(markdown(["noise on D", "draws", "µs"], ([*row[:2], f"{row[2]:.2f}"] for row in times(10 * runs))))
+    if arguments.plot:
+        found = {epsilon: errors(1000, 0.25, epsilon, runs, random) for epsilon in EPSILONS}
+        save_figure(draw(found, 1000), arguments.plot)
+
+
+if __name__ == "__main__":
+    main()
