@@ -498,7 +498,7 @@ def test_a_privacy_budget_takes_the_row_caps_as_numbers_of_rows_and_every_site_i
     shown = open_as("south", "private/south.bundle", study="both.toml").stdout
     assert re.search(r"epsilon +0\.5 a row", shown)
     assert re.search("rows, in public +50 ", shown)
-    assert re.search("released +difference m0, P ", shown)
+    assert re.search("released +D, P ", shown)
 
 
 def test_caps_of_few_rows_lower_the_default_of_min_rows_and_contradict_one_that_is_given(consortium: Path) -> None:

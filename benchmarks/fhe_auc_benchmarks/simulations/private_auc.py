@@ -6,6 +6,7 @@ parties read it. Pads, authenticators and encryption take nothing off and add no
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -44,26 +45,30 @@ def budget(rows: int, parties: int, epsilon: float, unit: str) -> Privacy:
     return Privacy(epsilon=epsilon, unit=unit, rows=sizes, models=1, shares=max(1, parties - 1))  # type: ignore[arg-type]
 
 
+def exact(pool: Pool, privacy: Privacy) -> NDArray[np.int64]:
+    """Return what would be released without noise, shape (channels,)."""
+    return np.array(
+        [(0 if each.model is None else pool.difference) + each.weight * pool.positives for each in privacy.channels]
+    )
+
+
 def releases(
     pool: Pool, privacy: Privacy, *, runs: int, random: np.random.Generator, parties: int | None = None
 ) -> NDArray[np.int64]:
-    """Return D' and P' of so many sessions, shape (runs, 2); with the shares of all parties, or of only so many."""
+    """Return what so many sessions release, shape (runs, channels); with shares of all parties, or of only so many."""
     present = len(privacy.rows) if parties is None else parties
-    shares = privacy.noise(runs * present, SeededExperiment(random)).reshape(runs, present, 2)
-    return (*shares.sum(axis=1), pool.difference, pool.positives)
+    shares = privacy.noise(runs * present, SeededExperiment(random)).reshape(runs, present, -1)
+    return np.asarray(shares.sum(axis=1) + exact(pool, privacy))
 
 
 def with_curator(pool: Pool, privacy: Privacy, *, runs: int, random: np.random.Generator) -> NDArray[np.int64]:
     """Return the same of a trusted curator who adds the noise of all shares at once; drawn by scipy, for comparison."""
-    parties = len(privacy.rows)
-
-    def noise(scale: float) -> NDArray[np.int64]:
-        law = stats.nbinom(parties / privacy.shares, -np.expm1(-1 / scale))
-        return np.asarray(law.rvs(runs, random_state=random) - law.rvs(runs, random_state=random))
-
-    of_difference, of_positives = (noise(float(scale)) for scale in privacy.scales)
-    uniform = random.integers(0, privacy.grain, (runs, parties)).sum(axis=1)
-    return np.column_stack([pool.difference + privacy.grain * of_difference + uniform, pool.positives + of_positives])
+    parties, noise = len(privacy.rows), []
+    for _, _, grain, scale in privacy.channels:
+        law = stats.nbinom(parties / privacy.shares, -np.expm1(-1 / float(scale)))
+        steps = law.rvs(runs, random_state=random) - law.rvs(runs, random_state=random)
+        noise.append(grain * steps + random.integers(0, grain, (runs, parties)).sum(axis=1))
+    return np.asarray(exact(pool, privacy) + np.column_stack(noise))
 
 
 def aucs(released: NDArray[np.int64], privacy: Privacy) -> NDArray[np.float64]:
@@ -71,7 +76,6 @@ def aucs(released: NDArray[np.int64], privacy: Privacy) -> NDArray[np.float64]:
     return np.array([read(each, privacy).headline()["auc"] for each in released.tolist()])
 
 
-def read(released: tuple[int, int], privacy: Privacy, level: float | None = None) -> PrivateReading:
+def read(released: Sequence[int], privacy: Privacy, level: float | None = None) -> PrivateReading:
     """Return what a party makes of one release."""
-    difference, positives = released
-    return PrivateReading(privacy, ("model",), [difference], positives, privacy.rows, level)
+    return PrivateReading(privacy, ("model",), released, privacy.rows, level)

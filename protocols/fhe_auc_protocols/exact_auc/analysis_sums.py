@@ -7,7 +7,7 @@ Vectors of a party's sketch, all of its own rows:
     t0 t1 c1     for each comparison: Σ φ^a_j·φ^b_k of rows of class 1, row after row of the table
     precision    the first model's m0 g0 c1, each entry times 2^b/M_k, M_k the pooled rows at or above threshold k
     sites m0     for each model, of labels 0 and 1: what this party says of itself as a site (`_site`)
-    noise m0     in a private session, this party's share of the noise on that model's difference; `noise P` on P
+    noise 0      in a private session, this party's share of the noise on the first number that is released; and so on
 
 Sums are those of `auc_sums` for each contrast; P and N of each group, from the first model's vectors; for each
 comparison those of `fhe_auc.intervals.PairedSums`; the sums of each entry of the last; and, for average precision,
@@ -94,7 +94,7 @@ class AnalysisSums:
     """The sums of an analysis over `bins` bins.
 
     With `interval` those of standard errors are among them, and of comparisons; with `average_precision`, that of the
-    first model over all rows. With `privacy` there are each model's difference and P alone, with noise.
+    first model over all rows. With `privacy` there are only the numbers of its channels, with noise.
     """
 
     analysis: Analysis
@@ -304,7 +304,7 @@ class AnalysisSums:
         for model in range(len(self.analysis.models)):
             yield from ((vector(model, group, each), self.bins) for group, each in self._cells)
         if self.privacy is not None:
-            yield from ((name, 1) for name in self._noises)
+            yield from ((_noise(index), 1) for index, _ in enumerate(self.privacy.channels))
         for model in self._coarse_models:
             yield from ((_coarse(model, each, kind), self._coarse_bins) for kind in _KINDS for each in (0, 1))
         yield from ((_pair(pair, each), self._coarse_bins**2) for pair in self.compared for each in (0, 1))
@@ -312,30 +312,22 @@ class AnalysisSums:
             yield _PRECISION, self.bins
         yield from ((_site_vector(model), _SITE_ENTRIES) for model in self._site_models)
 
-    @property
-    def _noises(self) -> list[str]:
-        """Vectors of one entry each: a party's share of the noise on each model's difference, and on P."""
-        return [*(f"noise m{model}" for model in range(len(self.analysis.models))), "noise P"]
-
-    def _private_sums(self) -> list[Sum]:
-        """Return each model's D, and P, with noise; `private_auc` says why these may be released."""
-        *of_models, of_positives = self._noises
-        found = [
-            Sum(
-                f"difference m{model}",
-                (
-                    Term((each_of([vector(model, 0, 1)]), worse([vector(model, 0, 0)]))),
-                    Term((Factor((Part(noise, "total"),)),)),
-                ),
-            )
-            for model, noise in enumerate(of_models)
-        ]
-        noisy = Factor((Part(vector(0, 0, 1), "total"), Part(of_positives, "total")))
-        return [*found, sum_of("P", noisy)]
+    def _private_sums(self, privacy: Privacy) -> list[Sum]:
+        """Return what is released with noise; `private_auc` says why it may be."""
+        found = []
+        for index, (model, weight, _, _) in enumerate(privacy.channels):
+            of_positives = [Part(vector(0, 0, 1), "total", weight)] if weight else []
+            terms = [Term((Factor((*of_positives, Part(_noise(index), "total"))),))]
+            if model is not None:
+                terms.append(Term((each_of([vector(model, 0, 1)]), worse([vector(model, 0, 0)]))))
+            of_model = f"D{model}" if privacy.models > 1 else "D"
+            name = "P" if model is None else f"{of_model} {'-' if weight < 0 else '+'} {abs(weight)} P"
+            found.append(Sum(name if weight else of_model, tuple(terms)))
+        return found
 
     def _parts(self) -> Mapping[str, Sequence[Sum]]:
         if self.privacy is not None:
-            return {"private": self._private_sums()}
+            return {"private": self._private_sums(self.privacy)}
         parts: dict[str, Sequence[Sum]] = {}
         plain = self.analysis.is_plain
         for index, each in enumerate(self.analysis.contrasts):
@@ -429,6 +421,10 @@ def _worth(model: int, of: int, repeated: tuple[int, int] = (1, 1), *, following
 
 def _pair(pair: tuple[int, int], of_class: int) -> str:
     return f"t{pair[0]} t{pair[1]} c{of_class}"
+
+
+def _noise(channel: int) -> str:
+    return f"noise {channel}"
 
 
 def _site_vector(model: int) -> str:

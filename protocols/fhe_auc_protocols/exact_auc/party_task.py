@@ -42,7 +42,7 @@ class _Noisy(NamedTuple):
     """Sums with the noise of a budget."""
 
     privacy: Privacy
-    sums: tuple[int, ...]
+    released: tuple[int, ...]
 
 
 class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
@@ -142,10 +142,10 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
 
     def _private(self, found: _Noisy, counted: Sequence[str], level: float | None) -> dict[str, Any]:
         """Return the fields of `Evaluation` that sums with noise say."""
-        plan, (privacy, (*differences, positives)) = self.plan, found
+        plan, (privacy, released) = self.plan, found
         of_party = dict(zip(self._manifest.parties, privacy.rows, strict=True))
         rows = [of_party[name] for name in counted]
-        reading = PrivateReading(privacy, plan.analysis.models, differences, positives, rows, level)
+        reading = PrivateReading(privacy, plan.analysis.models, released, rows, level)
         return {
             **reading.headline(),
             "estimates": reading.estimates(),

@@ -1,7 +1,7 @@
 """A differentially private AUC: noise that parties draw in shares, and nobody knows as a whole.
 
-Released are, of each model, D' = D + η and once P' = P + ζ, and nothing else; D and P are those of `auc_sums`. M, how
-many rows each party has, is public. AUC' = ½ + D'/(2P'(M − P')).
+D and P are those of `auc_sums`; M, the number of all rows, is public, as that of each party is. Released are sums that
+these follow from, with noise, and nothing else. AUC' = ½ + D'/(2P'(M − P')).
 
 **Privacy unit.** "label": one row's label flips. "row": one row, label and score, is replaced by another.
 
@@ -11,21 +11,20 @@ many rows each party has, is public. AUC' = ½ + D'/(2P'(M − P')).
     replaced, same label   D by 2N at most (a positive row) or 2P (a negative one), so by 2(M − 1); P stays
     replaced, other label  its pairs before and after are with every other row once: D by M − 1 at most; P by 1
 
-**Noise on D.** η = g·Z + Σ U_i, with Z discrete Laplace of scale q/ε₁, and U_i each counted party's own, uniform on
-0 … g − 1. One U alone makes (D + U) modulo g uniform, whatever D is. Given that remainder, D + U and D* + U* for D* at
-most j·g away differ by less than (j + 1)·g and by a multiple of g: by j·g at most. So g·Z hides the step with
-j·ε₁/q, exactly; the other U_i are added afterwards. Their mean, (g − 1)/2 each, is taken off when AUC' is read. q is
-small, so that Z is drawn at a small scale. It is even, and q·g is at least what D can change by.
+**Noise** on a sum X is η = g·Z + Σ U_i, with Z discrete Laplace, and U_i each counted party's own, uniform on
+0 … g − 1. One U alone makes (X + U) modulo g uniform, whatever X is. Given that remainder, X + U moves by a multiple of
+g where X does, and by less than g more: by ⌈|ΔX|/g⌉·g at most. So g·Z of scale b hides it with ⌈|ΔX|/g⌉/b, exactly; the
+other U_i are added afterwards. Their mean, (g − 1)/2 each, is taken off when AUC' is read. On P, g is 1 and there is no
+U. Below, w = ⌈(M − 1)/g⌉, small, so that Z is drawn at a small scale.
 
-**Noise on P.** ζ discrete Laplace of scale 1/ε₂.
+**Rows.** Released are D of each of m models, with b = 2w·m/ε, and P with b = 2/ε. Label stays: every D moves by 2w
+steps, together ε. Label changes: every D moves by w steps, ε/2, and P by 1, ε/2. So P's noise costs D nothing.
 
-**Budget** of the m models together.
-
-    label   every D and P change:               m·ε₁ + ε₂ = ε, with ε₂ = ε/4
-    row     label stays: every D, by 2(M − 1):  m·ε₁ = ε
-            label changes: every D, by M − 1 ≤ (q/2)·g, and P: m·ε₁/2 + ε₂ = ε, with ε₂ = ε/2
-
-So for rows P's noise costs D nothing: what changes P changes D half as much.
+**Labels.** D and P change together, and noise on D + W·P and D − W·P, W = w·g, makes use of it: of these, the first
+model's, one moves by W + s and the other by W − s, hence both by 2w + 1 steps together (2w where g = 1). With
+b = (2w + 1)/ε the variances of D' and P' are about 4(M − 1)²/ε² and 4/ε²; with ε split in halves they would be twice
+that. Further models release D alone, at w steps. They share ε, 7 parts for the first and 5 for each other one: so their
+variances are nearly equal.
 
 **Shares.** A discrete Laplace variable is the sum of n Pólya shares (`fhe_auc_protocols.polya`). n is one fewer than
 must take part, as a party knows its own share, and fewer by the `colluders` that pool theirs. More shares add
@@ -44,7 +43,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 import numpy as np
@@ -70,6 +69,15 @@ _FEWEST_STEPS = 16
 _LOUD = 0.02  # a standard error by noise alone that is worth a warning
 _MOST_COLLUDERS = 2**20
 _NAMES = ("epsilon", "epsilon_unit", "colluders")
+
+
+class Channel(NamedTuple):
+    """A released number: D of a model (None: none), plus weight·P, plus noise that is a multiple of `grain`, nearly."""
+
+    model: int | None
+    weight: int
+    grain: int
+    scale: Fraction
 
 
 class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
@@ -133,58 +141,48 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         """M of all parties; their noise is for so many rows, also where some are missing."""
         return sum(self.rows)
 
-    @property
-    def sensitivity(self) -> int:
-        """By how much D can change."""
-        return (self.total - 1) * (2 if self.unit == "row" else 1)
-
-    @cached_property
-    def epsilons(self) -> tuple[Fraction, Fraction]:
-        """ε₁ of each model's D, and ε₂ of P."""
-        epsilon = Fraction(self.epsilon)
-        if self.unit == "row":
-            return epsilon / self.models, epsilon / 2
-        return 3 * epsilon / (4 * self.models), epsilon / 4
-
     @cached_property
     def grain(self) -> int:
-        """g: the noise on D is a multiple of it, and as many numbers below it as parties.
+        """g: the noise on a D is a multiple of it, and as many numbers below it as parties.
 
-        As large as leaves these at most about 1 % of the noise's variance: K·g²/12 of 2·(q·g/ε₁)².
+        As large as leaves these at most about 1 % of the noise's variance: K·g²/12 of 2·(2·w·g/ε)².
         """
-        steps = max(_FEWEST_STEPS, 1 + math.isqrt(math.ceil(4 * self.epsilons[0] ** 2 * len(self.rows))))
-        return -(-self.sensitivity // (steps + steps % 2))
-
-    @cached_property
-    def steps(self) -> int:
-        """q, even: so many times g is at least what D can change by."""
-        return 2 * -(-self.sensitivity // (2 * self.grain))
+        steps = 1 + math.isqrt(math.ceil(Fraction(self.epsilon) ** 2 * len(self.rows) * 11 / 10))
+        return -(-(self.total - 1) // max(_FEWEST_STEPS, steps))
 
     @property
-    def scales(self) -> tuple[Fraction, Fraction]:
-        """Of the discrete Laplace variables, before D's is multiplied by g."""
-        first, second = self.epsilons
-        return self.steps / first, 1 / second
+    def steps(self) -> int:
+        """w: so many times g is at least M − 1."""
+        return -(-(self.total - 1) // self.grain)
+
+    @property
+    def channels(self) -> tuple[Channel, ...]:
+        """What is released."""
+        epsilon, w, g = Fraction(self.epsilon), self.steps, self.grain
+        if self.unit == "row":
+            each = Fraction(2 * w * self.models) / epsilon
+            return (*(Channel(model, 0, g, each) for model in range(self.models)), Channel(None, 1, 1, 2 / epsilon))
+        part = epsilon / (7 + 5 * (self.models - 1))
+        both = (2 * w + (g > 1)) / (7 * part)
+        others = (Channel(model, 0, g, w / (5 * part)) for model in range(1, self.models))
+        return Channel(0, w * g, g, both), Channel(0, -w * g, g, both), *others
 
     def noise(self, parties: int = 1, source: Source | None = None) -> NDArray[np.int64]:
-        """Draw the shares of so many parties, shape (parties, models + 1): of each model's D, then of P.
+        """Draw the shares of so many parties, of each channel, shape (parties, channels).
 
         Without a source, words come from a secure one.
         """
         words = secure() if source is None else source
-        of_difference, of_positives = self.scales
-        size = parties * self.models
-        of_models = self.grain * polya(size, of_difference, self.shares, words) + integers(words, self.grain, size)
-        return np.column_stack(
-            [of_models.reshape(parties, self.models), polya(parties, of_positives, self.shares, words)]
-        )
+        found = []
+        for _, _, grain, scale in self.channels:
+            steps = polya(parties, scale, self.shares, words)
+            found.append(grain * steps + integers(words, grain, parties))
+        return np.column_stack(found)
 
-    def variances(self, parties: int) -> tuple[float, float]:
-        """Return the variances of the noise on a D and on P, of so many counted parties."""
-        of_difference, of_positives = (
-            2 * parties / self.shares * math.exp(-1 / scale) / math.expm1(-1 / scale) ** 2 for scale in self.scales
-        )
-        return self.grain**2 * of_difference + parties * (self.grain**2 - 1) / 12, of_positives
+    def variance(self, channel: Channel, parties: int) -> float:
+        """Return that of the noise of so many counted parties."""
+        of_steps = 2 * parties / self.shares * math.exp(-1 / channel.scale) / math.expm1(-1 / channel.scale) ** 2
+        return channel.grain**2 * of_steps + parties * (channel.grain**2 - 1) / 12
 
     def describe(self) -> list[Parameter]:
         """Return what parties agree to."""
@@ -205,10 +203,12 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         P[K ≥ k] ≤ (1 + √p)^r·p^(k/2) ≤ 2^r·p^(k/2), and p = e^(−1/scale).
         """
         whole = -(-len(self.rows) // self.shares)
-        bits = whole + _OVERFLOW_BITS + (2 * self.models + 2).bit_length()
-        of_difference, of_positives = (math.ceil(2 * bits * scale * 7 / 10) for scale in self.scales)
-        largest = self.total**2 // 4 + self.grain * (of_difference + len(self.rows))
-        return 2 * max(largest, self.total + of_positives) + 1
+        bits = whole + _OVERFLOW_BITS + (2 * len(self.channels)).bit_length()
+        largest = 0
+        for model, weight, grain, scale in self.channels:
+            exact = (0 if model is None else self.total**2 // 4) + abs(weight) * self.total
+            largest = max(largest, exact + grain * (math.ceil(2 * bits * scale * 7 / 10) + len(self.rows)))
+        return 2 * largest + 1
 
 
 def agreed(options: Mapping[str, Any]) -> dict[str, bool | int | float | str]:
@@ -231,12 +231,11 @@ def agreed(options: Mapping[str, Any]) -> dict[str, bool | int | float | str]:
 
 @dataclass(frozen=True)
 class PrivateReading:
-    """What released numbers say: `differences` of each model, and `positives`, of parties with so many rows each."""
+    """What released numbers say, those of the budget's channels in order, of parties with so many rows each."""
 
     privacy: Privacy
     models: Sequence[str]
-    differences: Sequence[int]
-    positives: int
+    released: Sequence[int]
     rows: Sequence[int]
     level: float | None
 
@@ -251,61 +250,80 @@ class PrivateReading:
         }
 
     def estimates(self) -> tuple[Estimate, ...]:
-        """Return one for each model; `PrivateReading` never fails, as an error would tell something too."""
+        """Return one for each model; whatever is released, there is one: an error would tell something too."""
         several = len(self.models) > 1
         return tuple(
-            Estimate(model=model if several else "", group="", binning_error=math.nan, **self._estimated(difference))
-            for model, difference in zip(self.models, self.differences, strict=True)
+            Estimate(model=name if several else "", group="", binning_error=math.nan, **self._estimated(model))
+            for model, name in enumerate(self.models)
         )
 
     def settings(self) -> dict[str, int | float | str]:
         """Return the budget, the number of positive rows that is released with noise, and the noise of the AUC."""
-        privacy = self.privacy
         return {
-            "epsilon": privacy.epsilon,
-            "epsilon_unit": privacy.unit,
-            "noise_shares": privacy.shares,
-            "noisy_positives": self.positives,
-            "noise_standard_error": max(self._noise(each) for each in self.differences),
+            "epsilon": self.privacy.epsilon,
+            "epsilon_unit": self.privacy.unit,
+            "noise_shares": self.privacy.shares,
+            "noisy_positives": round(float(self._positives), 1),
+            "noise_standard_error": self._loudest,
         }
 
     def warnings(self) -> tuple[str, ...]:
         """Return what the reader ought to know; all of it follows from what is released."""
         found = ["epsilon is spent by every session: budgets on the same rows add up"]
-        loudest = max(self._noise(each) for each in self.differences)
-        if loudest > _LOUD:
+        if self._loudest > _LOUD:
             found.append(
-                f"the noise alone makes a standard error of {loudest:.2g}: take a larger epsilon, or more rows"
+                f"the noise alone makes a standard error of {self._loudest:.2g}: take a larger epsilon, or more rows"
             )
         return tuple(found)
 
-    @property
-    def _labels(self) -> tuple[int, int]:
+    @cached_property
+    def _sums(self) -> list[tuple[Channel, Fraction]]:
+        """What is released of each channel, less the mean of its noise."""
+        return [
+            (channel, number - Fraction(len(self.rows) * (channel.grain - 1), 2))
+            for channel, number in zip(self.privacy.channels, self.released, strict=True)
+        ]
+
+    @cached_property
+    def _positives(self) -> Fraction:
+        """P': each channel with a weight says it, but for D, which weights of either sign take out."""
+        weighted = [(channel.weight, number) for channel, number in self._sums if channel.weight]
+        return sum((number / weight for weight, number in weighted), Fraction(0)) / len(weighted)
+
+    @cached_property
+    def _labels(self) -> tuple[Fraction, Fraction]:
         """P' and M − P', with P' moved into 1 … M − 1."""
         total = sum(self.rows)
-        positives = min(max(self.positives, 1), total - 1)
+        positives = min(max(self._positives, Fraction(1)), Fraction(total - 1))
         return positives, total - positives
 
-    def _clamped(self, difference: int) -> Fraction:
+    def _auc(self, model: int) -> Fraction:
         """Return AUC', moved into [0, 1]."""
         positives, negatives = self._labels
-        centred = difference - Fraction(len(self.rows) * (self.privacy.grain - 1), 2)
-        return min(max(Fraction(1, 2) + centred / (2 * positives * negatives), Fraction(0)), Fraction(1))
+        of_model = [number for channel, number in self._sums if channel.model == model]
+        difference = sum(of_model, Fraction(0)) / len(of_model)
+        return min(max(Fraction(1, 2) + difference / (2 * positives * negatives), Fraction(0)), Fraction(1))
 
-    def _noise(self, difference: int) -> float:
+    def _noise(self, model: int) -> float:
         """Return the standard error of AUC' that the noise alone makes (delta method)."""
-        positives, negatives = self._labels
-        pairs = positives * negatives
-        of_difference, of_positives = self.privacy.variances(len(self.rows))
-        auc = float(self._clamped(difference))
-        slope = (auc - 0.5) * (negatives - positives) / pairs
+        positives, negatives = map(float, self._labels)
+        privacy, parties, pairs = self.privacy, len(self.rows), positives * negatives
+        of_model = [privacy.variance(each, parties) for each in privacy.channels if each.model == model]
+        of_labels = [privacy.variance(each, parties) / each.weight**2 for each in privacy.channels if each.weight]
+        of_difference, of_positives = (sum(each) / len(each) ** 2 for each in (of_model, of_labels))
+        slope = float(self._auc(model) - Fraction(1, 2)) * (negatives - positives) / pairs
         return math.sqrt(of_difference / (2 * pairs) ** 2 + slope**2 * of_positives)
 
-    def _estimated(self, difference: int) -> dict[str, Any]:
-        auc = self._clamped(difference)
+    @property
+    def _loudest(self) -> float:
+        return max(self._noise(model) for model in range(len(self.models)))
+
+    def _estimated(self, model: int) -> dict[str, Any]:
+        auc = self._auc(model)
         if self.level is None:
             return {"auc": float(auc)}
-        standard_error = math.hypot(hanley_mcneil(auc, *self._labels), self._noise(difference))
+        positives, negatives = (max(1, round(each)) for each in self._labels)
+        standard_error = math.hypot(hanley_mcneil(auc, positives, negatives), self._noise(model))
         reach = quantile(self.level) * standard_error
         interval = Interval(self.level, max(0.0, float(auc) - reach), min(1.0, float(auc) + reach), METHOD)
         return {"auc": float(auc), "standard_error": standard_error, "interval": interval}
