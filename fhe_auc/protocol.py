@@ -7,7 +7,7 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
-from typing import Any, ClassVar, Generic, final
+from typing import Any, ClassVar, Generic, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -141,6 +141,15 @@ class Delivery:
     """For `Protocol.helper`, one for each that the session has."""
 
 
+class Spending(NamedTuple):
+    """What a session spends of the privacy of a site's rows."""
+
+    epsilon: float
+    unit: str
+    """"row": one row is replaced, label and score; "label": one label flips; "score": one score is another."""
+    delta: float = 0.0
+
+
 class Protocol(ABC, Generic[R]):
     """One way to evaluate a model across parties; installed through the entry-point group ``fhe_auc.protocols``.
 
@@ -202,6 +211,13 @@ class Protocol(ABC, Generic[R]):
     def analysis_of(self, manifest: Manifest) -> Analysis:
         """Return what a session of this protocol estimates; raise `InputError` as `plan_of`."""
         return PLAIN
+
+    def spends(self, manifest: Manifest) -> Spending | None:
+        """Return what a session spends of a site's rows; None where nothing of it is differentially private.
+
+        Raises `InputError` as `plan_of`.
+        """
+        return None
 
     def check_options(self, names: Iterable[str]) -> None:
         """Raise `InputError` for an option that this protocol does not have."""

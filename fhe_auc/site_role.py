@@ -28,6 +28,7 @@ ENTRIES = (
     "passphrase-file",
     "holder",
     "data",
+    "data-set",
     "label-column",
     "score-column",
     "positive-label",

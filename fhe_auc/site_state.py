@@ -29,7 +29,7 @@ from fhe_auc.errors import DeserialisationError, EvaluationError, InputError, Me
 from fhe_auc.manifest import Manifest
 from fhe_auc.messages import Message
 from fhe_auc.own_rows import near_other_sessions
-from fhe_auc.protocol import Session
+from fhe_auc.protocol import Session, Spending
 from fhe_auc.rounds import Aggregator, Party
 from fhe_auc.serialise import decode, encode
 from fhe_auc.signatures import Signatures
@@ -123,6 +123,13 @@ class SiteState(ABC):
     @abstractmethod
     def keep(self, session: bytes, state: bytes) -> None:
         """Write down a session's state: after a crash the old or the new one is there, whole."""
+
+    @abstractmethod
+    def charge(self, manifest: Manifest, spending: Spending) -> None:
+        """Write down what a session spends of the privacy of the site's rows, once; before its submission leaves.
+
+        Raises `InputError` where that is more than the site allows.
+        """
 
     @abstractmethod
     def spend(self, session: bytes) -> None:
@@ -231,7 +238,8 @@ def answer(
     MessageError
         Not a message, or not the one that comes next in its session.
     FheAucError
-        The site is not in that session; or (`InputError`) its rows have changed too early, or are more than its cap.
+        The site is not in that session; or (`InputError`) its rows have changed too early, or are more than its cap, or
+        the session spends more of their privacy than is left.
     """
     session = Message.from_bytes(message, limit=_MAX_MESSAGE).session
     kept = site.state(session)
@@ -278,6 +286,8 @@ def answer(
     if party.opened:
         joined.records.note("opened", parties=list(party.opened))
     if party.submitted and not (last and last.submitted):
+        if (spending := registry.load(joined.manifest.protocol).spends(joined.manifest)) is not None:
+            site.charge(joined.manifest, spending)
         joined.records.note("submitted", rows=size)
     if party.ended and not joined.helps:
         sizes = [other.size for other in map(_known, site.others(session)) if other and other.question == question]

@@ -110,6 +110,7 @@ LAYOUTS = {
     "announcement._Body": "[manifest: bytes, credentials: tuple[bytes, ...], not_before: int, not_after: int, sealed_secret: bytes]",
     "authority.Issued": "[serial: str, name: str, signing_key: bytes, encryption_key: bytes, not_after: int, revoked: int]",
     "authority._Stored": "[key: bytes, certificate: bytes, register: tuple[Issued, ...], list_number: int]",
+    "budget.Entry": "[data_set: str, protocol: str, epsilon: float, delta: float, unit: str, at: int]",
     "bundles.Kept": "[announcement: bytes, material: bytes, has_result: bool]",
     "bundles._AggregatorBody": "[announcement: bytes, sealed: bytes]",
     "bundles._Header": "[bundle_id: bytes, session: bytes, recipient: bytes, context: bytes, holder: bytes, not_after: int]",

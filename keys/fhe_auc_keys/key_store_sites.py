@@ -15,10 +15,11 @@ from typing import Any
 from fhe_auc.errors import InputError
 from fhe_auc.files import read_from_others, write_atomically
 from fhe_auc.logs import LOGGER
+from fhe_auc.manifest import Manifest
 from fhe_auc.party_names import HELPERS
-from fhe_auc.protocol import Session
+from fhe_auc.protocol import Session, Spending
 from fhe_auc.site_state import Joined, LocalSites, Records, SiteState, SiteStorage
-from fhe_auc_keys import audit, signed_json
+from fhe_auc_keys import audit, budget, signed_json
 from fhe_auc_keys.announcement import Announcement
 from fhe_auc_keys.bundles import spend_seed
 from fhe_auc_keys.closing import destroy_keys
@@ -61,11 +62,13 @@ class StoredRecords(Records):
 class StoredState(SiteState):
     """Sessions in an open key store, which has a certified identity, and whom the site trusts.
 
-    `holder` is the key holder agreed on, or who convenes; sessions of others are refused.
+    `holder` is the key holder agreed on, or who convenes; sessions of others are refused. `data_set` is what the site
+    calls its rows in the ledger of privacy budgets.
     """
 
-    def __init__(self, store: KeyStore, holder: str) -> None:
+    def __init__(self, store: KeyStore, holder: str, data_set: str = budget.DEFAULT_DATA_SET) -> None:
         self._store = store
+        self._data_set = budget.checked_data_set(data_set)
         self._holder = holder
         self._identity = certified_identity(store)
         self.name = self._identity.name
@@ -94,6 +97,10 @@ class StoredState(SiteState):
         """Put the session's state into the key store."""
         self._store.put("state", session.hex(), state, replace=True)
 
+    def charge(self, manifest: Manifest, spending: Spending) -> None:
+        """Put what the session spends into the key store's ledger (`fhe_auc_keys.budget`)."""
+        budget.spend(self._store, self._data_set, manifest, spending, at=_now())
+
     def spend(self, session: bytes) -> None:
         """Take the party's seed out of the key store, where sealed keys brought one."""
         name = session.hex()
@@ -113,10 +120,12 @@ class KeyStoreStorage(SiteStorage):
         """Open the key store that `config` names.
 
         ``store`` is its folder, ``passphrase-file`` a file of mode 600 (else the variable FHE_AUC_PASSPHRASE has it),
-        ``holder`` the key holder agreed on, or who convenes.
+        ``holder`` the key holder agreed on, or who convenes. ``data-set`` names the rows in the ledger of privacy
+        budgets (`fhe_auc_keys.budget`).
         """
         with _opened(config) as store:
-            yield StoredState(store, _needed(config, "holder"))
+            data_set = str(config.get("data-set") or budget.DEFAULT_DATA_SET)
+            yield StoredState(store, _needed(config, "holder"), data_set)
 
     def shield(self, config: Mapping[str, Any]) -> None:
         """Take FHE_AUC_PASSPHRASE out of the environment where `config` names a ``passphrase-file``."""

@@ -45,7 +45,7 @@ from fhe_auc_keys.errors import (
     WrongPassphraseError,
 )
 
-Kind = Literal["authority", "bundle", "fleet", "identity", "late", "made", "state", "trust"]
+Kind = Literal["authority", "budget", "bundle", "fleet", "identity", "late", "made", "state", "trust"]
 SCRYPT_LOG2_COST = 17
 """log2 of scrypt's n: 128 MB and about half a second, with r = 8 and p = 1 (RFC 7914)."""
 

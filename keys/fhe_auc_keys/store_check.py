@@ -9,7 +9,7 @@ from typing import NamedTuple, get_args
 
 from fhe_auc.errors import BackendUnavailableError, FheAucError
 from fhe_auc.site_state import without_secrets
-from fhe_auc_keys import closing, late_opening, made_sessions, policy
+from fhe_auc_keys import budget, closing, late_opening, made_sessions, policy
 from fhe_auc_keys.authority import Authority
 from fhe_auc_keys.certificates import verify
 from fhe_auc_keys.errors import ExpiredError, OutdatedListError, RevokedError, UnfitNameError, UnsafeModeError
@@ -84,6 +84,8 @@ def _checks(store: KeyStore, at: datetime) -> Iterator[tuple[str, Callable[[], o
         yield f"made/{session.hex()}", partial(made_sessions.made, store, session)
     for session in session_ids(store, "state"):
         yield f"state/{session.hex()}", partial(_check_state, store, session)
+    if store.names("budget"):
+        yield "budget", partial(_check_budget, store)
 
 
 def _refuse(stranger: str) -> None:
@@ -100,6 +102,11 @@ def _check_lists(store: KeyStore, at: datetime) -> None:
     for found in Trusted.stored(store).lists:
         if not is_current(found, at=at):
             raise OutdatedListError(f"the revocation list of {shown(found.issuer)} is outdated or not yet valid")
+
+
+def _check_budget(store: KeyStore) -> None:
+    budget.entries(store)
+    budget.limits(store)
 
 
 def _check_authority(store: KeyStore, at: datetime) -> None:

@@ -1042,3 +1042,12 @@ def test_groups_are_made_with_all_their_levels_named_and_everybody_is_shown_them
     shown = ok("show", "grouped/north.bundle", "--store", "north/store")
     assert re.search("groups +sex: F, M", shown.stdout)
     assert re.search("models +risk_a, risk_b", shown.stdout)
+
+
+def test_a_site_sees_what_is_spent_and_sets_a_limit(consortium: Path) -> None:
+    shown = json.loads(ok("budget", "--store", "north/store", "--json").stdout)
+    assert shown == {"data_sets": {"rows": {"epsilon": 0.0, "limit": None}}, "sessions": {}}
+    assert re.search("rows +epsilon 0 +no limit", ok("budget", "--store", "north/store").stdout)
+    shown = ok("budget", "--limit", "4", "--data-set", "2026", "--store", "north/store").stdout
+    assert re.search("2026 +epsilon 0 +of 4; 4 is left", shown)
+    assert_fails(call("budget", "--limit", "-1", "--store", "north/store"), 2, "limit")

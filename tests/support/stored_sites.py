@@ -12,7 +12,8 @@ import numpy as np
 
 from fhe_auc import registry
 from fhe_auc.counts import PartyData
-from fhe_auc.protocol import Request, Session, new_session_id
+from fhe_auc.manifest import Manifest
+from fhe_auc.protocol import Request, Session, Spending, new_session_id
 from fhe_auc.rounds import Aggregator, Party
 from fhe_auc.site_state import Joined, LocalSites, Records, SiteState, answer, site_storage
 from fhe_auc_keys.store import KeyStore, Kind
@@ -52,6 +53,9 @@ class Failing(SiteState):
 
     def keep(self, session: bytes, state: bytes) -> None:
         self._site.keep(session, state) if self._keep is None else self._keep()
+
+    def charge(self, manifest: Manifest, spending: Spending) -> None:
+        self._site.charge(manifest, spending)
 
     def spend(self, session: bytes) -> None:
         self._site.spend(session) if self._spend is None else self._spend()

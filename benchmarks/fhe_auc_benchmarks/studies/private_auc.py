@@ -190,7 +190,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     print(markdown(["rows", "positive", *of_size[0]], body))
     laws = (
-        [f"{size:,}", unit, *(f"{each:.4g}" for each in same_law(size, unit, runs, random))]
+        [f"{size:,}", unit, *(f"{each:.4g}" for each in same_law(size, unit, 10 * runs, random))]
         for size, unit in product((100, 1000, 10_000, 458_407), UNITS)
     )
     print(markdown(["rows", "unit", "mean", "curator's", "sd", "curator's", "KS p"], laws))

@@ -7,6 +7,7 @@ import click
 from fhe_auc.cli import output
 from fhe_auc.cli.command_group import CommandGroup
 from fhe_auc_keys.cli.authority import ca_init, issue, revoke
+from fhe_auc_keys.cli.budget import budget
 from fhe_auc_keys.cli.check import check
 from fhe_auc_keys.cli.close import close
 from fhe_auc_keys.cli.enrol import enrol
@@ -38,6 +39,7 @@ each site     enrol --certificate  takes it in; NAME.credential goes to the key 
 key holder    session              makes a session's keys; one sealed bundle for each party
 each party    open                 opens its bundle, once; the aggregator opens its own
 each party    policy               says what it opens without being asked, by open --policy
+each party    budget               shows what noisy sessions have spent of its rows; sets a limit
 authority     revoke               ends a certificate; with --refresh, regularly, a fresh list
 key holder    open-late            where parties may be missing: opens once it is known who counts
 everybody     show                 tells what a file is, and how much of it is verified
@@ -63,5 +65,5 @@ def keys() -> None:
     """Certify sites, and hand out a session's keys."""
 
 
-for _command in (ca_init, enrol, issue, session, open_bundle, policy, late, revoke, show, check, close):
+for _command in (ca_init, enrol, issue, session, open_bundle, policy, budget, late, revoke, show, check, close):
     keys.add_command(_command)

@@ -14,7 +14,7 @@ from fhe_auc.errors import DeserialisationError, InputError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.extras import require
 from fhe_auc.manifest import Manifest
-from fhe_auc.protocol import Request
+from fhe_auc.protocol import Request, Spending
 from fhe_auc_protocols import dp_noise, result_warnings
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.dpauc.budget import (
@@ -125,6 +125,11 @@ class DpaucProtocol(UnencryptedProtocol[Evaluation, Budget]):
     """One of `fhe_auc_protocols.dpauc.budget`."""
 
     trust = "aggregator and parties compute what they should; a manifest whose budget every party has checked"
+
+    def spends(self, manifest: Manifest) -> Spending:
+        """Return the budget of the labels; that of scores, where there is one, protects them besides."""
+        budget = self.terms(manifest.options, len(manifest.thresholds))
+        return Spending(budget.epsilon, "label", budget.delta or 0.0)
 
     def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
         """Return the budget as options; raise `InputError` for a wrong one."""

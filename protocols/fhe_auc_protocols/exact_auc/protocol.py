@@ -20,7 +20,7 @@ from fhe_auc.evaluation import Evaluation
 from fhe_auc.heterogeneity import LEAST_SITES
 from fhe_auc.intervals import check_level
 from fhe_auc.manifest import Manifest
-from fhe_auc.protocol import Request
+from fhe_auc.protocol import Request, Spending
 from fhe_auc.rlwe.parameters import BackendName
 from fhe_auc_keys.encrypted_protocol import EncryptedProtocol
 from fhe_auc_protocols import options as options_of
@@ -130,6 +130,11 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
             raise InputError(_NO_GROUPS)
         least = request.size if request.min_parties is None else request.min_parties
         return Privacy.of(request.options, request.rows, least, len(analysis.models))
+
+    def spends(self, manifest: Manifest) -> Spending | None:
+        """Return the budget of the session, where it has one."""
+        asked = private_auc.agreed(manifest.options)
+        return Spending(float(asked["epsilon"]), str(asked["epsilon_unit"])) if asked else None
 
     def own_warnings(self, manifest: Manifest, parties: Sequence[PartyData]) -> tuple[str, ...]:
         """Return what parties ought to know of their own rows; nothing where a budget has to cover all that is told."""

@@ -34,7 +34,7 @@ from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
 from fhe_auc.extras import require
 from fhe_auc.manifest import Manifest
-from fhe_auc.protocol import Request
+from fhe_auc.protocol import Request, Spending
 from fhe_auc.rounds import R
 from fhe_auc_protocols.histograms.exact_counts import CountsTask, ExactCounts
 from fhe_auc_protocols.histograms.readout import PrivateReadout
@@ -59,6 +59,10 @@ class DistributedNoise(ExactCounts[R]):
             parties=len(request.parties),
             shares=noise_parties(least),
         )
+
+    def spends(self, manifest: Manifest) -> Spending:
+        """Return what this session spends: a row replaced is one removed and one added, so twice its ε."""
+        return Spending(2 * self.readout.budget(manifest.options), "row")
 
     def new_task(self, manifest: Manifest, data: PartyData) -> PartyTask[Any, Any, R]:
         """Return a party's computation on its own rows."""

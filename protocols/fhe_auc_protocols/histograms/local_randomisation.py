@@ -22,6 +22,7 @@ import numpy as np
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.manifest import Manifest
+from fhe_auc.protocol import Spending
 from fhe_auc.rounds import Party, R
 from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.histograms.readout import PooledCounts, PrivateReadout, ReadoutProtocol
@@ -100,6 +101,10 @@ class LocalRandomisation(ReadoutProtocol[R], UnencryptedProtocol[R, UnaryHierarc
         """Return the session's encoding; raise `InputError` for a bad budget."""
         levels, cells = self.readout.levels(thresholds), self.readout.cells(thresholds)
         return UnaryHierarchy(levels, self.readout.budget(options), cells=cells)
+
+    def spends(self, manifest: Manifest) -> Spending:
+        """Return what this session spends; the one that has found its thresholds has spent the rest."""
+        return Spending(self.readout.budget(manifest.options), "row")
 
     def checked(self, manifest: Manifest) -> UnaryHierarchy:
         """Return the encoding of a manifest; raise `InputError` where it is not one of this protocol."""

@@ -34,7 +34,7 @@ from fhe_auc.counts import PartyData
 from fhe_auc.errors import DeserialisationError, InputError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
-from fhe_auc.protocol import Request
+from fhe_auc.protocol import Request, Spending
 from fhe_auc.rounds import Party
 from fhe_auc_protocols import exact_sampling, result_warnings
 from fhe_auc_protocols import options as options_of
@@ -187,6 +187,10 @@ class LocalProtocol(UnencryptedProtocol[Evaluation, Mechanism]):
     def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
         """Return the manifest's options; raise `InputError` for a wrong one."""
         return {"epsilon": privacy_budget(request.options)}
+
+    def spends(self, manifest: Manifest) -> Spending:
+        """Return the budget of the scores: labels are public here."""
+        return Spending(privacy_budget(manifest.options), "score")
 
     def new_party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[Evaluation]:
         """Return the party whose rows are `data`; raise `InputError` where the manifest is not this protocol's.
