@@ -74,7 +74,7 @@ def _epsilon(text: str) -> float:
     metavar="LIST",
     default="1,8",
     callback=_list_of(_epsilon, "positive numbers"),
-    help="Privacy budgets of the dpauc protocols.",
+    help="Privacy budgets: of the dpauc protocols, and of verified, which is measured without one, too.",
 )
 @click.option(
     "--delta",
@@ -106,7 +106,7 @@ def _epsilon(text: str) -> float:
     help="Draw so many rows, for each number in turn.",
 )
 @click.option(
-    "--runs", metavar="N", type=click.IntRange(min=1), default=100, help="Simulated sessions of each dpauc protocol."
+    "--runs", metavar="N", type=click.IntRange(min=1), default=100, help="Simulated sessions with each budget."
 )
 @click.option("--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Repeat with it.")
 @inputs.backend_option
@@ -174,7 +174,7 @@ def _print(rows: Sequence[Row], grid: str) -> None:
         output.print_text(output.styled(f"{of} {truth.auc:.6f}", "bold"))
         of_size = [row for row in rows if row.rows == truth.rows and row.thresholds is not None]
         for private, whose in ((False, ""), (True, " in dpauc's curves, which end at the outermost ones")):
-            of_kind = [row for row in of_size if (row.epsilon is not None) == private]
+            of_kind = [row for row in of_size if row.method.startswith("dpauc-") == private]
             alone = {row.thresholds: f"{_error(row.threshold_error)} at {row.thresholds}" for row in of_kind}
             if alone:
                 output.print_text(f"error that thresholds alone cause{whose}: {', '.join(alone.values())}")

@@ -2,7 +2,8 @@
 
 Protocols that compute the same AUC each time (the encrypted ones, up to 1e-7) run once, for real. Of the [DPAUC] ones a
 real session is run for bytes and seconds, and their AUCs are drawn many times over by
-`fhe_auc_benchmarks.simulations.dpauc`, whose law is that of the real roles. All use the same grid; the [DPAUC] ones the
+`fhe_auc_benchmarks.simulations.dpauc`, whose law is that of the real roles; those of `verified` with a budget by
+`fhe_auc_benchmarks.simulations.private_auc`. All use the same grid; the [DPAUC] ones the
 paper's preset.
 
 [DPAUC] Sun et al., "DPAUC: differentially private AUC computation in federated learning", AAAI 2023, arXiv 2208.12294.
@@ -28,11 +29,13 @@ from fhe_auc.protocol import DEFAULT_MAX_ROWS
 from fhe_auc.trapezoid import trapezoid
 from fhe_auc_benchmarks.pooled_rows import pooled
 from fhe_auc_benchmarks.simulations import dpauc as simulation
+from fhe_auc_benchmarks.simulations import private_auc
 from fhe_auc_benchmarks.stopwatch import Stopwatch
 from fhe_auc_protocols import dp_noise
 from fhe_auc_protocols.dpauc.budget import GAUSSIAN, RANDOMIZED_RESPONSE, Budget
 from fhe_auc_protocols.dpauc.protocol import DpaucProtocol
 from fhe_auc_protocols.dpauc.roc import estimate, statistics
+from fhe_auc_protocols.exact_auc.protocol import Verified
 
 SKLEARN = "scikit-learn"
 """Method of the rows that state the truth."""
@@ -41,22 +44,25 @@ _BAND = (10, 90)  # percentiles
 
 
 class _Measured(NamedTuple):
-    """A protocol at one size of the grid, with one budget; None for a protocol that has none."""
+    """A protocol at one size of the grid, with one budget; None for a protocol that has none.
+
+    That of `verified` is an epsilon alone, for labels, as [DPAUC] protects these.
+    """
 
     protocol: str
     size: int
     grid: NDArray[np.float64]
-    budget: Budget | None
+    budget: Budget | float | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
     """What to compare: installed `protocols`, with grids of so many `thresholds`, on so many pooled rows (None: all).
 
-    The [DPAUC] ones with each of the budgets `epsilons`, dpauc-gaussian with this `delta`; so many `runs` of each are
-    simulated. `grid` is one of `fhe_auc.thresholds.GRIDS`, and its size also |Θ| of the budget; `backend` is that of
-    the encrypted protocols, `seed` that of the rows drawn and of the simulated noise. `session` runs a real session,
-    `simulated` draws the AUCs of simulated ones.
+    The [DPAUC] ones with each of the budgets `epsilons`, dpauc-gaussian with this `delta`, and `verified` without and
+    with each; so many `runs` of each are simulated. `grid` is one of `fhe_auc.thresholds.GRIDS`, and its size also |Θ|
+    of the budget; `backend` is that of the encrypted protocols, `seed` that of the rows drawn and of the simulated
+    noise. `session` runs a real session, `simulated` draws the AUCs of simulated ones.
     """
 
     protocols: tuple[str, ...]
@@ -78,9 +84,11 @@ class Comparison:
             grid = thresholds.GRIDS[self.grid](size)
             for name in self.protocols:
                 plugin = registry.load(name)
-                budgets: list[Budget | None] = [None]
+                budgets: list[Budget | float | None] = [None]
                 if isinstance(plugin, DpaucProtocol):
                     budgets = [self._budget(plugin.mechanism, epsilon, size, len(grid)) for epsilon in self.epsilons]
+                elif isinstance(plugin, Verified):
+                    budgets += self.epsilons
                 found += [_Measured(name, size, grid, budget) for budget in budgets]
         return found
 
@@ -148,7 +156,7 @@ def compare(
     rows = sum(len(data.y_true) for data in parties)
     sizes = dict.fromkeys(rows if size is None else size for size in asked.sizes)
     samples = [_Sample.of(parties if size == rows else subsample(parties, size, asked.seed)) for size in sizes]
-    if any(each.budget for each in measured):
+    if any(isinstance(each.budget, Budget) for each in measured):
         dp_noise.laplace(np.zeros(1, np.int64), 1.0)  # imports OpenDP, which is no session's time
     total, found = len(samples) * (1 + len(measured)), []
     for sample in samples:
@@ -156,7 +164,12 @@ def compare(
         for each in measured:
             progress(f"{sample.rows:,} rows, {each.size} thresholds: {each.protocol}", len(found), total)
             budget = each.budget
-            found.append(_once(sample, asked, each) if budget is None else _many(sample, asked, each, budget))
+            if budget is None:
+                found.append(_once(sample, asked, each))
+            elif isinstance(budget, Budget):
+                found.append(_many(sample, asked, each, budget))
+            else:
+                found.append(_private(sample, asked, each, budget))
     progress("done", total, total)
     return found
 
@@ -246,6 +259,25 @@ def _many(sample: _Sample, asked: Comparison, measured: _Measured, budget: Budge
         epsilon=budget.epsilon,
         delta=budget.delta,
         note=note,
+    )
+
+
+def _private(sample: _Sample, asked: Comparison, measured: _Measured, epsilon: float) -> Row:
+    """Simulate many sessions of `verified` with a budget for labels, and run a real one for its cost."""
+    everybody = sample.everybody
+    pool = private_auc.pool_of(everybody.y_true, everybody.y_score, measured.grid)
+    budget = private_auc.budget(sample.rows, len(sample.parties), epsilon, "label")
+    random = np.random.default_rng([asked.seed, *measured.protocol.encode(), sample.rows, measured.size])
+    aucs = private_auc.aucs(private_auc.releases(pool, budget, runs=asked.runs, random=random), budget)
+    options = {"epsilon": epsilon, "epsilon_unit": budget.unit}
+    _, cost = _session(sample, asked, measured, options, backend=asked.backend)
+    return Row(
+        **sample.cells(measured.protocol, measured.size),
+        **_spread(aucs, sample.truth),
+        **cost,
+        threshold_error=abs(pool.auc - sample.truth),
+        privacy=f"ε = {epsilon:g}, encrypted, aggregation verified",
+        epsilon=epsilon,
     )
 
 

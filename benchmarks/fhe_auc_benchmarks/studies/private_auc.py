@@ -96,8 +96,11 @@ def least_epsilon(
             return float(((up * released[:, 0] >= up * d) & (more * released[:, 1] >= more * p)).mean())
 
         likely, seldom = (inside(each) for each in chosen)
-        if seldom > 0.002 and math.log(likely / seldom) - 3 / math.sqrt(seldom * runs / 2) > best:
-            best, event = math.log(likely / seldom) - 3 / math.sqrt(seldom * runs / 2), inside
+        if likely <= seldom or seldom < 0.002:
+            continue
+        surely = math.log(likely / seldom) - 3 / math.sqrt(seldom * runs / 2)
+        if surely > best:
+            best, event = surely, inside
     if event is None:
         return 0.0
     half = len(tested[0])

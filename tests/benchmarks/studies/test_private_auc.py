@@ -1,0 +1,48 @@
+"""The study of the private AUC: its simulation is the protocol's, and its audit tells half the noise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fhe_auc import federated_auc
+from fhe_auc.counts import PartyData
+from fhe_auc_benchmarks.simulations.private_auc import aucs, budget, exact, pool_of, releases, with_curator
+from fhe_auc_benchmarks.studies.private_auc import GRID, UNITS, audit, rows_of
+from fhe_auc_protocols.exact_auc.private_auc import Privacy
+from fhe_auc_protocols.options import Verified
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_session_gives_what_the_simulation_gives_with_the_same_shares(
+    unit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labels, scores = rows_of(120, 0.25, np.random.default_rng(1))
+    pool, privacy = pool_of(labels, scores, GRID), budget(120, 3, 1.0, unit)
+    shares = privacy.noise(3)
+    wanted = aucs((exact(pool, privacy) + shares.sum(axis=0))[None], privacy)
+    given = iter(shares[:, None])
+    monkeypatch.setattr(Privacy, "noise", lambda self: next(given))
+    sites = [PartyData.from_arrays(f"site {k}", labels[k::3], scores[k::3]) for k in range(3)]
+    tables = {data.name: (data.y_true.astype(int), data.y_score) for data in sites}
+    found = federated_auc(tables, thresholds=GRID, protocol=Verified(epsilon=1.0, epsilon_unit=unit))
+    assert found.auc == pytest.approx(wanted[0], abs=1e-12)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_parties_together_have_the_law_of_a_curator(unit: str) -> None:
+    random = np.random.default_rng(2)
+    pool, privacy = pool_of(*rows_of(1000, 0.25, random), GRID), budget(1000, 5, 1.0, unit)
+    ours, theirs = (draw(pool, privacy, runs=4000, random=random) for draw in (releases, with_curator))
+    for column in (0, 1):
+        assert stats.ks_2samp(ours[:, column], theirs[:, column]).pvalue > 0.01
+    fewer = releases(pool, privacy, runs=4000, random=random, parties=2)
+    assert stats.ks_2samp(fewer[:, 0], theirs[:, 0]).pvalue < 1e-9
+
+
+@pytest.mark.parametrize(("unit", "what"), [("label", "label flipped"), ("row", "replaced, same label")])
+def test_the_audit_finds_less_than_is_stated_and_half_the_noise(unit: str, what: str) -> None:
+    random = np.random.default_rng(3)
+    assert 0.3 < audit(unit, what, 10_000, random) < 1
+    assert audit(unit, what, 10_000, random, halved=True) > 1.2
