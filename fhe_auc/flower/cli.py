@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,7 @@ def _play(
             f"at most {_DEPLOYED_AT_MOST} are started, flower simulate takes any number"
         )
     request = session.request([data.name for data in parties], min_parties, analysis)
+    request = replace(request, rows=tuple(data.rows for data in parties))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))  # so that what was started is stopped
     started = time.perf_counter()
     stage = Stage(deployed, round_timeout, output.print_line)

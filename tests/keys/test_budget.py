@@ -129,3 +129,16 @@ def test_exact_protocols_spend_nothing() -> None:
 def test_a_data_set_has_a_name_that_can_be_shown(name: str) -> None:
     with pytest.raises(InputError, match="data-set"):
         budget.checked_data_set(name)
+
+
+def test_all_sites_end_with_the_same_private_auc_and_each_has_spent_it(private: Consortium) -> None:
+    aggregator = private.aggregator()
+    message: bytes | None = aggregator.start()
+    while message is not None:
+        for name, submission in private.exchange(message):
+            aggregator.receive(name, submission)
+        message = aggregator.finish_round()
+    aucs = {found.auc for found in private.results.values()}
+    assert len(private.results) == 3
+    assert len(aucs) == 1
+    assert all(len(entries(private, name)) == 1 for name in private.sites)
