@@ -17,7 +17,6 @@ same whatever comes out.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from decimal import ROUND_FLOOR, Decimal, localcontext
 from fractions import Fraction
@@ -28,6 +27,9 @@ from numpy.typing import NDArray
 
 from fhe_auc.errors import InputError
 from fhe_auc_protocols.exact_sampling import Source, Words, secure
+
+MOST_SCALE = 2**20
+"""A table of so large a scale takes 380 MB, and about a minute."""
 
 _WORD = 64
 _ONES = 2**_WORD - 1
@@ -43,12 +45,12 @@ def polya(size: int, scale: float | Fraction, parties: int, source: Source | Non
     whole noise. Without a source, words come from a secure one. The first call for a scale makes its table, of about
     45·scale numbers.
 
-    Raises `InputError`: the scale is not positive and finite, or another number is out of range.
+    Raises `InputError`: the scale is not positive, or above 2^20, or another number is out of range.
     """
     if size < 0 or parties < 1:
         raise InputError(f"there must be at least 0 shares of at least 1 party, got {size} of {parties}")
-    if not (math.isfinite(scale) and scale > 0):
-        raise InputError(f"scale must be positive and finite, got {scale}")
+    if not 0 < scale <= MOST_SCALE:
+        raise InputError(f"scale must lie between 0 and {MOST_SCALE:,}, got {float(scale):g}")
     if not size:
         return np.zeros(0, np.int64)
     words = secure() if source is None else source
@@ -64,7 +66,7 @@ def _negative_binomial(source: Source, size: int, scale: Fraction, parties: int)
     return found.astype(np.int64)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=4)
 def _table(scale: Fraction, parties: int) -> Words:
     """Return the first 64 bits of each c_k, up to the first that has ones alone; ascending, read-only."""
 

@@ -131,7 +131,7 @@ def test_the_shares_of_all_parties_add_up_to_discrete_laplace_noise(scale: float
     assert p_value_discrete(fewer, stats.dlaplace(1 / scale).pmf) < FALSE_ALARM
 
 
-@pytest.mark.parametrize("arguments", [(-1, 1.0, 2), (1, 0.0, 2), (1, float("nan"), 2), (1, 1.0, 0)])
+@pytest.mark.parametrize("arguments", [(-1, 1.0, 2), (1, 0.0, 2), (1, 2.0**21, 2), (1, float("nan"), 2), (1, 1.0, 0)])
 def test_shares_of_nobody_or_without_a_scale_are_refused(arguments: tuple[int, float, int]) -> None:
     with pytest.raises(InputError):
         polya(*arguments)

@@ -304,6 +304,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         parameters = self.parameters
         product = "products of ciphertexts" if self.shares else "a plaintext times a ciphertext"
         rows = [
+            *([] if self.privacy is None else self.privacy.describe()),
             *describe_ring(
                 parameters,
                 f"the smallest whose modulus takes {product}, and its flooding; N slots a ciphertext",

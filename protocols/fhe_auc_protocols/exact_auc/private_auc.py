@@ -56,7 +56,7 @@ from fhe_auc.manifest import Manifest
 from fhe_auc.plan import Parameter
 from fhe_auc_protocols.exact_sampling import Source, integers, secure
 from fhe_auc_protocols.option_values import checked_epsilon, is_whole
-from fhe_auc_protocols.polya import polya
+from fhe_auc_protocols.polya import MOST_SCALE, polya
 
 Unit = Literal["row", "label"]
 
@@ -113,6 +113,8 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             raise InputError("a private AUC takes the number of rows of each party, 1 at least, and 2 of all")
         if not 1 <= self.shares <= len(self.rows) or self.models < 1:
             raise InputError(f"noise of {self.shares} shares for {self.models} models, by {len(self.rows)} parties")
+        if max(each.scale for each in self.channels) > MOST_SCALE:
+            raise InputError(f"epsilon = {self.epsilon:g} is too small: the AUC would be noise alone")
 
     @classmethod
     def of(cls, options: Mapping[str, Any], rows: Sequence[int] | None, least: int, models: int) -> Privacy | None:

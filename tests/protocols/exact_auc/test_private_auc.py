@@ -282,6 +282,7 @@ def test_an_aggregator_that_lies_is_caught_as_ever() -> None:
         ({"options": {"epsilon_unit": "row"}}, "epsilon_unit goes with epsilon alone"),
         ({"options": {"epsilon": 1.0, "epsilon_unit": "party"}}, "must be row or label, got 'party'"),
         ({"options": {"epsilon": 0.0}}, "between 0.000001 and 32"),
+        ({"options": {"epsilon": 1e-6}}, "too small: the AUC would be noise alone"),
         ({"options": {"epsilon": 1.0, "colluders": 2}}, "of 3 parties that must take part, 2 cannot collude"),
         ({"options": {"epsilon": 1.0, "colluders": -1}}, "a whole number from 0"),
         ({"analysis": Analysis(by=(Variable("sex", ("F", "M")),))}, "leave --by"),
