@@ -39,7 +39,7 @@ def test_a_typo_is_a_type_error_with_the_argument_that_is_meant(function: Any) -
         ),
         ({"delta": 0.1, "protocol": "dpauc-gaussian"}, r"protocol=DpaucGaussian\(epsilon=..., delta=0.1\)"),
         ({"clip": False, "protocol": DpaucLaplace(epsilon=1.0)}, r"protocol=DpaucLaplace\(epsilon=..., clip=False\)"),
-        ({"epsilon": 1.0}, r"as in protocol=NAME\(epsilon=...\), NAME one of .*DpaucLaplace, .*UstatKrr$"),
+        ({"epsilon": 1.0}, r"as in protocol=NAME\(epsilon=...\), NAME one of .*DpaucLaplace, .*UstatKrr, .*Verified$"),
     ],
 )
 def test_a_protocols_option_is_shown_where_it_belongs(values: dict[str, Any], told: str) -> None:
