@@ -1,12 +1,10 @@
-"""``fhe-auc benchmark``: every contender gets the right AUC, ratios are what they say, and files hold the numbers."""
+"""``fhe-auc benchmark``: every contender gets the right AUC, costs fall to who has them, and files hold the numbers."""
 
 from __future__ import annotations
 
-import csv
 import json
 import socket
 import time
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,24 +15,15 @@ from click.testing import CliRunner
 from matplotlib.image import imread
 from sklearn.metrics import roc_auc_score
 
+from fhe_auc import registry
 from fhe_auc.cli import main
 from fhe_auc.errors import EvaluationError, MessageError
-from fhe_auc.messages import Message
-from fhe_auc_benchmarks.runtime import figures, padded_sketches, summary
-from fhe_auc_benchmarks.runtime.benchmark import HEADLINE, PARTIES, THRESHOLDS, Benchmark, Step
-from fhe_auc_benchmarks.runtime.contender import SIGNED, Contender, OurProtocol
-from fhe_auc_benchmarks.runtime.measure import (
-    FLOOR,
-    OURS,
-    PADDED,
-    PHASES,
-    PUBLISHED,
-    TUNED,
-    Measurement,
-    Seconds,
-    measure,
-)
-from fhe_auc_benchmarks.runtime.peers.plaintext import PlaintextCounts, PooledRows
+from fhe_auc.protocol import Request
+from fhe_auc_benchmarks.runtime import summary
+from fhe_auc_benchmarks.runtime.benchmark import PARTIES, PEERS, THRESHOLD_PARTIES, THRESHOLDS, Benchmark
+from fhe_auc_benchmarks.runtime.contender import ROLES, Contender, OurProtocol
+from fhe_auc_benchmarks.runtime.measure import PUBLISHED, Measurement, measure
+from fhe_auc_benchmarks.runtime.peers.plaintext import Plaintext
 from fhe_auc_benchmarks.runtime.problem import Problem
 from fhe_auc_benchmarks.stopwatch import Stopwatch
 
@@ -60,6 +49,13 @@ def paillier(problem: Problem) -> Contender:
     return Paillier(problem)
 
 
+def secret_shares(problem: Problem) -> Contender:
+    pytest.importorskip("mpyc")
+    from fhe_auc_benchmarks.runtime.peers.secret_shares import SecretShares
+
+    return SecretShares(problem)
+
+
 # --- Problems and contenders ------------------------------------------------------------------------------------------
 
 
@@ -69,7 +65,6 @@ def test_a_problem_repeats_the_rows_of_twenty_parties_and_knows_their_auc() -> N
     assert not np.array_equal(problem.data(2).y_score, problem.data(3).y_score)
     pooled = [problem.data(party) for party in range(43)]
     truth = roc_auc_score(np.concatenate([p.y_true for p in pooled]), np.concatenate([p.y_score for p in pooled]))
-    assert problem.sklearn_auc == pytest.approx(truth, abs=1e-12)
     assert problem.auc == pytest.approx(truth, abs=1e-3)
 
 
@@ -78,59 +73,66 @@ def test_a_problem_repeats_the_rows_of_twenty_parties_and_knows_their_auc() -> N
     [
         pytest.param(published, marks=pytest.mark.openfhe),
         pytest.param(published_tuned, marks=pytest.mark.openfhe),
-        PlaintextCounts,
-        PooledRows,
+        Plaintext,
         paillier,
+        secret_shares,
     ],
 )
 def test_a_peer_gets_the_auc_again_and_again(make: Any) -> None:
     contender = make(SMALL)
-    for _ in range(1 if contender.once else 2):
-        contender.begin()
-        for phase in PHASES[:-1]:
-            getattr(contender, phase)()
-        assert contender.recover() == pytest.approx(contender.expected, abs=1e-6)
+    for _ in range(2):
+        played = contender.play()
+        assert played.auc == pytest.approx(SMALL.auc, abs=contender.tolerance)
+        assert set(played.cpu) == set(played.wall) == set(ROLES)
+        assert played.cpu["aggregator"] > 0
+        assert min(played.upload_bytes, played.download_bytes) > 0
     contender.close()
 
 
-@pytest.mark.parametrize("protocol", [OURS, FLOOR])
-@pytest.mark.backends("one")
-def test_submissions_sent_again_under_other_names_give_the_same_auc(backend: str, protocol: str) -> None:
-    problem = Problem(23, 8)
-    contender = OurProtocol(problem, protocol, backend, resend=True, min_parties=2)
-    assert len(contender.submissions) == 23
-    (found,) = measure(problem, [lambda _: contender], runs=1)
-    assert found.auc == pytest.approx(problem.auc, abs=1e-6)
-    assert found.upload_bytes == pytest.approx(ckks_bytes(backend), rel=0.01)
+@pytest.mark.parametrize("reveals", [{0, 1}, {0, 2}, {1, 2}])
+def test_any_two_shares_tell_the_counts(reveals: set[int]) -> None:
+    """By Lagrange's formula at zero, in Python's integers."""
+    pytest.importorskip("mpyc")
+    from fhe_auc_benchmarks.runtime.peers.secret_shares import SecretShares
+
+    shares, prime = SecretShares(SMALL)._shares(0), 2**61 - 1
+    first, second = sorted(at + 1 for at in reveals)
+    inverse = pow(second - first, -1, prime)
+    pairs = zip(*(shares[at - 1].tolist() for at in (first, second)), strict=True)
+    found = [(second * one - first * other) * inverse % prime for one, other in pairs]
+    counts = SMALL.counts(0)
+    assert found == [*counts.tp.tolist(), *counts.fp.tolist()]
 
 
-@pytest.mark.parametrize("signed", [False, True])
-@pytest.mark.backends("one")
-def test_padded_sketches_give_the_exact_auc_run_after_run(backend: str, signed: bool) -> None:
-    makers = [partial(OurProtocol, protocol=name, backend=backend, signed=signed) for name in PADDED]
-    verified, exact = measure(SMALL, makers, runs=2)
-    suffix = f"{SIGNED if signed else ''} ({backend})"
-    assert (verified.contender, exact.contender) == (f"verified{suffix}", f"exact{suffix}")
-    for found in (verified, exact):
-        assert found.auc == found.exact_auc
-        assert found.aggregation == sum(found.phases[phase].cpu_median for phase in ("ingest", "circuit", "relay"))
-    # Residues of 42 bits: a tag for each of 16 counts, two blinders for each of two sums.
-    assert verified.upload_bytes - exact.upload_bytes == pytest.approx((16 + 4) * 42 / 8, abs=4)
-    assert exact.upload_bytes < 16 * 42 / 8 + (400 if signed else 200)
+@pytest.mark.parametrize("keys", ["sealed", "helper", "joint"])
+def test_a_session_is_exact_and_who_works_has_the_cost(keys: str) -> None:
+    played = OurProtocol(SMALL, "verified", keys=keys, interval=0.95).play()
+    assert played.auc == SMALL.auc
+    assert min(played.cpu[role] for role in ("keys", "party", "aggregator")) > 0
+    assert (played.cpu["helper"] > 0) == (keys == "helper")
 
 
-def test_a_signed_contender_checks_signatures(backend: str) -> None:
-    contender = OurProtocol(SMALL, "exact", backend, signed=True)
-    genuine = contender.submissions["site 1"]
-    message = Message.from_bytes(genuine, limit=len(genuine))
-    forged = msgspec.structs.replace(message, signature=bytes(len(message.signature)))
+@pytest.mark.parametrize("keys", ["sealed", "joint"])
+def test_bytes_are_what_the_plan_says_and_envelopes(keys: str) -> None:
+    problem = Problem(3, 200)
+    played = OurProtocol(problem, "verified", keys=keys).play()
+    names = tuple(f"site {party}" for party in range(3))
+    plan = registry.load("verified").plan(Request(parties=names, thresholds=problem.points, keys=keys))
+    assert plan is not None
+    assert plan.submission_bytes < played.upload_bytes
+    assert played.download_bytes == pytest.approx(plan.download_bytes, rel=0.05)
+
+
+def test_every_message_is_signed(monkeypatch: pytest.MonkeyPatch) -> None:
+    from fhe_auc_benchmarks.runtime import contender
+
+    class Forger(contender.SessionSignatures):
+        def sign(self, purpose: bytes, statement: bytes) -> bytes:
+            return bytes(64)
+
+    monkeypatch.setattr(contender, "SessionSignatures", Forger)
     with pytest.raises(MessageError, match="signature"):
-        contender.aggregator.receive("site 1", forged.to_bytes())
-    contender.aggregator.receive("site 1", genuine)
-
-
-def ckks_bytes(backend: str) -> int:
-    return {"openfhe": 172_064, "tenseal": 163_872}[backend]
+        OurProtocol(SMALL, "exact").play()
 
 
 @pytest.mark.openfhe
@@ -150,15 +152,15 @@ def test_the_published_design_has_the_parameters_of_the_paper() -> None:
 @pytest.mark.slow
 @pytest.mark.openfhe
 def test_tuning_spares_the_published_design_most_of_its_parsing() -> None:
-    plain, tuned = measure(Problem(10, 8), [published, published_tuned], runs=2)
+    plain, tuned = measure(Problem(30, 8), [published, published_tuned], runs=2)
     assert tuned.upload_bytes == plain.upload_bytes
-    assert tuned.phases["ingest"].cpu < 0.6 * plain.phases["ingest"].cpu  # a third, as measured
+    assert tuned.cpu["aggregator"] < 0.7 * plain.cpu["aggregator"]
 
 
 # --- Measuring --------------------------------------------------------------------------------------------------------
 
 
-class Wrong(PlaintextCounts):
+class Wrong(Plaintext):
     """A contender whose AUC is off."""
 
     closed = 0
@@ -176,12 +178,13 @@ def test_a_wrong_auc_is_never_reported() -> None:
     assert Wrong.closed == 1
 
 
-def test_contenders_take_turns_and_warm_up_is_not_counted() -> None:
-    turns: list[str] = []
+@pytest.mark.parametrize(("runs", "turns"), [(1, 1), (2, 3)])
+def test_contenders_take_turns_and_warm_up_is_not_counted(runs: int, turns: int) -> None:
+    seen: list[str] = []
 
-    class Watched(PlaintextCounts):
+    class Watched(Plaintext):
         def ingest(self) -> None:
-            turns.append(self.name)
+            seen.append(self.name)
             super().ingest()
 
     def named(name: str) -> Any:
@@ -192,9 +195,9 @@ def test_contenders_take_turns_and_warm_up_is_not_counted() -> None:
 
         return make
 
-    found = measure(SMALL, [named("a"), named("b")], runs=2)
-    assert turns == ["a", "b"] * 3
-    assert all(each.phases[phase].runs == 2 for each in found for phase in PHASES)
+    found = measure(SMALL, [named("a"), named("b")], runs=runs)
+    assert seen == ["a", "b"] * turns
+    assert [each.runs for each in found] == [runs, runs]
 
 
 def test_a_stopwatch_tells_work_from_waiting() -> None:
@@ -203,136 +206,84 @@ def test_a_stopwatch_tells_work_from_waiting() -> None:
     assert watch.cpu < 0.03 < watch.wall
 
 
-# --- Benchmark, figures, summary --------------------------------------------------------------------------------------
+# --- Benchmark, figure, summary ---------------------------------------------------------------------------------------
 
 
-def measurement(contender: str, parties: int, thresholds: int, seconds: float, upload: int = 170_250) -> Measurement:
-    phases = {phase: Seconds(seconds / 2, seconds / 2, seconds, seconds, 3) for phase in ("keys", *PHASES)}
+def measurement(contender: str, parties: int, thresholds: int, seconds: float, upload: int = 168_000) -> Measurement:
+    spent = {"keys": seconds, "party": seconds / 10, "aggregator": seconds, "helper": 0.0}
     return Measurement(
-        contender=contender, parties=parties, thresholds=thresholds, phases=phases,
-        upload_bytes=upload, download_bytes=1, auc=0.75 + 1e-9, exact_auc=0.75, sklearn_auc=0.7501,
+        contender=contender, parties=parties, thresholds=thresholds, runs=3, cpu=spent, wall=spent,
+        upload_bytes=upload, download_bytes=1, auc=0.75, exact_auc=0.75,
     )  # fmt: skip
 
 
+MADE_UP = [
+    *(measurement("verified, sealed keys", size, 4000, 0.01 * size) for size in (3, 10, 100)),
+    *(measurement("verified, helper keys", size, 4000, 0.02 * size) for size in (3, 10, 100)),
+    measurement("verified, sealed keys", THRESHOLD_PARTIES, 10_000, 0.5),
+    measurement("verified, sealed keys", *vars(PEERS[0]).values(), 0.1),
+    measurement(PUBLISHED, *vars(PEERS[0]).values(), 1.7, 4 * 10**6),
+]
+
+
 @pytest.fixture
-def measured() -> Benchmark:
-    """A benchmark with made-up numbers, of which the ratios are known."""
-    ours, floor = f"{OURS} (openfhe)", f"{FLOOR} (openfhe)"
-    measurements = [
-        measurement(ours, 100, 100, 0.1),
-        measurement(floor, 100, 100, 0.05),
-        measurement(PUBLISHED, 100, 100, 1.7, 4 * 10**6),
-        measurement(TUNED, 100, 100, 0.6, 4 * 10**6),
-    ]
-    measurements += [
-        measurement(ours, 100, 1000, 0.12),
-        measurement(ours, 1000, 100, 0.8),
-        measurement("malicious (openfhe)", 100, 100, 0.11),
-    ]
-    measurements += [
-        measurement(f"verified{SIGNED} (openfhe)", 100, 100, 0.1, 2400),
-        measurement(f"verified{SIGNED} (openfhe)", 100, 1000, 0.1, 24_000),
-        measurement("verified (openfhe)", 100, 100, 0.02, 2300),
-        measurement("verified (openfhe)", 1000, 100, 0.1, 2300),
-    ]
-    measurements += [measurement(name, 15, size, 0.05) for name in (ours, floor, PUBLISHED) for size in (25, 100, 4000)]
-    made = Benchmark(quick=True, measurements=measurements)
-    made._measure_accuracy()
-    return made
+def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A benchmark that measures nothing."""
+
+    def run(self: Benchmark, report: object) -> None:
+        self.measurements += MADE_UP
+
+    monkeypatch.setattr(Benchmark, "run", run)
 
 
-def test_ratios_are_quotients_of_medians_of_one_run(measured: Benchmark) -> None:
-    found = summary.ratios(measured)
-    ours = f"{OURS} (openfhe)"
-    assert found == pytest.approx(
-        {
-            f"published design / {ours}, aggregation": 17,
-            f"published design, tuned / {ours}, aggregation": 6,
-            f"{ours} / ciphertext sum alone, aggregation": 2,
-            f"{ours}, 100 parties: 1,000 / 100 thresholds": 1.2,
-            f"{ours}, 100 thresholds: 1,000 / 100 parties": 8,
-            f"upload that [FHE] reports / {ours}": 40,
-        }
-    )
-
-
-def test_padded_sketches_are_set_beside_the_published_design_and_the_counts_in_the_clear(measured: Benchmark) -> None:
-    """Each phase takes half the seconds that `measurement` is given: the aggregator has three, one for 100 parties."""
-    found = {row: numbers["verified (openfhe)"] for row, numbers in padded_sketches.as_dict(measured).items()}
-    assert found == pytest.approx(
-        {
-            "upload, 100 thresholds (kB)": 2.4,
-            "upload, 1,000 thresholds (kB)": 24,
-            "upload / counts in the clear": 24_000 / (2 * 8 * 1000),
-            "download (kB)": 0.001,
-            "party: count, pad, message (ms)": 50,
-            "party: echo, recover (ms)": 100,
-            "ingest of a submission (ms)": 0.5,
-            "after the last submission (ms)": 100,
-            "aggregator, published design / ours: 100 parties, 100 thresholds": 17,
-            "aggregator, published design / ours, unsigned: 100 parties, 100 thresholds": 85,
-        }
-    )
-    header, rows = padded_sketches.table(measured)
-    assert header == ("100 parties", "verified (openfhe)")
-    assert ("upload / counts in the clear", "1.5") in rows
-
-
-def test_a_benchmark_measures_every_number_of_parties_and_thresholds_once() -> None:
-    asked = [step.problem for step in Benchmark(quick=True).steps() if step.problem]
-    assert asked[0] == Problem(*HEADLINE)
+def test_a_benchmark_measures_every_number_of_sites_and_thresholds_once() -> None:
+    asked = [step.problem for step in Benchmark().steps()]
     assert len(set(asked)) == len(asked)
-    assert {problem.parties for problem in asked if problem.thresholds == 100} >= set(PARTIES)
-    assert {problem.thresholds for problem in asked if problem.parties == 15} == set(THRESHOLDS)
-    assert (Benchmark(quick=True).runs, Benchmark().runs) == (3, 9)
+    assert {problem.parties for problem in asked if problem.thresholds == 4000} == set(PARTIES)
+    assert {problem.thresholds for problem in asked if problem.parties == THRESHOLD_PARTIES} >= set(THRESHOLDS)
+    assert max(step.problem.parties for step in Benchmark(quick=True).steps()) == 100
 
 
-def test_progress_is_told_in_percent_of_the_time_that_steps_take() -> None:
-    done: list[str] = []
-    steps = [Step(name, seconds, partial(done.append, name)) for name, seconds in (("a", 1), ("b", 3), ("c", 4))]
-    reports: list[tuple[str, int, int]] = []
-    Benchmark().run(lambda *report: reports.append(report), steps)
-    assert done == ["a", "b", "c"]
-    assert reports == [("a", 0, 100), ("b", 12, 100), ("c", 50, 100), ("done", 100, 100)]
+def test_ten_thousand_sites_have_helpers_alone() -> None:
+    """Bundles of sealed keys, and joint keys, would be of gigabytes."""
+    (most,) = (step for step in Benchmark().steps() if step.problem.parties == 10_000)
+    assert [make(SMALL).name for make in most.makers] == ["verified, helper keys"]
 
 
-def test_figures_are_drawn_in_black_and_grey_alone(measured: Benchmark, tmp_path: Path) -> None:
-    saved = figures.save_all(tmp_path, measured)
-    assert {path.stem for path in saved} == {"parties", "thresholds", "phases", "bytes", "accuracy"}
-    for path in saved:
-        pixels = imread(path)[..., :3]
-        assert np.abs(pixels - pixels[..., :1]).max() < 0.02, path
-        assert 0.001 < (pixels < 0.5).mean() < 0.5, path
+def test_tables_tell_sites_thresholds_and_peers_apart() -> None:
+    header, rows = summary.by_sites(MADE_UP)
+    assert rows[0] == ("3", "sealed", "3.00 ms", "30.0 ms", "–", "30.0 ms", "168 kB", "1 B")
+    assert (len(header), len(rows)) == (len(rows[0]), 6)
+    assert [row[:2] for row in summary.by_thresholds(MADE_UP)[1]] == [("10,000", "sealed")]
+    assert [row[1] for row in summary.beside_peers(MADE_UP)[1]] == ["verified, sealed keys", PUBLISHED]
 
 
-def test_tables_hold_every_measurement(measured: Benchmark, tmp_path: Path) -> None:
-    summary.save_csv(tmp_path / "a.csv", measured)
-    with (tmp_path / "a.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert len(rows) == len(measured.measurements) * (1 + len(PHASES))
-    assert {row["phase"] for row in rows} == {"keys", *PHASES}
-    summary.save_json(tmp_path / "a.json", measured, {"cores": 2})
-    everything = json.loads((tmp_path / "a.json").read_text())
-    assert len(everything["measurements"]) == len(measured.measurements)
-    assert everything["ratios"] == summary.ratios(measured)
+def test_several_runs_give_the_least_and_the_most() -> None:
+    _, rows = summary.by_sites([measurement("verified, sealed keys", 3, 4000, seconds) for seconds in (0.5, 2, 0.1)])
+    assert rows == [("3", "sealed", "10.0 – 200 ms", "100 ms – 2.00 s", "–", "100 ms – 2.00 s", "168 kB", "1 B")]
 
 
-def test_the_command_saves_everything_and_prints_ratios(
-    measured: Benchmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def made_up(self: Benchmark) -> list[Step]:
-        return [Step("numbers made up", 1, lambda: vars(self).update(vars(measured)))]
-
-    monkeypatch.setattr(Benchmark, "steps", made_up)
+@pytest.mark.usefixtures("made_up")
+def test_the_command_saves_everything_and_keeps_what_earlier_runs_have_found(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "results"
-    ran = CliRunner().invoke(main, ["benchmark", "--quick", "--out", str(folder), "--json"])
-    assert ran.exit_code == 0, ran.output
-    printed = json.loads(ran.stdout)
-    assert printed["ratios"] == pytest.approx(summary.ratios(measured))
-    assert {path.name for path in folder.iterdir()} >= {"benchmark.csv", "benchmark.json", "benchmark.md", "phases.png"}
+    for runs in (1, 2):
+        ran = CliRunner().invoke(main, ["benchmark", "--quick", "--out", str(folder), "--json"])
+        assert ran.exit_code == 0, ran.output
+        saved = json.loads((folder / "benchmark.json").read_text())
+        assert json.loads(ran.stdout) == saved
+        assert msgspec.convert(saved["measurements"], list[Measurement]) == MADE_UP * runs
+        assert len(saved["machines"]) == runs
     text = (folder / "benchmark.md").read_text()
-    assert "| published design / semi-honest (openfhe), aggregation | 17.00 |" in text
+    assert "| 100 | published design | 170 ms | 1.70 s |" in text
     assert socket.gethostname() not in text + (folder / "benchmark.json").read_text()
+
+
+@pytest.mark.usefixtures("made_up")
+def test_the_figure_is_drawn_in_black_and_grey_alone(tmp_path: Path) -> None:
+    assert CliRunner().invoke(main, ["benchmark", "--out", str(tmp_path)]).exit_code == 0
+    pixels = imread(tmp_path / "sites.png")[..., :3]
+    assert np.abs(pixels - pixels[..., :1]).max() < 0.02
+    assert 0.001 < (pixels < 0.5).mean() < 0.5
 
 
 def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
@@ -340,3 +291,12 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_measured(
     ran = CliRunner().invoke(main, ["benchmark", "--out", str(tmp_path / "file" / "below")])
     assert ran.exit_code == 2
     assert "cannot be written to" in ran.output
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"machines": []}', '{"machines": [], "measurements": [{}]}'])
+def test_a_folder_with_another_benchmark_json_is_refused_and_left_alone(tmp_path: Path, text: str) -> None:
+    (tmp_path / "benchmark.json").write_text(text)
+    ran = CliRunner().invoke(main, ["benchmark", "--out", str(tmp_path)])
+    assert ran.exit_code == 2
+    assert "is of no benchmark" in ran.output
+    assert (tmp_path / "benchmark.json").read_text() == text

@@ -3,76 +3,79 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
+import msgspec
 
 from fhe_auc.cli import output
 from fhe_auc.errors import InputError
 from fhe_auc.extras import require
 from fhe_auc.files import write_atomically
+from fhe_auc.plot import save_figure
 
-_TABLE, _EVERYTHING, _SUMMARY = "benchmark.csv", "benchmark.json", "benchmark.md"
+_EVERYTHING, _SUMMARY, _FIGURE = "benchmark.json", "benchmark.md", "sites.png"
 
 
 @click.command(
     epilog=output.examples(
-        "fhe-auc benchmark --quick                  about four minutes of CPU time",
-        "fhe-auc benchmark --out results            more runs, and the slow peers with 1,000 parties too",
-        "fhe-auc benchmark --quick --json | jq .ratios",
+        "fhe-auc benchmark --quick                  up to 100 sites: some minutes",
+        "fhe-auc benchmark --out results            up to 10,000 sites, and Paillier",
+        "fhe-auc benchmark --quick --json | jq .measurements",
     )
 )
-@click.option("--quick", is_flag=True, help="Fewer runs, fewer parties for the slowest peers.")
+@click.option("--quick", is_flag=True, help="Up to 100 sites, without Paillier.")
 @click.option(
     "--out",
     "folder",
     metavar="DIR",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("benchmark"),
-    help="Where tables, figures and the summary go; made if it is not there.",
+    help="Where measurements, figure and summary go; made if it is not there.",
 )
 @output.json_option
 def benchmark(quick: bool, folder: Path, as_json: bool) -> None:
-    """Measure what an aggregation costs, beside its peers.
+    """Measure what an evaluation costs every role, and beside its peers.
 
-    Peers: the published design rebuilt on OpenFHE; the mere sum of ciphertexts; the counts in the clear; scikit-learn
-    on the pooled rows; Paillier sums, where phe is installed. All are run here, in turns, and every AUC is checked.
-    Rows are made up. Saves a table (CSV), everything (JSON), figures (PNG) and a summary (Markdown).
+    Whole sessions of verified against the number of sites and of thresholds, with sealed, helper and joint keys. Then
+    our protocols beside the counts in the clear; three servers with secret shares and Paillier sums, where mpyc and phe
+    are installed; the published design, where OpenFHE is. All run here, and every AUC is checked. Rows are made up.
+
+    What DIR has of earlier runs stays, and all runs together give ranges: run it at quiet and at busy hours. Saves
+    everything (JSON), a summary (Markdown) and a figure (PNG).
     """
     require("benchmark")
     from threadpoolctl import threadpool_limits
 
-    from fhe_auc_benchmarks.runtime import figures, machine, padded_sketches, summary
+    from fhe_auc_benchmarks.runtime import figures, machine, summary
     from fhe_auc_benchmarks.runtime.benchmark import Benchmark
+    from fhe_auc_benchmarks.runtime.measure import Measurement
 
+    everything = folder / _EVERYTHING
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / _SUMMARY).open("ab").close()
+        earlier: dict[str, Any] = (
+            msgspec.json.decode(everything.read_bytes())
+            if everything.exists()
+            else {"machines": [], "measurements": []}
+        )
+        measured = Benchmark(quick, msgspec.convert(earlier["measurements"], list[Measurement]))
     except OSError as error:
         raise InputError(f"folder {str(folder)!r} cannot be written to: {error.strerror}; choose another") from None
-    facts, measured = machine.facts(), Benchmark(quick=quick)
+    except (msgspec.DecodeError, msgspec.ValidationError, KeyError, TypeError):
+        raise InputError(f"{str(everything)!r} is of no benchmark; choose another folder") from None
+    machines = [*earlier["machines"], machine.facts()]
     with threadpool_limits(limits=1), output.progress("Measuring", unit="percent", time_left=True) as report:
         measured.run(report)
-    summary.save_csv(folder / _TABLE, measured)
-    summary.save_json(folder / _EVERYTHING, measured, facts)
-    write_atomically(folder / _SUMMARY, summary.markdown(measured, facts).encode())
-    saved = figures.save_all(folder, measured)
+    found = {"machines": machines, "measurements": msgspec.to_builtins(measured.measurements)}
+    write_atomically(everything, msgspec.json.format(msgspec.json.encode(found)) + b"\n")
+    write_atomically(folder / _SUMMARY, summary.markdown(measured.measurements, machines).encode())
+    save_figure(figures.against_sites(measured.measurements), folder / _FIGURE)
     if as_json:
-        output.print_json(
-            {
-                "machine": facts,
-                "quick": quick,
-                "ratios": summary.ratios(measured),
-                "padded_sketches": padded_sketches.as_dict(measured),
-                "folder": str(folder),
-            }
-        )
+        output.print_json(found)
     else:
-        output.print_table(
-            [(name, f"{ratio:.2f}", "") for name, ratio in summary.ratios(measured).items()],
-            header=("same run, same machine, CPU time", "ratio", ""),
-            numbers=1,
-        )
-        header, rows = padded_sketches.table(measured)
-        output.print_table([(*row, "") for row in rows], header=(*header, ""), numbers=len(header) - 1)
-    names = ", ".join((_TABLE, _EVERYTHING, _SUMMARY, *(path.name for path in saved)))
-    output.print_line(f"saved in {folder}: {names}")
+        for table in (summary.by_sites, summary.by_thresholds, summary.beside_peers):
+            header, rows = table(measured.measurements)
+            output.print_table([(*row, "") for row in rows], header=(*header, ""), numbers=len(header) - 1)
+    output.print_line(f"saved in {folder}: {_EVERYTHING}, {_SUMMARY}, {_FIGURE}")

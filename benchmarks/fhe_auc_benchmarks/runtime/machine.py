@@ -19,6 +19,7 @@ _LIBRARIES = (
     "scikit-learn",
     "cryptography",
     "msgspec",
+    "mpyc",
     "phe",
     "gmpy2",
 )

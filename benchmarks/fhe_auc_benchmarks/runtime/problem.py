@@ -8,12 +8,10 @@ from operator import add
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import roc_auc_score
 
 from fhe_auc import thresholds
 from fhe_auc.counts import Counts, PartyData, count
 from fhe_auc.trapezoid import trapezoid
-from fhe_auc_benchmarks.pooled_rows import pooled
 
 _DISTINCT = 20
 _ROWS_PER_PARTY = 100
@@ -24,8 +22,8 @@ _POSITIVE = 0.2
 class Problem:
     """So many parties of a hundred made-up rows each, and so many thresholds, evenly spaced.
 
-    The rows of party i are those of party i + 20 and so on: contenders whose submissions take minutes and gigabytes may
-    make 20 and send them again and again.
+    The rows of party i are those of party i + 20 and so on: peers whose submissions take minutes and gigabytes may make
+    20 and send them again and again.
     """
 
     parties: int
@@ -61,8 +59,3 @@ class Problem:
     def auc(self) -> float:
         """The AUC of the pooled counts, in exact integers."""
         return trapezoid(self.total).auc
-
-    @cached_property
-    def sklearn_auc(self) -> float:
-        """scikit-learn's AUC of the pooled rows."""
-        return float(roc_auc_score(*pooled(map(self.data, range(self.parties)))))

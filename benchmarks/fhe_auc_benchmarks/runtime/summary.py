@@ -1,114 +1,101 @@
-"""What a benchmark says in a page: ratios first, then times, bytes and the machine."""
+"""What a benchmark says in a page: what it costs, against sites and thresholds, and beside its peers."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
-from pathlib import Path
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from fhe_auc.files import write_atomically
-from fhe_auc.plot import PAPER_UPLOAD_BYTES
+from fhe_auc.quantities import bytes_text, seconds_text
 from fhe_auc_benchmarks import tables
-from fhe_auc_benchmarks.runtime import padded_sketches
-from fhe_auc_benchmarks.runtime.benchmark import HEADLINE, Benchmark
-from fhe_auc_benchmarks.runtime.measure import FLOOR, OURS, PUBLISHED, TUNED, Measurement
+from fhe_auc_benchmarks.runtime.benchmark import DEFAULT_THRESHOLDS, LEVEL, PEERS, PROTOCOL, THRESHOLD_PARTIES
+from fhe_auc_benchmarks.runtime.measure import Measurement
 
-_COLUMNS = ("contender", "parties", "thresholds", "grid", "phase", "runs", "cpu", "cpu_median", "wall", "wall_median",
-            "upload_bytes", "download_bytes", "auc", "exact_auc", "sklearn_auc")  # fmt: skip
-_SINGLE = ("ingest", "circuit", "relay", "submit", "echo", "recover", "keys")
-
-
-def save_csv(path: Path, measured: Benchmark) -> None:
-    """Save a row for each contender, problem and phase; times in seconds."""
-    measurements = [asdict(each) for each in measured.measurements]
-    rows = ({**each, "phase": phase, **times} for each in measurements for phase, times in each["phases"].items())
-    tables.save_csv(path, _COLUMNS, rows)
+Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
+_BYTES = ("a site sends", "receives")
+_COSTS = ("site", "server", "helper", "keys, all sites", *_BYTES)
+_ROLES = ("party", "aggregator", "helper", "keys")
 
 
-def save_json(path: Path, measured: Benchmark, machine: dict[str, Any]) -> None:
-    """Save everything."""
-    everything = {
-        "machine": machine,
-        "quick": measured.quick,
-        "ratios": ratios(measured),
-        "padded_sketches": padded_sketches.as_dict(measured),
-        "measurements": [asdict(each) for each in measured.measurements],
-        "accuracies": [each._asdict() for each in measured.accuracies],
-    }
-    write_atomically(path, (json.dumps(everything, indent=2) + "\n").encode())
+def by_sites(measurements: Iterable[Measurement]) -> Table:
+    """Return header and rows of what the default protocol costs, against sites."""
+    found = [each for each in measurements if _default(each) and each.thresholds == DEFAULT_THRESHOLDS]
+    return ("sites", "keys", *_COSTS), _rows(found, lambda each: (f"{each.parties:,}", keys_of(each)))
 
 
-def ratios(measured: Benchmark) -> dict[str, float]:
-    """Return what the benchmark is about, by name; what was not measured is missing."""
-    at = {(each.contender, each.parties, each.thresholds): each for each in measured.measurements}
-    parties, thresholds = HEADLINE
-    found: dict[str, float] = {}
-
-    def add(name: str, above: Measurement | None, below: Measurement | None) -> None:
-        if above is not None and below is not None:
-            found[name] = above.aggregation / below.aggregation
-
-    contenders = (each.contender for each in measured.measurements)
-    for name in dict.fromkeys(each for each in contenders if each.startswith(f"{OURS} (")):
-        backend = name.removeprefix(f"{OURS} (").removesuffix(")")
-        ours = at.get((name, *HEADLINE))
-        for peer in (PUBLISHED, TUNED):
-            add(f"{peer} / {name}, aggregation", at.get((peer, *HEADLINE)), ours)
-        add(f"{name} / ciphertext sum alone, aggregation", ours, at.get((f"{FLOOR} ({backend})", *HEADLINE)))
-        add(f"{name}, {parties} parties: 1,000 / {thresholds} thresholds", at.get((name, parties, 1000)), ours)
-        add(f"{name}, {thresholds} thresholds: 1,000 / {parties} parties", at.get((name, 1000, thresholds)), ours)
-        if ours is not None:
-            found[f"upload that [FHE] reports / {name}"] = PAPER_UPLOAD_BYTES / ours.upload_bytes
-    return found
+def by_thresholds(measurements: Iterable[Measurement]) -> Table:
+    """Return the same against thresholds."""
+    found = [each for each in measurements if _default(each) and each.parties == THRESHOLD_PARTIES]
+    found.sort(key=lambda each: each.thresholds)
+    return ("thresholds", "keys", *_COSTS), _rows(found, lambda each: (f"{each.thresholds:,}", keys_of(each)))
 
 
-def markdown(measured: Benchmark, machine: dict[str, Any]) -> str:
+def beside_peers(measurements: Iterable[Measurement]) -> Table:
+    """Return protocols and peers on the same counts, without intervals."""
+    found = [each for each in measurements if not _default(each)]
+    found.sort(key=lambda each: each.thresholds)
+    rows = _rows(found, lambda each: (f"{each.thresholds:,}", each.contender), roles=_ROLES[:2])
+    return ("thresholds", "", *_COSTS[:2], *_BYTES), rows
+
+
+def keys_of(each: Measurement) -> str:
+    """Return who makes the keys, of our own."""
+    return each.contender.removeprefix(f"{PROTOCOL}, ").removesuffix(" keys")
+
+
+def markdown(measurements: list[Measurement], machines: list[dict[str, Any]]) -> str:
     """Return the summary."""
-    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
-    parties, thresholds = HEADLINE
-    ordered = sorted(measured.measurements, key=lambda each: (each.contender, each.parties, each.thresholds))
+    ran = "\n".join(
+        f"- {machine['date']}; {machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB, load "
+        f"average {machine['load_average']} at the start; {machine['system']}, Python {machine['python']}; "
+        + ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+        for machine in machines
+    )
     return f"""\
 # Benchmark
 
-{machine["date"]}; {machine["processor"]}, {machine["cores"]} cores, {machine["memory_gib"]} GiB, load average \
-{machine["load_average"]} at the start; {machine["system"]}, Python {machine["python"]}; {versions}.
-One thread a process. CPU time; the median of {measured.runs} runs, in which all contenders took turns. Keys are made \
-once; Paillier, which takes seconds, ran once.
+CPU time, one thread a process; of several runs of the command the least and the most. Keys: of all sites, certificates,
+keys, sealing and opening.
 
-## Ratios
+{ran}
 
-{tables.markdown(("", "ratio"), ((name, f"{ratio:.2f}") for name, ratio in ratios(measured).items()))}
-## Padded sketches, {parties} parties
+## {PROTOCOL}, {DEFAULT_THRESHOLDS:,} thresholds, {LEVEL:.0%} interval
 
-{tables.markdown(*padded_sketches.table(measured))}
-## {parties} parties, {thresholds} thresholds
+{tables.markdown(*by_sites(measurements))}
+## {PROTOCOL}, {THRESHOLD_PARTIES} sites, {LEVEL:.0%} interval
 
-Aggregation is ingest, circuit and relay together. Keys: once; submit, echo and recover: one party.
+{tables.markdown(*by_thresholds(measurements))}
+## Beside peers, {PEERS[0].parties} sites, no interval
 
-{tables.markdown(("", "aggregation", *_SINGLE, "a party sends", "receives"), map(_row, measured.headline))}
-## Aggregation, all measurements
-
-{tables.markdown(("", "parties", "thresholds", "CPU", "wall", "upload"), map(_aggregation_row, ordered))}
-[FHE]: arXiv 2403.14428.
-"""
+{tables.markdown(*beside_peers(measurements))}"""
 
 
-def _row(each: Measurement) -> tuple[str, ...]:
-    single = (_milliseconds(each.spent(phase)) for phase in _SINGLE)
-    return _name(each), _milliseconds(each.aggregation), *single, f"{each.upload_bytes:,}", f"{each.download_bytes:,}"
+def _default(each: Measurement) -> bool:
+    return (each.parties, each.thresholds) not in {(peer.parties, peer.thresholds) for peer in PEERS}
 
 
-def _aggregation_row(each: Measurement) -> tuple[str, ...]:
-    wall = sum(each.phases[phase].wall_median for phase in ("ingest", "circuit", "relay"))
-    times = _milliseconds(each.aggregation), _milliseconds(wall)
-    return _name(each), f"{each.parties:,}", f"{each.thresholds:,}", *times, f"{each.upload_bytes:,}"
+def _rows(
+    found: Iterable[Measurement], title: Callable[[Measurement], tuple[str, str]], roles: Sequence[str] = _ROLES
+) -> list[tuple[str, ...]]:
+    """Return a row for each title, whose numbers are the least and the most of its measurements."""
+    groups: dict[tuple[str, str], list[Measurement]] = defaultdict(list)
+    for each in found:
+        groups[title(each)].append(each)
+    return [
+        (
+            *name,
+            *(_range(seconds_text, [each.cpu[role] for each in group]) for role in roles),
+            _range(bytes_text, [each.upload_bytes for each in group]),
+            _range(bytes_text, [each.download_bytes for each in group]),
+        )
+        for name, group in groups.items()
+    ]
 
 
-def _name(each: Measurement) -> str:
-    return each.contender.replace(FLOOR, "ciphertext sum alone")
-
-
-def _milliseconds(seconds: float) -> str:
-    number = 1e3 * seconds
-    return f"{number:,.0f} ms" if number >= 100 else f"{number:.1f} ms" if number >= 1 else f"{number:.3f} ms"
+def _range(text: Callable[[float], str], numbers: Iterable[float]) -> str:
+    """Write the least and the most: "1.20 – 1.50 s"."""
+    low, high = (text(number) if number else "–" for number in (min(numbers), max(numbers)))
+    if low == high:
+        return low
+    number, _, unit = low.partition(" ")
+    return f"{number if high.endswith(f' {unit}') else low} – {high}"

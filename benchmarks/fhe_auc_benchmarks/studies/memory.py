@@ -25,12 +25,16 @@ from itertools import product
 from pathlib import Path
 from typing import BinaryIO
 
+import msgspec
 import numpy as np
 
 from fhe_auc import ckks, federated_auc, registry, thresholds
 from fhe_auc.counts import PartyData
 from fhe_auc.manifest import Manifest
+from fhe_auc.messages import Message
 from fhe_auc.protocol import Request
+from fhe_auc.serialise import encode
+from fhe_auc_keys.session_keys import party_secrets
 
 PROTOCOLS = ("semi-honest", "exact", "verified")
 GRIDS = ("uniform:100", "uniform:4000")
@@ -71,9 +75,6 @@ def aggregate() -> None:
 
 def measure(protocol: str, backend: str, spec: str, counts: Sequence[int]) -> tuple[list[int], int, float]:
     """Return resident bytes after some submissions and after the circuit, bytes of an upload, CPU seconds of each."""
-    # Not for the aggregator's process: it brings scikit-learn.
-    from fhe_auc_benchmarks.runtime.contender import Roles, renamed
-
     names = tuple(f"site {i}" for i in range(max(counts)))
     plugin = registry.load(protocol)
     session = plugin.prepare(Request(parties=names, thresholds=thresholds.parse(spec), backend=backend))
@@ -88,11 +89,13 @@ def measure(protocol: str, backend: str, spec: str, counts: Sequence[int]) -> tu
         for item in (session.manifest.to_bytes(), session.aggregator_material, " ".join(map(str, counts)).encode()):
             send(child.stdin, item)
         opening = receive(child.stdout)
-        found, made, roles = [], [], Roles(plugin, session)
+        found, made = [], []
+        common = party_secrets(session.party_material, session.manifest.context)
         rng = np.random.default_rng(1)
         for name in names[:DISTINCT]:
             data = PartyData.from_arrays(name, rng.random(20) < 0.5, rng.random(20))
-            made.append(roles.party(data).respond(opening))
+            own = encode(msgspec.structs.replace(common, seed=session.seeds.get(name, b"")))
+            made.append(plugin.party(session.manifest, own, data).respond(opening))
         for number, name in enumerate(names, start=1):
             submission = renamed(made[(number - 1) % DISTINCT], name)
             send(child.stdin, submission)
@@ -101,6 +104,12 @@ def measure(protocol: str, backend: str, spec: str, counts: Sequence[int]) -> tu
         found.append(int(receive(child.stdout)))
         spent = float(receive(child.stdout))
     return found, len(submission), spent
+
+
+def renamed(submission: bytes, name: str) -> bytes:
+    """Return the same submission, sent by another party."""
+    message = Message.from_bytes(submission, limit=len(submission))
+    return msgspec.structs.replace(message, sender=name).to_bytes()
 
 
 def play(protocol: str, backend: str, number: int) -> None:

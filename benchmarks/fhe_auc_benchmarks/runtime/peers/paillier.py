@@ -14,7 +14,7 @@ import phe
 
 from fhe_auc.counts import Counts
 from fhe_auc.trapezoid import trapezoid
-from fhe_auc_benchmarks.runtime.contender import Contender
+from fhe_auc_benchmarks.runtime.contender import Peer
 from fhe_auc_benchmarks.runtime.problem import Problem
 from fhe_auc_benchmarks.stopwatch import Stopwatch
 
@@ -22,11 +22,10 @@ _KEY_BITS = 3072
 _BYTES = 2 * _KEY_BITS // 8  # a ciphertext is a number modulo n²
 
 
-class Paillier(Contender):
+class Paillier(Peer):
     """Sums of Paillier ciphertexts."""
 
     name = "Paillier sums (phe)"
-    once = True
     tolerance = 1e-12
 
     def __init__(self, problem: Problem) -> None:

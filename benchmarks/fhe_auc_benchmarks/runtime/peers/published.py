@@ -28,7 +28,7 @@ import numpy as np
 import openfhe
 
 from fhe_auc.counts import Counts
-from fhe_auc_benchmarks.runtime.contender import Contender
+from fhe_auc_benchmarks.runtime.contender import Peer
 from fhe_auc_benchmarks.runtime.measure import PUBLISHED, TUNED
 from fhe_auc_benchmarks.runtime.problem import Problem
 from fhe_auc_benchmarks.stopwatch import Stopwatch
@@ -38,7 +38,7 @@ _MULTIPLIER_BITS = 20
 _RESULT_BITS = 45  # the library refuses to decode results beyond about this, with an error of its own
 
 
-class Published(Contender):
+class Published(Peer):
     """[FHE]'s semi-honest protocol."""
 
     name = PUBLISHED
