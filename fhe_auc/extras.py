@@ -11,6 +11,7 @@ __all__ = ["EXTRAS", "MissingExtraError", "require"]
 EXTRAS = {
     "benchmark": (("sklearn", "scipy"), "attacks, comparisons and benchmarks"),
     "dp": (("opendp", "scipy"), "protocols that add noise"),
+    "flare": (("nvflare",), "sessions over FLARE"),
     "flower": (("flwr",), "sessions over Flower"),
     "plots": (("matplotlib",), "figures and reports"),
     "ray": (("ray",), "more workers than one"),

@@ -16,12 +16,10 @@ from importlib.metadata import version
 
 from fhe_auc.errors import InputError
 from fhe_auc.extras import require
+from fhe_auc.processes import QUIET
 
 FLOWER = "1.41.0"
 """The version of Flower on whose internals `limited_replies`, `superlink`, `supernode` and `admission` rely."""
-
-QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}
-"""Variables with which neither Flower nor Ray calls home; what the user has set himself is left alone."""
 
 
 def require_flower(extra: str = "flower") -> None:

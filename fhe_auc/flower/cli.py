@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import re
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from fhe_auc import registry
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.command_group import CommandGroup
-from fhe_auc.cli.evaluation_table import Form, form_options, print_evaluation
+from fhe_auc.cli.local_session import local_options, play
 from fhe_auc.cli.session import add_status, log_format_option, read_config
-from fhe_auc.cli.session_options import SessionOptions, session_options
-from fhe_auc.errors import EvaluationError, InputError
+from fhe_auc.errors import EvaluationError
 from fhe_auc.flower import require_flower
 
 _DEPLOYED_AT_MOST = 10
-_TERMINATED = 143  # 128 + SIGTERM
 
 
 @click.group(
@@ -46,19 +40,6 @@ def flower() -> None:
     """
 
 
-def _options_of_evaluate(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command with the options of ``evaluate`` and of rounds, in keyword arguments for `_play`."""
-    round_timeout = click.option(
-        "--round-timeout",
-        metavar="SECONDS",
-        type=click.FloatRange(1, 86_400),
-        default=300,
-        help="How long a round waits for sites.",
-    )
-    command = inputs.min_parties_option(round_timeout(form_options(command)))
-    return inputs.party_files(session_options(registry.evaluating)(command))
-
-
 @flower.command(
     epilog=output.examples(
         "fhe-auc flower simulate all.parquet --site-column hospital",
@@ -68,7 +49,7 @@ def _options_of_evaluate(command: Callable[..., Any]) -> Callable[..., Any]:
         "fhe-auc flower simulate *.csv --protocol dpauc-laplace -o epsilon=1 --thresholds uniform:50",
     )
 )
-@_options_of_evaluate
+@local_options
 def simulate(**asked: Any) -> None:
     """Run an evaluation over Flower's simulation engine, each site a virtual client.
 
@@ -87,7 +68,7 @@ def simulate(**asked: Any) -> None:
         "fhe-auc flower local-deployment *.csv --keys joint",
     ),
 )
-@_options_of_evaluate
+@local_options
 def local_deployment(**asked: Any) -> None:
     """Run an evaluation over a SuperLink and a SuperNode for each site, all on this machine, then stop them.
 
@@ -97,32 +78,11 @@ def local_deployment(**asked: Any) -> None:
     _play(**asked, deployed=True)
 
 
-def _play(
-    files: inputs.PartyFiles,
-    session: SessionOptions,
-    min_parties: int | None,
-    round_timeout: float,
-    form: Form,
-    *,
-    deployed: bool,
-) -> None:
+def _play(*, deployed: bool, files: inputs.PartyFiles, **asked: Any) -> None:
     require_flower("flower" if deployed else "simulation")
-    from fhe_auc.flower.local_sites import Stage
+    from fhe_auc.flower.places import Flower
 
-    parties, analysis = files.read_for(session.questions)
-    if deployed and len(parties) > _DEPLOYED_AT_MOST:
-        raise InputError(
-            f"{len(parties)} sites would be {len(parties)} SuperNodes on this machine; "
-            f"at most {_DEPLOYED_AT_MOST} are started, flower simulate takes any number"
-        )
-    request = session.request([data.name for data in parties], min_parties, analysis)
-    request = replace(request, rows=tuple(data.rows for data in parties))
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))  # so that what was started is stopped
-    started = time.perf_counter()
-    stage = Stage(deployed, round_timeout, output.print_line)
-    evaluation = stage.evaluate(session.plugin, request, session.quantiles, parties)
-    whole = "with making keys, and starting and stopping Flower"
-    print_evaluation(evaluation, time.perf_counter() - started, session, form, whole=whole)
+    play(partial(Flower, deployed=deployed), files, "Flower", most=_DEPLOYED_AT_MOST if deployed else None, **asked)
 
 
 @flower.command(

@@ -16,8 +16,8 @@ from fhe_auc.flower import bundle
 from fhe_auc.flower.certificates import TlsFiles
 from fhe_auc.flower.client_app import VIRTUAL_SITES
 from fhe_auc.flower.ports import reserved_port
-from fhe_auc.flower.processes import Processes
 from fhe_auc.outcomes import told_error
+from fhe_auc.processes import Processes
 
 _POLL = 0.1
 _LAST_WORDS = 2000  # characters of a log that an error quotes

@@ -23,9 +23,9 @@ from flwr.supercore.exit import ExitCode, flwr_exit
 from flwr.supernode import cli, fleet_http_connection
 from flwr.supernode import start_client_internal as internals
 
+from fhe_auc.cleanup import clean_up_after_this_process
 from fhe_auc.errors import EvaluationError
 from fhe_auc.flower import admission
-from fhe_auc.flower.cleanup import clean_up_after_this_process
 from fhe_auc.flower.ports import reserved_port
 from fhe_auc.site_state import site_storage
 

@@ -45,10 +45,11 @@ from fhe_auc.evaluation import Evaluation
 from fhe_auc.flower import client_app, mail, supernode
 from fhe_auc.flower.bundle import write_config
 from fhe_auc.flower.limited_replies import limited_replies
-from fhe_auc.flower.local_sites import Stage
 from fhe_auc.flower.payload import REFUSED, packed, unpacked
+from fhe_auc.flower.places import Flower
 from fhe_auc.flower.server_app import evaluate
 from fhe_auc.journal import read_status
+from fhe_auc.local_sites import Stage
 from fhe_auc.messages import Message as Envelope
 from fhe_auc.protocol import Request
 from fhe_auc.site_state import LocalSites, site_storage
@@ -607,7 +608,7 @@ def test_a_site_tells_the_kind_of_its_error_and_keeps_the_rest_to_itself(
 def test_where_all_sites_are_on_this_machine_their_user_is_told_why_scores_do_not_fit() -> None:
     ages = PartyData.from_arrays("odd", [0, 1], [44, 71], score_column="age")
     request = Request(parties=("odd",), thresholds=GRID, options={"epsilon": 1.0})
-    stage = Stage(deployed=False, round_timeout=1.0, report=lambda _: None)
+    stage = Stage(functools.partial(Flower, deployed=False), round_timeout=1.0, report=lambda _: None)
     with pytest.raises(InputError, match=r"^party 'odd', row 0, column 'age': score is 44\.0, but these thresholds"):
         stage.evaluate(registry.load("dpauc-laplace"), request, None, [ages])
 

@@ -13,8 +13,8 @@ from typing import IO
 
 import pytest
 
-from fhe_auc.flower import cleanup
-from fhe_auc.flower.cleanup import Family
+from fhe_auc import cleanup
+from fhe_auc.cleanup import Family
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are found in /proc")
 
@@ -83,7 +83,7 @@ def test_a_process_that_has_got_the_id_of_one_that_was_known_is_not_hit(mark: st
 
 def test_the_process_that_looks_and_its_ancestors_are_not_hit(mark: str) -> None:
     name, _, value = mark.partition("=")
-    looking = f"import sys; from fhe_auc.flower.cleanup import Family; print(Family({mark!r}).look())"
+    looking = f"import sys; from fhe_auc.cleanup import Family; print(Family({mark!r}).look())"
     code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {looking!r}], check=True)"
     done = subprocess.run([sys.executable, "-c", code], env={**os.environ, name: value}, stdout=subprocess.PIPE)
     assert done.returncode == 0

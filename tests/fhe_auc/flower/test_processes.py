@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from fhe_auc.flower import QUIET, processes
-from fhe_auc.flower.processes import Processes
+from fhe_auc.processes import Processes
 
 STARTED = """
 import signal, subprocess, sys, time
-from fhe_auc.flower.processes import Processes
+from fhe_auc.processes import Processes
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that runs tests in the background has it ignored
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and so has nohup
 made = Processes()

@@ -28,8 +28,8 @@ from fhe_auc.errors import InputError
 from fhe_auc.flower import admission, superlink
 from fhe_auc.flower.certificates import TlsFiles, node_keys
 from fhe_auc.flower.ports import reserved_port
-from fhe_auc.flower.processes import Processes
 from fhe_auc.flower.superlink import FleetAlone
+from fhe_auc.processes import Processes
 
 pytestmark = [pytest.mark.xdist_group("flower"), pytest.mark.timeout(300)]
 

@@ -1,4 +1,4 @@
-"""The end of Flower's and Ray's processes on this machine, and of the folder in which they live.
+"""The end of other programs' processes on this machine (`fhe_auc.processes`), and of the folder in which they live.
 
 They start others, which do not all end with them. Each has a mark in its environment, by which it is found in /proc
 (Linux), or has a parent or an ancestor with it. Run as a program, with nothing but the standard library, this waits

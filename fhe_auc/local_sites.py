@@ -1,4 +1,4 @@
-"""Whole sessions on this machine, through Flower: every role in a process, folder and key store of its own.
+"""Whole sessions on this machine, over a real transport: every role in a process, folder and key store of its own.
 
 What `fhe_auc.api` plays in one process is played here by the same rounds over a real transport. The rows, keys and
 results of all sites lie in one private folder that is removed afterwards.
@@ -7,7 +7,9 @@ results of all sites lie in one private folder that is removed afterwards.
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,8 +20,6 @@ from fhe_auc.api import with_costs
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError
 from fhe_auc.evaluation import Evaluation, Outcome, QuantileThresholds, preceded
-from fhe_auc.flower.certificates import node_keys
-from fhe_auc.flower.runtime import Runtime
 from fhe_auc.own_rows import check_scores
 from fhe_auc.protocol import Protocol, Request
 from fhe_auc.site_state import LocalSites, site_storage
@@ -28,14 +28,31 @@ from fhe_auc.tables import write_rows
 T = TypeVar("T", bound=Outcome)
 
 
+class Place(AbstractContextManager["Place"], ABC):
+    """What carries one session on this machine; a context manager that ends it all.
+
+    In its private `folder` lie the rows, keys and results of all sites.
+    """
+
+    folder: Path
+
+    @abstractmethod
+    def run(self, config: dict[str, Any], nodes: Mapping[str, Mapping[str, str]]) -> Mapping[str, Any]:
+        """Run the session; return who took part, as of `fhe_auc.rounds.SessionRecord.as_dict`.
+
+        `config` is the aggregator's configuration, and `nodes` those of all sites and helpers, by name. Raises the
+        error with which the session fails.
+        """
+
+
 @dataclass(frozen=True)
 class Stage:
-    """Where sessions are played: `deployed` gives each site a SuperNode, over TLS; else the sites are simulated.
+    """Where sessions are played: `place` makes a new place for each.
 
     A round may take `round_timeout` seconds; `report` is told in a line what is being done.
     """
 
-    deployed: bool
+    place: Callable[[], Place]
     round_timeout: float
     report: Callable[[str], None]
 
@@ -72,11 +89,11 @@ class Stage:
         grids = {name: own.grid.astype("<f8").tobytes() for name, own in found.items()}
         started = time.perf_counter()
         self.report("making certificates and keys")
-        with Runtime(secured=self.deployed) as runtime:
+        with self.place() as place:
             session = plugin.prepare(request)
             for data in parties:  # each site does so too, but says why in its own log only
                 check_scores(data, session.manifest.thresholds)
-            folder = runtime.folder / "session"
+            folder = place.folder / "session"
             folder.mkdir(mode=0o700)
             made = site_storage().local_sites(session, folder, grids)
             sites = {
@@ -88,25 +105,10 @@ class Stage:
                 sites[name]["boundaries"] = str(before)
             seconds = {"keys": time.perf_counter() - started}
             config: dict[str, Any] = {**made.aggregator, "round-timeout": self.round_timeout, "ask-again": False}
-            self.report("starting Flower")
-            nodes = {**sites, **made.helpers}
-            if self.deployed:
-                config["nodes"] = self._deploy(runtime, folder, nodes)
-            else:
-                runtime.start_simulating(list(nodes.values()))
             self.report("the session runs")
             with made.meanwhile:
-                record = runtime.run(config, virtual_sites=0 if self.deployed else len(nodes))
+                record = place.run(config, {**sites, **made.helpers})
             return with_costs(_told(sites, record["counted"]), seconds)
-
-    def _deploy(self, runtime: Runtime, folder: Path, nodes: Mapping[str, Mapping[str, str]]) -> str:
-        """Start a SuperLink, register a key for each node, and start their SuperNodes; return who is which node."""
-        runtime.start_superlink()
-        keys = {name: node_keys(folder, f"node-{number}") for number, name in enumerate(nodes)}
-        ids = {name: runtime.register(public) for name, (_, public) in keys.items()}
-        for number, (name, config) in enumerate(nodes.items()):
-            runtime.start_supernode(f"supernode-{number}", keys[name][0], config)
-        return ", ".join(f"{name}:{node}" for name, node in ids.items())
 
 
 def _site(folder: Path, number: int, data: PartyData, analysis: Analysis, made: LocalSites) -> dict[str, str]:

@@ -1,6 +1,6 @@
-"""Processes of Flower and Ray on this machine: started with telemetry off, and ended with all that they have started.
+"""Processes of Flower, Ray and FLARE on this machine: telemetry is off, and they end with all that they have started.
 
-However this process ends, `fhe_auc.flower.cleanup` sees to it that nothing is left.
+However this process ends, `fhe_auc.cleanup` sees to it that nothing is left.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from fhe_auc import cleanup
 from fhe_auc.errors import EvaluationError
-from fhe_auc.flower import QUIET, cleanup
+
+QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}
+"""Variables with which neither Flower nor Ray calls home; what the user has set himself is left alone."""
 
 _LAST_LINES = 12
 _MEMORY = Path("/dev/shm")  # noqa: S108 - what is made there is private, and gone with the power

@@ -1,0 +1,50 @@
+"""``fhe-auc flare …``: sessions carried by NVIDIA FLARE, a plug-in of the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fhe_auc.cli import inputs, output
+from fhe_auc.cli.command_group import CommandGroup
+from fhe_auc.cli.local_session import local_options, play
+from fhe_auc.cli.session import CONFIG, FOLDER, read_config
+from fhe_auc.extras import require
+
+_SIMULATED_AT_MOST = 30  # each is a process with the engine loaded
+
+
+@click.group("flare", cls=CommandGroup, short_help="Run sessions between machines, carried by NVIDIA FLARE.")
+def flare() -> None:
+    """Run sessions between machines, carried by NVIDIA FLARE (extra fhe-auc[flare]); docs/guide/flare.md tells how."""
+    require("flare")
+
+
+@flare.command(epilog=output.examples("fhe-auc flare simulate north.csv south.csv west.csv"))
+@local_options
+def simulate(files: inputs.PartyFiles, **asked: Any) -> None:
+    """Run an evaluation over FLARE's simulator, each site a client with a key store of its own.
+
+    The options are those of `fhe-auc evaluate`, and so is the result.
+    """
+    from fhe_auc.flare.job import Simulator
+
+    play(Simulator, files, "FLARE", most=_SIMULATED_AT_MOST, **asked)
+
+
+@flare.command(epilog=output.examples("fhe-auc flare job session-job run.toml --min-clients 3"))
+@click.argument("folder", metavar="DIR", type=FOLDER)
+@click.argument("config", metavar="CONFIG", type=CONFIG)
+@click.option("--min-clients", metavar="N", type=click.IntRange(1), required=True, help="How many it takes to start.")
+def job(folder: Path, config: Path, min_clients: int) -> None:
+    """Write the job that runs the session of CONFIG to DIR, for `nvflare job submit`.
+
+    CONFIG is the aggregator's, as for files and Flower, with paths on the FLARE server. Submitted again, the job goes
+    on where the session was.
+    """
+    from fhe_auc.flare.controller import DEFAULTS
+    from fhe_auc.flare.job import write_job
+
+    write_job(folder.absolute(), read_config(config, DEFAULTS), min_clients=min_clients)

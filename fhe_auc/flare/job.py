@@ -1,0 +1,67 @@
+"""The job that FLARE runs for a session, and FLARE's simulator as a place for sessions on this machine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from nvflare.job_config.api import FedJob
+
+from fhe_auc.errors import EvaluationError
+from fhe_auc.flare import TASK
+from fhe_auc.flare.controller import SessionController
+from fhe_auc.flare.executor import SessionExecutor
+from fhe_auc.journal import read_record
+from fhe_auc.local_sites import Place
+from fhe_auc.outcomes import told_error
+from fhe_auc.processes import Processes
+
+_MOST_ROUNDS = 4
+_BESIDES = 300.0  # seconds, beyond the rounds' own limits, for FLARE to start and to end
+
+
+def write_job(folder: Path, config: Mapping[str, Any], *, min_clients: int) -> None:
+    """Write a job that runs the session of `config`, as of `fhe_auc.flare.controller.evaluate`.
+
+    It starts once `min_clients` clients are connected. It names classes and holds no code, so that FLARE runs it where
+    custom code is not allowed.
+    """
+    job = FedJob(name=folder.name, min_clients=min_clients)
+    job.set_app_packages(["fhe_auc"])
+    job.to_server(SessionController(dict(config)))
+    job.to_clients(SessionExecutor(), tasks=[TASK])
+    job.export_job(str(folder.parent))
+
+
+class Simulator(Place):
+    """FLARE's simulator on this machine: a process for its server, and one for each client."""
+
+    def __init__(self) -> None:
+        self._processes = Processes()
+        self.folder = self._processes.folder
+
+    def __exit__(self, *error: object) -> None:
+        self._processes.close()
+
+    def run(self, config: dict[str, Any], nodes: Mapping[str, Mapping[str, str]]) -> Mapping[str, Any]:
+        """Run the session and return who took part."""
+        workspace, job = self.folder / "workspace", self.folder / "job"
+        clients = {name: f"site-{number}" for number, name in enumerate(nodes, 1)}  # FLARE takes few characters
+        own = workspace / "local" / "fhe-auc"
+        own.mkdir(mode=0o700, parents=True)
+        (own.parent / "resources.json").write_text('{"class_allow_list": ["fhe_auc.flare"]}', encoding="utf-8")
+        for name, client in clients.items():
+            entries = (f"{entry} = {json.dumps(value, ensure_ascii=False)}\n" for entry, value in nodes[name].items())
+            (own / f"{client}.toml").write_text("".join(entries), encoding="utf-8")
+        write_job(job, {**config, "journal": str(self.folder / "journal"), "clients": clients}, min_clients=len(nodes))
+        command = ["nvflare", "simulator", str(job), "-w", str(workspace), "-t", str(len(nodes))]
+        limit = _MOST_ROUNDS * float(config["round-timeout"]) + _BESIDES
+        said = self._processes.call([*command, "-c", ",".join(clients.values())], timeout=limit)
+        told = read_record(self.folder / "journal")
+        if told is None:
+            raise EvaluationError(f"FLARE has not run the job: {said.strip()[-2000:]}")
+        if "error" in told:
+            raise told_error(told["error"])
+        return told
