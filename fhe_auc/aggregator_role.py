@@ -20,7 +20,7 @@ from fhe_auc.manifest import Manifest
 from fhe_auc.rounds import Aggregator, SessionRecord, conduct
 from fhe_auc.site_state import Joined, site_storage
 
-__all__ = ["DEFAULTS", "Transport", "journal_folder", "run"]
+__all__ = ["DEFAULTS", "Transport", "journal_folder", "require_absolute_paths", "run"]
 
 DEFAULTS: Mapping[str, str | int | float] = {
     "session": "",
@@ -41,13 +41,16 @@ DEFAULTS: Mapping[str, str | int | float] = {
 class Transport(ABC):
     """Carries the messages of one session of `aggregator`, for `run`; its `journal` is told who is awaited.
 
-    A round may take `timeout` seconds. What happens is told to `log`.
+    A round may take `timeout` seconds. What happens is told to `log`. Raises `EvaluationError` where the aggregator has
+    no key to sign its messages with.
     """
 
     close_at = 0
     """Set before the session starts, where round 1 ends with so many submissions; 0: it waits for all."""
 
     def __init__(self, aggregator: Aggregator, journal: Journal, timeout: float) -> None:
+        if aggregator.signatures is None:
+            raise EvaluationError("between machines messages are signed, and the aggregator has no key to sign with")
         self._aggregator = aggregator
         self._journal = journal
         self._timeout = timeout
@@ -141,6 +144,13 @@ def run(
             raise
         journal.keep_record(told)
         return record
+
+
+def require_absolute_paths(config: Mapping[str, Any]) -> None:
+    """Raise `InputError` where a path is relative: a platform that runs jobs does so in a folder of its own."""
+    for name in ("session", "journal"):
+        if config.get(name) and not Path(str(config[name])).is_absolute():
+            raise InputError(f"{name} must be an absolute path, got {config[name]!r}")
 
 
 def _timeout(config: Mapping[str, Any]) -> float:

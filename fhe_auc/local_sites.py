@@ -38,10 +38,9 @@ class Place(AbstractContextManager["Place"], ABC):
 
     @abstractmethod
     def run(self, config: dict[str, Any], nodes: Mapping[str, Mapping[str, str]]) -> Mapping[str, Any]:
-        """Run the session; return who took part, as of `fhe_auc.rounds.SessionRecord.as_dict`.
+        """Run the session; return its record, as of `fhe_auc.journal`: who took part, or the error.
 
-        `config` is the aggregator's configuration, and `nodes` those of all sites and helpers, by name. Raises the
-        error with which the session fails.
+        `config` is the aggregator's configuration, and `nodes` those of all sites and helpers, by name.
         """
 
 
@@ -108,6 +107,8 @@ class Stage:
             self.report("the session runs")
             with made.meanwhile:
                 record = place.run(config, {**sites, **made.helpers})
+            if "error" in record:
+                raise outcomes.told_error(record["error"])
             return with_costs(_told(sites, record["counted"]), seconds)
 
 

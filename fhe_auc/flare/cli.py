@@ -13,25 +13,20 @@ from fhe_auc.cli.local_session import local_options, play
 from fhe_auc.cli.session import CONFIG, FOLDER, read_config
 from fhe_auc.extras import require
 
-_SIMULATED_AT_MOST = 30  # each is a process with the engine loaded
-
 
 @click.group("flare", cls=CommandGroup, short_help="Run sessions between machines, carried by NVIDIA FLARE.")
 def flare() -> None:
-    """Run sessions between machines, carried by NVIDIA FLARE (extra fhe-auc[flare]); docs/guide/flare.md tells how."""
+    """Run sessions between machines, carried by NVIDIA FLARE (extra fhe-auc[flare]): docs/guide/flare.md."""
     require("flare")
 
 
 @flare.command(epilog=output.examples("fhe-auc flare simulate north.csv south.csv west.csv"))
 @local_options
 def simulate(files: inputs.PartyFiles, **asked: Any) -> None:
-    """Run an evaluation over FLARE's simulator, each site a client with a key store of its own.
-
-    The options are those of `fhe-auc evaluate`, and so is the result.
-    """
+    """Run an evaluation over FLARE's simulator; options and result are those of `fhe-auc evaluate`."""
     from fhe_auc.flare.job import Simulator
 
-    play(Simulator, files, "FLARE", most=_SIMULATED_AT_MOST, **asked)
+    play(Simulator, files, "FLARE", most=30, **asked)  # each is a process of some 300 MB
 
 
 @flare.command(epilog=output.examples("fhe-auc flare job session-job run.toml --min-clients 3"))
@@ -39,10 +34,9 @@ def simulate(files: inputs.PartyFiles, **asked: Any) -> None:
 @click.argument("config", metavar="CONFIG", type=CONFIG)
 @click.option("--min-clients", metavar="N", type=click.IntRange(1), required=True, help="How many it takes to start.")
 def job(folder: Path, config: Path, min_clients: int) -> None:
-    """Write the job that runs the session of CONFIG to DIR, for `nvflare job submit`.
+    """Write the job that runs the session of CONFIG to DIR, for `nvflare job submit`; submitted again, it goes on.
 
-    CONFIG is the aggregator's, as for files and Flower, with paths on the FLARE server. Submitted again, the job goes
-    on where the session was.
+    CONFIG is the aggregator's, as for files and Flower, with paths on the FLARE server.
     """
     from fhe_auc.flare.controller import DEFAULTS
     from fhe_auc.flare.job import write_job

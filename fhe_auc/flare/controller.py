@@ -1,35 +1,34 @@
 """The server's part: a controller that plays the aggregator of one session, and the tasks that carry its messages.
 
-A client that fails is asked again until the round's time is over: the same message, which a site answers with the same
+A client that fails is asked again until the round's time is over: the same message, which it answers with the same
 bytes. FLARE itself sends a task again to a client that was cut off before it answered.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Iterator, Mapping
 from functools import partial
-from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from nvflare.apis.client import Client
-from nvflare.apis.controller_spec import ClientTask, Task
+from nvflare.apis.controller_spec import Task
 from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.impl.controller import Controller
 from nvflare.apis.shareable import Shareable
 from nvflare.apis.signal import Signal
 
-from fhe_auc import aggregator_role
-from fhe_auc.aggregator_role import Transport
+from fhe_auc.aggregator_role import DEFAULTS as COMMON
+from fhe_auc.aggregator_role import Transport, require_absolute_paths, run
 from fhe_auc.errors import EvaluationError, InputError
 from fhe_auc.flare import MESSAGE, REFUSED, TASK
 from fhe_auc.journal import Journal
 from fhe_auc.rounds import Aggregator, SessionRecord
 
-DEFAULTS: Mapping[str, Any] = {**aggregator_role.DEFAULTS, "clients": {}, "ask-again": True}
+DEFAULTS: Mapping[str, Any] = {**COMMON, "clients": {}, "ask-again": True}
 """What `evaluate` reads of a configuration, with what is meant where nothing is said."""
 
 _POLL = 0.2  # seconds
@@ -44,10 +43,9 @@ class SessionController(Controller):  # type: ignore[misc] # FLARE has no types
         self.config = config
 
     def start_controller(self, fl_ctx: FLContext) -> None:
-        """Do nothing: all is done in `control_flow`."""
+        """Do nothing; at the end, too: the session's journal is whole at any time."""
 
-    def stop_controller(self, fl_ctx: FLContext) -> None:
-        """Do nothing: the session's journal is whole at any time."""
+    stop_controller = start_controller
 
     def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
         """Run the session; where it fails, the job does, and tells why."""
@@ -56,32 +54,21 @@ class SessionController(Controller):  # type: ignore[misc] # FLARE has no types
         except Exception as error:  # the journal has it, too; what a site may not tell did not come here
             self.system_panic(f"{type(error).__name__}: {error}", fl_ctx)
 
-    def process_result_of_unknown_task(
-        self, client: Client, task_name: str, client_task_id: str, result: Shareable, fl_ctx: FLContext
-    ) -> None:
-        """Drop an answer that came after its round."""
-
 
 def evaluate(
     controller: Controller, fl_ctx: FLContext, abort_signal: Signal, config: Mapping[str, Any]
 ) -> SessionRecord:
     """Play the aggregator of one session, in a controller of one's own too; return who took part.
 
-    The configuration is as `fhe_auc.aggregator_role.run` takes it. ``clients`` has the names of FLARE's clients by
-    party, where they are not the parties' own. Where ``ask-again`` is false, a client that fails is not asked again in
-    that round. Errors are those of `fhe_auc.aggregator_role.run`.
+    `config` and errors are as of `fhe_auc.aggregator_role.run`; ``clients`` has the names of FLARE's clients by party,
+    where they are not the parties' own. Where ``ask-again`` is false, a client that fails is asked once a round.
     """
-    for name in ("session", "journal"):
-        if config.get(name) and not Path(str(config[name])).is_absolute():  # FLARE runs a job in a folder of its own
-            raise InputError(f"{name} must be an absolute path, got {config[name]!r}")
-    return aggregator_role.run(config, partial(Tasks, controller, fl_ctx, abort_signal, config))
+    require_absolute_paths(config)
+    return run(config, partial(Tasks, controller, fl_ctx, abort_signal, config))
 
 
 class Tasks(Transport):
-    """Carries rounds as tasks for FLARE's clients; the rest is as of `Transport`.
-
-    Raises `EvaluationError` where messages are not signed, `InputError` where ``clients`` does not fit the session.
-    """
+    """Carries rounds as tasks for FLARE's clients; raises `InputError` where ``clients`` does not fit the session."""
 
     def __init__(
         self,
@@ -93,12 +80,15 @@ class Tasks(Transport):
         journal: Journal,
         timeout: float,
     ) -> None:
-        if aggregator.signatures is None:
-            raise EvaluationError("between machines messages are signed, and the aggregator has no key to sign with")
         super().__init__(aggregator, journal, timeout)
         self._controller, self._fl_ctx, self._abort_signal = controller, fl_ctx, abort_signal
         self._again = bool(config.get("ask-again", DEFAULTS["ask-again"]))
-        self._client_of = _clients(config.get("clients") or {}, aggregator)
+        roles, given = (*aggregator.manifest.parties, *aggregator.manifest.helpers), config.get("clients") or {}
+        if unknown := set(given).difference(roles):
+            raise InputError(f"clients: {min(unknown)!r} is not a party of the session")
+        self._client_of = {role: str(given.get(role, role)) for role in roles}
+        if len(set(self._client_of.values())) < len(roles):
+            raise InputError("clients: two parties have the same client")
 
     def exchange(self, message: bytes) -> Iterator[tuple[str, bytes]]:
         """Send a message to all parties; yield (party, submission) until all have answered, or the time is over."""
@@ -115,7 +105,8 @@ class Tasks(Transport):
                 for party in () if over else awaited:  # also whom FLARE has given up as dead
                     if party not in standing and due[party] <= time.monotonic() and self._client_of[party] in connected:
                         standing[party] = self._send(party, message, deadline, answers)
-                for party, answer in _taken(answers):
+                with contextlib.suppress(Empty):
+                    party, answer = answers.get(timeout=_POLL)
                     standing.pop(party, None)
                     failure = _failure(answer)
                     if not failure:
@@ -136,10 +127,8 @@ class Tasks(Transport):
                 self._controller.cancel_task(task)
 
     def _send(self, party: str, message: bytes, deadline: float, answers: SimpleQueue[tuple[str, Shareable]]) -> Task:
-        def received(client_task: ClientTask, fl_ctx: FLContext) -> None:
-            answers.put((party, client_task.result))
-
         left = max(math.ceil(deadline - time.monotonic()), 1)
+        received = lambda client_task, fl_ctx: answers.put((party, client_task.result))  # noqa: E731 - FLARE's names
         task = Task(TASK, Shareable({MESSAGE: message}), timeout=left, result_received_cb=received)
         self._controller.send(task, self._fl_ctx, targets=[self._client_of[party]])
         return task
@@ -152,34 +141,10 @@ class Tasks(Transport):
         return "; ".join(filter(None, (self._aggregator.refusals.get(party), self.failures.get(party), told)))
 
 
-def _taken(answers: SimpleQueue[tuple[str, Shareable]]) -> Iterator[tuple[str, Shareable]]:
-    """Yield what has come, after a moment if nothing has."""
-    try:
-        yield answers.get(timeout=_POLL)
-        while True:
-            yield answers.get_nowait()
-    except Empty:
-        return
-
-
 def _failure(answer: Shareable) -> str:
     """Return why an answer is no submission; "" if it is. Of a site's error its kind alone is for our logs."""
     code = answer.get_return_code()
     if code == ReturnCode.OK and isinstance(answer.get(MESSAGE), bytes):
         return ""
-    told = str(answer.get(REFUSED, ""))[:60]
-    kind = told if told.isidentifier() else "see the site's log"
-    return f"it could not answer (FLARE: {code}): {kind}"
-
-
-def _clients(given: Mapping[str, Any], aggregator: Aggregator) -> dict[str, str]:
-    """Return the client of each party and helper."""
-    roles = (*aggregator.manifest.parties, *aggregator.manifest.helpers)
-    for party in given:
-        if party not in roles:
-            raise InputError(f"clients: {party!r} is not a party of the session")
-    found = {role: str(given.get(role, role)) for role in roles}
-    for client in found.values():
-        if list(found.values()).count(client) > 1:
-            raise InputError(f"clients: {client!r} is there twice")
-    return found
+    kind = str(answer.get(REFUSED))
+    return f"it could not answer (FLARE: {code}): {kind if kind.isidentifier() else 'see its log'}"

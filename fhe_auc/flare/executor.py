@@ -1,8 +1,4 @@
-"""The client's part: an executor that answers as a site or a helper, and writes the result down there.
-
-The configuration is the site's own: ``local/fhe-auc/NAME.toml`` in its FLARE workspace, NAME being the client's. No job
-brings or changes one.
-"""
+"""The client's part: it answers as ``local/fhe-auc/NAME.toml`` of its FLARE workspace says, NAME being the client's."""
 
 from __future__ import annotations
 
@@ -15,31 +11,27 @@ from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
 from fhe_auc import site_role
-from fhe_auc.analysis import Analysis
 from fhe_auc.cli.session import read_config
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import FheAucError, MessageError
+from fhe_auc.errors import FheAucError
 from fhe_auc.flare import MESSAGE, REFUSED
-from fhe_auc.logs import RoleLog
+from fhe_auc.logs import LOGGER, RoleLog, write_to_stderr
 
 
 class SessionExecutor(Executor):  # type: ignore[misc] # FLARE has no types
-    """Answers a session's messages; a subclass whose rows are no file overrides `rows`."""
+    """Answers a session's messages."""
 
-    def rows(self, name: str, analysis: Analysis) -> PartyData | None:
-        """Return the rows of the site of that name for an analysis; None: those in its file, as configured."""
-        return None
+    rows = None
+    """In a subclass a method: returns the rows in place of the site's file, as `fhe_auc.site_role.answer` takes it."""
 
     def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
         """Return a submission; or an error that tells the kind of what went wrong, with the rest in the site's log."""
+        write_to_stderr()
+        LOGGER.propagate = False  # into FLARE's own logs, which it streams to the server, and its administrators read
         log = RoleLog()
         try:
-            message = shareable.get(MESSAGE)
-            if not isinstance(message, bytes):
-                raise MessageError("not a message of a session", field="format")
-            config = read_config(site_file(fl_ctx), site_role.ENTRIES)
-            own = None if type(self).rows is SessionExecutor.rows else self.rows
-            submission, _ = site_role.answer(config, message, own, log=log)
+            folder = Path(fl_ctx.get_engine().get_workspace().get_site_config_dir(), "fhe-auc")
+            config = read_config(folder / f"{fl_ctx.get_identity_name()}.toml", site_role.ENTRIES)
+            submission, _ = site_role.answer(config, shareable[MESSAGE], self.rows, log=log)
             return Shareable({MESSAGE: submission})
         except Exception as error:  # whatever it is, its text may hold what must stay at the site
             text = str(error) if isinstance(error, (FheAucError, OSError)) else ""
@@ -47,10 +39,3 @@ class SessionExecutor(Executor):  # type: ignore[misc] # FLARE has no types
             reply = make_reply(ReturnCode.EXECUTION_RESULT_ERROR)
             reply[REFUSED] = type(error).__name__
             return reply
-
-
-def site_file(fl_ctx: FLContext) -> Path:
-    """Return the configuration of the site whose client this is."""
-    return Path(
-        fl_ctx.get_engine().get_workspace().get_site_config_dir(), "fhe-auc", f"{fl_ctx.get_identity_name()}.toml"
-    )

@@ -18,7 +18,7 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 
 from fhe_auc.aggregator_role import Transport
-from fhe_auc.errors import EvaluationError, MessageError
+from fhe_auc.errors import MessageError
 from fhe_auc.flower.limited_replies import limited_replies
 from fhe_auc.flower.payload import MESSAGE_TYPE, packed, unpacked
 from fhe_auc.journal import Journal
@@ -50,7 +50,7 @@ class Mail(Transport):
 
     A round may take `timeout` seconds. `nodes` is each party by its node id; where it is empty, every node that is
     connected is asked. Without `again`, a node that fails is not asked again in that round. The `journal` is told who
-    is awaited. Raise `EvaluationError` where messages are not signed.
+    is awaited.
     """
 
     def __init__(
@@ -63,8 +63,6 @@ class Mail(Transport):
         timeout: float,
         again: bool,
     ) -> None:
-        if aggregator.signatures is None:
-            raise EvaluationError("between machines messages are signed, and the aggregator has no key to sign with")
         super().__init__(aggregator, journal, timeout)
         self._grid = grid
         self._party_of = dict(nodes)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from flwr.app import Context
@@ -51,9 +50,7 @@ def evaluate(grid: Grid, config: Mapping[str, Any]) -> SessionRecord:
         mail.log.info(named or "all connected nodes are asked")
         return mail
 
-    for name in ("session", "journal"):
-        if config.get(name) and not Path(str(config[name])).is_absolute():  # of which machine's which folder?
-            raise InputError(f"{name} must be an absolute path, got {config[name]!r}")
+    aggregator_role.require_absolute_paths(config)
     return aggregator_role.run(config, connect)
 
 
