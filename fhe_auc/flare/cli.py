@@ -33,12 +33,14 @@ def simulate(files: inputs.PartyFiles, **asked: Any) -> None:
 @click.argument("folder", metavar="DIR", type=FOLDER)
 @click.argument("config", metavar="CONFIG", type=CONFIG)
 @click.option("--min-clients", metavar="N", type=click.IntRange(1), required=True, help="How many it takes to start.")
-def job(folder: Path, config: Path, min_clients: int) -> None:
-    """Write the job that runs the session of CONFIG to DIR, for `nvflare job submit`; submitted again, it goes on.
-
-    CONFIG is the aggregator's, as for files and Flower, with paths on the FLARE server.
-    """
+@output.json_option
+def job(folder: Path, config: Path, min_clients: int, as_json: bool) -> None:
+    """Write the job that runs the session of CONFIG, the aggregator's, to DIR; submitted again, it goes on."""
     from fhe_auc.flare.controller import DEFAULTS
     from fhe_auc.flare.job import write_job
 
     write_job(folder.absolute(), read_config(config, DEFAULTS), min_clients=min_clients)
+    if as_json:
+        output.print_json({"folder": str(folder)})
+    else:
+        output.print_table([("job", str(folder), "for `nvflare job submit -j`")])

@@ -31,7 +31,6 @@ from fhe_auc.rounds import Aggregator, SessionRecord
 DEFAULTS: Mapping[str, Any] = {**COMMON, "clients": {}, "ask-again": True}
 """What `evaluate` reads of a configuration, with what is meant where nothing is said."""
 
-_POLL = 0.2  # seconds
 _PAUSE = 5.0  # seconds until a client that failed is asked again
 
 
@@ -106,7 +105,7 @@ class Tasks(Transport):
                     if party not in standing and due[party] <= time.monotonic() and self._client_of[party] in connected:
                         standing[party] = self._send(party, message, deadline, answers)
                 with contextlib.suppress(Empty):
-                    party, answer = answers.get(timeout=_POLL)
+                    party, answer = answers.get(timeout=0.2)
                     standing.pop(party, None)
                     failure = _failure(answer)
                     if not failure:

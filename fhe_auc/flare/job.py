@@ -18,10 +18,7 @@ from fhe_auc.processes import Processes
 
 
 def write_job(folder: Path, config: Mapping[str, Any], *, min_clients: int) -> None:
-    """Write a job that runs the session of `config`, as of `controller.evaluate`, once `min_clients` are connected.
-
-    It names classes and holds no code, so that FLARE runs it where custom code is not allowed.
-    """
+    """Write a job for the session of `config` (`controller.evaluate`), to start with `min_clients`; it holds no code."""
     job = FedJob(name=folder.name, min_clients=min_clients)
     job.set_app_packages(["fhe_auc"])
     job.to_server(SessionController(dict(config)))
@@ -50,8 +47,8 @@ class Simulator(Place):
             entries = (f"{entry} = {json.dumps(value, ensure_ascii=False)}\n" for entry, value in nodes[name].items())
             (own / f"{client}.toml").write_text("".join(entries), encoding="utf-8")
         write_job(job, {**config, "journal": str(self.folder / "journal"), "clients": clients}, min_clients=len(nodes))
-        command = ["nvflare", "simulator", str(job), "-w", str(workspace), "-t", str(len(nodes))]
+        command = ["nvflare", "simulator", str(job), "-w", str(workspace), "-c", ",".join(clients.values())]
         limit = 4 * float(config["round-timeout"]) + 300.0  # for its rounds, and to start and to end
-        said = self._processes.call([*command, "-c", ",".join(clients.values())], timeout=limit)
+        said = self._processes.call([*command, "-t", str(len(nodes))], timeout=limit)
         failed = {"type": "EvaluationError", "message": f"FLARE has not run the job: {said.strip()[-2000:]}"}
         return read_record(self.folder / "journal") or {"error": failed}

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from fhe_auc.flower import QUIET, processes
-from fhe_auc.processes import Processes
+from fhe_auc import processes
+from fhe_auc.processes import QUIET, Processes
 
 STARTED = """
 import signal, subprocess, sys, time
