@@ -142,7 +142,10 @@ class TableFile:
         if self.path == STDIN:
             kept = _standard_input()
             kept.flush()
-            return pa.OSFile(f"/proc/self/fd/{kept.fileno()}")  # opened anew, from its beginning
+            if sys.platform == "linux":
+                return pa.OSFile(f"/proc/self/fd/{kept.fileno()}")  # opened anew, from its beginning
+            kept.seek(0)
+            return pa.BufferReader(kept.read())
         with self.path.open("rb") as file:
             zipped = file.read(2) == _GZIP  # whatever its name
         return pa.input_stream(str(self.path), compression="gzip" if zipped else None)

@@ -18,7 +18,7 @@ from fhe_auc.processes import Processes
 
 
 def write_job(folder: Path, config: Mapping[str, Any], *, min_clients: int) -> None:
-    """Write a job for the session of `config` (`controller.evaluate`), to start with `min_clients`; it holds no code."""
+    """Write a job for the session of `config` (`controller.evaluate`), to start with `min_clients`; it has no code."""
     job = FedJob(name=folder.name, min_clients=min_clients)
     job.set_app_packages(["fhe_auc"])
     job.to_server(SessionController(dict(config)))

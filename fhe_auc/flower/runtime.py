@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
@@ -114,7 +115,7 @@ class Runtime(AbstractContextManager["Runtime"]):
         bundle.write_config(settings, {**config, "journal": str(journal)})
         command = ["flwr", "run", str(self.app), "--format", "json", "--run-config", str(settings)]
         if virtual_sites:
-            cores = len(os.sched_getaffinity(0))
+            cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count()
             resources = f"num-supernodes={virtual_sites} client-resources-num-cpus=1 init-args-num-cpus={cores}"
             command += ["--federation-config", resources + " init-args-log-to-driver=false"]
         started = json.loads(self.processes.call(command))

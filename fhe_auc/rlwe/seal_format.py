@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import struct
+import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -30,18 +32,34 @@ _SEED_INFO_BYTES = _HEADER.size + 1 + _SEED_BYTES
 
 
 @contextmanager
-def _memory_file() -> Iterator[tuple[int, str]]:
-    """Yield an anonymous file's descriptor and path: SEAL takes paths only, and keys must stay off the disk."""
-    descriptor = os.memfd_create("fhe-auc")
-    try:
-        yield descriptor, f"/proc/self/fd/{descriptor}"
-    finally:
-        os.close(descriptor)
+def _private_file() -> Iterator[str]:
+    """Yield the path of an empty file that nobody else can open: SEAL takes paths only.
+
+    Linux has such files in memory, so that keys stay off the disk. Elsewhere it is in a private folder, and is
+    overwritten before it goes.
+    """
+    if sys.platform == "linux":
+        descriptor = os.memfd_create("fhe-auc")
+        try:
+            yield f"/proc/self/fd/{descriptor}"
+        finally:
+            os.close(descriptor)
+        return
+    with tempfile.TemporaryDirectory(prefix="fhe-auc-") as folder:  # mode 700
+        path = os.path.join(folder, "object")
+        open(path, "xb").close()
+        try:
+            yield path
+        finally:
+            with open(path, "r+b") as file:
+                file.write(bytes(os.path.getsize(path)))
+                file.flush()
+                os.fsync(file.fileno())
 
 
 def save(item: Any) -> bytes:
     """Return SEAL's uncompressed serialisation of `item` (saving always compresses)."""
-    with _memory_file() as (_, path):
+    with _private_file() as path:
         item.save(path)
         with open(path, "rb") as stream:
             data = stream.read()
@@ -95,8 +113,8 @@ def load(empty: Any, context: Any, layout: Layout, packed: bytes) -> Any:
 
 def parse(empty: Any, context: Any, raw: bytes) -> Any:
     """Fill `empty`, a new SEAL object, from what a `Layout` made; `DeserialisationError` where SEAL refuses it."""
-    with _memory_file() as (descriptor, path):
-        with open(descriptor, "wb", closefd=False) as stream:
+    with _private_file() as path:
+        with open(path, "wb") as stream:
             stream.write(raw)
         try:
             empty.load(context, path)

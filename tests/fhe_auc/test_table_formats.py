@@ -7,6 +7,7 @@ import io
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -289,9 +290,12 @@ def test_an_empty_file_is_called_so_and_a_header_alone_has_no_rows(
             read(name)
 
 
-def test_gzip_is_read_under_any_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
+def test_gzip_is_read_under_any_name(folder: Path, platform: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elsewhere than on Linux an open file cannot be opened anew."""
     packed = gzip.compress(table().encode())
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(packed)))
+    monkeypatch.setattr(table_files, "sys", SimpleNamespace(platform=platform, stdin=sys.stdin))
     Path("a.csv").write_bytes(packed)
     Path("b.csv.gz").write_text(table())
     for file in ("a.csv", "b.csv.gz", "-"):
