@@ -53,7 +53,7 @@ requirements: dev-venv ## lock, with hashes, what is installed at sites, from th
 		$(LOCK) --python-version 3.$$minor --python-platform x86_64-manylinux_2_28 --extra plots --extra dp --extra flower \
 			pyproject.toml --output-file requirements/py3$$minor.txt || exit; \
 	done
-	echo hatchling | $(LOCK) --python-version 3.12 - --output-file requirements/build.txt
+	printf 'hatchling\nhatch-fancy-pypi-readme\n' | $(LOCK) --python-version 3.12 - --output-file requirements/build.txt
 
 release: dev-venv ## build what a release holds, in dist: wheel, sources, list of components (SBOM), licences
 	scripts/make_release.sh

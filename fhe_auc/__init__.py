@@ -56,7 +56,7 @@ __all__ = [
     "plot_roc",
     "plot_scores",
 ]
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 _HOMES = {

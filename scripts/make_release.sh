@@ -9,6 +9,8 @@ export SOURCE_DATE_EPOCH
 rm -rf dist build/release-venv
 .venv/bin/python -m build --no-isolation --outdir dist .
 
+.venv/bin/uv tool run --from twine==6.2.0 twine check --strict dist/*.whl dist/*.tar.gz # the long description renders
+
 .venv/bin/python -m venv build/release-venv
 installed=build/release-venv/bin/python
 version=$("$installed" -c 'import sys; print("%d%d" % sys.version_info[:2])')

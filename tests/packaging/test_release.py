@@ -8,11 +8,14 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 import yaml
 from packaging.requirements import Requirement
+
+import fhe_auc
 
 ROOT = Path(__file__).parents[2]
 LOCKED = sorted((ROOT / "requirements").glob("py3*.txt"))
@@ -89,10 +92,28 @@ def test_only_a_release_may_write() -> None:
         for path in WORKFLOWS
     }
     assert jobs == {
-        "checks": [None, None],
+        "checks": [None, None, None],
+        "docs": [{"pages": "write", "id-token": "write"}],
         "nightly": [None],
         "release": [{"contents": "write", "id-token": "write", "attestations": "write"}],
     }
+
+
+def test_one_version_stands_wherever_there_is_one() -> None:
+    asked = re.search(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
+    assert asked is not None
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    latest = re.search(r"^## \[(\d.+)\] - (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert latest is not None
+    assert fhe_auc.__version__ == asked[1] == cited["version"] == latest[1]
+    assert str(cited["date-released"]) == latest[2]
+    assert {"cff-version", "message", "title", "authors"} <= cited.keys()  # what its format requires
+
+
+def test_no_document_installs_from_an_index_what_is_on_none_yet() -> None:
+    documents = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*")]
+    told = [path for path in documents if path.is_file() and re.search(rb"pip install '?fhe-auc", path.read_bytes())]
+    assert not told
 
 
 def test_the_demo_of_three_sites_runs_without_rights() -> None:
@@ -126,5 +147,10 @@ def test_the_same_sources_give_the_same_wheel_wherever_and_whenever_it_is_built(
         )
         assert built.returncode == 0, built.stderr[-2000:]
         (wheel,) = (copy / "dist").glob("*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            (name,) = [each for each in archive.namelist() if each.endswith("/METADATA")]
+            _, _, long_description = archive.read(name).decode().partition("\n\n")
+        assert "## Across real sites" in long_description
+        assert not re.search(r"\]\((?!https?://)", long_description), "such a link leads nowhere on an index"
         digests.append((wheel.name, hashlib.sha256(wheel.read_bytes()).hexdigest()))
     assert digests[0] == digests[1]
