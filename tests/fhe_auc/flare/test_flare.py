@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -258,6 +259,20 @@ def test_the_simulator_finds_the_fraction_of_evaluate(options: tuple[str, ...]) 
         assert done.exit_code == 0, done.output
         found.append(json.loads(done.stdout))
     assert found[0]["fraction"] == found[1]["fraction"] == "83/108"
+
+
+@pytest.mark.slow
+def test_the_training_example_prints_how_far_the_average_is_off() -> None:
+    """It has compared the AUC with scikit-learn's over all rows, and has ended."""
+    example = EXAMPLES.parent / "training" / "run_flare.py"
+    environment = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(
+        [sys.executable, str(example)], env=environment, capture_output=True, text=True, timeout=900, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    for number in ("10", "20"):
+        line = rf"^ +{number} +0\.787\d+ \(0\.7625 to 0\.8102\) +0\.775690, off by 0\.01159\d$"
+        assert re.search(line, done.stdout, re.MULTILINE), done.stdout
 
 
 @pytest.fixture
