@@ -47,6 +47,7 @@ _OWN_PLUG_INS = {
     "check": "Verify results that sites have signed.",
     "compare-protocols": "Compare protocols on your rows: error, cost, privacy.",
     "fleet": "Evaluate on a fleet of devices, through files.",
+    "flare": "Run sessions between machines, carried by NVIDIA FLARE.",
     "flower": "Run sessions between machines, carried by Flower.",
     "keys": "Certify sites, and hand out a session's keys.",
     "ustat": "Estimate a statistic of pairs of rows.",

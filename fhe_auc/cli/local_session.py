@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,7 +16,9 @@ from fhe_auc.cli import inputs, output
 from fhe_auc.cli.evaluation_table import Form, form_options, print_evaluation
 from fhe_auc.cli.session_options import SessionOptions, session_options
 from fhe_auc.errors import InputError
-from fhe_auc.local_sites import Place, Stage
+
+if TYPE_CHECKING:
+    from fhe_auc.local_sites import Place
 
 _TERMINATED = 143  # 128 + SIGTERM
 
@@ -49,6 +51,8 @@ def play(
 
     Raise `InputError` where there are more than `most` sites.
     """
+    from fhe_auc.local_sites import Stage
+
     parties, analysis = files.read_for(session.questions)
     if most is not None and len(parties) > most:
         raise InputError(

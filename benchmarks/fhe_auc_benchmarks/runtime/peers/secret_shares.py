@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -64,7 +65,8 @@ class SecretShares(Contender):
         return np.stack([(values + np.uint64(at) * slope) % _PRIME for at in range(1, SERVERS + 1)])
 
 
-class _Answer(msgspec.Struct):
+@dataclass(frozen=True)
+class _Answer:
     """What a server prints: numerator, rows of each label; seconds that it took."""
 
     released: list[int]
