@@ -148,6 +148,10 @@ LAYOUTS = {
     "local_randomisation.Tally": "[parties: int, reports: list[int], ones: list[list[int]]]",
     "made_sessions._Made": "[announcement: bytes, request: dict[str, Any], lifetime: int, successor: bytes]",
     "manifest.Manifest": "{protocol: str, session: bytes, parties: tuple[str, ...], grid: bytes, min_parties: int, keys: Keys, context: bytes, certificates: tuple[bytes, ...], aggregator: bytes, study: Study | None, plan: EncodedPlan | None, options: dict[str, bool | int | float | str], fleet: Fleet | None}",
+    "measure.Measurement": (
+        "{contender: str, parties: int, thresholds: int, runs: int, cpu: dict[str, float], wall: dict[str, float], "
+        "upload_bytes: int, download_bytes: int, auc: float, exact_auc: float}"
+    ),
     "messages.Message": "[protocol: str, session: bytes, round: int, sender: str, manifest: bytes, payload: bytes, nonce: bytes, submissions: tuple[tuple[str, bytes], ...], signature: bytes]",
     "openfhe_joint_keys._Share": "[secret: bytes, ephemeral: bytes, encrypted: tuple[int, ...]]",
     "opening._Stored": "[release: bytes, ciphertexts: tuple[bytes, ...]]",
