@@ -38,7 +38,9 @@ lint: dev-venv ## check style, format, and which package may import which
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 
-types: dev-venv ## check types
+types: dev-venv ## check types, and that nothing names what one of the systems lacks
+	$(BIN)/mypy --platform win32
+	$(BIN)/mypy --platform darwin
 	$(BIN)/mypy
 
 docs: dev-venv ## build the documents as a site in build/site; a broken link or docstring fails it

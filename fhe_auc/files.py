@@ -5,9 +5,11 @@ And files read as a whole, from others, no longer than any of ours is.
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import stat
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +23,8 @@ __all__ = [
     "TEMPORARY",
     "append",
     "check_writable",
+    "is_private",
+    "open_descriptor",
     "read_from_others",
     "replacing",
     "sync_folder",
@@ -58,15 +62,15 @@ def replacing(path: str | os.PathLike[str], *, mode: int | None = None, durable:
     if mode is None and target.is_symlink():
         target = target.resolve()
     temporary = target.with_name(f"{TEMPORARY}{secrets.token_hex(8)}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     try:
-        descriptor = os.open(temporary, flags, 0o666 if mode is None else mode)
+        descriptor = open_descriptor(temporary, flags, 0o666 if mode is None else mode)
     except OSError as error:
         raise OSError(error.errno, error.strerror, os.fspath(path)) from None
     try:
         with os.fdopen(descriptor, "wb") as file:
             if mode is None and target.exists():
-                os.fchmod(descriptor, stat.S_IMODE(target.stat().st_mode))
+                temporary.chmod(stat.S_IMODE(target.stat().st_mode))
             yield file
             file.flush()
             if durable:
@@ -128,8 +132,31 @@ def _is_special(path: Path) -> bool:
 
 def sync_folder(folder: Path) -> None:
     """Make it survive a power cut that a file was made or renamed in a folder; raise `OSError` where it cannot be."""
+    if sys.platform == "win32":
+        return  # no such call there: NTFS writes the change of a name to its own journal
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def open_descriptor(path: str | os.PathLike[str], flags: int, mode: int = 0o600) -> int:
+    """Open a file as `os.open` does, for bytes, and on a link's own name: never what a link points to, nor a pipe.
+
+    Raises `OSError`: it is a link, or cannot be opened.
+    """
+    if sys.platform == "win32":
+        if os.path.islink(path):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
+        return os.open(path, flags | os.O_BINARY, mode)
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, mode)
+
+
+def is_private(status: os.stat_result) -> bool:
+    """Whether a file or folder is this user's, and nobody else can read or change it.
+
+    On Windows that is in its access list, which Python does not read: this is True there, and the guide says what to
+    do. A folder made with mode 700 is the user's alone there, too, from Python 3.10.15, 3.11.10 and 3.12.4 on.
+    """
+    return sys.platform == "win32" or (status.st_uid == os.geteuid() and not status.st_mode & 0o077)

@@ -15,10 +15,8 @@ the aggregator, and nothing tells it more than it has seen already; the folder i
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
-import stat
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -26,8 +24,10 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+from filelock import lock_descriptor
+
 from fhe_auc.errors import DeserialisationError, EvaluationError, InputError
-from fhe_auc.files import TEMPORARY, append, write_atomically
+from fhe_auc.files import TEMPORARY, append, is_private, open_descriptor, write_atomically
 from fhe_auc.serialise import frame, json_text, unframe
 
 _CLOSED, _ENTRY = b"fheclos", b"fheentr"
@@ -49,14 +49,13 @@ class Journal(AbstractContextManager["Journal"]):
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = folder.stat()
-        if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
+        if not is_private(folder.stat()):
             raise InputError(f"journal: {str(folder)!r} is another user's, or open to others: chmod 700 it")
         self.folder = folder
         self._logs: dict[int, int] = {}
-        self._lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._lock = open_descriptor(folder / _LOCK, os.O_RDWR | os.O_CREAT)
         deadline = time.monotonic() + _PATIENCE
-        while not _locked(self._lock):
+        while not lock_descriptor(self._lock, blocking=False):
             if time.monotonic() > deadline:
                 os.close(self._lock)
                 raise EvaluationError(f"another process runs the session of {str(folder)!r}")
@@ -123,8 +122,8 @@ class Journal(AbstractContextManager["Journal"]):
         if number not in self._logs:
             for _ in self.submissions(number):  # removes what is unfinished
                 pass
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-            self._logs[number] = os.open(self._path(number, "submissions"), flags, 0o600)
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+            self._logs[number] = open_descriptor(self._path(number, "submissions"), flags)
         entry = frame(_ENTRY, (party, submission))
         append(self._logs[number], len(entry).to_bytes(_LENGTH_BYTES, "big") + entry)
 
@@ -205,21 +204,13 @@ def read_status(folder: Path) -> dict[str, Any] | None:
 def is_running(folder: Path) -> bool:
     """Whether a process runs the session of a journal's folder."""
     try:
-        descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+        descriptor = open_descriptor(folder / _LOCK, os.O_RDWR)
     except FileNotFoundError:
         return False
     try:
-        return not _locked(descriptor)
+        return not lock_descriptor(descriptor, blocking=False)
     finally:
         os.close(descriptor)
-
-
-def _locked(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _read(path: Path) -> bytes | None:

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+import psutil
+
 from fhe_auc import cleanup
 from fhe_auc.errors import EvaluationError
 
@@ -64,7 +66,7 @@ class Processes(AbstractContextManager["Processes"]):
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env={**self.environment, **variables},
-                start_new_session=True,
+                **cleanup.APART,
             )
         self._started.append(process)
         return process
@@ -107,6 +109,13 @@ class Processes(AbstractContextManager["Processes"]):
             process.kill()  # it has ended, unless the ender was ended by somebody
             process.wait()
         self._started = []
+
+
+def usable_cores() -> int:
+    """Return how many cores this process may run on."""
+    if sys.platform == "darwin":  # where nobody can ask
+        return os.cpu_count() or 1
+    return len(psutil.Process().cpu_affinity())
 
 
 def _in_memory() -> Path | None:

@@ -7,6 +7,7 @@ arrays like any other, which the system reads from the file as they are used; `r
 from __future__ import annotations
 
 import mmap
+import sys
 import tempfile
 from collections.abc import Sequence
 from typing import Any
@@ -109,5 +110,5 @@ def release(array: NDArray[Any]) -> None:
     owner: Any = array
     while owner is not None and not isinstance(owner, mmap.mmap):
         owner = getattr(owner, "base", None) if not isinstance(owner, memoryview) else owner.obj
-    if owner is not None:
+    if sys.platform != "win32" and owner is not None:  # Windows takes it back by itself where memory is short
         owner.madvise(mmap.MADV_DONTNEED)

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import combinations
 from typing import Any
 
@@ -141,6 +141,16 @@ def assert_texts_apart() -> Callable[..., None]:
             assert not boxes[one].padded(-1).overlaps(boxes[other].padded(-1)), f"{one} overlaps {other}"
 
     return check
+
+
+@pytest.fixture(autouse=True)
+def own_variables() -> Iterator[None]:
+    """Leave our variables as they were: a command sets some for the processes that it starts."""
+    before = {name: value for name, value in os.environ.items() if name.startswith("FHE_AUC_")}
+    yield
+    for name in [name for name in os.environ if name.startswith("FHE_AUC_")]:
+        del os.environ[name]
+    os.environ.update(before)
 
 
 @pytest.fixture(scope="session")

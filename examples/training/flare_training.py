@@ -39,12 +39,13 @@ class Training(Controller):
             return np.array([each["value"] for each in answers]), np.array([each["weight"] for each in answers])
 
         state = Path(self.state)
-        model = np.array(json.loads(state.read_text())["model"]) if state.exists() else START
+        model = np.array(json.loads(state.read_text(encoding="utf-8"))["model"]) if state.exists() else START
         for _ in range(self.rounds):
             models, weights = asked("train")
             model = np.average(models, axis=0, weights=weights)
         aucs, weights = asked("judge")
-        state.write_text(json.dumps({"model": model.tolist(), "average": float(np.average(aucs, weights=weights))}))
+        found = {"model": model.tolist(), "average": float(np.average(aucs, weights=weights))}
+        state.write_text(json.dumps(found), encoding="utf-8")
         evaluate(self, fl_ctx, abort_signal, self.session)  # in place of the average
 
 

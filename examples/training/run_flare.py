@@ -55,7 +55,7 @@ def main() -> None:
             job.to_server(Training(EVERY, str(state), {**made.aggregator, "journal": str(folder / "journal")}))
             job.to_clients(Site(), tasks=["train", "judge", TASK])
             job.simulator_run(str(workspace), clients=[site.name for site in sites], log_config="error")
-            print_line(number, configs[0], json.loads(state.read_text())["average"], sites)
+            print_line(number, configs[0], json.loads(state.read_text(encoding="utf-8"))["average"], sites)
 
 
 if __name__ == "__main__":

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
@@ -18,7 +16,7 @@ from fhe_auc.flower.certificates import TlsFiles
 from fhe_auc.flower.client_app import VIRTUAL_SITES
 from fhe_auc.flower.ports import reserved_port
 from fhe_auc.outcomes import told_error
-from fhe_auc.processes import Processes
+from fhe_auc.processes import Processes, usable_cores
 
 _POLL = 0.1
 _LAST_WORDS = 2000  # characters of a log that an error quotes
@@ -115,8 +113,9 @@ class Runtime(AbstractContextManager["Runtime"]):
         bundle.write_config(settings, {**config, "journal": str(journal)})
         command = ["flwr", "run", str(self.app), "--format", "json", "--run-config", str(settings)]
         if virtual_sites:
-            cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count()
-            resources = f"num-supernodes={virtual_sites} client-resources-num-cpus=1 init-args-num-cpus={cores}"
+            resources = (
+                f"num-supernodes={virtual_sites} client-resources-num-cpus=1 init-args-num-cpus={usable_cores()}"
+            )
             command += ["--federation-config", resources + " init-args-log-to-driver=false"]
         started = json.loads(self.processes.call(command))
         if "run-id" not in started:

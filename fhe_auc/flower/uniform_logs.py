@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from fhe_auc.cleanup import APART
 from fhe_auc.logs import RoleFormatter, chosen_format, one_line
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -34,7 +35,7 @@ def uniform_output() -> Iterator[None]:
         yield
         return
     command = [sys.executable, "-P", "-m", __name__]
-    writer = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=2, start_new_session=True)  # noqa: S603 - ours
+    writer = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=2, **APART)  # noqa: S603 - ours
     assert writer.stdin is not None  # noqa: S101 - for the type checker
     before = {stream: os.dup(number) for number, stream in enumerate((sys.stdout, sys.stderr), 1)}
     for number in (1, 2):

@@ -8,7 +8,6 @@ lines on another machine of its own.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -19,6 +18,8 @@ from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+
+from filelock import lock_descriptor
 
 from fhe_auc import files
 from fhe_auc.manifest import Manifest
@@ -45,9 +46,9 @@ def append(
     path = folder / TRAIL
     told = {"time": at.isoformat(timespec="seconds"), "event": event, **_about(manifest, holder), **facts}
     try:
-        trail = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        trail = files.open_descriptor(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
-            fcntl.flock(trail, fcntl.LOCK_EX)  # an aggregator may run several sessions
+            lock_descriptor(trail)  # an aggregator may run several sessions
             before, last = _end(trail)
             if not before:
                 files.sync_folder(folder)
@@ -138,7 +139,8 @@ def _end(trail: int) -> tuple[int, bytes]:
     length = _BLOCK
     while True:
         start = max(size - length, 0)
-        tail = os.pread(trail, size - start, start)
+        os.lseek(trail, start, os.SEEK_SET)
+        tail = os.read(trail, size - start)
         end = tail.rfind(b"\n")
         begin = tail.rfind(b"\n", 0, max(end, 0))
         if start == 0 or begin >= 0:

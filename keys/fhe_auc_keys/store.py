@@ -13,7 +13,6 @@ What encryption cannot show is a whole file put back to an older version, the li
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import secrets
@@ -29,9 +28,10 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
+from filelock import lock_descriptor
 
 from fhe_auc.errors import DeserialisationError
-from fhe_auc.files import TEMPORARY, write_atomically
+from fhe_auc.files import TEMPORARY, is_private, open_descriptor, write_atomically
 from fhe_auc.manifest import SESSION_BYTES
 from fhe_auc.serialise import decode, encode, frame, unframe
 from fhe_auc_keys.errors import (
@@ -369,11 +369,9 @@ def _decrypted(root: bytes, kind: str, name: str, data: bytes) -> bytes:
 
 def _locked(directory: Path) -> int:
     descriptor = _opened(directory / _LOCK, os.O_RDWR | os.O_CREAT)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not lock_descriptor(descriptor, blocking=False):
         os.close(descriptor)
-        raise LockedError(f"another process has the key store {str(directory)!r} open") from None
+        raise LockedError(f"another process has the key store {str(directory)!r} open")
     return descriptor
 
 
@@ -386,17 +384,19 @@ def _check_directory(path: Path) -> None:
 
 
 def _check_mode(path: Path, status: os.stat_result, right_kind: Callable[[int], bool]) -> None:
-    if not right_kind(status.st_mode) or status.st_uid != os.geteuid():
-        raise UnsafeModeError(f"{str(path)!r} is a link, of an odd kind, or belongs to another user")
-    if status.st_mode & 0o077:
-        raise UnsafeModeError(f"{str(path)!r} is open to other users: run chmod -R go= on the key store")
+    if not right_kind(status.st_mode):
+        raise UnsafeModeError(f"{str(path)!r} is a link, or of an odd kind")
+    if not is_private(status):
+        raise UnsafeModeError(
+            f"{str(path)!r} belongs to another user, or is open to others: run chmod -R go= on the key store"
+        )
 
 
 def _opened(path: Path, flags: int) -> int:
     """Return a descriptor of a plain file in a directory that nobody else can change."""
     _check_directory(path.parent)
     try:
-        descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+        descriptor = open_descriptor(path, flags)
     except FileNotFoundError:
         raise MissingError(f"the key store has no {path.parent.name}/{path.name}") from None
     except OSError as error:

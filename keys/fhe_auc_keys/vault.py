@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,7 +96,7 @@ def certified_identity(store: KeyStore) -> Identity:
 
 def _from_file(path: Path) -> str:
     with path.open("rb") as file:
-        if os.fstat(file.fileno()).st_mode & 0o077:
+        if sys.platform != "win32" and os.fstat(file.fileno()).st_mode & 0o077:  # there, modes say nothing
             raise UnsafeModeError(f"passphrase file {str(path)!r} is open to other users: chmod 600 it")
         try:
             lines = file.read().decode().splitlines()

@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+import psutil
 import pytest
 
 from fhe_auc import cleanup
 from fhe_auc.cleanup import Family
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are found in /proc")
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="the processes are of a POSIX shell")
 
 PARENT = "env -i sh -c 'echo $$; exec sleep 600 > /dev/null' & read line"
 """A shell whose child has no environment, and says so by its id; it ends once its input does."""
@@ -43,13 +44,17 @@ class Started:
         assert self.parent.returncode is not None
 
     def lives(self) -> bool:
-        return self.child in cleanup._living()
+        return self.child in cleanup._parents()
 
     def end(self) -> None:
         if self.lives():
             os.kill(self.child, 9)
         self.parent.kill()
         self.parent.wait()
+
+
+def ids(family: Family) -> list[int]:
+    return [process.pid for process in family.look()]
 
 
 @pytest.fixture
@@ -60,14 +65,14 @@ def started(mark: str) -> Iterator[Started]:
 
 
 def test_a_child_without_an_environment_is_found_by_its_parent(mark: str, started: Started) -> None:
-    assert sorted(Family(mark).look()) == sorted([started.parent.pid, started.child])
+    assert sorted(ids(Family(mark))) == sorted([started.parent.pid, started.child])
 
 
 def test_a_child_without_an_environment_is_still_known_when_its_parent_has_ended(mark: str, started: Started) -> None:
     family = Family(mark)
     family.look()
     started.end_parent()
-    assert family.look() == [started.child]
+    assert ids(family) == [started.child]
     assert Family(mark).look() == []  # who has not seen the parent cannot know
 
 
@@ -75,7 +80,8 @@ def test_a_process_that_has_got_the_id_of_one_that_was_known_is_not_hit(mark: st
     family = Family(mark)
     family.look()
     started.end_parent()
-    family._starts[started.child] -= 1  # as if another had had this id, until then
+    for known in family._known:
+        known._ident = (known.pid, known.create_time() - 1)  # as if another had had this id, until then
     assert family.look() == []
     cleanup._end(family)
     assert started.lives()
@@ -106,7 +112,7 @@ class Counting(Family):
         super().__init__(mark)
         self.looked = threading.Semaphore(0)
 
-    def look(self) -> list[int]:
+    def look(self) -> list[psutil.Process]:
         found = super().look()
         self.looked.release()
         return found

@@ -92,7 +92,7 @@ def test_only_a_release_may_write() -> None:
         for path in WORKFLOWS
     }
     assert jobs == {
-        "checks": [None, None, None],
+        "checks": [None, None, None, None],
         "docs": [{"pages": "write", "id-token": "write"}],
         "nightly": [None],
         "release": [{"contents": "write", "id-token": "write", "attestations": "write"}],

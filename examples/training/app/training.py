@@ -55,8 +55,8 @@ def main(grid: Grid, context: Context) -> None:
     """Train from the model in a file on, and write it there; then evaluate it."""
     config = context.run_config
     rounds, state = config["num-server-rounds"], Path(config["state"])
-    model = np.array(json.loads(state.read_text())["model"]) if state.exists() else START
+    model = np.array(json.loads(state.read_text(encoding="utf-8"))["model"]) if state.exists() else START
     done = FedAvg().start(grid, ArrayRecord({"model": Array(model)}), num_rounds=rounds)
     average = done.evaluate_metrics_clientapp[rounds]["auc"]
-    state.write_text(json.dumps({"model": done.arrays["model"].numpy().tolist(), "average": average}))
+    state.write_text(json.dumps({"model": done.arrays["model"].numpy().tolist(), "average": average}), encoding="utf-8")
     evaluate(grid, config)  # in place of the average: one AUC over all rows, which the sites learn

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 import tempfile
 import time
 from collections import deque
@@ -17,8 +18,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
+import psutil
+
 from fhe_auc.errors import EvaluationError, InputError
 from fhe_auc.extras import require
+
+if sys.platform != "win32":
+    import resource
 
 R = TypeVar("R")
 
@@ -114,8 +120,13 @@ def _measured(function: Callable[..., R], *arguments: Any) -> tuple[R, float, in
 
 def _peak() -> int:
     """Return this process's largest resident memory so far, in bytes."""
-    line = next(each for each in Path("/proc/self/status").read_text().splitlines() if each.startswith("VmHWM"))
-    return int(line.split()[1]) * 1024
+    if sys.platform == "win32":
+        return int(psutil.Process().memory_info().peak_wset)
+    if sys.platform == "darwin":
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # What getrusage tells here counts the process that forked this one.
+    status = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) * 1024
 
 
 def _short() -> Path | None:

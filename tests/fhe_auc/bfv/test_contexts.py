@@ -529,7 +529,7 @@ def session():
 for _ in range(2):
     keys = session()
 before = resident()
-for _ in range(5):
+for _ in range(20):
     session()
 print(json.dumps([keys, resident() - before]))
 """
@@ -537,4 +537,5 @@ print(json.dumps([keys, resident() - before]))
 
 def test_memory_does_not_grow_from_session_to_session(backend: str, run_child: Any) -> None:
     keys, growth = run_child(_SESSIONS, backend)
-    assert growth < keys / 5, f"{growth:,} bytes more after 5 sessions with {keys:,} bytes of keys each"
+    # One leaked public key per session makes 20 times its bytes; the allocator alone keeps a few pages now and then.
+    assert growth < 4 * keys, f"{growth:,} bytes more after 20 sessions with {keys:,} bytes of keys each"
