@@ -136,6 +136,7 @@ def describe_key_parts(size: str) -> Parameter:
 def describe_download(plan: Plan) -> Parameter:
     """Return the row on what a party receives."""
     why = "all parties' parts of the keys, and their partial decryptions" if plan.keys == "joint" else "the result"
+    why += "; signed messages, as between machines, list all parties besides, some 50 bytes for each"
     return Parameter("download of a party", quantities.bytes_text(plan.download_bytes), why)
 
 
