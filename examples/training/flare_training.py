@@ -55,12 +55,12 @@ class Site(SessionExecutor):
     def execute(self, task_name, shareable, fl_ctx, abort_signal):
         local = Path(fl_ctx.get_engine().get_workspace().get_site_config_dir(), "fhe-auc")
         config = tomllib.loads((local / f"{fl_ctx.get_identity_name()}.toml").read_text())
-        self.y_true, feature = rows_of(config["data"])
+        self.y_true, features = rows_of(config["data"])
         if task_name == "train":
-            model = trained(np.array(shareable["model"]), self.y_true, feature)
+            model = trained(np.array(shareable["model"]), self.y_true, features)
             return Shareable({"value": model.tolist(), "weight": len(self.y_true)})
         if task_name == "judge":
-            self.scores = probabilities(np.array(shareable["model"]), feature)
+            self.scores = probabilities(np.array(shareable["model"]), features)
             auc, weight = own_auc(self.y_true, self.scores)
             return Shareable({"value": auc, "weight": weight})
         return super().execute(task_name, shareable, fl_ctx, abort_signal)

@@ -23,8 +23,8 @@ server = ServerApp()
 
 @client.train()
 def train(message: Message, context: Context) -> Message:
-    y_true, feature = rows_of(site_config(context)["data"])
-    model = trained(message.content["arrays"]["model"].numpy(), y_true, feature)
+    y_true, features = rows_of(site_config(context)["data"])
+    model = trained(message.content["arrays"]["model"].numpy(), y_true, features)
     content = {
         "arrays": ArrayRecord({"model": Array(model)}),
         "metrics": MetricRecord({"num-examples": len(y_true)}),
@@ -35,8 +35,8 @@ def train(message: Message, context: Context) -> Message:
 @client.evaluate()
 def judge(message: Message, context: Context) -> Message:
     """Score the site's rows with the shared model, keep the scores, and tell the site's own AUC: the usual way."""
-    y_true, feature = rows_of(site_config(context)["data"])
-    scores = probabilities(message.content["arrays"]["model"].numpy(), feature)
+    y_true, features = rows_of(site_config(context)["data"])
+    scores = probabilities(message.content["arrays"]["model"].numpy(), features)
     context.state["scores"] = ArrayRecord({"y_score": Array(scores)})
     auc, weight = own_auc(y_true, scores)
     return Message(RecordDict({"metrics": MetricRecord({"auc": auc, "num-examples": weight})}), reply_to=message)
