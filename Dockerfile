@@ -5,7 +5,7 @@ WORKDIR /src
 COPY requirements requirements
 RUN pip install --no-cache-dir --require-hashes -r requirements/build.txt
 RUN python -m venv --without-pip /opt/fhe-auc \
-    && pip --python /opt/fhe-auc/bin/python install --no-cache-dir --require-hashes -r requirements/py312.txt
+    && pip --python /opt/fhe-auc/bin/python install --no-cache-dir --require-hashes -r requirements/sites.txt
 COPY . .
 RUN pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir dist . \
     && pip --python /opt/fhe-auc/bin/python install --no-cache-dir --no-deps dist/*.whl

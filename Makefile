@@ -51,10 +51,8 @@ format: dev-venv ## format, and mend what can be mended without asking
 	$(BIN)/ruff format .
 
 requirements: dev-venv ## lock, with hashes, what is installed at sites, from the versions of constraints.txt
-	for minor in 10 11 12 13; do \
-		$(LOCK) --python-version 3.$$minor --python-platform x86_64-manylinux_2_28 --extra plots --extra dp --extra flower \
-			pyproject.toml --output-file requirements/py3$$minor.txt || exit; \
-	done
+	$(LOCK) --universal --python-version 3.10 --extra plots --extra dp --extra flower pyproject.toml \
+		--output-file requirements/sites.txt
 	printf 'hatchling\nhatch-fancy-pypi-readme\n' | $(LOCK) --python-version 3.12 - --output-file requirements/build.txt
 
 release: dev-venv ## build what a release holds, in dist: wheel, sources, list of components (SBOM), licences

@@ -1,5 +1,5 @@
 #!/bin/sh
-# make_release.sh: builds in dist/ the wheel and the sources, and beside them, of all that requirements/ installs with it,
+# make_release.sh: builds in dist/ the wheel and the sources, and beside them, of all that requirements/sites.txt installs with it,
 # the components (CycloneDX) and the licences. The same commit gives the same wheel.
 set -eu
 cd "$(dirname "$0")/.."
@@ -13,8 +13,7 @@ rm -rf dist build/release-venv
 
 .venv/bin/python -m venv build/release-venv
 installed=build/release-venv/bin/python
-version=$("$installed" -c 'import sys; print("%d%d" % sys.version_info[:2])')
-"$installed" -m pip install --quiet --disable-pip-version-check --require-hashes -r "requirements/py$version.txt"
+"$installed" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/sites.txt
 "$installed" -m pip install --quiet --disable-pip-version-check --no-deps dist/*.whl
 
 .venv/bin/uv tool run --from cyclonedx-bom==7.5.0 cyclonedx-py environment --output-reproducible \

@@ -18,56 +18,55 @@ from packaging.requirements import Requirement
 import fhe_auc
 
 ROOT = Path(__file__).parents[2]
-LOCKED = sorted((ROOT / "requirements").glob("py3*.txt"))
+SITES = ROOT / "requirements" / "sites.txt"
+PYTHONS = re.findall(r"Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PLATFORMS = (("linux", "x86_64"), ("linux", "aarch64"), ("darwin", "arm64"), ("win32", "AMD64"))
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
-def pins(path: Path) -> dict[str, str]:
-    """Name and version of each requirement; a comment or an option is no requirement."""
-    entries = path.read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
-    found = [entry for entry in entries if entry and not entry.startswith(("#", "-"))]
-    assert all(re.match(r"[\w.-]+==\S+", entry) for entry in found), path
-    return dict(re.split(r"==|\s", entry)[:2] for entry in found)
+def wanted(requirements: list[str], python: str, system: str, machine: str) -> list[Requirement]:
+    """What of the requirements is installed on a platform."""
+    there = {
+        "python_version": python,
+        "python_full_version": f"{python}.0",
+        "implementation_name": "cpython",
+        "platform_python_implementation": "CPython",
+        "sys_platform": system,
+        "platform_machine": machine,
+    }
+    found = [Requirement(each) for each in requirements]
+    return [each for each in found if each.marker is None or each.marker.evaluate(there)]
 
 
-@pytest.mark.parametrize("path", LOCKED, ids=lambda path: path.stem)
-def test_every_requirement_has_a_hash_and_the_version_of_the_constraints(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
+def test_every_requirement_has_a_hash_and_the_version_of_the_constraints() -> None:
+    text = SITES.read_text(encoding="utf-8")
     entries = re.split(r"\n(?=[a-z])", re.sub(r"^#.*\n", "", text, flags=re.MULTILINE).strip())
-    assert all("--hash=sha256:" in entry for entry in entries)
+    assert all(re.match(r"[\w.-]+==\S+", entry) and "--hash=sha256:" in entry for entry in entries)
     assert "://" not in text  # no index of somebody's
-    constraints = set(re.findall(r"^([\w.-]+==[^\s;]+)", (ROOT / "constraints.txt").read_text(), re.MULTILINE))
-    assert {f"{name}=={version}" for name, version in pins(path).items()} <= constraints
+    pinned = r"^([\w.-]+==[^\s;]+)"
+    constraints = set(re.findall(pinned, (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE))
+    assert set(re.findall(pinned, text, re.MULTILINE)) <= constraints
 
 
-@pytest.mark.parametrize("path", LOCKED, ids=lambda path: path.stem)
-def test_what_pyproject_asks_for_is_locked(path: Path) -> None:
+@pytest.mark.parametrize("python", PYTHONS)
+@pytest.mark.parametrize(("system", "machine"), PLATFORMS)
+def test_what_pyproject_asks_for_is_locked_once_on_each_python_and_platform(
+    python: str, system: str, machine: str
+) -> None:
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     (lines,) = re.findall(r"^dependencies = \[\n(.*?)^\]", text, re.MULTILINE | re.DOTALL)
-    asked = [Requirement(entry) for entry in re.findall(r'^ +"(.+?)"', lines, re.MULTILINE)]
-    version = f"3.{path.stem.removeprefix('py3')}"
-    here = {
-        "python_version": version,
-        "implementation_name": "cpython",
-        "sys_platform": "linux",
-        "platform_machine": "x86_64",
-    }
-    needed = {each.name: each.specifier for each in asked if each.marker is None or each.marker.evaluate(here)}
-    locked = pins(path)
-    assert all(specifier.contains(locked[name]) for name, specifier in needed.items())
-    assert ("openfhe" in locked) == (version in ("3.10", "3.12"))
+    asked = wanted(re.findall(r'^ +"(.+?)"', lines, re.MULTILINE), python, system, machine)
+    entries = re.findall(r"^(\w.+?) \\$", SITES.read_text(encoding="utf-8"), re.MULTILINE)
+    locked = wanted(entries, python, system, machine)
+    versions = {each.name: str(each.specifier).removeprefix("==") for each in locked}
+    assert len(versions) == len(locked)
+    assert all(each.specifier.contains(versions[each.name]) for each in asked)
+    assert ("openfhe" in versions) == ((system, machine) == PLATFORMS[0] and python in ("3.10", "3.12"))
 
 
-def test_each_python_that_can_be_installed_on_is_locked() -> None:
-    classified = re.findall(r"Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    assert {path.stem for path in LOCKED} == {f"py{version.replace('.', '')}" for version in classified}
-
-
-def test_the_image_installs_what_is_locked_for_its_python() -> None:
+def test_the_image_installs_what_is_locked() -> None:
     text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
-    (version,) = set(re.findall(r"^FROM python:([\d.]+)-slim-trixie", text, re.MULTILINE))
-    locked = re.findall(r"--require-hashes -r (\S+)", text)
-    assert locked == ["requirements/build.txt", f"requirements/py{version.replace('.', '')}.txt"]
+    assert re.findall(r"--require-hashes -r (\S+)", text) == ["requirements/build.txt", "requirements/sites.txt"]
     allowed = re.findall(r"^!(.+)$", (ROOT / ".dockerignore").read_text(encoding="utf-8"), re.MULTILINE)
     assert all((ROOT / name).exists() for name in allowed)
 
