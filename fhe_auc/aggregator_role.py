@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from fhe_auc.manifest import Manifest
 from fhe_auc.rounds import Aggregator, SessionRecord, conduct
 from fhe_auc.site_state import Joined, site_storage
 
-__all__ = ["DEFAULTS", "Transport", "journal_folder", "require_absolute_paths", "run"]
+__all__ = ["DEFAULTS", "Asked", "Transport", "journal_folder", "kind_of_error", "require_absolute_paths", "run"]
 
 DEFAULTS: Mapping[str, str | int | float] = {
     "session": "",
@@ -38,10 +40,37 @@ DEFAULTS: Mapping[str, str | int | float] = {
 """What `run` reads of a configuration, with what is meant where nothing is said."""
 
 
-class Transport(ABC):
-    """Carries the messages of one session of `aggregator`, for `run`; its `journal` is told who is awaited.
+_AFTER_FAILURE = 1.0, 60.0  # seconds until who has failed is asked again: at first, and doubled each time, at most
+_LONGEST_KIND = 60  # characters
 
-    A round may take `timeout` seconds. What happens is told to `log`. Raises `EvaluationError` where the aggregator has
+
+@dataclass
+class Asked:
+    """Whom a transport has asked in a round: when it asks again, how often it has asked, and what failed last."""
+
+    due: float = 0.0  # monotonic time
+    tries: int = 0
+    failure: str = ""
+
+    def postpone(self, pauses: tuple[float, float] | None = None, *, again: bool) -> None:
+        """Ask after the first of `pauses` (seconds), doubled each time, after the second at most; or not `again`."""
+        first, most = pauses or _AFTER_FAILURE
+        self.due = time.monotonic() + min(first * 2.0 ** min(self.tries, 20), most) if again else math.inf
+        self.tries += 1
+
+
+def kind_of_error(told: str) -> str:
+    """Return the kind of error that a site tells: one word, as what else it says is not for this side's logs."""
+    word = told.split(":")[0].removeprefix("<class ").strip("'<> ")
+    plain = word.isascii() and word.replace(".", "").replace("_", "").isalnum()
+    return word if plain and len(word) <= _LONGEST_KIND else "see the site's log"
+
+
+class Transport(ABC):
+    """Carries the messages of one session, for `run`.
+
+    `aggregator` says who is asked, whose submission it has accepted, and why it has refused others (`refusals`). A
+    round may take `timeout` seconds. What happens is told to `log`. Raises `EvaluationError` where the aggregator has
     no key to sign its messages with.
     """
 
@@ -51,13 +80,13 @@ class Transport(ABC):
     def __init__(self, aggregator: Aggregator, journal: Journal, timeout: float) -> None:
         if aggregator.signatures is None:
             raise EvaluationError("between machines messages are signed, and the aggregator has no key to sign with")
-        self._aggregator = aggregator
-        self._journal = journal
-        self._timeout = timeout
+        self.aggregator = aggregator
+        self.journal = journal
+        self.timeout = timeout
         self._told: dict[str, Any] = {}
         self.log = RoleLog(aggregator.manifest.session.hex())
         self.failures: dict[str, str] = {}
-        """By party, or what the transport knows instead: why there was no answer in the last round."""
+        """By party, or what the transport knows instead: why there is no answer in this round."""
 
     @abstractmethod
     def exchange(self, message: bytes) -> Iterator[tuple[str, bytes]]:
@@ -68,18 +97,24 @@ class Transport(ABC):
 
     def awaited(self) -> list[str]:
         """Return the parties whose submission of this round is waited for: nobody, once those that are in will do."""
-        asked = self._aggregator.asked
-        missing = [party for party in asked if not self._aggregator.has_accepted(party)]
-        enough = self.close_at and self._aggregator.round == 1 and len(asked) - len(missing) >= self.close_at
+        asked = self.aggregator.asked
+        missing = [party for party in asked if not self.aggregator.has_accepted(party)]
+        enough = self.close_at and self.aggregator.round == 1 and len(asked) - len(missing) >= self.close_at
         return [] if enough else missing
+
+    def tell_failure(self, asked: Asked, reason: str, party: str, who: str = "") -> None:
+        """Log why `who` (by default the `party`) has not answered: once, however often it fails so; "": it has."""
+        if reason and asked.failure != reason:
+            self.log.warning("%s", f"{who}: {reason}" if who else reason, extra={"party": party})
+        asked.failure = reason
 
     def tell(self, awaited: Mapping[str, str], deadline: float) -> None:
         """Write down who is awaited, and why, where that has changed; the round ends at `deadline` (monotonic)."""
-        aggregator = self._aggregator
+        aggregator = self.aggregator
         state = {"round": aggregator.round, "awaited": dict(awaited)}
         if state != self._told:
             self._told = state
-            self._journal.tell(
+            self.journal.tell(
                 deadline=deadline,
                 session=aggregator.manifest.session.hex(),
                 rounds=aggregator.rounds,
@@ -208,10 +243,12 @@ def _logged(transport: Transport, aggregator: Aggregator, message: bytes) -> Ite
     log, awaited = transport.log, len(transport.awaited())
     log.round = aggregator.round
     log.info("round %d of %d: %d bytes for each party, %d awaited", log.round, aggregator.rounds, len(message), awaited)
+    transport.failures = {}
     for party, submission in transport.exchange(message):
         yield party, submission
         if aggregator.has_accepted(party, submission):
             awaited -= 1
+            transport.failures.pop(party, None)
             log.info("submission of %d bytes accepted, %d awaited", len(submission), awaited, extra={"party": party})
     for party in transport.awaited():
         log.warning(

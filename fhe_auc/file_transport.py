@@ -54,14 +54,13 @@ class FileTransport(Transport):
 
     def exchange(self, message: bytes) -> Iterator[tuple[str, bytes]]:
         """Write a message for all parties; yield (party, submission) until all are there, or the time is over."""
-        aggregator, number = self._aggregator, self._aggregator.round
-        deadline = time.monotonic() + self._timeout
+        aggregator, number = self.aggregator, self.aggregator.round
+        deadline = time.monotonic() + self.timeout
         helping = set(aggregator.asked) <= set(HELPERS)
         asked = _message_file(self._folder / "helpers" if helping else self._folder, number)
         answers = asked.with_suffix("")
         answers.mkdir(parents=True, exist_ok=True)
         write_atomically(asked, message, durable=True)
-        self.failures = {}
         seen: dict[str, tuple[int, int, int]] = {}
         while True:
             over = time.monotonic() > deadline
@@ -76,8 +75,6 @@ class FileTransport(Transport):
                     self.failures[party] = str(error)
                     continue
                 yield party, submission
-                if aggregator.has_accepted(party):
-                    self.failures.pop(party, None)
             awaited = self.awaited()
             reasons = {**aggregator.refusals, **self.failures}
             self.tell({party: reasons.get(party, _WAITING[party in seen]) for party in awaited}, deadline)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fhe_auc import outcomes, site_state
 from fhe_auc.analysis import Analysis, Questions
 from fhe_auc.counts import PartyData
-from fhe_auc.errors import InputError
+from fhe_auc.errors import FheAucError, InputError
 from fhe_auc.evaluation import QuantileThresholds
 from fhe_auc.logs import RoleLog
 from fhe_auc.messages import Message
@@ -21,7 +21,7 @@ from fhe_auc.site_state import Records
 if TYPE_CHECKING:
     from fhe_auc.tables import Entries
 
-__all__ = ["ENTRIES", "answer"]
+__all__ = ["ENTRIES", "answer", "attempt"]
 
 ENTRIES = (
     "store",
@@ -79,6 +79,21 @@ def answer(
         ended = site_state.has_ended(kept, asked.session)
     log.info("answered, %d bytes", len(submission))
     return Answer(submission, ended)
+
+
+def attempt(answering: Callable[[RoleLog], Answer]) -> tuple[bytes | None, str]:
+    """Return the submission that `answering` makes; or None and the kind of error, which may leave the site.
+
+    An error's text may hold what must not: it is for the log that `answering` is given, and no error is raised.
+    """
+    log = RoleLog()
+    try:
+        return answering(log).submission, ""
+    except Exception as error:
+        log.error(
+            "not answered: %s %s", type(error).__name__, error if isinstance(error, (FheAucError, OSError)) else ""
+        )
+        return None, type(error).__name__
 
 
 def _reader(config: Mapping[str, Any]) -> Callable[[str, Analysis], PartyData]:

@@ -10,11 +10,10 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
-from fhe_auc import site_role
 from fhe_auc.cli.session import read_config
-from fhe_auc.errors import FheAucError
 from fhe_auc.flare import MESSAGE, REFUSED
 from fhe_auc.logs import LOGGER, RoleLog, write_to_stderr
+from fhe_auc.site_role import ENTRIES, Answer, answer, attempt
 
 
 class SessionExecutor(Executor):  # type: ignore[misc] # FLARE has no types
@@ -25,17 +24,17 @@ class SessionExecutor(Executor):  # type: ignore[misc] # FLARE has no types
 
     def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
         """Return a submission; or an error that tells the kind of what went wrong, with the rest in the site's log."""
-        write_to_stderr()
-        LOGGER.propagate = False  # into FLARE's own logs, which it streams to the server, and its administrators read
-        log = RoleLog()
-        try:
+
+        def answered(log: RoleLog) -> Answer:
+            write_to_stderr()
             folder = Path(fl_ctx.get_engine().get_workspace().get_site_config_dir(), "fhe-auc")
-            config = read_config(folder / f"{fl_ctx.get_identity_name()}.toml", site_role.ENTRIES)
-            submission, _ = site_role.answer(config, shareable[MESSAGE], self.rows, log=log)
+            config = read_config(folder / f"{fl_ctx.get_identity_name()}.toml", ENTRIES)
+            return answer(config, shareable[MESSAGE], self.rows, log=log)
+
+        LOGGER.propagate = False  # into FLARE's own logs, which it streams to the server, and its administrators read
+        submission, kind = attempt(answered)
+        if submission is not None:
             return Shareable({MESSAGE: submission})
-        except Exception as error:  # whatever it is, its text may hold what must stay at the site
-            text = str(error) if isinstance(error, (FheAucError, OSError)) else ""
-            log.error("not answered: %s %s", type(error).__name__, text)
-            reply = make_reply(ReturnCode.EXECUTION_RESULT_ERROR)
-            reply[REFUSED] = type(error).__name__
-            return reply
+        reply = make_reply(ReturnCode.EXECUTION_RESULT_ERROR)
+        reply[REFUSED] = kind
+        return reply

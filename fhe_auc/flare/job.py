@@ -9,6 +9,8 @@ from typing import Any
 
 from nvflare.job_config.api import FedJob
 
+from fhe_auc.aggregator_role import require_absolute_paths
+from fhe_auc.errors import EvaluationError, InputError
 from fhe_auc.flare import TASK
 from fhe_auc.flare.controller import SessionController
 from fhe_auc.flare.executor import SessionExecutor
@@ -16,14 +18,20 @@ from fhe_auc.journal import read_record
 from fhe_auc.local_sites import Place
 from fhe_auc.processes import Processes
 
+CLASSES = ["fhe_auc.flare.controller.SessionController", "fhe_auc.flare.executor.SessionExecutor"]
+
 
 def write_job(folder: Path, config: Mapping[str, Any], *, min_clients: int) -> None:
-    """Write a job for the session of `config` (`controller.evaluate`), to start with `min_clients`; it has no code."""
-    job = FedJob(name=folder.name, min_clients=min_clients)
-    job.set_app_packages(["fhe_auc"])
-    job.to_server(SessionController(dict(config)))
-    job.to_clients(SessionExecutor(), tasks=[TASK])
-    job.export_job(str(folder.parent))
+    """Write a job for the session of `config` (`controller.evaluate`); raise `InputError` where FLARE takes none so."""
+    require_absolute_paths(config)
+    try:
+        job = FedJob(name=folder.name, min_clients=min_clients)
+        job.set_app_packages(["fhe_auc"])
+        job.to_server(SessionController(dict(config)))
+        job.to_clients(SessionExecutor(), tasks=[TASK])
+        job.export_job(str(folder.parent))
+    except (RuntimeError, ValueError) as error:
+        raise InputError(f"{str(folder)!r} cannot be a job of FLARE: {error}") from None
 
 
 class Simulator(Place):
@@ -37,18 +45,19 @@ class Simulator(Place):
         self._processes.close()
 
     def run(self, config: dict[str, Any], nodes: Mapping[str, Mapping[str, str]]) -> Mapping[str, Any]:
-        """Run the session and return its record."""
+        """Run the session and return its record; raise `EvaluationError` where there is none."""
         workspace, job = self.folder / "workspace", self.folder / "job"
         clients = {name: f"site-{number}" for number, name in enumerate(nodes, 1)}  # FLARE takes few characters
         own = workspace / "local" / "fhe-auc"
         own.mkdir(mode=0o700, parents=True)
-        (own.parent / "resources.json").write_text('{"class_allow_list": ["fhe_auc.flare"]}', encoding="utf-8")
+        (own.parent / "resources.json").write_text(json.dumps({"class_allow_list": CLASSES}), encoding="utf-8")
         for name, client in clients.items():
             entries = (f"{entry} = {json.dumps(value, ensure_ascii=False)}\n" for entry, value in nodes[name].items())
             (own / f"{client}.toml").write_text("".join(entries), encoding="utf-8")
         write_job(job, {**config, "journal": str(self.folder / "journal"), "clients": clients}, min_clients=len(nodes))
         command = ["nvflare", "simulator", str(job), "-w", str(workspace), "-c", ",".join(clients.values())]
         limit = 4 * float(config["round-timeout"]) + 300.0  # for its rounds, and to start and to end
-        said = self._processes.call([*command, "-t", str(len(nodes))], timeout=limit)
-        failed = {"type": "EvaluationError", "message": f"FLARE has not run the job: {said.strip()[-2000:]}"}
-        return read_record(self.folder / "journal") or {"error": failed}
+        said = self._processes.call([*command, "-t", str(len(nodes))], timeout=limit, check=False)
+        if (record := read_record(self.folder / "journal")) is None:
+            raise EvaluationError(f"FLARE has not run the job: {said.strip()[-2000:]}")
+        return record

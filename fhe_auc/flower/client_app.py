@@ -14,9 +14,8 @@ from flwr.clientapp import ClientApp
 from fhe_auc import site_role
 from fhe_auc.analysis import Analysis
 from fhe_auc.counts import PartyData
-from fhe_auc.errors import FheAucError
 from fhe_auc.flower.payload import REFUSED, packed, unpacked
-from fhe_auc.logs import RoleLog, write_to_stderr
+from fhe_auc.logs import write_to_stderr
 
 VIRTUAL_SITES = "FHE_AUC_VIRTUAL_SITES"
 """Variable that a simulation sets: the folder with each virtual site's configuration. No server can set it."""
@@ -39,14 +38,11 @@ def answer(message: Message, context: Context, rows: Callable[[str, Analysis], P
 
     The reply is a submission; or an error that tells the kind of what went wrong, with the rest in the site's log.
     """
-    log = RoleLog()
-    try:
-        submission, _ = site_role.answer(site_config(context), unpacked(message), rows, log=log)
-        return Message(packed(submission), reply_to=message)
-    except Exception as error:  # whatever it is, its text may hold what must stay at the site
-        text = str(error) if isinstance(error, (FheAucError, OSError)) else ""
-        log.error("not answered: %s %s", type(error).__name__, text)
-        return Message(Error(REFUSED, type(error).__name__), reply_to=message)
+    submission, kind = site_role.attempt(
+        lambda log: site_role.answer(site_config(context), unpacked(message), rows, log=log)
+    )
+    content = Error(REFUSED, kind) if submission is None else packed(submission)
+    return Message(content, reply_to=message)
 
 
 def site_config(context: Context) -> Mapping[str, Any]:

@@ -12,12 +12,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from flwr.app import Message
 from flwr.serverapp import Grid
 
-from fhe_auc.aggregator_role import Transport
+from fhe_auc.aggregator_role import Asked, Transport, kind_of_error
 from fhe_auc.errors import MessageError
 from fhe_auc.flower.limited_replies import limited_replies
 from fhe_auc.flower.payload import MESSAGE_TYPE, packed, unpacked
@@ -30,19 +29,9 @@ _SLOW_POLL = 2.0  # once nothing has come for a while
 _QUIET = 60.0  # seconds: that while
 _SPARE = 30.0  # seconds by which a message outlives its round, so that the round's end is ours to tell
 _CONTENT = 300.0  # seconds for the content of a reply that a site has announced; all others wait behind it
-_AFTER_FAILURE = 1.0, 60.0  # seconds until a node that failed is asked again: at first, and doubled each time, at most
-_AFTER_SILENCE = 120.0, 900.0  # likewise; Flower does not tell of a node that lost a message, and was restarted soon
+_AFTER_SILENCE = 120.0, 900.0  # seconds, as of `Asked`; Flower does not tell of a node that lost a message
 _MAX_MESSAGE = 2**31
 _BATCH = 100  # messages in one request to Flower
-
-
-@dataclass
-class _Asked:
-    """A node that has been asked in this round."""
-
-    due: float = 0.0  # monotonic time from which on it is asked again
-    tries: int = 0
-    failure: str = ""
 
 
 class Mail(Transport):
@@ -73,10 +62,9 @@ class Mail(Transport):
     def exchange(self, message: bytes) -> Iterator[tuple[str, bytes]]:
         """Send a message to all parties; yield (party, submission) until all have answered, or the time is over."""
         started = quiet_since = time.monotonic()
-        deadline = started + self._timeout
-        self.failures = {}
+        deadline = started + self.timeout
         content = packed(message)
-        asked: dict[int, _Asked] = {}
+        asked: dict[int, Asked] = {}
         waiting: dict[str, int] = {}
         strangers: set[int] = set()
         while True:
@@ -88,10 +76,10 @@ class Mail(Transport):
                 messages = [Message(content, node, MESSAGE_TYPE, ttl=ttl) for node in nodes]
                 taken = set(self._grid.push_messages(messages))
                 for node, pushed in zip(nodes, messages, strict=True):
-                    asked.setdefault(node, _Asked())
+                    asked.setdefault(node, Asked())
                     if pushed.metadata.message_id in taken:
                         waiting[pushed.metadata.message_id] = node
-                        self._postpone(asked[node], _AFTER_SILENCE)
+                        asked[node].postpone(_AFTER_SILENCE, again=self._again)
                     else:
                         self._failed(node, asked[node], "Flower does not take a message for it")
             with limited_replies(min(deadline, time.monotonic() + _CONTENT)):
@@ -107,48 +95,47 @@ class Mail(Transport):
                     self._failed(node, asked[node], str(error))
                     continue
                 asked[node].due = math.inf
-                if not self._aggregator.has_accepted(party, submission):  # else it is there from before a crash
+                if not self.aggregator.has_accepted(party, submission):  # else it is there from before a crash
                     yield party, submission
-                if self._aggregator.has_accepted(party, submission):
-                    self.failures.pop(party, None)
-                    if self._claimed and party not in self._party_of.values():
-                        self._party_of[node] = party
+                known = party in self._party_of.values()
+                if self._claimed and not known and self.aggregator.has_accepted(party, submission):
+                    self._party_of[node] = party
                 if self._claimed and node not in self._party_of:
                     strangers.add(node)  # it takes nobody's place
             awaited = self.awaited()
             self.tell(self._reasons(awaited, asked, connected), deadline)
             still = set(waiting.values()) | {node for node, each in asked.items() if each.due < math.inf}
-            accepted = set(self._aggregator.asked).difference(awaited)
+            accepted = set(self.aggregator.asked).difference(awaited)
             failed = {node for node in asked.keys() - strangers if self._party_of.get(node) not in accepted}
             all_that_can_be = not still and len(failed) >= self._most_failures(awaited)
             if not awaited or all_that_can_be:
                 return
             if over:  # said before the last look at what has come
                 for node in self._nodes_of(awaited, asked):
-                    each = asked.get(node, _Asked())
-                    why = f"no answer within {self._timeout:g} s" if node in self._seen else "it never connected"
+                    each = asked.get(node, Asked())
+                    why = f"no answer within {self.timeout:g} s" if node in self._seen else "it never connected"
                     self._failed(node, each, each.failure or why)
                 return
             time.sleep(_POLL if time.monotonic() - quiet_since < _QUIET else _SLOW_POLL)
 
-    def _to_ask(self, connected: set[int], asked: Mapping[int, _Asked]) -> list[int]:
+    def _to_ask(self, connected: set[int], asked: Mapping[int, Asked]) -> list[int]:
         """Return connected nodes that are to be asked now."""
         now, awaited = time.monotonic(), set(self.awaited())
         open_to_all = self._claimed and not awaited <= set(self._party_of.values())  # parties still have to be found
         theirs = {node for node, party in self._party_of.items() if party in awaited}
         strangers = connected - self._party_of.keys() if open_to_all else set[int]()
-        return sorted(node for node in connected & (theirs | strangers) if asked.get(node, _Asked()).due <= now)
+        return sorted(node for node in connected & (theirs | strangers) if asked.get(node, Asked()).due <= now)
 
     def _most_failures(self, awaited: list[str]) -> int:
         """Return with how many nodes that failed nobody is left to answer.
 
         Where an awaited party's node is not known, one that failed may be that of a role that this round does not ask.
         """
-        manifest = self._aggregator.manifest
+        manifest = self.aggregator.manifest
         unknown = {*manifest.parties, *manifest.helpers}.difference(self._party_of.values())
         return len(unknown.union(awaited)) if unknown.intersection(awaited) else len(awaited)
 
-    def _nodes_of(self, awaited: list[str], asked: Mapping[int, _Asked]) -> list[int]:
+    def _nodes_of(self, awaited: list[str], asked: Mapping[int, Asked]) -> list[int]:
         """Return the nodes of parties that are awaited; where a party's is not known, those that failed to answer."""
         known = {node for node, party in self._party_of.items() if party in awaited}
         return sorted(
@@ -158,35 +145,29 @@ class Mail(Transport):
     def _submission(self, node: int, reply: Message) -> tuple[str, bytes]:
         """Return who has submitted what; raise `MessageError` where it is nothing."""
         if reply.has_error():
-            raise MessageError(f"it could not answer (Flower code {reply.error.code}): {_kind(reply)}")
+            kind = kind_of_error(reply.error.reason or "unknown")
+            raise MessageError(f"it could not answer (Flower code {reply.error.code}): {kind}")
         submission = unpacked(reply)
         claimed = Envelope.from_bytes(submission, limit=_MAX_MESSAGE).sender
         return self._party_of.get(node, claimed), submission
 
-    def _failed(self, node: int, asked: _Asked, reason: str) -> None:
+    def _failed(self, node: int, asked: Asked, reason: str) -> None:
         party = self._party_of.get(node)
         self.failures[party or f"node {node}"] = reason
-        if asked.failure != reason:  # said once, however often it is asked again
-            self.log.warning("node %d: %s", node, reason, extra={"party": party or ""})
-        asked.failure = reason
-        self._postpone(asked, _AFTER_FAILURE)
+        self.tell_failure(asked, reason, party or "", f"node {node}")
+        asked.postpone(again=self._again)
 
-    def _postpone(self, asked: _Asked, pauses: tuple[float, float]) -> None:
-        first, most = pauses
-        asked.due = time.monotonic() + min(first * 2.0 ** min(asked.tries, 20), most) if self._again else math.inf
-        asked.tries += 1
-
-    def _reasons(self, awaited: list[str], asked: Mapping[int, _Asked], connected: set[int]) -> dict[str, str]:
+    def _reasons(self, awaited: list[str], asked: Mapping[int, Asked], connected: set[int]) -> dict[str, str]:
         """Return, by party, why it is still awaited."""
         node_of = {party: node for node, party in self._party_of.items()}
         return {party: self._reason(node_of.get(party), asked, connected) for party in awaited}
 
-    def _reason(self, node: int | None, asked: Mapping[int, _Asked], connected: set[int]) -> str:
+    def _reason(self, node: int | None, asked: Mapping[int, Asked], connected: set[int]) -> str:
         if node is None:
             return "no node has signed as this party yet"
         if node not in self._seen:
             return f"node {node} has never connected"
-        each = asked.get(node, _Asked())
+        each = asked.get(node, Asked())
         failed = f"; before: {each.failure}" if each.failure else ""
         if node not in connected:
             return f"node {node} is not connected now{failed}"
@@ -195,9 +176,3 @@ class Mail(Transport):
 
 def _batches(nodes: list[int]) -> Iterator[list[int]]:
     return (nodes[first : first + _BATCH] for first in range(0, len(nodes), _BATCH))
-
-
-def _kind(reply: Message) -> str:
-    """Return the kind of error a site reports: one word, since what it says besides is not for this side's logs."""
-    word = (reply.error.reason or "unknown").split(":")[0].removeprefix("<class ").strip("'<> ")
-    return word[:60] if word.replace(".", "").replace("_", "").isalnum() else "see the site's log"

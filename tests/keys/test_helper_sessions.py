@@ -85,8 +85,8 @@ def test_a_session_with_helpers_runs_over_files(helped: tuple[str, ...], last: i
 
         def tell(self, awaited: Any, deadline: float) -> None:
             super().tell(awaited, deadline)
-            number = self._aggregator.round
-            helping = self._aggregator.asked == tuple(certified)
+            number = self.aggregator.round
+            helping = self.aggregator.asked == tuple(certified)
             for name in helped if helping else SITES:
                 folder = exchange / "helpers" if helping else exchange
                 file, _ = file_transport.answer(folder, config(name), number, RoleLog())
@@ -162,7 +162,7 @@ def test_closing_erases_at_the_helper_what_a_session_that_never_ended_has_left(
 
         def tell(self, awaited: Any, deadline: float) -> None:
             super().tell(awaited, deadline)
-            if self._aggregator.round == 2:
+            if self.aggregator.round == 2:
                 file_transport.answer(Path("exchange/helpers"), config("registry"), 2, RoleLog())
                 raise KeyboardInterrupt
             for name in SITES:

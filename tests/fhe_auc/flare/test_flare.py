@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -9,7 +10,9 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,17 +24,25 @@ import pytest
 pytest.importorskip("nvflare", minversion="2.9", reason="the extra fhe-auc[flare] is not installed")
 
 from click.testing import CliRunner
+from nvflare.apis.client import Client
+from nvflare.apis.controller_spec import Task
 from nvflare.apis.fl_constant import ReturnCode
+from nvflare.apis.fl_context import FLContextManager
+from nvflare.apis.fl_exception import UnsafeComponentError
+from nvflare.apis.impl.wf_comm_server import WFCommServer
 from nvflare.apis.shareable import Shareable, make_reply
+from nvflare.apis.signal import Signal
+from nvflare.app_common.widgets.component_path_authorizer import ClassListEnforcementMode, ComponentPathAuthorizer
 
-from fhe_auc import outcomes, registry
+from fhe_auc import journal, outcomes, registry
 from fhe_auc.cli import main
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError, InputError
 from fhe_auc.flare import MESSAGE, REFUSED
-from fhe_auc.flare.controller import evaluate
+from fhe_auc.flare.controller import SessionController, evaluate
 from fhe_auc.flare.executor import SessionExecutor
-from fhe_auc.journal import is_finished, read_record
+from fhe_auc.flare.job import CLASSES, write_job
+from fhe_auc.journal import is_finished
 from fhe_auc.logs import LOGGER
 from fhe_auc.messages import Message
 from fhe_auc.protocol import Request
@@ -44,6 +55,9 @@ GRID = np.linspace(0, 1, 16)
 EXAMPLES = Path(__file__).parents[3] / "examples" / "three_sites"
 BIN = Path(sys.executable).parent
 PATIENCE = 300.0  # seconds, for a step that takes a few; only a broken test waits for them
+GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "flare.md"
+RESOURCES, AUTHORIZATION = re.findall(r"^```json\n(.*?)^```", GUIDE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+"""What the guide has sites and server put into their workspaces."""
 
 
 def toml(config: dict[str, Any]) -> str:
@@ -67,6 +81,13 @@ class Session:
             (local(data.name) / "fhe-auc").mkdir(exist_ok=True)
             (local(data.name) / "fhe-auc" / f"{data.name}.toml").write_text(toml(own))
 
+    def record(self) -> dict[str, Any] | None:
+        return journal.read_record(Path(self.run["journal"]))
+
+    def is_finished(self) -> bool:
+        record = self.record()
+        return record is not None and is_finished(record)
+
     def check(self, *names: str) -> None:
         """These sites, and no others, have the exact result over their rows."""
         written = {name: list((self.folder / f"results of {name}").glob("*.json")) for name in self.sites}
@@ -75,38 +96,74 @@ class Session:
         assert {outcomes.read(file).fraction for files in written.values() for file in files} == {expected}
 
 
-# One process, without FLARE's network: what the controller and the executor make of failures.
+# FLARE's own server of tasks in this process, without its network: what controller and executor make of failures.
 
 
-class FakeController:
-    """Has clients answer at once; `spoil` takes a client's name and its answer, and returns what comes instead."""
+class Server:
+    """Gives tasks to clients, which are threads; `spoil` takes a client's name and its answer, and returns what comes.
 
-    def __init__(self, folder: Path, spoil: Callable[[str, Shareable], Shareable | None]) -> None:
+    A client for which it returns None answers no more. `sent` has what each was sent, in order.
+    """
+
+    def __init__(self, folder: Path, spoil: Callable[[str, Shareable], Shareable | None], *in_job: str) -> None:
         self._folder, self._spoil = folder, spoil
-        self.connected = ["north", "south", "east"]
-        self._engine = SimpleNamespace(get_clients=lambda: [SimpleNamespace(name=name) for name in self.connected])
+        self._in_job = {name: Client(name, name) for name in in_job or ("north", "south", "east")}
+        self._contexts = FLContextManager(engine=self, identity_name="server", job_id="trial")
+        self._over = threading.Event()
+        self.tasks, self.controller = WFCommServer(), SessionController({})
+        self.controller.set_communicator(self.tasks)
+        self.controller._engine = self
         self.sent: list[tuple[str, bytes]] = []
 
-    def send(self, task: Any, fl_ctx: object, targets: list[str]) -> None:
-        (client,) = targets
-        self.sent.append((client, task.data[MESSAGE]))
-        workspace = SimpleNamespace(get_site_config_dir=lambda: str(self._folder))
-        context = SimpleNamespace(
-            get_engine=lambda: SimpleNamespace(get_workspace=lambda: workspace), get_identity_name=lambda: client
-        )
-        answer = self._spoil(client, SessionExecutor().execute(task.name, task.data, context, None))
-        if answer is not None:
-            task.result_received_cb(client_task=SimpleNamespace(result=answer), fl_ctx=fl_ctx)
+    # What FLARE's server asks of its engine.
+    def get_clients(self) -> list[Client]:
+        return list(self._in_job.values())
 
-    def cancel_task(self, task: Any) -> None:
+    def new_context(self) -> Any:
+        return self._contexts.new_context()
+
+    def fire_event(self, *event: object) -> None:
         pass
 
-    def get_client_disconnect_time(self, client: str) -> None:
-        return None
+    def play(self, session: Session, aborted: Any = None, **config: Any) -> Any:
+        with self.new_context() as context:
+            self.tasks.initialize_run(context)
+            clients = [threading.Thread(target=self._answer, args=(each,)) for each in self._in_job.values()]
+            for each in clients:
+                each.start()
+            try:
+                return evaluate(self.controller, context, aborted or Signal(), {**session.run, **config})
+            finally:
+                self._over.set()
+                for each in clients:
+                    each.join()
+                self.standing = sum(self._stands(task) for task in self.tasks._tasks)
+                self.tasks.finalize_run(context)
 
+    @staticmethod
+    def _stands(task: Task) -> bool:
+        """Whether a client would still get it, or may still answer it."""
+        return task.completion_status is None and not any(each.result_received_time for each in task.client_tasks)
 
-def play(session: Session, controller: FakeController, **config: Any) -> Any:
-    return evaluate(controller, None, SimpleNamespace(triggered=False), {**session.run, **config})
+    def _answer(self, client: Client) -> None:
+        workspace = SimpleNamespace(get_site_config_dir=lambda: str(self._folder))
+        engine = SimpleNamespace(get_workspace=lambda: workspace)
+        there = SimpleNamespace(get_engine=lambda: engine, get_identity_name=lambda: client.name)
+        while not self._over.wait(0.05):
+            with self.new_context() as context:
+                task, number, message = self.tasks.process_task_request(client, context)
+            if not task:
+                continue
+            self.sent.append((client.name, message[MESSAGE]))
+            answer = self._spoil(client.name, SessionExecutor().execute(task, message, there, None))
+            if answer is None:
+                return
+            with self.new_context() as context:
+                self.tasks.process_submission(client, task, number, answer, context)
+
+    def rounds(self) -> dict[tuple[str, int], int]:
+        """How often each client was sent each round."""
+        return Counter((name, Message.from_bytes(message, limit=2**30).round) for name, message in self.sent)
 
 
 def untouched(client: str, answer: Shareable) -> Shareable:
@@ -129,18 +186,15 @@ def session(site_rows: list[PartyData], tmp_path: Path) -> Iterator[Session]:
 
 
 def test_all_sites_get_the_exact_result_and_a_finished_session_asks_nobody(session: Session, tmp_path: Path) -> None:
-    controller = FakeController(tmp_path, untouched)
-    assert play(session, controller).delivered == ("north", "south", "east")
+    server = Server(tmp_path, untouched)
+    assert server.play(session).delivered == ("north", "south", "east")
     session.check("north", "south", "east")
-    asked = len(controller.sent)
-    assert play(session, controller).delivered == ("north", "south", "east")
-    assert len(controller.sent) == asked
+    again = Server(tmp_path, untouched)
+    assert again.play(session).delivered == ("north", "south", "east")
+    assert not again.sent
 
 
-def test_a_site_that_fails_is_asked_again_with_the_same_bytes(
-    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("fhe_auc.flare.controller._PAUSE", 0.0)
+def test_a_site_that_fails_is_asked_again_with_the_same_bytes(session: Session, tmp_path: Path) -> None:
     failed: list[str] = []
 
     def at_first(client: str, answer: Shareable) -> Shareable:
@@ -149,22 +203,95 @@ def test_a_site_that_fails_is_asked_again_with_the_same_bytes(
             return make_reply(ReturnCode.EXECUTION_EXCEPTION)
         return answer
 
-    controller = FakeController(tmp_path, at_first)
-    play(session, controller)
+    server = Server(tmp_path, at_first)
+    server.play(session)
     session.check("north", "south", "east")
-    first = [message for client, message in controller.sent if client == "east"][:2]
+    first = [message for client, message in server.sent if client == "east"][:2]
     assert first[0] == first[1]
 
 
-@pytest.mark.parametrize("connected", [True, False])
-def test_a_site_that_is_lost_is_missing_and_the_others_have_their_result(
-    session: Session, tmp_path: Path, connected: bool
+def test_sites_that_answer_at_the_same_moment_are_asked_once_and_no_task_stays(tmp_path: Path) -> None:
+    random = np.random.default_rng(7)
+    names = [f"site-{number}" for number in range(12)]
+    sites = [PartyData.from_arrays(name, random.integers(0, 2, 20), random.random(20)) for name in names]
+    session = Session(sites, tmp_path, lambda _: tmp_path)
+    together = threading.Barrier(len(names), timeout=PATIENCE)
+
+    def at_once(client: str, answer: Shareable) -> Shareable:
+        together.wait()
+        return answer
+
+    server = Server(tmp_path, at_once, *names)
+    server.play(session, **{"ask-again": False})
+    assert set(server.rounds().values()) == {1}
+    assert server.standing == 0
+    session.check(*names)
+
+
+def test_answers_that_are_there_when_a_round_ends_count(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    controller = FakeController(tmp_path, lambda client, answer: None if client == "east" else answer)
-    if not connected:
-        controller.connected.remove("east")
-    assert play(session, controller, **{"round-timeout": 1.0}).missing == ("east",)
+    """The controller looks away from before the first answer until after the round's last second."""
+    together, later = threading.Barrier(3, timeout=PATIENCE), threading.Event()
+    looks = SimpleNamespace(
+        monotonic=lambda: time.monotonic() + (2 * PATIENCE if later.is_set() else 0),
+        sleep=lambda seconds: later.wait(PATIENCE) if len(answered) < 3 else time.sleep(seconds),
+    )
+    answered: list[str] = []
+    submit = WFCommServer.process_submission
+
+    def watched(self: Any, client: Client, *rest: Any) -> None:
+        submit(self, client, *rest)
+        answered.append(client.name)
+        if len(answered) == 3:
+            later.set()
+
+    def at_once(client: str, answer: Shareable) -> Shareable:
+        if not later.is_set():
+            together.wait()
+        return answer
+
+    monkeypatch.setattr(WFCommServer, "process_submission", watched)
+    monkeypatch.setattr("fhe_auc.flare.controller.time", looks)
+    record = Server(tmp_path, at_once).play(session)
+    assert (record.counted, record.missing) == (("north", "south", "east"), ())
+
+
+def awaits_east_alone(session: Session) -> bool:
+    told = journal.read_status(Path(session.run["journal"]))
+    return told is not None and list(told["awaited"]) == ["east"]
+
+
+def test_a_site_that_is_silent_is_missing_and_the_others_have_their_result(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The round's time is over once the others have answered."""
+    over = lambda: time.monotonic() + (2 * PATIENCE if awaits_east_alone(session) else 0)  # noqa: E731
+    monkeypatch.setattr("fhe_auc.flare.controller.time", SimpleNamespace(monotonic=over, sleep=time.sleep))
+    server = Server(tmp_path, lambda client, answer: None if client == "east" else answer)
+    assert server.play(session).missing == ("east",)
+    assert server.standing == 0
     session.check("north", "south")
+
+
+def test_no_round_waits_for_a_site_that_is_not_in_the_job(session: Session, tmp_path: Path) -> None:
+    """Else the test would take the whole round: as long as any may."""
+    assert Server(tmp_path, untouched, "north", "south").play(session).missing == ("east",)
+    session.check("north", "south")
+
+
+def test_a_task_that_flare_ends_without_an_answer_is_a_failure(session: Session, tmp_path: Path) -> None:
+    def ended(client: str, answer: Shareable) -> Shareable | None:
+        if client == "east":
+            for task in server.tasks._tasks:
+                if task.targets == ["east"]:
+                    server.controller.cancel_task(task)
+            return None
+        return answer
+
+    server = Server(tmp_path, ended)
+    assert server.play(session, **{"ask-again": False}).missing == ("east",)
+    assert server.rounds()["east", 1] == 1
 
 
 def test_of_a_sites_error_its_kind_alone_leaves_the_site(
@@ -178,7 +305,7 @@ def test_of_a_sites_error_its_kind_alone_leaves_the_site(
         seen.extend([answer] if client == "north" else [])
         return answer
 
-    play(session, FakeController(tmp_path, watch), **{"ask-again": False})
+    Server(tmp_path, watch).play(session, **{"ask-again": False})
     assert dict(seen[0]).keys() - {"__headers__"} == {REFUSED}
     assert seen[0][REFUSED].endswith("Error")
     assert seen[0].get_return_code() == ReturnCode.EXECUTION_RESULT_ERROR
@@ -187,39 +314,55 @@ def test_of_a_sites_error_its_kind_alone_leaves_the_site(
     assert "north.npz" not in caplog.text
 
 
-def test_what_a_client_says_in_place_of_a_submission_does_not_reach_the_journal(
-    session: Session, tmp_path: Path
-) -> None:
-    def leak(client: str, answer: Shareable) -> Shareable:
-        return Shareable({REFUSED: "score 0.123 of patient 7"}) if client == "east" else answer
+LEAKS = {
+    "kind": Shareable({REFUSED: "score 0.123 of patient 7"}),
+    "kind, as one word": Shareable({REFUSED: "patient_7" + 100 * "_scored_0_123"}),
+    "code": make_reply("OK\nscore 0.123 of patient 7"),
+    "headers": Shareable({"__headers__": "patient 7"}),
+}
 
-    play(session, FakeController(tmp_path, leak), **{"ask-again": False})
-    told = b"".join(file.read_bytes() for file in (tmp_path / "journal").iterdir() if file.is_file())
-    assert b"patient" not in told
-    session.check("north", "south")
+
+@pytest.mark.parametrize("leak", LEAKS)
+def test_what_a_client_says_in_place_of_a_submission_is_in_no_log_journal_or_error(
+    session: Session, tmp_path: Path, leak: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def told(client: str, answer: Shareable) -> Shareable:
+        return LEAKS[leak] if client != "north" else answer
+
+    with pytest.raises(EvaluationError) as failed:
+        Server(tmp_path, told).play(session, **{"ask-again": False})
+    written = b"".join(file.read_bytes() for file in (tmp_path / "journal").iterdir() if file.is_file())
+    assert b"client 'east' was asked" in written
+    for text in (written.decode("utf-8", "replace"), str(failed.value), capfd.readouterr().err):
+        assert "patient" not in text
 
 
 @pytest.mark.parametrize("attack", ["one byte changed", "another site's submission", "no bytes"])
 def test_a_submission_that_is_not_the_sites_own_does_not_count(session: Session, tmp_path: Path, attack: str) -> None:
     kept: dict[str, bytes] = {}
+    south = threading.Event()
 
     def spoil(client: str, answer: Shareable) -> Shareable:
         kept[client] = answer[MESSAGE]
+        if client == "south":
+            south.set()
         if client != "east":
             return answer
+        assert south.wait(PATIENCE)
         changed = bytearray(kept["east"])
         changed[len(changed) // 2] ^= 1
         told = {"one byte changed": bytes(changed), "another site's submission": kept["south"], "no bytes": "text"}
         return Shareable({MESSAGE: told[attack]})
 
-    record = play(session, FakeController(tmp_path, spoil), **{"ask-again": False})
+    record = Server(tmp_path, spoil).play(session, **{"ask-again": False})
     assert (record.counted, record.missing) == (("north", "south"), ("east",))
 
 
 @pytest.mark.parametrize(
     ("config", "error"),
     [
-        ({"clients": {"west": "site-1"}}, "'west' is not a party of the session"),
+        ({"clients": {"west": "site-1"}}, "{'west': 'site-1'} is no table of clients by party"),
+        ({"clients": "north"}, "'north' is no table of clients by party"),
         ({"clients": {"east": "north"}}, "two parties have the same client"),
         ({"journal": "journal"}, "journal must be an absolute path"),
     ],
@@ -228,23 +371,51 @@ def test_a_configuration_that_is_not_right_is_refused(
     session: Session, tmp_path: Path, config: dict[str, Any], error: str
 ) -> None:
     with pytest.raises(InputError, match=error):
-        play(session, FakeController(tmp_path, untouched), **config)
+        Server(tmp_path, untouched).play(session, **config)
 
 
 def test_a_job_that_is_aborted_goes_on_when_it_is_submitted_again(session: Session, tmp_path: Path) -> None:
-    """North has answered before; it is not asked for another submission."""
-    controller = FakeController(tmp_path, untouched)
-    controller.connected.remove("east")
-    stopping = iter([False, False, False, True])
-    signal_of_abort = type("Signal", (), {"triggered": property(lambda _: next(stopping))})()
-    with pytest.raises(EvaluationError, match="submit it again"):
-        evaluate(controller, None, signal_of_abort, session.run)
-    before, controller.connected = list(controller.sent), ["north", "south", "east"]
-    play(session, controller)
+    """North has answered before; it is not asked for another submission, and the error names who is awaited alone."""
+    server = Server(tmp_path, lambda client, answer: None if client == "east" else answer)
+
+    class Aborted:
+        @property
+        def triggered(self) -> bool:
+            return awaits_east_alone(session)
+
+    with pytest.raises(EvaluationError, match=r"submit it again to go on \[east: client 'east' was asked\]"):
+        server.play(session, Aborted())
+    again = Server(tmp_path, untouched)
+    again.play(session)
     session.check("north", "south", "east")
-    asked = [(client, Message.from_bytes(message, limit=2**30).round) for client, message in controller.sent]
-    assert asked.count(("north", 1)) == 1
-    assert before
+    assert server.rounds()["north", 1] == 1
+    assert ("north", 1) not in again.rounds()
+
+
+@pytest.mark.parametrize("name", ["my job", "jöb", ".", "run.toml"])
+def test_a_folder_that_cannot_be_a_job_is_refused_in_a_sentence(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("run.toml").write_text('session = "/nowhere/s.session"\n')
+    done = CliRunner().invoke(main, ["flare", "job", name, "run.toml", "--min-clients", "1"])
+    assert (done.exit_code, "internal error" in done.output) == (2, False), done.output
+
+
+def test_a_job_names_the_two_classes_that_sites_allow_and_nothing_else(tmp_path: Path) -> None:
+    """Of our modules, too, FLARE would call anything that it can import, with a job's own arguments."""
+    write_job(tmp_path / "job", {"session": "/nowhere/s.session"}, min_clients=1)
+    configs = [file.read_text(encoding="utf-8") for file in (tmp_path / "job").rglob("config_fed_*.json")]
+    assert set(re.findall(r'"path": "(fhe_auc[\w.]+)"', "".join(configs))) == set(CLASSES)
+    assert not list((tmp_path / "job").rglob("*.py")), "a job brings no code"
+    authorizer = ComponentPathAuthorizer()
+    authorizer._get_policy = lambda **_: (CLASSES, ClassListEnforcementMode.ENFORCE, "")
+    authorizer._job_has_byoc = lambda _: False
+    for name in CLASSES:
+        authorizer.authorize_component_config({"path": name})
+    for name in ("fhe_auc.flare.cli.flare", "fhe_auc.flare.controller.run", "fhe_auc.flare.executor.read_config"):
+        with pytest.raises(UnsafeComponentError):
+            authorizer.authorize_component_config({"path": name})
 
 
 # FLARE itself.
@@ -318,9 +489,10 @@ class Poc:
         self.kits = folder / "poc" / "trial" / "prod_00"
         for role in ("server", "north", "south", "east"):
             local = self.kits / role / "local"
-            resources = json.loads((local / "resources.json.default").read_text())
-            resources |= {"class_allow_list": ["fhe_auc.flare"], "allow_log_streaming": False}  # as the guide says
-            (local / "resources.json").write_text(json.dumps(resources))
+            found = (local / "resources.json.default").read_text()
+            resources = json.loads(found.replace("/tmp/nvflare", str(folder / "kept")))  # noqa: S108 - FLARE keeps jobs
+            (local / "resources.json").write_text(json.dumps(resources | json.loads(RESOURCES)))
+            (local / "authorization.json").write_text(AUTHORIZATION)
 
     def local(self, client: str) -> Path:
         return self.kits / client / "local"
@@ -351,12 +523,42 @@ class Poc:
                     start_new_session=True,
                 )
 
+    @property
+    def admin(self) -> str:
+        return str(self.kits / "admin@nvidia.com")
+
+    def await_clients(self, *names: str) -> None:
+        """Wait until these have connected; until the server is up, nobody can ask it."""
+
+        def connected() -> bool:
+            with contextlib.suppress(AssertionError):
+                told = self.call("system", "status", "--startup-kit", self.admin)
+                return all(name in told for name in names)
+            return False
+
+        until(connected, self)
+
+    def kill_job(self, client: str) -> None:
+        """Kill the process that runs a job at a client, as a machine short of memory does; the client goes on."""
+        mark = f"NVFLARE_POC_WORKSPACE={self.folder}".encode()
+        killed = 0
+        for entry in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                command = (entry / "cmdline").read_bytes().split(b"\0")
+                if (
+                    f"uid={client}".encode() in command
+                    and b"-n" in command
+                    and mark in (entry / "environ").read_bytes()
+                ):
+                    os.kill(int(entry.name), signal.SIGKILL)
+                    killed += 1
+        assert killed == 1
+
     def submit(self, job: Path) -> None:
-        kit = str(self.kits / "admin@nvidia.com")
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
-                self.call("job", "submit", "-j", str(job), "--startup-kit", kit)
+                self.call("job", "submit", "-j", str(job), "--startup-kit", self.admin)
                 return
             except AssertionError:
                 if time.monotonic() > deadline:
@@ -383,28 +585,62 @@ def until(there: Callable[[], Any], poc: Poc) -> Any:
     return found
 
 
+def new_job(session: Session, folder: Path, min_clients: int) -> Path:
+    (folder / "run.toml").write_text(toml(session.run))
+    options = (str(folder / "job"), str(folder / "run.toml"), "--min-clients", str(min_clients))
+    made = CliRunner().invoke(main, ["flare", "job", *options])
+    assert made.exit_code == 0, made.output
+    return folder / "job"
+
+
 def test_in_poc_mode_a_session_fails_without_a_site_and_ends_when_the_job_is_submitted_again(
     poc: Poc, site_rows: list[PartyData], tmp_path: Path
 ) -> None:
     session = Session(site_rows, tmp_path / "session", poc.local)
-    (tmp_path / "run.toml").write_text(toml({**session.run, "round-timeout": 20.0}))
-    made = CliRunner().invoke(
-        main, ["flare", "job", str(tmp_path / "job"), str(tmp_path / "run.toml"), "--min-clients", "2"]
-    )
-    assert made.exit_code == 0, made.output
-    assert not list((tmp_path / "job").rglob("*.py")), "a job brings no code"
-
-    def record() -> dict[str, Any]:
-        return read_record(Path(session.run["journal"])) or {}
-
+    job = new_job(session, tmp_path, 2)
     poc.start("server", "north", "south")
-    poc.submit(tmp_path / "job")
-    failed = until(record, poc)
-    assert "east: client 'east' is not connected" in failed["error"]["message"]
+    poc.submit(job)
+    failed = until(session.record, poc)
+    assert "east: client 'east' is not in this job" in failed["error"]["message"]
     assert not list(session.folder.glob("results of */*.json"))
 
     poc.start("east")
-    until(lambda: "east" in poc.call("system", "status", "--startup-kit", str(poc.kits / "admin@nvidia.com")), poc)
-    poc.submit(tmp_path / "job")
-    until(lambda: record() and is_finished(record()), poc)
+    poc.await_clients("east")
+    poc.submit(job)
+    until(session.is_finished, poc)
     session.check("north", "south", "east")
+
+
+@pytest.mark.slow
+def test_in_poc_mode_a_killed_site_costs_a_job_and_no_job_brings_code(
+    poc: Poc, site_rows: list[PartyData], tmp_path: Path
+) -> None:
+    """East is killed in mid-answer: its rows come from a pipe that nobody fills."""
+    session = Session(site_rows, tmp_path / "session", poc.local)
+    job = new_job(session, tmp_path, 3)
+    own = poc.local("east") / "fhe-auc" / "east.toml"
+    right, pipe = own.read_text(), tmp_path / "rows.npz"
+    os.mkfifo(pipe)
+    own.write_text(right.replace(str(session.folder / "east.npz"), str(pipe)))
+    poc.start("server", "north", "south", "east")
+    poc.await_clients("north", "south", "east")
+    poc.submit(job)
+    until(lambda: awaits_east_alone(session), poc)
+    poc.kill_job("east")
+    failed = until(session.record, poc)
+    assert "submit it again to go on [east: client 'east' was asked" in failed["error"]["message"]
+    own.write_text(right)
+    poc.submit(job)
+    until(session.is_finished, poc)
+    session.check("north", "south", "east")
+
+    spy = tmp_path / "spied"
+    config = next(job.rglob("config_fed_client.json"))
+    told = json.loads(config.read_text())
+    told["components"].append({"id": "spy", "path": "spy.Spy", "args": {}})
+    config.write_text(json.dumps(told))
+    (config.parent.parent / "custom").mkdir()
+    (config.parent.parent / "custom" / "spy.py").write_text(f"open({str(spy)!r}, 'w')\nclass Spy: ...\n")
+    poc.submit(job)
+    until(lambda: "FAILED_TO_RUN" in poc.call("job", "list", "--startup-kit", poc.admin), poc)
+    assert not spy.exists()

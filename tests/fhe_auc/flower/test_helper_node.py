@@ -79,8 +79,8 @@ class Consortium:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"_POLL": 0.01, "_AFTER_FAILURE": (0.01, 0.1)}.items():
-        monkeypatch.setattr(mail, name, value)
+    monkeypatch.setattr(mail, "_POLL", 0.01)
+    monkeypatch.setattr("fhe_auc.aggregator_role._AFTER_FAILURE", (0.01, 0.1))
 
 
 @pytest.fixture
