@@ -39,10 +39,11 @@ def benchmark(quick: bool, folder: Path, as_json: bool) -> None:
 
     Whole sessions of verified against the number of sites and of thresholds, with sealed, helper and joint keys. Then
     our protocols beside the counts in the clear; three servers with secret shares and Paillier sums, where mpyc and phe
-    are installed; the published design, where OpenFHE is. All run here, and every AUC is checked. Rows are made up.
+    are installed; the published design, where OpenFHE is. At last the commands that three sites run, by files. All run
+    here, and every AUC is checked. Rows are made up.
 
     What DIR has of earlier runs stays, and all runs together give ranges: run it at quiet and at busy hours. Saves
-    everything (JSON), a summary (Markdown) and a figure (PNG).
+    everything (JSON) and a summary (Markdown), after each step, and a figure (PNG).
     """
     require("benchmark")
     from threadpoolctl import threadpool_limits
@@ -66,16 +67,22 @@ def benchmark(quick: bool, folder: Path, as_json: bool) -> None:
     except (msgspec.DecodeError, msgspec.ValidationError, KeyError, TypeError):
         raise InputError(f"{str(everything)!r} is of no benchmark; choose another folder") from None
     machines = [*earlier["machines"], machine.facts()]
+
+    def found() -> dict[str, Any]:
+        return {"machines": machines, "measurements": msgspec.to_builtins(measured.measurements)}
+
+    def keep() -> None:
+        write_atomically(everything, msgspec.json.format(msgspec.json.encode(found())) + b"\n")
+        write_atomically(folder / _SUMMARY, summary.markdown(measured.measurements, machines).encode())
+
     with threadpool_limits(limits=1), output.progress("Measuring", unit="percent", time_left=True) as report:
-        measured.run(report)
-    found = {"machines": machines, "measurements": msgspec.to_builtins(measured.measurements)}
-    write_atomically(everything, msgspec.json.format(msgspec.json.encode(found)) + b"\n")
-    write_atomically(folder / _SUMMARY, summary.markdown(measured.measurements, machines).encode())
+        measured.run(report, keep)
+    keep()
     save_figure(figures.against_sites(measured.measurements), folder / _FIGURE)
     if as_json:
-        output.print_json(found)
+        output.print_json(found())
     else:
-        for table in (summary.by_sites, summary.by_thresholds, summary.beside_peers):
+        for table in (summary.by_sites, summary.by_thresholds, summary.between_machines, summary.beside_peers):
             header, rows = table(measured.measurements)
             output.print_table([(*row, "") for row in rows], header=(*header, ""), numbers=len(header) - 1)
     output.print_line(f"saved in {folder}: {_EVERYTHING}, {_SUMMARY}, {_FIGURE}")

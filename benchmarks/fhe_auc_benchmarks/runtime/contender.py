@@ -10,10 +10,14 @@ from typing import Any, NamedTuple
 
 from fhe_auc import registry
 from fhe_auc.party_names import AGGREGATOR
-from fhe_auc.protocol import Request
+from fhe_auc.protocol import Request, Session
 from fhe_auc_benchmarks.runtime.problem import Problem
 from fhe_auc_benchmarks.stopwatch import Stopwatch
+from fhe_auc_keys.announcement import open_announcement
+from fhe_auc_keys.bundles import announcement_digest, seal_to_party
 from fhe_auc_keys.identity import Identity
+from fhe_auc_keys.local_consortium import Consortium
+from fhe_auc_keys.session_keys import party_secrets
 from fhe_auc_keys.session_signatures import SessionSignatures
 
 ROLES = ("keys", "party", "aggregator", "helper")
@@ -24,7 +28,7 @@ class Played(NamedTuple):
     """What a session gave and cost: seconds by role, and the bytes of the party that has most.
 
     "party" is the first that is asked in each round, which finds in no cache what others have computed before; "helper"
-    is the mean of all helpers.
+    is the mean of all helpers. `before_bytes` is the bundle, or the session's file, that a party gets before.
     """
 
     auc: float
@@ -32,6 +36,7 @@ class Played(NamedTuple):
     wall: dict[str, float]
     upload_bytes: int
     download_bytes: int
+    before_bytes: int = 0
 
 
 class Clock:
@@ -57,6 +62,11 @@ class Contender(ABC):
     tolerance = 1e-6
     """By how much the AUC may differ from that of exact integers."""
 
+    @property
+    def right(self) -> float:
+        """The AUC that must come out, from exact integers."""
+        return self.problem.auc
+
     @abstractmethod
     def play(self) -> Played:
         """Do all of it once, from the parties' counts to the AUC in one party's hand."""
@@ -77,6 +87,7 @@ class OurProtocol(Contender):
         self._plugin = registry.load(protocol)
         self._names = tuple(f"site {party}" for party in range(problem.parties))
         self._request = Request(parties=self._names, thresholds=problem.points, keys=keys, **options)
+        self._before_bytes = 0
 
     def play(self) -> Played:
         """Play one session; all parties do all of their work."""
@@ -118,9 +129,20 @@ class OurProtocol(Contender):
             each["helper"] /= max(1, len(delivery.helpers))
         cpu, wall = ({role: each[role] for role in ROLES} for each in (clock.cpu, clock.wall))
         found = roles[first].result()
-        return Played(
-            found.auc, cpu, wall, max(sent[name] for name in parties), max(received[name] for name in parties)
-        )
+        self._before_bytes = self._before_bytes or _before_bytes(session, first)
+        most_sent, most_received = (max(each[name] for name in parties) for each in (sent, received))
+        return Played(found.auc, cpu, wall, most_sent, most_received, self._before_bytes)
+
+
+def _before_bytes(session: Session, party: str) -> int:
+    """Return the size of what a party is sent before the session; of a bundle, without its signature."""
+    manifest, consortium = session.manifest, Consortium(session.manifest.parties, session.helpers)
+    announcement = consortium.convene(manifest)
+    if not manifest.context:
+        return len(announcement)
+    announced = open_announcement(announcement, consortium.trust, holder=consortium.holder, at=consortium.at)
+    secret, digest = party_secrets(session.party_material, manifest.context), announcement_digest(announcement)
+    return len(announcement) + sum(map(len, seal_to_party(session, secret, announced, digest, party)))
 
 
 class Peer(Contender):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from operator import add
 
@@ -39,12 +39,20 @@ class Problem:
         """Parties with rows of their own."""
         return min(self.parties, _DISTINCT)
 
+    @cached_property
+    def _drawn(self) -> list[PartyData]:
+        """All distinct rows, by seeded generators that protect nobody."""
+        found = []
+        for party in range(self.distinct):
+            rng = np.random.default_rng(party)
+            y_true = rng.random(_ROWS_PER_PARTY) < _POSITIVE
+            y_score = np.clip(rng.normal(0.4 + 0.2 * y_true, 0.2), 0, 1)
+            found.append(PartyData.from_arrays(f"site {party}", y_true, y_score))
+        return found
+
     def data(self, party: int) -> PartyData:
-        """Return a party's rows; a seeded generator that protects nobody."""
-        rng = np.random.default_rng(party % _DISTINCT)
-        y_true = rng.random(_ROWS_PER_PARTY) < _POSITIVE
-        y_score = np.clip(rng.normal(0.4 + 0.2 * y_true, 0.2), 0, 1)
-        return PartyData.from_arrays(f"site {party}", y_true, y_score)
+        """Return a party's rows."""
+        return replace(self._drawn[party % _DISTINCT], name=f"site {party}")
 
     def counts(self, party: int) -> Counts:
         """Return a party's counts."""

@@ -2,45 +2,56 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from fhe_auc.quantities import bytes_text, seconds_text
 from fhe_auc_benchmarks import tables
-from fhe_auc_benchmarks.runtime.benchmark import DEFAULT_THRESHOLDS, LEVEL, PEERS, PROTOCOL, THRESHOLD_PARTIES
+from fhe_auc_benchmarks.runtime.benchmark import DEFAULT_THRESHOLDS, KEYS, LEVEL, PEERS, PROTOCOL, THRESHOLD_PARTIES
+from fhe_auc_benchmarks.runtime.between_machines import BY_FILES
 from fhe_auc_benchmarks.runtime.measure import Measurement
 
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
-_BYTES = ("a site sends", "receives")
-_COSTS = ("site", "server", "helper", "keys, all sites", *_BYTES)
-_ROLES = ("party", "aggregator", "helper", "keys")
+_COSTS = ("site, ms", "server, s", "helper, s", "keys of all, s", "a site sends, kB", "receives, kB", "before, kB")
 
 
 def by_sites(measurements: Iterable[Measurement]) -> Table:
-    """Return header and rows of what the default protocol costs, against sites."""
+    """Return header and rows of what the default protocol costs, against sites, for each kind of keys."""
     found = [each for each in measurements if _default(each) and each.thresholds == DEFAULT_THRESHOLDS]
-    return ("sites", "keys", *_COSTS), _rows(found, lambda each: (f"{each.parties:,}", keys_of(each)))
+    found.sort(key=lambda each: (KEYS.index(keys_of(each)), each.parties))
+    return ("keys", "sites", *_COSTS), _rows(found, lambda each: (keys_of(each), f"{each.parties:,}"), _costs)
 
 
 def by_thresholds(measurements: Iterable[Measurement]) -> Table:
     """Return the same against thresholds."""
-    found = [each for each in measurements if _default(each) and each.parties == THRESHOLD_PARTIES]
-    found.sort(key=lambda each: each.thresholds)
-    return ("thresholds", "keys", *_COSTS), _rows(found, lambda each: (f"{each.thresholds:,}", keys_of(each)))
+    found = [each for each in measurements if _default(each) and each.thresholds != DEFAULT_THRESHOLDS]
+    found.sort(key=lambda each: (KEYS.index(keys_of(each)), each.thresholds))
+    return ("keys", "thresholds", *_COSTS), _rows(found, lambda each: (keys_of(each), f"{each.thresholds:,}"), _costs)
+
+
+def between_machines(measurements: Iterable[Measurement]) -> Table:
+    """Return header and rows of what the commands of three sites cost, by files."""
+    found = [each for each in measurements if each.contender.endswith(BY_FILES)]
+    header = ("keys", "a site, s", "server, s", "helper, s", "certificates and keys of all, s", *_COSTS[4:])
+    return header, _rows(found, lambda each: (keys_of(each),), lambda each: [*_seconds(each), *_bytes(each)])
 
 
 def beside_peers(measurements: Iterable[Measurement]) -> Table:
     """Return protocols and peers on the same counts, without intervals."""
-    found = [each for each in measurements if not _default(each)]
+    found = [each for each in measurements if (each.parties, each.thresholds) in _PEERS]
     found.sort(key=lambda each: each.thresholds)
-    rows = _rows(found, lambda each: (f"{each.thresholds:,}", each.contender), roles=_ROLES[:2])
-    return ("thresholds", "", *_COSTS[:2], *_BYTES), rows
+    rows = _rows(
+        found,
+        lambda each: (f"{each.thresholds:,}", each.contender),
+        lambda each: [(1e3 * each.cpu["party"], 2), (1e3 * each.cpu["aggregator"], 2), *_bytes(each)[:2]],
+    )
+    return ("thresholds", "", _COSTS[0], "server, ms", *_COSTS[4:6]), rows
 
 
 def keys_of(each: Measurement) -> str:
     """Return who makes the keys, of our own."""
-    return each.contender.removeprefix(f"{PROTOCOL}, ").removesuffix(" keys")
+    return each.contender.removeprefix(f"{PROTOCOL}, ").removesuffix(f", {BY_FILES}").removesuffix(" keys")
 
 
 def markdown(measurements: list[Measurement], machines: list[dict[str, Any]]) -> str:
@@ -54,8 +65,8 @@ def markdown(measurements: list[Measurement], machines: list[dict[str, Any]]) ->
     return f"""\
 # Benchmark
 
-CPU time, one thread a process; of several runs of the command the least and the most. Keys: of all sites, certificates,
-keys, sealing and opening.
+CPU time, one thread a process; of several runs of the command the least and the most. "Keys of all": certificates,
+keys, sealing and opening, of all sites. "Before": the bundle, or the session's file, that a site is sent.
 
 {ran}
 
@@ -65,37 +76,56 @@ keys, sealing and opening.
 ## {PROTOCOL}, {THRESHOLD_PARTIES} sites, {LEVEL:.0%} interval
 
 {tables.markdown(*by_thresholds(measurements))}
+## Three sites by files, {DEFAULT_THRESHOLDS:,} thresholds, {LEVEL:.0%} interval
+
+{tables.markdown(*between_machines(measurements))}
 ## Beside peers, {PEERS[0].parties} sites, no interval
 
 {tables.markdown(*beside_peers(measurements))}"""
 
 
+_PEERS = {(problem.parties, problem.thresholds) for problem in PEERS}
+_Numbers = Sequence[tuple[float, int]]
+
+
 def _default(each: Measurement) -> bool:
-    return (each.parties, each.thresholds) not in {(peer.parties, peer.thresholds) for peer in PEERS}
+    return (each.parties, each.thresholds) not in _PEERS and not each.contender.endswith(BY_FILES)
+
+
+def _costs(each: Measurement) -> _Numbers:
+    (party, digits), *others = _seconds(each)
+    return [(1e3 * party, digits), *others, *_bytes(each)]
+
+
+def _seconds(each: Measurement) -> _Numbers:
+    return [(each.cpu[role], 2) for role in ("party", "aggregator", "helper", "keys")]
+
+
+def _bytes(each: Measurement) -> _Numbers:
+    return [(number / 1e3, 3) for number in (each.upload_bytes, each.download_bytes, each.before_bytes)]
 
 
 def _rows(
-    found: Iterable[Measurement], title: Callable[[Measurement], tuple[str, str]], roles: Sequence[str] = _ROLES
+    found: Iterable[Measurement],
+    title: Callable[[Measurement], tuple[str, ...]],
+    numbers: Callable[[Measurement], _Numbers],
 ) -> list[tuple[str, ...]]:
-    """Return a row for each title, whose numbers are the least and the most of its measurements."""
-    groups: dict[tuple[str, str], list[Measurement]] = defaultdict(list)
+    """Return a row for each title, with the least and the most of its measurements; numbers have their digits."""
+    groups: dict[tuple[str, ...], list[_Numbers]] = defaultdict(list)
     for each in found:
-        groups[title(each)].append(each)
-    return [
-        (
-            *name,
-            *(_range(seconds_text, [each.cpu[role] for each in group]) for role in roles),
-            _range(bytes_text, [each.upload_bytes for each in group]),
-            _range(bytes_text, [each.download_bytes for each in group]),
-        )
-        for name, group in groups.items()
-    ]
+        groups[title(each)].append(numbers(each))
+    return [(*name, *map(_range, zip(*group, strict=True))) for name, group in groups.items()]
 
 
-def _range(text: Callable[[float], str], numbers: Iterable[float]) -> str:
-    """Write the least and the most: "1.20 – 1.50 s"."""
-    low, high = (text(number) if number else "–" for number in (min(numbers), max(numbers)))
-    if low == high:
-        return low
-    number, _, unit = low.partition(" ")
-    return f"{number if high.endswith(f' {unit}') else low} – {high}"
+def _range(numbers: Iterable[tuple[float, int]]) -> str:
+    """Write the least and the most: "1.2 – 1.5"; nothing at all is a dash."""
+    texts = [_text(*each) for each in sorted(numbers)]
+    return texts[0] if texts[0] == texts[-1] else f"{texts[0]} – {texts[-1]}"
+
+
+def _text(number: float, digits: int) -> str:
+    """Write a number with so many digits: 1234.5 as "1,200"."""
+    if not number:
+        return "–"
+    places = digits - 1 - math.floor(math.log10(number))
+    return f"{round(number, places):,.{max(places, 0)}f}"

@@ -2,7 +2,8 @@
 
 Keys of 3072 bits, which NIST SP 800-57 puts at 128 bits of security. Parties that hold the secret key add up, multiply
 and divide by themselves: they see pooled counts of every bin, as with `histogram-federated`. One party's ciphertexts
-stand for all of them: encrypting takes seconds, and adding takes the same time whatever is added.
+stand for all of them: encrypting takes seconds, and adding takes the same time whatever is added. So the AUC that is
+checked is that of as many parties with the first one's rows.
 """
 
 from __future__ import annotations
@@ -35,6 +36,10 @@ class Paillier(Peer):
         self._submission = self._encrypted()
         self.upload_bytes = self.download_bytes = len(self._submission)
 
+    @property
+    def right(self) -> float:
+        return trapezoid(self.problem.counts(0)).auc
+
     def submit(self) -> None:
         self._encrypted()
 
@@ -49,12 +54,9 @@ class Paillier(Peer):
         self._result = self._serialised(self._sums)
 
     def recover(self) -> float:
-        """Decrypt all counts and apply the trapezoid rule; of the first party's rows, as often as there are parties."""
+        """Decrypt all counts and apply the trapezoid rule."""
         totals = np.array([self._private.decrypt(number) for number in self._parsed(self._result)])
-        found = trapezoid(Counts(*totals.reshape(2, -1)))
-        if found.auc != trapezoid(self.problem.counts(0)).auc:
-            raise AssertionError("Paillier sums are wrong")
-        return self.problem.auc
+        return trapezoid(Counts(*totals.reshape(2, -1))).auc
 
     def _encrypted(self) -> bytes:
         counts = self.problem.counts(0)

@@ -1,0 +1,170 @@
+"""What sites really run: a session of three by files, each role's commands as processes, with certificates and stores.
+
+`OurProtocol` times the protocol alone. Here every command starts Python, stretches a passphrase, opens a key store and
+verifies certificates again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from fhe_auc.errors import EvaluationError
+from fhe_auc_benchmarks.runtime.contender import ROLES
+from fhe_auc_benchmarks.runtime.measure import Measurement
+from fhe_auc_benchmarks.runtime.problem import Problem
+
+BY_FILES = "by files"
+"""What the names of these measurements end with."""
+
+SITES = ("north", "south", "west")
+_AGGREGATOR, _HELPER = "coordinator", "registry"
+_STUDY = 'model = "made up"\noutcome = "made up"\ncohort = "made up"\nperiod = "none"\n'
+_LIMIT = 600.0  # seconds a round may take
+
+
+def play(protocol: str, keys: str, problem: Problem) -> Measurement:
+    """Play a session of three sites; of "party" and bytes, the first one's.
+
+    "keys" is all that comes before and at the authority: certificates of all, making the session, opening it.
+
+    Raises `EvaluationError` where a command fails, or the AUC is not that of exact integers.
+    """
+    with TemporaryDirectory() as folder:
+        return _Session(Path(folder), protocol, keys, problem).play()
+
+
+class _Session:
+    """The roles' commands, in one folder."""
+
+    def __init__(self, folder: Path, protocol: str, keys: str, problem: Problem) -> None:
+        self._folder, self._protocol, self._keys, self._problem = folder, protocol, keys, problem
+        self._cpu, self._wall = defaultdict[str, float](float), defaultdict[str, float](float)
+        variables = {name: value for name, value in os.environ.items() if not name.startswith("FHE_AUC_")}
+        self._variables = {**variables, "FHE_AUC_PASSPHRASE": "made up for a benchmark", "OMP_NUM_THREADS": "1"}
+
+    def play(self) -> Measurement:
+        file = self._prepare()
+        started, before = time.perf_counter(), _children()
+        with self._started("session", "aggregate", "exchange", f"{_AGGREGATOR}.toml") as aggregator:
+            seen: set[Path] = set()
+            while aggregator.poll() is None:
+                for message in set((self._folder / "exchange").rglob("round-*.message")) - seen:
+                    seen.add(message)
+                    self._answer(message.parent)
+                time.sleep(0.05)
+        inside = self._cpu["party"] + self._cpu["others"] + self._cpu["helper"]
+        self._cpu["aggregator"] = _children() - before - inside
+        self._wall["aggregator"] = time.perf_counter() - started
+        if aggregator.returncode:
+            raise EvaluationError(f"{BY_FILES}: the session failed")
+        (result,) = (self._folder / "results").glob("*.json")
+        auc = json.loads(result.read_text(encoding="utf-8"))["auc"]
+        if not abs(auc - self._problem.auc) <= 1e-9:
+            raise EvaluationError(f"{BY_FILES}: AUC {auc}, but {self._problem.auc} is right; nothing is reported")
+        exchange = self._folder / "exchange"
+        cpu, wall = ({role: each[role] for role in ROLES} for each in (self._cpu, self._wall))
+        return Measurement(
+            contender=f"{self._protocol}, {self._keys} keys, {BY_FILES}",
+            parties=len(SITES),
+            thresholds=self._problem.thresholds,
+            runs=1,
+            cpu=cpu,
+            wall=wall,
+            before_bytes=(self._folder / file).stat().st_size,
+            upload_bytes=_sizes(exchange.glob(f"round-*/{SITES[0]}.submission")),
+            download_bytes=_sizes(exchange.glob("*.message")),
+            auc=auc,
+            exact_auc=self._problem.auc,
+        )
+
+    def _prepare(self) -> str:
+        """Certify all, make the session and have all open it; return the file that the first site was sent."""
+        helpers = (_HELPER,) if self._keys == "helper" else ()
+        (self._folder / "post").mkdir()
+        authority = ("--store", "authority", "--out", "post")
+        certified = self._run("keys", "keys", "ca-init", "made up", *authority)["fingerprint"]
+        lists = ("--authority", "post/ca.pem", "--revocation-list", "post/ca.crl", "--fingerprint", certified)
+        for name in (*SITES, _AGGREGATOR, *helpers):
+            own = ("--store", f"{name}.store", "--out", "post")
+            read_out = self._run("keys", "keys", "enrol", name, *own)["request_fingerprint"]
+            self._run("keys", "keys", "issue", f"post/{name}.csr", name, "--fingerprint", read_out, *authority)
+            self._run("keys", "keys", "enrol", name, "--certificate", f"post/{name}.pem", *lists, *own)
+        (self._folder / "study.toml").write_text(_STUDY, encoding="utf-8")
+        options = ["--thresholds", f"uniform:{self._problem.thresholds}", "--protocol", self._protocol]
+        options += ["--aggregator", f"post/{_AGGREGATOR}.credential", "--study", "study.toml", "--keys", self._keys]
+        options += [part for name in helpers for part in ("--helper", f"post/{name}.credential")]
+        credentials = [f"post/{name}.credential" for name in SITES]
+        self._run("keys", "keys", "session", *credentials, *options, "--out", "made", "--store", f"{SITES[0]}.store")
+        sealed, shared = self._keys == "sealed", f"made/session.{self._keys}"
+        for number, name in enumerate((*SITES, *helpers)):
+            sent = f"made/{name}.bundle" if sealed else shared
+            agreed = ("--holder", SITES[0], "--study", "study.toml", "--store", f"{name}.store")
+            self._run("keys", "keys", "open", sent, *agreed)
+            config = {"store": f"{name}.store", "holder": SITES[0]}
+            if name in SITES:
+                data = self._problem.data(number)
+                np.savez(self._folder / f"{name}.npz", y_true=data.y_true, y_score=data.y_score)
+                config |= {"data": f"{name}.npz", "results": "results" if number == 0 else f"results of {name}"}
+            self._write(name, config)
+        session = "made/aggregator.bundle" if sealed else shared
+        config = {"session": session, "holder": SITES[0], "store": f"{_AGGREGATOR}.store"}
+        self._write(_AGGREGATOR, {**config, "round-timeout": _LIMIT})
+        return f"made/{SITES[0]}.bundle" if sealed else shared
+
+    def _answer(self, folder: Path) -> None:
+        """Have everybody answer whom this folder's message is for."""
+        if folder.name == "helpers":
+            self._run("helper", "helper", "answer", str(folder), f"{_HELPER}.toml")
+            return
+        for name in SITES:
+            role = "party" if name == SITES[0] else "others"
+            self._run(role, "session", "answer", str(folder), f"{name}.toml")
+
+    def _run(self, role: str, *command: str) -> dict[str, Any]:
+        """Run a command for a role, with its time; return what it prints."""
+        started, before = time.perf_counter(), _children()
+        with self._started(*command) as process:
+            told, error = process.communicate()
+        self._cpu[role] += _children() - before
+        self._wall[role] += time.perf_counter() - started
+        if process.returncode:
+            raise EvaluationError(f"fhe-auc {' '.join(command[:2])} failed: {error.strip()[-500:]}")
+        found: dict[str, Any] = json.loads(told)
+        return found
+
+    def _started(self, *command: str) -> subprocess.Popen[str]:
+        call = [sys.executable, "-c", "from fhe_auc.cli import main; main()", *command, "--json"]
+        return subprocess.Popen(  # noqa: S603 - ourselves
+            call,
+            cwd=self._folder,
+            env=self._variables,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+        )
+
+    def _write(self, name: str, config: dict[str, Any]) -> None:
+        entries = (f"{entry} = {json.dumps(value)}\n" for entry, value in config.items())
+        (self._folder / f"{name}.toml").write_text("".join(entries), encoding="utf-8")
+
+
+def _children() -> float:
+    """Return the CPU seconds of all processes that this one has started, and that have ended."""
+    told = os.times()
+    return told.children_user + told.children_system
+
+
+def _sizes(files: Any) -> int:
+    return sum(file.stat().st_size for file in files)
