@@ -144,7 +144,7 @@ class Journal(AbstractContextManager["Journal"]):
         """Write down whose submissions of a round count; with them, those submissions survive a power cut."""
         log = self._path(number, "submissions")
         if log.exists():  # an earlier process may have written it
-            with log.open("rb") as file:
+            with log.open("r+b") as file:  # Windows does not sync what is open for reading alone
                 os.fsync(file.fileno())
         write_atomically(self._path(number, "closed"), frame(_CLOSED, counted), mode=0o600, durable=True)
 
