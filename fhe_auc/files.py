@@ -11,6 +11,7 @@ import secrets
 import stat
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,6 +37,8 @@ LONGEST = 2**28
 
 TEMPORARY = ".tmp-"
 """How the names of unfinished files begin; a process that is killed leaves one behind."""
+
+_PATIENCE, _PAUSE = 0.5, 0.02  # seconds
 
 
 @contextmanager
@@ -75,12 +78,28 @@ def replacing(path: str | os.PathLike[str], *, mode: int | None = None, durable:
             file.flush()
             if durable:
                 os.fsync(descriptor)
-        temporary.replace(target)
+        _put(temporary, target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     if durable:
         sync_folder(target.parent)
+
+
+def _put(temporary: Path, target: Path) -> None:
+    """Rename a file to `target`, and on Windows try for a while: there nobody may have the old one open meanwhile.
+
+    Somebody has, for a moment, who reads it, or a virus scanner that looks at what has just been written.
+    """
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            temporary.replace(target)
+            return
+        except PermissionError:
+            if sys.platform != "win32" or time.monotonic() > deadline:
+                raise
+        time.sleep(_PAUSE)
 
 
 def write_atomically(

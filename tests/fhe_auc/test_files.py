@@ -3,12 +3,15 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from fhe_auc.errors import InputError
-from fhe_auc.files import check_writable, read_from_others, replacing, write_atomically
+from fhe_auc.files import LONGEST, check_writable, read_from_others, replacing, write_atomically
+from tests.support.platforms import needs_linux, needs_modes, needs_unix_files
 
 
 def _mode(path: Path) -> int:
@@ -48,6 +51,31 @@ def test_whatever_fails_while_a_file_is_written_leaves_no_new_one(tmp_path: Path
     assert not list(tmp_path.iterdir())
 
 
+def test_a_file_that_somebody_reads_for_a_moment_is_replaced(tmp_path: Path) -> None:
+    """On Windows it cannot be while it is open: the new one is put there once the reader is done."""
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    with path.open("rb") as file:
+        done = threading.Timer(0.1, file.close)
+        done.start()
+        write_atomically(path, b"new")
+        done.join()
+
+    assert path.read_bytes() == b"new"
+
+
+@pytest.mark.skipif(sys.platform != "win32", reason="elsewhere a file that is open can be replaced")
+def test_a_file_that_stays_open_is_named_and_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    with path.open("rb"), pytest.raises(PermissionError, match="file"):
+        write_atomically(path, b"new")
+
+    assert path.read_bytes() == b"old"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@needs_modes
 def test_a_private_file_is_never_open_to_others(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"old")
@@ -58,6 +86,7 @@ def test_a_private_file_is_never_open_to_others(tmp_path: Path) -> None:
     assert _mode(path) == 0o600
 
 
+@needs_modes
 def test_a_file_of_the_users_own_keeps_its_mode_and_a_new_one_has_what_the_umask_leaves(tmp_path: Path) -> None:
     (tmp_path / "old").write_bytes(b"")
     (tmp_path / "old").chmod(0o640)
@@ -85,6 +114,7 @@ def test_a_link_of_the_users_own_is_followed_and_a_link_to_a_private_file_is_rep
     assert not (tmp_path / "replaced").is_symlink()
 
 
+@needs_unix_files
 def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -97,6 +127,7 @@ def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:
     os.close(reader)
 
 
+@needs_linux("a file that stands for a full disk")
 def test_a_full_disk_is_named(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No space left") as caught:
         write_atomically("/dev/full", b"text")
@@ -130,13 +161,14 @@ def test_what_others_send_is_read_up_to_the_longest_of_our_files(tmp_path: Path)
     assert read_from_others(path) == b"theirs"
 
     with path.open("ab") as file:
-        file.truncate(2**40)  # takes no room on the disk
+        file.truncate(LONGEST + 1)
     with pytest.raises(InputError, match="longer than 268,435,456 bytes"):
         read_from_others(path)
     with pytest.raises(FileNotFoundError):
         read_from_others(tmp_path / "absent")
 
 
+@needs_unix_files
 def test_a_pipe_that_never_ends_is_not_read_to_its_end() -> None:
     with pytest.raises(InputError, match="longer than"):
         read_from_others("/dev/zero")

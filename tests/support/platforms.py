@@ -1,0 +1,24 @@
+"""What some tests rest on and some systems lack: marks that skip them there, on real Windows and in a process made to
+look like one (`tests.support.without_posix`) alike."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+__all__ = ["needs_fork", "needs_linux", "needs_modes", "needs_synced_folders", "needs_unix_files"]
+
+
+def _not_on_windows(reason: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(sys.platform == "win32", reason=reason)
+
+
+needs_modes = _not_on_windows("Windows keeps access lists, which no command checks (docs/guide/operations.md)")
+needs_fork = _not_on_windows("Windows starts every process afresh")
+needs_unix_files = _not_on_windows("Windows has no pipes and devices among its files")
+needs_synced_folders = _not_on_windows("Windows has no call for it: NTFS keeps changes of names in its own journal")
+
+
+def needs_linux(what: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(sys.platform != "linux", reason=f"{what}: only Linux has it")
