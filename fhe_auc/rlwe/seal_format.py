@@ -19,7 +19,7 @@ from typing import Any
 import tenseal.sealapi as seal
 import zstandard
 
-from fhe_auc.errors import DeserialisationError
+from fhe_auc.errors import DeserialisationError, InputError
 from fhe_auc.rlwe.layout import Layout, Run
 
 # SEAL's serialisation: a 16-byte header (magic, header size, version, compression, total size) before every object and
@@ -36,7 +36,7 @@ def _private_file() -> Iterator[str]:
     """Yield the path of an empty file that nobody else can open: SEAL takes paths only.
 
     Linux has such files in memory, so that keys stay off the disk. Elsewhere it is in a private folder, and is
-    overwritten before it goes.
+    overwritten before it goes. Raises `InputError` where SEAL would write to another path than this one.
     """
     if sys.platform == "linux":
         descriptor = os.memfd_create("fhe-auc")
@@ -46,6 +46,11 @@ def _private_file() -> Iterator[str]:
             os.close(descriptor)
         return
     with tempfile.TemporaryDirectory(prefix="fhe-auc-") as folder:  # mode 700
+        if sys.platform == "win32" and not folder.isascii():  # it reads the path's UTF-8 in the system's code page
+            raise InputError(
+                f"the folder for temporary files, {os.path.dirname(folder)!r}, has letters beyond ASCII, which SEAL "
+                "cannot use on Windows: set TEMP to another folder of your own, as C:\\fhe-auc-temp"
+            )
         path = os.path.join(folder, "object")
         open(path, "xb").close()
         try:

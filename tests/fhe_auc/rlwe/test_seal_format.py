@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import tenseal.sealapi as seal
 
+from fhe_auc.errors import InputError
 from fhe_auc.rlwe import seal_format
+from tests.support.platforms import needs_linux, needs_modes
 
 
 @pytest.fixture
@@ -23,14 +24,19 @@ def generator() -> seal.KeyGenerator:
     return seal.KeyGenerator(seal.SEALContext(parameters, True, seal.SEC_LEVEL_TYPE.TC128))
 
 
-def test_without_files_in_memory_a_key_is_in_a_private_folder_and_is_overwritten_before_it_goes(
+def without_files_in_memory(monkeypatch: pytest.MonkeyPatch, folder: Path, platform: str = "darwin") -> None:
+    """Go on as on macOS, with temporary files in a folder."""
+    monkeypatch.setattr(seal_format, "sys", SimpleNamespace(platform=platform))
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+
+
+def test_without_files_in_memory_a_key_is_overwritten_before_its_file_goes(
     generator: seal.KeyGenerator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on macOS; on Linux both ways give the same bytes."""
+    """On Linux both ways give the same bytes."""
     key = generator.secret_key()
     expected = seal_format.save(key)
-    monkeypatch.setattr(seal_format, "sys", SimpleNamespace(platform="darwin"))
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    without_files_in_memory(monkeypatch, tmp_path)
     left: list[bytes] = []
     flush = os.fsync
 
@@ -38,7 +44,6 @@ def test_without_files_in_memory_a_key_is_in_a_private_folder_and_is_overwritten
         flush(descriptor)
         (folder,) = tmp_path.iterdir()
         left.append((folder / "object").read_bytes())
-        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
     monkeypatch.setattr("os.fsync", watched)
     assert seal_format.save(key) == expected
@@ -47,7 +52,35 @@ def test_without_files_in_memory_a_key_is_in_a_private_folder_and_is_overwritten
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has files in memory")
+@needs_modes
+def test_without_files_in_memory_a_key_is_in_a_folder_that_nobody_else_can_open(
+    generator: seal.KeyGenerator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_files_in_memory(monkeypatch, tmp_path)
+    modes: list[int] = []
+    flush = os.fsync
+
+    def watched(descriptor: int) -> None:
+        flush(descriptor)
+        modes.extend(stat.S_IMODE(folder.stat().st_mode) for folder in tmp_path.iterdir())
+
+    monkeypatch.setattr("os.fsync", watched)
+    seal_format.save(generator.secret_key())
+    assert modes == [0o700]
+
+
+def test_a_temporary_folder_that_seal_cannot_use_on_windows_is_named(
+    generator: seal.KeyGenerator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, folder = generator.secret_key(), tmp_path / "Köln"
+    folder.mkdir()
+    without_files_in_memory(monkeypatch, folder, "win32")
+    with pytest.raises(InputError, match=r"'.*Köln', has letters beyond ASCII.*: set TEMP to another folder"):
+        seal_format.save(key)
+    assert not list(folder.iterdir())
+
+
+@needs_linux("a file in memory")
 def test_on_linux_no_key_meets_the_disk(generator: seal.KeyGenerator, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", "/nowhere")
     assert seal_format.save(generator.secret_key())
