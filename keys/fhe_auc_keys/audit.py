@@ -12,7 +12,8 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -27,7 +28,7 @@ from fhe_auc_keys import signed_json
 from fhe_auc_keys.certificates import Trust
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.store import TRAIL
+from fhe_auc_keys.store import TRAIL, TRAIL_LOCK
 
 _PURPOSE = b"audit line 1"
 _PACKAGES = ("fhe-auc", "openfhe", "tenseal", "numpy")
@@ -46,20 +47,34 @@ def append(
     path = folder / TRAIL
     told = {"time": at.isoformat(timespec="seconds"), "event": event, **_about(manifest, holder), **facts}
     try:
-        trail = files.open_descriptor(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
-        try:
-            lock_descriptor(trail)  # an aggregator may run several sessions
-            before, last = _end(trail)
-            if not before:
-                files.sync_folder(folder)
-            if os.fstat(trail).st_size > before:  # else a system that lets the file only grow would refuse
-                os.ftruncate(trail, before)
-            line = signed_json.sign(identity, _PURPOSE, {**told, "previous": _digest(last)})
-            files.append(trail, json.dumps(line).encode() + b"\n", durable=True)
-        finally:
-            os.close(trail)
+        with _locked(folder):
+            trail = files.open_descriptor(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+            try:
+                before, last = _end(trail)
+                if not before:
+                    files.sync_folder(folder)
+                if os.fstat(trail).st_size > before:  # else a system that lets the file only grow would refuse
+                    os.ftruncate(trail, before)
+                line = signed_json.sign(identity, _PURPOSE, {**told, "previous": _digest(last)})
+                files.append(trail, json.dumps(line).encode() + b"\n", durable=True)
+            finally:
+                os.close(trail)
     except OSError as error:  # about an open file it does not say which
-        raise OSError(error.errno, error.strerror, str(path)) from None
+        raise OSError(error.errno, error.strerror, error.filename or str(path)) from None
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep other processes from adding a line meanwhile: an aggregator may run several sessions.
+
+    The lock is on a file of its own: on Windows nobody could read what it covers of the trail.
+    """
+    lock = files.open_descriptor(folder / TRAIL_LOCK, os.O_RDWR | os.O_CREAT)
+    try:
+        lock_descriptor(lock)
+        yield
+    finally:
+        os.close(lock)
 
 
 @dataclass(frozen=True)

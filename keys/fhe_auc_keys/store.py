@@ -6,6 +6,8 @@
                                     site's share until it is done; `fleet` what a fleet's helper has opened
     seen/bundles                    ids of the bundles opened so far
     lock                            locked while a process has the store open
+    audit.jsonl, audit.lock         the owner's audit trail, not encrypted (`fhe_auc_keys.audit`), and what is locked
+                                    while a line is added
 
 Every file has a key of its own, derived from the passphrase's by HKDF with kind and name, and a fresh nonce each time.
 What encryption cannot show is a whole file put back to an older version, the list of seen bundles too.
@@ -55,8 +57,8 @@ MAGIC = b"fhestor"
 """First bytes of a key store's header."""
 
 _HEADER, _LOCK = "store.header", "lock"
-TRAIL = "audit.jsonl"
-"""The file of a store that is not encrypted: its owner's audit trail (`fhe_auc_keys.audit`)."""
+TRAIL, TRAIL_LOCK = "audit.jsonl", "audit.lock"
+"""The file of a store that is not encrypted: its owner's audit trail (`fhe_auc_keys.audit`); and its lock."""
 
 _SEEN, _BUNDLES = "seen", "bundles"
 _SALT_BYTES, _NONCE_BYTES = 16, 12
@@ -208,7 +210,7 @@ class KeyStore:
     def _is_own(self, path: Path) -> bool:
         match path.parts:
             case [top]:
-                return top in (*_KINDS, _SEEN, _HEADER, _LOCK, TRAIL)
+                return top in (*_KINDS, _SEEN, _HEADER, _LOCK, TRAIL, TRAIL_LOCK)
             case [top, name] if top in _KINDS:
                 return _is_fit(name)
             case _:

@@ -8,6 +8,7 @@ import os
 import re
 import stat
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from fhe_auc_keys import audit
 from fhe_auc_keys.store import TRAIL
 from tests.support.certified import DAY, NOW
 from tests.support.certified import Consortium as Certified
+from tests.support.platforms import needs_modes, needs_synced_folders
 from tests.support.stored_sites import GRID, Consortium
 
 REQUEST = Request(parties=("a", "b"), thresholds=GRID, options={"epsilon": 1.0})
@@ -78,6 +80,15 @@ def test_the_trail_tells_nothing_of_how_good_the_model_is(played: Consortium) ->
     trail = Path(played.made.sites["north"]["store"], TRAIL)
     assert all("auc" not in name for line in lines_of(played, "north") for name in line)
     assert str(played.results["north"].auc)[:6] not in trail.read_text()
+
+
+def test_the_trail_belongs_into_the_key_store(played: Consortium) -> None:
+    with played.store("north") as store:
+        assert store.strangers() == ()
+
+
+@needs_modes
+def test_the_trail_is_its_owners_alone(trail: Path) -> None:
     assert trail.stat().st_mode & 0o777 == 0o600
 
 
@@ -253,6 +264,7 @@ def test_a_file_that_the_system_lets_only_grow_is_appended_to(
     assert len(found_in(certified, trail.read_bytes()).lines) == 5
 
 
+@needs_synced_folders
 def test_the_first_line_outlives_a_power_cut(
     certified: Certified, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -267,6 +279,30 @@ def test_the_first_line_outlives_a_power_cut(
     for number in range(2):
         add(certified, tmp_path, number)
     assert synced == [True, False, False]  # the folder, which has a new file; and each line
+
+
+def test_while_a_line_is_added_others_can_read_the_trail(
+    certified: Certified, trail: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    sync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        sync(descriptor)
+        read.append(len(found_in(certified, trail.read_bytes()).lines))
+
+    monkeypatch.setattr(os, "fsync", noted)
+    add(certified, trail.parent, 4)
+    assert read == [5]
+
+
+def test_lines_that_are_added_at_once_follow_one_another(certified: Certified, tmp_path: Path) -> None:
+    """Each opens the lock's file for itself, as processes do."""
+    with ThreadPoolExecutor(4) as several:
+        list(several.map(lambda number: add(certified, tmp_path, number), range(40)))
+    found = found_in(certified, (tmp_path / TRAIL).read_bytes())
+    assert sorted(line["rows"] for line in found.lines) == [*range(40)]
+    assert found.problems == ()
 
 
 def test_a_line_longer_than_a_block_is_followed(certified: Certified, trail: Path) -> None:
