@@ -43,7 +43,7 @@ _COMMANDS = {
 _OWN_PLUG_INS = {
     "attack": "Attack the encrypted protocols as a lying aggregator.",
     "audit": "Verify a role's audit trail, and show it.",
-    "benchmark": "Measure what an aggregation costs, beside its peers.",
+    "benchmark": "Measure what an evaluation costs, beside its peers.",
     "check": "Verify results that sites have signed.",
     "compare-protocols": "Compare protocols on your rows: error, cost, privacy.",
     "fleet": "Evaluate on a fleet of devices, through files.",
@@ -153,7 +153,7 @@ def _without_debug(args: Sequence[str]) -> tuple[list[str], bool]:
         "auto_envvar_prefix": defaults.PREFIX,
     },
     epilog=output.examples(
-        "fhe-auc demo                               real data of 78 clinics, checked against scikit-learn",
+        "fhe-auc demo                               real data of 78 clinics, checked against the pooled rows",
         "fhe-auc evaluate north.csv south.csv       your own files, one a party",
         "fhe-auc evaluate --help                    what a command does, with examples",
     )

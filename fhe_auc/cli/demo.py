@@ -1,4 +1,4 @@
-"""``fhe-auc demo``: the main job on bundled real data, checked against scikit-learn."""
+"""``fhe-auc demo``: the main job on bundled real data, checked against the pooled rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fhe_auc.evaluation import Evaluation
 from fhe_auc.trapezoid import auc_of_rows
 
 _ROUNDING = 1e-12
-"""What double precision may take from scikit-learn's sums."""
+"""What double precision may take from the AUC of the pooled rows."""
 
 _TITLES = {
     "covid-clinics": "COVID-19 tests at 78 clinics of a children's hospital",

@@ -270,7 +270,7 @@ def binning_error_rows(auc: float, binning_error: float, numerical_error: float 
     note = "the unbinned AUC is no further away"
     if numerical_error:
         note += f" (numerical error < {quantities.bound_text(numerical_error)})"
-    return [("binning error", f"≤ {bound:.6f}", note)]
+    return [("binning error", f"{output.sign('≤', '<=')} {bound:.6f}", note)]
 
 
 def _rows(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:

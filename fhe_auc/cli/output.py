@@ -67,6 +67,15 @@ def never_fail_to_write() -> None:
             setattr(sys, name, wrapped)
 
 
+def sign(text: str, plain: str) -> str:
+    """Return a sign, or what stands for it where the encoding of stdout lacks it, as that of pipes on Windows may."""
+    try:
+        text.encode(sys.stdout.encoding)
+    except UnicodeEncodeError:
+        return plain
+    return text
+
+
 def print_line(text: str) -> None:
     """Print on stderr, as one line whatever the text holds: names of files and parties may hold anything."""
     click.echo("".join(c if c.isprintable() else ascii(c)[1:-1] for c in " ".join(text.split())), err=True)

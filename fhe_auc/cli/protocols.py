@@ -15,9 +15,9 @@ from fhe_auc.protocol import Protocol
 
 _CHART = (
     ("the AUC; the aggregator may lie", "verified, the default"),
-    ("the AUC; the aggregator computes correctly", "exact, half the bytes"),
+    ("the AUC; the aggregator computes correctly", "exact, half the upload"),
     ("ROC, calibration, decision curve", "histogram-federated (fhe-auc report)"),
-    ("a bound on what the result tells of a row", "histogram-distributed-dp: noise"),
+    ("a bound on what the result tells of a row", "verified --epsilon 1: a noisy AUC"),
     ("a comparison with the published designs", "semi-honest, malicious"),
 )
 """What somebody wants, and which protocols are for it."""
