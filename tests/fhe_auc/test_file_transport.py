@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -27,12 +26,14 @@ from fhe_auc.cli.session import read_config
 from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import ResultCheckError
 from fhe_auc.file_transport import file_name
+from fhe_auc.files import write_atomically
 from fhe_auc.journal import Journal
 from fhe_auc.party_names import HELPERS
 from fhe_auc.protocol import Request
 from fhe_auc.site_state import site_storage
 from fhe_auc.trapezoid import trapezoid
 from tests.support.exact_sessions import pairs_of
+from tests.support.platforms import needs_linux
 
 GRID = np.linspace(0, 1, 16)
 CLI = (sys.executable, "-c", "from fhe_auc.cli import main; main()")
@@ -214,18 +215,16 @@ def test_logs_in_json_tell_session_round_and_party(session: Session, monkeypatch
 # --- The fault matrix: role × instant × fault -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sent", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("end", ["kill", pytest.param("terminate", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("instant", ["round-1.message", "round-1.submissions", "round-1.closed", "round-2.message"])
-def test_an_aggregator_that_is_killed_goes_on_when_it_is_run_again(
-    session: Session, instant: str, sent: signal.Signals
-) -> None:
+def test_an_aggregator_that_is_killed_goes_on_when_it_is_run_again(session: Session, instant: str, end: str) -> None:
     """The kill comes as soon as the file is there, or a little later: either way nothing is lost."""
     aggregator = session.aggregate()
     session.until(session.opened(1))
     if instant != "round-1.message":
         session.attend()
     session.until((session.journal / instant).exists)
-    aggregator.send_signal(sent)
+    getattr(aggregator, end)()
     aggregator.wait()
     gone = []
     if instant == "round-1.submissions":  # what has arrived counts, though its site is gone for good
@@ -270,6 +269,9 @@ def test_a_site_that_is_killed_answers_the_same_when_it_is_run_again(
     session.check()
 
 
+needs_tmpfs = needs_linux("a disk of one's own, in memory")
+
+
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Callable[[Path], None]]:
     """Make a folder a disk of its own, of 8 MB."""
@@ -293,6 +295,7 @@ def fill(folder: Path) -> None:
             pass
 
 
+@needs_tmpfs
 @pytest.mark.parametrize("round_number", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_an_aggregator_whose_disk_is_full_says_so_and_goes_on_once_there_is_room(
     session: Session, disk: Callable[[Path], None], round_number: int
@@ -318,6 +321,7 @@ def test_an_aggregator_whose_disk_is_full_says_so_and_goes_on_once_there_is_room
     session.check()
 
 
+@needs_tmpfs
 def test_a_site_whose_disk_is_full_says_so_and_gets_its_result_once_there_is_room(
     session: Session, disk: Callable[[Path], None]
 ) -> None:
@@ -367,7 +371,6 @@ def test_a_file_that_is_cut_off_or_forged_is_refused_until_it_is_whole(session: 
     aggregator = session.aggregate()
     session.until(session.opened(1))
     session.attend("south")
-    away = session.folder / "away"
     assert finished(session.answer("south"))[0] == 0
     south, north = session.submission(1, "south"), session.submission(1, "north")
     # The aggregator may have read it before: then the session goes on at once, as it should.
@@ -375,8 +378,7 @@ def test_a_file_that_is_cut_off_or_forged_is_refused_until_it_is_whole(session: 
     for part in (whole[: len(whole) // 2], north.read_bytes(), b"", bytes([*whole[:-1], whole[-1] ^ 1])):
         south.write_bytes(part)
         time.sleep(0.05)
-    away.write_bytes(whole)
-    away.replace(south)
+    write_atomically(south, whole)
     session.until(session.opened(2))
     session.attend()
     assert finished(aggregator)[0] == 0
@@ -399,6 +401,7 @@ def test_the_aggregator_sees_no_difference_between_a_result_that_is_accepted_and
         told = []
         for site in session.sites:
             status, line = finished(session.answer(site))
+            print(repr(line))
             line = line.replace(str(session.folder), "").replace(session.session.hex(), "SESSION")
             line = re.sub(r"20[0-9]{6}T[0-9]{6}Z|20[0-9T:.-]+[+]00:00", "TIME", line)
             told.append((status, line, len(session.submission(2, site).read_bytes())))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import errno
-import multiprocessing
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from functools import reduce
 from operator import add
@@ -20,6 +21,7 @@ from fhe_auc.errors import EvaluationError, InputError, MessageError, TooFewPart
 from fhe_auc.journal import Journal, is_finished, is_running
 from fhe_auc.rounds import Aggregator, SessionRecord, conduct
 from fhe_auc.trapezoid import trapezoid
+from tests.support.platforms import needs_modes
 from tests.support.stored_sites import GRID, Consortium
 
 
@@ -223,17 +225,17 @@ def test_closing_a_round_makes_what_an_earlier_process_has_written_survive_a_pow
 ) -> None:
     with Journal(tmp_path / "journal") as journal:
         journal.add(1, "north", b"submission")
-    synced: list[str] = []
+    synced: list[int] = []
     fsync = os.fsync
 
     def noted(descriptor: int) -> None:
-        synced.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        synced.append(os.fstat(descriptor).st_ino)
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", noted)
     with Journal(tmp_path / "journal") as journal:
         journal.close_round(1, ("north",))
-    assert synced[0] == "round-1.submissions"
+    assert synced[0] == (tmp_path / "journal" / "round-1.submissions").stat().st_ino
 
 
 @pytest.mark.parametrize("name", ["round-1.message", "round-1.closed", "round-2.message"])
@@ -305,26 +307,29 @@ def test_one_process_at_a_time_runs_a_session(tmp_path: Path, monkeypatch: pytes
     assert not is_running(folder)
 
 
-def _held(folder: Path, ready: Any) -> None:
-    with Journal(folder):
-        ready.set()
-        while True:
-            os.sched_yield()
+_HELD = """
+import sys, time
+from pathlib import Path
+from fhe_auc.journal import Journal
+
+with Journal(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(600)
+"""
 
 
 def test_a_killed_process_lets_go_of_its_journal(tmp_path: Path) -> None:
-    spawn = multiprocessing.get_context("spawn")
-    ready = spawn.Event()
-    process = spawn.Process(target=_held, args=(tmp_path / "journal", ready), daemon=True)
-    process.start()
-    assert ready.wait(60)
-    assert is_running(tmp_path / "journal")
-    process.kill()
-    process.join()
+    command = [sys.executable, "-c", _HELD, str(tmp_path / "journal")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        assert is_running(tmp_path / "journal")
+        process.kill()
     with Journal(tmp_path / "journal"):
         pass
 
 
+@needs_modes
 def test_a_journal_that_others_can_change_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "journal"
     folder.mkdir(mode=0o755)

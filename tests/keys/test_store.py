@@ -29,6 +29,7 @@ from fhe_auc_keys.errors import (
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.store import KeyStore
 from fhe_auc_keys.vault import Vault
+from tests.support.platforms import needs_modes
 
 PASSPHRASE = "correct horse, K\u00f6ln"  # noqa: S105
 SECRET = b"the secret key's own coefficients"
@@ -54,8 +55,12 @@ def test_what_is_put_comes_back_also_with_the_passphrase_in_another_normal_form(
         assert Identity.from_bytes(store.get("identity", "north")).signing_key == identity.signing_key
 
 
-def test_nothing_readable_is_on_disk_and_modes_are_tight(directory) -> None:
+def test_nothing_readable_is_on_disk(directory) -> None:
     assert not any(SECRET[:12] in each.read_bytes() for each in files(directory))
+
+
+@needs_modes
+def test_modes_are_tight(directory) -> None:
     assert {each.stat().st_mode & 0o777 for each in files(directory)} == {0o600}
     folders = [directory, *(each for each in directory.iterdir() if each.is_dir())]
     assert {each.stat().st_mode & 0o777 for each in folders} == {0o700}
@@ -129,6 +134,7 @@ def test_entries_are_not_overwritten_unasked_and_stores_never(directory) -> None
         KeyStore(directory / "nowhere", PASSPHRASE)
 
 
+@needs_modes
 @pytest.mark.parametrize("path", [".", "state", "state/north", "store.header"])
 def test_what_others_can_read_is_refused(directory, path) -> None:
     target = directory / path
@@ -299,6 +305,7 @@ def test_a_replay_is_refused_also_where_the_entry_is_gone_or_the_name_is_another
 # --- Odd directories --------------------------------------------------------------------------------------------------
 
 
+@needs_modes
 @pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
 def test_modes_do_not_depend_on_the_umask(tmp_path, mask) -> None:
     before = os.umask(mask)
@@ -312,12 +319,19 @@ def test_modes_do_not_depend_on_the_umask(tmp_path, mask) -> None:
     assert {each.stat().st_mode & 0o777 for each in found if each.is_dir()} == {0o700}
 
 
+@needs_modes
 def test_no_store_is_made_where_others_can_read_nor_anything_left_there(tmp_path) -> None:
     shared = tmp_path / "shared"
     shared.mkdir()
     shared.chmod(0o755)
     with pytest.raises(UnsafeModeError, match="chmod"):
         KeyStore.create(shared, PASSPHRASE, log2_cost=10)
+    assert list(shared.iterdir()) == []
+
+
+def test_no_store_is_made_behind_a_link_or_in_place_of_a_file_nor_anything_left_there(tmp_path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir(mode=0o700)
     link = tmp_path / "link"
     link.symlink_to(shared)
     with pytest.raises(UnsafeModeError, match="link"):

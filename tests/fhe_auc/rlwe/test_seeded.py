@@ -20,6 +20,7 @@ from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.rlwe.second_error import VARIANCE, fresh_keys
 from fhe_auc.rlwe.seeded import SEED_BYTES, Seeded
 from fhe_auc.rlwe.transform import coefficients_of
+from tests.support.platforms import needs_fork
 
 MODULI = (65537, 2**40 + 15, 36028797018652673, 2**56 - 5)
 FALSE_ALARM = 1e-9
@@ -176,6 +177,7 @@ print(json.dumps(found))
 """
 
 
+@needs_fork
 @pytest.mark.openfhe
 def test_keys_and_parts_of_joint_keys_are_never_made_of_repeated_randomness(run_child: Any) -> None:
     # With the same share and errors under the `a` of two sessions their difference would tell the share.
@@ -214,6 +216,7 @@ print(json.dumps(found))
 """
 
 
+@needs_fork
 def test_forked_processes_do_not_encrypt_with_the_same_error(run_child: Any, backend: str) -> None:
     # The error of two encryptions of equal values under different `a` would cancel out, and tell the secret key.
     first, second = map(bytes.fromhex, run_child(_FORKS, backend))

@@ -25,6 +25,7 @@ from fhe_auc_protocols.blinded_auc.malicious import Malicious, MaliciousTask
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.split_shares import Stream
 from tests.support.malicious_sessions import Roles, backends, engine, joint, request, sites
+from tests.support.platforms import needs_linux
 
 
 def needles(manifest: Manifest, common_secret: bytes) -> dict[str, bytes]:
@@ -132,6 +133,7 @@ class TestTheSecretStaysWithTheParties:
 
     @pytest.mark.backends("one")
     @backends
+    @needs_linux("a file that shows a process's memory")
     def test_the_memory_of_the_aggregators_process_does_not_have_it(self, backend, run_child, tmp_path):
         parties = sites(3)
         found = engine(backend)

@@ -356,9 +356,9 @@ class TestInvariance:
 
 
 _MEMORY = """
-import os, sys
-import msgspec
+import sys
 import numpy as np
+import psutil
 from fhe_auc import ckks
 from fhe_auc.ckks.computation import running_sum
 from fhe_auc.counts import Counts
@@ -374,8 +374,7 @@ total = running_sum(keys.public, chosen.blocks)
 for done in range(1, 1001):
     total.add(submission)
     if done in (10, 1000):
-        with open("/proc/self/statm") as stream:
-            print(int(stream.read().split()[1]) * os.sysconf("SC_PAGE_SIZE"))
+        print(psutil.Process().memory_info().rss)
 """
 
 
