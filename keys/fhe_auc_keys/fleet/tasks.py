@@ -130,7 +130,9 @@ def _peak() -> int:
 
 
 def _short() -> Path | None:
-    """Return where Ray's folder goes: its sockets have at most 107 bytes of path."""
+    """Return where Ray's folder goes: its sockets have at most 107 bytes of path, on macOS 103."""
+    if sys.platform == "darwin":
+        return Path("/tmp")  # noqa: S108 - likewise; TMPDIR is always set there, and too long
     memory = Path("/dev/shm")  # noqa: S108 - what is made there is private, and gone with the power
     return memory if "TMPDIR" not in os.environ and os.access(memory, os.W_OK | os.X_OK) else None
 
