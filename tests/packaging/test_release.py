@@ -1,4 +1,4 @@
-"""Sites install what is locked by hash, workflows and image name what is there, and a wheel is built alike twice."""
+"""Sites install what is locked by hash, workflows and image name what is there, and what is published is whole."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -21,6 +22,7 @@ ROOT = Path(__file__).parents[2]
 SITES = ROOT / "requirements" / "sites.txt"
 PYTHONS = re.findall(r"Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PLATFORMS = (("linux", "x86_64"), ("linux", "aarch64"), ("darwin", "arm64"), ("win32", "AMD64"))
+GIT = shutil.which("git")
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
@@ -153,3 +155,18 @@ def test_the_same_sources_give_the_same_wheel_wherever_and_whenever_it_is_built(
         assert not re.search(r"\]\((?!https?://)", long_description), "such a link leads nowhere on an index"
         digests.append((wheel.name, hashlib.sha256(wheel.read_bytes()).hexdigest()))
     assert digests[0] == digests[1]
+
+
+@pytest.mark.skipif(GIT is None or not (ROOT / ".git").exists(), reason="git knows what the sources should hold")
+def test_the_published_sources_hold_all_that_is_in_git_and_no_stray_file(tmp_path: Path) -> None:
+    listed = subprocess.run([str(GIT), "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert listed.returncode == 0, listed.stderr
+    tracked = {name for name in listed.stdout.split("\0") if name and (ROOT / name).exists()}
+    build = [sys.executable, "-m", "build", "--no-isolation", "--sdist", "--outdir", str(tmp_path), str(ROOT)]
+    built = subprocess.run(build, capture_output=True, text=True, timeout=240)
+    assert built.returncode == 0, built.stderr[-2000:]
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as found:
+        names = {name.partition("/")[2] for name in found.getnames()}
+    assert tracked <= names
+    assert {name.split("/")[0] for name in names} == {name.split("/")[0] for name in tracked} | {"PKG-INFO"}
