@@ -82,7 +82,7 @@ def test_a_workflow_may_only_read_but_where_a_job_says_more_and_runs_targets_tha
         assert job["timeout-minutes"] <= 350
         for step in job["steps"]:
             if "uses" in step:
-                assert re.fullmatch(r"actions/[a-z-]+@v\d+", step["uses"])
+                assert re.fullmatch(r"actions/[a-z-]+@(v\d+|[0-9a-f]{40})", step["uses"])
             elif step["run"].startswith("make "):
                 assert {word for word in step["run"].split()[1:] if "=" not in word} <= targets
 
@@ -94,10 +94,28 @@ def test_only_a_release_may_write() -> None:
     }
     assert jobs == {
         "checks": [None, None, None, None],
-        "docs": [{"pages": "write", "id-token": "write"}],
         "nightly": [None],
-        "release": [{"contents": "write", "id-token": "write", "attestations": "write"}],
+        "release": [
+            {"contents": "write", "id-token": "write", "attestations": "write"},
+            {"pages": "write", "id-token": "write"},
+        ],
     }
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_a_job_that_checks_out_the_sources_may_read_them(path: Path) -> None:
+    for job in yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].values():
+        if any(step.get("uses", "").startswith("actions/checkout@") for step in job["steps"]):
+            assert job.get("permissions", {"contents": "read"}).get("contents") in ("read", "write")
+
+
+def test_the_site_is_deployed_once_its_release_is_out() -> None:
+    release = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8"))
+    jobs = release["jobs"]
+    assert jobs["pages"]["needs"] == "release"
+    (uploaded,) = [step["with"] for step in jobs["release"]["steps"] if "upload-pages-artifact" in step.get("uses", "")]
+    assert uploaded["name"] == jobs["release"]["outputs"]["site"]
+    assert jobs["pages"]["steps"][0]["with"] == {"artifact_name": "${{ needs.release.outputs.site }}"}
 
 
 def test_one_version_stands_wherever_there_is_one() -> None:
@@ -109,12 +127,6 @@ def test_one_version_stands_wherever_there_is_one() -> None:
     assert fhe_auc.__version__ == asked[1] == cited["version"] == latest[1]
     assert str(cited["date-released"]) == latest[2]
     assert {"cff-version", "message", "title", "authors"} <= cited.keys()  # what its format requires
-
-
-def test_no_document_installs_from_an_index_what_is_on_none_yet() -> None:
-    documents = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*")]
-    told = [path for path in documents if path.is_file() and re.search(rb"pip install '?fhe-auc", path.read_bytes())]
-    assert not told
 
 
 def test_the_demo_of_three_sites_runs_without_rights() -> None:
