@@ -1,10 +1,15 @@
 #!/bin/sh
-# make_release.sh: builds in dist/ the wheel and the sources, and beside them, of all that requirements/sites.txt installs with it,
-# the components (CycloneDX) and the licences. The same commit gives the same wheel.
+# make_release.sh: builds in dist/ the wheel and the sources, and beside them, of all that requirements/sites.txt
+# installs with it, the components (CycloneDX) and the licences. The same commit gives the same wheel and sources. Where
+# sources were unpacked there is no commit to ask: SOURCE_DATE_EPOCH is then the time of the release's.
 set -eu
 cd "$(dirname "$0")/.."
 
-SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+if ! grep -q '^\[project\.urls\]' pyproject.toml; then
+    echo "fhe-auc: WARNING: pyproject.toml has no [project.urls]: its page on an index leads nobody to the project" >&2
+fi
+
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH
 rm -rf dist build/release-venv
 .venv/bin/python -m build --no-isolation --outdir dist .

@@ -1,0 +1,100 @@
+"""The page on a package index is for readers without a clone; until it is there, no document sends anybody to it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fhe_auc.extras import EXTRAS
+
+ROOT = Path(__file__).parents[2]
+INSTALLS_FROM_AN_INDEX = re.compile(
+    r"\b(?:(?:pip3?|pipx|uv pip|uv tool|conda) install|(?:uv|poetry) add|pipx run|uvx)\b"
+    r"[^\n`;&|#]*[\s'\"]fhe[-_]auc(?![\w/-]|\.\w)"  # not a file, not a folder
+)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "pip install fhe-auc",
+        "pip install 'fhe-auc[plots]'",
+        'pip install "fhe-auc>=0.2"',
+        "pip install -U fhe-auc==0.2.0",
+        "python -m pip install --upgrade pip fhe_auc",
+        r'"!pip install \"fhe-auc\""',  # in a notebook
+        "uv pip install --upgrade fhe-auc",
+        "uv tool install fhe-auc",
+        "uv add fhe-auc",
+        "uvx fhe-auc demo",
+        "pipx install fhe-auc",
+        "pipx run fhe-auc demo",
+    ],
+)
+def test_a_command_that_installs_from_an_index_is_recognised(command: str) -> None:
+    assert INSTALLS_FROM_AN_INDEX.search(f"To try it, {command}.")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pip install '.[plots]'       # fhe-auc with figures",
+        "pip install --no-deps fhe_auc-*.whl",
+        "pip install ./fhe-auc",
+        "pip install . && fhe-auc demo",
+        "`pip install .`, which fhe-auc needs",
+        "install the same version of fhe-auc everywhere",
+    ],
+)
+def test_what_installs_a_clone_or_a_file_is_not_taken_for_an_index(text: str) -> None:
+    assert not INSTALLS_FROM_AN_INDEX.search(text)
+
+
+def test_no_document_installs_from_an_index_what_is_on_none_yet() -> None:
+    documents = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*")]
+    texts = {path: path.read_text(encoding="utf-8", errors="replace") for path in documents if path.is_file()}
+    assert [path for path, text in texts.items() if INSTALLS_FROM_AN_INDEX.search(text)] == []
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    """The long description, as the build makes it from the README."""
+    made = subprocess.run(
+        [sys.executable, "-m", "hatch_fancy_pypi_readme"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONUTF8": "1"},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=60,
+    )
+    assert made.returncode == 0, made.stderr
+    return made.stdout
+
+
+def test_the_page_has_the_readmes_sections_but_where_to_read_on(page: str) -> None:
+    headings = re.findall(r"^## (.+)", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert re.findall(r"^## (.+)", page, re.MULTILINE) == [each for each in headings if each != "Read on"]
+    assert page.rstrip().splitlines()[-1].startswith("Apache-2.0.")
+
+
+def test_the_page_needs_no_clone(page: str) -> None:
+    assert not re.search(r"\bclone|\.venv|^    make |`make ", page, re.MULTILINE)
+    commands = re.findall(r"pip install (\S+)", page)
+    assert commands
+    assert all(re.fullmatch(r'"fhe-auc\[\w+\]"|fhe-auc', each) for each in commands)
+
+
+def test_the_page_has_no_picture_and_no_link_that_leads_nowhere(page: str) -> None:
+    assert not re.search(r"!\[|\]\((?!https?://)|^\[[^\]]+\]:|<(?:a|img)\b", page, re.MULTILINE)
+
+
+def test_the_page_lists_every_extra(page: str) -> None:
+    install = page.partition("\n## Install\n")[2].partition("\n## ")[0]
+    cells = re.findall(r"^\| (`.+?`) \|", install, re.MULTILINE)
+    assert {name for cell in cells for name in re.findall(r"`(\w+)`", cell)} == set(EXTRAS)
