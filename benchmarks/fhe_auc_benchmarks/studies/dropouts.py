@@ -17,7 +17,7 @@ import argparse
 from collections.abc import Collection, Iterator, Mapping
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -27,7 +27,7 @@ from fhe_auc.counts import PartyData
 from fhe_auc.errors import TooFewPartiesError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.plan import Keys
-from fhe_auc.plot import GREY, save_figure, tidy
+from fhe_auc.plot import save_figure, tidy
 from fhe_auc.protocol import Request
 from fhe_auc.rounds import conduct
 from fhe_auc_benchmarks.drawing import blank
@@ -40,18 +40,45 @@ ABSENCES = (0.01, 0.02, 0.03, 0.04, 0.05)
 KEYS: tuple[Keys, ...] = ("helper", "sealed", "joint")
 SHARE = 0.85  # of the sites must submit, where some may be missing
 _MOST_JOINT = 20
-_DASHED = (0, (4, 2))
-_MARKERS = {"helper": "o", "sealed": "s", "joint": "^"}
-_STYLES: dict[str, dict[str, Any]] = {
-    "helper": {"color": "#009E73", "linewidth": 5.0, "alpha": 0.5},  # wide: others lie on it
-    "sealed": {"color": "#0072B2", "linewidth": 1.6},
-    "joint": {"color": "#D55E00", "linewidth": 1.6},
-}
-_LABELS = {
-    "helper": "helper",
-    "sealed": "sealed keys",
-    "joint": "joint keys, or sealed ones where all must submit (the default)",
-}
+_MARK: Mapping[str, Any] = {"fillstyle": "none", "markersize": 6.5, "markeredgewidth": 1.4}
+
+
+class Curve(NamedTuple):
+    """A line of the figure: whose it is, whether sites that have submitted vanish, and how it is drawn."""
+
+    keys: Keys
+    vanishing: bool
+    label: str
+    style: Mapping[str, Any]
+
+
+_CURVES = (
+    Curve(
+        "helper",
+        False,
+        "helper; sealed keys if no site vanishes",
+        {"color": "#009E73", "linewidth": 3.0, "linestyle": "-", "marker": "o"},
+    ),
+    Curve(
+        "joint",
+        False,
+        "joint keys, or sealed keys where all must submit (the default)",
+        {"color": "#D55E00", "linewidth": 1.2, "linestyle": "-", "marker": ""},
+    ),
+    Curve(
+        "sealed",
+        True,
+        "sealed keys, and sites also vanish after they have submitted",
+        {"color": "#0072B2", "linewidth": 2.2, "linestyle": (0, (4, 2)), "marker": "s"},
+    ),
+    Curve(
+        "joint",
+        True,
+        "joint keys, or sealed where all must submit, and sites also vanish",
+        {"color": "#D55E00", "linewidth": 1.8, "linestyle": (0, (1, 1.5)), "marker": "^"},
+    ),
+)
+"""With a helper it makes no difference whether sites vanish; if none does, sealed keys do as well as a helper."""
 
 
 def needed(keys: Keys, sites: int) -> int:
@@ -123,29 +150,26 @@ def share_of_played(keys: Keys, sites: int, absence: float, sessions: int, gener
 
 def draw(played: Mapping[tuple[Keys, int, float], float]) -> Figure:
     """Return the figure, a panel for each number of sites; `played` are the shares of `share_of_played`."""
-    figure = blank(11, 4.4, "Sessions of verified that end with a result at the first try")
+    figure = blank(11, 4.4, "Sessions of verified that end with a result at the first try (marks: sessions played)")
     panels = figure.subplots(1, len(SITES), sharey=True)
     xs = np.linspace(0, max(ABSENCES), 51)
     for axes, sites in zip(panels, SITES, strict=True):
-        for keys in KEYS:
-            style, enough = _STYLES[keys], needed(keys, sites)
-            ys = [probability(keys, sites, enough, x) for x in xs]
-            axes.plot(xs, ys, **style, label=_LABELS[keys])
-            if keys != "helper":  # whose line is the same
-                axes.plot(xs, [probability(keys, sites, enough, x, x) for x in xs], **{**style, "linestyle": _DASHED})
+        for keys, vanishing, label, style in _CURVES:
+            ys = [probability(keys, sites, needed(keys, sites), x, x if vanishing else 0.0) for x in xs]
+            axes.plot(xs, ys, **{**style, "marker": ""})
             marks = [(at[2], share) for at, share in played.items() if at[:2] == (keys, sites)]
-            if marks:
-                axes.plot(*zip(*marks, strict=True), _MARKERS[keys], color=style["color"], fillstyle="none", zorder=4)
+            if marks and style["marker"]:
+                axes.plot(*zip(*marks, strict=True), **{**_MARK, **style, "linestyle": ""}, zorder=4)
+            if axes is panels[0]:
+                axes.plot([], [], **{**_MARK, **style}, label=label)
         axes.set_title(f"{sites} sites ({needed('helper', sites)} must submit)", fontsize=10, loc="left")
         axes.set_xlabel("each site is away with probability")
         axes.xaxis.set_major_formatter("{x:.0%}")
         axes.yaxis.set_major_formatter("{x:.0%}")
         axes.grid(visible=True, color="0.9", linewidth=0.7)
         tidy(axes)
-    panels[0].plot([], [], color=GREY, linestyle=_DASHED, label="… and sites also vanish after they have submitted")
-    panels[0].plot([], [], "D", color=GREY, fillstyle="none", label="… sessions played")
     handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2, fontsize=9, frameon=False, handlelength=3.2)
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, fontsize=9, frameon=False, handlelength=4.4)
     return figure
 
 
