@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise, product
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,13 @@ _DPAUC: Mapping[str, tuple[str, dict[str, float]]] = {
     "dpauc-laplace": (LAPLACE, {}),
     "dpauc-gaussian": (GAUSSIAN, {"delta": 1e-6}),
     "dpauc-rr": (RANDOMIZED_RESPONSE, {}),
+}
+_LOOKS = {  # colour and marker; a curator's are those of `verified`, dotted and hollow
+    "verified, row": ("#0072B2", "o"),
+    "verified, label": ("#E69F00", "s"),
+    "dpauc-laplace": ("#009E73", "^"),
+    "dpauc-gaussian": ("#D55E00", "D"),
+    "dpauc-rr": ("#CC79A7", "v"),
 }
 
 
@@ -163,13 +170,11 @@ def draw(found: Mapping[float, Mapping[str, float]], size: int) -> Figure:
     """Return the figure: error against epsilon."""
     figure = blank(6.4, 3.8, f"Error of a private AUC: {size:,} rows, 25 % positive, {PARTIES} sites")
     axes = figure.subplots()
-    colours = {"verified, row": "C0", "verified, label": "C1", "dpauc-laplace": "C2", "dpauc-gaussian": "C3"}
     for name in next(iter(found.values())):
         values = [of[name] for of in found.values()]
-        curator = name.startswith("curator")
-        colour = colours.get(name.replace("curator", "verified"), "C4")
-        style = {"linestyle": ":", "linewidth": 1.5} if curator else {"marker": "o", "markersize": 3, "linewidth": 1.2}
-        axes.plot(list(found), values, color=colour, label=name, **style)
+        colour, marker = _LOOKS[name.replace("curator", "verified")]
+        style: dict[str, Any] = {"linestyle": ":", "fillstyle": "none"} if name.startswith("curator") else {}
+        axes.plot(list(found), values, color=colour, marker=marker, label=name, linewidth=1.3, markersize=4.5, **style)
     make_logarithmic(axes, {0.1: "0.1", 1: "1", 10: "10"})  # type: ignore[dict-item]
     axes.set_xlabel("epsilon")
     axes.set_ylabel("root mean squared error")
