@@ -68,12 +68,12 @@ class FileTransport(Transport):
                 file = answers / file_name(party)
                 if aggregator.has_accepted(party) or (state := _state(file)) in (None, seen.get(party)):
                     continue
-                seen[party] = state
                 try:
                     submission = read_from_others(file)
-                except (OSError, InputError) as error:
+                except (OSError, InputError) as error:  # which may pass, though the file stays as it is
                     self.failures[party] = str(error)
                     continue
+                seen[party] = state
                 yield party, submission
             awaited = self.awaited()
             reasons = {**aggregator.refusals, **self.failures}

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from pathlib import Path
 from typing import Any
@@ -20,14 +20,15 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from fhe_auc import outcomes, registry
+from fhe_auc import aggregator_role, file_transport, outcomes, registry
 from fhe_auc.cli import main
 from fhe_auc.cli.session import read_config
 from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import ResultCheckError
 from fhe_auc.file_transport import file_name
-from fhe_auc.files import write_atomically
+from fhe_auc.files import read_from_others, write_atomically
 from fhe_auc.journal import Journal
+from fhe_auc.logs import RoleLog
 from fhe_auc.party_names import HELPERS
 from fhe_auc.protocol import Request
 from fhe_auc.site_state import site_storage
@@ -485,3 +486,29 @@ def test_a_folder_without_messages_is_named(tmp_path: Path) -> None:
 def test_every_party_has_a_file_name_of_its_own_inside_the_folder(party: str, name: str) -> None:
     assert file_name(party) == name
     assert len(os.fsencode(file_name("漢" * 64))) < 255
+
+
+def test_a_submission_that_cannot_be_read_for_a_moment_is_read_again(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its file stays as it is: a shared drive that was away, or a virus scanner that had it open."""
+    failed: list[Path] = []
+
+    def read(path: Path, **bounds: Any) -> bytes:
+        if path.name == "north.submission" and not failed:
+            failed.append(path)
+            raise OSError(5, "Input/output error", str(path))
+        return read_from_others(path, **bounds)
+
+    class Attended(file_transport.FileTransport):
+        def tell(self, awaited: Mapping[str, str], deadline: float) -> None:
+            super().tell(awaited, deadline)
+            for name in session.sites:
+                config = read_config(session.folder / f"{name}.toml", None)
+                file_transport.answer(session.exchange, config, self.aggregator.round, RoleLog())
+
+    monkeypatch.setattr(file_transport, "read_from_others", read)
+    run = read_config(session.folder / "run.toml", None)
+    aggregator_role.run({**run, "round-timeout": PATIENCE}, partial(Attended, session.exchange))
+    assert failed
+    session.check()
