@@ -37,12 +37,13 @@ from nvflare.app_common.widgets.component_path_authorizer import ClassListEnforc
 from fhe_auc import journal, outcomes, registry
 from fhe_auc.cli import main
 from fhe_auc.counts import PartyData
-from fhe_auc.errors import EvaluationError, InputError
+from fhe_auc.errors import EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.flare import MESSAGE, REFUSED
 from fhe_auc.flare.controller import SessionController, evaluate
 from fhe_auc.flare.executor import SessionExecutor
-from fhe_auc.flare.job import CLASSES, write_job
+from fhe_auc.flare.job import CLASSES, Simulator, write_job
 from fhe_auc.journal import is_finished
+from fhe_auc.local_sites import Stage
 from fhe_auc.logs import LOGGER
 from fhe_auc.messages import Message
 from fhe_auc.protocol import Request
@@ -430,6 +431,15 @@ def test_the_simulator_finds_the_fraction_of_evaluate(options: tuple[str, ...]) 
         assert done.exit_code == 0, done.output
         found.append(json.loads(done.stdout))
     assert found[0]["fraction"] == found[1]["fraction"] == "83/108"
+
+
+@pytest.mark.slow
+def test_the_simulator_tells_why_a_session_has_failed(site_rows: list[PartyData]) -> None:
+    """Its rounds are over before anybody could answer."""
+    stage = Stage(Simulator, round_timeout=0.001, report=lambda _: None)
+    request = Request(parties=tuple(data.name for data in site_rows), thresholds=GRID)
+    with pytest.raises(TooFewPartiesError, match="0 of 3 parties submitted"):
+        stage.evaluate(registry.evaluating("exact"), request, None, site_rows)
 
 
 @pytest.mark.slow
