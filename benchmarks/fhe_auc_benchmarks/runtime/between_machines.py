@@ -68,7 +68,7 @@ class _Session:
         if aggregator.returncode:
             raise EvaluationError(f"{BY_FILES}: the session failed")
         (result,) = (self._folder / "results").glob("*.json")
-        auc = json.loads(result.read_text(encoding="utf-8"))["auc"]
+        auc = json.loads(result.read_text(encoding="utf-8"))["evaluation"]["auc"]
         if not abs(auc - self._problem.auc) <= 1e-9:
             raise EvaluationError(f"{BY_FILES}: AUC {auc}, but {self._problem.auc} is right; nothing is reported")
         exchange = self._folder / "exchange"

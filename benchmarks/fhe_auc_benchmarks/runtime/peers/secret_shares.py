@@ -17,6 +17,7 @@ import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -91,24 +92,30 @@ def _served(folder: Path) -> list[_Answer]:
 
 
 async def _serve(folder: Path) -> None:
-    """Play one server: add up, multiply, open; print the numbers, and what it took."""
+    """Play one server: add up, multiply, open; print the numbers, and what it took once all were connected."""
     from mpyc.runtime import mpc
 
-    cpu, wall = -time.process_time(), -time.perf_counter()
+    sent = np.load(folder / f"{mpc.pid}.npy")
     await mpc.start()
+    await _released(mpc, sent[:1])  # a warm-up, as all have that are measured
+    cpu, wall = -time.process_time(), -time.perf_counter()
+    released = await _released(mpc, sent)
+    cpu, wall = cpu + time.process_time(), wall + time.perf_counter()
+    await mpc.shutdown()
+    print(msgspec.json.encode(_Answer(released, cpu, wall)).decode())
+
+
+async def _released(mpc: Any, sent: NDArray[np.uint64]) -> list[int]:
+    """Add up what parties have sent; return numerator and rows of each label, opened with the other servers."""
     total = np.zeros(1, np.uint64)
-    for shares in np.load(folder / f"{mpc.pid}.npy"):
+    for shares in sent:
         total = (total + shares) % _PRIME
     number = mpc.SecFld(modulus=_PRIME)  # as an array: MPyC takes ten times as long for as many single numbers
     parts = (*np.split(total, 2), np.zeros(1, np.uint64))
     tp, fp, none = (number.array(number.field.array(part.astype(object))) for part in parts)
     heights = tp + mpc.np_concatenate((tp[1:], none))
     widths = fp - mpc.np_concatenate((fp[1:], none))
-    released = await mpc.output([mpc.np_matmul(heights, widths), tp[0], fp[0]])
-    await mpc.shutdown()
-    cpu, wall = cpu + time.process_time(), wall + time.perf_counter()
-    answer = _Answer([int(each) for each in released], cpu, wall)
-    print(msgspec.json.encode(answer).decode())
+    return [int(each) for each in await mpc.output([mpc.np_matmul(heights, widths), tp[0], fp[0]])]
 
 
 if __name__ == "__main__":
