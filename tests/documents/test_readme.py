@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -48,14 +49,16 @@ def test_the_commands_for_own_files_run_one_after_the_other(tmp_path: Path, monk
     everyone = pd.concat(pooled)
     everyone.to_parquet("everyone.parquet")
     commands = [line.split("#")[0] for line in section("Your own files").splitlines() if line.startswith("    fhe-auc")]
-    assert len(commands) == 4
+    assert len(commands) == 5
+    shutil.copytree(README.parent / "examples" / "three_sites", "examples/three_sites")
     printed = []
     for command in commands:
         words = [each for word in shlex.split(command)[1:] for each in (sorted(Path().glob(word)) or [word])]
         result = CliRunner().invoke(main, list(map(str, words)))
         assert result.exit_code == 0, f"{command}\n{result.output}"
         printed.append(result.stdout)
-    found = float(re.search(r"AUC, encrypted +(\S+)", printed[0])[1])
+    assert "83/108" in printed[0]
+    found = float(re.search(r"AUC, encrypted +(\S+)", printed[1])[1])
     assert found == pytest.approx(roc_auc_score(everyone["died"], everyone["risk"]), abs=1e-3)
     assert Path("forest.png").read_bytes().startswith(b"\x89PNG")
     assert Path("report", "report.html").exists()

@@ -29,11 +29,12 @@ def against_sites(measurements: list[Measurement]) -> Figure:
         ("one site, CPU seconds", lambda each: each.cpu["party"]),
         ("one site sends and receives, MB", lambda each: _all_bytes(each) / 1e6),
     )
-    for axes, (what, value) in zip(figure.subplots(1, len(panels)), panels, strict=True):
+    drawn = figure.subplots(1, len(panels))
+    for axes, (what, value) in zip(drawn, panels, strict=True):
         _draw(axes, measurements, value)
         axes.set_xlabel("sites")
         axes.set_title(what, fontsize=10)
-    axes.legend(fontsize=9, frameon=False, handlelength=3.5, loc="upper left")
+    drawn[0].legend(fontsize=9, frameon=False, handlelength=3.5, loc="upper left")
     return figure
 
 
