@@ -150,7 +150,7 @@ LAYOUTS = {
     "manifest.Manifest": "{protocol: str, session: bytes, parties: tuple[str, ...], grid: bytes, min_parties: int, keys: Keys, context: bytes, certificates: tuple[bytes, ...], aggregator: bytes, study: Study | None, plan: EncodedPlan | None, options: dict[str, bool | int | float | str], fleet: Fleet | None}",
     "measure.Measurement": (
         "{contender: str, parties: int, thresholds: int, runs: int, cpu: dict[str, float], wall: dict[str, float], "
-        "upload_bytes: int, download_bytes: int, auc: float, exact_auc: float}"
+        "before_bytes: int, upload_bytes: int, download_bytes: int, auc: float, exact_auc: float}"
     ),
     "messages.Message": "[protocol: str, session: bytes, round: int, sender: str, manifest: bytes, payload: bytes, nonce: bytes, submissions: tuple[tuple[str, bytes], ...], signature: bytes]",
     "openfhe_joint_keys._Share": "[secret: bytes, ephemeral: bytes, encrypted: tuple[int, ...]]",
