@@ -56,17 +56,21 @@ class _Session:
         file = self._prepare()
         started, before = time.perf_counter(), _children()
         with self._started("session", "aggregate", "exchange", f"{_AGGREGATOR}.toml") as aggregator:
-            seen: set[Path] = set()
-            while aggregator.poll() is None:
-                for message in set((self._folder / "exchange").rglob("round-*.message")) - seen:
-                    seen.add(message)
-                    self._answer(message.parent)
-                time.sleep(0.05)
+            try:
+                seen: set[Path] = set()
+                while aggregator.poll() is None:
+                    for message in set((self._folder / "exchange").rglob("round-*.message")) - seen:
+                        seen.add(message)
+                        self._answer(message.parent)
+                    time.sleep(0.05)
+            finally:
+                aggregator.kill()  # where a site's command has failed, it would wait for that site
+            _, error = aggregator.communicate()
         inside = self._cpu["party"] + self._cpu["others"] + self._cpu["helper"]
         self._cpu["aggregator"] = _children() - before - inside
         self._wall["aggregator"] = time.perf_counter() - started
         if aggregator.returncode:
-            raise EvaluationError(f"{BY_FILES}: the session failed")
+            raise EvaluationError(f"{BY_FILES}: the session failed: {error.strip()[-500:]}")
         (result,) = (self._folder / "results").glob("*.json")
         auc = json.loads(result.read_text(encoding="utf-8"))["evaluation"]["auc"]
         if not abs(auc - self._problem.auc) <= 1e-9:

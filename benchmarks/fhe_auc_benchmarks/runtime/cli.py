@@ -77,7 +77,6 @@ def benchmark(quick: bool, folder: Path, as_json: bool) -> None:
 
     with threadpool_limits(limits=1), output.progress("Measuring", unit="percent", time_left=True) as report:
         measured.run(report, keep)
-    keep()
     save_figure(figures.against_sites(measured.measurements), folder / _FIGURE)
     if as_json:
         output.print_json(found())

@@ -44,7 +44,7 @@ def measure(problem: Problem, makers: Iterable[Maker], runs: int) -> list[Measur
     """
     with contextlib.ExitStack() as stack:
         stack.callback(gc.collect)
-        assert problem.auc > 0  # noqa: S101 - all rows are made up now, before a clock runs
+        _ = problem.auc  # so that all rows are made up before a clock runs
         contenders = []
         for make in makers:
             contenders.append(make(problem))
