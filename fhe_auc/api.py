@@ -387,7 +387,7 @@ def _played(
         own.require(session.manifest.thresholds, party=name)
     if found:
         parties = [replace(data, rows_above=found[data.name].rows_above) for data in parties]
-    helpers = [plugin.helper(session.manifest, material) for material in delivery.helpers]
+    helpers = [plugin.helper(session.manifest, delivery.helper)] if delivery.helper else []
     roles = [plugin.party(session.manifest, delivery.parties[data.name], data) for data in parties]
     for role in roles:  # here nobody is to be kept from knowing about the others
         role.own_warnings = plugin.own_warnings(session.manifest, parties)

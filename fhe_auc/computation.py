@@ -7,8 +7,8 @@
     read        values                             ->  outcome         `PartyTask`
 
 The roles are `fhe_auc_keys.sealed_roles`, for keys that a key holder has made, `fhe_auc_keys.joint_roles`, for keys
-that the parties make together, and those of helpers, `fhe_auc_keys.helper_roles` and `joint_helper_roles`. What a
-role starts from (keys, and whatever else a scheme needs) is bytes to them.
+that the parties make together, and `fhe_auc_keys.helper_roles`, where a helper has them. What a role starts from (keys,
+and whatever else a scheme needs) is bytes to them.
 
 The common secret, 32 bytes that all parties of the session have and the aggregator has not, is an argument wherever it
 is needed: nothing that a protocol makes holds it.
@@ -22,11 +22,11 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from fhe_auc.bfv.joint_keys import JointSetup, JointShare
 from fhe_auc.errors import InputError
 from fhe_auc.manifest import Manifest
 from fhe_auc.plan import Plan
 from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext
-from fhe_auc.rlwe.joint_keys import BaseJointSetup, BaseJointShare
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rounds import R
 from fhe_auc.submissions import RunningSum
@@ -37,9 +37,6 @@ Public = TypeVar("Public")
 
 Secret = TypeVar("Secret")
 """What a party encrypts with: the secret key, or its share of it."""
-
-Share = TypeVar("Share", bound=BaseJointShare[Any])
-"""Such a share, of joint keys."""
 
 Values = TypeVar("Values")
 """What is encrypted as one part of a submission."""
@@ -110,9 +107,6 @@ class SealedComputation(Computation[Task, Public, Secret, Decrypted]):
     late: bool = False
     """Whether the aggregator gets the opening once it is known who counts (`opened`), as parties may be missing."""
 
-    helpers: int = 0
-    """How many helpers open the pads and decrypt, in place of the parties."""
-
     @property
     def opening_limit(self) -> int:
         """More bytes than public keys and an opening have together."""
@@ -139,10 +133,7 @@ class SealedComputation(Computation[Task, Public, Secret, Decrypted]):
 
     @abstractmethod
     def load_secret(self, material: bytes, seed: bytes = b"") -> Secret:
-        """Return what a party's bytes hold, and with pads its seed, empty once it is used; errors as `load_public`.
-
-        With helpers, the seed is one for each of them, one after the other.
-        """
+        """Return what a party's bytes hold, and with pads its seed, empty once it is used; errors as `load_public`."""
 
     def _check_keys(self, context: BasePublicContext[Any] | BaseSecretContext[Any]) -> None:
         """Raise `InputError` unless these are the session's keys."""
@@ -190,24 +181,21 @@ class FleetComputation(SealedComputation[Task, Public, Secret, Decrypted]):
         """Return the opening of such a sum, as `opening`."""
 
 
-class JointComputation(Computation[Task, Public, Share, Decrypted]):
+class JointComputation(Computation[Task, Public, JointShare, Decrypted]):
     """A computation under keys that the parties make together."""
 
-    setup: BaseJointSetup[Any]
+    setup: JointSetup
     """Common polynomials, and shapes of all parts of keys and submissions."""
 
     partial_shape: Polynomials
     """Shape of a party's partial decryption of the whole result."""
-
-    share_type: type[Share]
-    """What a party's share of the secret key is: made fresh from `setup`, or `restored`."""
 
     @abstractmethod
     def public_keys(self, key_parts: Sequence[Words], relinearisation_part: Words) -> Public:
         """Return the aggregator's keys from the sums of all parties' parts, of the first and the second round."""
 
     @abstractmethod
-    def partial_decryption(self, share: Share, result: bytes) -> bytes:
+    def partial_decryption(self, share: JointShare, result: bytes) -> bytes:
         """Return a party's partial decryption, smudged; raise `DeserialisationError` where `result` is none."""
 
     @abstractmethod
@@ -216,58 +204,3 @@ class JointComputation(Computation[Task, Public, Share, Decrypted]):
 
         Raises `DeserialisationError` where `result` is none.
         """
-
-
-class HelpersComputation(ABC, Generic[Share]):
-    """What several helpers compute, each of whom holds a share of the key, and a seed of every party's pad.
-
-    What is decrypted depends on what parties and helpers have sent alone, and everybody can work it out from that.
-    """
-
-    setup: BaseJointSetup[Any]
-    partial_shape: Polynomials
-    """Shape of what `partial` returns."""
-
-    share_type: type[Share]
-    """As of `JointComputation`."""
-
-    revealed: int
-    """How many parts `parts` returns."""
-
-    payload_limit: int
-    """More bytes than an honest helper sends in any round."""
-
-    @abstractmethod
-    def parts(self, share: Share, blind: bytes, *, first: bool) -> tuple[bytes, ...]:
-        """Return a helper's parts of the keys, and of the encryption of a `blind`, which is a seed of 32 bytes.
-
-        One of the helpers is the `first`.
-        """
-
-    @abstractmethod
-    def remainder(self, seeds: Mapping[str, bytes], blind: bytes) -> tuple[bytes, ...]:
-        """Return minus the sum of these parties' pads from a helper's seeds, and minus its blind, part by part."""
-
-    @abstractmethod
-    def check(self, parts: Sequence[bytes]) -> None:
-        """Raise `DeserialisationError` unless these are one helper's `parts`, and behind them its `remainder`."""
-
-    @abstractmethod
-    def packed(self, totals: Sequence[Words]) -> tuple[bytes, ...]:
-        """Return the sum of all submissions, packed as these are."""
-
-    @abstractmethod
-    def result(self, padded: Sequence[bytes], parts: Sequence[Sequence[bytes]]) -> tuple[bytes, Words]:
-        """Return the encrypted sums, and the sum of all parts of the keys: the same whoever computes them.
-
-        `padded` is the sum of all submissions, `packed`, `parts` what `check` takes of each helper.
-        The sums lack what only comes with `partial`. Raises `DeserialisationError` where anything is malformed.
-        """
-
-    @abstractmethod
-    def partial(self, share: Share, result: bytes, keys: Words) -> bytes:
-        """Return a helper's partial decryption, masked and smudged, of what `result` has returned."""
-
-    @abstractmethod
-    def combine(self, result: bytes, partials: Iterable[Words]) -> Sequence[Any]:
-        """Return the sums' residues from all helpers' partial decryptions, each once and none left out."""

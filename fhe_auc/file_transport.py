@@ -3,7 +3,7 @@
     round-1.message                 from the aggregator, to all
     round-1/north.submission        from a site
 
-Where the session has helpers, `helpers` is a folder like this one for the rounds that are theirs, and all of it that
+Where the session has a helper, `helpers` is a folder like this one for the rounds that are its own, and all of it that
 they should be able to read: who knows the pads must not see what has been padded.
 
 A file is complete or refused: all are signed, and read again once they have changed. Who can write into the folder can
@@ -27,7 +27,7 @@ from fhe_auc.files import LONGEST, read_from_others, write_atomically
 from fhe_auc.journal import Journal
 from fhe_auc.logs import RoleLog
 from fhe_auc.messages import Message
-from fhe_auc.party_names import HELPERS
+from fhe_auc.party_names import HELPER
 from fhe_auc.rounds import Aggregator
 
 __all__ = ["FileTransport", "answer", "newest_round"]
@@ -56,7 +56,7 @@ class FileTransport(Transport):
         """Write a message for all parties; yield (party, submission) until all are there, or the time is over."""
         aggregator, number = self.aggregator, self.aggregator.round
         deadline = time.monotonic() + self.timeout
-        helping = set(aggregator.asked) <= set(HELPERS)
+        helping = aggregator.asked == (HELPER,)
         asked = _message_file(self._folder / "helpers" if helping else self._folder, number)
         answers = asked.with_suffix("")
         answers.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.errors import DeserialisationError, InputError
 from fhe_auc.fleet import Fleet
-from fhe_auc.party_names import HELPERS, MAX_CHARACTERS, alike, problem_with
+from fhe_auc.party_names import HELPER, MAX_CHARACTERS, alike, problem_with
 from fhe_auc.plan import EncodedPlan, Keys, Plan
 from fhe_auc.rlwe.parameters import FINGERPRINT_BYTES
 from fhe_auc.serialise import decode, encode
@@ -50,7 +50,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Who makes them.
     context : bytes
         With sealed keys, what names them: the fingerprint of the encryption context, 32 bytes. Between machines with
-        helpers, those of their certificates, of 1 to 3 one after the other. Otherwise empty.
+        a helper, that of its certificate. Otherwise empty.
     certificates : tuple of bytes
         Fingerprints of the parties' certificates, 32 bytes each, in the order of `parties`; every message is signed by
         their keys. Empty where a session is played in one process.
@@ -85,13 +85,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def __post_init__(self) -> None:
         if len(self.session) != SESSION_BYTES:
             raise InputError(f"a session id has {SESSION_BYTES} bytes, got {len(self.session)}")
-        most = {"sealed": 1, "helper": len(HELPERS) if self.aggregator else 0}.get(self.keys, 0)
-        expected = [FINGERPRINT_BYTES * number for number in range(min(most, 1), most + 1)]
-        if len(self.context) not in expected:
-            raise InputError(
-                f"with {self.keys} keys, what names them has {' or '.join(map(str, expected))} bytes, got "
-                f"{len(self.context)}"
-            )
+        named = self.keys == "sealed" or (self.keys == "helper" and bool(self.aggregator))
+        if len(self.context) != (expected := FINGERPRINT_BYTES * named):
+            raise InputError(f"with {self.keys} keys, what names them has {expected} bytes, got {len(self.context)}")
         if (self.plan is None) != (self.keys == "none"):
             raise InputError("a session has a plan if, and only if, it has keys")
         if len(self.grid) % 8:
@@ -137,8 +133,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def helpers(self) -> tuple[str, ...]:
-        """Sender names of the helpers of a session between machines."""
-        return HELPERS[: len(self.context) // FINGERPRINT_BYTES] if self.keys == "helper" else ()
+        """Sender name of the helper of a session between machines, if it has one."""
+        return (HELPER,) if self.keys == "helper" and self.context else ()
 
     @property
     def joint_keys(self) -> bool:

@@ -7,8 +7,8 @@ import unicodedata
 AGGREGATOR = "aggregator"
 """Sender name of the aggregator; no party may have it."""
 
-HELPERS = "helper-1", "helper-2", "helper-3"
-"""Sender names of helpers, of which a session has the first one, two or three, or none; no party may have any."""
+HELPER = "helper-1"
+"""Sender name of a session's helper; no party may have it."""
 
 MAX_CHARACTERS = 64
 """X.509's upper bound for a common name (RFC 5280, ub-common-name): at a site the name stands in a certificate."""
@@ -20,7 +20,7 @@ def problem_with(name: str) -> str | None:
         return "must not be blank"
     if len(name) > MAX_CHARACTERS:
         return f"must have at most {MAX_CHARACTERS} characters, got {len(name)}"
-    if (role := alike(name).strip()) in (AGGREGATOR, *HELPERS):
+    if (role := alike(name).strip()) in (AGGREGATOR, HELPER):
         return f"must not be {role!r}"
     # Names that look alike must not differ in blanks, control characters or Unicode normal form only. Half a surrogate
     # pair, as which Python shows a file name that is not UTF-8, does not print either.

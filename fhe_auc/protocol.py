@@ -22,7 +22,6 @@ from fhe_auc.manifest import SESSION_BYTES, Manifest
 from fhe_auc.options import Options
 from fhe_auc.own_rows import check_scores, warnings_of
 from fhe_auc.plan import EncodedPlan, Keys, Plan
-from fhe_auc.rlwe.parameters import BackendName
 from fhe_auc.rounds import Aggregator, Party, R
 from fhe_auc.serialise import encode
 from fhe_auc.suggestions import known_names
@@ -56,9 +55,7 @@ class Request:
         How many rows each party has, in their order, where that is known and may be public; a privacy budget takes it.
     keys : str
         "sealed": a key holder makes one secret key for all parties; "joint": each party makes a share of it; "helper":
-        helpers have it, and no party.
-    helpers : int
-        With keys "helper" how many there are, from 1 to 3; each has a share of the key then.
+        a helper has it, and no party.
     smudging_bits : int or None
         For joint keys: by how many bits a party's noise on its partial decryption exceeds what it hides; None: 40.
     interval : float or None
@@ -82,7 +79,6 @@ class Request:
     min_parties: int | None = None
     rows: tuple[int, ...] | None = None
     keys: str = "sealed"
-    helpers: int = 1
     smudging_bits: int | None = None
     interval: float | None = None
     average_precision: bool = False
@@ -91,7 +87,7 @@ class Request:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in ("max_rows", "min_rows", "min_parties", "helpers", "smudging_bits"):
+        for name in ("max_rows", "min_rows", "min_parties", "smudging_bits"):
             given = getattr(self, name)
             if given is None and name in ("min_parties", "smudging_bits"):
                 continue
@@ -125,8 +121,6 @@ class Session:
     seeds: Mapping[str, bytes] = field(default_factory=dict, repr=False)  # by party, for it alone; where there are pads
     loaded: object = field(default=None, repr=False, compare=False)
     """The public context in the aggregator's material, kept so that this process need not load it again."""
-    helpers: int = 0
-    """How many helpers it takes."""
 
 
 @dataclass(frozen=True)
@@ -137,8 +131,8 @@ class Delivery:
     parties: Mapping[str, bytes] = field(repr=False)
     open_late: Callable[[tuple[str, ...]], bytes] | None = field(default=None, repr=False)
     """For `fhe_auc.rounds.Aggregator.open_late`: asks the key holder."""
-    helpers: tuple[bytes, ...] = field(default=(), repr=False)
-    """For `Protocol.helper`, one for each that the session has."""
+    helper: bytes = field(default=b"", repr=False)
+    """For `Protocol.helper`; empty where the session has none."""
 
 
 class Spending(NamedTuple):
@@ -167,9 +161,6 @@ class Protocol(ABC, Generic[R]):
 
     encrypts: ClassVar[bool] = True
     """Whether results come out of an encrypted computation; otherwise they are noisy."""
-
-    joint_backend: ClassVar[BackendName | None] = None
-    """The one backend with joint keys; None: they take no library."""
 
     options: ClassVar[type[Options]] = Options
     """What `Request.options` may hold, by the names of its fields."""
@@ -309,11 +300,11 @@ class Protocol(ABC, Generic[R]):
         """Return the aggregator of a session; `material` is what `Delivery` has for it."""
 
     def helper(self, manifest: Manifest, material: bytes) -> Party[Any]:
-        """Return a helper of a session; `material` is what `Delivery` has for it.
+        """Return the helper of a session; `material` is what `Delivery` has for it.
 
         Raises `InputError` where the protocol has none.
         """
-        raise InputError(f"protocol {self.name!r} has no helpers")
+        raise InputError(f"protocol {self.name!r} has no helper")
 
     @final
     def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:

@@ -51,7 +51,7 @@ reason = missing()
 if sys.version_info[:2] == (3, 10):
     name += ", past its end of life"
 if reason:
-    print("tenseal", path, name + ", with TenSEAL alone: " + reason + "; CKKS with joint keys is not available here", sep="\n")
+    print("tenseal", path, name + ", with TenSEAL alone: " + reason, sep="\n")
 else:
     print("openfhe", path, name + ": both OpenFHE and TenSEAL load", sep="\n")
 '

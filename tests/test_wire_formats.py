@@ -28,7 +28,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from fhe_auc import calibration_file, outcomes, serialise, thresholds
 from fhe_auc.analysis import Analysis, Variable
 from fhe_auc.bfv import BfvParameters
-from fhe_auc.ckks import CkksParameters, available_backends
+from fhe_auc.ckks import CkksParameters
 from fhe_auc.errors import BackendUnavailableError
 from fhe_auc.fleet import Fleet
 from fhe_auc.journal import Journal
@@ -136,8 +136,6 @@ LAYOUTS = {
     "helper_roles._Opened": "[left_out: tuple[str, ...], context: bytes, opening: bytes]",
     "helper_roles._Submission": "[parts: tuple[bytes, ...], blobs: tuple[bytes, ...], signature: bytes]",
     "identity._Stored": "[name: str, signing: bytes, encryption: bytes, credential: bytes]",
-    "joint_helper_roles._State": "[given: bytes, share: bytes, blind: bytes, parts: tuple[bytes, ...], secrets: tuple[tuple[str, bytes], ...], others: tuple[str, ...], commitments: tuple[bytes, ...], result: bytes, partial: bytes]",
-    "joint_helper_roles._Summed": "[padded: tuple[bytes, ...], contributions: tuple[Contribution, ...]]",
     "joint_keys._Share": "[secret: bytes, ephemeral: bytes, encrypted: tuple[int, ...]]",
     "joint_roles._Saved": "[share: bytes | None, state: _State]",
     "joint_roles._State": "[forwarded: tuple[bytes, ...], secret_part: bytes, common_secret: bytes, result: bytes, partial: bytes, key_bytes: int]",
@@ -153,7 +151,6 @@ LAYOUTS = {
         "before_bytes: int, upload_bytes: int, download_bytes: int, auc: float, exact_auc: float}"
     ),
     "messages.Message": "[protocol: str, session: bytes, round: int, sender: str, manifest: bytes, payload: bytes, nonce: bytes, submissions: tuple[tuple[str, bytes], ...], signature: bytes]",
-    "openfhe_joint_keys._Share": "[secret: bytes, ephemeral: bytes, encrypted: tuple[int, ...]]",
     "opening._Stored": "[release: bytes, ciphertexts: tuple[bytes, ...]]",
     "packing.Packing": "{slots: int, classes: int, bins: int, blocks: int, x_bits: int}",
     "parameters.BfvParameters": "{backend: BackendName, ring_dimension: int, modulus_bits: tuple[int, ...], special_bits: int, plain_moduli: tuple[int, ...]}",
@@ -580,8 +577,7 @@ def test_every_struct_that_is_encoded_has_the_fields_that_are_pinned() -> None:
     found = _found_layouts()
 
     assert {name: LAYOUTS.get(name) for name in found} == found
-    of_openfhe = {"openfhe_joint_keys._Share"}
-    assert set(LAYOUTS) - set(found) == (set() if "openfhe" in available_backends() else of_openfhe)
+    assert set(LAYOUTS) == set(found)
 
 
 def test_the_frame_is_magic_version_digest_and_body() -> None:

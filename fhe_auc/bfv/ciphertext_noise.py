@@ -53,7 +53,7 @@ def product_deviation(parameters: BfvParameters, parties: int, *, products: int,
     A ciphertext decrypts to c0 + c1·S = Q·m/t + e + Q·k, where k, of variance (1 + N·V)/12, is what does not fit into
     the modulus. A product, times t/Q, has noise t·(e·k' + e'·k) + m·e' + m'·e; q, of the first `kept` primes, has q/Q
     of that. Either factor has a submission of each of `parties`; so many `products` are added up. Then each of d0, d1
-    and d2 is rounded, which S and S² multiply; S² is √2·N·V long. Keys add r + S·h + U·g (`rlwe.joint_keys`), and the
+    and d2 is rounded, which S and S² multiply; S² is √2·N·V long. Keys add r + S·h + U·g (`joint_keys`), and the
     zero that flooding encrypts b·v + e + S·e'. ValueError where there are not so many primes.
     """
     size = parameters.ring_dimension

@@ -38,12 +38,6 @@ class JointEvaluator:
         self._first = relinearisation.reshape(-1, *self._small.shape)
         _, self._second = both.reshape(2, -1, *self._small.shape)
 
-    def add_to_total(self, total: Words, values: ArrayLike, prime: int) -> None:
-        """Add plaintext values in [0, t), shape (N,), to the sum of a ciphertext's parts; ValueError as `checked`."""
-        summands = checked(values, self._setup.parameters, prime)
-        message = slots.message(self._half, self._setup.parameters.plain_moduli[prime], summands)
-        self._half.add_in_place(total, values_of(self._half, message))
-
     def product(self, totals: Sequence[Words], prime: int) -> Words:
         """Return Σ left·right, slot by slot, relinearised; `totals` are the sums of the parts of all `blocks`."""
         setup, half, small = self._setup, self._half, self._small

@@ -1,4 +1,23 @@
-"""Joint keys for BFV: what `fhe_auc.rlwe.joint_keys` leaves to the scheme, in arithmetic on words, without a library.
+"""Joint keys for BFV: n parties, n shares of a secret key that never exists as a whole; in words, without a library.
+
+Party i draws its own share s_i, and once more a secret u_i that it needs for one key only; S = Σ s_i is the secret key.
+The random polynomials `a` that parts must have in common are expanded from what names the session and all its parties'
+keys, others for every purpose, so that nobody chooses them and they need not travel. Every e is a fresh error, w what
+the key switches, which is public:
+
+    round 1   public key         b_i = e - a·s_i                               pk = (Σ b_i, a)
+              relinearisation    h_i = e - a·u_i + w·s_i,  g_i = e + a·s_i     H = Σ h_i, G = Σ g_i
+    round 2   relinearisation    r_i = e + s_i·H + (u_i - s_i)·G               (Σ r_i, G): encrypts w·S²
+              submission         b_i = e - a·s_i + m_i                         (Σ b_i, a): encrypts Σ m_i
+    round 3   result (c0, c1)    d_i = c1·s_i + smudging                       c0 + Σ d_i: decrypts to the result
+
+Sources: Mouchet et al., PoPETs 2021 (protocols 1 to 3; without u_i, as in OpenFHE's own, the two relinearisation parts
+of one party add up to w·s_i and an error: anybody who sees both reads the share). That a submission is one party's part
+of a single ciphertext is ours: it takes half the bytes of a public-key encryption, its noise grows with √n instead of
+n, and only the sum of all parties' parts can be decrypted.
+
+Whoever chose `a`, H or G could read s_i from a single answer. So every party expands `a` itself, and adds up H and G
+itself from parts whose authors it has verified. Whether a part is right nobody can tell; only that it is one.
 
 A product of ciphertexts (c0, c1)·(c0', c1') = (d0, d1, d2) decrypts to d0 + d1·S + d2·S². Every second polynomial is a
 common one, which nobody chooses and everybody knows from the start; so is d2. What a relinearisation key must encrypt
@@ -12,9 +31,11 @@ Parties encrypt modulo Q; the product is rounded to q, the first primes of Q, as
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -25,9 +46,8 @@ from fhe_auc.bfv.context import checked
 from fhe_auc.bfv.flooding import uniform_noise
 from fhe_auc.bfv.parameters import BfvParameters
 from fhe_auc.keystream import KeyStream
-from fhe_auc.rlwe import container
+from fhe_auc.rlwe import container, hidden
 from fhe_auc.rlwe.integer_products import lifted, rounded, summed_products
-from fhe_auc.rlwe.joint_keys import BaseJointSetup, BaseJointShare, KeyParts
 from fhe_auc.rlwe.modular import Residues, residues, uniform
 from fhe_auc.rlwe.modulus_switching import kept_shape
 from fhe_auc.rlwe.polynomials import Polynomials, Words
@@ -37,17 +57,34 @@ from fhe_auc.serialise import decode, encode
 
 _SEED_BYTES = 32
 
+Purpose = Literal["public key", "relinearisation key", "submission"]
 
-class JointSetup(BaseJointSetup[BfvParameters]):
+
+class KeyParts(NamedTuple):
+    """What a party contributes to the keys in the first round, packed; `JointSetup.key_parts` has the shapes.
+
+    The relinearisation part is both h_i and g_i, and empty where nothing is multiplied. `rotation_keys` is always
+    empty: the format has a place for them, and no circuit takes any.
+    """
+
+    public_key: bytes
+    relinearisation: bytes
+    rotation_keys: bytes = b""
+
+
+class JointSetup:
     """What everybody knows of one BFV session's joint keys; `parameters` are of a chain for these.
 
-    `binding` is 32 bytes that name the session and all parties' keys, which the common polynomials are expanded from.
-    For each plaintext modulus so many `products` of two ciphertexts are added up, of blocks 2j and 2j + 1, counted
-    through all moduli. Results have the first `kept` primes of Q; ValueError where there are not so many.
+    `binding` is 32 bytes that name the session and all parties' keys (`fhe_auc_keys.roster.Roster.binding`), which the
+    common polynomials are expanded from. For each plaintext modulus so many `products` of two ciphertexts are added up,
+    of blocks 2j and 2j + 1, counted through all moduli. Results have the first `kept` primes of Q; ValueError where
+    there are not so many.
     """
 
     def __init__(self, parameters: BfvParameters, binding: bytes, *, products: int, kept: int) -> None:
-        super().__init__(parameters, binding)
+        self.parameters = parameters
+        self.binding = binding
+        self.nothing = Polynomials(parameters.ring_dimension, ())
         self.products = products
         self.kept = kept
         self._half = Polynomials(parameters.ring_dimension, parameters.joint_moduli)
@@ -75,6 +112,11 @@ class JointSetup(BaseJointSetup[BfvParameters]):
         part = self.relinearisation_part
         return self._small, Polynomials(part.ring_dimension, 2 * part.moduli), self.nothing
 
+    def seed(self, purpose: Purpose, index: int) -> bytes:
+        """Return the seed of the common polynomials for a purpose; submissions have others for every ciphertext."""
+        label = encode((self.binding, encode(self.parameters), purpose, index))
+        return hashlib.sha256(b"fhe-auc joint keys\0" + label).digest()
+
     def common(self, block: int) -> Words:
         """Return the common polynomial of a ciphertext, modulo Q."""
         return self._half.uniform(self.seed("submission", block))
@@ -92,6 +134,20 @@ class JointSetup(BaseJointSetup[BfvParameters]):
     def opened(self, kind: str, result: bytes) -> bytes:
         """Return what the container of a result of this session holds; errors as `container.open_for`."""
         return container.open_for(kind, self.binding, result)
+
+    def split_result(self, kind: str, result: bytes) -> tuple[Words, Words]:
+        """Return both polynomials of a result; errors as `opened` and `hidden.unpack`."""
+        half = self.result_part
+        whole = Polynomials(half.ring_dimension, 2 * half.moduli)
+        first, second = np.split(hidden.unpack(whole, self.opened(kind, result)), 2)
+        return first, second
+
+    def fused(self, kind: str, result: bytes, partials: Iterable[Words]) -> Words:
+        """Return c0 + Σ d_i of a result and all partial decryptions; errors as `split_result`."""
+        total, _ = self.split_result(kind, result)
+        for partial in partials:
+            self.result_part.add_in_place(total, partial)
+        return total
 
     def result_kind(self, prime: int) -> str:
         """Say what a result is, and for which plaintext modulus."""
@@ -117,13 +173,16 @@ class _Share(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
         return "<share of a secret key (secret)>"
 
 
-class JointShare(BaseJointShare[BfvParameters]):
-    """One party's share of a BFV session's secret key: ternary, from a seed of 32 bytes."""
+class JointShare:
+    """One party's share of a session's secret key: ternary, from a seed of 32 bytes, drawn when made.
 
-    setup: JointSetup
+    It is never printed, pickled or sent. Between rounds it may be kept in an encrypted key store: `saved` and
+    `restored`.
+    """
 
     def __init__(self, setup: JointSetup) -> None:
-        super().__init__(setup)
+        self.setup = setup
+        self._encrypted: set[int] = set()
         self._draw(secrets.token_bytes(_SEED_BYTES), secrets.token_bytes(_SEED_BYTES))
 
     def _draw(self, secret: bytes, ephemeral: bytes) -> None:
@@ -140,8 +199,14 @@ class JointShare(BaseJointShare[BfvParameters]):
         share._draw(found.secret, found.ephemeral)
         return share
 
+    def __repr__(self) -> str:
+        return f"<JointShare of session {self.setup.binding.hex()} (secret)>"
+
+    def __reduce__(self) -> str:
+        raise TypeError("a share of a secret key is not pickled; it ends with its session")
+
     def saved(self) -> bytes:
-        """Return the share as bytes; nobody else may see them."""
+        """Return the share as bytes, once `key_parts` has been sent; nobody else may see them."""
         return encode(_Share(*self._seeds, tuple(sorted(self._encrypted))))
 
     def key_parts(self) -> KeyParts:
@@ -156,10 +221,14 @@ class JointShare(BaseJointShare[BfvParameters]):
             minus = shape.zeros()
             shape.subtract_in_place(minus, common)
             g.append(self._sample(shape, minus, secret))
-        return KeyParts(shape.pack(public_key), both.pack(np.array(h + g).reshape(both.shape)), b"")
+        return KeyParts(shape.pack(public_key), both.pack(np.array(h + g).reshape(both.shape)))
 
     def relinearisation_part(self, total: Words) -> bytes:
-        """Return this party's second part of the relinearisation key, from the sum of all first parts."""
+        """Return this party's second part of the relinearisation key.
+
+        `total`, uint64, is the sum of all parties' first parts, added up by the caller: from a sum chosen by somebody
+        else the answer would tell the share.
+        """
         setup, secret = self.setup, self._secret_modulo_q
         shape, parts = setup.result_part, []
         for h, g in zip(*total.reshape(2, -1, *shape.shape), strict=True):
@@ -177,7 +246,9 @@ class JointShare(BaseJointShare[BfvParameters]):
         """
         setup, half = self.setup, self.setup.submission_part
         found = checked(values, setup.parameters, prime)
-        self._use(block)
+        if block in self._encrypted:
+            raise ValueError(f"block {block} has been encrypted before with this share")
+        self._encrypted.add(block)
         message = values_of(half, slots.message(half, setup.parameters.plain_moduli[prime], found))
         added = [message] if mask is None else [message, mask]
         return half.pack(self._sample(half, setup.common(block), self.secret_words, *added))

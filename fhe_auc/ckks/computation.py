@@ -1,7 +1,4 @@
-"""Computations under CKKS, with sealed keys: the parties' values in one ciphertext a block, and the protocol's circuit.
-
-With joint keys: `fhe_auc.ckks.openfhe_joint_computation`.
-"""
+"""Computations under CKKS: the parties' values in one ciphertext a block, and the protocol's circuit."""
 
 from __future__ import annotations
 
@@ -31,18 +28,6 @@ class CkksPlan(Plan, Protocol):
     @property
     def parameters(self) -> CkksParameters:
         """Ring, moduli, scale and rotations."""
-
-
-class JointCkksPlan(CkksPlan, Protocol):
-    """What plans for CKKS with joint keys have besides."""
-
-    @property
-    def smudging_deviation(self) -> float:
-        """Standard deviation of a slot of the noise on a partial decryption, in plain units."""
-
-    @property
-    def unit(self) -> float:
-        """What one unit of a result's integer coefficients is worth, in plain units."""
 
 
 class SealedCkks(SealedComputation[CkksTask, PublicContext, SecretContext, Slots]):

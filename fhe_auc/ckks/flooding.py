@@ -1,7 +1,7 @@
 """Flooding: noise that hides what a ciphertext's own noise would tell to those who can decrypt it.
 
-The aggregator adds it to a result, as fresh public-key encryptions of Gaussian noise; a member of a joint session adds
-it to a partial decryption (smudging). It comes from `secrets`, through a ChaCha20 key stream.
+The aggregator adds it to a result, as fresh public-key encryptions of Gaussian noise. It comes from `secrets`, through
+a ChaCha20 key stream.
 """
 
 from __future__ import annotations

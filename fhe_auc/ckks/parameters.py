@@ -16,9 +16,6 @@ CHAINS: dict[BackendName, tuple[Chain, ...]] = {
 }
 """All chains in use."""
 
-JOINT_BACKEND: BackendName = "openfhe"
-"""The one backend with joint CKKS keys."""
-
 
 class CkksParameters(RingParameters, frozen=True, forbid_unknown_fields=True):
     """One CKKS parameter set, complete: two sites with equal values compute in the same rings.
@@ -59,9 +56,3 @@ class CkksParameters(RingParameters, frozen=True, forbid_unknown_fields=True):
     def scale(self) -> float:
         """Effective scale Δ'."""
         return float(2.0**self.log2_scale)
-
-
-def check_joint_backend(backend: BackendName) -> None:
-    """Raise `CapacityError` where a backend makes no joint keys for CKKS."""
-    if backend != JOINT_BACKEND:
-        raise CapacityError(f"joint keys under CKKS need the backend {JOINT_BACKEND}, got {backend}")

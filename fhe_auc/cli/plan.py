@@ -89,7 +89,7 @@ def plan(parties: int, session: SessionOptions, as_json: bool) -> None:
 def _plans(plugin: Protocol[Any], request: Request, unfit: dict[BackendName, str]) -> dict[BackendName, Plan]:
     """Return the parameters on each backend; note in `unfit` where there are none."""
     names: tuple[BackendName, ...] = ckks.available_backends()
-    one = request.backend or (plugin.joint_backend if request.keys == "joint" else None)
+    one = request.backend
     if one is not None:
         names = (ckks.choose_backend(one),)
     if not names:

@@ -4,5 +4,5 @@ Ciphertexts and keys are polynomials modulo primes, whatever is encrypted in the
 `seeded`, `container`), what a library offers (`library`: `openfhe_library`, `seal_library`) and how its objects become
 coefficients (`layout`), arithmetic on these (`modular`, `primes`, `transform`, `modulus_switching`,
 `integer_products`), which library there is (`backends`), what security asks of the moduli (`parameters`), what keys
-never do (`context`), and keys that nobody holds as a whole (`joint_keys`).
+never do (`context`).
 """

@@ -72,8 +72,7 @@ def _refuse_forks() -> None:
 def freshly_seeded(make: Callable[[], Made]) -> Made:
     """Return what `make` returns, from a thread of its own, for which OpenFHE seeds its random numbers anew.
 
-    It seeds once for each thread. A machine resumed twice from one snapshot would make the same keys, and of joint keys
-    the same errors under the `a` of another session. (Of ciphertexts: `fhe_auc.rlwe.second_error`.)
+    It seeds once for each thread. A machine resumed twice from one snapshot would make the same keys.
     """
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(make).result()
@@ -142,10 +141,6 @@ class Halves:
     def pack(self, b: Words, a: Words) -> bytes:
         """Return a packed object."""
         return self._whole.pack(self.join(b, a))
-
-    def unpack(self, packed: bytes) -> tuple[Words, Words]:
-        """Return (b, a) of a packed object; `DeserialisationError` where it is none."""
-        return self.split(self._whole.unpack(packed))
 
 
 class Keys:
@@ -241,19 +236,10 @@ class OpenFheLibrary(Library[P]):
         self.submission = self.learn(decryptor.encrypt(plaintext), keys.tag)
         self.verify_reseeding(decryptor, self.secret_key.words(save(keys.secret)), plaintext)
 
-    def no_key(self, fingerprint: bytes) -> OpenFheDecryptor:
-        """Return a secret key of zeros, which decrypts ciphertexts (c0, 0)."""
-        return self.decryptor(fingerprint, bytes(self.secret_key.packed_size))
-
     @cached_property
     def switching_halves(self) -> Halves:
         """Halves of a relinearisation key, or of any one key that switches."""
         return Halves(self.relinearisation_key, b_first=False)
-
-    @cached_property
-    def ciphertext_halves(self) -> Halves:
-        """Halves of a ciphertext."""
-        return Halves(self.submission, b_first=True)
 
     def products(self, secret: Any, x: Words, y: Words, tag: str) -> tuple[Words, Words]:
         """Return x·secret + e and y·secret + e', each with a fresh error, in the shape of `switching_halves`.

@@ -11,7 +11,7 @@ A public key is an encryption of zero. With b' = a' = 0, whatever the library, i
 one error.
 
 A seed is used once: two ciphertexts with the same `a` tell the difference of what they encrypt. (Under different
-secrets the same `a` is harmless: `fhe_auc.rlwe.joint_keys`.)
+secrets the same `a` is harmless: `fhe_auc.bfv.joint_keys`.)
 """
 
 from __future__ import annotations

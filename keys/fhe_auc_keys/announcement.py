@@ -19,7 +19,7 @@ import msgspec
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.keystream import COMMON_SECRET_BYTES
 from fhe_auc.manifest import Manifest
-from fhe_auc.party_names import AGGREGATOR, HELPERS
+from fhe_auc.party_names import AGGREGATOR, HELPER
 from fhe_auc.study import Study
 from fhe_auc_keys.certificates import Peer, Trust, verify
 from fhe_auc_keys.errors import (
@@ -54,7 +54,7 @@ class Announcement:
     aggregator: Peer
     holder: Peer  # who signed
     not_after: datetime  # UTC
-    helpers: tuple[Peer, ...] = ()  # by their names, in the order of `fhe_auc.party_names.HELPERS`
+    helpers: tuple[Peer, ...] = ()  # one, or none
     sealed_secret: bytes = field(default=b"", repr=False)  # with helpers: the parties' common secret, if they have one
 
     @cached_property
@@ -96,7 +96,8 @@ class Announcement:
     def signatures(self, identity: Identity) -> SessionSignatures:
         """Return what a role with this identity signs its messages with, and checks others' by."""
         keys = {**self.roster.signing_keys, AGGREGATOR: self.aggregator.signing_key}
-        keys |= {name: helper.signing_key for name, helper in zip(HELPERS, self.helpers, strict=False)}
+        for helper in self.helpers:
+            keys[HELPER] = helper.signing_key
         return SessionSignatures(self.manifest.digest, keys, identity)
 
 
@@ -275,11 +276,11 @@ def _roster(peers: list[Peer], aggregator: Peer, helpers: list[Peer]) -> Roster:
 
 
 def _check_helpers(manifest: Manifest, roster: Roster, holder: Peer, aggregator: Peer, helpers: list[Peer]) -> None:
-    """Raise `UnfitCertificateError` where helpers are missing or too many, or who convenes with some is no party.
+    """Raise `UnfitCertificateError` where there are not as many helpers as should be, or who convenes one is no party.
 
     Who convenes a session of a fleet, and so says who its members are, is neither helper nor aggregator.
     """
-    if bool(helpers) != (manifest.keys == "helper") or len(helpers) > len(HELPERS):
+    if len(helpers) != (manifest.keys == "helper"):
         raise UnfitCertificateError(f"a session with {manifest.keys} keys has a helper too many, or none")
     if manifest.fleet is not None:
         if holder.signing_key in {aggregator.signing_key, *(helper.signing_key for helper in helpers)}:

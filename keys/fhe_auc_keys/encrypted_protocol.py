@@ -2,7 +2,7 @@
 
 keys "sealed"   a key holder makes all keys and seals the secret one to each party (`fhe_auc_keys.sealed_roles`)
 keys "joint"    the parties make the keys together (`fhe_auc_keys.joint_roles`); nobody has the whole secret key
-keys "helper"   one helper makes the keys (`fhe_auc_keys.helper_roles`), or several together (`joint_helper_roles`)
+keys "helper"   one helper makes the keys (`fhe_auc_keys.helper_roles`); the parties have none
 
 A protocol brings its plan, its computation under either kind of keys, and a party's task.
 docs/guide/write-a-protocol.md writes one.
@@ -15,11 +15,10 @@ from abc import abstractmethod
 from dataclasses import replace
 from typing import Any, ClassVar, Generic, TypeVar
 
-from fhe_auc.computation import HelpersComputation, JointComputation, PartyTask, SealedComputation
+from fhe_auc.computation import JointComputation, PartyTask, SealedComputation
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import DeserialisationError, EvaluationError, InputError
 from fhe_auc.manifest import Manifest
-from fhe_auc.party_names import HELPERS
 from fhe_auc.plan import Plan
 from fhe_auc.protocol import Delivery, Protocol, Request, Session
 from fhe_auc.rlwe.backends import choose_backend
@@ -30,7 +29,6 @@ from fhe_auc.serialise import decode
 from fhe_auc_keys import local_consortium
 from fhe_auc_keys.errors import WrongContextError
 from fhe_auc_keys.helper_roles import (
-    BaseHelper,
     HelpedAggregator,
     HelpedParty,
     HelpedPartyRole,
@@ -38,7 +36,6 @@ from fhe_auc_keys.helper_roles import (
     HelperMaterial,
 )
 from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.joint_helper_roles import JointHelper, JointHelpersAggregator
 from fhe_auc_keys.joint_roles import JointAggregator, JointParty
 from fhe_auc_keys.roster import PartyMaterial, Roster
 from fhe_auc_keys.sealed_roles import SealedAggregator, SealedParty
@@ -65,6 +62,9 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
     all_parties: ClassVar[bool] = False
     """Whether the session ends without a result where a party is missing, with sealed keys too."""
 
+    joint: ClassVar[bool] = False
+    """Whether the parties may make the keys together: then it has a `joint_computation`."""
+
     helped: ClassVar[bool] = False
     """Whether a helper may have the key in place of the parties: what they submit is padded then."""
 
@@ -83,16 +83,12 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
     def sealed_computation(self, manifest: Manifest) -> SealedComputation[Any, Any, Any, Any]:
         """Return the computation of a session with sealed keys."""
 
-    def joint_computation(self, manifest: Manifest, binding: bytes) -> JointComputation[Any, Any, Any, Any]:
+    def joint_computation(self, manifest: Manifest, binding: bytes) -> JointComputation[Any, Any, Any]:
         """Return the computation of a session with joint keys; raise `InputError` where there is none.
 
         `binding` names the session and all parties' keys: `fhe_auc_keys.roster.Roster.binding`.
         """
         raise InputError(f"protocol {self.name!r} has no joint keys")
-
-    def helpers_computation(self, manifest: Manifest, binding: bytes) -> HelpersComputation[Any]:
-        """Return the computation of several helpers, `binding` as of `joint_computation`; likewise."""
-        raise InputError(f"protocol {self.name!r} has no helpers")
 
     def completed(self, request: Request) -> Request:
         """Return the request with the thresholds that its options stand for, where they do."""
@@ -114,9 +110,9 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
             raise InputError(f"keys must be {' or '.join(map(repr, _KEYS))}, got {request.keys!r}")
         if request.keys == "helper" and not self.helped:
             raise InputError(f"protocol {self.name!r} has no helpers; exact and verified have")
-        if request.keys == "helper" and not 1 <= request.helpers <= len(HELPERS):
-            raise InputError(f"a session has 1 to {len(HELPERS)} helpers, got {request.helpers}")
         joint = request.keys == "joint"
+        if joint and not self.joint:
+            raise InputError(f"protocol {self.name!r} has no joint keys; exact, verified and the histograms have")
         everybody = request.min_parties in (None, request.size)
         if not everybody and (self.all_parties or joint):
             raise InputError(
@@ -126,7 +122,7 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
             raise InputError("smudging_bits is for joint keys only: there are no partial decryptions otherwise")
         request = self.completed(request)
         self.agreed(request)  # what is wrong with options shows before anything depends on them
-        backend = choose_backend(request.backend or (self.joint_backend if joint else None))
+        backend = choose_backend(request.backend)
         smudging_bits = DEFAULT_SMUDGING_BITS if request.smudging_bits is None else request.smudging_bits
         return self.planned(request, backend, smudging_bits)
 
@@ -136,8 +132,7 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
         request = self.completed(request)
         options = self.agreed(request)
         if plan.keys != "sealed":
-            helpers = request.helpers if plan.keys == "helper" else 0
-            return Session(self.manifest(request, plan=plan, options=options), b"", b"", helpers=helpers)
+            return Session(self.manifest(request, plan=plan, options=options), b"", b"")
         keys = new_session_keys(plan.parameters)
         manifest = self.manifest(request, context=keys.fingerprint, plan=plan, options=options)
         computation = self.sealed_computation(manifest)
@@ -173,16 +168,11 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
     def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
         """Return the aggregator.
 
-        `material` is a public context, or a `fhe_auc_keys.roster.Roster`: of parties with joint keys, else of helpers.
+        `material` is a public context; with joint keys the parties' `fhe_auc_keys.roster.Roster`; empty with a helper.
         """
         self._check_named(manifest)
         if manifest.keys == "helper":
-            padded = self.sealed_computation(manifest)
-            if padded.helpers == 1:
-                return HelpedAggregator(manifest, padded)
-            helpers = Roster.from_bytes(material)
-            together = self.helpers_computation(manifest, helpers.binding(manifest))
-            return JointHelpersAggregator(manifest, padded, helpers, together)
+            return HelpedAggregator(manifest, self.sealed_computation(manifest))
         if not manifest.joint_keys:
             return self.sealed_aggregator(manifest, material)
         roster = Roster.from_bytes(material)
@@ -209,14 +199,10 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
         computation = self.joint_computation(manifest, mine.roster.binding(manifest))
         return JointParty(manifest, mine.roster, identity, task, computation)
 
-    def helper(self, manifest: Manifest, material: bytes) -> BaseHelper:
+    def helper(self, manifest: Manifest, material: bytes) -> Helper:
         """Return a helper; `material` is a `fhe_auc_keys.helper_roles.HelperMaterial`."""
         self._check_named(manifest)
-        padded, own = self.sealed_computation(manifest), _read(material, HelperMaterial)
-        if padded.helpers == 1:
-            return Helper(manifest, padded, own)
-        together = self.helpers_computation(manifest, own.helpers.binding(manifest))
-        return JointHelper(manifest, padded, own, together)
+        return Helper(manifest, self.sealed_computation(manifest), _read(material, HelperMaterial))
 
     def _check_named(self, manifest: Manifest) -> None:
         """Raise `InputError` as `plan_of`, and where the manifest names no parties."""

@@ -1,4 +1,4 @@
-"""Roles of a session with helpers: parties speak once and hold no key. Here parties, whatever helpers, and one helper.
+"""Roles of a session with a helper: parties speak once and hold no key.
 
     1  "begin"                ->  party: a padded sketch; and a blob for the helper, the pad's seed and a response key
     2  all blobs              ->  helper: makes the keys; the opening of the sum of the pads of those whose blobs open
@@ -13,8 +13,7 @@ aggregator could put one party among many that it has made up.
 Each answer of the helper is for one question in a session (`fhe_auc.site_state.answer`): two openings, or two results
 decrypted, would tell what lies between.
 
-Of several helpers (`fhe_auc_keys.joint_helper_roles`) each gets a blob, with a seed of its own: the pad is the sum of
-what comes from all seeds. Each returns the sums, and parties compare.
+Formats have a list where there was once room for several helpers; it has one entry.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
@@ -36,11 +34,10 @@ from fhe_auc import contexts
 from fhe_auc.computation import PartyTask, Result, SealedComputation
 from fhe_auc.errors import DeserialisationError, EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.manifest import Manifest
-from fhe_auc.party_names import HELPERS, MAX_CHARACTERS
+from fhe_auc.party_names import HELPER, MAX_CHARACTERS
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rounds import Aggregator, Party, R
 from fhe_auc.serialise import decode, encode
-from fhe_auc.submissions import RunningSum
 from fhe_auc_keys import sealing
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.group_sealing import seal_under, unseal_under
@@ -48,23 +45,24 @@ from fhe_auc_keys.identity import Identity, signed_bytes
 from fhe_auc_keys.roster import Roster
 from fhe_auc_keys.session_keys import SEED_BYTES
 
-OPEN = 2
-"""Round in which helpers say whose blobs open."""
+OPEN, DECRYPT = 2, 3
+"""Rounds in which the helper opens the sum of the pads, and decrypts the result."""
 
+_ROUNDS = 4
 _BLOB, _RESPONSE = b"helper's blob 1", b"helper's response 1"
 _KEY_BYTES = 32
 _BLOB_BYTES = 32 + SEED_BYTES + _KEY_BYTES + 16  # HPKE's key, the two secrets, the tag
 _SIGNATURE_BYTES = 64
 _WRAPPED_BYTES = 48
 _NAME_BYTES = 4 * MAX_CHARACTERS + 8
-_UNFIT = "its blobs are not signed by it, or not sealed to the helpers for this session"
+_UNFIT = "its blob is not signed by it, or not sealed to the helper for this session"
 
 
 class HelpedParty(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """What a party starts from, as bytes: for `fhe_auc.protocol.Protocol.party`."""
 
     identity: bytes  # private keys, `Identity.to_bytes`
-    helpers: tuple[bytes, ...]  # the X25519 key of each, 32 bytes
+    helpers: tuple[bytes, ...]  # its X25519 key, 32 bytes
     common_secret: bytes  # 32 bytes that the parties have in common
 
     def __repr__(self) -> str:
@@ -76,7 +74,7 @@ class HelperMaterial(msgspec.Struct, frozen=True, array_like=True, forbid_unknow
 
     identity: bytes
     roster: Roster  # of the parties
-    helpers: Roster  # in the order of `fhe_auc.party_names.HELPERS`
+    helpers: Roster
 
     def __repr__(self) -> str:
         return "HelperMaterial(...)"
@@ -84,8 +82,8 @@ class HelperMaterial(msgspec.Struct, frozen=True, array_like=True, forbid_unknow
 
 class _Submission(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     parts: tuple[bytes, ...]
-    blobs: tuple[bytes, ...]  # one for each helper
-    signature: bytes  # of all blobs
+    blobs: tuple[bytes, ...]
+    signature: bytes  # of the blobs
 
 
 class _Blobs(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -101,7 +99,7 @@ class _Opened(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 
 
 class Response(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The sums as one helper returns them."""
+    """The sums as the helper returns them."""
 
     sealed: bytes
     parts: tuple[bytes, ...]  # for each party that counts, in the manifest's order
@@ -109,73 +107,65 @@ class Response(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
 
 class _Given(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     counted: tuple[str, ...]
-    responses: tuple[Response, ...]  # of each helper
+    responses: tuple[Response, ...]
 
 
-class BaseHelpedAggregator(Aggregator):
-    """Keeps submissions until the helpers have said whose blobs open, then adds these up.
+class HelpedAggregator(Aggregator):
+    """Keeps submissions until the helper has said whose blobs open; adds these up, and computes under its key."""
 
-    All rounds but the first and the last are the helpers'; in the one before the last, each answers a `Response`.
-    """
+    rounds = _ROUNDS
 
     def __init__(self, manifest: Manifest, computation: SealedComputation[Any, Any, Any, Any]) -> None:
         super().__init__(manifest)
-        self.rounds = rounds_with(computation.helpers)
         self._computation = computation
-        self._helpers = HELPERS[: computation.helpers]
         self._submissions: dict[str, _Submission] = {}
         self._digests: dict[str, bytes] = {}
         self._left_out: set[str] = set()
-        self._responses: dict[str, Response] = {}
+        self._response: Response | None = None
+        self._keys: Any = None  # of the helper's making, with the opening
 
     @property
     def submission_limit(self) -> int:  # type: ignore[override] # it depends on who answers
         """Largest payload of an answer in this round, in bytes."""
         if not self._helping:
             return self._computation.payload_limit
-        if self.round == self.rounds - 1:
+        if self.round == DECRYPT:
             return response_limit(self._computation)
-        return self._help_limit + _NAME_BYTES * len(self.manifest.parties)
-
-    @property
-    @abstractmethod
-    def _help_limit(self) -> int:
-        """More bytes than a helper answers before it returns the sums, without names of parties."""
+        return self._computation.opening_limit + _NAME_BYTES * len(self.manifest.parties)
 
     @property
     def asked(self) -> tuple[str, ...]:
-        """The helpers in the rounds between, else the parties."""
-        return self._helpers if self._helping else self._counted
+        """The helper in the rounds between, else the parties."""
+        return (HELPER,) if self._helping else self._counted
 
     @property
     def _helping(self) -> bool:
         return 1 < self.round < self.rounds
 
     def _is_asked(self, name: str) -> bool:
-        return name in self._helpers if self._helping else super()._is_asked(name)
+        return name == HELPER if self._helping else super()._is_asked(name)
 
     def _least(self) -> int:
-        return len(self._helpers) if self._helping else self.manifest.min_parties
+        return 1 if self._helping else self.manifest.min_parties
 
     def _listed(self, number: int) -> tuple[tuple[str, bytes], ...]:
-        """Helpers see no digest of a submission; parties look for their own."""
+        """A helper sees no digest of a submission; parties look for their own."""
         return tuple((party, self._digests[party]) for party in self._counted) if number == self.rounds else ()
 
     def _accept(self, party: str, payload: bytes) -> None:
         if self.round == 1:
             found = decode(payload, _Submission, "submission")
-            lengths = [len(blob) for blob in found.blobs]
-            if (lengths, len(found.signature)) != ([_BLOB_BYTES] * len(self._helpers), _SIGNATURE_BYTES):
-                raise DeserialisationError("a submission whose blobs, or their signature, are of another length")
+            if ([len(blob) for blob in found.blobs], len(found.signature)) != ([_BLOB_BYTES], _SIGNATURE_BYTES):
+                raise DeserialisationError("a submission whose blob, or its signature, is of another length")
             self._computation.running_sum(None).add(found.parts)  # whether it is one
             self._submissions[party] = found
-        elif self.round == self.rounds - 1:
+        elif self.round == DECRYPT:
             response = decode(payload, Response, "response")
             if [len(part) for part in response.parts] != [_WRAPPED_BYTES] * len(self._counted):
                 raise DeserialisationError("the helper's response is not one for all parties that count")
-            self._responses[party] = response
-        elif self._helping:
-            self._left_out |= self._accept_help(party, payload)
+            self._response = response
+        elif self.round == OPEN:
+            self._accept_opening(decode(payload, _Opened, "opening"))
 
     def _count(self, answered: tuple[str, ...]) -> None:
         if self.round == 1:
@@ -189,64 +179,34 @@ class BaseHelpedAggregator(Aggregator):
         if self.round == 1:
             submissions = [(party, self._submissions[party]) for party in self._counted]
             return encode(tuple(_Blobs(party, found.blobs, found.signature) for party, found in submissions))
-        if self.round == self.rounds - 1:
-            return encode(_Given(self._counted, tuple(self._responses[name] for name in self._helpers)))
+        if self._response is not None:
+            return encode(_Given(self._counted, (self._response,)))
         if len(self._counted) < self.manifest.min_parties:
             raise too_few(self._counted, self._left_out, self.manifest)
-        return self._close_help()
-
-    def _left_out_of(self, named: tuple[str, ...]) -> set[str]:
-        """Return whose blobs a helper says do not open; raise `DeserialisationError` where it cannot say that."""
-        found = set(named)
-        if named != tuple(party for party in self._counted if party in found) or len(found) == len(self._counted):
-            raise DeserialisationError("the helper leaves out strangers, somebody twice, or everybody")
-        return found
-
-    def _added(self, total: RunningSum) -> RunningSum:
-        """Return the sum with all submissions that count."""
+        total = self._computation.running_sum(self._keys)
         for party in self._counted:
             total.add(self._submissions[party].parts)
-        return total
+        return encode(Result(self._counted, self._computation.aggregate(self._keys, total.totals)))
 
-    @abstractmethod
-    def _accept_help(self, helper: str, payload: bytes) -> set[str]:
-        """Take a helper's answer, and return what `_left_out_of` does of it; as of `Aggregator._accept`."""
-
-    @abstractmethod
-    def _close_help(self) -> bytes:
-        """Return what the next round's message carries, after one of the helpers."""
-
-
-class HelpedAggregator(BaseHelpedAggregator):
-    """That of one helper: it computes under its key, with the opening."""
-
-    def __init__(self, manifest: Manifest, computation: SealedComputation[Any, Any, Any, Any]) -> None:
-        super().__init__(manifest, computation)
-        self._keys: Any = None  # of the helper's making, with the opening
-
-    @property
-    def _help_limit(self) -> int:
-        return self._computation.opening_limit
-
-    def _accept_help(self, helper: str, payload: bytes) -> set[str]:
-        opened = decode(payload, _Opened, "opening")
-        left_out = self._left_out_of(opened.left_out)
+    def _accept_opening(self, opened: _Opened) -> None:
+        named, left_out = opened.left_out, set(opened.left_out)
+        if named != tuple(party for party in self._counted if party in left_out) or len(left_out) == len(self._counted):
+            raise DeserialisationError("the helper leaves out strangers, somebody twice, or everybody")
         try:
             self._keys = self._computation.opened(self._computation.load_public(opened.context), opened.opening)
         except InputError as error:  # of another session
             raise DeserialisationError(str(error)) from None
-        return left_out
-
-    def _close_help(self) -> bytes:
-        totals = self._added(self._computation.running_sum(self._keys)).totals
-        return encode(Result(self._counted, self._computation.aggregate(self._keys, totals)))
+        self._left_out = left_out
 
 
 class HelpedPartyRole(Party[R]):
     """Pads and submits once, and reads the sums once; it has no key of the session.
 
-    Raises `InputError` where `own` is of another number of helpers.
+    Raises `InputError` where `own` is not of one helper.
     """
+
+    rounds = _ROUNDS
+    answers = 1, _ROUNDS
 
     def __init__(
         self,
@@ -256,18 +216,15 @@ class HelpedPartyRole(Party[R]):
         task: PartyTask[Any, Any, R],
     ) -> None:
         super().__init__(manifest, task.party)
-        if len(own.helpers) != computation.helpers:
-            raise InputError(f"the material is of {len(own.helpers)} helpers, the session has {computation.helpers}")
-        self.rounds = rounds_with(computation.helpers)
-        self.answers = 1, self.rounds
-        sums = computation.helpers * response_limit(computation)
-        self.download_limit = sums + (_NAME_BYTES + 64) * len(manifest.parties)
+        if len(own.helpers) != 1:
+            raise InputError(f"the material is of {len(own.helpers)} helpers; a session has one")
+        self.download_limit = response_limit(computation) + (_NAME_BYTES + 64) * len(manifest.parties)
         self._computation = computation
         self._identity = Identity.from_bytes(own.identity)
-        self._helpers = own.helpers
+        (self._helper,) = own.helpers
         self._common_secret = own.common_secret
         self._task = task
-        self._response_keys: tuple[bytes, ...] = ()
+        self._response_keys: tuple[bytes, ...] = ()  # one, until it has been used
 
     def _own_state(self) -> bytes:
         return encode(self._response_keys)
@@ -278,74 +235,67 @@ class HelpedPartyRole(Party[R]):
     def _answer(self, round_number: int, payload: bytes) -> bytes:
         started = time.perf_counter()
         if round_number == 1:
-            seeds = [secrets.token_bytes(SEED_BYTES) for _ in self._helpers]
-            self._response_keys = tuple(secrets.token_bytes(_KEY_BYTES) for _ in self._helpers)
-            keys = self._computation.load_secret(b"", b"".join(seeds))
+            seed, key = secrets.token_bytes(SEED_BYTES), secrets.token_bytes(_KEY_BYTES)
+            self._response_keys = (key,)
+            keys = self._computation.load_secret(b"", seed)
             parts = self._computation.encrypt(keys, self._task, self._common_secret)
             associated = _associated(self.digest, self.name)
-            blobs = tuple(
-                sealing.seal(helper, seed + key, info=_BLOB, associated=associated)
-                for helper, seed, key in zip(self._helpers, seeds, self._response_keys, strict=True)
-            )
+            blobs = (sealing.seal(self._helper, seed + key, info=_BLOB, associated=associated),)
             answer = encode(_Submission(parts, blobs, self._identity.sign(_BLOB, associated + _digests(blobs))))
             self._seconds["submit"] = time.perf_counter() - started
             return answer
         given = decode(payload, _Given, "result")
         self._check_named(given.counted)
-        if len(given.responses) != len(self._helpers):
-            raise DeserialisationError(f"the sums of {len(given.responses)} helpers, of {len(self._helpers)}")
-        texts = {
-            self._text(*each, given.counted)
-            for each in zip(HELPERS, self._response_keys, given.responses, strict=False)
-        }
-        if len(texts) > 1:
-            raise EvaluationError("the helpers have not returned the same sums: one has failed, or lies; start anew")
-        totals = totals_of(decode(texts.pop(), tuple[bytes, ...], "sums"))
+        if len(given.responses) != 1:
+            raise DeserialisationError(f"the sums of {len(given.responses)} helpers, of 1")
+        totals = totals_of(decode(self._text(given), tuple[bytes, ...], "sums"))
         self._response_keys = ()
         outcome = self._task.read(totals, given.counted, self._common_secret)
         self._seconds["recover"] = time.perf_counter() - started
         self._outcome = replace(outcome, keys="helper", seconds=self._seconds)
         return b""
 
-    def _text(self, helper: str, key: bytes, response: Response, counted: tuple[str, ...]) -> bytes:
-        """Return what a helper has sealed; raise `DeserialisationError` where it is not for this party."""
-        part = dict(zip(counted, response.parts, strict=False)).get(self.name, b"")
+    def _text(self, given: _Given) -> bytes:
+        """Return what the helper has sealed; raise `DeserialisationError` where it is not for this party."""
+        (key,), (response,) = self._response_keys, given.responses
+        part = dict(zip(given.counted, response.parts, strict=False)).get(self.name, b"")
         try:
-            return unseal_under(key, part, response.sealed, associated=_response_of(self.digest, counted))
+            return unseal_under(key, part, response.sealed, associated=_response_of(self.digest, given.counted))
         except TamperedError as error:
-            raise DeserialisationError(f"the sums of {helper} are not sealed to {self.name!r}: {error}") from None
+            raise DeserialisationError(f"the sums of {HELPER} are not sealed to {self.name!r}: {error}") from None
 
 
-class BaseHelper(Party[Any]):
-    """Opens blobs; it takes part in all rounds but the first and the last, and has no rows and no result.
+class Helper(Party[Any]):
+    """Makes the keys, opens the sum of the pads of those whose blobs open, and decrypts one result.
 
-    Raises `InputError` where `own` is of another number of helpers, or its identity is none of theirs.
+    It answers rounds 2 and 3, and has no rows and no result. Raises `InputError` where `own` is of another helper.
     """
+
+    rounds = _ROUNDS
+    answers = OPEN, DECRYPT
+    submission_round = _ROUNDS + 1
+    _kept: tuple[bytes, dict[str, bytes]] = b"", {}  # secret context; response keys of those that count
 
     def __init__(
         self, manifest: Manifest, computation: SealedComputation[Any, Any, Any, Any], own: HelperMaterial
     ) -> None:
         self._identity = Identity.from_bytes(own.identity)
         keys = [member.signing_key for member in own.helpers.members]
-        if len(keys) != computation.helpers or self._identity.signing_key not in keys:
-            raise InputError(f"{self._identity.name!r} is none of the session's {computation.helpers} helpers")
-        self._number = keys.index(self._identity.signing_key)
-        super().__init__(manifest, HELPERS[self._number])
-        self.rounds = rounds_with(computation.helpers)
-        self.answers = tuple(range(OPEN, self.rounds))
-        self.submission_round = self.rounds + 1
+        if keys != [self._identity.signing_key]:
+            raise InputError(f"{self._identity.name!r} is not the session's helper")
+        super().__init__(manifest, HELPER)
         most = len(manifest.parties)
-        blobs = (_NAME_BYTES + (_BLOB_BYTES + 8) * len(keys) + _SIGNATURE_BYTES + 16) * most
+        blobs = (_NAME_BYTES + _BLOB_BYTES + _SIGNATURE_BYTES + 24) * most
         self.download_limit = max(blobs, computation.payload_limit + _NAME_BYTES * most)
         self._computation = computation
         self._keys = own.roster.signing_keys
 
     @staticmethod
     def _belongs(manifest: Manifest, name: str) -> bool:
-        return name in HELPERS and manifest.keys == "helper"
+        return name == HELPER and manifest.keys == "helper"
 
     def _check_listed(self, message: Any) -> None:
-        """Helpers are told no digests."""
+        """A helper is told no digests."""
 
     def result(self) -> NoReturn:
         """Raise `EvaluationError`: a helper knows the sums, but is given no result."""
@@ -367,8 +317,9 @@ class BaseHelper(Party[Any]):
         try:
             key = Ed25519PublicKey.from_public_bytes(self._keys[found.party])
             key.verify(found.signature, signed_bytes(_BLOB, associated + _digests(found.blobs)))
-            secret = self._identity.unseal(found.blobs[self._number], info=_BLOB, associated=associated)
-        except (InvalidSignature, IndexError, KeyError, TamperedError):
+            (blob,) = found.blobs
+            secret = self._identity.unseal(blob, info=_BLOB, associated=associated)
+        except (InvalidSignature, ValueError, KeyError, TamperedError):
             return None
         return secret if len(secret) == SEED_BYTES + _KEY_BYTES else None
 
@@ -378,12 +329,6 @@ class BaseHelper(Party[Any]):
         about, content_key = _response_of(self.digest, tuple(keys)), secrets.token_bytes(_KEY_BYTES)
         sealed, parts = seal_under(keys.values(), text, associated=about, content_key=content_key)
         return encode(Response(sealed, tuple(parts)))
-
-
-class Helper(BaseHelper):
-    """The only one: makes the keys, opens the sum of the pads of those whose blobs open, and decrypts one result."""
-
-    _kept: tuple[bytes, dict[str, bytes]] = b"", {}  # secret context; response keys of those that count
 
     def _own_state(self) -> bytes:
         material, keys = self._kept
@@ -424,11 +369,6 @@ def totals_of(parts: Sequence[bytes]) -> list[Residues]:
     if any(len(each) % 8 for each in parts):
         raise DeserialisationError("the helper's sums have not 8 bytes each")
     return [np.frombuffer(each, "<u8") for each in parts]
-
-
-def rounds_with(helpers: int) -> int:
-    """Return how many rounds a session with so many helpers has."""
-    return 4 if helpers == 1 else 6
 
 
 def response_limit(computation: SealedComputation[Any, Any, Any, Any]) -> int:

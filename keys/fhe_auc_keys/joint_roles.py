@@ -1,6 +1,6 @@
 """Joint keys in rounds: nobody ever holds the whole secret key, and only all parties together can decrypt.
 
-    1  "begin"                       ->  parts of public and rotation keys, first part of the relinearisation key,
+    1  "begin"                       ->  parts of the public and the relinearisation key,
                                          part of a common secret, sealed to the other parties
     2  all first parts of the        ->  second part of the relinearisation key, submission
        relinearisation key, and of
@@ -16,7 +16,7 @@ it and waits, and the session goes on once it answers. Otherwise it ends without
 having become known, and a new session starts without that party.
 
 Trust. An aggregator alone learns nothing, even when it deviates: the parties' secrets meet only polynomials that it did
-not choose (`fhe_auc.rlwe.joint_keys`), and partial decryptions are sealed to the parties. Parties alone learn
+not choose (`fhe_auc.bfv.joint_keys`), and partial decryptions are sealed to the parties. Parties alone learn
 nothing beyond the result, even if all but one pool their shares. An aggregator that deviates *and* one party together
 can read everything: the party opens the partial decryptions of whatever ciphertext the aggregator has sent around, or,
 as the last to send its parts, chooses their sums.
@@ -33,11 +33,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from fhe_auc.bfv.joint_keys import JointShare, KeyParts
 from fhe_auc.computation import JointComputation, PartyTask, Result
 from fhe_auc.errors import DeserialisationError, EvaluationError, InputError
 from fhe_auc.keystream import COMMON_SECRET_BYTES
 from fhe_auc.manifest import Manifest
-from fhe_auc.rlwe.joint_keys import BaseJointShare, KeyParts
 from fhe_auc.rlwe.polynomials import Sum, Words
 from fhe_auc.rounds import Aggregator, Party, R
 from fhe_auc.serialise import decode, encode
@@ -89,7 +89,7 @@ class JointAggregator(Aggregator):
 
     rounds = _ROUNDS
 
-    def __init__(self, manifest: Manifest, roster: Roster, computation: JointComputation[Any, Any, Any, Any]) -> None:
+    def __init__(self, manifest: Manifest, roster: Roster, computation: JointComputation[Any, Any, Any]) -> None:
         super().__init__(manifest)
         _check(manifest, roster, computation)
         self._computation = computation
@@ -154,7 +154,7 @@ class JointParty(Party[R]):
         roster: Roster,
         identity: Identity,
         task: PartyTask[Any, Any, R],
-        computation: JointComputation[Any, Any, Any, Any],
+        computation: JointComputation[Any, Any, Any],
     ) -> None:
         super().__init__(manifest, task.party)
         _check(manifest, roster, computation)
@@ -167,7 +167,7 @@ class JointParty(Party[R]):
         self._computation = computation
         self._setup = computation.setup
         self._binding = roster.binding(manifest)
-        self._share: BaseJointShare[Any] | None = None  # from the first round until the partial decryption
+        self._share: JointShare | None = None  # from the first round until the partial decryption
         self._state = _State()
         parties = len(manifest.parties)
         _, relinearisation, _ = self._setup.key_parts
@@ -190,7 +190,7 @@ class JointParty(Party[R]):
     def _key_parts(self) -> tuple[bytes, ...]:
         """Draw a share of the key and a part of the common secret; return the parts for the others."""
         started = time.perf_counter()
-        share = self._computation.share_type(self._computation.setup)
+        share = JointShare(self._setup)
         parts = share.key_parts()
         secret_part = secrets.token_bytes(COMMON_SECRET_BYTES)
         sealed = self._sealed(_SECRET_PURPOSE, secret_part, associated=b"")
@@ -246,10 +246,10 @@ class JointParty(Party[R]):
         found = decode(own, _Saved, "state of a party of a joint session")
         self._share = None
         if found.share is not None:
-            self._share = self._computation.share_type.restored(self._computation.setup, found.share)
+            self._share = JointShare.restored(self._setup, found.share)
         self._state = found.state
 
-    def _living_share(self) -> BaseJointShare[Any]:
+    def _living_share(self) -> JointShare:
         if self._share is None:
             raise EvaluationError(f"party {self.name!r} has no share of the key any more")
         return self._share
@@ -307,7 +307,7 @@ class JointParty(Party[R]):
         return encode(Contribution.sign(self._identity, self._binding, self._round + 1, parts))
 
 
-def _check(manifest: Manifest, roster: Roster, computation: JointComputation[Any, Any, Any, Any]) -> None:
+def _check(manifest: Manifest, roster: Roster, computation: JointComputation[Any, Any, Any]) -> None:
     if not manifest.joint_keys:
         raise InputError("the session's manifest is not one for joint keys")
     if computation.plan.parties != len(manifest.parties) or manifest.min_parties != len(manifest.parties):

@@ -16,7 +16,7 @@ from fhe_auc.errors import InputError
 from fhe_auc.files import read_from_others, write_atomically
 from fhe_auc.logs import LOGGER
 from fhe_auc.manifest import Manifest
-from fhe_auc.party_names import HELPERS
+from fhe_auc.party_names import HELPER
 from fhe_auc.protocol import Session, Spending
 from fhe_auc.site_state import Joined, LocalSites, Records, SiteState, SiteStorage
 from fhe_auc_keys import audit, budget, signed_json
@@ -155,7 +155,7 @@ class KeyStoreStorage(SiteStorage):
     def local_sites(self, session: Session, folder: Path, grids: Mapping[str, bytes]) -> LocalSites:
         """Make certificates, seal or convene the session, and open it into a key store for each party."""
         manifest = session.manifest
-        consortium = Consortium(manifest.parties, session.helpers)
+        consortium = Consortium(manifest.parties, helper=manifest.keys == "helper")
         trust = consortium.trust
         holder = consortium.convener(manifest)
         bundles: Mapping[str, bytes]
@@ -198,8 +198,8 @@ class KeyStoreStorage(SiteStorage):
         self.shield(aggregator)
         config = {**aggregator, "session": str(folder / "session"), "late-opening": str(folder)}
         if consortium.helpers:
-            helping = {role: sites.pop(name) for role, name in zip(HELPERS, consortium.helpers, strict=False)}
-            return LocalSites(config, sites, helpers=helping)
+            (name,) = consortium.helpers
+            return LocalSites(config, sites, helpers={HELPER: sites.pop(name)})
         if not is_late(manifest):
             return LocalSites(config, sites)
         _, store = stored(len(sites) + 1, holder)

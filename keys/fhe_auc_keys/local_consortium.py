@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta, timezone
-from itertools import count, islice
+from itertools import count
 
 from fhe_auc.keystream import COMMON_SECRET_BYTES
 from fhe_auc.manifest import Manifest
@@ -50,14 +50,15 @@ TRIAL = Study(
 class Consortium:
     """An authority, and certified identities of a key holder, an aggregator and parties, made for one session."""
 
-    def __init__(self, parties: Iterable[str], helpers: int = 0) -> None:
+    def __init__(self, parties: Iterable[str], *, helper: bool = False) -> None:
         parties = tuple(parties)
         taken = {alike(party) for party in parties}
         self.at = datetime.now(timezone.utc)
-        self.holder, self.aggregator = (
-            next(name for name in _names(role) if alike(name) not in taken) for role in ("key holder", "coordinator")
+        self.holder, self.aggregator, assistant = (
+            next(name for name in _names(role) if alike(name) not in taken)
+            for role in ("key holder", "coordinator", "helper")
         )
-        self.helpers = tuple(islice((name for name in _names("helper") if alike(name) not in taken), helpers))
+        self.helpers = (assistant,) if helper else ()
         authority = Authority.create("local consortium", days=2, at=self.at)
         self.identities: dict[str, Identity] = {}
         for name in (self.holder, self.aggregator, *self.helpers, *parties):
@@ -85,7 +86,7 @@ class Consortium:
         )
 
     def convener(self, manifest: Manifest) -> str:
-        """Return who announces a session without bundles: the key holder, or with helpers a party."""
+        """Return who announces a session without bundles: the key holder, or with a helper a party."""
         return manifest.parties[0] if manifest.keys == "helper" else self.holder
 
     def convene(self, manifest: Manifest) -> bytes:
@@ -144,16 +145,14 @@ def sealed(session: Session) -> Delivery:
 
 
 def helped(session: Session) -> Delivery:
-    """Return what all roles of a session with helpers start from: certified identities and their rosters."""
+    """Return what all roles of a session with a helper start from: certified identities and their rosters."""
     parties = session.manifest.parties
-    consortium = Consortium(parties, session.helpers)
+    consortium = Consortium(parties, helper=True)
     roster, helping = (Roster.of(consortium.peers(names)) for names in (parties, consortium.helpers))
     keys, common_secret = tuple(helping.encryption_keys.values()), secrets.token_bytes(COMMON_SECRET_BYTES)
     own = {name: encode(HelpedParty(consortium.identities[name].to_bytes(), keys, common_secret)) for name in parties}
-    identities = [consortium.identities[name].to_bytes() for name in helping.encryption_keys]
-    return Delivery(
-        helping.to_bytes(), own, helpers=tuple(encode(HelperMaterial(each, roster, helping)) for each in identities)
-    )
+    (identity,) = (consortium.identities[name].to_bytes() for name in consortium.helpers)
+    return Delivery(b"", own, helper=encode(HelperMaterial(identity, roster, helping)))
 
 
 def joint(session: Session) -> Delivery:

@@ -48,8 +48,7 @@ def open_for_aggregator(
     """
     if is_joint(data):
         announced = open_joint_session(data, trust, signer=holder, session=session, at=at)
-        helping = Roster.of(announced.helpers) if announced.helpers else announced.roster
-        opened = AggregatorKeys(announced, helping.to_bytes())
+        opened = AggregatorKeys(announced, b"" if announced.helpers else announced.roster.to_bytes())
     else:
         opened = open_aggregator_bundle(data, identity, trust, holder=holder, session=session, at=at)
     opened.announcement.require_aggregator(verify(identity.credential, trust, at=at))
@@ -174,7 +173,5 @@ def _check_plan(manifest: Manifest) -> None:
     except UnknownProtocolError:  # a site may take in what another of its machines evaluates
         return
     plan = protocol.plan_of(manifest)
-    if plan is not None:
-        needed = protocol.joint_backend if manifest.joint_keys else plan.parameters.backend
-        if needed is not None:
-            choose_backend(needed)
+    if plan is not None and not manifest.joint_keys:  # these take no library
+        choose_backend(plan.parameters.backend)

@@ -29,7 +29,7 @@ from fhe_auc.file_transport import file_name
 from fhe_auc.files import read_from_others, write_atomically
 from fhe_auc.journal import Journal
 from fhe_auc.logs import RoleLog
-from fhe_auc.party_names import HELPERS
+from fhe_auc.party_names import HELPER
 from fhe_auc.protocol import Request
 from fhe_auc.site_state import site_storage
 from fhe_auc.trapezoid import trapezoid
@@ -130,7 +130,7 @@ def new_session(site_rows: list[PartyData], folder: Path, **request: Any) -> Ses
     local = site_storage().local_sites(prepared, folder / "keys", {})
     run = {**local.aggregator, "journal": str(folder / "journal")}
     (folder / "run.toml").write_text(toml(run))
-    (folder / "helper.toml").write_text(toml(local.helpers.get(HELPERS[0], {})))
+    (folder / "helper.toml").write_text(toml(local.helpers.get(HELPER, {})))
     for data in site_rows:
         np.savez(folder / f"{data.name}.npz", y_true=data.y_true, y_score=data.y_score)
         own = {"data": str(folder / f"{data.name}.npz"), "results": str(folder / f"results of {data.name}")}

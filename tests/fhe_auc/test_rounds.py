@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import msgspec
@@ -34,6 +34,7 @@ from fhe_auc.rounds import Aggregator, Party, SessionRecord
 from fhe_auc.serialise import decode, encode
 from fhe_auc_keys.sealed_roles import SealedAggregator, SealedParty
 from fhe_auc_keys.session_keys import PartySecrets
+from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_totals
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest, SemiHonestTask
 from tests.support import pooled
@@ -66,7 +67,7 @@ class Roles:
         manifest = session.manifest
         keys = contexts(session.aggregator_material, session.party_material)
         plan = manifest.decoded_plan(AucPlan)
-        computation = SealedCkks(manifest, plan, circuit or SemiHonest().circuit(plan))
+        computation = SealedCkks(manifest, plan, circuit or partial(blinded_totals, plan))
         tasks = [SemiHonestTask(manifest, data) for data in sites]
         return cls(
             session,
@@ -639,7 +640,7 @@ def test_the_order_of_arrival_changes_nothing(
 
 
 def test_a_failure_of_the_circuit_can_be_tried_again(prepared: Session, site_rows: list[PartyData]) -> None:
-    honest = SemiHonest().circuit(prepared.manifest.decoded_plan(AucPlan))
+    honest = partial(blinded_totals, prepared.manifest.decoded_plan(AucPlan))
     failures = iter([ZeroDivisionError])
 
     def failing_once(context: ckks.PublicContext, sums: Sequence[ckks.Ciphertext]) -> ckks.Ciphertext:

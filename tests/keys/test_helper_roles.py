@@ -14,7 +14,7 @@ from fhe_auc import contexts
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import DeserialisationError, EvaluationError, InputError, MessageError, TooFewPartiesError
 from fhe_auc.messages import Message
-from fhe_auc.party_names import HELPERS
+from fhe_auc.party_names import HELPER
 from fhe_auc.protocol import Request
 from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.serialise import decode, encode
@@ -90,7 +90,7 @@ def test_a_party_whose_blob_does_not_open_is_left_out_and_named(
     play.play(spoil=spoilt("site 2", change))
     record = play.aggregator.result()
     assert record.missing == ("site 2",)
-    assert "not signed by it, or not sealed to the helpers" in dict(record.refused)["site 2"]
+    assert "not signed by it, or not sealed to the helper" in dict(record.refused)["site 2"]
     for number in (0, 1, 3):
         assert found_in(play.parties[number].result()) == pairs_of(play.counted(2))
 
@@ -128,9 +128,9 @@ def test_a_wrong_answer_of_the_helper_is_refused_and_named_and_the_right_one_sti
     found = payload_of(right, _Opened)
     wrong = changed(right, payload=encode(msgspec.structs.replace(found, **change(found))))
     with pytest.raises(MessageError, match=rf"'helper-1' refused: .*{why}"):
-        play.aggregator.receive(HELPERS[0], wrong)
-    assert why in play.aggregator.refusals[HELPERS[0]]
-    play.aggregator.receive(HELPERS[0], right)
+        play.aggregator.receive(HELPER, wrong)
+    assert why in play.aggregator.refusals[HELPER]
+    play.aggregator.receive(HELPER, right)
     assert play.aggregator.finish_round() is not None
 
 
@@ -138,7 +138,7 @@ def test_a_helper_can_make_neither_the_aggregator_nor_parties_take_in_much_more_
     play = Play()
     right = opened_by(play)
     assert len(right) < play.aggregator.submission_limit < 10 * len(right)
-    play.aggregator.receive(HELPERS[0], right)
+    play.aggregator.receive(HELPER, right)
     last = play.helper.respond(play.aggregator.finish_round())
     assert len(last) < play.aggregator.submission_limit + 1024 < play.parties[0].download_limit + 2048
 
@@ -208,7 +208,7 @@ def test_a_blob_of_another_session_or_party_does_not_open() -> None:
     question = asked(play)
     blobs = payload_of(question, tuple[_Blobs, ...])
     for foreign in (payload_of(asked(other), tuple[_Blobs, ...])[0], msgspec.structs.replace(blobs[1], party="site 0")):
-        helper = PLUGINS["verified"].helper(play.session.manifest, play.delivery.helpers[0])
+        helper = PLUGINS["verified"].helper(play.session.manifest, play.delivery.helper)
         opened = payload_of(helper.respond(changed(question, payload=encode((foreign, *blobs[1:])))), _Opened)
         assert opened.left_out == ("site 0",)
 
@@ -233,7 +233,7 @@ def test_the_helper_opens_once_and_decrypts_once() -> None:
     for again in (question, fewer):
         with pytest.raises(MessageError, match="round 2, expected 3"):
             play.helper.respond(again)
-    play.aggregator.receive(HELPERS[0], answer)
+    play.aggregator.receive(HELPER, answer)
     result = play.aggregator.finish_round()
     play.helper.respond(result)
     with pytest.raises(MessageError):
@@ -243,7 +243,7 @@ def test_the_helper_opens_once_and_decrypts_once() -> None:
 
 def test_a_result_of_other_parties_is_not_decrypted() -> None:
     play = Play()
-    play.aggregator.receive(HELPERS[0], play.helper.respond(asked(play)))
+    play.aggregator.receive(HELPER, play.helper.respond(asked(play)))
     result = Message.from_bytes(play.aggregator.finish_round(), limit=LIMIT)
     counted, ciphertext = decode(result.payload, tuple[tuple[str, ...], bytes], "result")
     other = msgspec.structs.replace(result, payload=encode((counted[1:], ciphertext)))
@@ -254,10 +254,10 @@ def test_a_result_of_other_parties_is_not_decrypted() -> None:
 def test_a_helper_goes_on_in_another_process_and_keeps_nothing_secret_when_it_has_ended() -> None:
     play = Play()
     plugin, manifest = PLUGINS["verified"], play.session.manifest
-    play.aggregator.receive(HELPERS[0], play.helper.respond(asked(play)))
-    restored = plugin.helper(manifest, play.delivery.helpers[0])
+    play.aggregator.receive(HELPER, play.helper.respond(asked(play)))
+    restored = plugin.helper(manifest, play.delivery.helper)
     restored.restore(play.helper.saved())
-    play.aggregator.receive(HELPERS[0], restored.respond(play.aggregator.finish_round()))
+    play.aggregator.receive(HELPER, restored.respond(play.aggregator.finish_round()))
     message = play.aggregator.finish_round()
     for party in play.parties:
         party.respond(message)

@@ -1,4 +1,4 @@
-"""Sessions with helpers between machines: made, opened and played by the commands, over files."""
+"""Sessions with a helper between machines: made, opened and played by the commands, over files."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from fhe_auc.cli import main
 from fhe_auc.cli.session import read_config
 from fhe_auc.errors import MessageError
 from fhe_auc.logs import RoleLog
+from fhe_auc.party_names import HELPER
 from fhe_auc.serialise import decode
 from fhe_auc.site_state import _Answered
 from fhe_auc_keys import key_store_sites
@@ -41,26 +42,22 @@ from tests.support.keys_commands import (
     request_fingerprint,
 )
 
-HELPERS = "ethics", "office", "registry"
+ASSISTANT = "registry"
 CREDENTIALS = [f"{name}/{name}.credential" for name in SITES]
 AGGREGATOR = ("--store", f"{ADDER}/store", "--holder", "north")
 
 
 @pytest.fixture
-def helped(
-    consortium: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> tuple[str, ...]:
-    """A session with so many helpers, which everybody has opened; they are given in another order than their names'."""
-    helpers = HELPERS[-request.param :]
+def helped(consortium: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A session with a helper, which everybody has opened; its name."""
     monkeypatch.setattr(key_store_sites, "_now", clock)
-    for name in helpers:
-        make_site(name)
-    keys = [part for name in helpers[::-1] for part in ("--helper", f"{name}/{name}.credential")]
-    ok("session", *CREDENTIALS, "--store", "north/store", "--out", "helped", "--keys", "helper", *keys, *SMALL)
-    for name in (*SITES, *helpers):
+    make_site(ASSISTANT)
+    keys = ("--keys", "helper", "--helper", f"{ASSISTANT}/{ASSISTANT}.credential")
+    ok("session", *CREDENTIALS, "--store", "north/store", "--out", "helped", *keys, *SMALL)
+    for name in (*SITES, ASSISTANT):
         at = ("--holder", "north", "--store", f"{name}/store", "--study", "study.toml")
         assert call("open", "helped/session.helper", *at).exit_code == 0
-    return helpers
+    return ASSISTANT
 
 
 def config(name: str) -> dict[str, Any]:
@@ -73,12 +70,9 @@ def config(name: str) -> dict[str, Any]:
     return read_config(Path(f"{name}.toml"), None)
 
 
-@pytest.mark.parametrize(
-    ("helped", "last"), [(1, 4), (2, 6), pytest.param(3, 6, marks=pytest.mark.slow)], indirect=["helped"]
-)
-def test_a_session_with_helpers_runs_over_files(helped: tuple[str, ...], last: int) -> None:
-    exchange = Path("exchange")
-    certified = dict(zip(("helper-1", "helper-2", "helper-3"), helped, strict=False))
+def test_a_session_with_a_helper_runs_over_files(helped: str) -> None:
+    exchange, last = Path("exchange"), 4
+    certified = {HELPER: helped}
 
     class Attended(file_transport.FileTransport):
         """All who are asked answer as soon as the message is there."""
@@ -87,7 +81,7 @@ def test_a_session_with_helpers_runs_over_files(helped: tuple[str, ...], last: i
             super().tell(awaited, deadline)
             number = self.aggregator.round
             helping = self.aggregator.asked == tuple(certified)
-            for name in helped if helping else SITES:
+            for name in (helped,) if helping else SITES:
                 folder = exchange / "helpers" if helping else exchange
                 file, _ = file_transport.answer(folder, config(name), number, RoleLog())
                 assert certified.get(file.stem, file.stem) == name
@@ -101,14 +95,13 @@ def test_a_session_with_helpers_runs_over_files(helped: tuple[str, ...], last: i
     for name in SITES:
         found = outcomes.read(outcomes.file_of(Path(f"results of {name}"), record.session.hex()) or Path())
         assert found.auc == pytest.approx(0.75, abs=1e-12)  # type: ignore[union-attr]
-    for name in helped:
-        with pytest.raises(MessageError, match="has ended"):
-            file_transport.answer(exchange / "helpers", config(name), 2, RoleLog())
+    with pytest.raises(MessageError, match="has ended"):
+        file_transport.answer(exchange / "helpers", config(helped), 2, RoleLog())
     arguments = [
         "helper",
         "answer",
         "exchange/helpers",
-        f"{helped[0]}.toml",
+        f"{helped}.toml",
         "--wait",
         "24",
         "--json",
@@ -119,19 +112,17 @@ def test_a_session_with_helpers_runs_over_files(helped: tuple[str, ...], last: i
     assert json.loads(done.stdout) == told
 
 
-@pytest.mark.parametrize("helped", [2], indirect=True)
-def test_everybody_sees_who_helps_and_can_check_what_is_kept(helped: tuple[str, ...]) -> None:
-    for reader in ("north", *helped):
+def test_everybody_sees_who_helps_and_can_check_what_is_kept(helped: str) -> None:
+    for reader in ("north", helped):
         shown = call("check", "--store", f"{reader}/store")
         assert shown.exit_code == 0, shown.output
     told = json.loads(ok("open", "helped/session.helper", *AGGREGATOR, "--out", "roster", "--json").stdout)
-    assert (list(told["helpers"]), told["context"]) == (list(helped), "")
+    assert (list(told["helpers"]), told["context"]) == ([helped], "")
     shown = ok("show", "helped/session.helper", "--store", "north/store").stdout
-    assert [re.search(rf"{role} +(\w+)", shown)[1] for role in ("helper-1", "helper-2")] == list(helped)  # type: ignore[index]
+    assert re.search(r"helper-1 +(\w+)", shown)[1] == helped  # type: ignore[index]
 
 
-@pytest.mark.parametrize("helped", [1], indirect=True)
-def test_a_session_that_was_opened_with_a_helpers_older_certificate_is_found_by_check(helped: tuple[str, ...]) -> None:
+def test_a_session_that_was_opened_with_a_helpers_older_certificate_is_found_by_check(helped: str) -> None:
     """The session names that certificate, and the helper would be refused in its first round."""
     at = ("--store", "registry/store")
     request = "registry/registry.csr"
@@ -144,8 +135,7 @@ def test_a_session_that_was_opened_with_a_helpers_older_certificate_is_found_by_
     assert found["wrong"] == "'registry' is not, with this certificate, a helper of the session"
 
 
-@pytest.mark.parametrize("helped", [1], indirect=True)
-def test_who_closes_a_session_early_is_told_what_is_lost(helped: tuple[str, ...]) -> None:
+def test_who_closes_a_session_early_is_told_what_is_lost(helped: str) -> None:
     session = claimed(Path("helped/session.helper").read_bytes()).manifest.session.hex()
     refused = call("close", session, "--store", "registry/store")
     assert_fails(refused, 1, "if it is closed now, the session cannot go on without this helper; --lose-result closes")
@@ -153,10 +143,7 @@ def test_who_closes_a_session_early_is_told_what_is_lost(helped: tuple[str, ...]
     assert_fails(refused, 1, "if it is closed now, this site gets no result of it, .*; --lose-result closes")
 
 
-@pytest.mark.parametrize("helped", [1], indirect=True)
-def test_closing_erases_at_the_helper_what_a_session_that_never_ended_has_left(
-    helped: tuple[str, ...], clock: Clock
-) -> None:
+def test_closing_erases_at_the_helper_what_a_session_that_never_ended_has_left(helped: str, clock: Clock) -> None:
     class Stopped(file_transport.FileTransport):
         """The aggregator is killed once the helper has opened the sum of the pads."""
 

@@ -13,7 +13,7 @@ import pytest
 from fhe_auc.bfv.joint_evaluation import JointEvaluator
 from fhe_auc.bfv.joint_keys import JointSetup, JointShare, fuse
 from fhe_auc.computation import JointComputation, PartyTask, Result
-from fhe_auc.errors import DeserialisationError, InputError, MessageError
+from fhe_auc.errors import DeserialisationError, MessageError
 from fhe_auc.evaluation import Outcome
 from fhe_auc.manifest import Manifest
 from fhe_auc.messages import Message
@@ -26,7 +26,6 @@ from fhe_auc_keys import local_consortium
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.joint_roles import JointAggregator, JointParty
 from fhe_auc_keys.roster import PartyMaterial, Roster
-from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from fhe_auc_protocols.exact_auc.planner import plan_exact
 
 NAMES = ("north", "south", "east")
@@ -66,11 +65,10 @@ class Numbers(PartyTask[tuple[int, Residues], list[Residues], Products]):
         return Products(protocol="exact", backend="tenseal", parties=len(counted), security_bits=128, values=values)
 
 
-class Product(JointComputation[Numbers, JointEvaluator, JointShare, list[Residues]]):
+class Product(JointComputation[Numbers, JointEvaluator, list[Residues]]):
     """(Σ left)·(Σ right), for each prime."""
 
     plan = PLAN
-    share_type = JointShare
 
     def __init__(self, binding: bytes) -> None:
         self.setup: JointSetup = JointSetup(PLAN.parameters, binding, products=1, kept=PLAN.kept)
@@ -189,8 +187,3 @@ def test_parties_that_were_given_different_results_open_nothing() -> None:
     for party in play.parties.values():
         with pytest.raises(MessageError, match="contribution of party"):
             party.respond(last)
-
-
-def test_a_plan_of_exact_computation_is_none_for_a_ckks_protocol() -> None:
-    with pytest.raises(InputError, match="for a computation of kind 'exact sums'"):
-        SemiHonest().joint_computation(manifest_of(), bytes(32))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -11,130 +10,16 @@ import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc import datasets, thresholds
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError, MessageError, TooFewPartiesError, UndefinedAucError
-from fhe_auc.evaluation import Evaluation
-from fhe_auc.protocol import Request
 from fhe_auc.serialise import decode, encode
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.roster import Contribution
-from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from tests.support.joint_sessions import GRID, PRECISION, JointPlay
 from tests.support.pooled import exact_auc
 from tests.support.wire import changed, payload_of
 
-
-def played(sites: list[PartyData], grid: np.ndarray = GRID, **changes: Any) -> tuple[JointPlay, list[Evaluation]]:
-    """With `semi-honest`, whose keys are OpenFHE's."""
-    play = JointPlay(sites, grid, protocol="semi-honest", **changes)
-    return play, play.finish(play.until(1))
-
-
-def sealed_auc(sites: list[PartyData], grid: np.ndarray) -> float:
-    """The same with keys of a holder."""
-    request = Request(parties=tuple(data.name for data in sites), thresholds=grid, backend="openfhe")
-    session = SemiHonest().prepare(request)
-    aggregator = SemiHonest().aggregator(session.manifest, session.aggregator_material)
-    parties = [SemiHonest().party(session.manifest, session.party_material, data) for data in sites]
-    message = aggregator.start()
-    while message is not None:
-        for party in parties:
-            aggregator.receive(party.name, party.respond(message))
-        message = aggregator.finish_round()
-    return parties[0].result().auc
-
-
-def clinics(parties: int, rows: int | None = None) -> list[PartyData]:
-    """The first clinics of the bundled data; with `rows`, the least that hold both labels."""
-    sites = datasets.load("covid-clinics")[:parties]
-    if rows is None:
-        return sites
-    generator = np.random.default_rng(rows)
-    y_true = np.concatenate([data.y_true for data in sites])
-    y_score = np.concatenate([data.y_score for data in sites])
-    positive, negative = (generator.permutation(np.flatnonzero(y_true == label)) for label in (1, 0))
-    chosen = generator.permutation(np.concatenate([positive[:5], negative[: rows - 5]]))
-    pieces = np.array_split(chosen, parties)
-    return [
-        PartyData.from_arrays(data.name, y_true[piece], y_score[piece])
-        for data, piece in zip(sites, pieces, strict=True)
-    ]
-
-
 # --- The right AUC, and what it costs ---------------------------------------------------------------------------------
-
-
-@pytest.mark.openfhe
-@pytest.mark.parametrize(
-    ("parties", "rows"),
-    [
-        (3, 100),
-        *(pytest.param(*case, marks=pytest.mark.slow) for case in ((3, None), (10, 100), (30, None), (30, 100))),
-    ],
-)
-def test_the_auc_is_that_of_exact_integers_and_of_sealed_keys(parties: int, rows: int | None) -> None:
-    grid = thresholds.resolve("uniform:100")
-    sites = clinics(parties, rows)
-    _, evaluations = played(sites, grid)
-    assert {evaluation.auc for evaluation in evaluations} == {evaluations[0].auc}
-    assert abs(evaluations[0].auc - sealed_auc(sites, grid)) < PRECISION
-    assert evaluations[0].numerical_error <= PRECISION
-    assert (evaluations[0].keys, evaluations[0].rounds, evaluations[0].parties) == ("joint", 4, parties)
-
-
-@pytest.mark.openfhe
-@pytest.mark.parametrize(
-    ("grid", "blocks"), [("hybrid:1000", 1), pytest.param("uniform:3000", 3, marks=pytest.mark.slow)]
-)
-def test_large_grids_and_several_blocks_come_out_right(grid: str, blocks: int) -> None:
-    play, _ = played(clinics(3), thresholds.resolve(grid))
-    assert play.plan.packing.blocks == blocks
-
-
-@pytest.mark.openfhe
-def test_a_grid_that_takes_two_blocks_comes_out_right(site_rows: list[PartyData]) -> None:
-    play, _ = played(site_rows, np.unique(np.concatenate([GRID, np.linspace(2, 3, 1500)])))
-    assert play.plan.packing.blocks == 2
-
-
-@pytest.mark.openfhe
-@pytest.mark.slow
-def test_ten_parties_send_at_most_30_mb_and_compute_at_most_two_seconds_each() -> None:
-    play = JointPlay(clinics(10), thresholds.resolve("uniform:100"), protocol="semi-honest")
-    name = play.sites[3].name
-    started = time.process_time()
-    party = play.parties[name] = play.party(play.sites[3])
-    spent, key_bytes = time.process_time() - started, 0
-    message: bytes | None = play.aggregator.start()
-    received = sent = 0
-    while message is not None:
-        number, others = play.aggregator.round, {key: role for key, role in play.parties.items() if key != name}
-        started = time.process_time()
-        submission = party.respond(message)
-        spent += time.process_time() - started
-        sent, received = sent + len(submission), received + len(message)
-        payload = payload_of(submission)
-        if number <= 2:
-            parts = decode(payload, Contribution, "").parts
-            key_bytes += sum(map(len, parts[:3] if number == 1 else parts[:1]))
-        answers = {key: role.respond(message) for key, role in others.items()}
-        message = play.deliver({**answers, name: submission})
-    evaluation = party.result()
-    exact = exact_auc(play.sites, play.grid)
-    assert evaluation.auc == pytest.approx(exact, abs=PRECISION) == sealed_auc(play.sites, play.grid)
-    assert evaluation.upload_bytes_per_party == sent <= 30_000_000
-    assert evaluation.download_bytes_per_party == received
-    assert evaluation.key_bytes_per_party == key_bytes
-    assert spent < 2
-    # One public key; rotations and one switching key of as many digits as primes; both halves of the other: each
-    # coefficient in whole bytes, 55 + 51 + 51 and 60 bits.
-    parameters = play.plan.parameters
-    pairs = len(parameters.rotations) + 1 + 2
-    widths = [-(-bits // 8) for bits in parameters.modulus_bits], -(-parameters.special_bits // 8)
-    digits = len(parameters.modulus_bits)
-    expected = parameters.ring_dimension * (sum(widths[0]) + pairs * digits * (sum(widths[0]) + widths[1]))
-    assert evaluation.key_bytes_per_party == expected
 
 
 def test_a_pool_of_one_class_has_no_auc_under_joint_keys_either(site_rows: list[PartyData]) -> None:

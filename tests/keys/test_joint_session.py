@@ -28,8 +28,7 @@ from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.joint_session import keep_joint_session, kept_joint_session, open_joint_session
 from fhe_auc_keys.signed_documents import sign
 from fhe_auc_keys.store import KeyStore
-from fhe_auc_protocols.blinded_auc.planner import plan
-from fhe_auc_protocols.blinded_auc.workload import Workload
+from fhe_auc_protocols.exact_auc.planner import plan_exact
 from tests.support.blinded_auc import encoded
 from tests.support.certified import NOW, STUDY, Consortium
 
@@ -60,15 +59,16 @@ class Preparing(Consortium):
 
 
 def manifest(session: bytes = bytes(16), *, joint: bool = True) -> Manifest:
+    planned = plan_exact(thresholds=16, parties=len(PARTIES), backend="tenseal", max_rows=1000, joint_keys=joint)
     return Manifest(
-        protocol="semi-honest",
+        protocol="verified",
         session=session,
         parties=PARTIES,
         grid=np.linspace(0, 1, 16).tobytes(),
         min_parties=len(PARTIES),
         keys="joint" if joint else "sealed",
         context=b"" if joint else bytes(32),
-        plan=encoded(plan(Workload(thresholds=16, parties=len(PARTIES), joint_keys=joint), "openfhe")),
+        plan=encoded(planned),
     )
 
 

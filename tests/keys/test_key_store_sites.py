@@ -47,14 +47,6 @@ def consortium(site_rows: list[PartyData], tmp_path: Path) -> Consortium:
         ("verified", {}),
         ("histogram-federated", {}),
         pytest.param("verified", {"keys": "joint"}),
-        pytest.param(
-            "malicious",
-            {"keys": "joint"},
-            marks=[
-                pytest.mark.slow,
-                pytest.mark.openfhe,
-            ],
-        ),
     ],
 )
 def test_a_session_played_out_of_key_stores_yields_the_right_auc(

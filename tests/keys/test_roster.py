@@ -19,7 +19,7 @@ from fhe_auc.counts import PartyData
 from fhe_auc.errors import CapacityError, InputError
 from fhe_auc.manifest import Manifest
 from fhe_auc.plan import EncodedPlan
-from fhe_auc.protocol import Request, Session
+from fhe_auc.protocol import Request
 from fhe_auc.serialise import encode, frame
 from fhe_auc_keys import sealing
 from fhe_auc_keys.authority import Authority
@@ -28,7 +28,6 @@ from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError,
 from fhe_auc_keys.group_sealing import seal_to_all, unseal_mine
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.roster import MAGIC, Contribution, Excerpt, Member, PartyMaterial, Roster, open_excerpt
-from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from tests.support.blinded_auc import encoded
 from tests.support.joint_sessions import GRID, JointPlay
 
@@ -465,17 +464,17 @@ def test_a_manifest_that_lets_parties_drop_out_is_refused(idle: JointPlay) -> No
         idle.plugin.prepare(Request(parties=("a", "b", "c"), thresholds=GRID, keys="joint", min_parties=2))
 
 
-@pytest.mark.openfhe
 def test_a_manifest_for_sealed_keys_is_refused_by_joint_roles_and_the_other_way_round(
-    site_rows: list[PartyData], prepare: Callable[..., Session]
+    site_rows: list[PartyData],
 ) -> None:
     from fhe_auc_keys.joint_roles import JointAggregator, JointParty
 
-    idle = JointPlay(site_rows, protocol="semi-honest")
-    computation = SemiHonest().joint_computation(idle.manifest, idle.binding)
-    sealed = prepare("openfhe", min_parties=3)
+    idle = JointPlay(site_rows)
+    plugin = idle.plugin
+    computation = plugin.joint_computation(idle.manifest, idle.binding)
+    sealed = plugin.prepare(Request(parties=idle.manifest.parties, thresholds=GRID))
     roster = idle.roster
-    task = SemiHonest().task(sealed.manifest, idle.sites[0])
+    task = plugin.task(sealed.manifest, idle.sites[0])
     with pytest.raises(InputError, match="what names them has 0 bytes"):
         msgspec.structs.replace(idle.manifest, context=bytes(32))
     with pytest.raises(InputError, match="what names them has 32 bytes"):
@@ -490,14 +489,14 @@ def test_a_manifest_for_sealed_keys_is_refused_by_joint_roles_and_the_other_way_
         with pytest.raises(InputError, match="not one for joint keys"):
             JointParty(manifest, roster, idle.identity("north"), task, computation)
     for manifest in (sealed.manifest, renamed, without_plan):
-        with pytest.raises(InputError, match=r"not one for joint keys|has no plan|plan is for sealed keys"):
-            SemiHonest().joint_computation(manifest, idle.binding)
+        with pytest.raises(InputError, match=r"somebody holds as a whole|has no plan|plan is for sealed keys"):
+            plugin.joint_computation(manifest, idle.binding)
     # A joint manifest with sealed material, and a sealed one with joint material.
     made: dict[str, Callable[[], Any]] = {
-        "roster": lambda: SemiHonest().aggregator(idle.manifest, sealed.aggregator_material),
-        "party's material": lambda: SemiHonest().party(idle.manifest, sealed.party_material, idle.sites[0]),
-        "context": lambda: SemiHonest().aggregator(sealed.manifest, idle.delivery.aggregator),
-        "secret keys are not those of the manifest": lambda: SemiHonest().party(
+        "roster": lambda: plugin.aggregator(idle.manifest, sealed.aggregator_material),
+        "party's material": lambda: plugin.party(idle.manifest, sealed.party_material, idle.sites[0]),
+        "context": lambda: plugin.aggregator(sealed.manifest, idle.delivery.aggregator),
+        "secret keys are not those of the manifest": lambda: plugin.party(
             sealed.manifest, idle.delivery.parties["north"], idle.sites[0]
         ),
     }

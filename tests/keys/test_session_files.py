@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -52,6 +52,11 @@ def of_a_newer_version(manifest: Manifest) -> Manifest:
     return msgspec.structs.replace(manifest, plan=newer)
 
 
+def joint_manifest() -> Manifest:
+    request = Request(parties=PARTIES, thresholds=np.linspace(0, 1, 4), keys="joint")
+    return registry.load("exact").prepare(request).manifest
+
+
 def sealed(consortium: Consortium, session: Session) -> SealedSession:
     shown, (adder,) = consortium.shown(*session.manifest.parties), consortium.shown(ADDER)
     holder = consortium.identities[HOLDER]
@@ -88,11 +93,10 @@ def test_a_bundle_with_a_plan_that_cannot_be_read_is_not_used_up(
     keep(consortium, sealed(consortium, prepared).parties["north"], store)
 
 
-@pytest.mark.openfhe
 def test_a_joint_session_with_a_plan_that_cannot_be_read_is_not_used_up(
-    consortium: Consortium, prepare: Callable[..., Session], store: KeyStore
+    consortium: Consortium, store: KeyStore
 ) -> None:
-    manifest = prepare("openfhe", keys="joint", min_parties=None).manifest
+    manifest = joint_manifest()
     newer = announced(consortium, of_a_newer_version(manifest))
     for _ in range(2):
         with pytest.raises(InputError, match="no valid plan"):
@@ -117,12 +121,12 @@ def test_a_bundle_for_another_study_than_agreed_to_is_refused_and_not_used_up(
     keep(consortium, bundle, store)
 
 
-@pytest.mark.parametrize("keys", [pytest.param("joint", marks=pytest.mark.openfhe), "none"])
+@pytest.mark.parametrize("keys", ["joint", "none"])
 def test_a_session_without_a_key_holder_for_another_study_is_refused_and_not_used_up(
-    consortium: Consortium, prepare: Callable[..., Session], store: KeyStore, keys: str
+    consortium: Consortium, store: KeyStore, keys: str
 ) -> None:
     if keys == "joint":
-        manifest = prepare("openfhe", keys="joint", min_parties=None).manifest
+        manifest = joint_manifest()
     else:
         request = Request(parties=PARTIES, thresholds=np.linspace(0, 1, 4), options={"epsilon": 1.0})
         manifest = registry.load("dpauc-laplace").prepare(request).manifest

@@ -31,20 +31,17 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "ustat-hierarchy": {"epsilon": 4.0},
     "ustat-krr": {"epsilon": 4.0},
 }
-JOINT_BY_DEFAULT = {"semi-honest", "exact"}  # others differ in what is encrypted, not in what a party keeps of its keys
+JOINT_BY_DEFAULT = {"exact"}  # others differ in what is encrypted, not in what a party keeps of its keys
 SESSIONS = [pytest.param(name, "sealed", id=f"{name}, sealed") for name in registry.names()]
 SESSIONS += [
     pytest.param(
         name,
         "joint",
         id=f"{name}, joint",
-        marks=[
-            *([pytest.mark.openfhe] if registry.load(name).joint_backend == "openfhe" else []),
-            *([] if name in JOINT_BY_DEFAULT else [pytest.mark.slow]),
-        ],
+        marks=[] if name in JOINT_BY_DEFAULT else [pytest.mark.slow],
     )
     for name in registry.names()
-    if registry.load(name).encrypts
+    if getattr(registry.load(name), "joint", False)
 ]
 
 
@@ -149,13 +146,10 @@ def test_a_state_is_refused_that_is_damaged_or_another_partys_or_sessions(
         party.restore(other.saved())
 
 
-@pytest.mark.parametrize(
-    "protocol", ["exact", pytest.param("semi-honest", marks=[pytest.mark.slow, pytest.mark.openfhe])]
-)
 def test_a_share_of_a_joint_key_is_in_no_state_once_the_partial_decryption_is_made(
-    site_rows: list[PartyData], protocol: str
+    site_rows: list[PartyData],
 ) -> None:
-    play = Play(site_rows, protocol, "joint")
+    play = Play(site_rows, "exact", "joint")
     message = play.aggregator.start()
     sizes = []
     for _ in range(3):

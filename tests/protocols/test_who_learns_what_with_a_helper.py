@@ -70,7 +70,7 @@ def read_by(identity: bytes, play: Play, sent: dict[str, _Submission]) -> dict[s
 
 
 def private_key(play: Play) -> bytes:
-    return decode(play.delivery.helpers[0], HelperMaterial, "").identity
+    return decode(play.delivery.helper, HelperMaterial, "").identity
 
 
 def common_secret(play: Play) -> bytes:
@@ -91,7 +91,7 @@ def test_what_the_aggregator_gets_is_uniform_and_of_one_length_whatever_the_rows
         for padded, sent in zip(sketches_sent(play), submitted(play).values(), strict=True):
             assert stats.kstest(padded / prime, "uniform").pvalue > 1e-7
             lengths.add(tuple(len(each) for each in (*sent.parts, *sent.blobs)))
-        lengths.add(len(play.aggregator._responses["helper-1"].sealed))
+        lengths.add(len(play.aggregator._response.sealed))
     assert len(lengths) == 2  # of submissions, of responses
 
 

@@ -72,8 +72,8 @@ class Play:
         else:
             self.delivery = self.plugin.local_delivery(self.session)
             self.material, material = dict(self.delivery.parties), self.delivery.aggregator
-            if self.delivery.helpers:
-                self.helper = self.plugin.helper(self.manifest, self.delivery.helpers[0])
+            if self.delivery.helper:
+                self.helper = self.plugin.helper(self.manifest, self.delivery.helper)
         self.aggregator: Any = self.plugin.aggregator(self.manifest, material)
         self.parties: list[Any] = [self.party(data) for data in sites]
 

@@ -1,4 +1,4 @@
-"""Sessions with helpers, all roles in one process, round by round."""
+"""Sessions with a helper, all roles in one process, round by round."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ class Play:
         manifest = self.session.manifest
         self.delivery = plugin.local_delivery(self.session)
         self.aggregator: Any = plugin.aggregator(manifest, self.delivery.aggregator)
-        self.helpers: list[Any] = [plugin.helper(manifest, material) for material in self.delivery.helpers]
-        self.helper = self.helpers[0]
+        self.helper: Any = plugin.helper(manifest, self.delivery.helper)
         self.parties: list[Any] = [
             plugin.party(manifest, self.delivery.parties[data.name], data) for data in self.sites
         ]
@@ -62,7 +61,7 @@ class Play:
         return bytes(message)
 
     def asked(self) -> list[Any]:
-        return [role for role in (*self.parties, *self.helpers) if role.name in self.aggregator.asked]
+        return [role for role in (*self.parties, self.helper) if role.name in self.aggregator.asked]
 
     def counted(self, *left_out: int) -> list[PartyData]:
         return [data for number, data in enumerate(self.sites) if number not in left_out]

@@ -28,7 +28,7 @@ class Played(NamedTuple):
     """What a session gave and cost: seconds by role, and the bytes of the party that has most.
 
     "party" is the first that is asked in each round, which finds in no cache what others have computed before; "helper"
-    is the mean of all helpers. `before_bytes` is the bundle, or the session's file, that a party gets before.
+    is the helper's. `before_bytes` is the bundle, or the session's file, that a party gets before.
     """
 
     auc: float
@@ -105,9 +105,9 @@ class OurProtocol(Contender):
                 material = delivery.parties[name]
             with clock.on("party" if name == first else "others"):
                 roles[name] = plugin.party(manifest, material, data)
-        for material in delivery.helpers:
+        if delivery.helper:
             with clock.on("helper"):
-                helper = plugin.helper(manifest, material)
+                helper = plugin.helper(manifest, delivery.helper)
             roles[helper.name] = helper
         identities = {name: Identity.create(f"role {number}") for number, name in enumerate((*roles, AGGREGATOR))}
         keys = {name: identity.signing_key for name, identity in identities.items()}
@@ -125,8 +125,6 @@ class OurProtocol(Contender):
                     aggregator.receive(name, answer)
             with clock.on("aggregator"):
                 message = aggregator.finish_round()
-        for each in (clock.cpu, clock.wall):
-            each["helper"] /= max(1, len(delivery.helpers))
         cpu, wall = ({role: each[role] for role in ROLES} for each in (clock.cpu, clock.wall))
         found = roles[first].result()
         self._before_bytes = self._before_bytes or _before_bytes(session, first)
@@ -136,7 +134,8 @@ class OurProtocol(Contender):
 
 def _before_bytes(session: Session, party: str) -> int:
     """Return the size of what a party is sent before the session; of a bundle, without its signature."""
-    manifest, consortium = session.manifest, Consortium(session.manifest.parties, session.helpers)
+    manifest = session.manifest
+    consortium = Consortium(manifest.parties, helper=manifest.keys == "helper")
     announcement = consortium.convene(manifest)
     if not manifest.context:
         return len(announcement)

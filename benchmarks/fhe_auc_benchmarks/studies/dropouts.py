@@ -115,7 +115,7 @@ def play(keys: Keys, sites: int, least: int, away: Collection[int], vanished: Co
     delivery = plugin.local_delivery(session)
     aggregator = plugin.aggregator(session.manifest, delivery.aggregator)
     aggregator.open_late = delivery.open_late
-    helpers = [plugin.helper(session.manifest, material) for material in delivery.helpers]
+    helpers = [plugin.helper(session.manifest, delivery.helper)] if delivery.helper else []
     rows = (PartyData.from_arrays(name, [0, 1], [0.2, 0.7]) for name in names)
     roles = [plugin.party(session.manifest, delivery.parties[data.name], data) for data in rows]
 

@@ -12,7 +12,7 @@ from fhe_auc.cli import output
 from fhe_auc.errors import UnknownProtocolError
 from fhe_auc.evaluation import QuantileThresholds
 from fhe_auc.manifest import Manifest
-from fhe_auc.party_names import HELPERS
+from fhe_auc.party_names import HELPER
 from fhe_auc.plan import Plan
 from fhe_auc.protocol import Protocol
 from fhe_auc_keys.announcement import Announcement
@@ -56,9 +56,8 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> list[tupl
         rows.append(("fleet", f"{manifest.fleet.members:,} members", root))
     roles = [("party", *each) for each in announced.fingerprints.items()]
     if announced.helpers:
-        who = "has them, reads the result" if len(announced.helpers) == 1 else "each has a part, and reads the result"
-        rows.append(("keys", "helper", f"{who}, and must not work with the aggregator"))
-        roles += [(role, each.name, each.fingerprint) for role, each in zip(HELPERS, announced.helpers, strict=False)]
+        rows.append(("keys", "helper", "has them, reads the result, and must not work with the aggregator"))
+        roles += [(HELPER, each.name, each.fingerprint) for each in announced.helpers]
     for role, name, fingerprint in (
         *roles,
         ("aggregator", announced.aggregator.name, announced.aggregator.fingerprint),

@@ -60,8 +60,7 @@ _WITH_OLD = {"old", "without", "stated", "store", "passphrase_file", "lists", "f
     metavar="CREDENTIAL",
     multiple=True,
     type=common.FILE,
-    help="With --keys helper: the credential of who has the key in place of the parties, written by its `enrol`. Two "
-    "or three have a share of it each.",
+    help="With --keys helper: the credential of who has the key in place of the parties, written by its `enrol`.",
 )
 @click.option(
     "--study",
@@ -146,8 +145,7 @@ def session(
     encrypt nothing, where it is each site's occasion to look at the privacy budget.
 
     With --keys helper no party has a key, and any number may vanish, down to --min-parties: a helper that is trusted
-    not to collude with the aggregator opens the sum of those who have submitted. Of two or three helpers all would have
-    to collude, and all are needed. A party convenes such a session.
+    not to collude with the aggregator opens the sum of those who have submitted. A party convenes such a session.
 
     With --from and --without, in place of all else, a session made here is made again without some of its parties: same
     protocol, thresholds, options, study and validity. Two results that differ in a site tell about that site. So this
@@ -162,7 +160,8 @@ def session(
         request = session.request((), min_parties)  # who they are is known once their certificates are verified
         if bool(helpers) != (request.keys == "helper"):
             raise click.UsageError("--keys helper and --helper go together")
-        request = replace(request, helpers=max(len(helpers), 1))
+        if len(helpers) > 1:
+            raise click.UsageError("a session has one helper: give --helper once")
         protocol, finds = session.plugin.name, session.quantiles is not None
         if session.quantiles is not None:
             request, _ = session.plugin.staged(request, session.quantiles)

@@ -42,8 +42,8 @@ class NoiseOfPlan(Protocol):
         """Smallest multiplier that the aggregator draws."""
 
     @property
-    def noise_deviation(self) -> float:
-        """Standard deviation of flooding and smudging together."""
+    def flooding_deviation(self) -> float:
+        """Standard deviation of flooding."""
 
     @property
     def switching_noise_bits(self) -> float:
@@ -53,12 +53,12 @@ class NoiseOfPlan(Protocol):
 def error_bound(plan: NoiseOfPlan) -> float:
     """Return a bound on |AUC error|, absolute, from min_rows rows on, at the smallest multiplier.
 
-    It holds for every class balance down to one row in a million. Flooding and smudging, of which recovery averages
-    the slots of a class, come in quadrature with `fresh_error`'s noise, at seven standard deviations.
+    It holds for every class balance down to one row in a million. Flooding, of which recovery averages the slots
+    of a class, comes in quadrature with `fresh_error`'s noise, at seven standard deviations.
     """
     packing, workload = plan.packing, plan.workload
     least_den = 2.0 * (workload.min_rows - 1)
-    one_total = plan.noise_deviation / math.sqrt(2 * packing.slots / packing.classes)
+    one_total = plan.flooding_deviation / math.sqrt(2 * packing.slots / packing.classes)
     # num and den have noise of their own, hence the factor √2 (twice, half of it in the line above).
     added = math.sqrt(2) * one_total / (plan.least_multiplier * packing.gain * least_den)
     error = math.hypot(CONFIDENCE * added, fresh_noise(plan)) + encoding_error(plan)

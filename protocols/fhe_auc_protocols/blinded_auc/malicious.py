@@ -71,7 +71,6 @@ class Malicious(BlindedAuc):
             max_rows=request.max_rows,
             min_rows=request.min_rows,
             splits=splits,
-            joint_keys=request.keys == "joint",
         )
 
     def task(self, manifest: Manifest, data: PartyData) -> MaliciousTask:
@@ -90,7 +89,6 @@ class Malicious(BlindedAuc):
             self.workload(request),
             backend,
             flooding_bits=FLOODING_BITS,
-            smudging_bits=smudging_bits,
             tolerance=None if tolerance is None else float(tolerance),
         )
 

@@ -17,7 +17,6 @@ import msgspec
 
 from fhe_auc import quantities
 from fhe_auc.ckks import CkksParameters
-from fhe_auc.ckks.parameters import check_joint_backend
 from fhe_auc.errors import CapacityError
 from fhe_auc.plan import (
     Keys,
@@ -25,12 +24,10 @@ from fhe_auc.plan import (
     Terms,
     describe_download,
     describe_flooding,
-    describe_key_parts,
     describe_ring,
-    describe_smudging,
     ring_as_dict,
 )
-from fhe_auc.rlwe.statistical_security import check_flooding, check_smudging, gaussian_distance
+from fhe_auc.rlwe.statistical_security import check_flooding, gaussian_distance
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT, Packing, split_norms
 from fhe_auc_protocols.blinded_auc.workload import Workload
@@ -72,7 +69,7 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """λ, 30 to 80: the aggregator's flooding exceeds the noise it hides by 2^λ in each slot; what that leaves over all
     slots is `flooding_distance`."""
     smudging_bits: int = 0
-    """The same, 30 to 80, of the noise that each party adds to its partial decryption; 0 without joint keys."""
+    """0: a place in the format of manifests; there are no partial decryptions."""
     tolerance: float = 0.0
     """By how much the AUC of executions with split shares may differ (`result_check.accept`): above 0 and at most 1e-3;
     0 for whole counts."""
@@ -81,9 +78,8 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         packing, workload = self.packing, self.workload
         check_blinding(self.blinding_bits)
         check_flooding(self.flooding_bits)
-        check_smudging(workload.joint_keys, self.smudging_bits)
-        if workload.joint_keys:
-            check_joint_backend(self.parameters.backend)
+        if workload.joint_keys or self.smudging_bits:
+            raise CapacityError("a blinded AUC has no joint keys, and no smudging")
         if packing != fitting_packing(workload, self.parameters.slots):
             raise CapacityError("the plan's packing is not the one for its workload and parameters")
         if self.parameters.rotations != packing.trace_steps:
@@ -104,8 +100,8 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def keys(self) -> Keys:
-        """Who makes the keys: "sealed" or "joint"."""
-        return "joint" if self.workload.joint_keys else "sealed"
+        """Who makes the keys: a key holder."""
+        return "sealed"
 
     @property
     def blocks(self) -> int:
@@ -123,7 +119,8 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
         Sized for the largest multiplier: noise that grew with the multiplier would tell it.
         """
-        return self._added_deviation(self.flooding_bits)
+        noise = self.switching_noise_bits + self.blinding_bits + self.flooding_bits
+        return float(2.0 ** (noise - 2 * self.parameters.log2_scale))
 
     @property
     def flooding_distance(self) -> float:
@@ -131,33 +128,14 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return gaussian_distance(self.parameters.ring_dimension, self.flooding_bits)
 
     @property
-    def smudging_deviation(self) -> float:
-        """Standard deviation of the noise that a party adds to its partial decryption, in the same units; joint keys.
-
-        It hides what flooding hides, for the case that an aggregator has not flooded, and with it the party's share.
-        """
-        return self._added_deviation(self.smudging_bits)
-
-    @property
     def unit(self) -> float:
         """What one unit of a result's integer coefficients is worth, in the same units."""
         return float(2.0 ** (-2 * self.parameters.log2_scale))
 
     @property
-    def noise_deviation(self) -> float:
-        """Standard deviation of all noise added to a slot of the result, in the same units."""
-        if not self.workload.joint_keys:
-            return self.flooding_deviation
-        return math.hypot(self.flooding_deviation, math.sqrt(self.workload.parties) * self.smudging_deviation)
-
-    @property
     def switching_noise_bits(self) -> float:
         """Log2 of the key-switching noise in a slot (standard deviation, absolute) after a full trace."""
-        return switching_noise_bits(self.parameters.ring_dimension, self.workload.parties * self.workload.joint_keys)
-
-    def _added_deviation(self, bits: int) -> float:
-        noise = self.switching_noise_bits + self.blinding_bits + bits
-        return float(2.0 ** (noise - 2 * self.parameters.log2_scale))
+        return switching_noise_bits(self.parameters.ring_dimension)
 
     @property
     def capacity_bits(self) -> float:
@@ -172,32 +150,9 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return self.packing.blocks * self.parameters.submission_bytes
 
     @property
-    def key_bytes(self) -> int:
-        """Bytes of one party's parts of joint keys, without envelopes: public key, and half of each rotation key.
-
-        So, too, for what becomes the relinearisation key, of which both halves follow in the second round. 0 without
-        joint keys.
-        """
-        if not self.workload.joint_keys:
-            return 0
-        half = self._switching_half
-        return self.parameters.polynomial_bytes() + (len(self.parameters.rotations) + 1 + 2) * half
-
-    @property
     def download_bytes(self) -> int:
-        """Bytes that a party receives, without envelopes: the result, both polynomials.
-
-        With joint keys also of every party both halves of a switching key, and its partial decryption.
-        """
-        result = 2 * self.parameters.polynomial_bytes()
-        if not self.workload.joint_keys:
-            return result
-        return result + self.parties * (2 * self._switching_half + self.parameters.polynomial_bytes())
-
-    @property
-    def _switching_half(self) -> int:
-        digits = len(self.parameters.modulus_bits)
-        return digits * self.parameters.polynomial_bytes(self.parameters.special_bits)
+        """Bytes that a party receives, without envelopes: the result, both polynomials."""
+        return 2 * self.parameters.polynomial_bytes()
 
     def describe(self) -> list[Parameter]:
         """Return the parameters with their reasons."""
@@ -249,19 +204,14 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
                 "upload of a party", quantities.bytes_text(self.submission_bytes), "what the planner makes smallest"
             ),
             describe_download(self),
-            *(
-                [describe_smudging(self.smudging_bits), describe_key_parts(quantities.bytes_text(self.key_bytes))]
-                if self.keys == "joint"
-                else []
-            ),
         ]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the parameters as plain data."""
         packing = self.packing
         return {
-            **ring_as_dict(self, smudging_bits=self.smudging_bits),
-            "key_bytes": self.key_bytes,
+            **ring_as_dict(self, smudging_bits=0),
+            "key_bytes": 0,
             "log2_scale": self.parameters.log2_scale,
             "classes": packing.classes,
             "bins": packing.bins,
@@ -332,15 +282,11 @@ def needed_bits(workload: Workload, packing: Packing, log2_scale: float, blindin
     return 2 * log2_scale + largest_den + blinding_bits + math.log2(packing.gain) + 1 + redundancy
 
 
-def switching_noise_bits(ring_dimension: int, shares: int = 0) -> float:
+def switching_noise_bits(ring_dimension: int) -> float:
     """Return the log2 of the key-switching noise (standard deviation of a slot, absolute) after a full trace.
 
-    `shares` is how many parties hold a share of the secret key; 0: all hold the same key.
-
     It varies from key to key. Measured over many keys on both backends: up to 2^18.7 at N = 8192 and 2^19.7 at
-    N = 16384; a test holds it below this bound. A secret key that is the sum of n `shares`, and evaluation keys that
-    are sums too, make it √n times as large (measured: 2^18.3, 2^19.3, 2^20.1 and 2^21.0 for 3, 10, 30 and 100). The
-    noise of relinearisation is not in it: that comes before the trace, is the same in all slots of a class afterwards,
-    and far below what is added.
+    N = 16384; a test holds it below this bound. The noise of relinearisation is not in it: that comes before the trace,
+    is the same in all slots of a class afterwards, and far below what is added.
     """
-    return 19 + (ring_dimension // 8192 - 1) + math.log2(max(shares, 1)) / 2
+    return 19 + (ring_dimension // 8192 - 1)

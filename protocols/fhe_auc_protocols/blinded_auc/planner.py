@@ -16,7 +16,7 @@ from fhe_auc.ckks import BackendName, CkksParameters
 from fhe_auc.ckks.parameters import CHAINS
 from fhe_auc.errors import CapacityError
 from fhe_auc.rlwe.parameters import Chain
-from fhe_auc.rlwe.statistical_security import DEFAULT_FLOODING_BITS, DEFAULT_SMUDGING_BITS
+from fhe_auc.rlwe.statistical_security import DEFAULT_FLOODING_BITS
 from fhe_auc_protocols.blinded_auc.error_bound import disagreement, error_bound
 from fhe_auc_protocols.blinded_auc.plan import (
     MAX_BLINDING_BITS,
@@ -36,7 +36,7 @@ DEFAULT_PRECISION = 1e-7
 """Largest error of the AUC, absolute."""
 
 DEFAULT_LOOSE_PRECISION = 5e-7
-"""With joint keys every party adds noise, and split shares amplify errors: 1e-7 would take a larger ring."""
+"""Split shares amplify errors: 1e-7 would take a larger ring."""
 
 
 def plan(
@@ -45,26 +45,24 @@ def plan(
     *,
     blinding_bits: int = DEFAULT_BLINDING_BITS,
     flooding_bits: int = DEFAULT_FLOODING_BITS,
-    smudging_bits: int = DEFAULT_SMUDGING_BITS,
     precision: float | None = None,
     tolerance: float | None = None,
 ) -> AucPlan:
-    """Return the plan with the smallest upload; ranges as of `AucPlan`, `smudging_bits` for joint keys only.
+    """Return the plan with the smallest upload; ranges as of `AucPlan`.
 
     `blinding_bits` is the least ρ: more is used where capacity and precision allow. `precision` is the largest error of
-    the AUC allowed from ``workload.min_rows`` rows on; None: 1e-7, with joint keys or split shares 5e-7. Where
+    the AUC allowed from ``workload.min_rows`` rows on; None: 1e-7, with split shares 5e-7. Where
     `tolerance` is None, it is the plan's `disagreement`, below which honest results would be refused.
 
     Raises `CapacityError`: an argument is out of range, or no parameters with 128-bit security do.
     """
     if precision is None:
-        loose = workload.joint_keys or workload.is_split
-        precision = DEFAULT_LOOSE_PRECISION if loose else DEFAULT_PRECISION
+        precision = DEFAULT_LOOSE_PRECISION if workload.is_split else DEFAULT_PRECISION
     check_blinding(blinding_bits)
     if tolerance is not None:
         check_tolerance(workload, tolerance)
         precision = min(precision, tolerance)  # else honest results would be refused
-    noise_bits = blinding_bits, flooding_bits, smudging_bits if workload.joint_keys else 0
+    noise_bits = blinding_bits, flooding_bits
     plans = [_filled(workload, backend, chain, noise_bits, (precision, tolerance)) for chain in CHAINS[backend]]
     fitting = [found for found in plans if found is not None]
     if not fitting:
@@ -80,11 +78,11 @@ def _filled(
     workload: Workload,
     backend: BackendName,
     chain: Chain,
-    noise_bits: tuple[int, int, int],
+    noise_bits: tuple[int, int],
     accuracy: tuple[float, float | None],
 ) -> AucPlan | None:
     """Return the plan on this chain with the finest-grained blinding, or None where bins or precision do not fit."""
-    least_blinding_bits, flooding_bits, smudging_bits = noise_bits
+    least_blinding_bits, flooding_bits = noise_bits
     precision, tolerance = accuracy
     packing = fitting_packing(workload, chain.ring_dimension // 2)
     if packing is None:
@@ -103,7 +101,6 @@ def _filled(
             packing=packing,
             blinding_bits=blinding_bits,
             flooding_bits=flooding_bits,
-            smudging_bits=smudging_bits,
             tolerance=MAX_TOLERANCE if workload.is_split else 0.0,
         )
         least = disagreement(candidate) if workload.is_split else 0.0

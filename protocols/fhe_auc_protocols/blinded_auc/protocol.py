@@ -4,33 +4,35 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from fhe_auc.ckks import SECURITY_BITS, Slots
-from fhe_auc.ckks.computation import Circuit
+from fhe_auc.ckks.computation import SealedCkks
 from fhe_auc.computation import PartyTask
 from fhe_auc.counts import Counts, PartyData, count
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request, check_rows
 from fhe_auc.rlwe.parameters import BackendName
+from fhe_auc_keys.encrypted_protocol import EncryptedProtocol
 from fhe_auc_protocols.blinded_auc import planner
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_totals
 from fhe_auc_protocols.blinded_auc.error_bound import RAREST, error_bound
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.result_check import Recovered
 from fhe_auc_protocols.blinded_auc.workload import Workload
-from fhe_auc_protocols.ckks_protocol import CkksProtocol
 from fhe_auc_protocols.result_warnings import of_precise_auc
 
 _RARER_CLASS = f"the precision stated holds if at least one row in {RAREST:,} is of the rarer class"
 
 
-class BlindedAuc(CkksProtocol[Evaluation, AucPlan]):
+class BlindedAuc(EncryptedProtocol[Evaluation, AucPlan]):
     """Base of the protocols that compute the blinded totals of an AUC."""
 
     plan_type = AucPlan
     boundaries = "boundaries-federated"
+    echoed: ClassVar[bool] = False
+    """As `fhe_auc.computation.SealedComputation.echoed`."""
 
     @abstractmethod
     def workload(self, request: Request) -> Workload:
@@ -38,11 +40,12 @@ class BlindedAuc(CkksProtocol[Evaluation, AucPlan]):
 
     def planned(self, request: Request, backend: BackendName, smudging_bits: int) -> AucPlan:
         """Return the parameters for the workload; raise `CapacityError` where there are none."""
-        return planner.plan(self.workload(request), backend, smudging_bits=smudging_bits)
+        return planner.plan(self.workload(request), backend)
 
-    def circuit(self, plan: AucPlan) -> Circuit:
-        """Return the circuit of the trapezoid."""
-        return partial(blinded_totals, plan)
+    def sealed_computation(self, manifest: Manifest) -> SealedCkks:
+        """Return the trapezoid under CKKS; raise `InputError` where the plan is another protocol's."""
+        plan = self.plan_of(manifest)
+        return SealedCkks(manifest, plan, partial(blinded_totals, plan), echoed=self.echoed)
 
 
 class BlindedTask(PartyTask[Slots, Slots, Evaluation]):

@@ -54,7 +54,7 @@ def slot_error(size: _Real, plan: AucPlan) -> _Real:
 
     `size` is the largest total, in absolute value.
     """
-    return _CONFIDENCE * plan.noise_deviation + _DECODING * size
+    return _CONFIDENCE * plan.flooding_deviation + _DECODING * size
 
 
 def recover(slots: ckks.Slots, plan: AucPlan) -> Recovered:

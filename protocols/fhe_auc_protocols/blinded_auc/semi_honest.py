@@ -51,7 +51,6 @@ class SemiHonest(BlindedAuc):
             parties=len(request.parties),
             max_rows=request.max_rows,
             min_rows=request.min_rows,
-            joint_keys=request.keys == "joint",
         )
 
     def task(self, manifest: Manifest, data: PartyData) -> SemiHonestTask:

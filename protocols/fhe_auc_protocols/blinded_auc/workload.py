@@ -35,7 +35,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     splits: int = 1
     """S, 1 to 4: shares that a bin's counts are split into (`split_shares`), a position each; 1: counts are whole."""
     joint_keys: bool = False
-    """Whether each party holds a share of the secret key, instead of all the same key. Then all parties submit."""
+    """False: a place in the format of manifests."""
 
     def __post_init__(self) -> None:
         for name, least in _LEAST.items():

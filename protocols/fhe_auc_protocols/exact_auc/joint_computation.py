@@ -33,7 +33,7 @@ from fhe_auc_protocols.exact_auc.party_task import ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 
 
-class ExactJointComputation(JointComputation[ExactTask, JointEvaluator, JointShare, "list[Residues]"]):
+class ExactJointComputation(JointComputation[ExactTask, JointEvaluator, "list[Residues]"]):
     """That of the exact protocols, `binding` as `JointSetup` takes it.
 
     Raises `InputError` where the manifest has no exact plan for joint keys.
@@ -41,11 +41,10 @@ class ExactJointComputation(JointComputation[ExactTask, JointEvaluator, JointSha
 
     plan: ExactPlan
     setup: JointSetup
-    share_type = JointShare
 
     def __init__(self, manifest: Manifest, binding: bytes) -> None:
         self.plan = plan = manifest.decoded_plan(ExactPlan)
-        if not plan.shares:
+        if not plan.joint_keys:
             raise InputError("the session's manifest asks for keys that somebody holds as a whole")
         self._first = manifest.parties[0]  # who puts in what is the same for all
         self._primes = plan.parameters.plain_moduli
@@ -55,18 +54,15 @@ class ExactJointComputation(JointComputation[ExactTask, JointEvaluator, JointSha
 
     def encrypt(self, keys: JointShare, task: ExactTask, common_secret: bytes) -> tuple[bytes, ...]:
         """Return a party's parts of all ciphertexts: left and right of every pair, prime by prime."""
-        return self.encrypted(keys, task.encode(common_secret), first=task.party == self._first)
-
-    def encrypted(self, keys: JointShare, sketch: Sequence[Residues], *, first: bool) -> tuple[bytes, ...]:
-        """Return the parts of who puts in a sketch, given for each prime; one is the `first`, whoever that is."""
+        first = task.party == self._first
         return tuple(
             keys.encrypt(values, which, block)
-            for which, each in enumerate(sketch)
-            for block, values in zip(self.setup.blocks(which), self.factors(each, which, first=first), strict=True)
+            for which, each in enumerate(task.encode(common_secret))
+            for block, values in zip(self.setup.blocks(which), self._factors(each, which, first=first), strict=True)
         )
 
-    def factors(self, sketch: Residues, which: int, *, first: bool) -> Iterator[Residues]:
-        """Yield the slots of all ciphertexts for a prime, left and right of every pair, as of `encrypted`."""
+    def _factors(self, sketch: Residues, which: int, *, first: bool) -> Iterator[Residues]:
+        """Yield the slots of all ciphertexts for a prime, left and right of every pair; one party is the `first`."""
         prime = self._primes[which]
         at = self.plan.computed.evaluate(sketch, prime)
         sides = [[_sides(term, at, prime, first=first) for term in wanted.terms] for wanted in self.plan.computed.sums]

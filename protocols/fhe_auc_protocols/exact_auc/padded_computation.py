@@ -1,8 +1,8 @@
-"""Exact sessions with sealed keys or helpers: parties send padded sketches, the aggregator opens the pads' sum.
+"""Exact sessions with sealed keys or a helper: parties send padded sketches, the aggregator opens the pads' sum.
 
 A party's pad comes from a seed that only it and the key holder have. The opening, made with the keys, is the
 aggregator's alone: a party, which has the secret key, could decrypt the sum of the pads with it. `fhe_auc.sums` says
-how sums come out of the two. Several helpers have no opening (`helpers_computation`).
+how sums come out of the two.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from fhe_auc.submissions import RunningSum
 from fhe_auc.sums.opening import Opening, make_opening
 from fhe_auc.sums.pads import pad
 from fhe_auc.sums.residues import pack, packed_size, unpack
-from fhe_auc_keys.session_keys import SEED_BYTES
 from fhe_auc_protocols.exact_auc.party_task import ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 
@@ -41,7 +40,7 @@ class AggregatorKeys:
 class PartyKeys:
     """What a party pads and decrypts with; the seed is empty once it has been used, or a helper's.
 
-    With helpers no party has the secret key, and the seed is one for each helper, one after the other.
+    With a helper no party has the secret key.
     """
 
     secret: SecretContext | None
@@ -62,7 +61,6 @@ class PaddedComputation(FleetComputation[ExactTask, AggregatorKeys, PartyKeys, "
         self.plan = manifest.decoded_plan(ExactPlan)
         if self.plan.joint_keys:
             raise InputError("the session's manifest asks for joint keys")
-        self.helpers = self.plan.helpers
         self.echoed = self.plan.authenticated and not self.plan.helpers
         self.late = manifest.min_parties < manifest.size or bool(self.plan.helpers)
         self._size = self.plan.computed.sketch.size
@@ -148,12 +146,10 @@ class PaddedComputation(FleetComputation[ExactTask, AggregatorKeys, PartyKeys, "
             raise EvaluationError(f"party {task.party!r} has submitted already: its pad is for one submission")
         return self.under_pad(task, self._manifest.parties.index(task.party), keys.seed, common_secret)
 
-    def under_pad(self, task: ExactTask, index: int, seeds: bytes, common_secret: bytes) -> tuple[bytes, ...]:
-        """Return a padded sketch for each prime; the pad is the sum of what comes from each of the seeds."""
-        padded = task.encode(common_secret)
-        for start in range(0, len(seeds), SEED_BYTES):
-            padded = self._added(padded, self.pads(index, seeds[start : start + SEED_BYTES]))
-        return tuple(pack(values, prime) for values, prime in zip(padded, self._primes, strict=True))
+    def under_pad(self, task: ExactTask, index: int, seed: bytes, common_secret: bytes) -> tuple[bytes, ...]:
+        """Return a padded sketch for each prime."""
+        sketches = zip(task.encode(common_secret), self.pads(index, seed), self._primes, strict=True)
+        return tuple(pack(modular.add(sketch, own, prime), prime) for sketch, own, prime in sketches)
 
     def aggregate(self, keys: AggregatorKeys, totals: Sequence[Words]) -> bytes:
         """Return the encrypted sums, for each prime; raise `EvaluationError` where the opening is still missing."""
@@ -164,7 +160,7 @@ class PaddedComputation(FleetComputation[ExactTask, AggregatorKeys, PartyKeys, "
     def decrypt(self, keys: PartyKeys, result: bytes) -> list[Residues]:
         """Return the result's sums for each prime, shape (sums,)."""
         if keys.secret is None:
-            raise EvaluationError("helpers decrypt, and no party")
+            raise EvaluationError("the helper decrypts, and no party")
         plan = self.plan
         slots = (keys.secret.decrypt(each, which, plan.kept) for which, each in enumerate(plan.result_parts(result)))
         return [plan.layout.totals(each, prime) for each, prime in zip(slots, self._primes, strict=True)]
@@ -176,9 +172,6 @@ class PaddedComputation(FleetComputation[ExactTask, AggregatorKeys, PartyKeys, "
         """Return the pad of the party of this index for each prime."""
         session = self._manifest.session
         return [pad(seed, session, party, which, prime, self._size) for which, prime in enumerate(self._primes)]
-
-    def _added(self, left: Sequence[Residues], right: Sequence[Residues]) -> list[Residues]:
-        return [modular.add(x, y, prime) for x, y, prime in zip(left, right, self._primes, strict=True)]
 
     def _opened(self, public: PublicContext, opening: bytes) -> Opening:
         return Opening.load(public, self.plan.computed, opening)

@@ -7,15 +7,14 @@ soundness, d/(t − 1), is then below 2^-40.
     sealed keys   parties send padded sketches in the clear, and the aggregator multiplies plaintexts by ciphertexts of
                   an opening (`fhe_auc.sums`)
     joint keys    parties send the factors of each product as ciphertexts, and the aggregator multiplies these
-    one helper    as sealed keys; several: as joint keys, which these make, and parties send padded sketches
+    a helper      as sealed keys
 
 Noise, in every coefficient (`fhe_auc.bfv.ciphertext_noise`): what the circuit makes, at most X, and flooding ±2^b on
 top. With sealed keys the result is then switched down to q, a few of the primes of Q, which adds roundings of at most
 τ: (2^b + X)·q/Q + τ stays below the capacity q/2t. With joint keys products are rounded to q as they are taken, and
 each of K parties adds smudging ±2^c to its partial decryption: X + 2^b + K·2^c does. Flooding hides but for a
 statistical distance of 2^-λ if b ≥ λ + log2 N + log2 X; smudging if c is as large, in case that an aggregator has not
-flooded. Several helpers are these K parties. The aggregator, which adds in the clear, counts as one more that encrypts;
-nobody floods, and smudging alone hides.
+flooded.
 """
 
 from __future__ import annotations
@@ -38,7 +37,6 @@ from fhe_auc.bfv.ciphertext_noise import (
 from fhe_auc.bfv.parameters import BfvParameters
 from fhe_auc.errors import CapacityError, DeserialisationError
 from fhe_auc.heterogeneity import LEAST_SITES
-from fhe_auc.party_names import HELPERS
 from fhe_auc.plan import (
     BLOB_BYTES,
     WRAPPED_BYTES,
@@ -106,23 +104,23 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     flooding_bits: int
     """λ, 40 to 80: flooding hides but for a statistical distance of 2^-λ, for each prime."""
     smudging_bits: int = 0
-    """The same, 30 to 80, of each share holder's noise on its partial decryption; 0 where there are no `shares`."""
+    """The same, 30 to 80, of each party's noise on its partial decryption; 0 without joint keys."""
     privacy: Privacy | None = None
     """The budget, where what is released is noisy; `authenticated` then, and without the other sums."""
     helpers: int = 0
-    """How many hold the key in place of the parties: 0 to 3; several hold a share of it each."""
+    """1 where a helper has the key in place of the parties, else 0."""
 
     def __post_init__(self) -> None:
-        if self.shares and self.interval:
-            raise CapacityError("with joint keys, or several helpers, there are no sums of degree 3")
+        if self.joint_keys and self.interval:
+            raise CapacityError("with joint keys there are no sums of degree 3")
         if self.analysis.heterogeneity and not (self.interval and self.parties >= LEAST_SITES):
             raise CapacityError(
                 f"heterogeneity takes {LEAST_SITES} parties or more (here {self.parties}), an interval and sealed keys"
             )
         if self.average_precision and self.analysis.classes:
             raise CapacityError("average precision is of labels 0 and 1")
-        if not 0 <= self.helpers <= len(HELPERS) or (self.helpers and self.joint_keys):
-            raise CapacityError(f"a session has 1 to 3 helpers, or none and other keys; got {self.helpers}")
+        if not 0 <= self.helpers <= 1 - self.joint_keys:
+            raise CapacityError(f"a session has one helper, or none and other keys; got {self.helpers}")
         self._check_privacy()
         for name, number, least in (("parties", self.parties, 1), ("max_rows", self.max_rows, 2)):
             if number < least:
@@ -133,7 +131,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             raise CapacityError(f"the plan has a prime below {least:,}")
         if self.modulus < self.sums.least_modulus(self.max_rows, self.parties):
             raise CapacityError(f"{len(moduli)} primes are too few for {self.max_rows:,} pooled rows")
-        if self.parameters.joint_keys != bool(self.shares):
+        if self.parameters.joint_keys != self.joint_keys:
             raise CapacityError("the plan's chain of primes is one for other keys")
         total = len(self.parameters.modulus_bits)
         if not 1 <= self.kept <= total:
@@ -141,13 +139,13 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         least, most = LEAST_FLOODING_BITS, MOST_FLOODING_BITS
         if not least <= self.flooding_bits <= most:
             raise CapacityError(f"flooding_bits must lie between {least} and {most}, got {self.flooding_bits}")
-        check_smudging(bool(self.shares), self.smudging_bits)
-        if self.shares:
+        check_smudging(self.joint_keys, self.smudging_bits)
+        if self.joint_keys:
             check_joint_room(
                 self.parameters,
                 self.noise_bound,
                 self.kept,
-                shares=self.shares,
+                shares=self.parties,
                 flooding=self.flooding_exponent,
                 smudging=self.smudging_exponent,
             )
@@ -178,13 +176,6 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return "joint" if self.joint_keys else "helper" if self.helpers else "sealed"
 
     @property
-    def shares(self) -> int:
-        """How many hold a share of the secret key each: parties, or helpers; 0: somebody holds all of it."""
-        if self.joint_keys:
-            return self.parties
-        return self.helpers if self.helpers > 1 else 0
-
-    @property
     def modulus(self) -> int:
         """T, the product of the plaintext primes."""
         return math.prod(self.parameters.plain_moduli)
@@ -213,7 +204,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def layout(self) -> Layout:
         """Where a result's sums stand in its slots."""
         slots = self.parameters.slots
-        return Layout.of_entries(self.computed, slots) if self.shares else Layout.of(self.computed, slots)
+        return Layout.of_entries(self.computed, slots) if self.joint_keys else Layout.of(self.computed, slots)
 
     @property
     def blocks(self) -> int:
@@ -242,9 +233,8 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def noise_bound(self) -> float:
-        """X of a sum of products, where there are `shares`: no coefficient of the noise is larger before flooding."""
-        encrypting = self.shares + bool(self.helpers)
-        return product_bound(self.parameters, encrypting, products=self.layout.ciphertexts, kept=self.kept)
+        """X of a sum of products, with joint keys: no coefficient of the noise is larger before flooding."""
+        return product_bound(self.parameters, self.parties, products=self.layout.ciphertexts, kept=self.kept)
 
     @property
     def flooding_exponent(self) -> int:
@@ -253,22 +243,20 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def flooding_margin(self) -> float:
-        """λ that flooding reaches, at least `flooding_bits`; of several helpers, each one's smudging."""
-        if self.helpers > 1:
-            return self.smudging_margin
+        """λ that flooding reaches, at least `flooding_bits`."""
         if self.joint_keys:
             return hidden_by(self.parameters, self.flooding_exponent, self.noise_bound)
         return flooding_margin(self.parameters, self.layout.ciphertexts, self.kept)
 
     @property
     def smudging_exponent(self) -> int:
-        """c: smudging, modulo what is kept of Q, is uniform on [-2^c, 2^c); where there are `shares`."""
-        return math.floor(kept_capacity_bits(self.parameters, self.kept) + math.log2(_SMUDGING_SHARE / self.shares))
+        """c: smudging, modulo what is kept of Q, is uniform on [-2^c, 2^c); with joint keys."""
+        return math.floor(kept_capacity_bits(self.parameters, self.kept) + math.log2(_SMUDGING_SHARE / self.parties))
 
     @property
     def smudging_margin(self) -> float:
-        """λ that smudging reaches, at least `smudging_bits`; 0 where there are no `shares`."""
-        return hidden_by(self.parameters, self.smudging_exponent, self.noise_bound) if self.shares else 0.0
+        """λ that smudging reaches, at least `smudging_bits`; 0 without joint keys."""
+        return hidden_by(self.parameters, self.smudging_exponent, self.noise_bound) if self.joint_keys else 0.0
 
     @property
     def soundness(self) -> float:
@@ -291,7 +279,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         prime, and its partial decryption.
         """
         if self.helpers:
-            return self.helpers * (8 * self.primes * len(self.computed.sums) + WRAPPED_BYTES * self.parties)
+            return 8 * self.primes * len(self.computed.sums) + WRAPPED_BYTES * self.parties
         others = 3 * self.parties * self.primes * self._result_polynomial if self.joint_keys else 0
         return self.result_bytes + others
 
@@ -302,7 +290,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def describe(self) -> list[Parameter]:
         """Return the parameters with their reasons."""
         parameters = self.parameters
-        product = "products of ciphertexts" if self.shares else "a plaintext times a ciphertext"
+        product = "products of ciphertexts" if self.joint_keys else "a plaintext times a ciphertext"
         rows = [
             *([] if self.privacy is None else self.privacy.describe()),
             *describe_ring(
@@ -323,17 +311,12 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                 + (", twice as many with their authenticators" if self.authenticated else ""),
             ),
         ]
-        if self.helpers > 1:
-            why = "each helper adds so much to its partial decryption, which hides what could tell its share of the key"
-            rows.append(Parameter("smudging, bits", str(math.floor(self.smudging_margin)), why))
-        else:
-            rows.append(describe_flooding(math.floor(self.flooding_margin), -self.flooding_margin))
+        rows.append(describe_flooding(math.floor(self.flooding_margin), -self.flooding_margin))
         if not self.joint_keys:
-            if not self.shares:
-                number = f"{self.layout.ciphertexts * self.primes}"
-                rows.append(Parameter("opening, ciphertexts", number, "made by who has the key, once"))
+            number = f"{self.layout.ciphertexts * self.primes}"
             return [
                 *rows,
+                Parameter("opening, ciphertexts", number, "made by who has the key, once"),
                 Parameter("upload of a party", quantities.bytes_text(self.submission_bytes), "its padded sketch"),
                 describe_download(self),
             ]

@@ -40,7 +40,7 @@ def plan_exact(
     flooding_bits: int = DEFAULT_FLOODING_BITS,
     smudging_bits: int = DEFAULT_SMUDGING_BITS,
 ) -> ExactPlan:
-    """Return the plan; parameters as of `ExactPlan`. With joint keys, or several helpers, it is one without `interval`.
+    """Return the plan; parameters as of `ExactPlan`. With joint keys, it is one without `interval`.
 
     Results keep the fewest primes of Q with which the plan holds.
 
@@ -49,8 +49,7 @@ def plan_exact(
     """
     if max_rows < 2:
         raise CapacityError(f"max_rows must be at least 2, got {max_rows}")
-    shared = joint_keys or helpers > 1
-    interval = interval and not shared and privacy is None
+    interval = interval and not joint_keys and privacy is None
     if analysis.heterogeneity and min_parties is not None and min_parties < LEAST_SITES:
         raise CapacityError(f"sums over sites take {LEAST_SITES} parties; {min_parties} may be all here")
     average_precision = average_precision and not analysis.classes
@@ -66,14 +65,14 @@ def plan_exact(
         max_rows=max_rows,
         joint_keys=joint_keys,
         flooding_bits=flooding_bits,
-        smudging_bits=smudging_bits if shared else 0,
+        smudging_bits=smudging_bits if joint_keys else 0,
         helpers=helpers,
         privacy=privacy,
     )
     least, small_prime = sums.least_modulus(max_rows, parties), least_prime(sums.release)
     reason: CapacityError | None = None
     # With sealed keys the noise of any number of parties is the same: what the first do not hold, no others should.
-    for parameters in islice(_candidates(backend, least, small_prime, shared), None if shared else 1):
+    for parameters in islice(_candidates(backend, least, small_prime, joint_keys), None if joint_keys else 1):
         for kept in range(1, len(parameters.modulus_bits) + 1):
             try:
                 return planned(parameters=parameters, kept=kept)
@@ -82,14 +81,14 @@ def plan_exact(
     raise reason or CapacityError(f"{max_rows:,} pooled rows take more than {MAX_PLAIN_MODULI} primes; lower max_rows")
 
 
-def _candidates(backend: BackendName, least: int, small_prime: int, shared: bool) -> Iterator[BfvParameters]:
+def _candidates(backend: BackendName, least: int, small_prime: int, joint_keys: bool) -> Iterator[BfvParameters]:
     """Yield ring, moduli and primes of a product from `least`: one prime where that does, then several small ones."""
-    chains = JOINT_CHAINS if shared else CHAINS[backend]
+    chains = JOINT_CHAINS if joint_keys else CHAINS[backend]
     for number, chain in enumerate(chains):
         one = primes_above(max(small_prime, least - 1), 1, chain.ring_dimension)
-        if one[0].bit_length() <= (_LARGE_BITS if shared or number else _SMALL_BITS):
+        if one[0].bit_length() <= (_LARGE_BITS if joint_keys or number else _SMALL_BITS):
             yield BfvParameters(backend, chain.ring_dimension, chain.modulus_bits, chain.special_bits, one)
-    for chain in chains if shared else chains[:1]:
+    for chain in chains if joint_keys else chains[:1]:
         for count in range(2, MAX_PLAIN_MODULI + 1):
             several = primes_above(small_prime, count, chain.ring_dimension)
             if math.prod(several) >= least:

@@ -25,7 +25,6 @@ from fhe_auc.rlwe.parameters import BackendName
 from fhe_auc_keys.encrypted_protocol import EncryptedProtocol
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.exact_auc import private_auc
-from fhe_auc_protocols.exact_auc.helpers_computation import ExactHelpersComputation
 from fhe_auc_protocols.exact_auc.joint_computation import ExactJointComputation
 from fhe_auc_protocols.exact_auc.padded_computation import PaddedComputation
 from fhe_auc_protocols.exact_auc.party_task import INTERVAL, ExactTask
@@ -60,7 +59,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
     several = True
     boundaries = "boundaries-federated"
     options = options_of.Exact
-    helped = True
+    joint = helped = True
     authenticated: ClassVar[bool] = False
 
     def staged(self, request: Request, bins: int) -> tuple[Request, Request]:
@@ -109,7 +108,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
                 authenticated=self.authenticated,
                 backend=backend,
                 joint_keys=request.keys == "joint",
-                helpers=request.helpers if request.keys == "helper" else 0,
+                helpers=int(request.keys == "helper"),
                 privacy=privacy,
                 smudging_bits=smudging_bits,
             )
@@ -157,10 +156,6 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
         """Return the computation of a session with joint keys."""
         return ExactJointComputation(manifest, binding)
 
-    def helpers_computation(self, manifest: Manifest, binding: bytes) -> ExactHelpersComputation:
-        """Return the computation of several helpers."""
-        return ExactHelpersComputation(manifest, binding)
-
     def plan_of(self, manifest: Manifest) -> ExactPlan:
         """Return the plan in a manifest of this protocol; raise `InputError` where a manifest is not such a one."""
         plan: ExactPlan = super().plan_of(manifest)
@@ -175,7 +170,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
             fits = not plan.interval
         else:
             check_level(cast("float", level))
-            fits = plan.interval or bool(plan.shares) or plan.privacy is not None or manifest.fleet is not None
+            fits = plan.interval or plan.joint_keys or plan.privacy is not None or manifest.fleet is not None
         if not fits:
             raise InputError("the session's manifest has an interval, and its plan not the sums for it, or the reverse")
         if private_auc.agreed(manifest.options) != ({} if plan.privacy is None else plan.privacy.options(manifest)):

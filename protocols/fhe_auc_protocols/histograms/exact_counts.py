@@ -36,6 +36,8 @@ from fhe_auc_protocols.histograms.readout import PooledCounts, Readout, ReadoutP
 class ExactCounts(ReadoutProtocol[R], EncryptedProtocol[R, "SumPlan | JointSumPlan"]):
     """Base of the plug-ins that decrypt a sum of counts."""
 
+    joint = True
+
     def plan_of(self, manifest: Manifest) -> SumPlan | JointSumPlan:
         """Return the plan in a manifest of this protocol; raise `InputError` where a manifest is not such a one."""
         return decoded_plan(manifest)

@@ -178,12 +178,11 @@ def plan_joint_sum(
     raise CapacityError(f"no parameters with 128-bit security do for these sums: {reason}")
 
 
-class JointSums(JointComputation[PartyTask[Any, Any, Any], JointEvaluator, JointShare, "list[Residues]"]):
+class JointSums(JointComputation[PartyTask[Any, Any, Any], JointEvaluator, "list[Residues]"]):
     """The sum of all parties' integers under joint keys; `binding` as `JointSetup` takes it."""
 
     plan: JointSumPlan
     setup: JointSetup
-    share_type = JointShare
 
     def __init__(self, manifest: Manifest, binding: bytes) -> None:
         self._manifest = manifest

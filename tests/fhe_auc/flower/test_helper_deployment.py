@@ -19,13 +19,12 @@ from fhe_auc.errors import EvaluationError, TooFewPartiesError
 from fhe_auc.flower.certificates import node_keys
 from fhe_auc.flower.runtime import Runtime
 from fhe_auc.journal import is_running
-from fhe_auc.party_names import HELPERS
+from fhe_auc.party_names import HELPER
 from tests.support.deployment import GRID, LONG, PATIENCE, Deployment, patched, wait_for
 from tests.support.exact_sessions import both_protocols, pairs_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("flower"), pytest.mark.timeout(900)]
 
-HELPER = HELPERS[0]
 WAITS_IN_ROUND = """
 import sys
 if any('flwr-clientapp' in each for each in sys.orig_argv):

@@ -24,7 +24,7 @@ from fhe_auc.flower import client_app, mail
 from fhe_auc.flower.payload import packed, unpacked
 from fhe_auc.flower.server_app import evaluate
 from fhe_auc.messages import Message as Envelope
-from fhe_auc.party_names import HELPERS
+from fhe_auc.party_names import HELPER
 from fhe_auc.protocol import Request
 from fhe_auc.site_state import LocalSites, site_storage
 from tests.support.exact_sessions import both_protocols, pairs_of
@@ -32,7 +32,6 @@ from tests.support.fake_grid import FakeGrid, Node
 
 pytestmark = pytest.mark.usefixtures("in_a_run")
 
-HELPER = HELPERS[0]
 GRID = np.linspace(0, 1, 16)
 NAMED = "north:1, south:2, east:3, helper-1:4"
 
@@ -47,7 +46,7 @@ class Consortium:
 
     def node(self, name: str, joins_at: float = 0.0) -> Node:
         config: Mapping[str, str] = self.made.helpers.get(name, {})
-        if name not in HELPERS:
+        if name != HELPER:
             files = {"data": str(self.folder / f"{name}.npz"), "results": str(self.folder / name)}
             config = {**self.made.sites[name], **files}
         context: Any = SimpleNamespace(node_config=config)
@@ -85,13 +84,11 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def new(site_rows: list[PartyData], tmp_path: Path) -> Callable[..., Consortium]:
-    def make(protocol: str = "exact", least: int = 2, helpers: int = 1) -> Consortium:
+    def make(protocol: str = "exact", least: int = 2) -> Consortium:
         folder = tmp_path / "consortium"
         folder.mkdir(mode=0o700)
         names = tuple(data.name for data in site_rows)
-        request = Request(
-            parties=names, thresholds=GRID, max_rows=20_000, min_parties=least, keys="helper", helpers=helpers
-        )
+        request = Request(parties=names, thresholds=GRID, max_rows=20_000, min_parties=least, keys="helper")
         made = site_storage().local_sites(registry.load(protocol).prepare(request), folder, {})
         for data in site_rows:
             np.savez(folder / f"{data.name}.npz", y_true=data.y_true, y_score=data.y_score)
@@ -113,17 +110,6 @@ def test_a_session_with_a_helper_node_gives_every_site_the_exact_fraction(
     if nodes:
         asked = [message.metadata.dst_node_id for message in grid.pushed]
         assert asked == [1, 2, 3, 4, 4, 1, 2, 3]  # the helper alone in the rounds between, and only there
-
-
-@both_protocols
-def test_two_helpers_are_a_node_each_and_are_asked_in_all_rounds_between(
-    protocol: str, new: Callable[..., Consortium]
-) -> None:
-    consortium = new(protocol, helpers=2)
-    grid = consortium.grid()
-    evaluate(grid, consortium.config(nodes=f"{NAMED}, helper-2:5", ask_again=False))
-    assert {consortium.result(name).fraction for name in consortium.sites} == {consortium.expected()}
-    assert [message.metadata.dst_node_id for message in grid.pushed] == [1, 2, 3, *[4, 5] * 4, 1, 2, 3]
 
 
 def test_nodes_that_leave_the_helper_out_are_refused(new: Callable[..., Consortium]) -> None:

@@ -24,7 +24,7 @@ from fhe_auc_keys.session_keys import PartySecrets
 from fhe_auc_protocols.blinded_auc.malicious import Malicious, MaliciousTask
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.split_shares import Stream
-from tests.support.malicious_sessions import Roles, backends, engine, joint, request, sites
+from tests.support.malicious_sessions import Roles, backends, engine, request, sites
 from tests.support.platforms import needs_linux
 
 
@@ -153,19 +153,3 @@ class TestTheSecretStaysWithTheParties:
                 assert memory.find(needle[:16]) < 0, name
                 assert memory.find(needle[16:]) < 0, name
         Path(image).unlink()
-
-    @joint
-    @pytest.mark.slow
-    def test_with_joint_keys_the_parties_agree_on_it_and_no_message_has_it(self):
-        parties = sites(3)
-        plugin = Malicious()
-        session = plugin.prepare(request(parties, keys="joint"))
-        aggregator, roles, messages = played(plugin, session, plugin.local_delivery(session), parties)
-        (secret,) = {role._state.common_secret for role in roles}
-        places = [*messages, *held_by(aggregator)]
-        assert any(session.manifest.digest in place for place in places)
-        wanted = needles(session.manifest, secret)
-        wanted.update({f"part of {role.name}": role._state.secret_part for role in roles})
-        for name, needle in wanted.items():
-            for form in forms(needle):
-                assert not any(form in place for place in places), name

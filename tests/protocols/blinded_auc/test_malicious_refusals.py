@@ -25,7 +25,6 @@ from tests.support.malicious_sessions import (
     backends,
     engine,
     exact,
-    joint,
     manifest_for,
     plan_for,
     request,
@@ -116,11 +115,10 @@ class TestRequests:
         assert normal.tolerance == disagreement(normal)
         assert msgspec.structs.replace(loose, tolerance=normal.tolerance) == normal
 
-    @pytest.mark.parametrize("keys", ["sealed", pytest.param("joint", marks=joint)])
     @pytest.mark.parametrize("least", [2, 3])
-    def test_nobody_can_be_left_out(self, keys, least):
+    def test_nobody_can_be_left_out(self, least):
         with pytest.raises(InputError, match="min_parties does not apply"):
-            Malicious().prepare(request(sites(4), min_parties=least, keys=keys))
+            Malicious().prepare(request(sites(4), min_parties=least))
 
     def test_all_parties_said_explicitly_is_all_parties(self):
         session = Malicious().prepare(request(sites(2), min_parties=2))

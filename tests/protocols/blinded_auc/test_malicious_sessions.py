@@ -27,7 +27,6 @@ from tests.support.malicious_sessions import (
     backends,
     engine,
     exact,
-    joint,
     plan_for,
     sites,
 )
@@ -212,32 +211,6 @@ class TestHonestSessions:
             else:
                 assert evaluation.auc == pytest.approx(trapezoid(pool).auc, abs=CLOSE)
         assert refused >= 4
-
-    @joint
-    @pytest.mark.parametrize("number", [2, pytest.param(5, marks=pytest.mark.slow)])
-    def test_joint_keys(self, number):
-        parties = sites(number)
-        found = federated_auc(parties, protocol="malicious", thresholds="uniform:16", keys="joint")
-        truth = exact(parties, np.linspace(0, 1, 16))
-        assert (found.keys, found.rounds, found.verified) == ("joint", 4, True)
-        assert found.auc == pytest.approx(truth.auc, abs=CLOSE)
-        assert found.binning_error == pytest.approx(truth.binning_error, abs=CLOSE)
-
-    @joint
-    @pytest.mark.slow
-    def test_rows_of_one_label_are_refused_with_joint_keys_too(self):
-        parties = [([1] * 30, np.linspace(0, 1, 30)), ([1] * 40, np.linspace(0, 1, 40))]
-        with pytest.raises(VerificationError) as caught:
-            federated_auc(parties, protocol="malicious", thresholds="uniform:16", keys="joint")
-        assert_silent(caught.value)
-
-    @joint
-    @pytest.mark.slow
-    @pytest.mark.parametrize("options", [{"executions": 2}, {"executions": 8}, {"splits": 3}], ids=str)
-    def test_joint_keys_with_other_options(self, options):
-        parties = sites(5)
-        found = federated_auc(parties, protocol="malicious", thresholds="uniform:100", keys="joint", **options)
-        assert found.auc == pytest.approx(exact(parties, thresholds.uniform(100)).auc, abs=CLOSE)
 
     @backends
     @pytest.mark.slow

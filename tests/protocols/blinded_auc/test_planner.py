@@ -283,7 +283,7 @@ def every_chain() -> list[Any]:
 
 def on_chain(backend: Any, chain: Chain, **changes: Any) -> AucPlan:
     """A plan on one chain, whichever is the cheapest."""
-    found = planner._filled(typical(**changes), backend, chain, (26, 40, 0), (1e-6, None))
+    found = planner._filled(typical(**changes), backend, chain, (26, 40), (1e-6, None))
     assert found is not None
     return found
 

@@ -105,7 +105,7 @@ class TestAcceptance:
         source = Stream(number.to_bytes(32, "big"), bytes(32), "honest")
         den = 2.0 * (chosen.workload.min_rows - 1)
         scale = chosen.least_multiplier * chosen.packing.gain
-        flooding = chosen.noise_deviation / math.sqrt(chosen.packing.slots / chosen.packing.classes)
+        flooding = chosen.flooding_deviation / math.sqrt(chosen.packing.slots / chosen.packing.classes)
         fresh = fresh_noise(chosen) / 7 * scale * den
         encoding = encoding_error(chosen) * scale * den
         worst = execution_with(worst_multipliers())
@@ -243,7 +243,7 @@ class TestSlots:
         found = np.tile(totals, self.CHOSEN.packing.slots // len(totals))
         if noise:
             rng = np.random.default_rng(seed)
-            found = found + self.CHOSEN.noise_deviation * complex_normal(rng, len(found))
+            found = found + self.CHOSEN.flooding_deviation * complex_normal(rng, len(found))
         return found, executions
 
     def refused(self, slots: ckks.Slots, executions: Sequence[Execution], why: str) -> None:
@@ -263,7 +263,7 @@ class TestSlots:
     def test_a_single_slot_that_differs_from_its_class_is_refused(self, position, part):
         slots, executions = self.slots(noise=False)
         size = np.abs(slots).max()
-        limit = 10 * self.CHOSEN.noise_deviation + 2.0**-40 * size
+        limit = 10 * self.CHOSEN.flooding_deviation + 2.0**-40 * size
         slots[position] += 0.99 * limit * part
         recover_verified(slots, self.CHOSEN, executions)
         slots[position] += 0.03 * limit * part

@@ -256,18 +256,6 @@ def test_who_is_missing_is_not_counted_and_the_number_of_rows_is_that_of_the_oth
     assert play.parties[1].result().auc == pytest.approx(wanted, abs=1e-12)
 
 
-@pytest.mark.parametrize("helpers", [2, 3])
-def test_several_helpers_carry_it_too(helpers: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    known_noise(monkeypatch, 1000, -7)
-    pool = pool_of(300, 4, 1)
-    asked = {"protocol": Verified(epsilon=1.0, round_scores=2)}
-    one = federated_auc(pool, keys="helper", **asked)
-    sizes = tuple(data.rows for data in Play().sites)
-    play = Play(least=len(sizes), rows=sizes, helpers=helpers, options={"epsilon": 1.0})
-    play.play()
-    assert play.parties[0].result().settings["epsilon"] == one.settings["epsilon"] == 1.0
-
-
 def test_an_aggregator_that_lies_is_caught_as_ever() -> None:
     pool = pool_of(60, 3, 5)
     with pytest.raises(VerificationError):

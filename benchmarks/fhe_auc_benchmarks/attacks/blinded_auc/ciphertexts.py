@@ -223,7 +223,7 @@ class HonestParties:
         spread = float(np.abs(by_class - found[:, None]).max())
         size = float(np.abs(found).max())
         same = float(np.abs(found - factor * exact).max()) <= _SAME * abs(factor) * float(np.abs(exact).max())
-        return same and spread <= _CONFIDENCE * self.plan.noise_deviation + _SAME * size
+        return same and spread <= _CONFIDENCE * self.plan.flooding_deviation + _SAME * size
 
     def _exact_totals(self) -> Slots:
         half = self.plan.packing.half

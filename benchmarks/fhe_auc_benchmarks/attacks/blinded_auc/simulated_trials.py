@@ -139,7 +139,7 @@ class Trials:
         """Return what a party decrypts of totals relative to `size`: in plain units, with numerical error."""
         chosen = self.setting.plan
         slots_a_class = chosen.packing.slots / chosen.packing.classes
-        added = chosen.noise_deviation / math.sqrt(slots_a_class)
+        added = chosen.flooding_deviation / math.sqrt(slots_a_class)
         error = np.hypot(added, fresh_error(chosen) / CONFIDENCE * self.size)
         noisy_nums = nums * self.size + error * _complex_normal(self.rng, self.shape)
         return Totals(noisy_nums, dens * self.size + error * _complex_normal(self.rng, self.shape))

@@ -35,7 +35,7 @@ from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import (
 )
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, Strategy, View
 from fhe_auc_benchmarks.attacks.outcome import PASSED, Outcome
-from fhe_auc_keys.helper_roles import OPEN, Helper, HelperMaterial, Response, _Blobs, _Given
+from fhe_auc_keys.helper_roles import DECRYPT, OPEN, Helper, HelperMaterial, Response, _Blobs, _Given
 from fhe_auc_keys.identity import Identity
 from fhe_auc_protocols.exact_auc.padded_computation import PaddedComputation, PartyKeys
 from fhe_auc_protocols.exact_auc.protocol import Exact, Verified
@@ -45,7 +45,6 @@ THE_HELPER = "the helper"
 """Who refused, where no party was given anything to refuse."""
 
 _HONEST = STRATEGIES["swap-parties"]
-_DECRYPT = OPEN + 1  # round
 _FORGED = (  # strategies that add constants to the sums, or return constants alone
     *("forge-difference", "forge-positives", "forge-all-z", "forge-at-1", "forge-at-2", "guess-point"),
     *("chosen-values", "plausible-values", "zeros"),
@@ -96,7 +95,7 @@ ATTACKS: dict[str, HelpedAttack] = {
         if name != "two-openings"
     },
     "two-lists": HelpedAttack("have the pads of all opened, then those of two", AGGREGATOR_LIES, again=OPEN),
-    "two-results": HelpedAttack("have two results decrypted", AGGREGATOR_LIES, again=_DECRYPT),
+    "two-results": HelpedAttack("have two results decrypted", AGGREGATOR_LIES, again=DECRYPT),
     "made-up-parties": HelpedAttack(
         "have one party's pads opened, among made-up ones", AGGREGATOR_LIES, blobs=_made_up
     ),
@@ -183,7 +182,7 @@ def _play(
     guess = int(sum(each.bin_positives[0] for each in counts))
     aggregator = LyingHelpedAggregator(manifest, attack.strategy, generator, earlier=earlier, guess=guess)
     roles = [plugin.party(manifest, delivery.parties[each.name], each) for each in data]
-    (material,) = delivery.helpers
+    material = delivery.helper
     helper = plugin.helper(manifest, material)
     if attack.forged is not None:
         computation = _Forging(manifest, attack.forged, generator)
