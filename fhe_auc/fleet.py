@@ -3,8 +3,8 @@
     leaf i    SHA-256(0 | label | i, 8 bytes, the highest first | the member's 32 bytes)
     node      SHA-256(1 | left | right), the tree of RFC 6962
 
-A member's 32 bytes are the Ed25519 key of its certificate, or SHA-256 of its token, 32 random bytes that it keeps. With
-all of them anybody can check the root; with a path of log2 of their number, a member checks that it is among them.
+A member's 32 bytes are the Ed25519 key of its certificate. With all of them anybody can check the root; with a path of
+log2 of their number, a member checks that it is among them.
 """
 
 from __future__ import annotations
@@ -22,11 +22,8 @@ from fhe_auc.errors import InputError
 MEMBER_BYTES = ROOT_BYTES = 32
 MOST_MEMBERS = 2**32
 
-Kind = Literal["certificates", "tokens"]
-"""By what a member is known."""
-
 Members = NDArray[np.uint8]
-"""What members are known by, in order: shape (members, 32)."""
+"""Members' Ed25519 keys, in order: shape (members, 32)."""
 
 _LEAF, _NODE = b"\0fhe-auc fleet member 1\0", b"\1"
 
@@ -36,8 +33,8 @@ class Fleet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes
     ----------
-    known_by : "certificates" or "tokens"
-        What the tree is over.
+    known_by : "certificates"
+        Whose keys the tree is over; a manifest that says anything else is refused.
     members : int
         How many, from 2 to 2^32.
     root : bytes
@@ -46,7 +43,7 @@ class Fleet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Raises `InputError` if a field cannot be that.
     """
 
-    known_by: Kind
+    known_by: Literal["certificates"]
     members: int
     root: bytes
 
@@ -57,22 +54,22 @@ class Fleet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InputError(f"the root of a fleet has {ROOT_BYTES} bytes, got {len(self.root)}")
 
     @classmethod
-    def of(cls, known_by: Kind, members: Members) -> Fleet:
+    def of(cls, members: Members) -> Fleet:
         """Return the fleet of these members; raise `InputError` for fewer than two, or one that is there twice."""
         _, firsts, times = np.unique(members, axis=0, return_index=True, return_counts=True)
         if len(firsts) != len(members):
             twice = int(firsts[times > 1].min())
             others = np.flatnonzero((members == members[twice]).all(axis=1))
             raise InputError(f"members {twice} and {int(others[1])} of the fleet are the same, and would count twice")
-        return cls(known_by, len(members), _levels(members)[-1][0])
+        return cls("certificates", len(members), _levels(members)[-1][0])
 
     def require(self, members: Members) -> None:
         """Raise `InputError` where these are not the fleet's members."""
-        if len(members) != self.members or Fleet.of(self.known_by, members) != self:
+        if len(members) != self.members or Fleet.of(members) != self:
             raise InputError("these are not the members of the session's fleet: their number or Merkle root differs")
 
     def has(self, index: int, member: bytes, path: Sequence[bytes]) -> bool:
-        """Whether the fleet's member of this index, from 0, is known by these bytes; `path` is `path_to` it."""
+        """Whether the fleet's member of this index, from 0, has this key; `path` is `path_to` it."""
         if not 0 <= index < self.members:
             return False
         node, at, last = _leaf(index, member), index, self.members - 1

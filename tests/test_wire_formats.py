@@ -125,7 +125,7 @@ LAYOUTS = {
     "encrypted_sums.Sums": "{thresholds: int, vectors: int, parties: int, max_total: int}",
     "existing_certificate.Statement": "{name: str, signing_key: bytes, encryption_key: bytes, certificate: bytes, not_before: int, not_after: int}",
     "existing_certificate._Binding": "[statement: bytes, certified: bytes, possession: bytes]",
-    "fleet.Fleet": "{known_by: Kind, members: int, root: bytes}",
+    "fleet.Fleet": "{known_by: Literal['certificates'], members: int, root: bytes}",
     "group_sealing._Sealed": "[keys: dict[str, bytes], ciphertext: bytes]",
     "helper._State": "[blobs: bytes, answer: bytes, material: bytes, members: bytes, response_keys: bytes, result: bytes, content_key: bytes]",
     "helper_roles.HelpedParty": "[identity: bytes, helpers: tuple[bytes, ...], common_secret: bytes]",
@@ -415,7 +415,7 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
         NORTH,
         late_opening._OpeningBody(late_opening._Request(SESSION, FINGERPRINT, ("south",)), b"seal"),
     ),
-    "fleet": lambda _: serialise.encode(Fleet.of("tokens", np.arange(96, dtype=np.uint8).reshape(3, 32))),
+    "fleet": lambda _: serialise.encode(Fleet.of(np.arange(96, dtype=np.uint8).reshape(3, 32))),
     "list of a fleet's blobs": lambda _: sign(
         fleet_session.LIST, NORTH, BlobList(FINGERPRINT, (BlobFile("blobs-000000.parquet", 2, FINGERPRINT),))
     ),
@@ -481,7 +481,7 @@ PINNED = {
     "aggregator's material with an opening": "6668656167676b02d27a5f93d5b9e4963d34b23caec0161708f16f5acf50e6c919baccdac25c18b892c407636f6e74657874c4076f70656e696e67",
     "request for an opening": "6668657265717302... 605 bytes, SHA-256 18b6abfa984626bc7fec107e0c52f19c80937f7c03fc3c4497f347918a4cd3c9",
     "late opening": "6668656c61746502... 612 bytes, SHA-256 d098f6329376ba3235c6bbbf24f3f30c0d0b549122e8aaec14f2975286e7684e",
-    "fleet": "83a86b6e6f776e5f... 65 bytes, SHA-256 cc8d580c78216b09b3ed2dd354930e4a8a9d0fd3ae03f133453afc1aef52f785",
+    "fleet": "83a86b6e6f776e5f... 71 bytes, SHA-256 0cd41d0b6a794c9073d724f1f3d8cd2a8808eecda9fd474f5a1f409e0bacc73a",
     "list of a fleet's blobs": "666865666c697302... 638 bytes, SHA-256 4a13d46df328aa6cf4416cfc76d943dad93b52897a8f5051ec48495188a2b079",
     "fleet's opening": "666865666f706502... 636 bytes, SHA-256 e6c9c362040c53035ec0ddaa1f13c480e91f32694bebeb6e6aa992e25fade111",
     "fleet's result": "6668656672657302... 626 bytes, SHA-256 46056b6dd9e0e0778304e500d1ec4204856f47c1462d34338d616587e72626a0",

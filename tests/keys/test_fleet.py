@@ -24,6 +24,7 @@ from fhe_auc.errors import DeserialisationError, EvaluationError, InputError, To
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.fleet import Fleet, path_to
 from fhe_auc.intervals import HANLEY_MCNEIL
+from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request
 from fhe_auc_keys import sealing
 from fhe_auc_keys.announcement import announce, open_announcement
@@ -49,22 +50,17 @@ from tests.support.exact_sessions import rows
 
 GRID = thresholds.uniform(12)
 CONVENER = "vendor"
-both_kinds = pytest.mark.parametrize("kind", ["certificates", "tokens"])
 
 
 class Play:
     """A fleet's session over files in a folder, with all its roles."""
 
-    def __init__(self, folder: Path, kind: Any, number: int, *, least: int = 2, interval: float | None = None) -> None:
-        self.folder, self.kind, self.at_hand = folder, kind, Workers()
+    def __init__(self, folder: Path, number: int, *, least: int = 2, interval: float | None = None) -> None:
+        self.folder, self.at_hand = folder, Workers()
         self.rows = rows(number, 3, most=12)
-        generator = np.random.default_rng(11)
-        self.secrets: list[Any] = [generator.bytes(32) for _ in range(number)]
-        if kind == "certificates":
-            self.secrets = [Identity.create("a device") for _ in range(number)]
-        known = [each.signing_key if kind == "certificates" else members.known_by(each) for each in self.secrets]
-        self.known = np.frombuffer(b"".join(known), np.uint8).reshape(number, 32)
-        self.fleet = members.write(self.place("members.parquet"), kind, self.known)
+        self.identities = [Identity.create("a device") for _ in range(number)]
+        self.known = np.frombuffer(b"".join(each.signing_key for each in self.identities), np.uint8).reshape(number, 32)
+        self.fleet = members.write(self.place("members.parquet"), self.known)
         self.consortium = made = Consortium([CONVENER])
         self.request = request = Request(
             parties=(), fleet=self.fleet, thresholds=GRID, max_rows=12 * number, min_parties=least, keys="helper",
@@ -88,7 +84,7 @@ class Play:
         return FleetSession.open(self.announcement, identity, made.trust, holder=CONVENER, at=made.at)
 
     def device(self, index: int) -> Device:
-        return Device(self.announced, index, self.secrets[index])
+        return Device(self.announced, index, self.identities[index])
 
     def submitted(self) -> list[Submitted]:
         return [self.device(index).submit(data) for index, data in enumerate(self.rows)]
@@ -138,14 +134,13 @@ def fraction_of(parties: list[PartyData]) -> Fraction:
 
 @pytest.fixture
 def play(tmp_path: Path) -> Iterator[Play]:
-    made = Play(tmp_path, "tokens", 8)
+    made = Play(tmp_path, 8)
     yield made
     made.store.close()
 
 
-@both_kinds
-def test_three_hundred_devices_have_the_exact_fraction_of_all_their_rows(kind: str, tmp_path: Path) -> None:
-    play = Play(tmp_path, kind, 300, least=250, interval=0.9)
+def test_three_hundred_devices_have_the_exact_fraction_of_all_their_rows(tmp_path: Path) -> None:
+    play = Play(tmp_path, 300, least=250, interval=0.9)
     submitted = play.submitted()
     records = [each.record for each in submitted]
     play.write(records[:120], records[120:])
@@ -160,16 +155,15 @@ def test_three_hundred_devices_have_the_exact_fraction_of_all_their_rows(kind: s
     play.store.close()
 
 
-@both_kinds
-def test_a_record_has_at_most_1600_bytes_at_100_thresholds(kind: Any) -> None:
+def test_a_record_has_at_most_1600_bytes_at_100_thresholds() -> None:
     known = np.random.default_rng(0).integers(0, 256, (10**4, 32)).astype(np.uint8)
-    fleet = msgspec.structs.replace(Fleet.of(kind, known), members=10**6)
+    fleet = msgspec.structs.replace(Fleet.of(known), members=10**6)
     grid = thresholds.uniform(100)
     request = Request(parties=(), fleet=fleet, thresholds=grid, max_rows=4 * 10**7, min_parties=2, keys="helper")
-    from fhe_auc_keys.fleet.session import blob_bytes, loaded, signature_bytes
+    from fhe_auc_keys.fleet.session import BLOB_BYTES, SIGNATURE_BYTES, loaded
 
     session = loaded(registry.load("exact").prepare(request).manifest.to_bytes())
-    assert 4 + 32 + 32 + sum(session.computation.part_bytes) + blob_bytes(fleet) + signature_bytes(fleet) <= 1600
+    assert 4 + 32 + 32 + sum(session.computation.part_bytes) + BLOB_BYTES + SIGNATURE_BYTES <= 1600
 
 
 def test_a_device_shows_by_its_path_that_it_is_a_member(play: Play) -> None:
@@ -185,14 +179,18 @@ def flipped(data: bytes) -> bytes:
     return data[:-1] + bytes([data[-1] ^ 1])
 
 
-def resealed(play: Play, record: Record, secret: Any, seed: bytes = bytes(64)) -> Record:
-    """The record with a blob that somebody else has made, who has this secret, for the same sketch."""
-    about = associated(record.session, record.member, commitment(record.nonce, record.sketch))
-    token, signature = (b"", b"") if isinstance(secret, Identity) else (secret, b"")
-    blob = sealing.seal(play.announced.helpers[0].encryption_key, seed + token, info=BLOB, associated=about)
-    if isinstance(secret, Identity):
-        signature = secret.sign(BLOB, signed_of(blob, about))
-    return record._replace(blob=blob, signature=signature)
+def resealed(play: Play, record: Record, identity: Identity) -> Record:
+    """The record with a blob that somebody else has made, who has this identity, for the same sketch."""
+    key = play.announced.helpers[0].encryption_key
+    return signed(record, sealing.seal(key, bytes(64), info=BLOB, associated=about_of(record)), identity)
+
+
+def signed(record: Record, blob: bytes, identity: Identity) -> Record:
+    return record._replace(blob=blob, signature=identity.sign(BLOB, signed_of(blob, about_of(record))))
+
+
+def about_of(record: Record) -> bytes:
+    return associated(record.session, record.member, commitment(record.nonce, record.sketch))
 
 
 REFUSED_BY_THE_AGGREGATOR: dict[str, tuple[Callable[[Record], Record], str]] = {
@@ -208,9 +206,8 @@ REFUSED_BY_THE_AGGREGATOR: dict[str, tuple[Callable[[Record], Record], str]] = {
 }
 
 
-@both_kinds
-def test_records_that_are_not_whole_are_named_and_the_others_count(kind: str, tmp_path: Path) -> None:
-    play = Play(tmp_path, kind, 8)
+def test_records_that_are_not_whole_are_named_and_the_others_count(tmp_path: Path) -> None:
+    play = Play(tmp_path, 8)
     submitted = play.submitted()
     records = [each.record for each in submitted]
     spoilt = [change(records[3]) for change, _ in REFUSED_BY_THE_AGGREGATOR.values()]
@@ -225,23 +222,21 @@ def test_records_that_are_not_whole_are_named_and_the_others_count(kind: str, tm
     play.store.close()
 
 
-@both_kinds
-def test_blobs_that_do_not_open_are_left_out_and_the_others_count(kind: str, tmp_path: Path) -> None:
-    """A foreign secret, another's blob, a changed blob, and a sketch that was changed on its way."""
-    play = Play(tmp_path, kind, 8)
+def test_blobs_that_do_not_open_are_left_out_and_the_others_count(tmp_path: Path) -> None:
+    """A foreign key, another's blob, a changed blob, a changed sketch, and a blob that is signed but none."""
+    play = Play(tmp_path, 8)
     submitted = play.submitted()
     records = [each.record for each in submitted]
-    stranger = Identity.create("a stranger") if kind == "certificates" else bytes(32)
-    records[0] = resealed(play, records[0], stranger)
+    records[0] = resealed(play, records[0], Identity.create("a stranger"))
     records[1] = records[1]._replace(blob=records[2].blob, signature=records[2].signature)
     records[3] = records[3]._replace(blob=flipped(records[3].blob))
     records[4] = records[4]._replace(sketch=bytes(len(records[4].sketch)))
+    records[7] = signed(records[7], flipped(records[7].blob), play.identities[7])
     play.write(records)
     _, verdicts = play.to_the_end()
-    reason = Verdict.UNSIGNED if kind == "certificates" else Verdict.UNOPENED
-    assert verdicts == {"counts": 4, reason.sentence: 4}
-    assert play.read(2, submitted[2].response_key).fraction == fraction_of([play.rows[each] for each in (2, 5, 6, 7)])
-    assert set(play.responses()) == {2, 5, 6, 7}
+    assert verdicts == {"counts": 3, Verdict.UNSIGNED.sentence: 4, Verdict.UNOPENED.sentence: 1}
+    assert play.read(2, submitted[2].response_key).fraction == fraction_of([play.rows[each] for each in (2, 5, 6)])
+    assert set(play.responses()) == {2, 5, 6}
     play.store.close()
 
 
@@ -249,10 +244,11 @@ def test_of_a_member_s_records_the_first_counts_that_opens(play: Play) -> None:
     """So nobody takes a member's place by a record of their own, in whichever file it comes first."""
     submitted, again = play.submitted(), play.submitted()
     records = [each.record for each in submitted]
-    play.write([resealed(play, records[5], bytes(32)), records[5]._replace(sketch=bytes(len(records[5].sketch)))],
+    stranger = resealed(play, records[5], Identity.create("a stranger"))
+    play.write([stranger, records[5]._replace(sketch=bytes(len(records[5].sketch)))],
                [*records, again[5].record, records[6]])  # fmt: skip
     _, verdicts = play.to_the_end()
-    assert verdicts == {"counts": 8, Verdict.UNOPENED.sentence: 2, Verdict.AGAIN.sentence: 2}
+    assert verdicts == {"counts": 8, Verdict.UNSIGNED.sentence: 2, Verdict.AGAIN.sentence: 2}
     assert play.read(5, submitted[5].response_key).fraction == fraction_of(play.rows)
     with pytest.raises(DeserialisationError, match="not sealed to member 5"):
         play.read(5, again[5].response_key)
@@ -274,7 +270,7 @@ def test_a_file_that_is_cut_off_or_of_another_kind_is_named_and_the_others_count
 
 
 def test_fewer_than_agreed_are_not_opened_and_nothing_is_spent(tmp_path: Path) -> None:
-    play = Play(tmp_path, "tokens", 8, least=6)
+    play = Play(tmp_path, 8, least=6)
     submitted = play.submitted()
     records = [each.record for each in submitted]
     play.write(records[:5])
@@ -449,20 +445,23 @@ def test_rounds_are_not_for_fleets(play: Play) -> None:
         plugin.aggregator(play.announced.manifest, b"")
 
 
-@pytest.mark.parametrize(
-    ("index", "secret"),
-    [(8, bytes(32)), (-1, bytes(32)), (0, bytes(31)), (0, "identity")],
-    ids=["beyond", "before", "short token", "identity"],
-)
-def test_a_device_that_cannot_be_a_member_is_refused(play: Play, index: int, secret: Any) -> None:
-    with pytest.raises(InputError):
-        Device(play.announced, index, Identity.create("a device") if secret == "identity" else secret)  # noqa: S105 - no password
+@pytest.mark.parametrize("index", [8, -1], ids=["beyond", "before"])
+def test_a_device_that_cannot_be_a_member_is_refused(play: Play, index: int) -> None:
+    with pytest.raises(InputError, match=f"has members 0 to 7, and no {index}"):
+        Device(play.announced, index, play.identities[0])
+
+
+def test_a_fleet_of_members_without_keys_is_refused(play: Play) -> None:
+    """Whoever a token was shown to could be the member."""
+    other = play.announced.manifest.to_bytes().replace(b"known_by\xaccertificates", b"known_by\xa6tokens")
+    with pytest.raises(DeserialisationError, match=r"'tokens' - at `\$\.fleet\.known_by`"):
+        Manifest.from_bytes(other)
 
 
 def test_members_of_another_fleet_are_refused(play: Play, tmp_path: Path) -> None:
     play.write([each.record for each in play.submitted()])
     play.collect()
-    members.write(play.place("members.parquet"), "tokens", play.known[::-1].copy())
+    members.write(play.place("members.parquet"), play.known[::-1].copy())
     with pytest.raises(InputError, match="not the members of the session's fleet"):
         play.open()
     (tmp_path / "members.parquet").write_bytes(b"nonsense")
@@ -514,9 +513,8 @@ def test_the_commands_play_a_session_between_key_stores(play: Play, tmp_path: Pa
         assert len((tmp_path / name / "audit.jsonl").read_text().splitlines()) == events
 
 
-@both_kinds
-def test_simulate_plays_a_session_and_says_whether_it_is_exact(kind: str, tmp_path: Path) -> None:
-    arguments = ["simulate", "--parties", "40", "--known-by", kind, "--thresholds", "uniform:20", "--json"]
+def test_simulate_plays_a_session_and_says_whether_it_is_exact(tmp_path: Path) -> None:
+    arguments = ["simulate", "--parties", "40", "--thresholds", "uniform:20", "--json"]
     done = CliRunner().invoke(command, [*arguments, "--folder", str(tmp_path / "new")], catch_exceptions=False)
     assert done.exit_code == 0
     found = json.loads(done.stdout)

@@ -180,15 +180,14 @@ def convene(
     """Convene a session of a fleet, by the protocol exact.
 
     MEMBERS is a Parquet file with one column of 32 bytes a member, binary: ``certificate``, the Ed25519 keys of the
-    members' certificates, or ``token``, SHA-256 of a token of 32 random bytes that each device keeps. The session names
-    the root of a Merkle tree over it. The convener is neither aggregator nor helper.
+    members' certificates. The session names the root of a Merkle tree over it. The convener is neither aggregator nor
+    helper.
     """
     study = Study.read(study_file)
     common.check_free(target, force=force)
-    kind, known = members.read(members_file)
     request = Request(
         parties=(),
-        fleet=Fleet.of(kind, known),
+        fleet=Fleet.of(members.read(members_file)),
         thresholds=grids.resolve(thresholds),
         backend=backend,
         max_rows=max_rows,
@@ -337,12 +336,6 @@ def _report_verdicts(found: dict[str, int], where: str, *, as_json: bool) -> Non
 )
 @inputs.whole_number("--parties", 2, default=1000, about="Devices.")
 @click.option("--thresholds", metavar="SPEC", default=_THRESHOLDS, help="Decision points, as of `fhe-auc evaluate`.")
-@click.option(
-    "--known-by",
-    type=click.Choice(["certificates", "tokens"]),
-    default="certificates",
-    help="What devices are known by.",
-)
 @workers_option
 @click.option(
     "--folder",
@@ -351,9 +344,7 @@ def _report_verdicts(found: dict[str, int], where: str, *, as_json: bool) -> Non
     help="New folder for the session's files, about 1.6 kB a device; they stay there. Default: a temporary one.",
 )
 @output.json_option
-def simulate_session(
-    parties: int, thresholds: str, known_by: Any, workers: int, folder: Path | None, as_json: bool
-) -> None:
+def simulate_session(parties: int, thresholds: str, workers: int, folder: Path | None, as_json: bool) -> None:
     """Play all the steps through files, with made-up devices, and compare with the fraction over all their rows.
 
     Exit status 1: they differ. What devices do is measured apart from what aggregator and helper do.
@@ -364,7 +355,7 @@ def simulate_session(
         place = folder or Path(temporary)
         place.mkdir(parents=True, exist_ok=True)
         with output.progress("Playing", unit="steps") as report, Workers(workers) as pool:
-            found = simulate(parties, grids.resolve(thresholds), place, pool, kind=known_by, progress=report)
+            found = simulate(parties, grids.resolve(thresholds), place, pool, progress=report)
     if as_json:
         output.print_json(_facts(found))
     else:

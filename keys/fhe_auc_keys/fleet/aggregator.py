@@ -20,17 +20,17 @@ from fhe_auc_keys.errors import WrongSessionError
 from fhe_auc_keys.fleet import tables
 from fhe_auc_keys.fleet.device import Record
 from fhe_auc_keys.fleet.session import (
+    BLOB_BYTES,
     LIST,
     NONCE_BYTES,
     OPENING,
     RESULT,
+    SIGNATURE_BYTES,
     FleetSession,
     Refusals,
     Verdict,
-    blob_bytes,
     commitment,
     loaded,
-    signature_bytes,
 )
 from fhe_auc_keys.fleet.tables import BLOBS, RECORDS, Part
 from fhe_auc_keys.fleet.tasks import Workers
@@ -210,8 +210,8 @@ def _added(part: Part, blobs: str, digest: bytes, verdicts: bytes, manifest: byt
 def _checked(part: Part, manifest: bytes) -> Iterator[tuple[int, Record, str]]:
     """Yield a part's records with their number, and why one is not whole: an empty text for those that are."""
     session = loaded(manifest)
-    fleet, computation = session.fleet, session.computation
-    lengths = NONCE_BYTES, sum(computation.part_bytes), blob_bytes(fleet), signature_bytes(fleet)
+    computation = session.computation
+    lengths = NONCE_BYTES, sum(computation.part_bytes), BLOB_BYTES, SIGNATURE_BYTES
     probe = computation.running_sum(None)
     for number, row in enumerate(tables.rows_of(part, RECORDS)):
         record, why = Record(*row), ""
@@ -219,7 +219,7 @@ def _checked(part: Part, manifest: bytes) -> Iterator[tuple[int, Record, str]]:
             why = OTHER_LENGTH
         elif record.session != session.digest:
             why = OTHER_SESSION
-        elif record.member >= fleet.members:
+        elif record.member >= session.fleet.members:
             why = NO_MEMBER
         else:
             try:

@@ -15,7 +15,7 @@ from fhe_auc.serialise import decode, encode
 from fhe_auc_keys import sealing
 from fhe_auc_keys.announcement import Announcement
 from fhe_auc_keys.errors import TamperedError
-from fhe_auc_keys.fleet import members, tables
+from fhe_auc_keys.fleet import tables
 from fhe_auc_keys.fleet.session import (
     BLOB,
     KEY_BYTES,
@@ -41,7 +41,7 @@ class Record(NamedTuple):
     nonce: bytes
     sketch: bytes  # padded, part after part
     blob: bytes  # sealed to the helper
-    signature: bytes  # of the blob; empty where the device has a token
+    signature: bytes  # of the blob
 
 
 @dataclass(frozen=True)
@@ -55,34 +55,30 @@ class Submitted:
 class Device:
     """The member of a fleet with this index, in one session.
 
-    `announced` is verified (`fhe_auc_keys.announcement.open_announcement`). `secret` is the member's identity, or its
-    token, 32 bytes. Whether the fleet has it as a member, `Fleet.has` says, given `known_by`.
+    `announced` is verified (`fhe_auc_keys.announcement.open_announcement`). `identity` is the
+    member's. Whether the fleet has it as a member, `Fleet.has` says, given `known_by`.
 
-    Raises `InputError` where the session is not of a fleet whose members have such a secret and index.
+    Raises `InputError` where the session is not a fleet's, or has no member of this index.
     """
 
-    def __init__(self, announced: Announcement, index: int, secret: Identity | bytes) -> None:
+    def __init__(self, announced: Announcement, index: int, identity: Identity) -> None:
         self._loaded = loaded(announced.manifest.to_bytes())
         fleet = self._loaded.fleet
-        if isinstance(secret, Identity) != (fleet.known_by == "certificates"):
-            raise InputError(f"the session's fleet has members with {fleet.known_by}")
-        if isinstance(secret, bytes) and len(secret) != members.TOKEN_BYTES:
-            raise InputError(f"a token has {members.TOKEN_BYTES} bytes, got {len(secret)}")
         if not 0 <= index < fleet.members:
             raise InputError(f"the session's fleet has members 0 to {fleet.members - 1}, and no {index}")
         self.manifest = self._loaded.manifest
         self.index = index
         self._digest = self._loaded.digest
         self._helper = helper_of(announced).encryption_key
-        self._secret = secret
+        self._identity = identity
 
     def __repr__(self) -> str:
         return f"<Device {self.index}>"
 
     @property
     def known_by(self) -> bytes:
-        """What the fleet must know this member by, 32 bytes."""
-        return self._secret.signing_key if isinstance(self._secret, Identity) else members.known_by(self._secret)
+        """The key by which the fleet must know this member, 32 bytes."""
+        return self._identity.signing_key
 
     def submit(self, data: PartyData) -> Submitted:
         """Return the device's record of its rows, under a fresh pad; whatever `data` is named stays here.
@@ -95,10 +91,8 @@ class Device:
         task = self._loaded.plugin.task(self.manifest, data)
         sketch = b"".join(self._loaded.computation.under_pad(task, self.index, seed, b""))
         about = associated(self._digest, self.index, commitment(nonce, sketch))
-        token, signature = (b"", b"") if isinstance(self._secret, Identity) else (self._secret, b"")
-        blob = sealing.seal(self._helper, seed + response_key + token, info=BLOB, associated=about)
-        if isinstance(self._secret, Identity):
-            signature = self._secret.sign(BLOB, signed_of(blob, about))
+        blob = sealing.seal(self._helper, seed + response_key, info=BLOB, associated=about)
+        signature = self._identity.sign(BLOB, signed_of(blob, about))
         return Submitted(Record(self.index, self._digest, nonce, sketch, blob, signature), response_key)
 
     def read(self, data: PartyData, response_key: bytes, part: bytes, sums: bytes) -> Evaluation:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from fhe_auc import contexts
 from fhe_auc.errors import DeserialisationError, EvaluationError, TooFewPartiesError
-from fhe_auc.fleet import Fleet, Members
+from fhe_auc.fleet import Members
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.serialise import decode, encode
 from fhe_auc_keys.errors import ReplayedError, TamperedError, WrongSessionError
@@ -29,18 +29,18 @@ from fhe_auc_keys.fleet import tables
 from fhe_auc_keys.fleet.aggregator import LIST_FILE, BlobFile, BlobList, FleetResult, Opened
 from fhe_auc_keys.fleet.session import (
     BLOB,
+    BLOB_BYTES,
     COMMITMENT_BYTES,
     KEY_BYTES,
     LIST,
     OPENING,
     RESPONSE,
     RESULT,
+    SIGNATURE_BYTES,
     FleetSession,
     Verdict,
     associated,
-    blob_bytes,
     loaded,
-    signature_bytes,
     signed_of,
 )
 from fhe_auc_keys.fleet.tables import BLOBS, RESPONSES
@@ -123,7 +123,8 @@ def open_pads(
         if kept.blobs != digest:
             raise ReplayedError("the pads of another list have been opened: a session has one; make a new session")
         return kept.answer, _tally(session.read(OPENING, kept.answer, Opened, session.helper, at=at).verdicts)
-    fleet = members_file.of_fleet(members, session.loaded.fleet)
+    fleet = members_file.read(members)
+    session.loaded.fleet.require(fleet)
     named = np.concatenate([np.empty(0, np.uint32), *(_members(blobs, each) for each in listed.files)])
     found, times = np.unique(named, return_counts=True)
     tasks = ((tables.within(blobs, each.name), each) for each in listed.files)
@@ -242,11 +243,11 @@ def _opened(
     several: list[tuple[int, bytes]] = []
     disputed = set(contested.tolist())
     for number, row in enumerate(rows):
-        verdict, secret = _verdict(row, session.fleet, fleet, me, session.digest)
+        verdict, secret = _verdict(row, fleet, me, session.digest)
         verdicts[number] = verdict
         if verdict == Verdict.COUNTS:
             seed = secret[:SEED_BYTES]
-            keys[number] = np.frombuffer(secret[SEED_BYTES : SEED_BYTES + KEY_BYTES], np.uint8)
+            keys[number] = np.frombuffer(secret[SEED_BYTES:], np.uint8)
             if row.member in disputed:
                 several.append((number, seed))
             else:
@@ -254,22 +255,18 @@ def _opened(
     return _Secrets(verdicts, keys, session.computation.sum_of_pads(unique), several)
 
 
-def _verdict(row: _Row, fleet: Fleet, members: Members, me: Identity, digest: bytes) -> tuple[Verdict, bytes]:
+def _verdict(row: _Row, members: Members, me: Identity, digest: bytes) -> tuple[Verdict, bytes]:
     """Return whether a blob counts, and what is in it."""
     lengths = len(row.commitment), len(row.blob), len(row.signature)
-    if row.member >= fleet.members or lengths != (COMMITMENT_BYTES, blob_bytes(fleet), signature_bytes(fleet)):
+    if row.member >= len(members) or lengths != (COMMITMENT_BYTES, BLOB_BYTES, SIGNATURE_BYTES):
         return Verdict.UNOPENED, b""
-    about, known_by = associated(digest, row.member, row.commitment), members[row.member].tobytes()
-    if fleet.known_by == "certificates":
-        try:
-            key = Ed25519PublicKey.from_public_bytes(known_by)
-            key.verify(row.signature, signed_bytes(BLOB, signed_of(row.blob, about)))
-        except (InvalidSignature, ValueError):
-            return Verdict.UNSIGNED, b""
+    about = associated(digest, row.member, row.commitment)
     try:
-        found = me.unseal(row.blob, info=BLOB, associated=about)
+        key = Ed25519PublicKey.from_public_bytes(members[row.member].tobytes())
+        key.verify(row.signature, signed_bytes(BLOB, signed_of(row.blob, about)))
+    except (InvalidSignature, ValueError):
+        return Verdict.UNSIGNED, b""
+    try:
+        return Verdict.COUNTS, me.unseal(row.blob, info=BLOB, associated=about)
     except TamperedError:
         return Verdict.UNOPENED, b""
-    if fleet.known_by == "tokens" and members_file.known_by(found[SEED_BYTES + KEY_BYTES :]) != known_by:
-        return Verdict.UNOPENED, b""
-    return Verdict.COUNTS, found

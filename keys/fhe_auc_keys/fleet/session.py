@@ -22,7 +22,6 @@ from fhe_auc_keys.announcement import Announcement, open_announcement
 from fhe_auc_keys.certificates import Peer, Trust, verify
 from fhe_auc_keys.encrypted_protocol import EncryptedProtocol
 from fhe_auc_keys.errors import WrongRecipientError
-from fhe_auc_keys.fleet.members import TOKEN_BYTES
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.session_keys import SEED_BYTES
 from fhe_auc_keys.signed_documents import Kind, open_signed, sign
@@ -35,9 +34,9 @@ BLOB, RESPONSE = b"fleet's blob 1", b"fleet's response 1"
 KEY_BYTES, NONCE_BYTES, COMMITMENT_BYTES = 32, 32, 32
 WRAPPED_BYTES = 48  # a response key's part of the sums
 SIGNATURE_BYTES = 64
+BLOB_BYTES = 32 + 16 + SEED_BYTES + KEY_BYTES  # HPKE's key, and the tag; seed, and response key
 
 _COMMITMENT = b"fhe-auc fleet commitment 1\0"
-_SEALED_BYTES = 32 + 16  # HPKE's key, and the tag
 _EXAMPLES = 5
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -60,7 +59,7 @@ class Verdict(IntEnum):
 _SENTENCES = {
     Verdict.COUNTS: "counts",
     Verdict.UNSIGNED: "its blob is not signed with the member's key",
-    Verdict.UNOPENED: "its blob is not sealed to the helper for this session, sketch and member, or not by the member",
+    Verdict.UNOPENED: "its blob is not sealed to the helper for this session, sketch and member",
     Verdict.AGAIN: "the member counts already, by an earlier record",
 }
 
@@ -171,16 +170,6 @@ def loaded(data: bytes) -> Loaded:
         if isinstance(computation, FleetComputation):
             return Loaded(manifest, manifest.digest, manifest.fleet, plugin, computation)
     raise InputError(f"protocol {manifest.protocol!r} is not for fleets; give --protocol exact")
-
-
-def blob_bytes(fleet: Fleet) -> int:
-    """Return the bytes of a member's blob: seed, response key, and where members have tokens the token."""
-    return _SEALED_BYTES + SEED_BYTES + KEY_BYTES + (TOKEN_BYTES if fleet.known_by == "tokens" else 0)
-
-
-def signature_bytes(fleet: Fleet) -> int:
-    """Return the bytes of a member's signature: none where members have tokens."""
-    return SIGNATURE_BYTES if fleet.known_by == "certificates" else 0
 
 
 def commitment(nonce: bytes, sketch: bytes) -> bytes:

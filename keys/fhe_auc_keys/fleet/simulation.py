@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from fhe_auc import registry
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError
-from fhe_auc.fleet import Fleet, Kind
+from fhe_auc.fleet import Fleet
 from fhe_auc.protocol import Request
 from fhe_auc.terminal import Progress
 from fhe_auc_keys.announcement import Announcement, announce, open_announcement
@@ -84,7 +84,7 @@ class _Chunk(NamedTuple):
 
 
 def simulate(
-    parties: int, grid: NDArray[np.float64], folder: Path, workers: Workers, *, kind: Kind, progress: Progress
+    parties: int, grid: NDArray[np.float64], folder: Path, workers: Workers, *, progress: Progress
 ) -> Simulated:
     """Play a session of so many devices in an empty folder, and compare what they read with what is in their rows.
 
@@ -104,8 +104,8 @@ def simulate(
 
     chunks = [_Chunk(first, min(_CHUNK, parties - first)) for first in range(0, parties, _CHUNK)]
     with measured("devices", "make their secrets"):
-        known = np.concatenate(list(workers.map(_known_by, chunks, kind, seed)))
-        fleet = members.write(f"{place}/members.parquet", kind, known)
+        known = np.concatenate(list(workers.map(_known_by, chunks, seed)))
+        fleet = members.write(f"{place}/members.parquet", known)
     consortium = Consortium([_CONVENER])
     announced = _announced(consortium, fleet, grid)
     sessions = {
@@ -119,7 +119,7 @@ def simulate(
     wanted = frozenset(range(0, parties, max(1, parties // _READERS)))
     counts, kept, sizes = np.zeros((2, len(grid) + 1), np.int64), dict[int, bytes](), set[int]()
     with measured("devices", "submit"):
-        given = (announced, *pem, consortium.at, kind, seed, f"{place}/records", wanted)
+        given = (announced, *pem, consortium.at, seed, f"{place}/records", wanted)
         for counted, keys, size in workers.map(_submitted, chunks, *given):
             counts += counted
             kept |= keys
@@ -139,7 +139,7 @@ def simulate(
         with measured("helper", "decrypts"):
             number = helper.decrypt(sessions["helper"], store, result, f"{place}/responses", at=at)
     with measured("devices", f"{len(kept)} of them read"):
-        found = _read(open_announcement(announced, consortium.trust, holder=_CONVENER, at=at), kind, seed, place, kept)
+        found = _read(open_announcement(announced, consortium.trust, holder=_CONVENER, at=at), seed, place, kept)
     return Simulated(parties, number, found, _fraction(counts), max(sizes), steps, workers.peak)
 
 
@@ -165,20 +165,15 @@ def _announced(consortium: Consortium, fleet: Fleet, grid: NDArray[np.float64]) 
     )
 
 
-def _secret(kind: Kind, seed: bytes, index: int) -> Identity | bytes:
+def _identity(seed: bytes, index: int) -> Identity:
     secret = hashlib.sha256(seed + index.to_bytes(8, "big")).digest()
-    if kind == "tokens":
-        return secret
     return Identity("a device", Ed25519PrivateKey.from_private_bytes(secret), X25519PrivateKey.generate())
 
 
-def _known_by(first: int, count: int, kind: Kind, seed: bytes) -> NDArray[np.uint8]:
-    """Return what the fleet knows these devices by, shape (count, 32)."""
-    found = []
-    for index in range(first, first + count):
-        secret = _secret(kind, seed, index)
-        found.append(members.known_by(secret) if isinstance(secret, bytes) else secret.signing_key)
-    return np.frombuffer(b"".join(found), np.uint8).reshape(count, -1)
+def _known_by(first: int, count: int, seed: bytes) -> NDArray[np.uint8]:
+    """Return these devices' keys, shape (count, 32)."""
+    keys = [_identity(seed, index).signing_key for index in range(first, first + count)]
+    return np.frombuffer(b"".join(keys), np.uint8).reshape(count, -1)
 
 
 def _rows(seed: bytes, first: int, count: int) -> list[tuple[NDArray[np.uint8], NDArray[np.float64]]]:
@@ -197,7 +192,6 @@ def _submitted(
     authority: bytes,
     revoked: bytes,
     at: datetime,
-    kind: Kind,
     seed: bytes,
     folder: str,
     wanted: frozenset[int],
@@ -208,7 +202,7 @@ def _submitted(
     records: list[Record] = []
     keys: dict[int, bytes] = {}
     for index, (labels, scores) in enumerate(rows, first):
-        submitted = Device(session, index, _secret(kind, seed, index)).submit(_data(labels, scores))
+        submitted = Device(session, index, _identity(seed, index)).submit(_data(labels, scores))
         records.append(submitted.record)
         if index in wanted:
             keys[index] = submitted.response_key
@@ -224,7 +218,7 @@ def _data(labels: NDArray[np.uint8], scores: NDArray[np.float64]) -> PartyData:
     return PartyData.from_arrays("a device", labels, scores)
 
 
-def _read(announced: Announcement, kind: Kind, seed: bytes, folder: str, keys: dict[int, bytes]) -> Fraction:
+def _read(announced: Announcement, seed: bytes, folder: str, keys: dict[int, bytes]) -> Fraction:
     """Return the fraction that these devices read; raise `EvaluationError` where they read different ones."""
     sums = tables.read(f"{folder}/responses/{helper.SUMS_FILE}")
     parts, _ = tables.parts_of(f"{folder}/responses", tables.RESPONSES)
@@ -235,7 +229,7 @@ def _read(announced: Announcement, kind: Kind, seed: bytes, folder: str, keys: d
                 first = member // _CHUNK * _CHUNK
                 count = min(_CHUNK, announced.manifest.size - first)
                 data = _data(*_rows(seed, first, count)[member - first])
-                device = Device(announced, member, _secret(kind, seed, member))
+                device = Device(announced, member, _identity(seed, member))
                 found.add(device.read(data, keys.pop(member), wrapped, sums).fraction)
     if keys or len(found) != 1 or None in found:
         raise EvaluationError(f"of the devices that look, {len(keys)} find no result, and the others {len(found)}")
