@@ -12,7 +12,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # every target begins by seeing to the same .venv
-.PHONY: help demo test test-openfhe test-all bench lint types docs format requirements release clean run-venv dev-venv openfhe-venv
+.PHONY: help demo test test-openfhe test-all lint types docs format requirements release clean run-venv dev-venv openfhe-venv
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -28,10 +28,6 @@ test-openfhe: openfhe-venv ## run the tests of OpenFHE, on a Python on which it 
 
 test-all: dev-venv ## run all tests; with OpenFHE: make test-openfhe ARGS='-m openfhe'
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "" $(ARGS)
-
-bench: dev-venv ## run the benchmark suites; fhe-auc benchmark compares with peers
-	$(ONE_THREAD) $(BIN)/python -m pytest benchmarks --benchmark-only \
-		--benchmark-timer=time.process_time --benchmark-columns=min,median,iqr,rounds --benchmark-sort=name $(ARGS)
 
 lint: dev-venv ## check style, format, and which package may import which
 	$(BIN)/ruff check .
@@ -59,7 +55,7 @@ release: dev-venv ## build what a release holds, in dist: wheel, sources, list o
 	scripts/make_release.sh
 
 clean: ## remove all that make, Python and the tools made, .venv too
-	rm -rf .venv .venv-openfhe build dist .benchmarks .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-openfhe build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 run-venv:

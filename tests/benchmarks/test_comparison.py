@@ -23,8 +23,8 @@ from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError, ResultCheckError, UndefinedAucError
 from fhe_auc_benchmarks.comparison import figure, measure
 from fhe_auc_benchmarks.comparison.measure import SKLEARN, Comparison, Row, compare, subsample
-from fhe_auc_benchmarks.studies.synthetic_scores import criteo_like
 from fhe_auc_protocols import dp_noise
+from synthetic_scores import criteo_like
 
 
 def sites(size: int, number: int = 3, seed: int = 0) -> list[PartyData]:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2_contingency
 
-from fhe_auc_benchmarks.simulations import u_statistics as simulation
+import simulated_u_statistics as simulation
 from fhe_auc_protocols import dp_noise
 from fhe_auc_protocols.exact_sampling import SeededExperiment
 from fhe_auc_protocols.u_statistics import kernels, pairs

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fhe_auc_benchmarks.studies import dpauc as tables
+import dpauc as tables
 
 EPSILONS = tables.EPSILONS
 MEANS_OFF = {(0, 200, 1), (1, 25, 1), (1, 100, 1), (1, 100, 2), (1, 200, 1), (1, 200, 2)} | {

@@ -6,8 +6,8 @@ from math import comb
 
 import pytest
 
+from dropouts import ABSENCES, KEYS, SITES, ends, needed, play, probability
 from fhe_auc.plan import Keys
-from fhe_auc_benchmarks.studies.dropouts import ABSENCES, KEYS, SITES, ends, needed, play, probability
 
 
 @pytest.mark.parametrize("keys", KEYS)

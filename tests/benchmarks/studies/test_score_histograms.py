@@ -1,4 +1,4 @@
-"""How far off private score histograms are: the code of `fhe_auc_benchmarks.studies.score_histograms`.
+"""How far off private score histograms are: the code of `score_histograms`.
 
 Noise is simulated. Seeds are fixed, so that nothing fails by chance; with other seeds a test would with the
 probability that it states.
@@ -15,18 +15,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+import quantile_thresholds
+import score_histograms as bench
+import simulated_histograms as simulation
 from fhe_auc import metrics
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
 from fhe_auc.metrics import Histogram
-from fhe_auc_benchmarks.simulations import score_histograms as simulation
 from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
 from fhe_auc_protocols.histograms.unary_encoding import UnaryEncoding, UnaryHierarchy
-
-bench = pytest.importorskip(
-    "fhe_auc_benchmarks.studies.score_histograms", reason="benchmarks are not part of the source distribution"
-)
 
 LAWS = bench.laws()
 DRAWS = {"distributed": (simulation.distributed, 1.0), "local": (simulation.local, 5.0)}
@@ -223,7 +221,7 @@ def test_a_hundred_thousand_parties_are_simulated_in_two_minutes() -> None:
 
 
 def test_the_table_of_budgets_can_be_made(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("fhe_auc_benchmarks.studies.quantile_thresholds").of_budgets(size=3000, runs=1)
+    quantile_thresholds.of_budgets(size=3000, runs=1)
     rows = [line for line in capsys.readouterr().out.splitlines() if "ε = " in line]
     assert [line.split(" | ")[1] for line in rows] == ["10", "12", "6", "8", "10"]
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
+import synthetic_scores as synthetic
 from fhe_auc.errors import InputError
-from fhe_auc_benchmarks.studies import synthetic_scores as synthetic
-from fhe_auc_benchmarks.studies.synthetic_scores import criteo_like
+from synthetic_scores import criteo_like
 
 
 @pytest.mark.parametrize(("epoch", "auc"), [*enumerate(synthetic.CRITEO_AUC)])

@@ -1,4 +1,4 @@
-"""The shape of [USTAT]'s figures 3 and 4, on the data and by the code of `fhe_auc_benchmarks.studies.u_statistics`."""
+"""The shape of [USTAT]'s figures 3 and 4, on the data and by the code of `u_statistics`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,10 @@ import numpy as np
 import pytest
 from scipy.stats import ks_2samp
 
+import simulated_u_statistics as simulation
+import u_statistics as figures
 from fhe_auc.errors import InputError
-from fhe_auc_benchmarks.simulations import u_statistics as simulation
 from fhe_auc_protocols.u_statistics import kernels, krr, noiseless, pairs
-
-figures = pytest.importorskip(
-    "fhe_auc_benchmarks.studies.u_statistics", reason="benchmarks are not part of the source distribution"
-)
 
 
 @pytest.mark.slow

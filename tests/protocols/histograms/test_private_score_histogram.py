@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import simulated_histograms as simulation
 from fhe_auc import thresholds
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError, InputError, MessageError, UndefinedAucError
 from fhe_auc.metrics import roc_auc_score
 from fhe_auc.protocol import Request
 from fhe_auc.serialise import encode
-from fhe_auc_benchmarks.simulations import score_histograms as simulation
 from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.histograms import distributed_noise
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy

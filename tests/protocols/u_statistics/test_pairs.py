@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from scipy.stats import kstest, laplace
 
+import simulated_u_statistics as simulation
 from fhe_auc.errors import InputError
-from fhe_auc_benchmarks.simulations import u_statistics as simulation
 from fhe_auc_protocols import dp_noise
 from fhe_auc_protocols.u_statistics import kernels, pairs
 from fhe_auc_protocols.u_statistics.kernels import Kernel

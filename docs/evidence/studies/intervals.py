@@ -1,6 +1,6 @@
 """How often DeLong's interval, from binned rows, holds the AUC of the distribution that the rows are drawn from.
 
-    python -m fhe_auc_benchmarks.studies.intervals [--studies 2000] [--grid hybrid:1000]
+    python docs/evidence/studies/intervals.py [--studies 2000] [--grid hybrid:1000]
 
 Scores are the normal distribution function of x/2, where x is normal with variance 1; its mean is 0 for negative rows,
 and for positive ones what the AUC asks for. Each study draws its rows anew. Its interval comes from the sums over bins

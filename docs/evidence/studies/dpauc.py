@@ -1,11 +1,11 @@
 """The tables of [DPAUC], as printed and as we get them, row by row.
 
-    python -m fhe_auc_benchmarks.studies.dpauc                     print the tables of docs/evidence/dpauc.md
-    python -m fhe_auc_benchmarks.studies.dpauc --data rows.npz     save epoch 0's rows, dealt to 10 sites
+    python docs/evidence/studies/dpauc.py                     print the tables of docs/evidence/dpauc.md
+    python docs/evidence/studies/dpauc.py --data rows.npz     save epoch 0's rows, dealt to 10 sites
 
 [DPAUC] Sun et al., "DPAUC: differentially private AUC computation in federated learning", AAAI 2023, arXiv 2208.12294.
 
-The rows are those of `fhe_auc_benchmarks.studies.synthetic_scores.criteo_like`: as many as the paper's and of the
+The rows are those of `synthetic_scores.criteo_like`: as many as the paper's and of the
 same AUC, otherwise a guess. Noise is simulated (`fhe_auc_benchmarks.simulations.dpauc`, seeded), in the paper's preset:
 grid `dpauc:|Θ|`, ε′ = ε / (4|Θ|), sums clipped at 0, points sorted by FPR, no ends added.
 
@@ -31,10 +31,10 @@ from sklearn.metrics import roc_auc_score
 
 from fhe_auc import thresholds
 from fhe_auc_benchmarks.simulations import dpauc as simulation
-from fhe_auc_benchmarks.studies.synthetic_scores import CRITEO_AUC, criteo_like
 from fhe_auc_benchmarks.tables import markdown as table
 from fhe_auc_protocols.dpauc.budget import LAPLACE, RANDOMIZED_RESPONSE, Budget
 from fhe_auc_protocols.dpauc.roc import statistics
+from synthetic_scores import CRITEO_AUC, criteo_like
 
 EPSILONS = (8, 4, 2, 1)
 PAPER_RUNS = 100

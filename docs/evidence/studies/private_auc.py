@@ -1,6 +1,6 @@
 """What the private AUC of `verified` is worth: its error, its law, an audit of its privacy, its interval, its time.
 
-python -m fhe_auc_benchmarks.studies.private_auc --plot private-auc.png
+python docs/evidence/studies/private_auc.py --plot private-auc.png
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How many values of den = 2PN remain possible for a party that decrypts the result of a semi-honest session.
 
-    python -m fhe_auc_benchmarks.studies.blinding [--sessions 20] [--estimate]
+    python docs/evidence/studies/blinding.py [--sessions 20] [--estimate]
 
 The attacker is one party, honest but curious. Every session is a real one: submissions encrypted, summed, blinded,
 flooded and decrypted by the engine's own code on both backends, plan as the planner makes it, P and N fixed and scores

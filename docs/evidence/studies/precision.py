@@ -1,8 +1,8 @@
 """How far the decrypted AUC lies from exact integers, flooding on; and the threshold grids from scikit-learn.
 
-    python -m fhe_auc_benchmarks.studies.precision                one line per cell, as it is measured: the cell, worst
+    python docs/evidence/studies/precision.py                one line per cell, as it is measured: the cell, worst
                                                                   errors of AUC and binning error, refused, bound
-    python -m fhe_auc_benchmarks.studies.precision --markdown     the tables of docs/evidence/precision.md, at the end
+    python docs/evidence/studies/precision.py --markdown     the tables of docs/evidence/precision.md, at the end
 
 What is run is the engine's own circuit (`fhe_auc_protocols.blinded_auc.encrypted_trapezoid.blinded_totals`), serialised
 on both sides, and the party's own `recover`; what is left out is the envelopes. A cell is one workload (backend,

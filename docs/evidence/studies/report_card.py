@@ -1,6 +1,6 @@
 """What thresholds leave open in a report, and what calibration maps do to rows that they were not made from.
 
-    python -m fhe_auc_benchmarks.studies.report_card
+    python docs/evidence/studies/report_card.py
 
 The rows of each bundled set are pooled and counted in the clear: encrypted sums are exact, and give the same numbers.
 

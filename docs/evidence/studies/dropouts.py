@@ -1,6 +1,6 @@
 """How often a session of `verified` has a result at the first try, where sites are away. Draws docs/guide/dropouts.png.
 
-    OMP_NUM_THREADS=1 python -m fhe_auc_benchmarks.studies.dropouts --sessions 100 --plot dropouts.png
+    OMP_NUM_THREADS=1 python docs/evidence/studies/dropouts.py --sessions 100 --plot dropouts.png
 
 Each site is away with the same probability, on its own, and then misses the whole session. In a second model a site
 that has submitted also vanishes with that probability, and answers no later round. The aggregator, the key holder who

@@ -1,6 +1,6 @@
 """How far AUC and standard error of `verified` are from those of real rows, at the thresholds that are its default.
 
-    OMP_NUM_THREADS=1 python -m fhe_auc_benchmarks.studies.real_data [--grid hybrid:4000] [--worst 10] [--split 0]
+    OMP_NUM_THREADS=1 python docs/evidence/studies/real_data.py [--grid hybrid:4000] [--worst 10] [--split 0]
 
 The bundled sets, site by site, and what scikit-learn brings along, half of the rows to fit each of a few models and
 half to score: breast cancer, and one class against the rest of digits, wine and iris. Every AUC comes out of a whole
@@ -31,7 +31,7 @@ from sklearn.preprocessing import StandardScaler
 from fhe_auc import datasets, federated_auc
 from fhe_auc.counts import PartyData
 from fhe_auc_benchmarks.pooled_rows import pooled
-from fhe_auc_benchmarks.studies.intervals import of_rows
+from intervals import of_rows
 
 PARTIES = 3
 MODELS = {

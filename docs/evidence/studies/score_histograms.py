@@ -1,13 +1,13 @@
 """What private score histograms tell, against scikit-learn: the tables of docs/evidence/score-histograms.md.
 
-    python -m fhe_auc_benchmarks.studies.score_histograms [auc | sets | decisions | calibration | laws | parties] ...
+    python docs/evidence/studies/score_histograms.py [auc | sets | decisions | calibration | laws | parties] ...
 
 Without a name, all of them. One core, one thread.
 
 Rows: 10^6 made-up ones. *bell*: 30 % positive, scores from Beta(4, 3) and Beta(2, 5). *even*: uniform scores, each
 the probability of label 1. *squeezed*: the same with scores 0.05 u^2, u uniform. The bundled sets, as they are.
 
-Noise is simulated and seeded (`fhe_auc_benchmarks.simulations.score_histograms`), but for the real shares and reports
+Noise is simulated and seeded (`simulated_histograms`), but for the real shares and reports
 of `parties`. Budgets: 1 where noise is distributed, 5 where it is local.
 
     auc          error of the AUC by bins and model; edges are quantiles, public or from noisy counts of the same rows
@@ -35,11 +35,11 @@ from scipy.special import hyp2f1
 from scipy.stats import beta
 from sklearn.metrics import roc_auc_score as exact_auc
 
+import simulated_histograms as simulation
 from fhe_auc import datasets, metrics
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError, InputError, UndefinedMetricError
 from fhe_auc.metrics import CalibrationMap, Histogram
-from fhe_auc_benchmarks.simulations import score_histograms as simulation
 from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
 from fhe_auc_protocols.histograms.hierarchical_counts import HierarchicalCounts

@@ -1,7 +1,7 @@
 """U-statistics under local differential privacy: bias, mean squared error against the theorems, figures 3 and 4, speed.
 
-    python -m fhe_auc_benchmarks.studies.u_statistics                 all tables of docs/evidence/u-statistics.md
-    python -m fhe_auc_benchmarks.studies.u_statistics --only error    some of them
+    python docs/evidence/studies/u_statistics.py                 all tables of docs/evidence/u-statistics.md
+    python docs/evidence/studies/u_statistics.py --only error    some of them
 
 They are: bias, error, figure3, figure4, speed, two-party.
 
@@ -27,8 +27,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy.optimize import brentq
 
+import simulated_u_statistics as simulation
 from fhe_auc.errors import InputError
-from fhe_auc_benchmarks.simulations import u_statistics as simulation
 from fhe_auc_benchmarks.tables import markdown as table
 from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.option_values import checked_epsilon

@@ -1,10 +1,10 @@
 """What quantile thresholds from a session of their own reach and cost; the tables of docs/evidence/score-histograms.md.
 
-    python -m fhe_auc_benchmarks.studies.quantile_thresholds
+    python docs/evidence/studies/quantile_thresholds.py
 
 Real sessions: both bundled data sets, as they are and with all scores multiplied by 0.05, and 200 parties. How the
 budget is best split is simulated, with seeded noise that protects nobody: 10^6 *bell* rows of
-`fhe_auc_benchmarks.studies.score_histograms`, the mean of 20 runs.
+`score_histograms`, the mean of 20 runs.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import numpy as np
 from sklearn.metrics import roc_auc_score as exact_auc
 
 import fhe_auc
+import score_histograms
+import simulated_histograms as simulation
 from fhe_auc import datasets
 from fhe_auc.counts import PartyData
 from fhe_auc.metrics import Histogram, roc_auc_score
-from fhe_auc_benchmarks.simulations import score_histograms as simulation
-from fhe_auc_benchmarks.studies import score_histograms
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
 from fhe_auc_protocols.histograms.quantile_thresholds import equi_depth_grid
 from fhe_auc_protocols.options import HistogramDistributedDp, HistogramFederated, Malicious, SemiHonest
