@@ -533,7 +533,7 @@ def count(data: PartyData, thresholds: ArrayLike) -> Counts:
     data : PartyData
         The party's n rows.
     thresholds : array-like, shape (m,)
-        Finite and strictly ascending decision points; `ThresholdError` is raised for others.
+        Finite and strictly ascending decision points; `InputError` is raised for others.
     """
     grid = grids.explicit(thresholds)
     per_bin = np.zeros((2, len(grid)), np.int64)

@@ -76,10 +76,6 @@ class InputError(FheAucError, ValueError):
         )
 
 
-class ThresholdError(InputError):
-    """A threshold grid is not strictly ascending, not finite, or not understood."""
-
-
 class CapacityError(InputError):
     """No parameter set with 128-bit security holds the stated workload at the stated precision."""
 
@@ -108,8 +104,8 @@ class TooFewPartiesError(EvaluationError):
     """Fewer parties submitted than the session's policy asks for."""
 
 
-class _FailedCheckError(EvaluationError):
-    """Base of the errors that a check of the result raises.
+class ResultCheckError(EvaluationError):
+    """The decrypted result fails a check (overflow, damage or a wrong key), so that no number is given.
 
     Attributes
     ----------
@@ -122,11 +118,7 @@ class _FailedCheckError(EvaluationError):
         self.check = check
 
 
-class ResultCheckError(_FailedCheckError):
-    """The decrypted result fails its redundancy check (overflow, damage or a wrong key), so that no number is given."""
-
-
-class VerificationError(_FailedCheckError):
+class VerificationError(ResultCheckError):
     """The decrypted result is not one that an honest aggregator would have computed; no number is given.
 
     The text says which check failed, as `check` does, and carries no number either, but that of rows that are too many.

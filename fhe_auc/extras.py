@@ -6,8 +6,6 @@ from importlib.util import find_spec
 
 from fhe_auc.errors import InputError
 
-__all__ = ["EXTRAS", "MissingExtraError", "require"]
-
 EXTRAS = {
     "benchmark": (("sklearn", "scipy"), "attacks, comparisons and benchmarks"),
     "dp": (("opendp", "scipy"), "protocols that add noise"),
@@ -20,13 +18,9 @@ EXTRAS = {
 """By the extra's name: modules that it installs, and what needs them."""
 
 
-class MissingExtraError(InputError):
-    """What was asked for needs an extra that is not installed; the message has the command that installs it."""
-
-
 def require(extra: str) -> None:
-    """Raise `MissingExtraError` where one of `EXTRAS` is not installed."""
+    """Raise `InputError` where one of `EXTRAS` is not installed; the message has the command that installs it."""
     modules, what = EXTRAS[extra]
     missing = [module for module in modules if find_spec(module) is None]
     if missing:
-        raise MissingExtraError(f"{what} need {' and '.join(missing)}: in a clone of fhe-auc, pip install '.[{extra}]'")
+        raise InputError(f"{what} need {' and '.join(missing)}: in a clone of fhe-auc, pip install '.[{extra}]'")

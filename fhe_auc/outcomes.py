@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from fhe_auc import errors
-from fhe_auc.errors import EvaluationError, FheAucError, ResultCheckError, VerificationError
+from fhe_auc.errors import EvaluationError, FheAucError, ResultCheckError
 from fhe_auc.estimates import Comparison, Estimate
 from fhe_auc.evaluation import FRACTIONS, Evaluation, Outcome, QuantileThresholds
 from fhe_auc.files import write_atomically
@@ -117,6 +117,6 @@ def told_error(told: Mapping[str, str]) -> FheAucError:
     kind = getattr(errors, told["type"], None)
     if not (isinstance(kind, type) and issubclass(kind, FheAucError)):
         kind = EvaluationError
-    if "check" in told and issubclass(kind, ResultCheckError | VerificationError):
+    if "check" in told and issubclass(kind, ResultCheckError):
         return kind(told["message"], check=told["check"])  # type: ignore[arg-type] # as it was written
     return kind(told["message"])

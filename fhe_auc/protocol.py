@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.analysis import PLAIN, Analysis
 from fhe_auc.counts import PartyData
-from fhe_auc.errors import InputError, ThresholdError
+from fhe_auc.errors import InputError
 from fhe_auc.evaluation import Evaluation, Outcome
 from fhe_auc.fleet import Fleet
 from fhe_auc.intervals import check_level
@@ -240,18 +240,16 @@ class Protocol(ABC, Generic[R]):
 
         Raises
         ------
-        ThresholdError
-            This protocol has no private way to find thresholds.
         InputError
-            An option is of a wrong value.
+            This protocol has no private way to find thresholds; an option is of a wrong value.
         """
         self.require_boundaries()
         return replace(request, analysis=PLAIN, options={"bins": bins}), request
 
     def require_boundaries(self) -> str:
-        """Return the name that `boundaries` holds; raise `ThresholdError` where it holds none."""
+        """Return the name that `boundaries` holds; raise `InputError` where it holds none."""
         if self.boundaries is None:
-            raise ThresholdError(
+            raise InputError(
                 f"protocol {self.name!r} has no private way to find quantile thresholds; give thresholds that no data "
                 "is needed for, such as hybrid:1000 or uniform:100"
             )

@@ -1,6 +1,6 @@
 """Threshold grids: the ascending decision points at which every party counts.
 
-Every grid is a read-only array of float64, shape (m,), with m from 2 to 2^20; `ThresholdError` is raised for any other
+Every grid is a read-only array of float64, shape (m,), with m from 2 to 2^20; `InputError` is raised for any other
 m. None looks at any party's data, so that a grid gives nothing away. Which one to take: [FHE] uses uniform points, but
 a classifier of rare events puts all its scores near 0, into a few of their bins; `hybrid` tells those apart too
 (docs/evidence/precision.md). What holds on any data is the binning error that comes with the AUC (`fhe_auc.trapezoid`).
@@ -24,7 +24,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fhe_auc.errors import ThresholdError
+from fhe_auc.errors import InputError
 from fhe_auc.files import write_atomically
 
 __all__ = [
@@ -58,7 +58,7 @@ _QUANTILE = "quantile"
 def uniform(m: int) -> NDArray[np.float64]:
     """Return m equidistant thresholds from 0 to 1, the grid of [FHE]: read-only, shape (m,).
 
-    Raises `ThresholdError` if m is not an integer from 2 to 2^20.
+    Raises `InputError` if m is not an integer from 2 to 2^20.
     """
     return explicit(np.linspace(0.0, 1.0, _checked_size(m)))
 
@@ -74,7 +74,7 @@ def hybrid(m: int = DEFAULT_SIZE) -> NDArray[np.float64]:
     The points are the same to the last bit on every machine: decimal arithmetic rather than the processor's exp. Where
     two of them are the same float64, one moves to the next free one.
 
-    Raises `ThresholdError` if m is not an integer from 2 to 2^20.
+    Raises `InputError` if m is not an integer from 2 to 2^20.
     """
     return _hybrid(_checked_size(m))
 
@@ -106,11 +106,11 @@ def dpauc(m: int) -> NDArray[np.float64]:
     0.2 and 0.5 come twice: each time with noise of its own, which is what the repetition is for. Grids must rise, so
     the second of the two is the next float64: no score lies between them but one that equals the first.
 
-    Raises `ThresholdError` if m is not an integer from 4 to 2^20.
+    Raises `InputError` if m is not an integer from 4 to 2^20.
     """
     size = _checked_size(m)
     if size < _LEAST_DPAUC:
-        raise ThresholdError(f"the grid dpauc takes a number of thresholds from {_LEAST_DPAUC}, not {size}")
+        raise InputError(f"the grid dpauc takes a number of thresholds from {_LEAST_DPAUC}, not {size}")
     shares = ((0.0, 0.2, size // 2), (0.2, 0.5, size // 4), (0.5, 1.0, size // 4))
     grid = np.concatenate([np.linspace(*share) for share in shares])
     repeated = np.flatnonzero(np.diff(grid) == 0) + 1
@@ -124,35 +124,35 @@ def explicit(thresholds: ArrayLike) -> NDArray[np.float64]:
     They are m finite numbers in strictly ascending order, m from 2 to 2^20, and need not lie in [0, 1]: scores may be
     margins or logits. The first acts as minus infinity, whatever its value.
 
-    Raises `ThresholdError` if they are anything else, or m is out of range; the message names the position (from 0)
+    Raises `InputError` if they are anything else, or m is out of range; the message names the position (from 0)
     and the value.
     """
     try:
         given = np.asarray(thresholds)
     except (ValueError, TypeError, OverflowError) as error:
-        raise ThresholdError(f"thresholds must be a one-dimensional array of numbers ({error})") from None
+        raise InputError(f"thresholds must be a one-dimensional array of numbers ({error})") from None
     if given.ndim == 0:
-        raise ThresholdError(
+        raise InputError(
             "thresholds must be 'uniform:100', 'hybrid:1000' or the like, or an array of numbers, not "
             f"{type(thresholds).__name__}"
         )
     if given.ndim != 1 or given.dtype.kind not in "iuf":
-        raise ThresholdError(
+        raise InputError(
             f"thresholds must be a one-dimensional array of numbers, not of type {given.dtype} and shape {given.shape}"
         )
     mask = np.asarray(getattr(thresholds, "mask", False))  # of a masked array; asarray drops it
     if mask.any():
-        raise ThresholdError(f"threshold {int(mask.argmax())} is masked")
+        raise InputError(f"threshold {int(mask.argmax())} is masked")
     _checked_size(len(given))
     with np.errstate(over="ignore"):  # a long double that becomes infinite is refused below
         grid: NDArray[np.float64] = given.astype(np.float64) + 0.0  # -0.0 becomes 0.0: equal grids have equal bytes
     if not np.isfinite(grid).all():
         position = int(np.argmin(np.isfinite(grid)))
-        raise ThresholdError(f"threshold {position} is {grid[position]}; thresholds must be finite")
+        raise InputError(f"threshold {position} is {grid[position]}; thresholds must be finite")
     rises = np.diff(grid) > 0
     if not rises.all():
         position = int(np.argmin(rises)) + 1
-        raise ThresholdError(
+        raise InputError(
             f"threshold {position} is {grid[position]} after {grid[position - 1]}; they must be strictly ascending"
         )
     grid.flags.writeable = False
@@ -162,10 +162,10 @@ def explicit(thresholds: ArrayLike) -> NDArray[np.float64]:
 def decimals(places: int) -> NDArray[np.float64]:
     """Return every number with so many decimals from 0 to 1: the values that numpy.round makes of scores.
 
-    The grid is read-only and of shape (10^places + 1,). Raises `ThresholdError` unless `places` is from 1 to 5.
+    The grid is read-only and of shape (10^places + 1,). Raises `InputError` unless `places` is from 1 to 5.
     """
     if places not in range(1, MAX_PLACES + 1):
-        raise ThresholdError(f"scores can be rounded to 1 to {MAX_PLACES} decimals, not {places!r}")
+        raise InputError(f"scores can be rounded to 1 to {MAX_PLACES} decimals, not {places!r}")
     return explicit(np.arange(10**places + 1) / 10**places)
 
 
@@ -184,11 +184,11 @@ def parse(spec: str) -> NDArray[np.float64]:
         ``uniform:100``, ``hybrid:1000``, ``hybrid`` (1,000 points), ``dpauc:100``, or the path of a ``.npy`` file with
         a one-dimensional array, or of a ``.txt`` or ``.csv`` file with one number a line and no header.
 
-    Raises `ThresholdError` if the specification is not understood (the message lists what is), or the file does not
+    Raises `InputError` if the specification is not understood (the message lists what is), or the file does not
     hold thresholds.
     """
     if quantiles_wanted(spec) is not None:
-        raise ThresholdError(f"thresholds {spec!r} have to be found first, by a session of all parties, not here")
+        raise InputError(f"thresholds {spec!r} have to be found first, by a session of all parties, not here")
     name, colon, size = spec.strip().partition(":")
     if name in GRIDS:
         if not colon and name == "hybrid":
@@ -199,15 +199,15 @@ def parse(spec: str) -> NDArray[np.float64]:
         return _read(path)
     if re.fullmatch("[0-9]{1,9}", spec.strip()):
         size = spec.strip()
-        raise ThresholdError(f"thresholds {size} are no grid yet: say uniform:{size} or hybrid:{size}")
+        raise InputError(f"thresholds {size} are no grid yet: say uniform:{size} or hybrid:{size}")
     known = ", ".join(f"{grid}:SIZE" for grid in (*GRIDS, _QUANTILE))
-    raise ThresholdError(f"thresholds {spec!r} are unknown; known are {known}, or a {'/'.join(_FILE_SUFFIXES)} file")
+    raise InputError(f"thresholds {spec!r} are unknown; known are {known}, or a {'/'.join(_FILE_SUFFIXES)} file")
 
 
 def quantiles_wanted(thresholds: object) -> int | None:
     """Return SIZE where the argument is ``quantile:SIZE``, and None for everything else.
 
-    Raises `ThresholdError` where SIZE is missing or not from 2 to 2^20.
+    Raises `InputError` where SIZE is missing or not from 2 to 2^20.
     """
     if not isinstance(thresholds, str):
         return None
@@ -217,20 +217,20 @@ def quantiles_wanted(thresholds: object) -> int | None:
 
 def _size_in(spec: str, name: str, size: str) -> int:
     if not re.fullmatch("[0-9]{1,9}", size):
-        raise ThresholdError(f"thresholds {spec!r}: say how many, {MIN_SIZE} to {MAX_SIZE:,}, as in '{name}:100'")
+        raise InputError(f"thresholds {spec!r}: say how many, {MIN_SIZE} to {MAX_SIZE:,}, as in '{name}:100'")
     return int(size)
 
 
 def check_savable(path: str | os.PathLike[str]) -> None:
-    """Raise `ThresholdError` unless the file's name ends in .txt or .csv."""
+    """Raise `InputError` unless the file's name ends in .txt or .csv."""
     if Path(path).suffix.lower() not in _TEXT_SUFFIXES:
-        raise ThresholdError(f"thresholds file {os.fspath(path)!r}: its name must end in {' or '.join(_TEXT_SUFFIXES)}")
+        raise InputError(f"thresholds file {os.fspath(path)!r}: its name must end in {' or '.join(_TEXT_SUFFIXES)}")
 
 
 def save(path: str | os.PathLike[str], grid: ArrayLike) -> None:
     """Write thresholds to a text file that `parse` reads back to the last bit, one number a line.
 
-    Raises `ThresholdError` as `check_savable`, or where the grid is not one that `explicit` accepts.
+    Raises `InputError` as `check_savable`, or where the grid is not one that `explicit` accepts.
     """
     check_savable(path)
     write_atomically(path, "".join(f"{point!r}\n" for point in explicit(grid).tolist()).encode())
@@ -240,20 +240,20 @@ def _read(path: Path) -> NDArray[np.float64]:
     try:
         numbers = _load_array(path) if path.suffix.lower() == ".npy" else _parse_lines(path)
         return explicit(numbers)
-    except ThresholdError as error:
+    except InputError as error:
         raise error.within(f"thresholds file {str(path)!r}", file=str(path)) from None
     except FileNotFoundError:
-        raise ThresholdError(f"thresholds file {str(path)!r} does not exist", file=str(path)) from None
+        raise InputError(f"thresholds file {str(path)!r} does not exist", file=str(path)) from None
     except Exception as error:  # what numpy raises on damaged files has no end
         reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise ThresholdError(f"thresholds file {str(path)!r} cannot be read: {reason}", file=str(path)) from None
+        raise InputError(f"thresholds file {str(path)!r} cannot be read: {reason}", file=str(path)) from None
 
 
 def _load_array(path: Path) -> NDArray[np.float64]:
     with path.open("rb") as opened:  # numpy leaves files open that it cannot read
         loaded = np.load(opened, allow_pickle=False)
     if not isinstance(loaded, np.ndarray):
-        raise ThresholdError("holds an archive, not one array")
+        raise InputError("holds an archive, not one array")
     return loaded
 
 
@@ -264,7 +264,7 @@ def _parse_lines(path: Path) -> NDArray[np.float64]:
             try:
                 numbers.append(float(text))
             except ValueError:
-                raise ThresholdError(f"line {line} is {text[:40]!r}, which is not a number", line=line) from None
+                raise InputError(f"line {line} is {text[:40]!r}, which is not a number", line=line) from None
     return np.array(numbers, dtype=np.float64)
 
 
@@ -272,7 +272,7 @@ def resolve(thresholds: str | os.PathLike[str] | ArrayLike) -> NDArray[np.float6
     """Return the thresholds meant by an argument of the public API, read-only, shape (m,).
 
     Text and paths are for `parse`, and so is a whole number, which it refuses with the remedy; anything else is for
-    `explicit`. Raises `ThresholdError` as they do.
+    `explicit`. Raises `InputError` as they do.
     """
     if isinstance(thresholds, (str, os.PathLike)):
         return parse(os.fspath(thresholds))
@@ -285,7 +285,7 @@ def _checked_size(m: int) -> int:
     try:
         size = operator.index(m)
     except TypeError:
-        raise ThresholdError(f"the number of thresholds must be an integer, not {m!r}") from None
+        raise InputError(f"the number of thresholds must be an integer, not {m!r}") from None
     if not MIN_SIZE <= size <= MAX_SIZE:
-        raise ThresholdError(f"the number of thresholds must be from {MIN_SIZE} to {MAX_SIZE:,}, not {size:,}")
+        raise InputError(f"the number of thresholds must be from {MIN_SIZE} to {MAX_SIZE:,}, not {size:,}")
     return size

@@ -14,7 +14,7 @@ from fhe_auc import registry
 from fhe_auc.cli import inputs
 from fhe_auc.cli.session_options import SessionOptions, shared_options
 from fhe_auc.counts import PartyData
-from fhe_auc.errors import EvaluationError, ThresholdError, UnknownProtocolError
+from fhe_auc.errors import EvaluationError, InputError, UnknownProtocolError
 from fhe_auc.evaluation import Evaluation
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def histogram_options(command: Callable[..., Any]) -> Callable[..., Any]:
         session = SessionOptions.checked(plugin, inputs.with_flags(options, epsilon=epsilon), **chosen)
         grid = session.thresholds
         if not isinstance(grid, str) and (grid[0] < 0 or grid[-1] > 1):
-            raise ThresholdError(
+            raise InputError(
                 f"thresholds {session.specification!r} run from {grid[0]} to {grid[-1]}; "
                 "score histograms are of scores in [0, 1]"
             )

@@ -22,14 +22,7 @@ from fhe_auc.manifest import Manifest
 from fhe_auc.party_names import AGGREGATOR, HELPER
 from fhe_auc.study import Study
 from fhe_auc_keys.certificates import Peer, Trust, verify
-from fhe_auc_keys.errors import (
-    ExpiredError,
-    TamperedError,
-    UnfitCertificateError,
-    UnfitNameError,
-    WrongRecipientError,
-    WrongSessionError,
-)
+from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.group_sealing import seal_to_all, unseal_mine
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.public_keys import SKEW, check_time
@@ -63,31 +56,31 @@ class Announcement:
         return dict(zip(self.manifest.parties, self.manifest.certificates, strict=True))
 
     def require_party(self, me: Peer) -> None:
-        """Raise `WrongRecipientError` where that is not a party of the session, with this certificate."""
+        """Raise `KeysError` where that is not a party of the session, with this certificate."""
         if self.fingerprints.get(me.name) != me.fingerprint:
-            raise WrongRecipientError(f"{me.name!r} is not, with this certificate, a party of the announced session")
+            raise KeysError(f"{me.name!r} is not, with this certificate, a party of the announced session")
 
     def require_aggregator(self, me: Peer) -> None:
-        """Raise `WrongRecipientError` where that is not the session's aggregator, with this certificate."""
+        """Raise `KeysError` where that is not the session's aggregator, with this certificate."""
         if self.aggregator.fingerprint != me.fingerprint:
-            raise WrongRecipientError(f"{me.name!r} is not, with this certificate, the aggregator of the session")
+            raise KeysError(f"{me.name!r} is not, with this certificate, the aggregator of the session")
 
     def is_helper(self, name: str) -> bool:
         """Whether one of the session's helpers has that name in its certificate."""
         return name in {helper.name for helper in self.helpers}
 
     def require_party_or_helper(self, me: Peer) -> None:
-        """Raise `WrongRecipientError` where that is, with this certificate, neither a party nor a helper."""
+        """Raise `KeysError` where that is, with this certificate, neither a party nor a helper."""
         if not self.is_helper(me.name):
             self.require_party(me)
         elif me.fingerprint not in {helper.fingerprint for helper in self.helpers}:
-            raise WrongRecipientError(f"{me.name!r} is not, with this certificate, a helper of the session")
+            raise KeysError(f"{me.name!r} is not, with this certificate, a helper of the session")
 
     def common_secret(self, identity: Identity) -> bytes:
         """Return what the parties of a session with helpers have in common; `TamperedError` where it does not open."""
         try:
             return unseal_mine(identity, self.sealed_secret, info=_SECRET, associated=self.manifest.digest)
-        except (TamperedError, WrongRecipientError) as error:
+        except KeysError as error:
             raise TamperedError(
                 f"{self.holder.name!r}, who convenes the session, has not sealed the parties' common secret as it "
                 f"must: {error}; ask for a new session"
@@ -132,12 +125,10 @@ def announce(
     ------
     InputError
         `study` caps the rows of somebody who is no party.
-    UnfitNameError
-        `credentials` are not those of the manifest's parties, each once.
     UnfitCertificateError
-        Two of them share a certificate or a key, or the aggregator is a party, or makes the keys. With helpers: one is
-        a party or the aggregator, or the holder, who draws the parties' common secret, is no party; with a fleet: the
-        holder is a helper or the aggregator.
+        `credentials` are not those of the manifest's parties, each once; two of them share a certificate or a key, or
+        the aggregator is a party, or makes the keys. With helpers: one is a party or the aggregator, or the holder, who
+        draws the parties' common secret, is no party; with a fleet: the holder is a helper or the aggregator.
     ExpiredError
         A certificate ends before the announcement does, or `lifetime` is out of range.
     KeysError
@@ -153,7 +144,9 @@ def announce(
     odd = set(manifest.parties) ^ set(by_name)
     if odd or len(peers) != len(by_name):
         who = ascii(min(odd)) if odd else "a name"
-        raise UnfitNameError(f"certificates and the manifest's parties differ: {who} is missing, too many or double")
+        raise UnfitCertificateError(
+            f"certificates and the manifest's parties differ: {who} is missing, too many or double"
+        )
     me, adder = verify(holder.credential, trust, at=at), verify(aggregator, trust, at=at)
     helping = sorted(((verify(each, trust, at=at), each) for each in helpers), key=lambda pair: pair[0].name)
     assistants = [peer for peer, _ in helping]
@@ -192,7 +185,7 @@ def open_announcement(data: bytes, trust: Trust, *, holder: str, at: datetime) -
     ------
     TamperedError
         Not an announcement, damaged or forged; or it holds other credentials than its manifest names.
-    UnknownIssuerError, RevokedError, ExpiredError, UnfitCertificateError, UnfitNameError
+    KeysError, RevokedError, ExpiredError, UnfitCertificateError
         Anybody's certificate, or another holder: as `fhe_auc_keys.certificates.verify` and
         `fhe_auc_keys.signed_documents.open_signed`. `ExpiredError` also for the announcement itself.
     """
@@ -246,18 +239,18 @@ def claimed(data: bytes) -> Claimed:
 
 
 def require_grid(manifest: Manifest, expected: bytes | None) -> None:
-    """Raise `WrongSessionError` where a manifest's thresholds are not those expected; None takes any."""
+    """Raise `KeysError` where a manifest's thresholds are not those expected; None takes any."""
     if expected is not None and manifest.grid != expected:
-        raise WrongSessionError(
+        raise KeysError(
             "the session is for other thresholds than those agreed on: the manifest is for other ones, or the session "
             "that found them has not told all parties the same"
         )
 
 
 def require_study(announced: Study, agreed: Study) -> None:
-    """Raise `WrongSessionError` where a session is not for the study that the party has agreed to."""
+    """Raise `KeysError` where a session is not for the study that the party has agreed to."""
     if fields := announced.differing(agreed):
-        raise WrongSessionError(f"the session's study is not the one agreed to: it differs in {', '.join(fields)}")
+        raise KeysError(f"the session's study is not the one agreed to: it differs in {', '.join(fields)}")
 
 
 def _roster(peers: list[Peer], aggregator: Peer, helpers: list[Peer]) -> Roster:

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.party_names import alike
 from fhe_auc.serialise import frame, unframe
-from fhe_auc_keys.errors import DamagedFileError, ExpiredError, MissingError, TamperedError, UnfitCertificateError
+from fhe_auc_keys.errors import DamagedFileError, ExpiredError, StoreError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.public_keys import (
     MALFORMED,
     MAX_DAYS,
@@ -82,7 +82,7 @@ class Authority:
     def create(cls, name: str, *, days: int = 5 * 365, at: datetime) -> Authority:
         """Return a fresh authority called `name`, valid for `days` days from `at`.
 
-        Raises `UnfitNameError` where no authority may have that name.
+        Raises `UnfitCertificateError` where no authority may have that name.
         """
         key = Ed25519PrivateKey.generate()
         subject = subject_of(check_name(name))
@@ -103,7 +103,7 @@ class Authority:
         ------
         TamperedError
             The request's own signature is not genuine.
-        UnfitCertificateError, UnfitNameError
+        UnfitCertificateError
             Not a request, another name in it, an encryption key missing or unfit, a validity out of range; or the name
             belongs to other keys, or a key to another name, in a certificate that is still valid.
         ExpiredError
@@ -141,11 +141,11 @@ class Authority:
     def revoke(self, serial: str, *, at: datetime) -> None:
         """Put a certificate on the revocation list for good; it works once parties have the next list.
 
-        `serial` is hexadecimal, as in the register; raise `MissingError` where this authority never issued it.
+        `serial` is hexadecimal, as in the register; raise `StoreError` where this authority never issued it.
         """
         number = serial.lower().replace(":", "").lstrip("0")
         if all(line.serial != number for line in self.register):
-            raise MissingError(f"no certificate with serial {serial[:60]!r} was issued")
+            raise StoreError(f"no certificate with serial {serial[:60]!r} was issued")
         when = int(check_time(at).timestamp())
         self.register = tuple(
             msgspec.structs.replace(line, revoked=line.revoked or when) if line.serial == number else line

@@ -28,16 +28,7 @@ from fhe_auc.study import Study
 from fhe_auc_keys import sealing
 from fhe_auc_keys.announcement import Announcement, announce, open_announcement, require_grid, require_study
 from fhe_auc_keys.certificates import Peer, Trust, verify
-from fhe_auc_keys.errors import (
-    ClosedError,
-    ExpiredError,
-    ReplayedError,
-    SecretInBundleError,
-    TamperedError,
-    WrongContextError,
-    WrongRecipientError,
-    WrongSessionError,
-)
+from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError
 from fhe_auc_keys.identity import Identity, signed_bytes
 from fhe_auc_keys.session_keys import PartySecrets, aggregator_material, party_secrets, public_context
 from fhe_auc_keys.signed_documents import Kind, claimed_body, open_signed, parsed, sign
@@ -55,7 +46,7 @@ class ReplayGuard(Protocol):
     """Remembers which bundles have been opened; `fhe_auc_keys.store.KeyStore` keeps them on disk."""
 
     def register(self, bundle_id: bytes) -> None:
-        """Remember `bundle_id` (16 bytes) for good; raise `ReplayedError` where it is known already."""
+        """Remember `bundle_id` (16 bytes) for good; raise `KeysError` where it is known already."""
 
 
 class SeenInMemory:
@@ -65,9 +56,9 @@ class SeenInMemory:
         self._seen: set[bytes] = set()
 
     def register(self, bundle_id: bytes) -> None:
-        """Remember `bundle_id`; raise `ReplayedError` where it is known already."""
+        """Remember `bundle_id`; raise `KeysError` where it is known already."""
         if bundle_id in self._seen:
-            raise ReplayedError(f"bundle {bundle_id.hex()} has been opened before")
+            raise KeysError(f"bundle {bundle_id.hex()} has been opened before")
         self._seen.add(bundle_id)
 
 
@@ -151,12 +142,11 @@ def seal_session(
 
     Raises
     ------
-    InputError, UnfitNameError, UnfitCertificateError, ExpiredError
+    InputError, UnfitCertificateError, ExpiredError
         As `announce`.
-    WrongContextError
-        Keys that are not those of the manifest.
-    SecretInBundleError
-        The aggregator's material is no public context, or holds secret key material.
+    KeysError
+        Keys that are not those of the manifest; the aggregator's material is no public context, or holds secret key
+        material.
     """
     announcement = announce(
         holder, session.manifest, credentials, trust, aggregator=aggregator, study=study, lifetime=lifetime, at=at
@@ -214,9 +204,9 @@ def open_aggregator_bundle(
     """Return the session and the aggregator's material.
 
     `identity` is the aggregator's, certified; `session` is the id of the session expected, None takes any. Errors as
-    `open_announcement`; besides `WrongRecipientError` where the session's aggregator is another, `WrongSessionError`
-    for another session, `WrongContextError` where the keys are of another context than the session's, and
-    `SecretInBundleError` where they are no public context, so that they may hold what the aggregator must not have.
+    `open_announcement`; besides `KeysError` where the session's aggregator is another, for another session, and where
+    the keys are of another context than the session's, or no public context, so that they may hold what the aggregator
+    must not have.
     """
     _, body = open_signed(AGGREGATOR_KIND, data, _AggregatorBody, trust, signer=holder, at=at)
     announcement = open_announcement(body.announcement, trust, holder=holder, at=at)
@@ -281,14 +271,10 @@ def open_party_bundle(
     ------
     TamperedError
         Not a party's bundle, or damaged or forged anywhere.
-    UnknownIssuerError, RevokedError, ExpiredError, UnfitCertificateError
+    KeysError, RevokedError, ExpiredError, UnfitCertificateError
         The signer, as `open_announcement`; the bundle is outdated, or the recipient's own certificate is revoked.
-    WrongRecipientError
-        Sealed to another party or certificate.
-    WrongSessionError, WrongContextError
-        For another session or context.
-    ReplayedError
-        Opened before.
+    KeysError
+        Sealed to another party or certificate; for another session or context; opened before.
     """
     header, _, opened = _opened(data, identity, trust, holder=holder, session=session, context=context, at=at)
     guard.register(header.bundle_id)
@@ -309,9 +295,9 @@ def keep_party_bundle(
 ) -> PartyKeys:
     """As `open_party_bundle`, and put what was sealed into `store`, in a way that a crash cannot lose it.
 
-    `kept_party_keys` returns it again. Errors as `open_party_bundle`; besides `WrongSessionError` for another study
+    `kept_party_keys` returns it again. Errors as `open_party_bundle`; besides `KeysError` for another study
     than the one that the party has agreed to, or other thresholds than `grid`, the manifest's that is expected (None
-    takes any), and `ExistsError` where the store has the keys of this session from another bundle.
+    takes any), and `StoreError` where the store has the keys of this session from another bundle.
     """
     header, kept, opened = _opened(data, identity, trust, holder=holder, session=session, context=None, at=at)
     require_study(opened.announcement.study, study)
@@ -321,15 +307,15 @@ def keep_party_bundle(
 
 
 def kept_party_keys(store: KeyStore, session: bytes, trust: Trust, *, holder: str, at: datetime) -> PartyKeys:
-    """Return what `keep_party_bundle` put into `store`; raise `MissingError` where it has no keys of this session.
+    """Return what `keep_party_bundle` put into `store`; raise `StoreError` where it has no keys of this session.
 
     The announcement is verified again: nobody goes on with a session that has ended, or whose holder was revoked.
-    Errors as `open_announcement` and `fhe_auc_keys.store.KeyStore.get`, and `ClosedError` where it has been closed.
+    Errors as `open_announcement` and `fhe_auc_keys.store.KeyStore.get`, and `KeysError` where it has been closed.
     """
     name = session.hex()
     kept = parsed(store.get("bundle", name), Kept, f"bundle {name}")
     if not kept.material:
-        raise ClosedError(f"session {name} has been closed here: its keys are destroyed, and it answers nothing new")
+        raise KeysError(f"session {name} has been closed here: its keys are destroyed, and it answers nothing new")
     announcement = open_announcement(kept.announcement, trust, holder=holder, at=at)
     return PartyKeys(announcement, kept.material)
 
@@ -365,7 +351,7 @@ def _opened(
         raise ExpiredError(f"the bundle that {holder!r} made for {me.name!r} is outdated")
     _check_session(header.session, session)
     if context not in (None, header.context):
-        raise WrongContextError(f"the bundle is for another context, {header.context.hex()[:16]}")
+        raise KeysError(f"the bundle is for another context, {header.context.hex()[:16]}")
     if header.holder != signer.fingerprint or len(header.bundle_id) != BUNDLE_ID_BYTES:
         raise TamperedError("the bundle's header names another key holder, or has a malformed id")
     digest = announcement_digest(body.announcement)
@@ -383,9 +369,9 @@ def unseal_for_party(
     names, manifest = parsed(header, _Header, PARTY_KIND.name), announcement.manifest
     _check_recipient(names, me)
     if names.session != manifest.session:
-        raise WrongSessionError("the bundle and the announcement in it are of different sessions")
+        raise KeysError("the bundle and the announcement in it are of different sessions")
     if names.context != manifest.context:
-        raise WrongContextError(f"the bundle is for another context, {names.context.hex()[:16]}")
+        raise KeysError(f"the bundle is for another context, {names.context.hex()[:16]}")
     announcement.require_party(me)
     material = identity.unseal(sealed, info=signed_bytes(PARTY_KIND.purpose, header), associated=digest)
     party_secrets(material, manifest.context)
@@ -394,7 +380,7 @@ def unseal_for_party(
 
 def _check_recipient(header: _Header, me: Peer) -> None:
     if header.recipient != me.fingerprint:
-        raise WrongRecipientError(f"the bundle is sealed to certificate {header.recipient.hex()[:16]}, not {me.name!r}")
+        raise KeysError(f"the bundle is sealed to certificate {header.recipient.hex()[:16]}, not {me.name!r}")
 
 
 def check_no_secret(material: bytes, context: bytes, kept_back: PartySecrets, seeds: Iterable[bytes] = ()) -> None:
@@ -403,16 +389,16 @@ def check_no_secret(material: bytes, context: bytes, kept_back: PartySecrets, se
     It must load as a public context, a type without a secret key, and write itself back byte for byte, so that nothing
     rides along; with pads, an opening may follow, which its maker has checked for the pads' sum. Besides, it must
     contain neither the common secret nor a seed nor any of 16 samples of the secret key's bytes. Otherwise
-    `SecretInBundleError`, and `WrongContextError` where the fingerprint `context` is another one.
+    `KeysError`, as where the fingerprint `context` is another one.
     """
     _checked_public(material, context)
     check_opening(material, kept_back.context, [*seeds, kept_back.common_secret])
 
 
 def check_opening(opening: bytes, context: bytes, secrets: Iterable[bytes]) -> None:
-    """Raise `SecretInBundleError` where what goes to the aggregator holds these, or samples of the secret context."""
+    """Raise `KeysError` where what goes to the aggregator holds these, or samples of the secret context."""
     if any(each in opening for each in (*_probes(context), *secrets)):
-        raise SecretInBundleError("the aggregator's material holds secret key material; nothing was written")
+        raise KeysError("the aggregator's material holds secret key material; nothing was written")
 
 
 def _probes(secret: bytes) -> list[bytes]:
@@ -429,17 +415,17 @@ def _checked_public(material: bytes, context: bytes) -> BasePublicContext[Any]:
         found, opening = public_context(material)
         public = contexts.load_public(found)
     except DeserialisationError as error:
-        raise SecretInBundleError(f"the aggregator's material is no public context: {error}") from None
+        raise KeysError(f"the aggregator's material is no public context: {error}") from None
     if aggregator_material(public.to_bytes(), opening) != material:
-        raise SecretInBundleError("the aggregator's material holds more than a public context")
+        raise KeysError("the aggregator's material holds more than a public context")
     if public.fingerprint != context:
-        raise WrongContextError("the aggregator's keys are of another context than the manifest's")
+        raise KeysError("the aggregator's keys are of another context than the manifest's")
     return public
 
 
 def _check_session(found: bytes, expected: bytes | None) -> None:
     if expected is not None and found != expected:
-        raise WrongSessionError(f"the bundle is for session {found.hex()}, not {expected.hex()}")
+        raise KeysError(f"the bundle is for session {found.hex()}, not {expected.hex()}")
 
 
 def announcement_digest(announcement: bytes) -> bytes:

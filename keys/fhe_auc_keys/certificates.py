@@ -26,7 +26,7 @@ from cryptography.x509.oid import NameOID
 
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.serialise import frame, unframe
-from fhe_auc_keys.errors import ExpiredError, TamperedError, UnfitCertificateError, UnknownIssuerError
+from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.existing_certificate import verify_binding
 from fhe_auc_keys.public_keys import MALFORMED, certified_keys, check_time, extension, fingerprint, shown, whole_bytes
 from fhe_auc_keys.revocation import check_not_revoked
@@ -117,11 +117,11 @@ def verify(shown: bytes, trust: Trust, *, at: datetime, lists_at: datetime | Non
     ------
     TamperedError
         Damaged, or a binding that its certificate's key or our own key did not sign.
-    UnknownIssuerError
+    KeysError
         No chain of genuine signatures to an anchor, or no revocation list of the issuer.
     RevokedError, ExpiredError
         Revoked; outdated or not yet valid (also the revocation list).
-    UnfitCertificateError, UnfitNameError
+    UnfitCertificateError
         Not a certificate of a party.
     """
     at = check_time(at)
@@ -158,7 +158,7 @@ def _consortium(chain: list[x509.Certificate], trust: Trust, at: datetime, now: 
     who = shown(leaf.subject)
     issuer = next((anchor for anchor in trust.anchors if _issued_by(leaf, anchor)), None)
     if issuer is None:
-        raise UnknownIssuerError(f"the certificate of {who} is not signed by any authority trusted here")
+        raise KeysError(f"the certificate of {who} is not signed by any authority trusted here")
     check_not_revoked(leaf, issuer, trust.revocation_lists, at=now)
     for certificate, what in ((issuer, "authority"), (leaf, "party")):
         _check_validity(certificate, what, at)
@@ -187,7 +187,7 @@ def _bound(chain: list[x509.Certificate], binding: bytes, trust: Trust, at: date
     who = shown(leaf.subject)
     _check_validity(leaf, "site", at)
     if not trust.anchors:
-        raise UnknownIssuerError(f"the certificate of {who} is not signed by any authority trusted here")
+        raise KeysError(f"the certificate of {who} is not signed by any authority trusted here")
     verifier = (
         verification.PolicyBuilder()
         .store(verification.Store(list(trust.anchors)))
@@ -205,9 +205,9 @@ def _bound(chain: list[x509.Certificate], binding: bytes, trust: Trust, at: date
     except verification.VerificationError as error:
         # Behind that, the library quotes the certificate's names as they are, control characters and all.
         reason = ascii(str(error).partition(" (encountered")[0])[1:-1]
-        raise UnknownIssuerError(f"no chain from {who} to a trusted authority: {reason}") from None
+        raise KeysError(f"no chain from {who} to a trusted authority: {reason}") from None
     if len(path) == 1:
-        raise UnknownIssuerError(f"the certificate of {who} is trusted itself, and no authority says it is not revoked")
+        raise KeysError(f"the certificate of {who} is trusted itself, and no authority says it is not revoked")
     for certificate, issuer in itertools.pairwise(path):
         check_not_revoked(certificate, issuer, trust.revocation_lists, at=now)
     _check_leaf(leaf)

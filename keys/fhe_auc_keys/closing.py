@@ -15,7 +15,7 @@ from fhe_auc.site_state import without_secrets
 from fhe_auc_keys import late_opening
 from fhe_auc_keys.announcement import claimed
 from fhe_auc_keys.bundles import Kept
-from fhe_auc_keys.errors import MissingError, NotEndedError
+from fhe_auc_keys.errors import KeysError, StoreError
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.session_files import kept
 from fhe_auc_keys.store import KeyStore
@@ -29,13 +29,13 @@ def end(store: KeyStore, session: bytes) -> datetime:
         return claimed(kept(store, session).announcement).not_after
     if name in store.names("late"):
         return late_opening.end(store, session)
-    raise MissingError(f"the key store has no session {name}: `fhe-auc keys show` lists them")
+    raise StoreError(f"the key store has no session {name}: `fhe-auc keys show` lists them")
 
 
 def is_closed(store: KeyStore, session: bytes) -> bool:
     """Return whether nothing is left of a session that decrypts, or could open it.
 
-    Raises `MissingError` where the store has no such session; `DamagedFileError` or `TamperedError` where it cannot be
+    Raises `StoreError` where the store has no such session; `DamagedFileError` or `TamperedError` where it cannot be
     read.
     """
     end(store, session)
@@ -63,9 +63,9 @@ def close(store: KeyStore, session: bytes, *, at: datetime, lose_result: bool = 
 
     Raises
     ------
-    NotEndedError
+    KeysError
         The session can still go on, and `lose_result` is not set; says what is lost.
-    MissingError, DamagedFileError, TamperedError
+    StoreError, DamagedFileError, TamperedError
         As `is_closed`.
     """
     ends, name = end(store, session), session.hex()
@@ -76,7 +76,7 @@ def close(store: KeyStore, session: bytes, *, at: datetime, lose_result: bool = 
             if _is_helped_by(store, session)
             else "this site gets no result of it, and where all must answer nobody does"
         )
-        raise NotEndedError(
+        raise KeysError(
             f"session {name} can go on until {ends:%Y-%m-%d %H:%M} UTC: if it is closed now, {lost}; --lose-result "
             "closes it all the same"
         )

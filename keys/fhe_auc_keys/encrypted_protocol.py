@@ -27,7 +27,7 @@ from fhe_auc.rlwe.statistical_security import DEFAULT_SMUDGING_BITS
 from fhe_auc.rounds import Aggregator, Party, R
 from fhe_auc.serialise import decode
 from fhe_auc_keys import local_consortium
-from fhe_auc_keys.errors import WrongContextError
+from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.helper_roles import (
     HelpedAggregator,
     HelpedParty,
@@ -191,7 +191,7 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
         if not manifest.joint_keys:
             try:
                 own = party_secrets(material, manifest.context)
-            except WrongContextError as error:
+            except KeysError as error:
                 raise InputError(str(error)) from None
             return self.sealed_party(manifest, own, data)
         mine, task = PartyMaterial.from_bytes(material), self.task(manifest, data)

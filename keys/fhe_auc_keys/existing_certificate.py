@@ -85,7 +85,7 @@ def bind_keys(
 
     `signing` is the party's own key, and `encryption` its X25519 public key, 32 bytes; the binding holds for `days`, 1
     to 398, from `at`, the present, with a time zone. Raise `UnfitCertificateError` where `certified_key` is not the
-    certificate's or too weak, or `days` out of range; `UnfitNameError` where no party may have that name.
+    certificate's or too weak, or `days` out of range; `UnfitCertificateError` where no party may have that name.
     """
     at = check_time(at)
     if not 1 <= days <= MAX_DAYS:
@@ -114,7 +114,7 @@ def verify_binding(data: bytes, certificate: x509.Certificate, *, at: datetime) 
     """Return what a binding states at present, `at`; the certificate itself must have been verified before.
 
     Raise `TamperedError` where it is damaged, for another certificate, or one of the two signatures is not genuine;
-    `ExpiredError` where it is outdated or not yet valid; `UnfitCertificateError` or `UnfitNameError` where a key or the
+    `ExpiredError` where it is outdated or not yet valid; `UnfitCertificateError` where a key or the
     name is not allowed.
     """
     try:

@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.serialise import decode, encode
 from fhe_auc_keys import sealing
-from fhe_auc_keys.errors import TamperedError, WrongRecipientError
+from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.identity import Identity
 
 _KEY_BYTES = _COMMITMENT_BYTES = 32
@@ -80,7 +80,7 @@ def unseal_under(key: bytes, part: bytes, ciphertext: bytes, *, associated: byte
 def unseal_mine(identity: Identity, sealed: bytes, *, info: bytes, associated: bytes) -> bytes:
     """Return what `seal_to_all` sealed.
 
-    Raise `WrongRecipientError` where it is not sealed to this identity's name; `TamperedError` where it is damaged,
+    Raise `KeysError` where it is not sealed to this identity's name; `TamperedError` where it is damaged,
     sealed to another key, or for another purpose.
     """
     try:
@@ -88,7 +88,7 @@ def unseal_mine(identity: Identity, sealed: bytes, *, info: bytes, associated: b
     except DeserialisationError as error:
         raise TamperedError(str(error)) from None
     if identity.name not in parts.keys:
-        raise WrongRecipientError(f"not sealed to {identity.name!r}")
+        raise KeysError(f"not sealed to {identity.name!r}")
     digest = hashlib.sha256(parts.ciphertext).digest()
     key = identity.unseal(parts.keys[identity.name], info=_info(info, identity.name), associated=digest)
     return _opened(key, parts.ciphertext, associated)

@@ -14,7 +14,7 @@ from fhe_auc.errors import DeserialisationError
 from fhe_auc.serialise import frame, unframe
 from fhe_auc_keys import sealing
 from fhe_auc_keys.certificates import certified_names, credential
-from fhe_auc_keys.errors import DamagedFileError, UnfitCertificateError, UnfitNameError
+from fhe_auc_keys.errors import DamagedFileError, UnfitCertificateError
 from fhe_auc_keys.existing_certificate import CertifiedKey, bind_keys
 from fhe_auc_keys.public_keys import MALFORMED, certified_keys, check_name, encryption_key_extension, subject_of
 
@@ -34,8 +34,8 @@ class _Stored(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 class Identity:
     """Private signing key (Ed25519) and encryption key (X25519) of one party; never printed or pickled.
 
-    `credential` is what to show to others, as bytes; empty until certified. Raises `UnfitNameError` where no party may
-    have that name.
+    `credential` is what to show to others, as bytes; empty until certified. Raises `UnfitCertificateError`
+    where no party may have that name.
     """
 
     __slots__ = ("_encryption", "_signing", "credential", "name")
@@ -56,7 +56,7 @@ class Identity:
 
     @classmethod
     def create(cls, name: str) -> Identity:
-        """Return a fresh identity, not yet certified; `UnfitNameError` where no party may have that name."""
+        """Return a fresh identity, not yet certified; `UnfitCertificateError` where no party may have that name."""
         return cls(name, Ed25519PrivateKey.generate(), X25519PrivateKey.generate())
 
     @property
@@ -129,7 +129,7 @@ class Identity:
             signing = Ed25519PrivateKey.from_private_bytes(stored.signing)
             encryption = X25519PrivateKey.from_private_bytes(stored.encryption)
             return cls(stored.name, signing, encryption, stored.credential)
-        except (DeserialisationError, UnfitNameError, ValueError):
+        except (DeserialisationError, UnfitCertificateError, ValueError):
             raise DamagedFileError("not a stored identity, or damaged") from None
 
 

@@ -12,7 +12,7 @@ from fhe_auc.manifest import Manifest
 from fhe_auc.study import Study
 from fhe_auc_keys.announcement import Announcement, open_announcement, require_grid, require_study
 from fhe_auc_keys.certificates import Trust, verify
-from fhe_auc_keys.errors import WrongContextError, WrongSessionError
+from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.store import KeyStore
 
@@ -25,14 +25,12 @@ def open_joint_session(data: bytes, trust: Trust, *, signer: str, session: bytes
     Raises
     ------
     KeysError
-        As `fhe_auc_keys.announcement.open_announcement`.
-    WrongSessionError, WrongContextError
-        Another session; a session for keys of a key holder.
+        As `fhe_auc_keys.announcement.open_announcement`; another session; a session for keys of a key holder.
     """
     announcement = open_announcement(data, trust, holder=signer, at=at)
     manifest = announcement.manifest
     if session is not None and manifest.session != session:
-        raise WrongSessionError(f"the document is for session {manifest.session.hex()}, not {session.hex()}")
+        raise KeysError(f"the document is for session {manifest.session.hex()}, not {session.hex()}")
     check_no_holder(manifest)
     return announcement
 
@@ -51,9 +49,9 @@ def keep_joint_session(
 ) -> Announcement:
     """As `open_joint_session` by one of the parties, and put the document into `store`; it can be joined once.
 
-    Errors as there; besides `WrongSessionError` for another study than the one that the party has agreed to, or other
-    thresholds than `grid`, the manifest's that is expected (None takes any), `WrongRecipientError` where the identity,
-    with its present certificate, is neither a party of the session nor a helper, and `ReplayedError` where it has
+    Errors as there; besides `KeysError` for another study than the one that the party has agreed to, or other
+    thresholds than `grid`, the manifest's that is expected (None takes any), `KeysError` where the identity,
+    with its present certificate, is neither a party of the session nor a helper, and `KeysError` where it has
     joined before. `TamperedError` where a party of a session with helpers cannot open the parties' common secret.
     """
     announcement = open_joint_session(data, trust, signer=signer, session=session, at=at)
@@ -69,11 +67,11 @@ def keep_joint_session(
 
 
 def kept_joint_session(store: KeyStore, session: bytes, trust: Trust, *, signer: str, at: datetime) -> Announcement:
-    """Return what `keep_joint_session` put into `store`, verified again; errors as there and `MissingError`."""
+    """Return what `keep_joint_session` put into `store`, verified again; errors as there and `StoreError`."""
     return open_joint_session(store.get("bundle", session.hex()), trust, signer=signer, session=session, at=at)
 
 
 def check_no_holder(manifest: Manifest) -> None:
-    """Raise `WrongContextError` where the manifest is one for keys of a key holder."""
+    """Raise `KeysError` where the manifest is one for keys of a key holder."""
     if manifest.keys == "sealed":
-        raise WrongContextError("the session's keys are made by a key holder: open its bundle instead")
+        raise KeysError("the session's keys are made by a key holder: open its bundle instead")

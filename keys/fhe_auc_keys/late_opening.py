@@ -37,7 +37,7 @@ from fhe_auc_keys.announcement import Announcement, open_announcement
 from fhe_auc_keys.bundles import check_opening
 from fhe_auc_keys.certificates import Trust
 from fhe_auc_keys.encrypted_protocol import EncryptedProtocol
-from fhe_auc_keys.errors import ExpiredError, MissingError, ReplayedError, TamperedError, WrongSessionError
+from fhe_auc_keys.errors import ExpiredError, KeysError, StoreError, TamperedError
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.session_keys import party_secrets
 from fhe_auc_keys.signed_documents import Kind, claimed_body, open_signed, parsed, sign
@@ -101,14 +101,13 @@ def open_late(store: KeyStore, holder: Identity, trust: Trust, data: bytes, *, a
 
     Raises
     ------
-    TamperedError, UnknownIssuerError, RevokedError, UnfitCertificateError
+    TamperedError, KeysError, RevokedError, UnfitCertificateError
         Not a request, or not signed by the session's aggregator.
-    MissingError
+    StoreError
         The store holds no such session.
-    WrongSessionError
-        The names cannot be those of parties that count: strangers, twice, out of order or too few.
-    ReplayedError
-        The opening for other parties has been made: there is one in a session.
+    KeysError
+        The names cannot be those of parties that count: strangers, twice, out of order or too few; the opening for
+        other parties has been made: there is one in a session.
     ExpiredError
         The session has ended; the seeds are erased.
     """
@@ -116,7 +115,7 @@ def open_late(store: KeyStore, holder: Identity, trust: Trust, data: bytes, *, a
     session = claimed_body(REQUEST_KIND, data, _Request).session
     name = session.hex()
     if name not in store.names("late"):
-        raise MissingError(f"the key store holds no seeds of a session {name}: it is another, or has ended")
+        raise StoreError(f"the key store holds no seeds of a session {name}: it is another, or has ended")
     held = _held(store, session)
     announced = open_announcement(held.announcement, trust, holder=holder.name, at=at)
     found, asked = open_signed(REQUEST_KIND, data, _Request, trust, signer=announced.aggregator.name, at=at)
@@ -127,13 +126,13 @@ def open_late(store: KeyStore, holder: Identity, trust: Trust, data: bytes, *, a
         raise ExpiredError("the session has ended, and its seeds are erased: make a new session")
     if held.opening:
         if held.request != encode(asked):
-            raise ReplayedError("the opening for other parties has been made; a session has one, so make a new session")
+            raise KeysError("the opening for other parties has been made; a session has one, so make a new session")
         return held.opening
     manifest = announced.manifest
     seeds = dict(zip(manifest.parties, held.seeds, strict=True))
     computation = _computation(manifest)
     if computation is None:
-        raise WrongSessionError(f"protocol {manifest.protocol!r} has no openings")
+        raise KeysError(f"protocol {manifest.protocol!r} has no openings")
     made = computation.opening(held.context, {party: seeds[party] for party in asked.counted})
     check_opening(made, held.context, held.seeds)
     document = sign(OPENING_KIND, holder, _OpeningBody(asked, _sealed(announced, asked, made)))
@@ -147,13 +146,13 @@ def read_opening(
 ) -> bytes:
     """Return the opening of these parties' pads, as `fhe_auc.computation.SealedComputation.opening` made it.
 
-    Raises `TamperedError` where it is damaged or forged, `WrongSessionError` where it is for others; the signer's
+    Raises `TamperedError` where it is damaged or forged, `KeysError` where it is for others; the signer's
     certificate as `open_signed`.
     """
     _, found = open_signed(OPENING_KIND, data, _OpeningBody, trust, signer=announced.holder.name, at=at)
     manifest = announced.manifest
     if found.request != _Request(manifest.session, manifest.digest, counted):
-        raise WrongSessionError("the late opening is for another session, or for other parties than those that count")
+        raise KeysError("the late opening is for another session, or for other parties than those that count")
     return aggregator.unseal(found.sealed, info=OPENING_KIND.purpose, associated=_digest(found.request))
 
 
@@ -264,11 +263,11 @@ def _computation(manifest: Manifest) -> SealedComputation[Any, Any, Any, Any] | 
 
 
 def _check_counted(manifest: Manifest, asked: _Request) -> None:
-    """Raise `WrongSessionError` where a request is of another manifest, or its names cannot be those that count."""
+    """Raise `KeysError` where a request is of another manifest, or its names cannot be those that count."""
     named = set(asked.counted)
     in_order = tuple(party for party in manifest.parties if party in named)
     if asked.manifest != manifest.digest or asked.counted != in_order or len(in_order) < manifest.min_parties:
-        raise WrongSessionError(
+        raise KeysError(
             "the request is for another session, or its parties are not some of the session's, each once and in its "
             f"order, and at least {manifest.min_parties}"
         )

@@ -15,7 +15,7 @@ from urllib.error import URLError
 from urllib.parse import urlsplit
 
 from fhe_auc.errors import FheAucError, InputError
-from fhe_auc_keys.errors import FetchError
+from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.store import KeyStore
 from fhe_auc_keys.trusted_authorities import Trusted, parse_list, read_list
 
@@ -52,10 +52,8 @@ def with_lists_of(trusted: Trusted, place: str) -> Trusted:
     ------
     InputError
         What is there is no revocation list, or a folder has none (``*.crl``).
-    FetchError
-        A URL does not answer in time, or with more than `LONGEST_FETCHED` bytes.
     KeysError
-        As `Trusted.with_list`.
+        A URL does not answer in time, or with more than `LONGEST_FETCHED` bytes; As `Trusted.with_list`.
     """
     if is_url(place):
         parts = urlsplit(place)
@@ -109,7 +107,7 @@ def _fetched(url: str) -> bytes:
                     raise TimeoutError(f"not done after {_PATIENCE:g} s")
     except (OSError, HTTPException, ValueError) as error:
         reason = error.reason if type(error) is URLError else error
-        raise FetchError(f"{url} cannot be fetched ({reason}): get the list as a file, from the authority") from None
+        raise KeysError(f"{url} cannot be fetched ({reason}): get the list as a file, from the authority") from None
     if len(data) > LONGEST_FETCHED:
-        raise FetchError(f"{url} is longer than {LONGEST_FETCHED:,} bytes, which no revocation list should be")
+        raise KeysError(f"{url} is longer than {LONGEST_FETCHED:,} bytes, which no revocation list should be")
     return bytes(data)

@@ -23,7 +23,7 @@ from fhe_auc.serialise import encode
 from fhe_auc.study import Study
 from fhe_auc_keys import late_opening
 from fhe_auc_keys.announcement import claimed
-from fhe_auc_keys.errors import DamagedFileError, MissingError, ReleasedError
+from fhe_auc_keys.errors import DamagedFileError, KeysError, StoreError
 from fhe_auc_keys.session_files import kept
 from fhe_auc_keys.signed_documents import parsed
 from fhe_auc_keys.store import KeyStore
@@ -89,7 +89,7 @@ def remember(store: KeyStore, announcement: bytes, wanted: Wanted) -> None:
 def made(store: KeyStore, session: bytes) -> Wanted:
     """Return what a session was made of, here.
 
-    Raises `MissingError` for another; `DamagedFileError` or `TamperedError` where it cannot be read.
+    Raises `StoreError` for another; `DamagedFileError` or `TamperedError` where it cannot be read.
     """
     found = _stored(store, session)
     announced = claimed(found.announcement)
@@ -119,28 +119,28 @@ def successor(store: KeyStore, session: bytes) -> bytes:
 
 
 def require_unreleased(store: KeyStore, session: bytes, *, stated: bool) -> None:
-    """Raise `ReleasedError` unless a session has released no result; `stated`: somebody vouches for it.
+    """Raise `KeysError` unless a session has released no result; `stated`: somebody vouches for it.
 
     That does not count against what is known here: the site has the result itself, the session has been opened late, or
     it was replaced already.
     """
     name, other = session.hex(), successor(store, session)
     if other:
-        raise ReleasedError(
+        raise KeysError(
             f"session {name} was replaced by {other.hex()} already: take that one, so that no two results differ "
             "in a site"
         )
     if name in store.names("bundle") and kept(store, session).has_result:
-        raise ReleasedError(
+        raise KeysError(
             f"this site has the result of session {name}: another one without a site would tell about that site"
         )
     if late_opening.is_opened(store, session):
-        raise ReleasedError(
+        raise KeysError(
             f"session {name} was opened by `open-late`, so that its parties may have its result: another one without "
             "a site would tell about that site"
         )
     if name not in store.names("late") and not stated:
-        raise ReleasedError(
+        raise KeysError(
             f"nobody can see here whether session {name} has released its result; another one without a site would "
             "tell about that site. Ask the aggregator whether any party was sent the result, have every party run "
             f"`fhe-auc keys close {name} --lose-result`, and then state it: --no-result-was-released"
@@ -161,5 +161,5 @@ def replace_by(store: KeyStore, session: bytes, other: bytes, *, stated: bool) -
 def _stored(store: KeyStore, session: bytes) -> _Made:
     name = session.hex()
     if name not in store.names("made"):
-        raise MissingError(f"no session {name} was made with this key store: `fhe-auc keys show` lists those that were")
+        raise StoreError(f"no session {name} was made with this key store: `fhe-auc keys show` lists those that were")
     return parsed(store.get("made", name), _Made, f"made/{name}")

@@ -20,7 +20,7 @@ from fhe_auc.files import read_from_others
 from fhe_auc.plan import Keys
 from fhe_auc.serialise import decode, encode
 from fhe_auc_keys.announcement import Announcement
-from fhe_auc_keys.errors import DamagedFileError, MissingError, OutsidePolicyError
+from fhe_auc_keys.errors import DamagedFileError, KeysError, StoreError
 from fhe_auc_keys.store import KeyStore
 
 Value = bool | int | float | str
@@ -97,9 +97,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @classmethod
     def stored(cls, store: KeyStore) -> Policy:
-        """Return a key store's policy; `MissingError` where it has none, `DamagedFileError` where it is malformed."""
+        """Return a key store's policy; `StoreError` where it has none, `DamagedFileError` where it is malformed."""
         if not is_in(store):
-            raise MissingError("this key store has no policy: `fhe-auc keys policy FILE` sets one")
+            raise StoreError("this key store has no policy: `fhe-auc keys policy FILE` sets one")
         try:
             return decode(store.get("trust", _NAME), cls, "policy")
         except DeserialisationError:
@@ -110,9 +110,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         store.put("trust", _NAME, encode(self), replace=True)
 
     def require(self, announced: Announcement, *, at: datetime) -> None:
-        """Raise `OutsidePolicyError`, with the first reason, unless a session is within the policy."""
+        """Raise `KeysError`, with the first reason, unless a session is within the policy."""
         if reason := next(self._objections(announced, at), None):
-            raise OutsidePolicyError(f"outside this site's policy, so that a person has to open it: {reason}")
+            raise KeysError(f"outside this site's policy, so that a person has to open it: {reason}")
 
     def _objections(self, announced: Announcement, at: datetime) -> Iterator[str]:
         manifest, study = announced.manifest, announced.study
@@ -176,7 +176,7 @@ def is_in(store: KeyStore) -> bool:
 
 
 def remove(store: KeyStore) -> None:
-    """Take the policy out of a key store; `MissingError` where it has none."""
+    """Take the policy out of a key store; `StoreError` where it has none."""
     Policy.stored(store)
     store.remove("trust", _NAME)
 

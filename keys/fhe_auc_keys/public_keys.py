@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 from cryptography.x509.oid import NameOID
 
 from fhe_auc import party_names
-from fhe_auc_keys.errors import UnfitCertificateError, UnfitNameError
+from fhe_auc_keys.errors import UnfitCertificateError
 
 MALFORMED = (
     KeyError,
@@ -47,9 +47,9 @@ _PRIME = 2**255 - 19  # of X25519's field
 
 
 def check_name(name: str) -> str:
-    """Return `name`; raise `UnfitNameError` where no party may have it."""
+    """Return `name`; raise `UnfitCertificateError` where no party may have it."""
     if problem := party_names.problem_with(name):
-        raise UnfitNameError(f"{name[: party_names.MAX_CHARACTERS]!a}: the name of a party {problem}")
+        raise UnfitCertificateError(f"{name[: party_names.MAX_CHARACTERS]!a}: the name of a party {problem}")
     return name
 
 
@@ -148,7 +148,7 @@ def whole_bytes(source: x509.Certificate | x509.CertificateSigningRequest | x509
 def certified_keys(source: x509.Certificate | x509.CertificateSigningRequest) -> tuple[str, bytes, bytes]:
     """Return (name, Ed25519 key, X25519 key) that a certificate or request names; its signature is not checked here.
 
-    Raise `UnfitCertificateError` or `UnfitNameError` where a key or the name is missing, of another kind, or not
+    Raise `UnfitCertificateError` where a key or the name is missing, of another kind, or not
     allowed.
     """
     signing: object = None

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from fhe_auc_keys.errors import ExpiredError, OutdatedListError, RevokedError, TamperedError, UnknownIssuerError
+from fhe_auc_keys.errors import ExpiredError, KeysError, OutdatedListError, RevokedError, TamperedError
 from fhe_auc_keys.public_keys import MALFORMED, shown, whole_bytes
 
 _LAST_WEEK = timedelta(days=7)
@@ -40,7 +40,7 @@ def check_not_revoked(
         A list bears the issuer's name and key identifier, and not its signature.
     ExpiredError
         Every list of the issuer is outdated, or none is valid yet.
-    UnknownIssuerError
+    KeysError
         There is no list of this issuer at all, or a forged one that names no key.
     """
     who = shown(certificate.subject)
@@ -50,7 +50,7 @@ def check_not_revoked(
         if found.get_revoked_certificate_by_serial_number(certificate.serial_number) is not None:
             raise RevokedError(f"the certificate of {who} (serial {certificate.serial_number:x}) has been revoked")
     if not mine:
-        raise UnknownIssuerError(
+        raise KeysError(
             f"no revocation list of {shown(issuer.subject)} for the key that signed {who}: ask the authority for it"
         )
     if not any(is_current(found, at=at) for found in mine):
@@ -80,7 +80,7 @@ def newer_list(
 
     Raises
     ------
-    UnknownIssuerError
+    KeysError
         `new` is in another name than that of `issuer`, who is trusted, or of another key, or forged and names no key.
     TamperedError
         It bears that name and key identifier, and not the signature; or it is not a full list.
@@ -88,7 +88,7 @@ def newer_list(
         It is older than `old`, or another one of the same number and date.
     """
     if not is_of(new, issuer):
-        raise UnknownIssuerError("the revocation list is not in the name of this authority, or of another key")
+        raise KeysError("the revocation list is not in the name of this authority, or of another key")
     _check_genuine(new, issuer)
     if old is None or new == old:
         return new

@@ -43,7 +43,7 @@ def open_for_aggregator(
 ) -> AggregatorKeys:
     """Return the session of such a file, and the aggregator's material: public keys, or a roster.
 
-    `holder` must have signed, and named the certificate of `identity` as the aggregator's, else `WrongRecipientError`;
+    `holder` must have signed, and named the certificate of `identity` as the aggregator's, else `KeysError`;
     other parameters and errors as `open_aggregator_bundle` and `open_joint_session`.
     """
     if is_joint(data):
@@ -80,7 +80,7 @@ def is_for(data: bytes, announced: Announcement, me: Peer) -> bool:
 def announced_to_party(data: bytes, trust: Trust, *, holder: str, at: datetime) -> Announcement:
     """Return the session of a party's file, verified; nothing is opened, so that it can be shown first.
 
-    `holder` must have signed; errors as `fhe_auc_keys.announcement.open_announcement`, and `WrongContextError` as
+    `holder` must have signed; errors as `fhe_auc_keys.announcement.open_announcement`, and `KeysError` as
     `open_joint_session`.
     """
     if is_joint(data):

@@ -16,7 +16,7 @@ from fhe_auc.errors import DeserialisationError
 from fhe_auc.keystream import COMMON_SECRET_BYTES
 from fhe_auc.rlwe.parameters import RingParameters
 from fhe_auc.serialise import decode, encode, frame, unframe
-from fhe_auc_keys.errors import WrongContextError
+from fhe_auc_keys.errors import KeysError
 
 SEED_BYTES = 32
 _MAGIC = b"fheaggk"
@@ -58,12 +58,12 @@ def public_context(material: bytes) -> tuple[bytes, bytes]:
 
 
 def party_secrets(material: bytes, context: bytes) -> PartySecrets:
-    """Return what `SessionKeys.party` holds; raise `WrongContextError` unless it is of the context `context`."""
+    """Return what `SessionKeys.party` holds; raise `KeysError` unless it is of the context `context`."""
     try:
         found = decode(material, PartySecrets, "secret key material")
         contexts.check_secret(found.context, context)
     except DeserialisationError as error:
-        raise WrongContextError(f"the parties' secret keys are not those of the manifest ({error.field})") from None
+        raise KeysError(f"the parties' secret keys are not those of the manifest ({error.field})") from None
     return found
 
 

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.serialise import decode, encode, frame, unframe
 from fhe_auc_keys.certificates import Peer, Trust, verify
-from fhe_auc_keys.errors import TamperedError, UnknownIssuerError
+from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.identity import Identity, signed_bytes
 
 T = TypeVar("T")
@@ -72,9 +72,9 @@ def open_signed(kind: Kind, data: bytes, shape: type[T], trust: Trust, *, signer
     ------
     TamperedError
         Of another kind, damaged or forged.
-    UnknownIssuerError
+    KeysError
         Signed by somebody else.
-    UnknownIssuerError, RevokedError, ExpiredError, UnfitCertificateError, UnfitNameError
+    KeysError, RevokedError, ExpiredError, UnfitCertificateError
         The signer's certificate; see `fhe_auc_keys.certificates.verify`.
     """
     try:
@@ -88,7 +88,7 @@ def open_signed(kind: Kind, data: bytes, shape: type[T], trust: Trust, *, signer
     except InvalidSignature:
         raise TamperedError(f"the {kind.name} bears no genuine signature of {found.name!r}") from None
     if found.name != signer:
-        raise UnknownIssuerError(f"the {kind.name} was signed by {found.name!r}, not by {signer!r}")
+        raise KeysError(f"the {kind.name} was signed by {found.name!r}, not by {signer!r}")
     return found, parsed(signed.body, shape, kind.name)
 
 

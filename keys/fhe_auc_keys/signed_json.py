@@ -62,7 +62,7 @@ def check(value: Mapping[str, Any], purpose: bytes, trust: Trust, *, at: datetim
     ------
     TamperedError
         There is no signature, or it is not of these contents; or the time is none, or in the future.
-    UnknownIssuerError, RevokedError, ExpiredError, UnfitCertificateError, UnfitNameError
+    KeysError, RevokedError, ExpiredError, UnfitCertificateError
         The signer's certificate; see `fhe_auc_keys.certificates.verify`.
     """
     unsigned = copy.deepcopy(dict(value))

@@ -36,16 +36,7 @@ from fhe_auc.errors import DeserialisationError
 from fhe_auc.files import TEMPORARY, is_private, open_descriptor, write_atomically
 from fhe_auc.manifest import SESSION_BYTES
 from fhe_auc.serialise import decode, encode, frame, unframe
-from fhe_auc_keys.errors import (
-    DamagedFileError,
-    ExistsError,
-    LockedError,
-    MissingError,
-    ReplayedError,
-    UnfitNameError,
-    UnsafeModeError,
-    WrongPassphraseError,
-)
+from fhe_auc_keys.errors import DamagedFileError, KeysError, LockedError, StoreError, UnsafeModeError
 
 Kind = Literal["authority", "budget", "bundle", "fleet", "identity", "late", "made", "state", "trust"]
 SCRYPT_LOG2_COST = 17
@@ -79,20 +70,20 @@ class KeyStore:
 
     Raises
     ------
-    MissingError
-        No key store there.
+    StoreError
+        No key store there, or the passphrase does not fit.
     LockedError
         Another process has it open.
     UnsafeModeError
         Somebody else than the owner can read or write it.
-    WrongPassphraseError, DamagedFileError
-        The passphrase does not fit; the header is damaged.
+    DamagedFileError
+        The header is damaged.
     """
 
     def __init__(self, directory: Path, passphrase: str) -> None:
         self._directory = Path(directory)
         if not is_in(self._directory):
-            raise MissingError(f"no key store in {str(directory)!r}")
+            raise StoreError(f"no key store in {str(directory)!r}")
         self._lock = _locked(self._directory)
         try:
             self._key = _unlocked(_read(self._directory / _HEADER), passphrase)
@@ -115,14 +106,12 @@ class KeyStore:
 
         Raises
         ------
-        ExistsError
-            The directory is not empty, or a file.
+        StoreError
+            The directory is not empty, or a file; the passphrase is empty, or not text.
         DamagedFileError
             A key store is there, without its header.
         UnsafeModeError
             Somebody else than the owner can read or write it.
-        WrongPassphraseError
-            The passphrase is empty, or not text.
         ValueError
             `log2_cost` is out of range.
         """
@@ -138,7 +127,7 @@ class KeyStore:
             for each in (*_KINDS, _SEEN):
                 (directory / each).mkdir(mode=0o700)
         except FileExistsError:
-            raise ExistsError(f"{str(directory)!r} is not empty; a key store is made in a new directory") from None
+            raise StoreError(f"{str(directory)!r} is not empty; a key store is made in a new directory") from None
         _write(directory / _SEEN / _BUNDLES, _encrypted(root, _SEEN, _BUNDLES, encode(())))
         _write(directory / _HEADER, frame(MAGIC, _Header(log2_cost, salt, _tag(root, log2_cost, salt))))
         return cls(directory, passphrase)
@@ -169,17 +158,17 @@ class KeyStore:
     def put(self, kind: Kind, name: str, data: bytes, *, replace: bool = False) -> None:
         """Encrypt and write an entry: after a crash the old or the new one is there, whole.
 
-        Raise `ExistsError` where it is there and `replace` is not set; `UnfitNameError` where the name cannot be a
+        Raise `StoreError` where it is there and `replace` is not set, or where the name cannot be a
         file's.
         """
         if not replace and self._has(kind, name):
-            raise ExistsError(f"the key store has a {kind} {name!r} already")
+            raise StoreError(f"the key store has a {kind} {name!r} already")
         _write(self._path(kind, name), _encrypted(self._key, kind, name, data))
 
     def remove(self, kind: Kind, name: str) -> None:
-        """Delete an entry; raise `MissingError` where there is none, `UnfitNameError` for what cannot be a name."""
+        """Delete an entry; raise `StoreError` where there is none, or for what cannot be a name."""
         if not self._has(kind, name):
-            raise MissingError(f"the key store has no {kind}/{name}")
+            raise StoreError(f"the key store has no {kind}/{name}")
         self._path(kind, name).unlink()
 
     def get(self, kind: Kind, name: str) -> bytes:
@@ -187,7 +176,7 @@ class KeyStore:
 
         Raises
         ------
-        MissingError, UnfitNameError
+        StoreError
             No such entry; no such name.
         DamagedFileError
             Damaged, truncated, or another entry's file.
@@ -217,7 +206,7 @@ class KeyStore:
                 return path.parts == (_SEEN, _BUNDLES)
 
     def register(self, bundle_id: bytes) -> None:
-        """Remember an opened bundle for good; raise `ReplayedError` where it is known already."""
+        """Remember an opened bundle for good; raise `KeysError` where it is known already."""
         seen = self._unseen(bundle_id)
         _write(self._directory / _SEEN / _BUNDLES, _encrypted(self._key, _SEEN, _BUNDLES, encode((*seen, bundle_id))))
 
@@ -229,18 +218,17 @@ class KeyStore:
 
         Raises
         ------
-        ReplayedError
+        KeysError
             The bundle has been opened before.
-        ExistsError
-            The entry is there with other contents, from another bundle; it is not overwritten, nor the bundle used up.
-        UnfitNameError
-            The name cannot be a file's.
+        StoreError
+            The entry is there with other contents, from another bundle; it is not overwritten, nor the bundle used up;
+            the name cannot be a file's.
         """
         self._unseen(bundle_id)
         if not self._has(kind, name):
             self.put(kind, name, data)
         elif self.get(kind, name) != data:
-            raise ExistsError(f"the key store has another {kind} {name!r} already, from another bundle")
+            raise StoreError(f"the key store has another {kind} {name!r} already, from another bundle")
         self.register(bundle_id)
 
     def opened_bundles(self) -> tuple[bytes, ...]:
@@ -253,10 +241,10 @@ class KeyStore:
             raise DamagedFileError("the key store's list of opened bundles is malformed") from None
 
     def _unseen(self, bundle_id: bytes) -> tuple[bytes, ...]:
-        """Return the ids seen so far; raise `ReplayedError` where `bundle_id` is one of them."""
+        """Return the ids seen so far; raise `KeysError` where `bundle_id` is one of them."""
         seen = self.opened_bundles()
         if bundle_id in seen:
-            raise ReplayedError(f"bundle {bundle_id.hex()} has been opened before")
+            raise KeysError(f"bundle {bundle_id.hex()} has been opened before")
         return seen
 
     def _has(self, kind: Kind, name: str) -> bool:
@@ -265,9 +253,9 @@ class KeyStore:
     def _path(self, kind: str, name: str) -> Path:
         self._check_open()
         if kind not in _KINDS:
-            raise UnfitNameError(f"a key store has no kind {kind!r}, only {', '.join(_KINDS)}")
+            raise StoreError(f"a key store has no kind {kind!r}, only {', '.join(_KINDS)}")
         if not _is_fit(name):
-            raise UnfitNameError(
+            raise StoreError(
                 f"{name[:40]!a} is no name for an entry: letters, digits, blanks and ._@-, no blank or dot at an end"
             )
         return self._directory / kind / name
@@ -327,7 +315,7 @@ def _stretch(passphrase: str, salt: bytes, log2_cost: int) -> bytes:
     except UnicodeEncodeError:  # it carries the passphrase
         typed = b""
     if not typed:
-        raise WrongPassphraseError("the passphrase is empty, or not text")
+        raise StoreError("the passphrase is empty, or not text")
     return Scrypt(salt=salt, length=32, n=2**log2_cost, r=8, p=1).derive(typed)
 
 
@@ -351,7 +339,7 @@ def _unlocked(data: bytes, passphrase: str) -> bytes:
         raise DamagedFileError("the key store's header is malformed; restore it from the backup")
     root = _stretch(passphrase, header.salt, header.log2_cost)
     if not secrets.compare_digest(_tag(root, header.log2_cost, header.salt), header.tag):
-        raise WrongPassphraseError("the passphrase is not this key store's")
+        raise StoreError("the passphrase is not this key store's")
     return root
 
 
@@ -400,7 +388,7 @@ def _opened(path: Path, flags: int) -> int:
     try:
         descriptor = open_descriptor(path, flags)
     except FileNotFoundError:
-        raise MissingError(f"the key store has no {path.parent.name}/{path.name}") from None
+        raise StoreError(f"the key store has no {path.parent.name}/{path.name}") from None
     except OSError as error:
         raise UnsafeModeError(f"{str(path)!r} cannot be opened as a plain file: {error.strerror}") from None
     try:

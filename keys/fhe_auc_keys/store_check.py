@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from datetime import datetime
 from functools import partial
 from typing import NamedTuple, get_args
@@ -12,7 +12,7 @@ from fhe_auc.site_state import without_secrets
 from fhe_auc_keys import budget, closing, late_opening, made_sessions, policy
 from fhe_auc_keys.authority import Authority
 from fhe_auc_keys.certificates import verify
-from fhe_auc_keys.errors import ExpiredError, OutdatedListError, RevokedError, UnfitNameError, UnsafeModeError
+from fhe_auc_keys.errors import ExpiredError, OutdatedListError, RevokedError, UnsafeModeError
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.public_keys import shown
 from fhe_auc_keys.revocation import is_current
@@ -28,7 +28,6 @@ _REMEDIES: tuple[tuple[type[FheAucError], str], ...] = (
     (OutdatedListError, "take the newest list in: `fhe-auc keys enrol NAME --revocation-list`"),
     (ExpiredError, "renew it, and check the clock"),
     (UnsafeModeError, "and find out who has read it"),
-    (UnfitNameError, "move it elsewhere"),
     (BackendUnavailableError, "install it: no round can be answered without"),
 )
 
@@ -47,8 +46,12 @@ def problems(store: KeyStore, *, at: datetime) -> list[Problem]:
     A sentence that holds for several entries is told of the first. Sessions that are closed, or past their validity,
     only have to be whole: nothing can be done with them any more.
     """
+    strangers = store.strangers()
     found: dict[str, Problem] = {}
-    for entry, check in _checks(store, at):
+    for stranger in strangers:
+        wrong = f"{stranger!a} is nothing that a command has put into the key store"
+        found[wrong] = Problem(stranger, wrong, "move it elsewhere")
+    for entry, check in _checks(store, strangers, at):
         try:
             check()
         except FheAucError as error:
@@ -59,11 +62,8 @@ def problems(store: KeyStore, *, at: datetime) -> list[Problem]:
     return list(found.values())
 
 
-def _checks(store: KeyStore, at: datetime) -> Iterator[tuple[str, Callable[[], object]]]:
+def _checks(store: KeyStore, strangers: Collection[str], at: datetime) -> Iterator[tuple[str, Callable[[], object]]]:
     """Yield each entry with what raises where it is of no use, those first on which others hang."""
-    strangers = store.strangers()
-    for stranger in strangers:
-        yield stranger, partial(_refuse, stranger)
     yield "seen/bundles", store.opened_bundles
     for kind in get_args(Kind):
         for name in store.names(kind):
@@ -86,10 +86,6 @@ def _checks(store: KeyStore, at: datetime) -> Iterator[tuple[str, Callable[[], o
         yield f"state/{session.hex()}", partial(_check_state, store, session)
     if store.names("budget"):
         yield "budget", partial(_check_budget, store)
-
-
-def _refuse(stranger: str) -> None:
-    raise UnfitNameError(f"{stranger!a} is nothing that a command has put into the key store")
 
 
 def _check_authorities(store: KeyStore, at: datetime) -> None:

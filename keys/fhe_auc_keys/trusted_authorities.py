@@ -16,7 +16,7 @@ from fhe_auc.errors import DeserialisationError, InputError
 from fhe_auc.files import read_from_others
 from fhe_auc.serialise import frame, unframe
 from fhe_auc_keys.certificates import Trust
-from fhe_auc_keys.errors import DamagedFileError, UnknownIssuerError
+from fhe_auc_keys.errors import DamagedFileError, KeysError
 from fhe_auc_keys.public_keys import MALFORMED, subject_name
 from fhe_auc_keys.revocation import ends_soon, is_of, newer_list
 from fhe_auc_keys.store import KeyStore
@@ -80,14 +80,14 @@ class Trusted:
     def with_list(self, new: x509.CertificateRevocationList) -> Trusted:
         """Return this with a newer revocation list of an authority.
 
-        Raise `UnknownIssuerError` where it is of nobody trusted here; `OutdatedListError` or `TamperedError` where it
+        Raise `KeysError` where it is of nobody trusted here; `OutdatedListError` or `TamperedError` where it
         is older than the one already here, or not genuine.
         """
         issuer = self._issuer(new)
         if issuer is None:
             name = subject_name(new.issuer)
             of_a_key = any(each.subject == new.issuer for each in self.known())
-            raise UnknownIssuerError(
+            raise KeysError(
                 f"a revocation list of {name!r}, but of another key than the one trusted here: if the authority has "
                 "taken a new one, add its certificate with --authority"
                 if of_a_key

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fhe_auc.errors import InputError
-from fhe_auc_keys.errors import MissingError, UnsafeModeError
+from fhe_auc_keys.errors import StoreError, UnsafeModeError
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.store import KeyStore, is_in
 
@@ -48,7 +48,7 @@ class Vault:
         `UnsafeModeError` also where others can read the passphrase's file.
         """
         if not self.exists():
-            raise MissingError(
+            raise StoreError(
                 f"no key store in {str(self.directory)!r}: `fhe-auc keys enrol NAME` makes a site's, "
                 "`fhe-auc keys ca-init NAME` an authority's"
             )
@@ -82,12 +82,12 @@ def drop_variable() -> None:
 
 
 def certified_identity(store: KeyStore) -> Identity:
-    """Return a store's identity; raise `MissingError` where it has none, or none that is certified."""
+    """Return a store's identity; raise `StoreError` where it has none, or none that is certified."""
     if OWN not in store.names("identity"):
-        raise MissingError("this key store holds no site's keys: run `fhe-auc keys enrol NAME` first")
+        raise StoreError("this key store holds no site's keys: run `fhe-auc keys enrol NAME` first")
     identity = Identity.from_bytes(store.get("identity", OWN))
     if not identity.credential:
-        raise MissingError(
+        raise StoreError(
             f"{identity.name!r} is not certified yet: run `fhe-auc keys enrol` with the --certificate that the "
             "authority issued"
         )

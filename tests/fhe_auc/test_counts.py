@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 
 from fhe_auc.analysis import PLAIN, Analysis, Variable
 from fhe_auc.counts import Counts, PartyData, count, level_text
-from fhe_auc.errors import InputError, ThresholdError, UndefinedAucError
+from fhe_auc.errors import InputError, UndefinedAucError
 from fhe_auc.trapezoid import Trapezoid, trapezoid
 from tests.support.pooled import pooled_counts
 
@@ -199,7 +199,7 @@ def test_counts_at_different_thresholds_do_not_add_up() -> None:
 
 
 def test_counting_needs_ascending_thresholds() -> None:
-    with pytest.raises(ThresholdError, match="strictly ascending"):
+    with pytest.raises(InputError, match="strictly ascending"):
         count(party([0, 1], [0.1, 0.2]), [0.0, 0.5, 0.5])
 
 

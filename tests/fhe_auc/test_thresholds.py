@@ -10,7 +10,7 @@ from scipy.special import expit
 from sklearn.metrics import roc_auc_score
 
 from fhe_auc import thresholds
-from fhe_auc.errors import ThresholdError
+from fhe_auc.errors import InputError
 
 # --- Bad thresholds ---------------------------------------------------------------------------------------------------
 
@@ -18,14 +18,14 @@ from fhe_auc.errors import ThresholdError
 @pytest.mark.parametrize("grid", [thresholds.uniform, thresholds.hybrid])
 @pytest.mark.parametrize("size", [-1, 0, 1, 2**20 + 1, 10**30])
 def test_silly_sizes_are_refused(grid: Any, size: int) -> None:
-    with pytest.raises(ThresholdError, match=f"from 2 to 1,048,576, not {size:,}"):
+    with pytest.raises(InputError, match=f"from 2 to 1,048,576, not {size:,}"):
         grid(size)
 
 
 @pytest.mark.parametrize("grid", [thresholds.uniform, thresholds.hybrid])
 @pytest.mark.parametrize("size", [100.0, "100", None, [100]])
 def test_a_size_that_is_no_integer_is_refused(grid: Any, size: Any) -> None:
-    with pytest.raises(ThresholdError, match="must be an integer"):
+    with pytest.raises(InputError, match="must be an integer"):
         grid(size)
 
 
@@ -53,21 +53,21 @@ def test_a_size_that_is_no_integer_is_refused(grid: Any, size: Any) -> None:
     ],
 )
 def test_what_is_no_grid_is_refused(given: Any, shown: str) -> None:
-    with pytest.raises(ThresholdError, match=shown):
+    with pytest.raises(InputError, match=shown):
         thresholds.explicit(given)
 
 
 @pytest.mark.parametrize("spec", ["", "Quantile:100", "Uniform:100", "grid.json", "uniform 100"])
 def test_an_unknown_specification_is_refused_with_what_is_known(spec: str) -> None:
     known = r"uniform:SIZE, hybrid:SIZE, dpauc:SIZE, quantile:SIZE, or a \.npy/"
-    with pytest.raises(ThresholdError, match=rf"{spec!r} are unknown; known are {known}"):
+    with pytest.raises(InputError, match=rf"{spec!r} are unknown; known are {known}"):
         thresholds.parse(spec)
 
 
 def test_quantiles_are_a_wish_that_no_grid_is_made_of() -> None:
     assert thresholds.quantiles_wanted(" quantile:200 ") == 200
     assert [thresholds.quantiles_wanted(other) for other in ("uniform:5", None, [0.1, 0.5], "q.txt")] == [None] * 4
-    with pytest.raises(ThresholdError, match="have to be found first, by a session of all parties"):
+    with pytest.raises(InputError, match="have to be found first, by a session of all parties"):
         thresholds.parse("quantile:100")
 
 
@@ -75,7 +75,7 @@ def test_quantiles_are_a_wish_that_no_grid_is_made_of() -> None:
     "spec", ["quantile", "quantile:", "quantile:1", "quantile:-5", "quantile:9999999", "quantile:ten"]
 )
 def test_quantiles_without_a_proper_size_are_refused(spec: str) -> None:
-    with pytest.raises(ThresholdError, match="2 to 1,048,576"):
+    with pytest.raises(InputError, match="2 to 1,048,576"):
         thresholds.quantiles_wanted(spec)
 
 
@@ -83,7 +83,7 @@ def test_saved_thresholds_are_read_back_to_the_last_bit(tmp_path: Path) -> None:
     grid = np.sort(np.random.default_rng(0).random(50))
     thresholds.save(tmp_path / "grid.txt", grid)
     assert thresholds.parse(str(tmp_path / "grid.txt")).tobytes() == grid.tobytes()
-    with pytest.raises(ThresholdError, match=r"must end in \.txt or \.csv"):
+    with pytest.raises(InputError, match=r"must end in \.txt or \.csv"):
         thresholds.save(tmp_path / "grid.npy", grid)
 
 
@@ -91,7 +91,7 @@ def test_saved_thresholds_are_read_back_to_the_last_bit(tmp_path: Path) -> None:
     "spec", ["uniform", "uniform:", "uniform:ten", "uniform:-5", "hybrid:1e3", "hybrid:", "hybrid:1_000"]
 )
 def test_a_specification_without_a_proper_size_is_refused(spec: str) -> None:
-    with pytest.raises(ThresholdError, match=r"say how many, 2 to 1,048,576, as in '(uniform|hybrid):100'"):
+    with pytest.raises(InputError, match=r"say how many, 2 to 1,048,576, as in '(uniform|hybrid):100'"):
         thresholds.parse(spec)
 
 
@@ -109,12 +109,12 @@ def test_a_specification_without_a_proper_size_is_refused(spec: str) -> None:
 )
 def test_a_file_without_thresholds_is_refused(tmp_path: Path, name: str, content: bytes, shown: str) -> None:
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(ThresholdError, match=shown):
+    with pytest.raises(InputError, match=shown):
         thresholds.parse(str(tmp_path / name))
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ThresholdError, match=r"none\.npy' does not exist"):
+    with pytest.raises(InputError, match=r"none\.npy' does not exist"):
         thresholds.parse(str(tmp_path / "none.npy"))
 
 
@@ -122,9 +122,9 @@ def test_pickles_and_archives_are_not_loaded(tmp_path: Path) -> None:
     np.save(tmp_path / "pickle.npy", np.array([0.1, None]), allow_pickle=True)
     with (tmp_path / "archive.npy").open("wb") as file:
         np.savez(file, np.array([0.1, 0.2]))
-    with pytest.raises(ThresholdError, match=r"pickle\.npy' cannot be read"):
+    with pytest.raises(InputError, match=r"pickle\.npy' cannot be read"):
         thresholds.resolve(tmp_path / "pickle.npy")
-    with pytest.raises(ThresholdError, match=r"archive\.npy': holds an archive"):
+    with pytest.raises(InputError, match=r"archive\.npy': holds an archive"):
         thresholds.resolve(tmp_path / "archive.npy")
 
 
@@ -213,7 +213,7 @@ def test_thresholds_come_from_files(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [100, np.int64(100), "100", " 100 "])
 def test_a_number_of_thresholds_alone_is_no_grid_and_the_remedy_names_two(number: Any) -> None:
-    with pytest.raises(ThresholdError, match=r"^thresholds 100 are no grid yet: say uniform:100 or hybrid:100$"):
+    with pytest.raises(InputError, match=r"^thresholds 100 are no grid yet: say uniform:100 or hybrid:100$"):
         thresholds.resolve(number)
 
 
@@ -252,5 +252,5 @@ def test_repeated_points_of_the_dpauc_grid_are_neighbouring_numbers() -> None:
 
 @pytest.mark.parametrize("size", [2, 3])
 def test_a_dpauc_grid_without_a_point_in_each_share_is_refused(size: int) -> None:
-    with pytest.raises(ThresholdError, match=f"from 4, not {size}"):
+    with pytest.raises(InputError, match=f"from 4, not {size}"):
         thresholds.dpauc(size)

@@ -36,22 +36,7 @@ from fhe_auc_keys.bundles import (
     seal_session,
 )
 from fhe_auc_keys.certificates import Trust
-from fhe_auc_keys.errors import (
-    ExistsError,
-    ExpiredError,
-    KeysError,
-    MissingError,
-    ReplayedError,
-    RevokedError,
-    SecretInBundleError,
-    TamperedError,
-    UnfitCertificateError,
-    UnfitNameError,
-    UnknownIssuerError,
-    WrongContextError,
-    WrongRecipientError,
-    WrongSessionError,
-)
+from fhe_auc_keys.errors import ExpiredError, KeysError, RevokedError, StoreError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.identity import Identity, signed_bytes
 from fhe_auc_keys.session_keys import PartySecrets, aggregator_material
 from fhe_auc_keys.store import KeyStore
@@ -151,17 +136,17 @@ def test_the_announcement_names_parties_with_their_certificates(consortium, seal
 
 def test_an_unknown_issuer(prepared, consortium) -> None:
     strangers = Sealing(*prepared.manifest.parties)
-    with pytest.raises(UnknownIssuerError):
+    with pytest.raises(KeysError, match="is not signed by any authority trusted here"):
         consortium.open(strangers.seal(prepared).parties["north"])
 
 
 def test_a_certified_party_is_not_thereby_the_key_holder(prepared, consortium, trust) -> None:
     forged = consortium.seal(prepared, holder="east")
-    with pytest.raises(UnknownIssuerError, match="signed by 'east'"):
+    with pytest.raises(KeysError, match="signed by 'east'"):
         consortium.open(forged.parties["north"])
-    with pytest.raises(UnknownIssuerError):
+    with pytest.raises(KeysError, match="was signed by"):
         open_announcement(forged.announcement, trust, holder=HOLDER, at=NOW)
-    with pytest.raises(UnknownIssuerError):
+    with pytest.raises(KeysError, match="was signed by"):
         consortium.open_aggregator(forged.aggregator, trust)
 
 
@@ -187,7 +172,7 @@ def test_an_expired_and_a_premature_bundle(consortium, sealed) -> None:
 
 
 def test_another_recipient(consortium, sealed) -> None:
-    with pytest.raises(WrongRecipientError, match="'north'"):
+    with pytest.raises(KeysError, match=r"sealed to certificate .*'north'"):
         consortium.open(sealed.parties["south"])
 
 
@@ -197,27 +182,27 @@ def test_the_same_party_under_a_new_certificate(prepared) -> None:
     old = consortium.identities["north"]
     renewed = consortium.authority.issue(old.request(), "north", days=90, at=NOW)
     consortium.identities["north"] = old.certified(renewed)
-    with pytest.raises(WrongRecipientError):
+    with pytest.raises(KeysError, match="the bundle is sealed to certificate"):
         consortium.open(sealed.parties["north"])
 
 
 def test_another_session_or_context(consortium, sealed, prepared, other_prepared, trust) -> None:
     other = other_prepared.manifest
-    with pytest.raises(WrongSessionError, match=other.session.hex()):
+    with pytest.raises(KeysError, match=other.session.hex()):
         consortium.open(sealed.parties["north"], session=other.session)
-    with pytest.raises(WrongContextError):
+    with pytest.raises(KeysError, match="the bundle is for another context"):
         consortium.open(sealed.parties["north"], context=other.context)
-    with pytest.raises(WrongSessionError):
+    with pytest.raises(KeysError, match="the bundle is for session"):
         consortium.open_aggregator(sealed.aggregator, trust, session=other.session)
 
 
 def test_a_bundle_opens_once_and_a_refusal_does_not_use_it_up(consortium, sealed, other_prepared) -> None:
     guard = SeenInMemory()
     data = sealed.parties["north"]
-    with pytest.raises(WrongSessionError):
+    with pytest.raises(KeysError, match="the bundle is for session"):
         consortium.open(data, guard=guard, session=other_prepared.manifest.session)
     consortium.open(data, guard=guard)
-    with pytest.raises(ReplayedError):
+    with pytest.raises(KeysError, match="has been opened before"):
         consortium.open(data, guard=guard)
 
 
@@ -305,7 +290,7 @@ def test_an_aggregator_s_bundle_or_announcement_cut_off_anywhere(consortium, sea
 @pytest.mark.parametrize("who", ["north", HOLDER])
 def test_nobody_but_the_aggregator_opens_its_bundle(consortium, sealed, trust, who) -> None:
     """A party, which has the secret key, would find the sum of all pads in it."""
-    with pytest.raises(WrongRecipientError, match="not, with this certificate, the aggregator"):
+    with pytest.raises(KeysError, match="not, with this certificate, the aggregator"):
         consortium.open_aggregator(sealed.aggregator, trust, name=who)
     _, (_, secret) = parts(sealed.aggregator)
     digest = hashlib.sha256(sealed.announcement).digest()
@@ -346,14 +331,14 @@ def test_the_aggregator_s_keys_do_not_move_to_another_session_even_where_the_hol
         return consortium.open_aggregator(bundle, trust, session=session)
 
     opened(sealed.announcement, prepared.aggregator_material, prepared.manifest.session)
-    for mixed, error in (
-        ((other, prepared.aggregator_material), WrongContextError),
-        ((sealed.announcement, other_prepared.aggregator_material), WrongContextError),
-        ((other, other_prepared.aggregator_material, prepared.manifest.session), WrongSessionError),
-        ((sealed.announcement, prepared.party_material), SecretInBundleError),
-        ((sealed.announcement, prepared.aggregator_material + b"\0"), SecretInBundleError),
+    for mixed, why in (
+        ((other, prepared.aggregator_material), "keys are of another context"),
+        ((sealed.announcement, other_prepared.aggregator_material), "keys are of another context"),
+        ((other, other_prepared.aggregator_material, prepared.manifest.session), "the bundle is for session"),
+        ((sealed.announcement, prepared.party_material), "is no public context"),
+        ((sealed.announcement, prepared.aggregator_material + b"\0"), "is no public context"),
     ):
-        with pytest.raises(error):
+        with pytest.raises(KeysError, match=why):
             opened(*mixed)
 
 
@@ -384,16 +369,16 @@ def test_parts_of_two_bundles_do_not_fit_even_where_the_holder_signs_them(
     _, (other_announcement, other_header, other_secret) = parts(consortium.seal(other_prepared).parties["north"])
     _, (_, south_header, south_secret) = parts(sealed.parties["south"])
     consortium.open(resigned(consortium, announcement, header, secret))
-    for mixed, error in (
-        ((announcement, header, other_secret), TamperedError),
-        ((announcement, header, south_secret), TamperedError),
-        ((announcement, south_header, secret), WrongRecipientError),
-        ((announcement, other_header, other_secret), WrongSessionError),
-        ((other_announcement, header, secret), WrongSessionError),
+    for mixed, error, why in (
+        ((announcement, header, other_secret), TamperedError, "sealed bytes are damaged"),
+        ((announcement, header, south_secret), TamperedError, "sealed bytes are damaged"),
+        ((announcement, south_header, secret), KeysError, "the bundle is sealed to certificate"),
+        ((announcement, other_header, other_secret), KeysError, "are of different sessions"),
+        ((other_announcement, header, secret), KeysError, "are of different sessions"),
         # Signed at another time, or for other certificates: the ciphertext is bound to the announcement.
-        ((sealed_differently(consortium, prepared), header, secret), TamperedError),
+        ((sealed_differently(consortium, prepared), header, secret), TamperedError, "sealed bytes are damaged"),
     ):
-        with pytest.raises(error):
+        with pytest.raises(error, match=why):
             consortium.open(resigned(consortium, *mixed))
 
 
@@ -421,11 +406,11 @@ def test_what_is_kept_comes_back_and_the_bundle_is_used_up(consortium, sealed, p
     again = kept_party_keys(store, session, trust, holder=HOLDER, at=NOW)
     assert again == opened
     assert again.material == prepared.party_material
-    with pytest.raises(ReplayedError):
+    with pytest.raises(KeysError, match="has been opened before"):
         keep(consortium, sealed.parties["north"], store, trust)
-    with pytest.raises(ReplayedError):
+    with pytest.raises(KeysError, match="has been opened before"):
         consortium.open(sealed.parties["north"], guard=store)
-    with pytest.raises(MissingError):
+    with pytest.raises(StoreError, match="the key store has no"):
         kept_party_keys(store, bytes(16), trust, holder=HOLDER, at=NOW)
 
 
@@ -443,14 +428,14 @@ def test_a_crash_between_keeping_and_registering_loses_nothing(consortium, seale
     with KeyStore(tmp_path / "store", "long enough") as store:
         kept = kept_party_keys(store, prepared.manifest.session, trust, holder=HOLDER, at=NOW)
         assert keep(consortium, sealed.parties["north"], store, trust) == kept
-        with pytest.raises(ReplayedError):
+        with pytest.raises(KeysError, match="has been opened before"):
             keep(consortium, sealed.parties["north"], store, trust)
 
 
 def test_a_refused_bundle_leaves_no_trace_in_the_store(consortium, sealed, other_prepared, trust, store) -> None:
-    with pytest.raises(WrongSessionError):
+    with pytest.raises(KeysError, match="the bundle is for session"):
         keep(consortium, sealed.parties["north"], store, trust, session=other_prepared.manifest.session)
-    with pytest.raises(WrongRecipientError):
+    with pytest.raises(KeysError, match="the bundle is sealed to certificate"):
         keep(consortium, sealed.parties["south"], store, trust)
     assert store.names("bundle") == ()
     keep(consortium, sealed.parties["north"], store, trust)
@@ -462,7 +447,7 @@ def test_a_second_bundle_of_a_session_does_not_take_the_first_one_s_place(
     first = keep(consortium, sealed.parties["north"], store, trust)
     second = consortium.seal(prepared, lifetime=6 * DAY).parties["north"]
     for _ in range(2):  # and is not used up by the attempt
-        with pytest.raises(ExistsError, match=prepared.manifest.session.hex()):
+        with pytest.raises(StoreError, match=prepared.manifest.session.hex()):
             keep(consortium, second, store, trust)
     assert kept_party_keys(store, prepared.manifest.session, trust, holder=HOLDER, at=NOW) == first
     consortium.open(second, guard=store)
@@ -474,7 +459,7 @@ def test_kept_keys_of_an_ended_session_or_a_revoked_holder_are_not_used(prepared
     session, late = prepared.manifest.session, NOW + 8 * DAY
     with pytest.raises(ExpiredError, match="session announced"):
         kept_party_keys(store, session, consortium.trust(late), holder=HOLDER, at=late)
-    with pytest.raises(UnknownIssuerError):
+    with pytest.raises(KeysError, match="was signed by"):
         kept_party_keys(store, session, consortium.trust(), holder="north", at=NOW)
     consortium.revoke(HOLDER)
     with pytest.raises(RevokedError):
@@ -491,13 +476,16 @@ def test_other_evaluation_keys_than_the_session_s_are_refused_even_where_the_hol
     """With keys of its own making in them, whoever carries the bundle would choose what the circuit computes."""
     own, other = (ckks.load_public(each.aggregator_material)._stored for each in (prepared, other_prepared))
     swapped = msgspec.structs.replace(own, **{which: getattr(other, which)})
-    for fingerprint, error in ((swapped.fingerprint, WrongContextError), (own.fingerprint, SecretInBundleError)):
+    for fingerprint, why in (
+        (swapped.fingerprint, "keys are of another context"),
+        (own.fingerprint, "is no public context"),
+    ):
         material = container.seal("public context", fingerprint, encode(swapped))
-        with pytest.raises(error):
+        with pytest.raises(KeysError, match=why):
             consortium.open_aggregator(consortium.resigned_aggregator(sealed.announcement, material), trust)
         with pytest.raises((InputError, DeserialisationError), match="fingerprint"):
             SemiHonest().aggregator(prepared.manifest, material)
-        with pytest.raises(error):
+        with pytest.raises(KeysError, match=why):
             consortium.seal(Session(prepared.manifest, material, prepared.party_material))
 
 
@@ -524,9 +512,9 @@ def test_a_session_is_announced_without_a_context_but_nothing_is_sealed_to_it(co
     announced = open_announcement(signed, trust, holder=HOLDER, at=NOW)
     assert (announced.manifest, announced.not_after) == (consortium.announced(manifest), NOW + DAY)
     session = Session(manifest, prepared.aggregator_material, prepared.party_material)
-    with pytest.raises(WrongContextError):
+    with pytest.raises(KeysError, match="the parties' secret keys are not those of the"):
         consortium.sealed(session, shown)
-    with pytest.raises(WrongContextError):
+    with pytest.raises(KeysError, match="the aggregator's keys are of another context"):
         consortium.open_aggregator(consortium.resigned_aggregator(signed, prepared.aggregator_material), trust)
     (recipient,) = consortium.peers("north")
     header = bundles._Header(
@@ -539,7 +527,7 @@ def test_a_session_is_announced_without_a_context_but_nothing_is_sealed_to_it(co
         info=signed_bytes(bundles.PARTY_KIND.purpose, encoded),
         associated=hashlib.sha256(signed).digest(),
     )
-    with pytest.raises(WrongContextError, match="secret keys"):
+    with pytest.raises(KeysError, match="secret keys"):
         consortium.open(resigned(consortium, signed, encoded, secret))
 
 
@@ -564,7 +552,7 @@ def test_kinds_of_documents_have_nothing_in_common() -> None:
 def test_parties_without_a_certificate_and_certificates_without_a_party(consortium, prepared, trust) -> None:
     north, south, east = consortium.shown("north", "south", "east")
     for shown in ([north, south], [north, south, east, east], [north, south, east, *consortium.shown(HOLDER)], []):
-        with pytest.raises(UnfitNameError):
+        with pytest.raises(UnfitCertificateError, match="certificates and the manifest's parties differ"):
             consortium.sealed(prepared, shown)
     careless = Consortium()
     careless.authority = Authority.create("another", at=NOW)  # which has not seen the key before
@@ -601,11 +589,11 @@ def test_secret_material_does_not_get_into_the_aggregator_s_bundle(consortium, p
     public = prepared.aggregator_material
     riding = public + prepared.party_material
     for material in (prepared.party_material, riding, b"", public[:-1]):
-        with pytest.raises(SecretInBundleError):
+        with pytest.raises(KeysError, match="the aggregator's material is no public context"):
             consortium.seal(Session(prepared.manifest, material, prepared.party_material))
-    with pytest.raises(WrongContextError):
+    with pytest.raises(KeysError, match="the aggregator's keys are of another context"):
         consortium.seal(Session(prepared.manifest, other_prepared.aggregator_material, prepared.party_material))
-    with pytest.raises(WrongContextError):
+    with pytest.raises(KeysError, match="the parties' secret keys are not those of the"):
         consortium.seal(Session(prepared.manifest, public, other_prepared.party_material))
 
 
@@ -614,18 +602,18 @@ def test_the_byte_search_sees_a_seed_inside_well_formed_material(prepared) -> No
     for opening in (b"an opening" + seed, seed):
         material = aggregator_material(public, opening)
         bundles.check_no_secret(material, context, secrets_of(prepared), [seed[::-1]])
-        with pytest.raises(SecretInBundleError, match="secret key material"):
+        with pytest.raises(KeysError, match="secret key material"):
             bundles.check_no_secret(material, context, secrets_of(prepared), [seed[::-1], seed])
-    with pytest.raises(SecretInBundleError, match="no public context"):
+    with pytest.raises(KeysError, match="no public context"):
         bundles.check_no_secret(aggregator_material(public, b"opening") + b"\0", context, secrets_of(prepared))
 
 
 def test_the_byte_search_sees_a_key_inside_well_formed_public_material(prepared) -> None:
     public, context = prepared.aggregator_material, prepared.manifest.context
     # As if the secret were a part of the public keys: the material itself stands for the secret.
-    with pytest.raises(SecretInBundleError, match="secret key material"):
+    with pytest.raises(KeysError, match="secret key material"):
         bundles.check_no_secret(public, context, PartySecrets(public[5000:60000], bytes(32)))
-    with pytest.raises(SecretInBundleError, match="secret key material"):
+    with pytest.raises(KeysError, match="secret key material"):
         bundles.check_no_secret(public, context, PartySecrets(secrets_of(prepared).context, public[7000:7032]))
 
 

@@ -26,13 +26,11 @@ from fhe_auc_keys.errors import (
     DamagedFileError,
     ExpiredError,
     KeysError,
-    MissingError,
     OutdatedListError,
     RevokedError,
+    StoreError,
     TamperedError,
     UnfitCertificateError,
-    UnfitNameError,
-    UnknownIssuerError,
 )
 from fhe_auc_keys.existing_certificate import bind_keys, verify_binding
 from fhe_auc_keys.identity import Identity
@@ -107,10 +105,10 @@ def test_the_fingerprint_is_the_one_that_other_tools_print(authority) -> None:
     "name", ["", "x" * 65, "aggregator", "Aggregator ", "\uff41ggregator", " north", "no\nrth", "Ko\u0308ln"]
 )
 def test_names_that_no_party_may_have(authority, name) -> None:
-    with pytest.raises(UnfitNameError) as caught:
+    with pytest.raises(UnfitCertificateError, match="the name of a party") as caught:
         Identity.create(name)
     assert "\n" not in str(caught.value)
-    with pytest.raises(UnfitNameError):
+    with pytest.raises(UnfitCertificateError, match="the name of a party"):
         authority.issue(Identity.create("north").request(), name, days=3, at=NOW)
 
 
@@ -118,7 +116,7 @@ def test_a_request_for_an_unfit_name_or_none(authority) -> None:
     extension = encryption_key_extension(Identity.create("n").encryption_key)
     with pytest.raises(UnfitCertificateError):
         authority.issue(request_with("", extension), "north", days=3, at=NOW)
-    with pytest.raises(UnfitNameError):
+    with pytest.raises(UnfitCertificateError, match="the name of a party"):
         authority.issue(request_with("aggregator", extension), "north", days=3, at=NOW)
 
 
@@ -266,9 +264,9 @@ def test_a_second_spelling_of_an_encryption_key_is_refused(authority, north) -> 
 
 def test_an_unknown_issuer_also_under_the_same_name(authority, north) -> None:
     forger = Authority.create("consortium", at=NOW)
-    with pytest.raises(UnknownIssuerError, match="north"):
+    with pytest.raises(KeysError, match="north"):
         verify(north.credential, trusting(forger), at=NOW)
-    with pytest.raises(UnknownIssuerError):
+    with pytest.raises(KeysError, match="is not signed by any authority trusted here"):
         verify(north.credential, Trust(()), at=NOW)
 
 
@@ -277,7 +275,7 @@ def test_a_revoked_certificate_even_by_an_outdated_list(authority, north) -> Non
     for at in (NOW, NOW + 30 * DAY):
         with pytest.raises(RevokedError, match="north"):
             verify(north.credential, trusting(authority), at=at)
-    with pytest.raises(MissingError):
+    with pytest.raises(StoreError, match="no certificate with serial"):
         authority.revoke("abc", at=NOW)
 
 
@@ -298,7 +296,7 @@ def test_a_time_without_a_zone_is_a_bug_of_the_caller(authority, north) -> None:
 
 def test_a_missing_outdated_premature_or_forged_revocation_list(authority, north) -> None:
     anchor = authority.certificate_pem()
-    with pytest.raises(UnknownIssuerError, match="no revocation list"):
+    with pytest.raises(KeysError, match="no revocation list"):
         verify(north.credential, Trust.from_pem(anchor), at=NOW)
     with pytest.raises(ExpiredError, match="revocation list"):
         verify(north.credential, trusting(authority, at=NOW - 31 * DAY), at=NOW)
@@ -307,7 +305,7 @@ def test_a_missing_outdated_premature_or_forged_revocation_list(authority, north
     with pytest.raises(TamperedError, match="forged"):
         verify(north.credential, Trust.from_pem(anchor, (forged(authority),)), at=NOW)
     honest_of_another_key = Authority.create("consortium", at=NOW).revocation_list(at=NOW)
-    with pytest.raises(UnknownIssuerError, match="for the key that signed"):
+    with pytest.raises(KeysError, match="for the key that signed"):
         verify(north.credential, Trust.from_pem(anchor, (honest_of_another_key,)), at=NOW)
 
 
@@ -338,9 +336,9 @@ def test_an_authority_that_takes_a_new_key_keeps_its_name_and_its_parties(first:
     assert verify(parties[0].credential, trusted.trust, at=NOW).name == "north"
     with pytest.raises(RevokedError):
         verify(parties[1].credential, trusted.trust, at=NOW)
-    with pytest.raises(UnknownIssuerError, match="for the key that signed"):
+    with pytest.raises(KeysError, match="for the key that signed"):
         verify(parties[0].credential, Trust(trusted.authorities, (lists[1],)), at=NOW)
-    with pytest.raises(UnknownIssuerError, match="of another key"):
+    with pytest.raises(KeysError, match="of another key"):
         Trusted((keys[0].certificate,)).with_list(lists[1])
 
 
@@ -382,9 +380,9 @@ def test_a_party_is_no_authority(authority, north) -> None:
     pem = impostor.issue(impostor_party.request(), "south", days=3, at=NOW)
     shown = impostor_party.certified(pem).credential
     trust = trusting(authority)
-    with pytest.raises(UnknownIssuerError):
+    with pytest.raises(KeysError, match="is not signed by any authority trusted here"):
         verify(shown, trust, at=NOW)
-    with pytest.raises(UnknownIssuerError):
+    with pytest.raises(KeysError, match="is not signed by any authority trusted here"):
         verify(shown, Trust((*trust.anchors, impostor.certificate), trust.revocation_lists), at=NOW)
 
 
@@ -459,7 +457,7 @@ def test_a_message_stays_a_line_however_long_a_forger_s_name_is(authority) -> No
     shown = credential(builder.sign(key, None).public_bytes(Encoding.PEM))
     messages = []
     for each in (shown, with_parts(shown, lambda parts: [parts[0], b"binding"])):
-        with pytest.raises(UnknownIssuerError) as caught:
+        with pytest.raises(KeysError, match=r"signed by any authority trusted here|to a trusted authority") as caught:
             verify(each, trusting(authority), at=NOW)
         messages.append(str(caught.value))
     assert messages[0] != messages[1]
@@ -516,9 +514,10 @@ def test_a_list_that_undoes_a_revocation_is_an_older_one(authority, north) -> No
 def test_a_list_of_another_name_or_key_takes_no_place(authority) -> None:
     mine = loaded(authority.revocation_list(at=NOW))
     others = [Authority.create(name, at=NOW).revocation_list(at=NOW + DAY) for name in ("consortium", "other")]
-    for data, error in ((forged(authority), TamperedError), *((each, UnknownIssuerError) for each in others)):
+    stranger = KeysError, "not in the name of this authority"
+    for data, error, why in ((forged(authority), TamperedError, "is forged"), *((each, *stranger) for each in others)):
         for old in (mine, None):
-            with pytest.raises(error):
+            with pytest.raises(error, match=why):
                 newer_list(loaded(data), old, authority.certificate)
 
 
@@ -637,10 +636,10 @@ def test_a_binding_expires_before_its_certificate(site) -> None:
 
 def test_a_chain_to_nobody_trusted_or_with_a_gap(site) -> None:
     identity = site.identity()
-    with pytest.raises(UnknownIssuerError, match=r"north\.example"):
+    with pytest.raises(KeysError, match=r"north\.example"):
         verify(identity.credential, Site().trust, at=NOW)
     leaf_only = Identity.create("north.example").bound(site.leaf.public_bytes(Encoding.PEM), site.key, days=3, at=NOW)
-    with pytest.raises(UnknownIssuerError):
+    with pytest.raises(KeysError, match="to a trusted authority"):
         verify(leaf_only.credential, site.trust, at=NOW)
 
 
@@ -653,7 +652,7 @@ def test_a_revoked_site_or_intermediate_and_a_missing_list(site) -> None:
         with pytest.raises(RevokedError):
             verify(identity.credential, Trust((site.root,), lists), at=NOW)
     for lists in ((root_list,), (middle_list,), ()):
-        with pytest.raises(UnknownIssuerError, match="no revocation list"):
+        with pytest.raises(KeysError, match="no revocation list"):
             verify(identity.credential, Trust((site.root,), lists), at=NOW)
 
 
@@ -671,7 +670,7 @@ def test_a_list_that_names_no_key_is_of_the_authority_whose_signature_it_bears()
     assert verify(old.identity().credential, trusted.trust, at=NOW).name == "north.example"
     with pytest.raises(RevokedError):
         verify(new.identity().credential, trusted.trust, at=NOW)
-    with pytest.raises(UnknownIssuerError, match="no revocation list"):
+    with pytest.raises(KeysError, match="no revocation list"):
         verify(new.identity().credential, Trust(trusted.authorities, old.lists), at=NOW)
 
 
@@ -696,16 +695,16 @@ def test_what_the_library_says_of_a_chain_is_passed_on_without_its_control_chara
     unknown = x509.UnrecognizedExtension(x509.ObjectIdentifier("1.2.3"), b"")
     leaf = builder.add_extension(unknown, critical=True).sign(site.middle_key, hashes.SHA256())
     chain = leaf.public_bytes(Encoding.PEM) + site.middle.public_bytes(Encoding.PEM)
-    with pytest.raises(UnknownIssuerError, match=r"1\.2\.3") as caught:
+    with pytest.raises(KeysError, match=r"1\.2\.3") as caught:
         verify(credential(chain, b"binding"), site.trust, at=NOW)
     assert str(caught.value).isprintable()
 
 
 def test_a_certificate_trusted_itself_is_refused_since_nobody_could_revoke_it(site) -> None:
     identity = site.identity()
-    with pytest.raises(UnknownIssuerError, match="trusted itself"):
+    with pytest.raises(KeysError, match="trusted itself"):
         verify(identity.credential, Trust((site.leaf,), site.lists), at=NOW)
-    with pytest.raises(UnknownIssuerError, match="not signed by any authority"):
+    with pytest.raises(KeysError, match="not signed by any authority"):
         verify(identity.credential, Trust((), site.lists), at=NOW)
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from fhe_auc.errors import EvaluationError, InputError
-from fhe_auc.extras import MissingExtraError
 from fhe_auc_keys.fleet.tasks import Workers
 
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
@@ -51,7 +50,7 @@ def test_one_worker_is_this_process() -> None:
 def test_without_ray_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     Workers(1)
-    with pytest.raises(MissingExtraError, match=r"more workers than one need ray: .*pip install '\.\[ray\]'"):
+    with pytest.raises(InputError, match=r"more workers than one need ray: .*pip install '\.\[ray\]'"):
         Workers(2)
 
 

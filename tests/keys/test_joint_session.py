@@ -12,18 +12,7 @@ import pytest
 
 from fhe_auc.manifest import Manifest
 from fhe_auc_keys.announcement import KIND, _Body, announce
-from fhe_auc_keys.errors import (
-    ExpiredError,
-    KeysError,
-    ReplayedError,
-    RevokedError,
-    TamperedError,
-    UnfitNameError,
-    UnknownIssuerError,
-    WrongContextError,
-    WrongRecipientError,
-    WrongSessionError,
-)
+from fhe_auc_keys.errors import ExpiredError, KeysError, RevokedError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.joint_session import keep_joint_session, kept_joint_session, open_joint_session
 from fhe_auc_keys.signed_documents import sign
@@ -104,11 +93,11 @@ def test_everybody_gets_manifest_and_verified_keys_of_all(consortium: Preparing,
 
 
 def test_another_convener_an_end_or_another_session(consortium: Preparing, document: bytes) -> None:
-    with pytest.raises(UnknownIssuerError, match="signed by 'north', not by 'south'"):
+    with pytest.raises(KeysError, match="signed by 'north', not by 'south'"):
         opened(consortium, document, signer="south")
     with pytest.raises(ExpiredError):
         opened(consortium, document, at=NOW + 2 * WEEK, trust=consortium.trust(NOW + 2 * WEEK))
-    with pytest.raises(WrongSessionError):
+    with pytest.raises(KeysError, match="the document is for session"):
         opened(consortium, document, session=bytes(15) + b"1")
 
 
@@ -123,13 +112,13 @@ def test_a_revoked_party_or_convener_stops_the_session() -> None:
 
 def test_a_session_of_other_parties_than_the_manifest_s_is_not_signed(consortium: Preparing) -> None:
     for of in (PARTIES[:2], (*PARTIES, "stranger"), ("north", "south", "stranger")):
-        with pytest.raises(UnfitNameError):
+        with pytest.raises(UnfitCertificateError, match="certificates and the manifest's parties differ"):
             consortium.prepared(of=of)
 
 
 def test_a_session_with_a_key_holder_is_not_opened_as_joint(consortium: Preparing) -> None:
     sealed = consortium.announced(manifest(joint=False))
-    with pytest.raises(WrongContextError):
+    with pytest.raises(KeysError, match="the session's keys are made by a key holder"):
         opened(consortium, sealed)
 
 
@@ -179,10 +168,10 @@ def test_a_session_is_joined_once_and_only_by_its_parties(
     trust, north = consortium.trust(), consortium.identities["south"]
     with KeyStore.create(tmp_path / "store", "a passphrase", log2_cost=10) as store:
         usual = {"trust": trust, "store": store, "signer": "north", "session": None, "study": STUDY, "at": NOW}
-        with pytest.raises(WrongRecipientError):
+        with pytest.raises(KeysError, match="is not, with this certificate, a party of the"):
             keep_joint_session(document, consortium.identities["stranger"], **usual)
         joined = keep_joint_session(document, north, **usual)
-        with pytest.raises(ReplayedError):
+        with pytest.raises(KeysError, match="has been opened before"):
             keep_joint_session(document, north, **usual)
         assert kept_joint_session(store, bytes(16), trust, signer="north", at=NOW) == joined
         with pytest.raises(ExpiredError):

@@ -24,7 +24,7 @@ from fhe_auc.serialise import encode, frame
 from fhe_auc_keys import sealing
 from fhe_auc_keys.authority import Authority
 from fhe_auc_keys.certificates import Peer
-from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError, WrongRecipientError
+from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.group_sealing import seal_to_all, unseal_mine
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.roster import MAGIC, Contribution, Excerpt, Member, PartyMaterial, Roster, open_excerpt
@@ -50,7 +50,7 @@ def test_every_recipient_opens_it(sealed: bytes) -> None:
 
 
 def test_who_is_no_recipient_does_not_open_it(sealed: bytes) -> None:
-    with pytest.raises(WrongRecipientError, match="not sealed to 'mallory'"):
+    with pytest.raises(KeysError, match="not sealed to 'mallory'"):
         unseal_mine(IDENTITIES["mallory"], sealed, **ABOUT)
     with pytest.raises(TamperedError):
         unseal_mine(Identity.create("north"), sealed, **ABOUT)
@@ -114,7 +114,7 @@ def test_no_flipped_bit_goes_unnoticed(sealed: bytes) -> None:
     for position in {*head, *middle, *tail} - foreign - names:
         flipped = bytearray(sealed)
         flipped[position] ^= 1 << generator.randrange(8)
-        with pytest.raises((TamperedError, WrongRecipientError)):
+        with pytest.raises(KeysError, match="sealed"):
             unseal_mine(IDENTITIES["north"], bytes(flipped), **ABOUT)
     for position in foreign | names:  # never another text
         flipped = bytearray(sealed)
@@ -127,7 +127,7 @@ def test_no_flipped_bit_goes_unnoticed(sealed: bytes) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"\xc0", b"\x92\x80", encode(({}, b"")), encode(("a", b"")), b"\x91" * 5000])
 def test_what_was_never_sealed_is_refused(data: bytes) -> None:
-    with pytest.raises((TamperedError, WrongRecipientError)):
+    with pytest.raises(KeysError, match="sealed"):
         unseal_mine(IDENTITIES["north"], data, **ABOUT)
 
 

@@ -20,7 +20,7 @@ from fhe_auc.protocol import Request, Session
 from fhe_auc.study import Study
 from fhe_auc_keys.announcement import announce
 from fhe_auc_keys.bundles import SealedSession, seal_session
-from fhe_auc_keys.errors import WrongSessionError
+from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.session_files import keep_for_party, open_for_aggregator
 from fhe_auc_keys.store import KeyStore
 from tests.support.certified import NOW, STUDY, Consortium
@@ -115,7 +115,7 @@ def test_a_bundle_for_another_study_than_agreed_to_is_refused_and_not_used_up(
 ) -> None:
     bundle = sealed(consortium, prepared).parties["north"]
     other = msgspec.structs.replace(STUDY, **{field: {"north": 9} if field == "row_caps" else "another"})
-    with pytest.raises(WrongSessionError, match=f"differs in {field.replace('_', '-')}$"):
+    with pytest.raises(KeysError, match=f"differs in {field.replace('_', '-')}$"):
         keep(consortium, bundle, store, agreed=other)
     assert store.names("bundle") == ()
     keep(consortium, bundle, store)
@@ -132,7 +132,7 @@ def test_a_session_without_a_key_holder_for_another_study_is_refused_and_not_use
         manifest = registry.load("dpauc-laplace").prepare(request).manifest
     document = announced(consortium, manifest)
     other = msgspec.structs.replace(STUDY, outcome="death in hospital", period="2028")
-    with pytest.raises(WrongSessionError, match=r"differs in outcome, period$"):
+    with pytest.raises(KeysError, match=r"differs in outcome, period$"):
         keep(consortium, document, store, agreed=other)
     assert store.names("bundle") == ()
     keep(consortium, document, store)

@@ -14,18 +14,7 @@ from typing import Any
 import pytest
 
 from fhe_auc_keys import store as store_module
-from fhe_auc_keys.errors import (
-    DamagedFileError,
-    ExistsError,
-    KeysError,
-    LockedError,
-    MissingError,
-    ReplayedError,
-    StoreError,
-    UnfitNameError,
-    UnsafeModeError,
-    WrongPassphraseError,
-)
+from fhe_auc_keys.errors import DamagedFileError, KeysError, LockedError, StoreError, UnsafeModeError
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.store import KeyStore
 from fhe_auc_keys.vault import Vault
@@ -68,7 +57,7 @@ def test_modes_are_tight(directory) -> None:
 
 def test_a_wrong_passphrase_and_a_damaged_header_are_told_apart(directory) -> None:
     for wrong in ("correct horse", "", PASSPHRASE + " "):
-        with pytest.raises(WrongPassphraseError) as caught:
+        with pytest.raises(StoreError, match=r"passphrase is (not this key store's|empty, or not text)") as caught:
             KeyStore(directory, wrong)
         assert PASSPHRASE not in str(caught.value)
     header = directory / "store.header"
@@ -114,23 +103,23 @@ def test_files_do_not_change_places(directory) -> None:
 def test_names_that_lead_elsewhere(directory, name) -> None:
     with KeyStore(directory, PASSPHRASE) as store:
         for action in (lambda: store.get("state", name), lambda: store.put("state", name, b"")):
-            with pytest.raises(UnfitNameError):
+            with pytest.raises(StoreError, match="is no name for an entry: letters, digits"):
                 action()
-        with pytest.raises(UnfitNameError):
+        with pytest.raises(StoreError, match="a key store has no kind"):
             store.names("../state")
 
 
 def test_entries_are_not_overwritten_unasked_and_stores_never(directory) -> None:
     with KeyStore(directory, PASSPHRASE) as store:
-        with pytest.raises(ExistsError):
+        with pytest.raises(StoreError, match="the key store has a"):
             store.put("state", "north", b"new")
         store.put("state", "north", b"new", replace=True)
         assert store.get("state", "north") == b"new"
-        with pytest.raises(MissingError):
+        with pytest.raises(StoreError, match="the key store has no"):
             store.get("state", "nobody")
-    with pytest.raises(ExistsError):
+    with pytest.raises(StoreError, match="is not empty; a key store is made in a new"):
         KeyStore.create(directory, PASSPHRASE, log2_cost=10)
-    with pytest.raises(MissingError):
+    with pytest.raises(StoreError, match="no key store in"):
         KeyStore(directory / "nowhere", PASSPHRASE)
 
 
@@ -164,10 +153,10 @@ def test_seen_bundles_are_remembered_and_their_list_cannot_be_removed(directory)
         store.register(b"a" * 16)
     with KeyStore(directory, PASSPHRASE) as store:
         store.register(b"b" * 16)
-        with pytest.raises(ReplayedError):
+        with pytest.raises(KeysError, match="has been opened before"):
             store.register(b"a" * 16)
         (directory / "seen" / "bundles").unlink()
-        with pytest.raises(MissingError):
+        with pytest.raises(StoreError, match="the key store has no"):
             store.register(b"a" * 16)
 
 
@@ -221,9 +210,9 @@ def test_a_crash_while_keeping_a_bundle_loses_nothing_and_a_replay_is_refused(di
         if not registered:  # the same bundle is opened again
             store.keep("bundle", "session", SECRET, bundle_id=BUNDLE)
         assert store.get("bundle", "session") == SECRET
-        with pytest.raises(ReplayedError):
+        with pytest.raises(KeysError, match="has been opened before"):
             store.keep("bundle", "session", SECRET, bundle_id=BUNDLE)
-        with pytest.raises(ReplayedError):
+        with pytest.raises(KeysError, match="has been opened before"):
             store.register(BUNDLE)
 
 
@@ -254,7 +243,7 @@ def test_a_store_that_was_not_finished_is_made_again(tmp_path, monkeypatch) -> N
                 pass
             else:
                 break
-        with pytest.raises(MissingError):
+        with pytest.raises(StoreError, match="no key store in"):
             KeyStore(directory, PASSPHRASE)
         assert not Vault(directory).exists()
         with KeyStore.create(directory, PASSPHRASE, log2_cost=10) as store:
@@ -275,7 +264,7 @@ def test_a_store_without_its_header_is_not_taken_for_an_unfinished_one(directory
         KeyStore.create(directory, PASSPHRASE, log2_cost=10)
     (directory / "state" / "north").unlink()
     (directory / "letter").write_text("mine")
-    with pytest.raises(ExistsError):
+    with pytest.raises(StoreError, match="is not empty; a key store is made in a new"):
         KeyStore.create(directory, PASSPHRASE, log2_cost=10)
     assert {*before} - {*directory.rglob("*")} == {directory / "lock", directory / "state" / "north"}
 
@@ -283,7 +272,7 @@ def test_a_store_without_its_header_is_not_taken_for_an_unfinished_one(directory
 def test_an_entry_with_other_contents_is_neither_overwritten_nor_the_bundle_used_up(directory) -> None:
     with KeyStore(directory, PASSPHRASE) as store:
         for other in (b"", SECRET[:-1], SECRET + b"x"):
-            with pytest.raises(ExistsError, match="another state 'north'"):
+            with pytest.raises(StoreError, match="another state 'north'"):
                 store.keep("state", "north", other, bundle_id=BUNDLE)
         assert store.get("state", "north") == SECRET
         store.keep("state", "south", b"other", bundle_id=BUNDLE)
@@ -294,10 +283,10 @@ def test_a_replay_is_refused_also_where_the_entry_is_gone_or_the_name_is_another
         store.keep("bundle", "session", SECRET, bundle_id=BUNDLE)
         (directory / "bundle" / "session").unlink()
         for name in ("session", "other"):
-            with pytest.raises(ReplayedError):
+            with pytest.raises(KeysError, match="has been opened before"):
                 store.keep("bundle", name, SECRET, bundle_id=BUNDLE)
         assert store.names("bundle") == ()
-        with pytest.raises(UnfitNameError):
+        with pytest.raises(StoreError, match="is no name for an entry: letters, digits"):
             store.keep("bundle", "../session", SECRET, bundle_id=b"c" * 16)
         store.register(b"c" * 16)
 
@@ -338,7 +327,7 @@ def test_no_store_is_made_behind_a_link_or_in_place_of_a_file_nor_anything_left_
         KeyStore.create(link, PASSPHRASE, log2_cost=10)
     file = tmp_path / "file"
     file.write_bytes(b"precious")
-    with pytest.raises(ExistsError):
+    with pytest.raises(StoreError, match="is not empty; a key store is made in a new"):
         KeyStore.create(file, PASSPHRASE, log2_cost=10)
     assert list(shared.iterdir()) == []
     assert file.read_bytes() == b"precious"
@@ -346,7 +335,7 @@ def test_no_store_is_made_behind_a_link_or_in_place_of_a_file_nor_anything_left_
 
 def test_a_directory_without_a_store_is_left_as_it_is(tmp_path) -> None:
     (tmp_path / "empty").mkdir(mode=0o700)
-    with pytest.raises(MissingError):
+    with pytest.raises(StoreError, match="no key store in"):
         KeyStore(tmp_path / "empty", PASSPHRASE)
     KeyStore.create(tmp_path / "empty", PASSPHRASE, log2_cost=10).close()
 
@@ -410,7 +399,7 @@ def test_a_passphrase_that_is_no_text_is_not_carried_by_the_error(directory, tmp
         lambda: KeyStore(directory, typed),
         lambda: KeyStore.create(tmp_path / "new", typed, log2_cost=10),
     ):
-        with pytest.raises(WrongPassphraseError, match="not text") as caught:
+        with pytest.raises(StoreError, match="not text") as caught:
             action()
         assert caught.value.__context__ is None
     assert not (tmp_path / "new").exists()

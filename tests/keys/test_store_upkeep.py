@@ -16,7 +16,7 @@ from fhe_auc.site_state import site_storage
 from fhe_auc_keys import closing
 from fhe_auc_keys.bundles import Kept, kept_party_keys
 from fhe_auc_keys.cli.common import now
-from fhe_auc_keys.errors import ClosedError
+from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.session_keys import party_secrets
 from fhe_auc_keys.store import KeyStore
 from fhe_auc_keys.trusted_authorities import Trusted
@@ -259,7 +259,7 @@ def test_a_site_that_closes_a_session_answers_the_same_again_and_nothing_new(
     for _ in range(2):  # closing again does nothing
         with site_storage().site(consortium.made.sites["north"]) as site:
             site.close(consortium.id)
-            with pytest.raises(ClosedError, match="its keys are destroyed, and it answers nothing new"):
+            with pytest.raises(KeysError, match="its keys are destroyed, and it answers nothing new"):
                 site.session(consortium.id)
         assert consortium.answer("north", messages[-1]) == last
     for at, stays in ((now(), True), (now() + 40 * DAY, False)):  # until nobody can ask any more

@@ -13,7 +13,7 @@ from fhe_auc.files import read_from_others
 from fhe_auc_keys.authority import Authority
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.cli.key_store import key_store
-from fhe_auc_keys.errors import ExistsError, MissingError
+from fhe_auc_keys.errors import StoreError
 from fhe_auc_keys.public_keys import MAX_DAYS, check_name, fingerprint, subject_name
 from fhe_auc_keys.store import KeyStore
 from fhe_auc_keys.trusted_authorities import read_list
@@ -46,12 +46,12 @@ def ca_init(name: str, vault: Vault, folder: Path, force: bool, as_json: bool) -
     common.check_free(folder / _CERTIFICATE, folder / _LIST, force=force)
     with vault.open_or_make() as store:
         if OWN in store.names("identity"):
-            raise ExistsError("this key store is a party's; an authority needs one of its own: take another --store")
+            raise StoreError("this key store is a party's; an authority needs one of its own: take another --store")
         if OWN in store.names("authority"):
             authority = _stored(store)
             known = subject_name(authority.certificate.subject)
             if known != name:
-                raise ExistsError(f"this key store has the authority {known!r}; for {name!r} take another --store")
+                raise StoreError(f"this key store has the authority {known!r}; for {name!r} take another --store")
         else:
             authority = Authority.create(name, at=common.now())
         found = _fresh_list(authority, store)
@@ -183,7 +183,7 @@ def revoke(serial_or_name: str | None, refresh: bool, vault: Vault, folder: Path
 
 def _stored(store: KeyStore) -> Authority:
     if OWN not in store.names("authority"):
-        raise MissingError("this key store has no authority: name the authority's with --store, or run ca-init")
+        raise StoreError("this key store has no authority: name the authority's with --store, or run ca-init")
     return Authority.from_bytes(store.get("authority", OWN))
 
 

@@ -16,7 +16,7 @@ import click
 from fhe_auc.cli import output
 from fhe_auc.errors import InputError
 from fhe_auc.files import write_atomically
-from fhe_auc_keys.errors import KeysError, UnknownIssuerError
+from fhe_auc_keys.errors import KeysError
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _FINGERPRINT_DIGITS = 64
@@ -77,18 +77,18 @@ def confirm(what: str, found: bytes, expected: Sequence[bytes], *, teller: str) 
     """Make sure that a fingerprint is the one that `teller` told, who must be called.
 
     `what` says whose it is; `expected` come from the command line, and without any the user is asked. Raise
-    `UnknownIssuerError` where it is another one; `InputError` where nobody is there to ask.
+    `KeysError` where it is another one; `InputError` where nobody is there to ask.
     """
     if expected:
         if found not in expected:
-            raise UnknownIssuerError(
+            raise KeysError(
                 f"the fingerprint of {what} is {found.hex()}, not the one given: do not use it, and ask {teller}"
             )
         return
     click.echo(f"fingerprint of {what}:\n\n{spelled(found)}\n", err=True)
     nobody = f"nobody is there to confirm the fingerprint of {what}: give --fingerprint"
     if not agreed(f"Does {teller} read out the same to you by telephone?", nobody=nobody):
-        raise UnknownIssuerError(f"the fingerprint of {what} is not confirmed; nothing was changed")
+        raise KeysError(f"the fingerprint of {what} is not confirmed; nothing was changed")
 
 
 def agreed(question: str, *, nobody: str) -> bool:

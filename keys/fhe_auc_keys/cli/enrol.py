@@ -16,7 +16,7 @@ from fhe_auc.files import read_from_others
 from fhe_auc_keys.certificates import verify
 from fhe_auc_keys.cli import common, trust
 from fhe_auc_keys.cli.key_store import ask_hidden, key_store
-from fhe_auc_keys.errors import ExistsError, KeysError, MissingError
+from fhe_auc_keys.errors import KeysError, StoreError
 from fhe_auc_keys.existing_certificate import CertifiedKey
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.list_places import is_standing, is_url
@@ -93,9 +93,7 @@ def enrol(
     if certifying or not vault.exists():
         common.check_free(target, force=force)
     if certificate is not None and not vault.exists():
-        raise MissingError(
-            f"no key store in {str(vault.directory)!r}, so no keys that {str(certificate)!r} could be for"
-        )
+        raise StoreError(f"no key store in {str(vault.directory)!r}, so no keys that {str(certificate)!r} could be for")
     with vault.open_or_make() as store:
         identity, is_new = _identity(store, name)
         trusted = Trusted.stored(store)
@@ -145,12 +143,12 @@ def enrol(
 def _identity(store: KeyStore, name: str) -> tuple[Identity, bool]:
     """Return the store's identity, or a fresh one and True."""
     if OWN in store.names("authority"):
-        raise ExistsError("this key store is the authority's; a site needs one of its own: take another --store")
+        raise StoreError("this key store is the authority's; a site needs one of its own: take another --store")
     if OWN not in store.names("identity"):
         return Identity.create(name), True
     found = Identity.from_bytes(store.get("identity", OWN))
     if found.name != name:
-        raise ExistsError(f"this key store is that of {found.name!r}; for {name!r} take another --store")
+        raise StoreError(f"this key store is that of {found.name!r}; for {name!r} take another --store")
     return found, False
 
 

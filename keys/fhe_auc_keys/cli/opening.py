@@ -18,7 +18,7 @@ from fhe_auc_keys.bundles import AGGREGATOR_KIND
 from fhe_auc_keys.certificates import Peer, Trust, verify
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.cli.key_store import key_store
-from fhe_auc_keys.errors import WrongSessionError
+from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.policy import Policy
 from fhe_auc_keys.session_files import announced_to_party, claimed_id, is_for, keep_for_party, open_for_aggregator
 from fhe_auc_keys.store import KeyStore
@@ -188,12 +188,12 @@ def _opened_by_policy(data: bytes, policy: Policy, store: KeyStore, trusted: Tru
 
 
 def _confirmed(study: Study) -> Study:
-    """Return the study once the user says that the site has agreed to it; raise `WrongSessionError` otherwise."""
+    """Return the study once the user says that the site has agreed to it; raise `KeysError` otherwise."""
     click.echo("".join(f"{label:<10}{text}\n" for label, _, text in study.rows()), err=True)
     if not common.agreed(
         "Is this what your site has agreed to evaluate?", nobody="nobody is there to confirm the study: give --study"
     ):
-        raise WrongSessionError("the study is not confirmed; nothing was kept, and the file can be opened again")
+        raise KeysError("the study is not confirmed; nothing was kept, and the file can be opened again")
     return study
 
 

@@ -25,7 +25,7 @@ from fhe_auc_keys.certificates import MAGIC as CREDENTIAL_MAGIC
 from fhe_auc_keys.certificates import claimed, credential, verify
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.cli.key_store import optional_key_store
-from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError, UnfitNameError
+from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.public_keys import (
     MALFORMED,
@@ -221,7 +221,7 @@ def _certificate(data: bytes, trusted: Trusted | None) -> _Description:
         return described
     try:
         certified_keys(first)
-    except (UnfitCertificateError, UnfitNameError):
+    except UnfitCertificateError:
         return _Description("certificate without keys of ours: for `enrol` with --chain and --key", rows)
     described = _Description("certificate of a party: public, for that party", rows)
     return _judged(described, credential(data), trusted)

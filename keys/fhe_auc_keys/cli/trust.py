@@ -70,7 +70,7 @@ def extended(
     """Return `trusted` with more authorities, each confirmed by its fingerprint, and with newer revocation lists.
 
     Raise `InputError` where a file is of another kind, or nobody is there to confirm a fingerprint;
-    `UnknownIssuerError` where that is another one, and further errors as `Trusted.with_list`.
+    `KeysError` where that is another one, and further errors as `Trusted.with_list`.
     """
     for path in authorities:
         for each in read_certificates(path):

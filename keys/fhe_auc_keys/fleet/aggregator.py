@@ -16,7 +16,7 @@ import numpy as np
 from fhe_auc.computation import FleetComputation
 from fhe_auc.errors import DeserialisationError, EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.rlwe.polynomials import Words
-from fhe_auc_keys.errors import WrongSessionError
+from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.fleet import tables
 from fhe_auc_keys.fleet.device import Record
 from fhe_auc_keys.fleet.session import (
@@ -87,7 +87,7 @@ class Collected(NamedTuple):
 def collect(session: FleetSession, records: str, blobs: str, workers: Workers, *, at: datetime) -> Collected:
     """Check all records in a folder, and write the blobs of those that are whole into the folder `blobs`.
 
-    The records must stay as they are until `add`. Raises `WrongRecipientError` where this is not the aggregator;
+    The records must stay as they are until `add`. Raises `KeysError` where this is not the aggregator;
     `InputError` where `blobs` holds a list already, or a folder cannot be read or written.
     """
     session.require(session.announced.aggregator, at=at)
@@ -118,7 +118,7 @@ def add(
 
     Raises
     ------
-    WrongRecipientError, TamperedError, WrongSessionError
+    KeysError, TamperedError
         This is not the aggregator; the answer is not the helper's; it is for other blobs.
     EvaluationError
         The records have changed since they were collected.
@@ -131,7 +131,7 @@ def add(
     listed = session.read(LIST, signed, BlobList, session.announced.aggregator, at=at)
     answer = session.read(OPENING, opening, Opened, session.helper, at=at)
     if {listed.session, answer.session} != {manifest.digest} or answer.blobs != hashlib.sha256(signed).digest():
-        raise WrongSessionError("the helper's answer is for another session, or for other blobs than are listed here")
+        raise KeysError("the helper's answer is for another session, or for other blobs than are listed here")
     verdicts = np.frombuffer(answer.verdicts, np.uint8)
     if len(verdicts) != sum(each.rows for each in listed.files):
         raise DeserialisationError("the helper has not said of each blob whether it counts")

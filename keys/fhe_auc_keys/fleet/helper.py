@@ -23,7 +23,7 @@ from fhe_auc.errors import DeserialisationError, EvaluationError, TooFewPartiesE
 from fhe_auc.fleet import Members
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.serialise import decode, encode
-from fhe_auc_keys.errors import ReplayedError, TamperedError, WrongSessionError
+from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.fleet import members as members_file
 from fhe_auc_keys.fleet import tables
 from fhe_auc_keys.fleet.aggregator import LIST_FILE, BlobFile, BlobList, FleetResult, Opened
@@ -100,9 +100,9 @@ def open_pads(
 
     Raises
     ------
-    WrongRecipientError, TamperedError, WrongSessionError
+    KeysError, TamperedError
         This is not the helper; the list is not the aggregator's; it is of another session.
-    ReplayedError
+    KeysError
         The pads of another list have been opened.
     InputError
         The members are not the fleet's; a file cannot be read.
@@ -117,11 +117,11 @@ def open_pads(
     listed = session.read(LIST, signed, BlobList, session.announced.aggregator, at=at)
     digest = hashlib.sha256(signed).digest()
     if listed.session != manifest.digest:
-        raise WrongSessionError("the list of blobs is of another session")
+        raise KeysError("the list of blobs is of another session")
     kept = _kept(store, manifest.session)
     if kept is not None:
         if kept.blobs != digest:
-            raise ReplayedError("the pads of another list have been opened: a session has one; make a new session")
+            raise KeysError("the pads of another list have been opened: a session has one; make a new session")
         return kept.answer, _tally(session.read(OPENING, kept.answer, Opened, session.helper, at=at).verdicts)
     fleet = members_file.read(members)
     session.loaded.fleet.require(fleet)
@@ -164,9 +164,9 @@ def decrypt(session: FleetSession, store: KeyStore, result: bytes, out: str, *, 
 
     Raises
     ------
-    WrongRecipientError, TamperedError, WrongSessionError
+    KeysError, TamperedError
         This is not the helper; the result is not the aggregator's; it is not of the opening that was given.
-    ReplayedError
+    KeysError
         Another result has been decrypted, or the responses to this one are written.
     EvaluationError
         Nothing has been opened.
@@ -180,12 +180,12 @@ def decrypt(session: FleetSession, store: KeyStore, result: bytes, out: str, *, 
         raise EvaluationError("no pads of this session have been opened, so no result can be decrypted")
     body = session.read(RESULT, result, FleetResult, session.announced.aggregator, at=at)
     if body.session != manifest.digest or body.opening != hashlib.sha256(kept.answer).digest():
-        raise WrongSessionError("the result is of another session, or of another opening than this helper gave")
+        raise KeysError("the result is of another session, or of another opening than this helper gave")
     digest = hashlib.sha256(body.ciphertext).digest()
     if kept.result not in (b"", digest):
-        raise ReplayedError("another result has been decrypted: a session has one")
+        raise KeysError("another result has been decrypted: a session has one")
     if not kept.material:
-        raise ReplayedError("the responses to this result have been written, and what made them is erased")
+        raise KeysError("the responses to this result have been written, and what made them is erased")
     if not kept.result:
         kept = msgspec.structs.replace(kept, result=digest, content_key=secrets.token_bytes(KEY_BYTES))
         store.put("fleet", manifest.session.hex(), encode(kept), replace=True)

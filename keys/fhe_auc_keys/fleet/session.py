@@ -21,7 +21,7 @@ from fhe_auc.serialise import encode
 from fhe_auc_keys.announcement import Announcement, open_announcement
 from fhe_auc_keys.certificates import Peer, Trust, verify
 from fhe_auc_keys.encrypted_protocol import EncryptedProtocol
-from fhe_auc_keys.errors import WrongRecipientError
+from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.session_keys import SEED_BYTES
 from fhe_auc_keys.signed_documents import Kind, open_signed, sign
@@ -98,10 +98,10 @@ class FleetSession:
         return helper_of(self.announced)
 
     def require(self, role: Peer, *, at: datetime) -> None:
-        """Raise `WrongRecipientError` where this role is another's, or another certificate's."""
+        """Raise `KeysError` where this role is another's, or another certificate's."""
         me = verify(self.identity.credential, self.trust, at=at)
         if me.fingerprint != role.fingerprint:
-            raise WrongRecipientError(f"{me.name!r} is not, with this certificate, {role.name!r} of the session")
+            raise KeysError(f"{me.name!r} is not, with this certificate, {role.name!r} of the session")
 
     def sign(self, kind: Kind, body: msgspec.Struct) -> bytes:
         """Return a document of this role's."""
@@ -111,7 +111,7 @@ class FleetSession:
         """Return what `signer` has signed, with the certificate of the session; errors as `open_signed`."""
         found, body = open_signed(kind, data, shape, self.trust, signer=signer.name, at=at)
         if found.fingerprint != signer.fingerprint:
-            raise WrongRecipientError(f"the {kind.name} was signed under another certificate than the session's")
+            raise KeysError(f"the {kind.name} was signed under another certificate than the session's")
         return body
 
 

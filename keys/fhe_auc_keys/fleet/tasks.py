@@ -43,7 +43,7 @@ _SETTINGS = {
 class Workers(AbstractContextManager["Workers"]):
     """So many workers, at least 1: one is this process, more are processes of Ray's; a context manager that ends them.
 
-    Raises `InputError` for fewer than one, `MissingExtraError` where Ray is needed and not installed.
+    Raises `InputError` for fewer than one, and where Ray is needed and not installed.
     """
 
     def __init__(self, number: int = 1) -> None:

@@ -136,7 +136,7 @@ class DpaucProtocol(UnencryptedProtocol[Evaluation, Budget]):
         return self.terms(request.options, len(request.thresholds)).as_options()
 
     def terms(self, options: Mapping[str, object], thresholds: int) -> Budget:
-        """Return the budget that options state; raise `InputError` for a bad one, and `MissingExtraError`."""
+        """Return the budget that options state; raise `InputError` for a bad one, or without the extra."""
         require("dp")
         return Budget.checked(self.mechanism, options, thresholds)
 

@@ -57,7 +57,7 @@ class Kendall(NamedTuple):
 def kendall(rows: ArrayLike) -> Kendall:
     """Return both of Kendall's coefficients of rows of shape (n, 2), in O(n log n) by scipy.
 
-    Raise `InputError` for fewer than two, and `MissingExtraError`.
+    Raise `InputError` for fewer than two, and without the extra.
     """
     require("dp")
     from scipy.stats import kendalltau

@@ -73,7 +73,7 @@ def test_a_wrong_line_of_a_file_is_named(tmp_path: Path) -> None:
     grid = tmp_path / "thresholds.txt"
     grid.write_text("0.1\n\n0.2\nhalf\n")
     told = failure(call("evaluate", "none.csv", "--thresholds", str(grid), "--json"), 2)
-    assert (told["kind"], told["file"], told["line"]) == ("ThresholdError", str(grid), 4)
+    assert (told["kind"], told["file"], told["line"]) == ("InputError", str(grid), 4)
 
 
 def test_a_score_that_is_no_probability_names_its_party(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ from fhe_auc.messages import Message as Envelope
 from fhe_auc.protocol import Request
 from fhe_auc.site_state import LocalSites, site_storage
 from fhe_auc.trapezoid import trapezoid
-from fhe_auc_keys.errors import MissingError
+from fhe_auc_keys.errors import StoreError
 from fhe_auc_keys.local_consortium import TRIAL
 from tests.support.certified import STUDY
 from tests.support.fake_grid import Answer, FakeGrid, Node
@@ -426,10 +426,10 @@ def test_a_rerun_that_fails_keeps_the_record_of_who_took_part(new_consortium: Ca
     consortium = new_consortium(3)
     lost = in_round(2, silent, consortium.site("east"))
     evaluate(consortium.grid(east=lost), consortium.config(**{"round-timeout": 1.0}))  # type: ignore[arg-type]
-    with pytest.raises(MissingError):
+    with pytest.raises(StoreError, match="`fhe-auc keys enrol NAME` makes a site's"):
         evaluate(consortium.grid(), consortium.config(store="/nowhere"))  # type: ignore[arg-type]
     told = consortium.record()
-    assert (told["delivered"], told["error"]["type"]) == (["north", "south"], "MissingError")
+    assert (told["delivered"], told["error"]["type"]) == (["north", "south"], "StoreError")
     assert evaluate(consortium.grid(), consortium.config()).delivered == ("north", "south", "east")  # type: ignore[arg-type]
     assert "error" not in consortium.record()
 
@@ -574,8 +574,8 @@ def test_what_the_configuration_expects_and_finds_is_taken(new_consortium: Calla
     [
         ({"data": "/nowhere/rows.csv"}, "InputError", "rows.csv"),
         ({"data": ""}, "InputError", "data is not configured"),
-        ({"holder": "mallory"}, "UnknownIssuerError", "not by 'mallory'"),
-        ({"store": "/nowhere"}, "MissingError", "no key store"),
+        ({"holder": "mallory"}, "KeysError", "not by 'mallory'"),
+        ({"store": "/nowhere"}, "StoreError", "no key store"),
         (
             {"score-column": "age"},
             "InputError",

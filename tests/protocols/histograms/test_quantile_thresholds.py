@@ -24,7 +24,6 @@ from fhe_auc.errors import (
     InputError,
     MessageError,
     ResultCheckError,
-    ThresholdError,
     UnknownProtocolError,
     VerificationError,
 )
@@ -365,7 +364,7 @@ def test_a_score_outside_0_to_1_is_refused_with_party_row_and_remedy(protocol: s
 @pytest.mark.parametrize("protocol", ["dpauc-laplace", "dpauc-gaussian", "dpauc-rr", "ustat-krr", "ustat-hierarchy"])
 def test_protocols_without_a_private_way_to_find_quantiles_refuse_them(protocol: str) -> None:
     delta = {"delta": 1e-6} if protocol == "dpauc-gaussian" else {}
-    with pytest.raises(ThresholdError, match=f"'{protocol}' has no private way to find quantile thresholds; give"):
+    with pytest.raises(InputError, match=f"'{protocol}' has no private way to find quantile thresholds; give"):
         federated_auc(sites(), protocol=protocol, thresholds="quantile:20", epsilon=1.0, **delta)
 
 

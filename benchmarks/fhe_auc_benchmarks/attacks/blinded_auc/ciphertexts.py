@@ -30,7 +30,6 @@ from fhe_auc.errors import (
     InputError,
     ResultCheckError,
     UndefinedAucError,
-    VerificationError,
 )
 from fhe_auc.manifest import SESSION_BYTES, Manifest
 from fhe_auc.messages import Message
@@ -287,7 +286,7 @@ def run(
 
 def check_of(error: FheAucError) -> str:
     """Return the name of the check that has refused a result: "message" for what does not get as far as a check."""
-    if isinstance(error, ResultCheckError | VerificationError):
+    if isinstance(error, ResultCheckError):
         return str(error.check)
     if isinstance(error, UndefinedAucError):
         return "undefined"
