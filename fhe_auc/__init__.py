@@ -23,10 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fhe_auc.api import federated_auc, federated_thresholds
-    from fhe_auc.counts import PartyData
-    from fhe_auc.errors import EvaluationError, FheAucError, InputError, UndefinedAucError
-    from fhe_auc.evaluation import Evaluation, QuantileThresholds
-    from fhe_auc.forest_plot import plot_forest
+    from fhe_auc.base.errors import EvaluationError, FheAucError, InputError, UndefinedAucError
+    from fhe_auc.figures.forest_plot import plot_forest
     from fhe_auc.report import (
         Report,
         federated_report,
@@ -36,6 +34,8 @@ if TYPE_CHECKING:
         plot_roc,
         plot_scores,
     )
+    from fhe_auc.results.evaluation import Evaluation, QuantileThresholds
+    from fhe_auc.rows.counts import PartyData
 
 __all__ = [
     "Evaluation",
@@ -60,16 +60,16 @@ __version__ = "0.2.0"
 
 
 _HOMES = {
-    "Evaluation": "evaluation",
-    "EvaluationError": "errors",
-    "FheAucError": "errors",
-    "InputError": "errors",
-    "PartyData": "counts",
-    "QuantileThresholds": "evaluation",
-    "UndefinedAucError": "errors",
+    "Evaluation": "results.evaluation",
+    "EvaluationError": "base.errors",
+    "FheAucError": "base.errors",
+    "InputError": "base.errors",
+    "PartyData": "rows.counts",
+    "QuantileThresholds": "results.evaluation",
+    "UndefinedAucError": "base.errors",
     "federated_auc": "api",
     "federated_thresholds": "api",
-    "plot_forest": "forest_plot",
+    "plot_forest": "figures.forest_plot",
 }
 
 

@@ -12,20 +12,20 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fhe_auc import registry
-from fhe_auc import thresholds as grids
-from fhe_auc.analysis import DEFAULT_MIN_CELL, Analysis, Questions
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import InputError, UnknownProtocolError
-from fhe_auc.evaluation import FIRST_SESSION, Evaluation, QuantileThresholds, preceded
-from fhe_auc.frames import Columns, Label, Rows, parties_of
-from fhe_auc.intervals import DEFAULT_LEVEL
-from fhe_auc.options import Options, example, given
-from fhe_auc.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, DEFAULT_PROTOCOL, Protocol, Request, check_rows
-from fhe_auc.rounds import R, conduct
-from fhe_auc.score_scale import DEFAULT_SCALE
-from fhe_auc.suggestions import known_names
-from fhe_auc.terminal import Progress, shown
+from fhe_auc.base.errors import InputError, UnknownProtocolError
+from fhe_auc.base.options import Options, example, given
+from fhe_auc.base.suggestions import known_names
+from fhe_auc.base.terminal import Progress, shown
+from fhe_auc.question import thresholds as grids
+from fhe_auc.question.analysis import DEFAULT_MIN_CELL, Analysis, Questions
+from fhe_auc.results.evaluation import FIRST_SESSION, Evaluation, QuantileThresholds, preceded
+from fhe_auc.results.intervals import DEFAULT_LEVEL
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.frames import Columns, Label, Rows, parties_of
+from fhe_auc.rows.score_scale import DEFAULT_SCALE
+from fhe_auc.session import registry
+from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, DEFAULT_PROTOCOL, Protocol, Request, check_rows
+from fhe_auc.session.rounds import R, conduct
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -137,7 +137,7 @@ def federated_auc(
         Level of the confidence interval; None: none. Exact and verified have DeLong's, with joint keys Hanley and
         McNeil's; other protocols do not release what an interval takes, and have none.
     score_scale : "probability", "logit" or "percent"
-        What the scores are; logits and percentages are turned into probabilities first (`fhe_auc.score_scale`).
+        What the scores are; logits and percentages are turned into probabilities first (`fhe_auc.rows.score_scale`).
     max_rows, min_rows : int
         Public bounds on the pooled rows: the parameters hold up to max_rows, the precision from min_rows on. More than
         max_rows are refused before any key is made, but by protocols that encrypt nothing.
@@ -151,7 +151,7 @@ def federated_auc(
     progress : bool or callable
         True shows a bar on standard error, if that is a terminal; a callable is called with (phase, done, all).
     cheat : str, optional
-        For demonstrations: the aggregator lies, in one of the ways that `fhe_auc.registry.attacks` names.
+        For demonstrations: the aggregator lies, in one of the ways that `fhe_auc.session.registry.attacks` names.
 
     Raises
     ------

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import settings
 
 from fhe_auc import ckks
-from fhe_auc.counts import PartyData
-from fhe_auc.protocol import Request, Session
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session.protocol import Request, Session
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 
 pytest.register_assert_rewrite("tests.support")

@@ -1,7 +1,7 @@
 """Every format that leaves a process is pinned here: framed, signed, sealed and stored things, and files of text.
 
 A test that fails here says that what was written before cannot be read any more, or reads differently. Where that is
-meant, `fhe_auc.serialise.FORMAT_VERSION` goes up and the line that changed is written anew; where it is not, the code
+meant, `fhe_auc.base.serialise.FORMAT_VERSION` goes up and the line that changed is written anew; where it is not, the code
 is wrong. Nothing is random: keys, times and certificates are fixed, so that whole documents can be pinned.
 """
 
@@ -25,47 +25,46 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from fhe_auc import calibration_file, outcomes, serialise, thresholds
-from fhe_auc.analysis import Analysis, Variable
+from fhe_auc.base import serialise
+from fhe_auc.base.errors import BackendUnavailableError
 from fhe_auc.bfv import BfvParameters
 from fhe_auc.ckks import CkksParameters
-from fhe_auc.errors import BackendUnavailableError
-from fhe_auc.fleet import Fleet
-from fhe_auc.journal import Journal
-from fhe_auc.manifest import Manifest
-from fhe_auc.messages import Message
+from fhe_auc.machines import outcomes
 from fhe_auc.metrics import CalibrationMap
-from fhe_auc.plan import EncodedPlan
+from fhe_auc.question import thresholds
+from fhe_auc.question.analysis import Analysis, Variable
+from fhe_auc.question.fleet import Fleet
+from fhe_auc.question.study import Study
+from fhe_auc.results import calibration_file
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.polynomials import Polynomials
-from fhe_auc.rounds import Party
-from fhe_auc.signatures import MESSAGE as MESSAGE_PURPOSE
-from fhe_auc.study import Study
+from fhe_auc.session.journal import Journal
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.messages import Message
+from fhe_auc.session.plan import EncodedPlan
+from fhe_auc.session.rounds import Party
+from fhe_auc.session.signatures import MESSAGE as MESSAGE_PURPOSE
 from fhe_auc.sums import opening, residues
 from fhe_auc.sums.sketch import Sketch
 from fhe_auc.sums.terms import Factor, Part, Release, Sum, Term
-from fhe_auc_keys import (
-    announcement,
-    bundles,
-    existing_certificate,
-    group_sealing,
-    late_opening,
-    sealing,
-    trusted_authorities,
-)
-from fhe_auc_keys.announcement import announce, open_announcement
-from fhe_auc_keys.authority import Authority, Issued
-from fhe_auc_keys.certificates import Trust, credential, verify
-from fhe_auc_keys.existing_certificate import Statement
+from fhe_auc_keys.bundles import announcement
+from fhe_auc_keys.bundles import sealed_bundles as bundles
+from fhe_auc_keys.bundles.announcement import announce, open_announcement
+from fhe_auc_keys.bundles.roster import Contribution, PartyMaterial, Roster
+from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material
+from fhe_auc_keys.bundles.session_signatures import SessionSignatures
 from fhe_auc_keys.fleet import session as fleet_session
 from fhe_auc_keys.fleet import tables
 from fhe_auc_keys.fleet.aggregator import BlobFile, BlobList, FleetResult, Opened
-from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.roster import Contribution, PartyMaterial, Roster
-from fhe_auc_keys.session_keys import PartySecrets, aggregator_material
-from fhe_auc_keys.session_signatures import SessionSignatures
-from fhe_auc_keys.signed_documents import sign
-from fhe_auc_keys.store import KeyStore
+from fhe_auc_keys.site import late_opening
+from fhe_auc_keys.store import trusted_authorities
+from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.trust import existing_certificate, group_sealing, sealing
+from fhe_auc_keys.trust.authority import Authority, Issued
+from fhe_auc_keys.trust.certificates import Trust, credential, verify
+from fhe_auc_keys.trust.existing_certificate import Statement
+from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.signed_documents import sign
 from fhe_auc_protocols.blinded_auc.packing import Packing
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.workload import Workload

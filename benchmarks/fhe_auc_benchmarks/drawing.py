@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from fhe_auc.extras import require
-from fhe_auc.plot import tidy
+from fhe_auc.base.extras import require
+from fhe_auc.figures.plot import tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.counts import PartyData
+from fhe_auc.rows.counts import PartyData
 
 
 def pooled(parties: Iterable[PartyData]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 
-from fhe_auc.files import write_atomically
+from fhe_auc.base.files import write_atomically
 
 
 def save_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:

@@ -15,23 +15,23 @@ import msgspec
 import numpy as np
 
 from fhe_auc import bfv
+from fhe_auc.base.errors import CapacityError, InputError, ResultCheckError
+from fhe_auc.base.quantities import bytes_text
 from fhe_auc.bfv import BfvParameters, PublicContext, Residues, SecretContext
 from fhe_auc.bfv.ciphertext_noise import CONFIDENCE, sum_variance
 from fhe_auc.bfv.parameters import CHAINS
-from fhe_auc.computation import PartyTask, SealedComputation
-from fhe_auc.counts import Counts, PartyData, count
-from fhe_auc.errors import CapacityError, InputError, ResultCheckError
-from fhe_auc.evaluation import Evaluation
-from fhe_auc.manifest import Manifest
-from fhe_auc.plan import Parameter, Terms, describe_ring, ring_as_dict
-from fhe_auc.protocol import Request, check_rows
-from fhe_auc.quantities import bytes_text
+from fhe_auc.metrics.trapezoid import trapezoid
+from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rlwe.parameters import SECURITY_BITS, BackendName
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rlwe.primes import primes_above
-from fhe_auc.submissions import RunningSum
-from fhe_auc.trapezoid import trapezoid
-from fhe_auc_keys.encrypted_protocol import EncryptedProtocol
+from fhe_auc.rows.counts import Counts, PartyData, count
+from fhe_auc.session.computation import PartyTask, SealedComputation
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.plan import Parameter, Terms, describe_ring, ring_as_dict
+from fhe_auc.session.protocol import Request, check_rows
+from fhe_auc.session.submissions import RunningSum
+from fhe_auc_keys.roles.encrypted_protocol import EncryptedProtocol
 
 _PRIME = 0  # these sessions have one plaintext modulus
 _LEAST_FLOODING = 40  # bits by which flooding exceeds what it hides

@@ -9,9 +9,11 @@ import numpy as np
 from app.model import probabilities, rows_of
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc import outcomes, registry, thresholds
-from fhe_auc.protocol import Request
-from fhe_auc.site_state import LocalSites, site_storage
+from fhe_auc.machines import outcomes
+from fhe_auc.machines.site_state import LocalSites, site_storage
+from fhe_auc.question import thresholds
+from fhe_auc.session import registry
+from fhe_auc.session.protocol import Request
 
 EVERY, ROUNDS = 10, 30
 HEADER = "round   AUC of all rows, encrypted         average of the sites' AUCs"

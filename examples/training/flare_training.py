@@ -13,9 +13,9 @@ from nvflare.apis.controller_spec import Task
 from nvflare.apis.impl.controller import Controller
 from nvflare.apis.shareable import Shareable
 
-from fhe_auc.counts import PartyData
-from fhe_auc.flare.controller import evaluate
-from fhe_auc.flare.executor import SessionExecutor
+from fhe_auc.machines.flare.controller import evaluate
+from fhe_auc.machines.flare.executor import SessionExecutor
+from fhe_auc.rows.counts import PartyData
 
 
 class Training(Controller):

@@ -12,7 +12,7 @@ from pathlib import Path
 from evaluations import EVERY, HEADER, ROUNDS, new_session, print_line, site_configs
 from nvflare.job_config.api import FedJob
 
-from fhe_auc.flare import TASK
+from fhe_auc.machines.flare import TASK
 
 HERE = Path(__file__).parent
 

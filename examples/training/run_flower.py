@@ -8,7 +8,7 @@ from pathlib import Path
 
 from evaluations import EVERY, HEADER, ROUNDS, new_session, print_line, site_configs
 
-from fhe_auc.flower.runtime import Runtime
+from fhe_auc.machines.flower.runtime import Runtime
 
 APP = Path(__file__).parent / "app"
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import math
 
+from fhe_auc.base.errors import CapacityError
 from fhe_auc.bfv import slots
 from fhe_auc.bfv.context import SecretContext
 from fhe_auc.bfv.parameters import BfvParameters
-from fhe_auc.errors import CapacityError
 from fhe_auc.rlwe.modular import combined
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.second_error import FRESH_VARIANCE, VARIANCE

@@ -41,11 +41,12 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fhe_auc.base.keystream import KeyStream
+from fhe_auc.base.serialise import decode, encode
 from fhe_auc.bfv import slots
 from fhe_auc.bfv.context import checked
 from fhe_auc.bfv.flooding import uniform_noise
 from fhe_auc.bfv.parameters import BfvParameters
-from fhe_auc.keystream import KeyStream
 from fhe_auc.rlwe import container, hidden
 from fhe_auc.rlwe.integer_products import lifted, rounded, summed_products
 from fhe_auc.rlwe.modular import Residues, residues, uniform
@@ -53,7 +54,6 @@ from fhe_auc.rlwe.modulus_switching import kept_shape
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.second_error import fresh_keys, second_error
 from fhe_auc.rlwe.transform import values_of
-from fhe_auc.serialise import decode, encode
 
 _SEED_BYTES = 32
 
@@ -75,10 +75,10 @@ class KeyParts(NamedTuple):
 class JointSetup:
     """What everybody knows of one BFV session's joint keys; `parameters` are of a chain for these.
 
-    `binding` is 32 bytes that name the session and all parties' keys (`fhe_auc_keys.roster.Roster.binding`), which the
-    common polynomials are expanded from. For each plaintext modulus so many `products` of two ciphertexts are added up,
-    of blocks 2j and 2j + 1, counted through all moduli. Results have the first `kept` primes of Q; ValueError where
-    there are not so many.
+    `binding` is 32 bytes that name the session and all parties' keys (`fhe_auc_keys.bundles.roster.Roster.binding`),
+    which the common polynomials are expanded from. For each plaintext modulus so many `products` of two ciphertexts are
+    added up, of blocks 2j and 2j + 1, counted through all moduli. Results have the first `kept` primes of Q; ValueError
+    where there are not so many.
     """
 
     def __init__(self, parameters: BfvParameters, binding: bytes, *, products: int, kept: int) -> None:

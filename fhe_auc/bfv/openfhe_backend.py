@@ -6,9 +6,9 @@ import math
 from functools import lru_cache
 from typing import Any
 
+from fhe_auc.base.errors import CapacityError
 from fhe_auc.bfv.context import BfvLibrary
 from fhe_auc.bfv.parameters import BfvParameters
-from fhe_auc.errors import CapacityError
 from fhe_auc.rlwe.openfhe_library import OpenFheLibrary, new_context, openfhe
 
 # The library derives its modulus from depth and plaintext modulus: 1 or 2 for those from 41 bits on, up to 5 for the

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
-from fhe_auc.errors import CapacityError
+from fhe_auc.base.errors import CapacityError
 from fhe_auc.rlwe.parameters import BackendName, Chain, RingParameters
 from fhe_auc.rlwe.primes import is_prime, primes_below
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import tenseal.sealapi as seal
 
+from fhe_auc.base.errors import CapacityError
 from fhe_auc.bfv.context import BfvLibrary
 from fhe_auc.bfv.parameters import BfvParameters
-from fhe_auc.errors import CapacityError
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rlwe.seal_library import SealLibrary, key_moduli, written
 

@@ -10,8 +10,8 @@ import secrets
 
 import numpy as np
 
+from fhe_auc.base.keystream import KeyStream
 from fhe_auc.ckks.context import Ciphertext, PublicContext, Slots
-from fhe_auc.keystream import KeyStream
 
 _LAYER_BITS = 40
 _FILLED_BITS = 50  # a layer as small as that ends in no zeros: a double holds 53 bits

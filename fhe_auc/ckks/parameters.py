@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from fhe_auc.errors import CapacityError
+from fhe_auc.base.errors import CapacityError
 from fhe_auc.rlwe.parameters import BackendName, Chain, RingParameters
 
 CHAINS: dict[BackendName, tuple[Chain, ...]] = {

@@ -18,9 +18,9 @@ from typing import Any
 import click
 
 from fhe_auc import __version__
+from fhe_auc.base.errors import EvaluationError
 from fhe_auc.cli import defaults, failures, output
 from fhe_auc.cli.command_group import CommandGroup
-from fhe_auc.errors import EvaluationError
 
 __all__ = ["GROUP", "main"]
 

@@ -9,17 +9,17 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
+from fhe_auc.base.errors import InputError
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.command_group import CommandGroup
 from fhe_auc.cli.histogram_session import histogram_options, pool
 from fhe_auc.cli.out_file import check_out_file, out_file_options
 from fhe_auc.cli.session_options import SessionOptions
-from fhe_auc.errors import InputError
-from fhe_auc.evaluation import verified_as_dict
+from fhe_auc.results.evaluation import verified_as_dict
 
 if TYPE_CHECKING:
     from fhe_auc.metrics import CalibrationMap
-    from fhe_auc.table_files import TextFormat
+    from fhe_auc.rows.table_files import TextFormat
 
 _METHOD = "bbq"
 
@@ -56,7 +56,8 @@ def fit(files: inputs.PartyFiles, session: SessionOptions, out: Path, force: boo
     are given it, it tells nearly what the histogram does. It helps where scores are off; those that are probabilities
     already it only blurs. Fit it on rows that the classifier was not trained on.
     """
-    from fhe_auc import calibration_file, metrics
+    from fhe_auc import metrics
+    from fhe_auc.results import calibration_file
 
     _check_out_file(out, ".json", force=force)
     pooled = pool(session, files.read())
@@ -116,10 +117,10 @@ def apply(
     FILE (.csv, .parquet or .npz) needs a column of scores and no labels. Nothing leaves this machine. A score that the
     map does not cover is an error. The map may rise and fall: rank by the score as it was.
     """
-    from fhe_auc import calibration_file
-    from fhe_auc.score_scale import to_probabilities
-    from fhe_auc.table_writer import add_column
-    from fhe_auc.tables import read_columns
+    from fhe_auc.results import calibration_file
+    from fhe_auc.rows.score_scale import to_probabilities
+    from fhe_auc.rows.table_writer import add_column
+    from fhe_auc.rows.tables import read_columns
 
     if not column.strip():
         raise InputError("the column that is added needs a name")

@@ -16,10 +16,10 @@ import click
 import msgspec
 from click.core import ParameterSource
 
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.files import read_from_others
+from fhe_auc.base.suggestions import known_names
 from fhe_auc.cli import output
-from fhe_auc.errors import InputError
-from fhe_auc.files import read_from_others
-from fhe_auc.suggestions import known_names
 
 PREFIX = "FHE_AUC"
 """What names of variables begin with."""

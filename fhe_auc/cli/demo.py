@@ -9,15 +9,15 @@ from pathlib import Path
 import click
 import numpy as np
 
-from fhe_auc import registry
-from fhe_auc.analysis import Analysis
+from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
 from fhe_auc.cli import failures, output
 from fhe_auc.cli.evaluation_table import Form, form_options, print_evaluation
 from fhe_auc.cli.session_options import SessionOptions, session_options
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import DeserialisationError, EvaluationError, InputError
-from fhe_auc.evaluation import Evaluation
-from fhe_auc.trapezoid import auc_of_rows
+from fhe_auc.metrics.trapezoid import auc_of_rows
+from fhe_auc.question.analysis import Analysis
+from fhe_auc.results.evaluation import Evaluation
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session import registry
 
 _ROUNDING = 1e-12
 """What double precision may take from the AUC of the pooled rows."""
@@ -67,8 +67,8 @@ def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | 
 
     With --cheat the aggregator lies. Where that is noticed no number is released, and the exit status is 1.
     """
-    from fhe_auc import datasets
-    from fhe_auc import plot as figures
+    from fhe_auc.figures import plot as figures
+    from fhe_auc.rows import datasets
 
     plugin = session.plugin
     if session.questions.several:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from fhe_auc import registry
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.evaluation_table import Form, form_options, print_evaluation
 from fhe_auc.cli.session_options import SessionOptions, session_options
+from fhe_auc.session import registry
 
 
 @click.command(
@@ -52,8 +52,8 @@ def evaluate(files: inputs.PartyFiles, session: SessionOptions, plot: Path | Non
     "verified" says whether a lying aggregator would be noticed. A lying party is not: it can enter any rows.
     """
     if plot is not None:
-        from fhe_auc import forest_plot
-        from fhe_auc import plot as figures
+        from fhe_auc.figures import forest_plot
+        from fhe_auc.figures import plot as figures
 
         figures.check_path(plot)
     parties, analysis = files.read_for(session.questions)

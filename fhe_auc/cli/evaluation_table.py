@@ -10,13 +10,15 @@ from typing import Any
 
 import click
 
-from fhe_auc import quantities, registry, result_tables
-from fhe_auc.analysis import Questions
+from fhe_auc.base import quantities
+from fhe_auc.base.errors import InputError
 from fhe_auc.cli import output
 from fhe_auc.cli.session_options import SessionOptions
-from fhe_auc.errors import InputError
-from fhe_auc.evaluation import FIRST_SESSION, Evaluation
-from fhe_auc.intervals import Interval
+from fhe_auc.question.analysis import Questions
+from fhe_auc.results import result_tables
+from fhe_auc.results.evaluation import FIRST_SESSION, Evaluation
+from fhe_auc.results.intervals import Interval
+from fhe_auc.session import registry
 
 _PHASES = {
     "keys": "before the first round: choose parameters, certify, make and seal keys",

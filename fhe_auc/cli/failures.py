@@ -6,9 +6,9 @@ import traceback
 
 import click
 
-from fhe_auc import logs
+from fhe_auc.base import logs
+from fhe_auc.base.errors import FheAucError, InputError
 from fhe_auc.cli import defaults, output
-from fhe_auc.errors import FheAucError, InputError
 
 FAILED = 1
 BAD_INPUT = 2

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fhe_auc import registry
+from fhe_auc.base.errors import EvaluationError, InputError, UnknownProtocolError
 from fhe_auc.cli import inputs
 from fhe_auc.cli.session_options import SessionOptions, shared_options
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import EvaluationError, InputError, UnknownProtocolError
-from fhe_auc.evaluation import Evaluation
+from fhe_auc.results.evaluation import Evaluation
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session import registry
 
 if TYPE_CHECKING:
     from fhe_auc.metrics import Histogram

@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from fhe_auc.analysis import DEFAULT_MIN_CELL, MOST_MIN_CELL, Analysis, Questions
+from fhe_auc.base.errors import InputError
 from fhe_auc.ckks import BACKENDS
-from fhe_auc.errors import InputError
-from fhe_auc.intervals import DEFAULT_LEVEL
-from fhe_auc.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, DEFAULT_PROTOCOL
-from fhe_auc.score_scale import DEFAULT_SCALE, SCALES
-from fhe_auc.thresholds import MAX_PLACES
+from fhe_auc.question.analysis import DEFAULT_MIN_CELL, MOST_MIN_CELL, Analysis, Questions
+from fhe_auc.question.thresholds import MAX_PLACES
+from fhe_auc.results.intervals import DEFAULT_LEVEL
+from fhe_auc.rows.score_scale import DEFAULT_SCALE, SCALES
+from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, DEFAULT_PROTOCOL
 
 if TYPE_CHECKING:
-    from fhe_auc.counts import PartyData
-    from fhe_auc.table_files import TextFormat
-    from fhe_auc.tables import Entries
+    from fhe_auc.rows.counts import PartyData
+    from fhe_auc.rows.table_files import TextFormat
+    from fhe_auc.rows.tables import Entries
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,12 @@ class PartyFiles:
     entries: Entries
 
     def read(self) -> list[PartyData]:
-        """Read the parties; raise `InputError` as `fhe_auc.tables.read_parties` does."""
+        """Read the parties; raise `InputError` as `fhe_auc.rows.tables.read_parties` does."""
         return self.read_for(Questions(score_columns=()))[0]
 
     def read_for(self, questions: Questions) -> tuple[list[PartyData], Analysis]:
         """Read the parties for these questions (no columns of scores: that of the files); errors as `read`."""
-        from fhe_auc.tables import read_for
+        from fhe_auc.rows.tables import read_for
 
         if questions.score_columns and given("score_column"):
             raise InputError("--score-column and --score-columns contradict each other")
@@ -70,7 +70,7 @@ score_scale_option = click.option(
 
 
 def text_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command that reads text files: it receives ``form``, a `fhe_auc.table_files.TextFormat`."""
+    """Decorate a command that reads text files: it receives ``form``, a `fhe_auc.rows.table_files.TextFormat`."""
 
     @click.option(
         "--delimiter", metavar="CHAR", help="Between columns of text files. Default: , ; | or tab, whichever fits."
@@ -81,7 +81,7 @@ def text_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option("--encoding", metavar="NAME", default="utf-8", help="Of text files: windows-1252, utf-16, …")
     @functools.wraps(command)
     def with_form(*args: Any, delimiter: str | None, decimal: str, encoding: str, **values: Any) -> Any:
-        from fhe_auc.table_files import TextFormat
+        from fhe_auc.rows.table_files import TextFormat
 
         return command(*args, form=TextFormat(delimiter=delimiter, decimal=decimal, encoding=encoding), **values)
 
@@ -89,7 +89,7 @@ def text_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def entry_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command that reads labels and scores: it receives ``entries``, a `fhe_auc.tables.Entries`."""
+    """Decorate a command that reads labels and scores: it receives ``entries``, a `fhe_auc.rows.tables.Entries`."""
 
     @click.option(
         "--positive-label", metavar="TEXT", help="The label that counts as 1, where labels are not 0 and 1: yes, say."
@@ -101,7 +101,7 @@ def entry_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @text_options
     @functools.wraps(command)
     def with_entries(*args: Any, form: TextFormat, **values: Any) -> Any:
-        from fhe_auc.tables import Entries
+        from fhe_auc.rows.tables import Entries
 
         means = {name: values.pop(name) for name in ("positive_label", "drop_missing", "score_scale")}
         return command(*args, entries=Entries(form=form, **means), **values)
@@ -284,7 +284,7 @@ heterogeneity_option = click.option(
 
 
 def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command: it receives ``questions``, `fhe_auc.analysis.Questions`; no columns of scores: one model."""
+    """Decorate a command: it receives ``questions`` (`Questions`); no columns of scores: one model."""
 
     @click.option(
         "--score-columns",

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fhe_auc import registry
+from fhe_auc.base.errors import InputError
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.evaluation_table import Form, form_options, print_evaluation
 from fhe_auc.cli.session_options import SessionOptions, session_options
-from fhe_auc.errors import InputError
+from fhe_auc.session import registry
 
 if TYPE_CHECKING:
-    from fhe_auc.local_sites import Place
+    from fhe_auc.machines.local_sites import Place
 
 _TERMINATED = 143  # 128 + SIGTERM
 
@@ -51,7 +51,7 @@ def play(
 
     Raise `InputError` where there are more than `most` sites.
     """
-    from fhe_auc.local_sites import Stage
+    from fhe_auc.machines.local_sites import Stage
 
     parties, analysis = files.read_for(session.questions)
     if most is not None and len(parties) > most:

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from fhe_auc.errors import InputError
-from fhe_auc.files import check_writable
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.files import check_writable
 
 
 def out_file_options(about: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from fhe_auc import terminal
-from fhe_auc.serialise import json_text
+from fhe_auc.base import terminal
+from fhe_auc.base.serialise import json_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-    from fhe_auc.terminal import Progress
+    from fhe_auc.base.terminal import Progress
 
 Cell: TypeAlias = "str | Text"
 
@@ -193,6 +193,6 @@ def styled(text: str, style: str) -> Text:
 
 @contextmanager
 def progress(first: str, *, unit: str = "parties", time_left: bool = False) -> Iterator[Progress]:
-    """Show progress as `fhe_auc.terminal.progress`; what a library prints on stdout meanwhile goes to stderr."""
+    """Show progress as `fhe_auc.base.terminal.progress`; what a library prints on stdout meanwhile goes to stderr."""
     with redirect_stdout(sys.stderr), terminal.progress(first, unit=unit, time_left=time_left) as report:
         yield report

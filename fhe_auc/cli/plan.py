@@ -9,13 +9,14 @@ from typing import Any
 import click
 import numpy as np
 
-from fhe_auc import ckks, registry
+from fhe_auc import ckks
+from fhe_auc.base.errors import BackendUnavailableError, CapacityError, InputError
 from fhe_auc.ckks import BackendName
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.session_options import SessionOptions, session_options
-from fhe_auc.errors import BackendUnavailableError, CapacityError, InputError
-from fhe_auc.plan import Plan, large_download
-from fhe_auc.protocol import Protocol, Request
+from fhe_auc.session import registry
+from fhe_auc.session.plan import Plan, large_download
+from fhe_auc.session.protocol import Protocol, Request
 
 _MOST_PARTIES = 100_000
 

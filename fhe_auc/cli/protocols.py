@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from fhe_auc import registry
+from fhe_auc.base.errors import FheAucError
+from fhe_auc.base.options import described
 from fhe_auc.cli import output
-from fhe_auc.errors import FheAucError
-from fhe_auc.evaluation import Evaluation
-from fhe_auc.options import described
-from fhe_auc.protocol import Protocol
+from fhe_auc.results.evaluation import Evaluation
+from fhe_auc.session import registry
+from fhe_auc.session.protocol import Protocol
 
 _CHART = (
     ("the AUC; the aggregator may lie", "verified, the default"),

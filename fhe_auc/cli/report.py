@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fhe_auc import result_tables
-from fhe_auc.analysis import MOST_MIN_CELL, Questions
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.extras import require
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.evaluation_table import binning_error_rows, interval_rows, print_tables
 from fhe_auc.cli.histogram_session import histogram_options, pool
 from fhe_auc.cli.session_options import SessionOptions
-from fhe_auc.errors import InputError
-from fhe_auc.extras import require
+from fhe_auc.question.analysis import MOST_MIN_CELL, Questions
+from fhe_auc.results import result_tables
 
 if TYPE_CHECKING:
-    from fhe_auc.intervals import Interval
     from fhe_auc.metrics import Estimate
     from fhe_auc.report import Decision, Facts, ReportCard
+    from fhe_auc.results.intervals import Interval
 
 _COMMON = ("backend", "keys", "smudging_bits", "max_rows", "min_rows")
 

@@ -10,12 +10,11 @@ from typing import Any, get_args
 
 import click
 
-from fhe_auc import logs
+from fhe_auc.base import logs
+from fhe_auc.base.errors import FheAucError, InputError
+from fhe_auc.base.files import read_config
 from fhe_auc.cli import output
 from fhe_auc.cli.command_group import CommandGroup
-from fhe_auc.errors import FheAucError, InputError
-from fhe_auc.files import read_from_others
-from fhe_auc.suggestions import known_names
 
 _POLL = 1.0  # seconds
 CONFIG = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -71,8 +70,8 @@ def aggregate(folder: Path, config: Path, as_json: bool) -> None:
 
     Whatever stops it, run it again: it goes on where it was, and sends nobody anything new.
     """
-    from fhe_auc import aggregator_role
-    from fhe_auc.file_transport import FileTransport
+    from fhe_auc.machines import aggregator_role
+    from fhe_auc.machines.file_transport import FileTransport
 
     settings = read_config(config, aggregator_role.DEFAULTS)
     record = aggregator_role.run(settings, partial(FileTransport, folder))
@@ -115,7 +114,7 @@ def answer(folder: Path, config: Path, wait: float, as_json: bool) -> None:
 
 def answer_rounds(folder: Path, config: Path, wait: float, *, as_json: bool) -> None:
     """Answer the newest round in a folder, and later ones for so many hours, as a site or a helper."""
-    from fhe_auc import file_transport, site_role
+    from fhe_auc.machines import file_transport, site_role
 
     log = logs.RoleLog()
     settings = read_config(config, site_role.ENTRIES)
@@ -155,8 +154,8 @@ def add_status(group: click.Group) -> None:
 
 def _status(config: Path, as_json: bool) -> None:
     """Tell how the session of CONFIG, the aggregator's, stands: whether it runs, who is awaited, who has the result."""
-    from fhe_auc import journal
-    from fhe_auc.aggregator_role import journal_folder
+    from fhe_auc.machines.aggregator_role import journal_folder
+    from fhe_auc.session import journal
 
     folder = journal_folder(read_config(config, None))
     record, told = journal.read_record(folder), journal.read_status(folder)
@@ -180,22 +179,8 @@ def _status(config: Path, as_json: bool) -> None:
 add_status(session)
 
 
-def read_config(file: Path, known: Iterable[str] | None) -> dict[str, Any]:
-    """Return a configuration in TOML; raise `InputError` where it is none, or has entries other than the `known`."""
-    import msgspec
-
-    try:
-        found = msgspec.toml.decode(read_from_others(file), type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{file}: {error}", file=str(file)) from None
-    for name in found if known is not None else ():
-        if name not in (names := list(known or ())):
-            raise InputError(f"{file}: there is no entry {name!r}{known_names(name, names)}", file=str(file))
-    return found
-
-
 def _state(record: Mapping[str, Any] | None, *, running: bool, begun: bool) -> str:
-    from fhe_auc.journal import is_finished
+    from fhe_auc.session.journal import is_finished
 
     if record is not None and is_finished(record):
         return "finished: all have their results"

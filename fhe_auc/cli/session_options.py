@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc import ckks
-from fhe_auc import thresholds as grids
-from fhe_auc.analysis import PLAIN, Analysis, Questions
 from fhe_auc.api import evaluated
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.terminal import Progress
 from fhe_auc.cli import inputs, output
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import InputError
-from fhe_auc.evaluation import Evaluation
-from fhe_auc.protocol import Protocol, Request
-from fhe_auc.terminal import Progress
+from fhe_auc.question import thresholds as grids
+from fhe_auc.question.analysis import PLAIN, Analysis, Questions
+from fhe_auc.results.evaluation import Evaluation
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session.protocol import Protocol, Request
 
 ONE_QUESTION = Questions(score_columns=("score",))
 """One model over all rows."""

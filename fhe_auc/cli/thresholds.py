@@ -8,12 +8,13 @@ from typing import Any
 
 import click
 
-from fhe_auc import quantities, registry
-from fhe_auc import thresholds as grids
 from fhe_auc.api import federated_thresholds
+from fhe_auc.base import quantities
+from fhe_auc.base.errors import InputError
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.out_file import check_out_file, out_file_options
-from fhe_auc.errors import InputError
+from fhe_auc.question import thresholds as grids
+from fhe_auc.session import registry
 
 
 @click.command(

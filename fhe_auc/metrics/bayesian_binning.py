@@ -10,11 +10,11 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.errors import UndefinedMetricError
+from fhe_auc.base.errors import UndefinedMetricError
+from fhe_auc.base.numerics import log_beta
 from fhe_auc.metrics.calibration import CalibrationMap
 from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.metrics.probabilities import require_probabilities
-from fhe_auc.numerics import log_beta
 
 __all__ = ["bayesian_binning"]
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fhe_auc.errors import InputError, UndefinedMetricError
+from fhe_auc.base.errors import InputError, UndefinedMetricError
 from fhe_auc.metrics.histogram import Estimate, Histogram, bin_index
 from fhe_auc.metrics.probabilities import require_probabilities
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.errors import UndefinedMetricError
+from fhe_auc.base.errors import UndefinedMetricError
 from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.metrics.probabilities import require_probabilities
 

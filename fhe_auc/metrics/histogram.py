@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fhe_auc.binning import bins_of
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import InputError
+from fhe_auc.base.errors import InputError
+from fhe_auc.question.binning import bins_of
+from fhe_auc.rows.counts import PartyData
 
 __all__ = ["Estimate", "Histogram", "bin_index"]
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.errors import InputError, UndefinedMetricError
+from fhe_auc.base.errors import InputError, UndefinedMetricError
 from fhe_auc.metrics.histogram import Estimate, Histogram, bin_index
 from fhe_auc.metrics.ranking import at_or_above
 

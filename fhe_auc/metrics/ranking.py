@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.errors import UndefinedAucError, UndefinedMetricError
+from fhe_auc.base.errors import UndefinedAucError, UndefinedMetricError
+from fhe_auc.base.numerics import digamma
 from fhe_auc.metrics.histogram import Estimate, Histogram
-from fhe_auc.numerics import digamma
 
 __all__ = [
     "PrecisionRecallCurve",

@@ -16,10 +16,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.errors import UndefinedMetricError
+from fhe_auc.base.errors import UndefinedMetricError
+from fhe_auc.base.numerics import expit, root
 from fhe_auc.metrics.histogram import Estimate, Histogram
 from fhe_auc.metrics.probabilities import require_probabilities
-from fhe_auc.numerics import expit, root
 
 __all__ = ["CalibrationLine", "calibration_in_the_large", "calibration_line", "observed_expected_ratio"]
 

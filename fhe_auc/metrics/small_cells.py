@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.errors import EvaluationError, InputError
+from fhe_auc.base.errors import EvaluationError, InputError
 from fhe_auc.metrics.histogram import Histogram
 
 __all__ = ["merge_small_cells"]

@@ -13,14 +13,14 @@ from importlib import resources
 from pathlib import Path
 from string import Template
 
-from fhe_auc.estimates import Estimate as GroupEstimate
-from fhe_auc.files import write_atomically
-from fhe_auc.heterogeneity import SiteSummary
-from fhe_auc.intervals import Interval
+from fhe_auc.base.files import write_atomically
+from fhe_auc.figures.report_card import FIGURES, draw, level_text, png, svg
 from fhe_auc.metrics import Estimate
-from fhe_auc.report.card import Decision, Facts, Measure, ReportCard, as_dict
-from fhe_auc.report.figures import FIGURES, draw, level_text, png, svg
 from fhe_auc.report.tripod import items
+from fhe_auc.results.estimates import Estimate as GroupEstimate
+from fhe_auc.results.heterogeneity import SiteSummary
+from fhe_auc.results.intervals import Interval
+from fhe_auc.results.report_card import Decision, Facts, Measure, ReportCard, as_dict
 
 __all__ = ["FILES", "render", "save"]
 

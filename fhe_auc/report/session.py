@@ -14,24 +14,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fhe_auc import __version__, notebook, registry
-from fhe_auc import thresholds as grids
-from fhe_auc.analysis import DEFAULT_MIN_CELL, MOST_MIN_CELL, PLAIN, Analysis, Questions
+from fhe_auc import __version__
 from fhe_auc.api import evaluated, levels_of, named, with_remedy
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import EvaluationError, InputError
-from fhe_auc.evaluation import Evaluation, QuantileThresholds, verified_as_dict
-from fhe_auc.frames import Columns, Label, Rows, parties_of
-from fhe_auc.intervals import DEFAULT_LEVEL, Interval, few_rows
+from fhe_auc.base.errors import EvaluationError, InputError
+from fhe_auc.base.options import Options
+from fhe_auc.base.terminal import Progress, shown
 from fhe_auc.metrics import Histogram
-from fhe_auc.options import Options
-from fhe_auc.own_rows import warnings_of
-from fhe_auc.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, DEFAULT_PROTOCOL
-from fhe_auc.report.card import Facts, ReportCard, as_dict, report_card
+from fhe_auc.question import thresholds as grids
+from fhe_auc.question.analysis import DEFAULT_MIN_CELL, MOST_MIN_CELL, PLAIN, Analysis, Questions
 from fhe_auc.report.page import render, save
-from fhe_auc.result_tables import TextTable, ends, of_estimates, of_sites
-from fhe_auc.score_scale import DEFAULT_SCALE
-from fhe_auc.terminal import Progress, shown
+from fhe_auc.results import notebook
+from fhe_auc.results.evaluation import Evaluation, QuantileThresholds, verified_as_dict
+from fhe_auc.results.intervals import DEFAULT_LEVEL, Interval, few_rows
+from fhe_auc.results.report_card import Facts, ReportCard, as_dict, report_card
+from fhe_auc.results.result_tables import TextTable, ends, of_estimates, of_sites
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.frames import Columns, Label, Rows, parties_of
+from fhe_auc.rows.own_rows import warnings_of
+from fhe_auc.rows.score_scale import DEFAULT_SCALE
+from fhe_auc.session import registry
+from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, DEFAULT_PROTOCOL
 
 __all__ = ["Report", "federated_report", "reported"]
 

@@ -6,7 +6,7 @@ import importlib
 import sys
 from functools import cache
 
-from fhe_auc.errors import BackendUnavailableError
+from fhe_auc.base.errors import BackendUnavailableError
 from fhe_auc.rlwe.parameters import BackendName
 
 BACKENDS: tuple[BackendName, ...] = ("openfhe", "tenseal")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from fhe_auc.errors import DeserialisationError
+from fhe_auc.base.errors import DeserialisationError
+from fhe_auc.base.serialise import frame, unframe
 from fhe_auc.rlwe.parameters import FINGERPRINT_BYTES
-from fhe_auc.serialise import frame, unframe
 
 MAGIC = b"fherlwe"
 

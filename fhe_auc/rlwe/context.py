@@ -9,11 +9,11 @@ from typing import ClassVar, Generic
 
 import msgspec
 
+from fhe_auc.base.serialise import encode
 from fhe_auc.rlwe import container, hidden
 from fhe_auc.rlwe.library import Library, P
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.seeded import Seeded
-from fhe_auc.serialise import encode
 
 
 class PublicKeys(msgspec.Struct, Generic[P], frozen=True, array_like=True, forbid_unknown_fields=True):

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
-from fhe_auc.errors import DeserialisationError
+from fhe_auc.base.errors import DeserialisationError
+from fhe_auc.base.serialise import decode
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.backends import choose_backend
 from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, PublicKeys, SecretKey
 from fhe_auc.rlwe.library import Library, P
-from fhe_auc.serialise import decode
 
 Pair = TypeVar("Pair")
 Public = TypeVar("Public", bound=BasePublicContext[Any])

@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from fhe_auc.errors import DeserialisationError
+from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.rlwe.modular import multiply
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.transform import coefficients_of

@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from fhe_auc.errors import DeserialisationError
+from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.rlwe.polynomials import WORD, Polynomials, Words
 
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.keystream import KeyStream
+from fhe_auc.base.keystream import KeyStream
 
 Residues: TypeAlias = NDArray[np.uint64]
 

@@ -26,7 +26,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import openfhe as openfhe  # exported: nobody imports it before this module has set its threads
 from threadpoolctl import threadpool_limits
 
-from fhe_auc.errors import DeserialisationError, EvaluationError
+from fhe_auc.base.errors import DeserialisationError, EvaluationError
 from fhe_auc.rlwe.layout import Layout, Run
 from fhe_auc.rlwe.library import Decryptor, Evaluator, Library, LoadedKeys, P
 from fhe_auc.rlwe.polynomials import Polynomials, Words

@@ -7,8 +7,8 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from fhe_auc.errors import CapacityError
-from fhe_auc.serialise import encode
+from fhe_auc.base.errors import CapacityError
+from fhe_auc.base.serialise import encode
 
 BackendName = Literal["openfhe", "tenseal"]
 

@@ -12,8 +12,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.errors import DeserialisationError
-from fhe_auc.keystream import KeyStream
+from fhe_auc.base.errors import DeserialisationError
+from fhe_auc.base.keystream import KeyStream
 from fhe_auc.rlwe import modular
 
 WORD = 8

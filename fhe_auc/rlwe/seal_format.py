@@ -19,7 +19,7 @@ from typing import Any
 import tenseal.sealapi as seal
 import zstandard
 
-from fhe_auc.errors import DeserialisationError, InputError
+from fhe_auc.base.errors import DeserialisationError, InputError
 from fhe_auc.rlwe.layout import Layout, Run
 
 # SEAL's serialisation: a 16-byte header (magic, header size, version, compression, total size) before every object and

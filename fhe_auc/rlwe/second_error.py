@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fhe_auc.keystream import KeyStream
+from fhe_auc.base.keystream import KeyStream
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.transform import values_of
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.errors import BackendUnavailableError, DeserialisationError
+from fhe_auc.base.errors import BackendUnavailableError, DeserialisationError
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.second_error import fresh_keys, second_error
 from fhe_auc.rlwe.transform import values_of

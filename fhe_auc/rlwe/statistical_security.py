@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from fhe_auc.errors import CapacityError
+from fhe_auc.base.errors import CapacityError
 
 DEFAULT_FLOODING_BITS = 40
 DEFAULT_SMUDGING_BITS = 40

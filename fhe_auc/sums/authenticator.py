@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fhe_auc.keystream import KeyStream, derived_key
+from fhe_auc.base.keystream import KeyStream, derived_key
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.sums.sketch import Sketch

@@ -16,8 +16,8 @@ from itertools import accumulate
 
 import numpy as np
 
-from fhe_auc.errors import CapacityError
-from fhe_auc.keystream import KeyStream
+from fhe_auc.base.errors import CapacityError
+from fhe_auc.base.keystream import KeyStream
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.sums.expansion import monomials

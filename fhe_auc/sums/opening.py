@@ -18,12 +18,12 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
+from fhe_auc.base.errors import DeserialisationError
+from fhe_auc.base.keystream import KeyStream
+from fhe_auc.base.serialise import encode, frame, unframe
 from fhe_auc.bfv import Ciphertext, PublicContext, SecretContext
-from fhe_auc.errors import DeserialisationError
-from fhe_auc.keystream import KeyStream
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.serialise import encode, frame, unframe
 from fhe_auc.sums.expansion import coefficients, products
 from fhe_auc.sums.layout import Layout
 from fhe_auc.sums.terms import Release, running_sums

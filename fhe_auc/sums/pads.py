@@ -6,7 +6,7 @@ clear. Two sketches under the same pad tell their difference.
 
 from __future__ import annotations
 
-from fhe_auc.keystream import KeyStream, derived_key
+from fhe_auc.base.keystream import KeyStream, derived_key
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.errors import DeserialisationError
+from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.rlwe.modular import Residues
 
 _WORD_BITS = 64

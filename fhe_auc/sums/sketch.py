@@ -9,7 +9,7 @@ from itertools import pairwise
 import msgspec
 import numpy as np
 
-from fhe_auc.errors import CapacityError, InputError
+from fhe_auc.base.errors import CapacityError, InputError
 from fhe_auc.rlwe.modular import Residues
 
 MOST_ENTRIES = 2**20

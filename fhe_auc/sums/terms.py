@@ -12,7 +12,7 @@ from typing import Literal, get_args
 import msgspec
 import numpy as np
 
-from fhe_auc.errors import CapacityError, InputError
+from fhe_auc.base.errors import CapacityError, InputError
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.sums.sketch import MOST_CHARACTERS, MOST_ENTRIES, Sketch, check_names

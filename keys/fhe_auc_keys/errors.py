@@ -5,7 +5,7 @@ It holds no secret. What nobody tells apart is a `KeysError`.
 
 from __future__ import annotations
 
-from fhe_auc.errors import FheAucError
+from fhe_auc.base.errors import FheAucError
 
 
 class KeysError(FheAucError):

@@ -23,8 +23,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.errors import InputError
-from fhe_auc.extras import require
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.extras import require
 
 _Number = TypeVar("_Number", np.int64, np.float64)
 

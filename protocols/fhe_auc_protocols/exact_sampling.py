@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.keystream import KeyStream
+from fhe_auc.base.keystream import KeyStream
 
 Words = NDArray[np.uint64]
 _BITS = 64

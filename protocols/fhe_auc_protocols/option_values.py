@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
-from fhe_auc.errors import InputError
+from fhe_auc.base.errors import InputError
 
 _LEAST_EPSILON = 1e-6  # below it there is nothing to learn from any number of users
 _MOST_EPSILON = 32.0  # beyond it a 64-bit choice is too coarse, and there is no privacy to speak of

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fhe_auc.options import Options, option
+from fhe_auc.base.options import Options, option
 
 __all__ = [
     "BoundariesDistributedDp",

@@ -25,7 +25,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.errors import InputError
+from fhe_auc.base.errors import InputError
 from fhe_auc_protocols.exact_sampling import Source, Words, secure
 
 MOST_SCALE = 2**20

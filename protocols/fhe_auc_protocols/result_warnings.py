@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fhe_auc.manifest import Manifest
+from fhe_auc.session.manifest import Manifest
 
 _COARSE = 0.01  # a binning error above this is worth a warning
 _ALL_DIGITS = (

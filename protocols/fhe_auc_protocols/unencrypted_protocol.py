@@ -17,12 +17,12 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import DeserialisationError, InputError
-from fhe_auc.manifest import Manifest
-from fhe_auc.protocol import Protocol, Request, Session
-from fhe_auc.rounds import Aggregator, Party, R
-from fhe_auc.serialise import decode, encode
+from fhe_auc.base.errors import DeserialisationError, InputError
+from fhe_auc.base.serialise import decode, encode
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.protocol import Protocol, Request, Session
+from fhe_auc.session.rounds import Aggregator, Party, R
 
 T = TypeVar("T")
 

@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc import federated_auc, thresholds
+from fhe_auc import federated_auc
+from fhe_auc.base.errors import InputError, ResultCheckError, UndefinedAucError
 from fhe_auc.cli import main
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import InputError, ResultCheckError, UndefinedAucError
+from fhe_auc.question import thresholds
+from fhe_auc.rows.counts import PartyData
 from fhe_auc_benchmarks.comparison import figure, measure
 from fhe_auc_benchmarks.comparison.measure import SKLEARN, Comparison, Row, compare, subsample
 from fhe_auc_protocols import dp_noise
@@ -337,7 +338,7 @@ def test_a_table_that_cannot_be_written_is_told_before_anything_is_computed(
     def denied(*_: Any, **__: Any) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("fhe_auc.files.tempfile.TemporaryFile", denied)
+    monkeypatch.setattr("fhe_auc.base.files.tempfile.TemporaryFile", denied)
     monkeypatch.setattr(measure, "compare", None)
     result = call(file, f"{QUICK} --csv table.csv")
     assert (result.exit_code, result.stdout) == (2, "")

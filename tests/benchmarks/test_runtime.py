@@ -16,10 +16,10 @@ from click.testing import CliRunner
 from matplotlib.image import imread
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc import registry
+from fhe_auc.base.errors import EvaluationError, MessageError
 from fhe_auc.cli import main
-from fhe_auc.errors import EvaluationError, MessageError
-from fhe_auc.protocol import Request
+from fhe_auc.session import registry
+from fhe_auc.session.protocol import Request
 from fhe_auc_benchmarks.runtime import between_machines, summary
 from fhe_auc_benchmarks.runtime.benchmark import PARTIES, PEERS, THRESHOLD_PARTIES, THRESHOLDS, Benchmark
 from fhe_auc_benchmarks.runtime.contender import ROLES, Contender, OurProtocol

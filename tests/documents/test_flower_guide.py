@@ -19,8 +19,8 @@ import pytest
 pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
 
 from fhe_auc import federated_auc
-from fhe_auc.counts import PartyData
-from fhe_auc_keys.local_consortium import TRIAL
+from fhe_auc.rows.counts import PartyData
+from fhe_auc_keys.roles.local_consortium import TRIAL
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "flower.md"
 BLOCK = re.compile(r"^```sh (\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

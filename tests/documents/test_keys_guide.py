@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from fhe_auc_keys.bundles.roster import Roster
 from fhe_auc_keys.cli import keys as group
-from fhe_auc_keys.roster import Roster
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "keys.md"
 PASSPHRASE = "correct horse battery staple"  # noqa: S105

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from fhe_auc.base.quantities import bytes_text
 from fhe_auc.cli import main
-from fhe_auc.quantities import bytes_text
 
 SECURITY = Path(__file__).parents[2] / "docs" / "security"
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from fhe_auc.analysis import ACROSS, ALL, PLAIN, Analysis, Cell, Questions, Variable
-from fhe_auc.errors import InputError
+from fhe_auc.base.errors import InputError
+from fhe_auc.question.analysis import ACROSS, ALL, PLAIN, Analysis, Cell, Questions, Variable
 from tests.support.several import AGE, CLASSES, SEX
 
 HUNDRED = Variable("v", tuple(f"level {k}" for k in range(100)))

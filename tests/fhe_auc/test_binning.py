@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fhe_auc import thresholds
-from fhe_auc.binning import bins_of
-from fhe_auc.counts import PartyData, count
-from fhe_auc.row_store import BATCH, IN_MEMORY, Column, release
+from fhe_auc.question import thresholds
+from fhe_auc.question.binning import bins_of
+from fhe_auc.rows.counts import PartyData, count
+from fhe_auc.rows.row_store import BATCH, IN_MEMORY, Column, release
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 ENOUGH = 2**14  # rows for which there is a table

@@ -14,8 +14,8 @@ from typing import IO
 import psutil
 import pytest
 
-from fhe_auc import cleanup
-from fhe_auc.cleanup import Family
+from fhe_auc.machines import cleanup
+from fhe_auc.machines.cleanup import Family
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the processes are of a POSIX shell")
 
@@ -89,7 +89,7 @@ def test_a_process_that_has_got_the_id_of_one_that_was_known_is_not_hit(mark: st
 
 def test_the_process_that_looks_and_its_ancestors_are_not_hit(mark: str) -> None:
     name, _, value = mark.partition("=")
-    looking = f"import sys; from fhe_auc.cleanup import Family; print(Family({mark!r}).look())"
+    looking = f"import sys; from fhe_auc.machines.cleanup import Family; print(Family({mark!r}).look())"
     code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {looking!r}], check=True)"
     done = subprocess.run([sys.executable, "-c", code], env={**os.environ, name: value}, stdout=subprocess.PIPE)
     assert done.returncode == 0

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc.analysis import PLAIN, Analysis, Variable
-from fhe_auc.counts import Counts, PartyData, count, level_text
-from fhe_auc.errors import InputError, UndefinedAucError
-from fhe_auc.trapezoid import Trapezoid, trapezoid
+from fhe_auc.base.errors import InputError, UndefinedAucError
+from fhe_auc.metrics.trapezoid import Trapezoid, trapezoid
+from fhe_auc.question.analysis import PLAIN, Analysis, Variable
+from fhe_auc.rows.counts import Counts, PartyData, count, level_text
 from tests.support.pooled import pooled_counts
 
 GRID = np.linspace(0.0, 1.0, 21)

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc import datasets, thresholds
-from fhe_auc.errors import InputError
-from fhe_auc.trapezoid import trapezoid
+from fhe_auc.base.errors import InputError
+from fhe_auc.metrics.trapezoid import trapezoid
+from fhe_auc.question import thresholds
+from fhe_auc.rows import datasets
 from tests.support.pooled import pooled, pooled_counts
 
 # name: parties, rows, positive rows, 2·P·N·AUC

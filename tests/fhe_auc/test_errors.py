@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from fhe_auc.errors import InputError, ResultCheckError, VerificationError
+from fhe_auc.base.errors import InputError, ResultCheckError, VerificationError
 
 
 @pytest.mark.parametrize("kind", [ResultCheckError, VerificationError])

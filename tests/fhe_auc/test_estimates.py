@@ -8,9 +8,9 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fhe_auc.estimates import ONE_CLASS, Estimate, too_few
-from fhe_auc.intervals import Interval
-from fhe_auc.serialise import json_text
+from fhe_auc.base.serialise import json_text
+from fhe_auc.results.estimates import ONE_CLASS, Estimate, too_few
+from fhe_auc.results.intervals import Interval
 
 shares = st.floats(0, 1)
 estimates = st.builds(

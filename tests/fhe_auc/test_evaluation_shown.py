@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 
 from fhe_auc import federated_auc
-from fhe_auc.errors import InputError
-from fhe_auc.estimates import Comparison, Estimate, too_few
-from fhe_auc.evaluation import Evaluation
-from fhe_auc.heterogeneity import SiteSummary
-from fhe_auc.intervals import Interval
+from fhe_auc.base.errors import InputError
+from fhe_auc.results.estimates import Comparison, Estimate, too_few
+from fhe_auc.results.evaluation import Evaluation
+from fhe_auc.results.heterogeneity import SiteSummary
+from fhe_auc.results.intervals import Interval
 
 COLUMNS = [
     *("model", "group", "contrast", "n", "events", "auc", "low", "high", "level", "method"),

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc import registry
-from fhe_auc.errors import InputError
-from fhe_auc.extras import EXTRAS, require
-from fhe_auc.flower import FLOWER as FLWR
-from fhe_auc.flower import require_flower
-from fhe_auc.protocol import Request
-from fhe_auc.trapezoid import auc_of_rows
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.extras import EXTRAS, require
+from fhe_auc.machines.flower import FLOWER as FLWR
+from fhe_auc.machines.flower import require_flower
+from fhe_auc.metrics.trapezoid import auc_of_rows
+from fhe_auc.session import registry
+from fhe_auc.session.protocol import Request
 
 MISSING = [*(module for modules, _ in EXTRAS.values() for module in modules), "pandas", "polars", "statsmodels"]
 FILES = ["north.csv", "south.csv", "west.csv"]
@@ -198,7 +198,7 @@ def test_on_an_old_python_flower_says_which_it_needs(monkeypatch: pytest.MonkeyP
 
 @FLOWER
 def test_another_version_of_flower_than_the_one_relied_on_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fhe_auc.flower.version", lambda name: "1.42.0")
+    monkeypatch.setattr("fhe_auc.machines.flower.version", lambda name: "1.42.0")
     with pytest.raises(InputError, match=rf"flwr 1\.42\.0 is installed, fhe-auc relies on {re.escape(FLWR)}: "):
         require_flower()
 
@@ -235,7 +235,7 @@ def test_a_session_that_needs_an_extra_makes_no_key_without(monkeypatch: pytest.
         parties=("north", "south", "west"), thresholds=np.linspace(0, 1, 20, endpoint=False), options={"epsilon": 1.0}
     )
     plugin = registry.load("histogram-distributed-dp")
-    monkeypatch.setattr("fhe_auc_keys.encrypted_protocol.new_session_keys", forbidden)
+    monkeypatch.setattr("fhe_auc_keys.roles.encrypted_protocol.new_session_keys", forbidden)
     with pytest.raises(AssertionError, match="a key was made"):
         plugin.prepare(request)
     monkeypatch.setitem(sys.modules, "opendp", None)

@@ -20,19 +20,19 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from fhe_auc import aggregator_role, file_transport, outcomes, registry
+from fhe_auc.base.errors import ResultCheckError
+from fhe_auc.base.files import read_config, read_from_others, write_atomically
+from fhe_auc.base.logs import RoleLog
+from fhe_auc.base.party_names import HELPER
 from fhe_auc.cli import main
-from fhe_auc.cli.session import read_config
-from fhe_auc.counts import PartyData, count
-from fhe_auc.errors import ResultCheckError
-from fhe_auc.file_transport import file_name
-from fhe_auc.files import read_from_others, write_atomically
-from fhe_auc.journal import Journal
-from fhe_auc.logs import RoleLog
-from fhe_auc.party_names import HELPER
-from fhe_auc.protocol import Request
-from fhe_auc.site_state import site_storage
-from fhe_auc.trapezoid import trapezoid
+from fhe_auc.machines import aggregator_role, file_transport, outcomes
+from fhe_auc.machines.file_transport import file_name
+from fhe_auc.machines.site_state import site_storage
+from fhe_auc.metrics.trapezoid import trapezoid
+from fhe_auc.rows.counts import PartyData, count
+from fhe_auc.session import registry
+from fhe_auc.session.journal import Journal
+from fhe_auc.session.protocol import Request
 from tests.support.exact_sessions import pairs_of
 from tests.support.platforms import needs_linux
 

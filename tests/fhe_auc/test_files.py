@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fhe_auc.errors import InputError
-from fhe_auc.files import LONGEST, check_writable, read_from_others, replacing, write_atomically
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.files import LONGEST, check_writable, read_from_others, replacing, write_atomically
 from tests.support.platforms import needs_linux, needs_modes, needs_unix_files
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fhe_auc.errors import InputError
-from fhe_auc.fleet import Fleet, Members, path_to
+from fhe_auc.base.errors import InputError
+from fhe_auc.question.fleet import Fleet, Members, path_to
 
 sizes = st.integers(2, 70)
 

@@ -9,11 +9,11 @@ import pytest
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 
-from fhe_auc import forest_plot, plot
-from fhe_auc.estimates import Estimate, too_few
-from fhe_auc.evaluation import Evaluation
-from fhe_auc.heterogeneity import SiteSummary
-from fhe_auc.intervals import Interval
+from fhe_auc.figures import forest_plot, plot
+from fhe_auc.results.estimates import Estimate, too_few
+from fhe_auc.results.evaluation import Evaluation
+from fhe_auc.results.heterogeneity import SiteSummary
+from fhe_auc.results.intervals import Interval
 
 GROUPS = ("", "sex: F", "sex: M", "band: 18-49", "band: 50-64", "band: 65-79", "band: 80+")
 

@@ -13,7 +13,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from fhe_auc import InputError, PartyData, federated_auc, federated_report, federated_thresholds
-from fhe_auc.terminal import shown
+from fhe_auc.base.terminal import shown
 from fhe_auc_protocols.options import DpaucLaplace
 
 GRID = np.arange(51) / 50
@@ -219,7 +219,7 @@ def test_progress_true_shows_nothing_where_there_is_no_terminal(capsys: pytest.C
 
 
 def test_progress_true_shows_a_bar_on_the_terminal(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    monkeypatch.setattr("fhe_auc.terminal._is_terminal", lambda stream: True)
+    monkeypatch.setattr("fhe_auc.base.terminal._is_terminal", lambda stream: True)
     with shown(True) as report:
         report("round 1", 1, 3)
     out, err = capsys.readouterr()

@@ -11,7 +11,7 @@ from scipy.special import expit
 from scipy.stats import t
 from statsmodels.stats.meta_analysis import combine_effects
 
-from fhe_auc.heterogeneity import PREDICTION, SiteSums, _student_t, random_effects
+from fhe_auc.results.heterogeneity import PREDICTION, SiteSums, _student_t, random_effects
 
 
 def sums_of(theta: np.ndarray, variance: np.ndarray) -> SiteSums:  # type: ignore[type-arg]

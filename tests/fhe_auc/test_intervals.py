@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy import special
 from scipy.stats import binomtest, norm
 
-from fhe_auc.errors import InputError
-from fhe_auc.intervals import (
+from fhe_auc.base.errors import InputError
+from fhe_auc.results.intervals import (
     Interval,
     Moments,
     OneModel,

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fhe_auc import journal as journals
-from fhe_auc.counts import PartyData, count
-from fhe_auc.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
-from fhe_auc.journal import Journal, is_finished, is_running
-from fhe_auc.rounds import Aggregator, SessionRecord, conduct
-from fhe_auc.trapezoid import trapezoid
+from fhe_auc.base.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
+from fhe_auc.metrics.trapezoid import trapezoid
+from fhe_auc.rows.counts import PartyData, count
+from fhe_auc.session import journal as journals
+from fhe_auc.session.journal import Journal, is_finished, is_running
+from fhe_auc.session.rounds import Aggregator, SessionRecord, conduct
 from tests.support.platforms import needs_modes
 from tests.support.stored_sites import GRID, Consortium
 
@@ -310,7 +310,7 @@ def test_one_process_at_a_time_runs_a_session(tmp_path: Path, monkeypatch: pytes
 _HELD = """
 import sys, time
 from pathlib import Path
-from fhe_auc.journal import Journal
+from fhe_auc.session.journal import Journal
 
 with Journal(Path(sys.argv[1])):
     print("held", flush=True)

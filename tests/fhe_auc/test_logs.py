@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from fhe_auc import logs
-from fhe_auc.errors import InputError
+from fhe_auc.base import logs
+from fhe_auc.base.errors import InputError
 
 ESCAPE = "\x1b"
 

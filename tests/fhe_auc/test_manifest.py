@@ -9,13 +9,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc.errors import DeserialisationError, InputError
-from fhe_auc.manifest import Manifest
-from fhe_auc.party_names import AGGREGATOR
-from fhe_auc.plan import EncodedPlan
-from fhe_auc.protocol import Session
-from fhe_auc.serialise import encode
-from fhe_auc.study import Study
+from fhe_auc.base.errors import DeserialisationError, InputError
+from fhe_auc.base.party_names import AGGREGATOR
+from fhe_auc.base.serialise import encode
+from fhe_auc.question.study import Study
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.plan import EncodedPlan
+from fhe_auc.session.protocol import Session
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from tests.support.blinded_auc import encoded
 

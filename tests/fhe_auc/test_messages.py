@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fhe_auc.errors import DeserialisationError, MessageError
-from fhe_auc.messages import Message
-from fhe_auc.serialise import FORMAT_VERSION
+from fhe_auc.base.errors import DeserialisationError, MessageError
+from fhe_auc.base.serialise import FORMAT_VERSION
+from fhe_auc.session.messages import Message
 
 LIMIT = 10_000
 GOOD = Message("semi-honest", b"s" * 16, 1, "north", b"m" * 32, b"payload", b"", (), b"")

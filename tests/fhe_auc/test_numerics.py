@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from fhe_auc.numerics import digamma, expit, log_beta, root
+from fhe_auc.base.numerics import digamma, expit, log_beta, root
 
 RANDOM = np.random.default_rng(22)
 

@@ -13,12 +13,13 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fhe_auc import registry, thresholds
+from fhe_auc.base.errors import InputError
 from fhe_auc.cli import main
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import InputError
-from fhe_auc.own_rows import check_scores, near_other_sessions, warnings_of
-from fhe_auc.protocol import Protocol, Request
+from fhe_auc.question import thresholds
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.own_rows import check_scores, near_other_sessions, warnings_of
+from fhe_auc.session import registry
+from fhe_auc.session.protocol import Protocol, Request
 from tests.support.chosen import federated_auc, federated_thresholds
 
 NAMED = ("uniform:20", "hybrid:50", "dpauc:20")

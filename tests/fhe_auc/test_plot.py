@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from fhe_auc import plot
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import InputError
-from fhe_auc.evaluation import Evaluation
+from fhe_auc.base.errors import InputError
+from fhe_auc.figures import plot
+from fhe_auc.results.evaluation import Evaluation
+from fhe_auc.rows.counts import PartyData
 
 PARTIES = [
     PartyData.from_arrays("north", [0, 1, 1, 0], [0.1, 0.8, 0.4, 0.5]),

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from fhe_auc import processes
-from fhe_auc.processes import QUIET, Processes
+from fhe_auc.machines import processes
+from fhe_auc.machines.processes import QUIET, Processes
 
 STARTED = """
 import signal, subprocess, sys, time
-from fhe_auc.processes import Processes
+from fhe_auc.machines.processes import Processes
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that runs tests in the background has it ignored
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and so has nohup
 made = Processes()
@@ -79,7 +79,7 @@ def test_a_command_that_cannot_clean_up_leaves_nothing_behind(sent: signal.Signa
 SUPERNODE = """
 import os, subprocess, sys, time
 from flwr.supernode import cli
-from fhe_auc.flower import supernode
+from fhe_auc.machines.flower import supernode
 stubborn = "import signal, time; [signal.signal(each, signal.SIG_IGN) for each in (1, 2, 15)]; time.sleep(600)"
 def answering():
     subprocess.Popen([sys.executable, "-c", stubborn], start_new_session=True)

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fhe_auc import table_files
-from fhe_auc.errors import InputError
-from fhe_auc.table_files import TextFormat
-from fhe_auc.tables import Entries, read_parties
+from fhe_auc.base.errors import InputError
+from fhe_auc.rows import table_files
+from fhe_auc.rows.table_files import TextFormat
+from fhe_auc.rows.tables import Entries, read_parties
 
 
 @pytest.fixture

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from fhe_auc import registry
-from fhe_auc.errors import UnknownProtocolError
-from fhe_auc.protocol import Protocol
+from fhe_auc.base.errors import UnknownProtocolError
+from fhe_auc.session import registry
+from fhe_auc.session.protocol import Protocol
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 
 _MODULE = """
-from fhe_auc.attacks import Attacks
-from fhe_auc.protocol import Protocol
+from fhe_auc.session.attacks import Attacks
+from fhe_auc.session.protocol import Protocol
 
 class Coin(Protocol):
     name = "coin"
@@ -105,7 +105,7 @@ def test_what_is_not_a_protocol_class_is_refused(third_party: Any, thing: str) -
         registry.load("odd")
 
 
-@pytest.mark.parametrize("value", ["collections:OrderedDict", "builtins:dict", "fhe_auc.rounds:Party"])
+@pytest.mark.parametrize("value", ["collections:OrderedDict", "builtins:dict", "fhe_auc.session.rounds:Party"])
 def test_another_class_is_refused_and_not_constructed(third_party: Any, value: str) -> None:
     third_party(odd=value)
     with pytest.raises(UnknownProtocolError, match=r"is not a fhe_auc\.protocol\.Protocol"):

@@ -12,9 +12,7 @@ import numpy as np
 import pytest
 
 from fhe_auc import ckks
-from fhe_auc.ckks.computation import Circuit, SealedCkks
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import (
+from fhe_auc.base.errors import (
     DeserialisationError,
     EvaluationError,
     FheAucError,
@@ -24,16 +22,18 @@ from fhe_auc.errors import (
     TooFewPartiesError,
     UndefinedAucError,
 )
-from fhe_auc.evaluation import Evaluation
-from fhe_auc.messages import Message
-from fhe_auc.party_names import AGGREGATOR
-from fhe_auc.protocol import Session
+from fhe_auc.base.party_names import AGGREGATOR
+from fhe_auc.base.serialise import decode, encode
+from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.seeded import SEED_BYTES, Seeded
-from fhe_auc.rounds import Aggregator, Party, SessionRecord
-from fhe_auc.serialise import decode, encode
-from fhe_auc_keys.sealed_roles import SealedAggregator, SealedParty
-from fhe_auc_keys.session_keys import PartySecrets
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session.ckks_computation import Circuit, SealedCkks
+from fhe_auc.session.messages import Message
+from fhe_auc.session.protocol import Session
+from fhe_auc.session.rounds import Aggregator, Party, SessionRecord
+from fhe_auc_keys.bundles.session_keys import PartySecrets
+from fhe_auc_keys.roles.sealed_roles import SealedAggregator, SealedParty
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_totals
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest, SemiHonestTask

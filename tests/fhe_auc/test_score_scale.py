@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc import federated_auc, thresholds
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import InputError
-from fhe_auc.own_rows import check_scores
-from fhe_auc.score_scale import SCALES, rescaled, to_probabilities
-from fhe_auc.tables import Entries, read_parties
+from fhe_auc import federated_auc
+from fhe_auc.base.errors import InputError
+from fhe_auc.question import thresholds
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.own_rows import check_scores
+from fhe_auc.rows.score_scale import SCALES, rescaled, to_probabilities
+from fhe_auc.rows.tables import Entries, read_parties
 
 LABELS = np.arange(400) % 2
 LOGITS = np.random.default_rng(8).normal(2.0 * LABELS - 1, 2)

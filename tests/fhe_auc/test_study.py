@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from fhe_auc.errors import InputError
-from fhe_auc.serialise import decode, encode
-from fhe_auc.study import Study
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.serialise import decode, encode
+from fhe_auc.question.study import Study
 
 WORDS = {
     "model": "sepsis-net 2.1, sha256 9f2c",

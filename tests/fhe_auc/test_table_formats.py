@@ -17,12 +17,12 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from fhe_auc import row_store, table_files
+from fhe_auc.base.errors import InputError
 from fhe_auc.cli import main
-from fhe_auc.errors import InputError
-from fhe_auc.own_rows import warnings_of
-from fhe_auc.table_files import TextFormat
-from fhe_auc.tables import Entries, read_parties
+from fhe_auc.rows import row_store, table_files
+from fhe_auc.rows.own_rows import warnings_of
+from fhe_auc.rows.table_files import TextFormat
+from fhe_auc.rows.tables import Entries, read_parties
 
 LABELS, SCORES = [1, 0, 1, 0], [0.5, 0.25, 0.75, 0.125]
 COLUMNS = {"label_column": "died", "score_column": "risk"}
@@ -213,8 +213,8 @@ def test_files_are_read_without_pandas_or_masked_arrays_which_take_long_to_load(
     code = """
 import json, sys
 from fhe_auc import thresholds
-from fhe_auc.analysis import Questions
-from fhe_auc.tables import Entries, read_for
+from fhe_auc.question.analysis import Questions
+from fhe_auc.rows.tables import Entries, read_for
 read = read_for(Questions(score_columns=("risk",)), sys.argv[1:], label_column="died")[0]
 asked = Questions(score_columns=("risk",), by={"sex": ()})
 read += read_for(asked, sys.argv[2:], label_column="died", entries=Entries(drop_missing=True))[0]

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fhe_auc import thresholds
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import InputError
-from fhe_auc.own_rows import check_scores
-from fhe_auc.tables import Entries, read_parties
+from fhe_auc.base.errors import InputError
+from fhe_auc.question import thresholds
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.own_rows import check_scores
+from fhe_auc.rows.tables import Entries, read_parties
 
 
 @pytest.fixture

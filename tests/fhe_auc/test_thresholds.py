@@ -9,8 +9,8 @@ import pytest
 from scipy.special import expit
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc import thresholds
-from fhe_auc.errors import InputError
+from fhe_auc.base.errors import InputError
+from fhe_auc.question import thresholds
 
 # --- Bad thresholds ---------------------------------------------------------------------------------------------------
 

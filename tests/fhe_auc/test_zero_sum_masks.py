@@ -13,12 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kstest, uniform
 
-from fhe_auc import ckks, thresholds
-from fhe_auc.manifest import Manifest
-from fhe_auc.messages import Message
+from fhe_auc import ckks
+from fhe_auc.base.serialise import decode
+from fhe_auc.question import thresholds
 from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.serialise import decode
-from fhe_auc.zero_sum_masks import zero_sum_masks
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.messages import Message
+from fhe_auc.session.zero_sum_masks import zero_sum_masks
 from tests.support.malicious_sessions import backends, engine, sites
 
 FALSE_ALARM = 1e-9

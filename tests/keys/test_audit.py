@@ -15,15 +15,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from fhe_auc import registry
+from fhe_auc.base.errors import MessageError
 from fhe_auc.cli import main
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import MessageError
-from fhe_auc.manifest import Manifest
-from fhe_auc.protocol import Request
-from fhe_auc.rounds import conduct
-from fhe_auc_keys import audit
-from fhe_auc_keys.store import TRAIL
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session import registry
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.protocol import Request
+from fhe_auc.session.rounds import conduct
+from fhe_auc_keys.store import audit
+from fhe_auc_keys.store.key_store import TRAIL
 from tests.support.certified import DAY, NOW
 from tests.support.certified import Consortium as Certified
 from tests.support.platforms import needs_modes, needs_synced_folders
@@ -35,7 +35,7 @@ MANIFEST = registry.load("dpauc-laplace").prepare(REQUEST).manifest
 
 @pytest.fixture
 def played(site_rows: list[PartyData], tmp_path: Path) -> Consortium:
-    """A session whose aggregator notes its beginning and end, as `fhe_auc.aggregator_role` does."""
+    """A session whose aggregator notes its beginning and end, as `fhe_auc.machines.aggregator_role` does."""
     consortium = Consortium(site_rows, tmp_path / "c")
     conduct(consortium.aggregator(), consortium.exchange)
     return consortium

@@ -9,11 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from fhe_auc import InputError, registry
-from fhe_auc.errors import FheAucError
-from fhe_auc.protocol import Request, Spending, new_session_id
-from fhe_auc_keys import budget
-from fhe_auc_keys.store import KeyStore
+from fhe_auc import InputError
+from fhe_auc.base.errors import FheAucError
+from fhe_auc.session import registry
+from fhe_auc.session.protocol import Request, Spending, new_session_id
+from fhe_auc_keys.store import budget
+from fhe_auc_keys.store.key_store import KeyStore
 from tests.support.exact_sessions import GRID, rows
 from tests.support.stored_sites import Consortium
 

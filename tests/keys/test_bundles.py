@@ -16,16 +16,15 @@ import numpy as np
 import pytest
 
 from fhe_auc import ckks
-from fhe_auc.errors import DeserialisationError, InputError
-from fhe_auc.manifest import Manifest
-from fhe_auc.protocol import Session
+from fhe_auc.base.errors import DeserialisationError, InputError
+from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe import container
-from fhe_auc.serialise import decode, encode
-from fhe_auc_keys import announcement, bundles, sealing
-from fhe_auc_keys import signed_documents as documents
-from fhe_auc_keys.announcement import announce, open_announcement
-from fhe_auc_keys.authority import Authority
-from fhe_auc_keys.bundles import (
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.protocol import Session
+from fhe_auc_keys.bundles import announcement
+from fhe_auc_keys.bundles import sealed_bundles as bundles
+from fhe_auc_keys.bundles.announcement import announce, open_announcement
+from fhe_auc_keys.bundles.sealed_bundles import (
     PartyKeys,
     SealedSession,
     SeenInMemory,
@@ -35,11 +34,14 @@ from fhe_auc_keys.bundles import (
     open_party_bundle,
     seal_session,
 )
-from fhe_auc_keys.certificates import Trust
+from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material
 from fhe_auc_keys.errors import ExpiredError, KeysError, RevokedError, StoreError, TamperedError, UnfitCertificateError
-from fhe_auc_keys.identity import Identity, signed_bytes
-from fhe_auc_keys.session_keys import PartySecrets, aggregator_material
-from fhe_auc_keys.store import KeyStore
+from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.trust import sealing
+from fhe_auc_keys.trust import signed_documents as documents
+from fhe_auc_keys.trust.authority import Authority
+from fhe_auc_keys.trust.certificates import Trust
+from fhe_auc_keys.trust.identity import Identity, signed_bytes
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from tests.support.certified import DAY, NOW, STUDY, Consortium
 from tests.support.wire import flipped, mended, reframed

@@ -20,8 +20,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from fhe_auc_keys.authority import Authority
-from fhe_auc_keys.certificates import Trust, credential, verify
 from fhe_auc_keys.errors import (
     DamagedFileError,
     ExpiredError,
@@ -32,17 +30,19 @@ from fhe_auc_keys.errors import (
     TamperedError,
     UnfitCertificateError,
 )
-from fhe_auc_keys.existing_certificate import bind_keys, verify_binding
-from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.public_keys import (
+from fhe_auc_keys.store.trusted_authorities import Trusted
+from fhe_auc_keys.trust.authority import Authority
+from fhe_auc_keys.trust.certificates import Trust, credential, verify
+from fhe_auc_keys.trust.existing_certificate import bind_keys, verify_binding
+from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.public_keys import (
     ENCRYPTION_KEY_OID,
     MAX_DAYS,
     check_signing_key,
     encryption_key_extension,
     fingerprint,
 )
-from fhe_auc_keys.revocation import newer_list
-from fhe_auc_keys.trusted_authorities import Trusted
+from fhe_auc_keys.trust.revocation import newer_list
 from tests.support.certified import DAY, NOW
 from tests.support.wire import flipped, mended, reframed
 

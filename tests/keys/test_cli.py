@@ -22,26 +22,29 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from fhe_auc import bfv, outcomes, registry, thresholds
+from fhe_auc import bfv
+from fhe_auc.base.errors import EvaluationError, InputError
+from fhe_auc.base.serialise import encode
 from fhe_auc.cli import main
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import EvaluationError, InputError
+from fhe_auc.machines import outcomes
+from fhe_auc.machines.site_state import Records, answer, site_storage
+from fhe_auc.question import thresholds
 from fhe_auc.rlwe import backends
-from fhe_auc.rounds import Party
-from fhe_auc.serialise import encode
-from fhe_auc.site_state import Records, answer, site_storage
-from fhe_auc_keys import key_store_sites, late_opening
-from fhe_auc_keys import trusted_authorities as trusting
-from fhe_auc_keys.announcement import open_announcement
-from fhe_auc_keys.authority import Authority
-from fhe_auc_keys.bundles import kept_party_keys
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session import registry
+from fhe_auc.session.rounds import Party
+from fhe_auc_keys.bundles.announcement import open_announcement
+from fhe_auc_keys.bundles.joint_session import kept_joint_session
+from fhe_auc_keys.bundles.roster import PartyMaterial
+from fhe_auc_keys.bundles.sealed_bundles import kept_party_keys
+from fhe_auc_keys.bundles.session_keys import party_secrets, public_context
 from fhe_auc_keys.cli import keys as group
-from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.joint_session import kept_joint_session
-from fhe_auc_keys.roster import PartyMaterial
-from fhe_auc_keys.session_keys import party_secrets, public_context
-from fhe_auc_keys.store import KeyStore
-from fhe_auc_keys.vault import OWN, Vault, certified_identity
+from fhe_auc_keys.site import key_store_sites, late_opening
+from fhe_auc_keys.store import trusted_authorities as trusting
+from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.store.vault import OWN, Vault, certified_identity
+from fhe_auc_keys.trust.authority import Authority
+from fhe_auc_keys.trust.identity import Identity
 from tests.support.certified import DAY, NOW, STUDY
 from tests.support.keys_commands import (
     ADDER,
@@ -567,7 +570,7 @@ def session_of_both(*more: str) -> Result:
 def test_a_session_in_which_everybody_receives_much_is_made_with_a_warning(
     consortium: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fhe_auc.plan._LARGE_DOWNLOAD", 100_000)
+    monkeypatch.setattr("fhe_auc.session.plan._LARGE_DOWNLOAD", 100_000)
     made = session_of_both("--protocol", "exact", "--keys", "joint")
     assert made.exit_code == 0
     assert re.search("warning: each of 2 parties receives .*; with joint keys that grows", made.stderr)

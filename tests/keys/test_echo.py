@@ -7,10 +7,10 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from fhe_auc.computation import Result
-from fhe_auc.errors import MessageError, VerificationError
-from fhe_auc.messages import Message
-from fhe_auc.serialise import decode, encode
+from fhe_auc.base.errors import MessageError, VerificationError
+from fhe_auc.base.serialise import decode, encode
+from fhe_auc.session.computation import Result
+from fhe_auc.session.messages import Message
 from tests.support.malicious_sessions import BACKENDS, CLOSE, Roles, engine, exact, sites
 
 PARTIES = sites(5)

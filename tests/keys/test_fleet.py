@@ -18,28 +18,29 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from fhe_auc import registry, thresholds
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import DeserialisationError, EvaluationError, InputError, TooFewPartiesError
-from fhe_auc.evaluation import Evaluation
-from fhe_auc.fleet import Fleet, path_to
-from fhe_auc.intervals import HANLEY_MCNEIL
-from fhe_auc.manifest import Manifest
-from fhe_auc.protocol import Request
-from fhe_auc_keys import sealing
-from fhe_auc_keys.announcement import announce, open_announcement
-from fhe_auc_keys.authority import Authority
-from fhe_auc_keys.certificates import Trust
+from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, TooFewPartiesError
+from fhe_auc.question import thresholds
+from fhe_auc.question.fleet import Fleet, path_to
+from fhe_auc.results.evaluation import Evaluation
+from fhe_auc.results.intervals import HANLEY_MCNEIL
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session import registry
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.protocol import Request
+from fhe_auc_keys.bundles.announcement import announce, open_announcement
 from fhe_auc_keys.cli.fleet import fleet as command
 from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.fleet import aggregator, helper, members, tables
 from fhe_auc_keys.fleet.device import Device, Record, Submitted, write_records
 from fhe_auc_keys.fleet.session import BLOB, FleetSession, Verdict, associated, commitment, signed_of
 from fhe_auc_keys.fleet.tasks import Workers
-from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.local_consortium import LIFETIME, TRIAL, Consortium
-from fhe_auc_keys.store import KeyStore
-from fhe_auc_keys.trusted_authorities import Trusted
+from fhe_auc_keys.roles.local_consortium import LIFETIME, TRIAL, Consortium
+from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.store.trusted_authorities import Trusted
+from fhe_auc_keys.trust import sealing
+from fhe_auc_keys.trust.authority import Authority
+from fhe_auc_keys.trust.certificates import Trust
+from fhe_auc_keys.trust.identity import Identity
 from tests.support.exact_sessions import rows
 
 GRID = thresholds.uniform(12)

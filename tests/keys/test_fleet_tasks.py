@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fhe_auc.errors import EvaluationError, InputError
+from fhe_auc.base.errors import EvaluationError, InputError
 from fhe_auc_keys.fleet.tasks import Workers
 
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")

@@ -10,17 +10,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from fhe_auc import contexts
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import DeserialisationError, EvaluationError, InputError, MessageError, TooFewPartiesError
-from fhe_auc.messages import Message
-from fhe_auc.party_names import HELPER
-from fhe_auc.protocol import Request
+from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, MessageError, TooFewPartiesError
+from fhe_auc.base.party_names import HELPER
+from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe.primes import primes_above
-from fhe_auc.serialise import decode, encode
-from fhe_auc_keys.group_sealing import seal_under, unseal_under
-from fhe_auc_keys.helper_roles import _Blobs, _Given, _Opened, _response_of, _Submission
-from fhe_auc_keys.identity import Identity
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session.messages import Message
+from fhe_auc.session.protocol import Request
+from fhe_auc_keys.bundles import contexts
+from fhe_auc_keys.roles.helper_roles import _Blobs, _Given, _Opened, _response_of, _Submission
+from fhe_auc_keys.trust.group_sealing import seal_under, unseal_under
+from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from tests.support.exact_sessions import GRID, PLUGINS, both_protocols, found_in, pairs_of
 from tests.support.helped_sessions import SITES, Play, changed, payload_of
@@ -341,7 +341,7 @@ def test_responses_have_one_length_whatever_the_sums_are(protocol: str) -> None:
 
 
 def test_protocols_whose_submissions_are_not_padded_have_no_helper() -> None:
-    from fhe_auc import registry
+    from fhe_auc.session import registry
 
     request = Request(parties=("a", "b"), thresholds=GRID, keys="helper")
     with pytest.raises(InputError, match="has no helpers; exact and verified have"):

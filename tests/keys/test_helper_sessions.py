@@ -12,21 +12,21 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from fhe_auc import file_transport, outcomes
-from fhe_auc.aggregator_role import run
+from fhe_auc.base.errors import MessageError
+from fhe_auc.base.files import read_config
+from fhe_auc.base.logs import RoleLog
+from fhe_auc.base.party_names import HELPER
+from fhe_auc.base.serialise import decode
 from fhe_auc.cli import main
-from fhe_auc.cli.session import read_config
-from fhe_auc.errors import MessageError
-from fhe_auc.logs import RoleLog
-from fhe_auc.party_names import HELPER
-from fhe_auc.serialise import decode
-from fhe_auc.site_state import _Answered
-from fhe_auc_keys import key_store_sites
-from fhe_auc_keys.announcement import KIND, _Body, claimed
-from fhe_auc_keys.group_sealing import seal_to_all
-from fhe_auc_keys.signed_documents import claimed_body, sign
-from fhe_auc_keys.store import KeyStore
-from fhe_auc_keys.vault import certified_identity
+from fhe_auc.machines import file_transport, outcomes
+from fhe_auc.machines.aggregator_role import run
+from fhe_auc.machines.site_state import _Answered
+from fhe_auc_keys.bundles.announcement import KIND, _Body, claimed
+from fhe_auc_keys.site import key_store_sites
+from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.store.vault import certified_identity
+from fhe_auc_keys.trust.group_sealing import seal_to_all
+from fhe_auc_keys.trust.signed_documents import claimed_body, sign
 from tests.support.certified import DAY
 from tests.support.keys_commands import (
     ADDER,

@@ -12,16 +12,16 @@ import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import EvaluationError, MessageError
+from fhe_auc.base.errors import EvaluationError, MessageError
+from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.polynomials import Sum
-from fhe_auc.rounds import SessionRecord
-from fhe_auc.serialise import decode, encode
-from fhe_auc.zero_sum_masks import zero_sum_masks
-from fhe_auc_keys.group_sealing import seal_to_all
-from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.roster import Contribution, Excerpt
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session.rounds import SessionRecord
+from fhe_auc.session.zero_sum_masks import zero_sum_masks
+from fhe_auc_keys.bundles.roster import Contribution, Excerpt
+from fhe_auc_keys.trust.group_sealing import seal_to_all
+from fhe_auc_keys.trust.identity import Identity
 from tests.support.joint_sessions import JointPlay
 from tests.support.wire import changed, flipped, payload_of
 

@@ -10,22 +10,22 @@ import msgspec
 import numpy as np
 import pytest
 
+from fhe_auc.base.errors import DeserialisationError, MessageError
+from fhe_auc.base.serialise import decode, encode
 from fhe_auc.bfv.joint_evaluation import JointEvaluator
 from fhe_auc.bfv.joint_keys import JointSetup, JointShare, fuse
-from fhe_auc.computation import JointComputation, PartyTask, Result
-from fhe_auc.errors import DeserialisationError, MessageError
-from fhe_auc.evaluation import Outcome
-from fhe_auc.manifest import Manifest
-from fhe_auc.messages import Message
-from fhe_auc.plan import EncodedPlan
-from fhe_auc.protocol import Session
+from fhe_auc.results.evaluation import Outcome
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.serialise import decode, encode
-from fhe_auc_keys import local_consortium
-from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.joint_roles import JointAggregator, JointParty
-from fhe_auc_keys.roster import PartyMaterial, Roster
+from fhe_auc.session.computation import JointComputation, PartyTask, Result
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.messages import Message
+from fhe_auc.session.plan import EncodedPlan
+from fhe_auc.session.protocol import Session
+from fhe_auc_keys.bundles.roster import PartyMaterial, Roster
+from fhe_auc_keys.roles import local_consortium
+from fhe_auc_keys.roles.joint_roles import JointAggregator, JointParty
+from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_protocols.exact_auc.planner import plan_exact
 
 NAMES = ("north", "south", "east")

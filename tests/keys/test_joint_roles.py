@@ -10,11 +10,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import EvaluationError, MessageError, TooFewPartiesError, UndefinedAucError
-from fhe_auc.serialise import decode, encode
-from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.roster import Contribution
+from fhe_auc.base.errors import EvaluationError, MessageError, TooFewPartiesError, UndefinedAucError
+from fhe_auc.base.serialise import decode, encode
+from fhe_auc.rows.counts import PartyData
+from fhe_auc_keys.bundles.roster import Contribution
+from fhe_auc_keys.trust.identity import Identity
 from tests.support.joint_sessions import GRID, PRECISION, JointPlay
 from tests.support.pooled import exact_auc
 from tests.support.wire import changed, payload_of

@@ -10,13 +10,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc.manifest import Manifest
-from fhe_auc_keys.announcement import KIND, _Body, announce
+from fhe_auc.session.manifest import Manifest
+from fhe_auc_keys.bundles.announcement import KIND, _Body, announce
+from fhe_auc_keys.bundles.joint_session import keep_joint_session, kept_joint_session, open_joint_session
 from fhe_auc_keys.errors import ExpiredError, KeysError, RevokedError, TamperedError, UnfitCertificateError
-from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.joint_session import keep_joint_session, kept_joint_session, open_joint_session
-from fhe_auc_keys.signed_documents import sign
-from fhe_auc_keys.store import KeyStore
+from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.signed_documents import sign
 from fhe_auc_protocols.exact_auc.planner import plan_exact
 from tests.support.blinded_auc import encoded
 from tests.support.certified import NOW, STUDY, Consortium

@@ -11,18 +11,18 @@ import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import InputError, MessageError, UndefinedAucError
-from fhe_auc.messages import Message
-from fhe_auc.rounds import Party, conduct
-from fhe_auc.site_state import SiteState, answer, site_storage
+from fhe_auc.base.errors import InputError, MessageError, UndefinedAucError
+from fhe_auc.machines.site_state import SiteState, answer, site_storage
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session.messages import Message
+from fhe_auc.session.rounds import Party, conduct
+from fhe_auc_keys.bundles.joint_session import keep_joint_session
 from fhe_auc_keys.cli.common import now
-from fhe_auc_keys.closing import is_closed
 from fhe_auc_keys.errors import KeysError, StoreError, UnsafeModeError
-from fhe_auc_keys.joint_session import keep_joint_session
-from fhe_auc_keys.local_consortium import TRIAL
-from fhe_auc_keys.trusted_authorities import Trusted
-from fhe_auc_keys.vault import Vault, certified_identity
+from fhe_auc_keys.roles.local_consortium import TRIAL
+from fhe_auc_keys.site.closing import is_closed
+from fhe_auc_keys.store.trusted_authorities import Trusted
+from fhe_auc_keys.store.vault import Vault, certified_identity
 from tests.support.pooled import exact_auc
 from tests.support.stored_sites import GRID, Consortium
 

@@ -11,18 +11,19 @@ import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc import api, registry
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import EvaluationError, InputError, TooFewPartiesError
-from fhe_auc.protocol import Request, Session
-from fhe_auc.rounds import Party, conduct
-from fhe_auc_keys import key_store_sites, late_opening
-from fhe_auc_keys.announcement import Announcement, open_announcement
-from fhe_auc_keys.bundles import seal_session
+from fhe_auc import api
+from fhe_auc.base.errors import EvaluationError, InputError, TooFewPartiesError
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session import registry
+from fhe_auc.session.protocol import Request, Session
+from fhe_auc.session.rounds import Party, conduct
+from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
+from fhe_auc_keys.bundles.sealed_bundles import seal_session
+from fhe_auc_keys.bundles.session_keys import aggregator_material, party_secrets, public_context
 from fhe_auc_keys.errors import ExpiredError, KeysError, StoreError, TamperedError
-from fhe_auc_keys.late_opening import ask_by_file, hold, is_late, open_late, read_opening, request
-from fhe_auc_keys.session_keys import aggregator_material, party_secrets, public_context
-from fhe_auc_keys.store import KeyStore
+from fhe_auc_keys.site import key_store_sites, late_opening
+from fhe_auc_keys.site.late_opening import ask_by_file, hold, is_late, open_late, read_opening, request
+from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_protocols.exact_auc.padded_computation import PaddedComputation
 from tests.support.certified import DAY, NOW, STUDY, Consortium
 from tests.support.pooled import exact_auc

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from click.testing import Result
 
-from fhe_auc import thresholds
-from fhe_auc_keys import late_opening
-from fhe_auc_keys.announcement import Announcement, open_announcement
-from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.key_store_sites import StoredState
-from fhe_auc_keys.store import KeyStore
-from fhe_auc_keys.trusted_authorities import Trusted
-from fhe_auc_keys.vault import certified_identity
+from fhe_auc.question import thresholds
+from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
+from fhe_auc_keys.site import late_opening
+from fhe_auc_keys.site.key_store_sites import StoredState
+from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.store.trusted_authorities import Trusted
+from fhe_auc_keys.store.vault import certified_identity
+from fhe_auc_keys.trust.identity import Identity
 from tests.support.certified import DAY, NOW
 from tests.support.keys_commands import (
     ADDER,

@@ -7,15 +7,15 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from fhe_auc import registry
+from fhe_auc.base.errors import DeserialisationError
+from fhe_auc.base.serialise import encode
 from fhe_auc.bfv.joint_keys import JointShare
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import DeserialisationError
-from fhe_auc.protocol import Request
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.transform import values_of
-from fhe_auc.serialise import encode
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session import registry
+from fhe_auc.session.protocol import Request
 
 GRID = np.linspace(0, 1, 16)
 

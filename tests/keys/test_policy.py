@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from fhe_auc_keys.store import KeyStore
+from fhe_auc_keys.store.key_store import KeyStore
 from tests.support.certified import DAY, STUDY
 from tests.support.keys_commands import (
     PASSPHRASE,

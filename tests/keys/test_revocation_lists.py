@@ -17,13 +17,14 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from fhe_auc.flower.certificates import TlsFiles
-from fhe_auc.site_state import site_storage
-from fhe_auc_keys import key_store_sites, list_places
-from fhe_auc_keys.authority import Authority
+from fhe_auc.machines.flower.certificates import TlsFiles
+from fhe_auc.machines.site_state import site_storage
 from fhe_auc_keys.cli import keys as group
-from fhe_auc_keys.revocation import ends_soon
-from fhe_auc_keys.trusted_authorities import parse_list
+from fhe_auc_keys.site import key_store_sites
+from fhe_auc_keys.store import list_places
+from fhe_auc_keys.store.trusted_authorities import parse_list
+from fhe_auc_keys.trust.authority import Authority
+from fhe_auc_keys.trust.revocation import ends_soon
 from tests.support.certified import DAY, NOW
 from tests.support.keys_commands import SITES, SMALL, Clock, assert_fails, call, ok, open_as, refresh
 

@@ -15,19 +15,19 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import CapacityError, InputError
-from fhe_auc.manifest import Manifest
-from fhe_auc.plan import EncodedPlan
-from fhe_auc.protocol import Request
-from fhe_auc.serialise import encode, frame
-from fhe_auc_keys import sealing
-from fhe_auc_keys.authority import Authority
-from fhe_auc_keys.certificates import Peer
+from fhe_auc.base.errors import CapacityError, InputError
+from fhe_auc.base.serialise import encode, frame
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.plan import EncodedPlan
+from fhe_auc.session.protocol import Request
+from fhe_auc_keys.bundles.roster import MAGIC, Contribution, Excerpt, Member, PartyMaterial, Roster, open_excerpt
 from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError
-from fhe_auc_keys.group_sealing import seal_to_all, unseal_mine
-from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.roster import MAGIC, Contribution, Excerpt, Member, PartyMaterial, Roster, open_excerpt
+from fhe_auc_keys.trust import sealing
+from fhe_auc_keys.trust.authority import Authority
+from fhe_auc_keys.trust.certificates import Peer
+from fhe_auc_keys.trust.group_sealing import seal_to_all, unseal_mine
+from fhe_auc_keys.trust.identity import Identity
 from tests.support.blinded_auc import encoded
 from tests.support.joint_sessions import GRID, JointPlay
 
@@ -309,7 +309,7 @@ def peer(name: str, identity: Identity, **changes: Any) -> Peer:
     now = datetime.now(timezone.utc)
     authority = Authority.create("consortium", at=now)
     certified = identity.certified(authority.issue(identity.request(), identity.name, days=1, at=now))
-    from fhe_auc_keys.certificates import Trust, verify
+    from fhe_auc_keys.trust.certificates import Trust, verify
 
     trust = Trust.from_pem(authority.certificate_pem(), (authority.revocation_list(at=now),))
     verified = verify(certified.credential, trust, at=now)
@@ -430,7 +430,7 @@ def test_a_roster_of_other_parties_is_refused_by_both_roles(idle: JointPlay) -> 
 
 def test_the_common_polynomials_hang_on_every_partys_keys(idle: JointPlay) -> None:
     """Whoever convenes a session can draw ids at will; they are not all that the polynomials come from."""
-    from fhe_auc_keys.joint_roles import JointAggregator
+    from fhe_auc_keys.roles.joint_roles import JointAggregator
 
     def seed(roster: Roster) -> bytes:
         aggregator: Any = idle.plugin.aggregator(idle.manifest, roster.to_bytes())
@@ -467,7 +467,7 @@ def test_a_manifest_that_lets_parties_drop_out_is_refused(idle: JointPlay) -> No
 def test_a_manifest_for_sealed_keys_is_refused_by_joint_roles_and_the_other_way_round(
     site_rows: list[PartyData],
 ) -> None:
-    from fhe_auc_keys.joint_roles import JointAggregator, JointParty
+    from fhe_auc_keys.roles.joint_roles import JointAggregator, JointParty
 
     idle = JointPlay(site_rows)
     plugin = idle.plugin

@@ -8,7 +8,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from fhe_auc_keys.errors import TamperedError, UnfitCertificateError
-from fhe_auc_keys.sealing import seal, unseal
+from fhe_auc_keys.trust.sealing import seal, unseal
 
 # RFC 9180, appendix A.2.1: DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, ChaCha20Poly1305, base mode, sequence number 0.
 RFC_KEY = X25519PrivateKey.from_private_bytes(

@@ -12,17 +12,17 @@ import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc import registry
-from fhe_auc.errors import InputError
-from fhe_auc.manifest import Manifest
-from fhe_auc.plan import EncodedPlan
-from fhe_auc.protocol import Request, Session
-from fhe_auc.study import Study
-from fhe_auc_keys.announcement import announce
-from fhe_auc_keys.bundles import SealedSession, seal_session
+from fhe_auc.base.errors import InputError
+from fhe_auc.question.study import Study
+from fhe_auc.session import registry
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.plan import EncodedPlan
+from fhe_auc.session.protocol import Request, Session
+from fhe_auc_keys.bundles.announcement import announce
+from fhe_auc_keys.bundles.sealed_bundles import SealedSession, seal_session
 from fhe_auc_keys.errors import KeysError
-from fhe_auc_keys.session_files import keep_for_party, open_for_aggregator
-from fhe_auc_keys.store import KeyStore
+from fhe_auc_keys.site.session_files import keep_for_party, open_for_aggregator
+from fhe_auc_keys.store.key_store import KeyStore
 from tests.support.certified import NOW, STUDY, Consortium
 
 pytestmark = pytest.mark.backends("one")  # what is sealed and signed are bytes

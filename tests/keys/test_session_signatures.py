@@ -9,19 +9,20 @@ from typing import Any
 import msgspec
 import pytest
 
-from fhe_auc import ckks, registry
-from fhe_auc.computation import Result
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import EvaluationError, MessageError
-from fhe_auc.messages import NONCE_BYTES, Message
+from fhe_auc import ckks
+from fhe_auc.base.errors import EvaluationError, MessageError
+from fhe_auc.base.serialise import decode, encode
+from fhe_auc.machines.site_state import site_storage
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.seeded import Seeded
-from fhe_auc.rounds import Aggregator, conduct
-from fhe_auc.serialise import decode, encode
-from fhe_auc.site_state import site_storage
-from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.session_keys import party_secrets
-from fhe_auc_keys.session_signatures import SessionSignatures
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session import registry
+from fhe_auc.session.computation import Result
+from fhe_auc.session.messages import NONCE_BYTES, Message
+from fhe_auc.session.rounds import Aggregator, conduct
+from fhe_auc_keys.bundles.session_keys import party_secrets
+from fhe_auc_keys.bundles.session_signatures import SessionSignatures
+from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from tests.support.pooled import exact_auc
 from tests.support.stored_sites import GRID, Consortium
@@ -198,7 +199,7 @@ def test_what_the_aggregator_has_not_signed_is_not_even_parsed(
 ) -> None:
     genuine = resulting(consortium)
     with monkeypatch.context() as patch:
-        patch.setattr("fhe_auc_keys.sealed_roles.SealedParty._answer", lambda *_: pytest.fail("parsed"))
+        patch.setattr("fhe_auc_keys.roles.sealed_roles.SealedParty._answer", lambda *_: pytest.fail("parsed"))
         for forged in (
             changed(genuine, signature=b""),
             changed(genuine, payload=b"x"),

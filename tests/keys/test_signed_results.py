@@ -13,16 +13,16 @@ import pytest
 from click.testing import CliRunner, Result
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from fhe_auc import outcomes
+from fhe_auc.base.errors import ResultCheckError
 from fhe_auc.cli import main
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import ResultCheckError
-from fhe_auc.rounds import Party, conduct
-from fhe_auc.site_state import Records
-from fhe_auc_keys import signed_json
+from fhe_auc.machines import outcomes
+from fhe_auc.machines.site_state import Records
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session.rounds import Party, conduct
 from fhe_auc_keys.errors import TamperedError
-from fhe_auc_keys.key_store_sites import RESULT
-from fhe_auc_keys.trusted_authorities import Trusted
+from fhe_auc_keys.site.key_store_sites import RESULT
+from fhe_auc_keys.store.trusted_authorities import Trusted
+from fhe_auc_keys.trust import signed_json
 from tests.support.certified import DAY, NOW
 from tests.support.certified import Consortium as Certified
 from tests.support.stored_sites import Consortium

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from fhe_auc_keys import store as store_module
 from fhe_auc_keys.errors import DamagedFileError, KeysError, LockedError, StoreError, UnsafeModeError
-from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.store import KeyStore
-from fhe_auc_keys.vault import Vault
+from fhe_auc_keys.store import key_store as store_module
+from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.store.vault import Vault
+from fhe_auc_keys.trust.identity import Identity
 from tests.support.platforms import needs_modes
 
 PASSPHRASE = "correct horse, K\u00f6ln"  # noqa: S105

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from fhe_auc.counts import PartyData
+from fhe_auc.base.serialise import decode, encode
+from fhe_auc.machines.site_state import site_storage
 from fhe_auc.rlwe import backends
-from fhe_auc.rounds import conduct
-from fhe_auc.serialise import decode, encode
-from fhe_auc.site_state import site_storage
-from fhe_auc_keys import closing
-from fhe_auc_keys.bundles import Kept, kept_party_keys
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session.rounds import conduct
+from fhe_auc_keys.bundles.sealed_bundles import Kept, kept_party_keys
+from fhe_auc_keys.bundles.session_keys import party_secrets
 from fhe_auc_keys.cli.common import now
 from fhe_auc_keys.errors import KeysError
-from fhe_auc_keys.session_keys import party_secrets
-from fhe_auc_keys.store import KeyStore
-from fhe_auc_keys.trusted_authorities import Trusted
+from fhe_auc_keys.site import closing
+from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.store.trusted_authorities import Trusted
 from tests.support import stored_sites
 from tests.support.certified import DAY, NOW
 from tests.support.keys_commands import (

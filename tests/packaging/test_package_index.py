@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fhe_auc.extras import EXTRAS
+from fhe_auc.base.extras import EXTRAS
 
 ROOT = Path(__file__).parents[2]
 INSTALLS_FROM_AN_INDEX = re.compile(

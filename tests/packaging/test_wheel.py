@@ -82,7 +82,8 @@ def test_the_wheel_holds_our_four_packages_and_no_generic_name(installed: Path) 
 
 
 def test_what_runs_is_the_installed_wheel(installed: Path, run: Run) -> None:
-    code = "import json, sys, fhe_auc_keys.store, fhe_auc_protocols.blinded_auc.semi_honest, fhe_auc_benchmarks\n"
+    code = "import json, sys, fhe_auc_keys.store.key_store, fhe_auc_benchmarks\n"
+    code += "import fhe_auc_protocols.blinded_auc.semi_honest\n"
     code += "print(json.dumps([sys.modules[name].__file__ for name in sys.argv[1:]]))"
     for file in run(code, *sorted(IMPORTED)):
         assert Path(file).is_relative_to(installed)

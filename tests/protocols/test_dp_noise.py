@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fhe_auc.errors import InputError
+from fhe_auc.base.errors import InputError
 from fhe_auc_protocols import dp_noise
 
 FALSE_ALARM = 1e-7

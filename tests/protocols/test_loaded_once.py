@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from fhe_auc.api import federated_auc
-from fhe_auc.counts import PartyData
 from fhe_auc.rlwe.context import BasePublicContext
+from fhe_auc.rows.counts import PartyData
 
 
 def counting(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, calls: Counter[str]) -> None:

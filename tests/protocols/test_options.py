@@ -8,11 +8,12 @@ from dataclasses import FrozenInstanceError, asdict, fields
 import pytest
 from click.testing import CliRunner
 
-from fhe_auc import InputError, federated_auc, registry
+from fhe_auc import InputError, federated_auc
+from fhe_auc.base.errors import UnknownProtocolError
+from fhe_auc.base.options import Options, described, given
 from fhe_auc.cli import main
-from fhe_auc.errors import UnknownProtocolError
-from fhe_auc.options import Options, described, given
-from fhe_auc.thresholds import MAX_PLACES
+from fhe_auc.question.thresholds import MAX_PLACES
+from fhe_auc.session import registry
 from fhe_auc_protocols import options as of
 from fhe_auc_protocols.dpauc.roc import Curve
 from fhe_auc_protocols.exact_auc.protocol import Exact

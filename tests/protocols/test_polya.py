@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from fhe_auc.errors import InputError
+from fhe_auc.base.errors import InputError
 from fhe_auc_protocols.polya import _negative_binomial, _table, polya
 from tests.protocols.test_dp_noise import DRAWS, FALSE_ALARM, p_value_discrete
 

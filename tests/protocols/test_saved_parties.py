@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fhe_auc import registry
-from fhe_auc.counts import PartyData, count
-from fhe_auc.errors import DeserialisationError, EvaluationError, MessageError
-from fhe_auc.evaluation import Evaluation
-from fhe_auc.protocol import Delivery, Protocol, Request, Session
-from fhe_auc.rounds import Aggregator, Party
-from fhe_auc.trapezoid import trapezoid
+from fhe_auc.base.errors import DeserialisationError, EvaluationError, MessageError
+from fhe_auc.metrics.trapezoid import trapezoid
+from fhe_auc.results.evaluation import Evaluation
+from fhe_auc.rows.counts import PartyData, count
+from fhe_auc.session import registry
+from fhe_auc.session.protocol import Delivery, Protocol, Request, Session
+from fhe_auc.session.rounds import Aggregator, Party
 
 GRID = np.linspace(0, 1, 16)
 OPTIONS: dict[str, dict[str, Any]] = {

@@ -21,8 +21,8 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     def made(*_: Any) -> None:
         pytest.fail("keys were made")
 
-    monkeypatch.setattr("fhe_auc_keys.encrypted_protocol.new_session_keys", made)
-    monkeypatch.setattr("fhe_auc_keys.local_consortium.joint", made)
+    monkeypatch.setattr("fhe_auc_keys.roles.encrypted_protocol.new_session_keys", made)
+    monkeypatch.setattr("fhe_auc_keys.roles.local_consortium.joint", made)
 
 
 @pytest.fixture

@@ -9,17 +9,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fhe_auc import bfv, ckks, registry
+from fhe_auc import bfv, ckks
+from fhe_auc.base.serialise import decode, encode, unframe
 from fhe_auc.bfv.joint_keys import JointSetup, JointShare
-from fhe_auc.counts import PartyData
-from fhe_auc.protocol import Request, Session
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.polynomials import Polynomials
 from fhe_auc.rlwe.transform import coefficients_of
-from fhe_auc.serialise import decode, encode, unframe
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session import registry
+from fhe_auc.session.protocol import Request, Session
 from fhe_auc.sums.layout import Layout
 from fhe_auc.sums.opening import _MAGIC, _Stored
-from fhe_auc_keys.session_keys import PartySecrets, aggregator_material, party_secrets, public_context
+from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, party_secrets, public_context
 from fhe_auc_protocols.exact_auc import joint_computation
 from fhe_auc_protocols.exact_auc.analysis_sums import one_auc
 from fhe_auc_protocols.histograms.encrypted_sums import encrypted_sum

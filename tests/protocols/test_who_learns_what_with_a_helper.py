@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fhe_auc.computation import Result
-from fhe_auc.counts import PartyData
-from fhe_auc.keystream import KeyStream
-from fhe_auc.messages import Message
+from fhe_auc.base.keystream import KeyStream
+from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe import modular
-from fhe_auc.serialise import decode, encode
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session.computation import Result
+from fhe_auc.session.messages import Message
 from fhe_auc.sums.authenticator import Authenticator
 from fhe_auc.sums.layout import Layout
-from fhe_auc_keys import helper_roles
 from fhe_auc_keys.errors import TamperedError
-from fhe_auc_keys.group_sealing import unseal_under
-from fhe_auc_keys.helper_roles import HelpedParty, HelperMaterial, _Given, _Submission
-from fhe_auc_keys.identity import Identity
+from fhe_auc_keys.roles import helper_roles
+from fhe_auc_keys.roles.helper_roles import HelpedParty, HelperMaterial, _Given, _Submission
+from fhe_auc_keys.trust.group_sealing import unseal_under
+from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_protocols.exact_auc.analysis_sums import one_auc
 from tests.support.exact_sessions import GRID, Play, both_protocols, found_in, pairs_of, rows
 from tests.support.wire import changed, payload_of

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from fhe_auc import ckks
-from fhe_auc.ckks.computation import running_sum
-from fhe_auc.counts import Counts
-from fhe_auc.plan import EncodedPlan, Plan
-from fhe_auc.serialise import encode
+from fhe_auc.base.serialise import encode
+from fhe_auc.rows.counts import Counts
+from fhe_auc.session.ckks_computation import running_sum
+from fhe_auc.session.plan import EncodedPlan, Plan
 from fhe_auc_protocols.blinded_auc.blinding import Randomness
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_totals
 from fhe_auc_protocols.blinded_auc.plan import AucPlan

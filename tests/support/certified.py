@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 
-from fhe_auc.study import Study
-from fhe_auc_keys.authority import Authority
-from fhe_auc_keys.certificates import Peer, Trust, verify
-from fhe_auc_keys.identity import Identity
+from fhe_auc.question.study import Study
+from fhe_auc_keys.trust.authority import Authority
+from fhe_auc_keys.trust.certificates import Peer, Trust, verify
+from fhe_auc_keys.trust.identity import Identity
 
 NOW = datetime(2030, 5, 1, 12, tzinfo=timezone.utc)
 DAY = timedelta(days=1)

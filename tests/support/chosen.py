@@ -6,8 +6,8 @@ import inspect
 from typing import Any
 
 import fhe_auc
-from fhe_auc import registry
-from fhe_auc.evaluation import Evaluation, QuantileThresholds
+from fhe_auc.results.evaluation import Evaluation, QuantileThresholds
+from fhe_auc.session import registry
 
 
 def federated_auc(rows: Any, *, protocol: str = "verified", **values: Any) -> Evaluation:

@@ -1,4 +1,4 @@
-"""AUC and DeLong's standard errors from the definition over rows: the oracle of `fhe_auc.intervals`."""
+"""AUC and DeLong's standard errors from the definition over rows: the oracle of `fhe_auc.results.intervals`."""
 
 from __future__ import annotations
 

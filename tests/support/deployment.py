@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from fhe_auc import outcomes, registry
-from fhe_auc.counts import PartyData
-from fhe_auc.flower.certificates import node_keys
-from fhe_auc.flower.runtime import Runtime
-from fhe_auc.protocol import Request
-from fhe_auc.site_state import site_storage
+from fhe_auc.machines import outcomes
+from fhe_auc.machines.flower.certificates import node_keys
+from fhe_auc.machines.flower.runtime import Runtime
+from fhe_auc.machines.site_state import site_storage
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session import registry
+from fhe_auc.session.protocol import Request
 
 GRID = np.linspace(0, 1, 16)
 SLEEPS = "import sys, time\nif any('flwr-clientapp' in each for each in sys.orig_argv): time.sleep({})"

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from fhe_auc import ckks
-from fhe_auc.ckks.computation import running_sum
-from fhe_auc.computation import Result
-from fhe_auc.messages import Message
-from fhe_auc.serialise import decode, encode
-from fhe_auc.submissions import RunningSum
+from fhe_auc.base.serialise import decode, encode
+from fhe_auc.session.ckks_computation import running_sum
+from fhe_auc.session.computation import Result
+from fhe_auc.session.messages import Message
+from fhe_auc.session.submissions import RunningSum
 from fhe_auc_protocols.histograms.encrypted_sums import encrypted_sum
 
 

@@ -10,16 +10,16 @@ import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc import thresholds
-from fhe_auc.counts import PartyData
-from fhe_auc.evaluation import Evaluation
-from fhe_auc.manifest import Manifest
-from fhe_auc.messages import Message
-from fhe_auc.protocol import Request, Session
+from fhe_auc.base.serialise import decode, encode
+from fhe_auc.question import thresholds
+from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rlwe.backends import available_backends
-from fhe_auc.rounds import Party
-from fhe_auc.serialise import decode, encode
-from fhe_auc_keys.session_keys import PartySecrets
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.messages import Message
+from fhe_auc.session.protocol import Request, Session
+from fhe_auc.session.rounds import Party
+from fhe_auc_keys.bundles.session_keys import PartySecrets
 from fhe_auc_protocols.exact_auc.protocol import Exact, Verified
 from tests.support.wire import LIMIT
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from fhe_auc.counts import PartyData
-from fhe_auc.messages import Message
-from fhe_auc.protocol import Request
-from fhe_auc.serialise import decode
+from fhe_auc.base.serialise import decode
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session.messages import Message
+from fhe_auc.session.protocol import Request
 from tests.support.exact_sessions import GRID, PLUGINS, rows
 from tests.support.wire import LIMIT
 

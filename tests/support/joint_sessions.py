@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fhe_auc import registry
-from fhe_auc.counts import PartyData
-from fhe_auc.evaluation import Evaluation
-from fhe_auc.messages import Message
-from fhe_auc.protocol import Delivery, Request
-from fhe_auc.rounds import Party
-from fhe_auc.serialise import decode
-from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.roster import Contribution, PartyMaterial, Roster
+from fhe_auc.base.serialise import decode
+from fhe_auc.results.evaluation import Evaluation
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session import registry
+from fhe_auc.session.messages import Message
+from fhe_auc.session.protocol import Delivery, Request
+from fhe_auc.session.rounds import Party
+from fhe_auc_keys.bundles.roster import Contribution, PartyMaterial, Roster
+from fhe_auc_keys.trust.identity import Identity
 from tests.support.pooled import exact_auc
 from tests.support.wire import LIMIT, payload_of
 

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 
 from fhe_auc.cli import main
 from fhe_auc_keys.cli import common
-from fhe_auc_keys.store import KeyStore
+from fhe_auc_keys.store.key_store import KeyStore
 from tests.support.certified import NOW, STUDY
 
 PASSPHRASE = "correct horse battery staple"  # noqa: S105

@@ -13,16 +13,17 @@ import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc import ckks, thresholds
-from fhe_auc.ckks.computation import SealedCkks
-from fhe_auc.counts import Counts, PartyData, count
-from fhe_auc.evaluation import Evaluation
-from fhe_auc.manifest import Manifest
-from fhe_auc.protocol import Request
-from fhe_auc.serialise import decode
-from fhe_auc.trapezoid import Trapezoid, trapezoid
-from fhe_auc_keys.sealed_roles import SealedAggregator, SealedParty
-from fhe_auc_keys.session_keys import PartySecrets
+from fhe_auc import ckks
+from fhe_auc.base.serialise import decode
+from fhe_auc.metrics.trapezoid import Trapezoid, trapezoid
+from fhe_auc.question import thresholds
+from fhe_auc.results.evaluation import Evaluation
+from fhe_auc.rows.counts import Counts, PartyData, count
+from fhe_auc.session.ckks_computation import SealedCkks
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.protocol import Request
+from fhe_auc_keys.bundles.session_keys import PartySecrets
+from fhe_auc_keys.roles.sealed_roles import SealedAggregator, SealedParty
 from fhe_auc_protocols.blinded_auc import split_shares
 from fhe_auc_protocols.blinded_auc.blinding import Randomness
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_totals

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from hypothesis import strategies as st
 
-from fhe_auc.errors import DeserialisationError
-from fhe_auc.keystream import KeyStream
+from fhe_auc.base.errors import DeserialisationError
+from fhe_auc.base.keystream import KeyStream
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.sums.sketch import Sketch

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from fhe_auc.counts import Counts, PartyData, count
-from fhe_auc.trapezoid import trapezoid
+from fhe_auc.metrics.trapezoid import trapezoid
+from fhe_auc.rows.counts import Counts, PartyData, count
 
 
 def pooled(parties: Sequence[PartyData]) -> PartyData:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.analysis import Analysis, Cell, Variable
-from fhe_auc.counts import PartyData
+from fhe_auc.question.analysis import Analysis, Cell, Variable
 from fhe_auc.rlwe import modular
+from fhe_auc.rows.counts import PartyData
 from fhe_auc.sums.opening import integers
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums, Sums
 from tests.support.plain_sums import PRIMES

@@ -10,14 +10,14 @@ from typing import Any, get_args
 import msgspec
 import numpy as np
 
-from fhe_auc import registry
-from fhe_auc.counts import PartyData
-from fhe_auc.manifest import Manifest
-from fhe_auc.protocol import Request, Session, Spending, new_session_id
-from fhe_auc.rounds import Aggregator, Party
-from fhe_auc.site_state import Joined, LocalSites, Records, SiteState, answer, site_storage
-from fhe_auc_keys.store import KeyStore, Kind
-from fhe_auc_keys.vault import Vault
+from fhe_auc.machines.site_state import Joined, LocalSites, Records, SiteState, answer, site_storage
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session import registry
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.protocol import Request, Session, Spending, new_session_id
+from fhe_auc.session.rounds import Aggregator, Party
+from fhe_auc_keys.store.key_store import KeyStore, Kind
+from fhe_auc_keys.store.vault import Vault
 
 GRID = np.linspace(0, 1, 16)
 

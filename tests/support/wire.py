@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from fhe_auc.messages import Message
+from fhe_auc.session.messages import Message
 
 LIMIT = 2**25
 HEAD = 40

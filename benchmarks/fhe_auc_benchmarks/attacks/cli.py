@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.extras import require
 from fhe_auc.cli import inputs, output
-from fhe_auc.errors import InputError
-from fhe_auc.extras import require
 
 if TYPE_CHECKING:
     from fhe_auc_benchmarks.attacks.blinded_auc.table import BlindedAucTable

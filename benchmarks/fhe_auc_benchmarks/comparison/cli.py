@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fhe_auc import quantities
+from fhe_auc.base import quantities
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.extras import require
 from fhe_auc.cli import inputs, output
-from fhe_auc.errors import InputError
-from fhe_auc.extras import require
 from fhe_auc_benchmarks.tables import save_csv
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def compare(
     """
     require("benchmark")
     from fhe_auc import ckks
-    from fhe_auc import plot as figures
+    from fhe_auc.figures import plot as figures
     from fhe_auc_benchmarks.comparison import figure, measure
 
     if plot is not None:

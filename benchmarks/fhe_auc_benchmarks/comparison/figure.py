@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from fhe_auc.plot import GREY, INK
+from fhe_auc.figures.plot import GREY, INK
 from fhe_auc_benchmarks.comparison.measure import SKLEARN, Row
 from fhe_auc_benchmarks.drawing import blank, make_logarithmic
 

@@ -20,13 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc import federated_auc, registry, thresholds
-from fhe_auc.counts import PartyData, count
-from fhe_auc.errors import EvaluationError, InputError, UndefinedAucError
-from fhe_auc.evaluation import Evaluation, verified_as_dict
-from fhe_auc.own_rows import check_scores
-from fhe_auc.protocol import DEFAULT_MAX_ROWS
-from fhe_auc.trapezoid import trapezoid
+from fhe_auc import federated_auc
+from fhe_auc.base.errors import EvaluationError, InputError, UndefinedAucError
+from fhe_auc.metrics.trapezoid import trapezoid
+from fhe_auc.question import thresholds
+from fhe_auc.results.evaluation import Evaluation, verified_as_dict
+from fhe_auc.rows.counts import PartyData, count
+from fhe_auc.rows.own_rows import check_scores
+from fhe_auc.session import registry
+from fhe_auc.session.protocol import DEFAULT_MAX_ROWS
 from fhe_auc_benchmarks.pooled_rows import pooled
 from fhe_auc_benchmarks.simulations import dpauc as simulation
 from fhe_auc_benchmarks.simulations import private_auc
@@ -60,9 +62,9 @@ class Comparison:
     """What to compare: installed `protocols`, with grids of so many `thresholds`, on so many pooled rows (None: all).
 
     The [DPAUC] ones with each of the budgets `epsilons`, dpauc-gaussian with this `delta`, and `verified` without and
-    with each; so many `runs` of each are simulated. `grid` is one of `fhe_auc.thresholds.GRIDS`, and its size also |Θ|
-    of the budget; `backend` is that of the encrypted protocols, `seed` that of the rows drawn and of the simulated
-    noise. `session` runs a real session, `simulated` draws the AUCs of simulated ones.
+    with each; so many `runs` of each are simulated. `grid` is one of `fhe_auc.question.thresholds.GRIDS`, and its size
+    also |Θ| of the budget; `backend` is that of the encrypted protocols, `seed` that of the rows drawn and of the
+    simulated noise. `session` runs a real session, `simulated` draws the AUCs of simulated ones.
     """
 
     protocols: tuple[str, ...]

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from fhe_auc.errors import EvaluationError
+from fhe_auc.base.errors import EvaluationError
 from fhe_auc_benchmarks.runtime.contender import ROLES
 from fhe_auc_benchmarks.runtime.measure import Measurement
 from fhe_auc_benchmarks.runtime.problem import Problem

@@ -8,11 +8,11 @@ from typing import Any
 import click
 import msgspec
 
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.extras import require
+from fhe_auc.base.files import write_atomically
 from fhe_auc.cli import output
-from fhe_auc.errors import InputError
-from fhe_auc.extras import require
-from fhe_auc.files import write_atomically
-from fhe_auc.plot import save_figure
+from fhe_auc.figures.plot import save_figure
 
 _EVERYTHING, _SUMMARY, _FIGURE = "benchmark.json", "benchmark.md", "sites.png"
 

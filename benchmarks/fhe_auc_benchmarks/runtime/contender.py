@@ -8,17 +8,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from fhe_auc import registry
-from fhe_auc.party_names import AGGREGATOR
-from fhe_auc.protocol import Request, Session
+from fhe_auc.base.party_names import AGGREGATOR
+from fhe_auc.session import registry
+from fhe_auc.session.protocol import Request, Session
 from fhe_auc_benchmarks.runtime.problem import Problem
 from fhe_auc_benchmarks.stopwatch import Stopwatch
-from fhe_auc_keys.announcement import open_announcement
-from fhe_auc_keys.bundles import announcement_digest, seal_to_party
-from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.local_consortium import Consortium
-from fhe_auc_keys.session_keys import party_secrets
-from fhe_auc_keys.session_signatures import SessionSignatures
+from fhe_auc_keys.bundles.announcement import open_announcement
+from fhe_auc_keys.bundles.sealed_bundles import announcement_digest, seal_to_party
+from fhe_auc_keys.bundles.session_keys import party_secrets
+from fhe_auc_keys.bundles.session_signatures import SessionSignatures
+from fhe_auc_keys.roles.local_consortium import Consortium
+from fhe_auc_keys.trust.identity import Identity
 
 ROLES = ("keys", "party", "aggregator", "helper")
 """Whose time is told apart: "keys" is all that happens before the first round, certificates too."""
@@ -78,7 +78,7 @@ class Contender(ABC):
 class OurProtocol(Contender):
     """An installed protocol: sessions through its real roles, every message signed, with every byte and check.
 
-    `keys` and all `options` are those of `fhe_auc.protocol.Request`.
+    `keys` and all `options` are those of `fhe_auc.session.protocol.Request`.
     """
 
     def __init__(self, problem: Problem, protocol: str, *, keys: str = "sealed", **options: Any) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from statistics import median
 from typing import TYPE_CHECKING
 
-from fhe_auc.plot import GREY, INK
+from fhe_auc.figures.plot import GREY, INK
 from fhe_auc_benchmarks.drawing import blank, make_logarithmic
 from fhe_auc_benchmarks.runtime.benchmark import DEFAULT_THRESHOLDS, KEYS, LEVEL, PARTIES, PROTOCOL
 from fhe_auc_benchmarks.runtime.measure import Measurement

@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 
-from fhe_auc.processes import usable_cores
+from fhe_auc.machines.processes import usable_cores
 
 _LIBRARIES = (
     "fhe-auc",

@@ -9,7 +9,7 @@ from statistics import median
 
 import msgspec
 
-from fhe_auc.errors import EvaluationError
+from fhe_auc.base.errors import EvaluationError
 from fhe_auc_benchmarks.runtime.contender import ROLES, Contender, Played
 from fhe_auc_benchmarks.runtime.problem import Problem
 

@@ -9,9 +9,9 @@ from operator import add
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc import thresholds
-from fhe_auc.counts import Counts, PartyData, count
-from fhe_auc.trapezoid import trapezoid
+from fhe_auc.metrics.trapezoid import trapezoid
+from fhe_auc.question import thresholds
+from fhe_auc.rows.counts import Counts, PartyData, count
 
 _DISTINCT = 20
 _ROWS_PER_PARTY = 100

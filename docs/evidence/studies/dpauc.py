@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc import thresholds
+from fhe_auc.question import thresholds
 from fhe_auc_benchmarks.simulations import dpauc as simulation
 from fhe_auc_benchmarks.tables import markdown as table
 from fhe_auc_protocols.dpauc.budget import LAPLACE, RANDOMIZED_RESPONSE, Budget

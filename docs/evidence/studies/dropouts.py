@@ -22,14 +22,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy import stats
 
-from fhe_auc import registry, thresholds
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import TooFewPartiesError
-from fhe_auc.evaluation import Evaluation
-from fhe_auc.plan import Keys
-from fhe_auc.plot import save_figure, tidy
-from fhe_auc.protocol import Request
-from fhe_auc.rounds import conduct
+from fhe_auc.base.errors import TooFewPartiesError
+from fhe_auc.figures.plot import save_figure, tidy
+from fhe_auc.question import thresholds
+from fhe_auc.results.evaluation import Evaluation
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session import registry
+from fhe_auc.session.plan import Keys
+from fhe_auc.session.protocol import Request
+from fhe_auc.session.rounds import conduct
 from fhe_auc_benchmarks.drawing import blank
 
 if TYPE_CHECKING:

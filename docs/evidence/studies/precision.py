@@ -39,14 +39,16 @@ import numpy as np
 from scipy.stats import beta
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc import ckks, datasets, federated_auc, thresholds
-from fhe_auc.ckks.computation import running_sum
-from fhe_auc.counts import Counts, PartyData, count
-from fhe_auc.errors import ResultCheckError, UndefinedAucError
-from fhe_auc.evaluation import Evaluation
-from fhe_auc.protocol import DEFAULT_MAX_ROWS
+from fhe_auc import ckks, federated_auc
+from fhe_auc.base.errors import ResultCheckError, UndefinedAucError
+from fhe_auc.metrics.trapezoid import trapezoid
+from fhe_auc.question import thresholds
+from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rlwe.polynomials import Sum, Words
-from fhe_auc.trapezoid import trapezoid
+from fhe_auc.rows import datasets
+from fhe_auc.rows.counts import Counts, PartyData, count
+from fhe_auc.session.ckks_computation import running_sum
+from fhe_auc.session.protocol import DEFAULT_MAX_ROWS
 from fhe_auc_benchmarks.tables import markdown as table
 from fhe_auc_protocols.blinded_auc.blinding import Randomness
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_totals

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc import thresholds
-from fhe_auc.plot import save_figure
+from fhe_auc.figures.plot import save_figure
+from fhe_auc.question import thresholds
 from fhe_auc_benchmarks.drawing import blank, make_logarithmic
 from fhe_auc_benchmarks.simulations import dpauc
 from fhe_auc_benchmarks.simulations.private_auc import Pool, aucs, budget, pool_of, read, releases, with_curator

@@ -17,9 +17,9 @@ from sklearn.metrics import roc_auc_score as exact_auc
 import fhe_auc
 import score_histograms
 import simulated_histograms as simulation
-from fhe_auc import datasets
-from fhe_auc.counts import PartyData
 from fhe_auc.metrics import Histogram, roc_auc_score
+from fhe_auc.rows import datasets
+from fhe_auc.rows.counts import PartyData
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
 from fhe_auc_protocols.histograms.quantile_thresholds import equi_depth_grid
 from fhe_auc_protocols.options import HistogramDistributedDp, HistogramFederated, Malicious, SemiHonest

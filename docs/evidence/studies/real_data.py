@@ -28,8 +28,9 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from fhe_auc import datasets, federated_auc
-from fhe_auc.counts import PartyData
+from fhe_auc import federated_auc
+from fhe_auc.rows import datasets
+from fhe_auc.rows.counts import PartyData
 from fhe_auc_benchmarks.pooled_rows import pooled
 from intervals import of_rows
 

@@ -23,9 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc import datasets, metrics, thresholds
-from fhe_auc.counts import PartyData
+from fhe_auc import metrics
 from fhe_auc.metrics import CalibrationMap, Histogram
+from fhe_auc.question import thresholds
+from fhe_auc.rows import datasets
+from fhe_auc.rows.counts import PartyData
 
 _SETS = ("covid-clinics", "credit-default")
 _GRIDS = ("uniform:100", "uniform:1000", "hybrid:1000")

@@ -36,10 +36,11 @@ from scipy.stats import beta
 from sklearn.metrics import roc_auc_score as exact_auc
 
 import simulated_histograms as simulation
-from fhe_auc import datasets, metrics
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import EvaluationError, InputError, UndefinedMetricError
+from fhe_auc import metrics
+from fhe_auc.base.errors import EvaluationError, InputError, UndefinedMetricError
 from fhe_auc.metrics import CalibrationMap, Histogram
+from fhe_auc.rows import datasets
+from fhe_auc.rows.counts import PartyData
 from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
 from fhe_auc_protocols.histograms.hierarchical_counts import HierarchicalCounts

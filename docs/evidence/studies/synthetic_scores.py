@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.interpolate import CubicHermiteSpline, PchipInterpolator
 from scipy.special import expit
 
-from fhe_auc.errors import InputError
+from fhe_auc.base.errors import InputError
 
 CRITEO_ROWS, CRITEO_POSITIVES = 458_407, 117_317
 """Rows of the paper's test set, and those with label 1."""

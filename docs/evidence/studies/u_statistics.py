@@ -28,7 +28,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 import simulated_u_statistics as simulation
-from fhe_auc.errors import InputError
+from fhe_auc.base.errors import InputError
 from fhe_auc_benchmarks.tables import markdown as table
 from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.option_values import checked_epsilon

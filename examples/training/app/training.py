@@ -13,9 +13,9 @@ from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 from model import START, own_auc, probabilities, rows_of, trained
 
-from fhe_auc.counts import PartyData
-from fhe_auc.flower.client_app import answer, site_config
-from fhe_auc.flower.server_app import evaluate
+from fhe_auc.machines.flower.client_app import answer, site_config
+from fhe_auc.machines.flower.server_app import evaluate
+from fhe_auc.rows.counts import PartyData
 
 client = ClientApp()
 server = ServerApp()

@@ -8,15 +8,15 @@ from typing import Any
 
 import click
 
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.files import read_from_others
 from fhe_auc.cli import failures, output
-from fhe_auc.errors import InputError
-from fhe_auc.files import read_from_others
-from fhe_auc_keys.audit import read
 from fhe_auc_keys.cli import common, trust
 from fhe_auc_keys.cli.key_store import optional_key_store
-from fhe_auc_keys.public_keys import printable
-from fhe_auc_keys.store import TRAIL
-from fhe_auc_keys.vault import Vault
+from fhe_auc_keys.store.audit import read
+from fhe_auc_keys.store.key_store import TRAIL
+from fhe_auc_keys.store.vault import Vault
+from fhe_auc_keys.trust.public_keys import printable
 
 _HEADER = ("time", "event", "session", "protocol", "details")
 _DETAILS = ("rows", "outcome", "error", "counted", "missing", "delivered")

@@ -7,17 +7,17 @@ from pathlib import Path
 import click
 from cryptography import x509
 
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.files import read_from_others
 from fhe_auc.cli import output
-from fhe_auc.errors import InputError
-from fhe_auc.files import read_from_others
-from fhe_auc_keys.authority import Authority
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.cli.key_store import key_store
 from fhe_auc_keys.errors import StoreError
-from fhe_auc_keys.public_keys import MAX_DAYS, check_name, fingerprint, subject_name
-from fhe_auc_keys.store import KeyStore
-from fhe_auc_keys.trusted_authorities import read_list
-from fhe_auc_keys.vault import OWN, Vault
+from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.store.trusted_authorities import read_list
+from fhe_auc_keys.store.vault import OWN, Vault
+from fhe_auc_keys.trust.authority import Authority
+from fhe_auc_keys.trust.public_keys import MAX_DAYS, check_name, fingerprint, subject_name
 
 _CERTIFICATE, _LIST = "ca.pem", "ca.crl"
 

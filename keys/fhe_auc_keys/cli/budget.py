@@ -8,10 +8,10 @@ import click
 import msgspec
 
 from fhe_auc.cli import output
-from fhe_auc_keys import budget as budgets
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.cli.key_store import key_store
-from fhe_auc_keys.vault import Vault
+from fhe_auc_keys.store import budget as budgets
+from fhe_auc_keys.store.vault import Vault
 
 
 @click.command(

@@ -7,8 +7,8 @@ import click
 from fhe_auc.cli import failures, output
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.cli.key_store import key_store
-from fhe_auc_keys.store_check import problems
-from fhe_auc_keys.vault import Vault
+from fhe_auc_keys.site.store_check import problems
+from fhe_auc_keys.store.vault import Vault
 
 
 @click.command(

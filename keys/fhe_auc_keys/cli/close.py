@@ -5,13 +5,13 @@ from __future__ import annotations
 import click
 
 from fhe_auc.cli import output
-from fhe_auc.manifest import SESSION_BYTES
-from fhe_auc_keys import closing
+from fhe_auc.session.manifest import SESSION_BYTES
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.cli.key_store import key_store
 from fhe_auc_keys.errors import KeysError
-from fhe_auc_keys.store import KeyStore, session_ids
-from fhe_auc_keys.vault import Vault
+from fhe_auc_keys.site import closing
+from fhe_auc_keys.store.key_store import KeyStore, session_ids
+from fhe_auc_keys.store.vault import Vault
 
 
 @click.command(

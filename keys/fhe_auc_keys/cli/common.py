@@ -13,9 +13,9 @@ from typing import Any
 
 import click
 
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.files import write_atomically
 from fhe_auc.cli import output
-from fhe_auc.errors import InputError
-from fhe_auc.files import write_atomically
 from fhe_auc_keys.errors import KeysError
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)

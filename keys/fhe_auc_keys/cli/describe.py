@@ -6,16 +6,16 @@ from typing import Any
 
 import msgspec
 
-from fhe_auc import registry
+from fhe_auc.base.errors import UnknownProtocolError
+from fhe_auc.base.party_names import HELPER
 from fhe_auc.ckks import SECURITY_BITS
 from fhe_auc.cli import output
-from fhe_auc.errors import UnknownProtocolError
-from fhe_auc.evaluation import QuantileThresholds
-from fhe_auc.manifest import Manifest
-from fhe_auc.party_names import HELPER
-from fhe_auc.plan import Plan
-from fhe_auc.protocol import Protocol
-from fhe_auc_keys.announcement import Announcement
+from fhe_auc.results.evaluation import QuantileThresholds
+from fhe_auc.session import registry
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.plan import Plan
+from fhe_auc.session.protocol import Protocol
+from fhe_auc_keys.bundles.announcement import Announcement
 from fhe_auc_keys.cli import common
 
 

@@ -10,20 +10,20 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.files import read_from_others
 from fhe_auc.cli import output
-from fhe_auc.errors import InputError
-from fhe_auc.files import read_from_others
-from fhe_auc_keys.certificates import verify
 from fhe_auc_keys.cli import common, trust
 from fhe_auc_keys.cli.key_store import ask_hidden, key_store
 from fhe_auc_keys.errors import KeysError, StoreError
-from fhe_auc_keys.existing_certificate import CertifiedKey
-from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.list_places import is_standing, is_url
-from fhe_auc_keys.public_keys import MALFORMED, MAX_DAYS, check_name, fingerprint
-from fhe_auc_keys.store import KeyStore
-from fhe_auc_keys.trusted_authorities import Trusted, read_certificates
-from fhe_auc_keys.vault import OWN, Vault
+from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.store.list_places import is_standing, is_url
+from fhe_auc_keys.store.trusted_authorities import Trusted, read_certificates
+from fhe_auc_keys.store.vault import OWN, Vault
+from fhe_auc_keys.trust.certificates import verify
+from fhe_auc_keys.trust.existing_certificate import CertifiedKey
+from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.public_keys import MALFORMED, MAX_DAYS, check_name, fingerprint
 
 
 @click.command(

@@ -12,26 +12,26 @@ from typing import Any, NamedTuple
 
 import click
 
-from fhe_auc import registry
-from fhe_auc import thresholds as grids
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.files import read_from_others
+from fhe_auc.base.quantities import bytes_text
 from fhe_auc.cli import failures, inputs, output
 from fhe_auc.cli.command_group import CommandGroup
-from fhe_auc.errors import InputError
-from fhe_auc.files import read_from_others
-from fhe_auc.fleet import Fleet
-from fhe_auc.protocol import Request
-from fhe_auc.quantities import bytes_text
-from fhe_auc.study import Study
-from fhe_auc_keys import audit
-from fhe_auc_keys.announcement import MAX_LIFETIME, announce, open_announcement
+from fhe_auc.question import thresholds as grids
+from fhe_auc.question.fleet import Fleet
+from fhe_auc.question.study import Study
+from fhe_auc.session import registry
+from fhe_auc.session.protocol import Request
+from fhe_auc_keys.bundles.announcement import MAX_LIFETIME, announce, open_announcement
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.cli.key_store import key_store
 from fhe_auc_keys.fleet import aggregator, helper, members, tables
 from fhe_auc_keys.fleet.session import FleetSession
 from fhe_auc_keys.fleet.simulation import MOST_ROWS, Simulated, simulate
 from fhe_auc_keys.fleet.tasks import Workers
-from fhe_auc_keys.store import KeyStore
-from fhe_auc_keys.vault import Vault, certified_identity
+from fhe_auc_keys.store import audit
+from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.store.vault import Vault, certified_identity
 
 _THRESHOLDS = "uniform:100"
 _SESSION = click.argument("session_file", metavar="SESSION", type=common.FILE)

@@ -12,13 +12,13 @@ from typing import Any
 
 import click
 
+from fhe_auc.base.errors import InputError
 from fhe_auc.cli import output
-from fhe_auc.errors import InputError
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.errors import StoreError
-from fhe_auc_keys.store import KeyStore
-from fhe_auc_keys.trusted_authorities import Trusted
-from fhe_auc_keys.vault import PASSPHRASE_VARIABLE, Vault
+from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.store.trusted_authorities import Trusted
+from fhe_auc_keys.store.vault import PASSPHRASE_VARIABLE, Vault
 
 STORE_VARIABLE = "FHE_AUC_STORE"
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
+from fhe_auc.base.files import read_from_others
 from fhe_auc.cli import output
-from fhe_auc.files import read_from_others
 from fhe_auc_keys.cli import common, trust
 from fhe_auc_keys.cli.key_store import key_store
-from fhe_auc_keys.late_opening import open_late
-from fhe_auc_keys.vault import Vault, certified_identity
+from fhe_auc_keys.site.late_opening import open_late
+from fhe_auc_keys.store.vault import Vault, certified_identity
 
 
 @click.command(

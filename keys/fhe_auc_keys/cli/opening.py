@@ -7,22 +7,22 @@ from typing import Any
 
 import click
 
-from fhe_auc import thresholds
+from fhe_auc.base.errors import FheAucError
+from fhe_auc.base.files import read_from_others
 from fhe_auc.cli import failures, output
-from fhe_auc.errors import FheAucError
-from fhe_auc.files import read_from_others
-from fhe_auc.manifest import SESSION_BYTES
-from fhe_auc.study import Study
-from fhe_auc_keys.announcement import Announcement
-from fhe_auc_keys.bundles import AGGREGATOR_KIND
-from fhe_auc_keys.certificates import Peer, Trust, verify
+from fhe_auc.question import thresholds
+from fhe_auc.question.study import Study
+from fhe_auc.session.manifest import SESSION_BYTES
+from fhe_auc_keys.bundles.announcement import Announcement
+from fhe_auc_keys.bundles.sealed_bundles import AGGREGATOR_KIND
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.cli.key_store import key_store
 from fhe_auc_keys.errors import KeysError
-from fhe_auc_keys.policy import Policy
-from fhe_auc_keys.session_files import announced_to_party, claimed_id, is_for, keep_for_party, open_for_aggregator
-from fhe_auc_keys.store import KeyStore
-from fhe_auc_keys.vault import Vault, certified_identity
+from fhe_auc_keys.site.policy import Policy
+from fhe_auc_keys.site.session_files import announced_to_party, claimed_id, is_for, keep_for_party, open_for_aggregator
+from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.store.vault import Vault, certified_identity
+from fhe_auc_keys.trust.certificates import Peer, Trust, verify
 
 _OPENED, _PASSED, _REFUSED = "opened", "passed over", "REFUSED"
 

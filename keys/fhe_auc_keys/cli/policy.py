@@ -8,11 +8,11 @@ import click
 import msgspec
 
 from fhe_auc.cli import output
-from fhe_auc_keys import policy as policies
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.cli.key_store import key_store
-from fhe_auc_keys.policy import Policy
-from fhe_auc_keys.vault import Vault
+from fhe_auc_keys.site import policy as policies
+from fhe_auc_keys.site.policy import Policy
+from fhe_auc_keys.store.vault import Vault
 
 
 @click.command(

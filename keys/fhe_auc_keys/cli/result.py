@@ -8,16 +8,16 @@ from typing import Any
 
 import click
 
+from fhe_auc.base.files import read_from_others
 from fhe_auc.cli import failures, output
-from fhe_auc.files import read_from_others
-from fhe_auc_keys import signed_json
-from fhe_auc_keys.certificates import Trust
 from fhe_auc_keys.cli import common, trust
 from fhe_auc_keys.cli.key_store import optional_key_store
 from fhe_auc_keys.errors import KeysError, TamperedError
-from fhe_auc_keys.key_store_sites import RESULT
-from fhe_auc_keys.public_keys import printable
-from fhe_auc_keys.vault import Vault
+from fhe_auc_keys.site.key_store_sites import RESULT
+from fhe_auc_keys.store.vault import Vault
+from fhe_auc_keys.trust import signed_json
+from fhe_auc_keys.trust.certificates import Trust
+from fhe_auc_keys.trust.public_keys import printable
 
 _FACTS = ("party", "time", "session", "manifest")
 _KINDS = ("evaluation", "boundaries", "error")

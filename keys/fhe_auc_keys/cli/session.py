@@ -10,26 +10,27 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from fhe_auc import registry
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.files import read_from_others
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.session_options import SessionOptions, session_options
-from fhe_auc.errors import InputError
-from fhe_auc.files import read_from_others
-from fhe_auc.manifest import SESSION_BYTES
-from fhe_auc.plan import large_download
-from fhe_auc.protocol import Request
-from fhe_auc.study import Study
-from fhe_auc_keys import audit, made_sessions
-from fhe_auc_keys.announcement import MAX_LIFETIME, Announcement, announce, open_announcement
-from fhe_auc_keys.bundles import SealedSession, seal_session
-from fhe_auc_keys.certificates import Trust, verify
+from fhe_auc.question.study import Study
+from fhe_auc.session import registry
+from fhe_auc.session.manifest import SESSION_BYTES
+from fhe_auc.session.plan import large_download
+from fhe_auc.session.protocol import Request
+from fhe_auc_keys.bundles.announcement import MAX_LIFETIME, Announcement, announce, open_announcement
+from fhe_auc_keys.bundles.sealed_bundles import SealedSession, seal_session
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.cli.key_store import key_store
-from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.late_opening import hold, is_late, purge
-from fhe_auc_keys.made_sessions import Wanted
-from fhe_auc_keys.store import KeyStore
-from fhe_auc_keys.vault import Vault, certified_identity
+from fhe_auc_keys.site import made_sessions
+from fhe_auc_keys.site.late_opening import hold, is_late, purge
+from fhe_auc_keys.site.made_sessions import Wanted
+from fhe_auc_keys.store import audit
+from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.store.vault import Vault, certified_identity
+from fhe_auc_keys.trust.certificates import Trust, verify
+from fhe_auc_keys.trust.identity import Identity
 
 _WITH_OLD = {"old", "without", "stated", "store", "passphrase_file", "lists", "folder", "as_json"}
 """Parameters that go with --from; all others the old session has set."""

@@ -12,22 +12,29 @@ from typing import Any
 import click
 from cryptography import x509
 
+from fhe_auc.base.errors import FheAucError
+from fhe_auc.base.files import read_from_others
 from fhe_auc.cli import failures, output
-from fhe_auc.errors import FheAucError
-from fhe_auc.files import read_from_others
 from fhe_auc.rlwe import container
-from fhe_auc_keys import closing, made_sessions, policy
-from fhe_auc_keys.announcement import KIND as ANNOUNCEMENT_KIND
-from fhe_auc_keys.announcement import open_announcement
-from fhe_auc_keys.authority import Authority
-from fhe_auc_keys.bundles import AGGREGATOR_KIND, PARTY_KIND, announced_in_bundle
-from fhe_auc_keys.certificates import MAGIC as CREDENTIAL_MAGIC
-from fhe_auc_keys.certificates import claimed, credential, verify
+from fhe_auc_keys.bundles.announcement import KIND as ANNOUNCEMENT_KIND
+from fhe_auc_keys.bundles.announcement import open_announcement
+from fhe_auc_keys.bundles.roster import MAGIC as ROSTER_MAGIC
+from fhe_auc_keys.bundles.roster import Roster
+from fhe_auc_keys.bundles.sealed_bundles import AGGREGATOR_KIND, PARTY_KIND, announced_in_bundle
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.cli.key_store import optional_key_store
 from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError
-from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.public_keys import (
+from fhe_auc_keys.site import closing, made_sessions, policy
+from fhe_auc_keys.site.session_files import kept
+from fhe_auc_keys.store.key_store import MAGIC as STORE_MAGIC
+from fhe_auc_keys.store.key_store import KeyStore, session_ids
+from fhe_auc_keys.store.trusted_authorities import Trusted
+from fhe_auc_keys.store.vault import OWN, Vault
+from fhe_auc_keys.trust.authority import Authority
+from fhe_auc_keys.trust.certificates import MAGIC as CREDENTIAL_MAGIC
+from fhe_auc_keys.trust.certificates import claimed, credential, verify
+from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.public_keys import (
     MALFORMED,
     certified_keys,
     extension,
@@ -36,15 +43,8 @@ from fhe_auc_keys.public_keys import (
     subject_name,
     whole_bytes,
 )
-from fhe_auc_keys.revocation import is_of, newer_list
-from fhe_auc_keys.roster import MAGIC as ROSTER_MAGIC
-from fhe_auc_keys.roster import Roster
-from fhe_auc_keys.session_files import kept
-from fhe_auc_keys.signed_documents import Kind, claimed_signer
-from fhe_auc_keys.store import MAGIC as STORE_MAGIC
-from fhe_auc_keys.store import KeyStore, session_ids
-from fhe_auc_keys.trusted_authorities import Trusted
-from fhe_auc_keys.vault import OWN, Vault
+from fhe_auc_keys.trust.revocation import is_of, newer_list
+from fhe_auc_keys.trust.signed_documents import Kind, claimed_signer
 
 _DOCUMENTS = {
     ANNOUNCEMENT_KIND: "session announcement: public, for everybody in the session",

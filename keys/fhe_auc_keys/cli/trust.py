@@ -10,13 +10,13 @@ from typing import Any
 import click
 
 from fhe_auc.cli import output
-from fhe_auc_keys import list_places
 from fhe_auc_keys.cli import common
-from fhe_auc_keys.list_places import is_url, with_lists_of
-from fhe_auc_keys.public_keys import fingerprint, subject_name
-from fhe_auc_keys.store import KeyStore
-from fhe_auc_keys.trusted_authorities import Trusted, read_certificates
-from fhe_auc_keys.vault import Vault
+from fhe_auc_keys.store import list_places
+from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.store.list_places import is_url, with_lists_of
+from fhe_auc_keys.store.trusted_authorities import Trusted, read_certificates
+from fhe_auc_keys.store.vault import Vault
+from fhe_auc_keys.trust.public_keys import fingerprint, subject_name
 
 _EXISTING = click.Path(exists=True)
 

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from fhe_auc.computation import FleetComputation
-from fhe_auc.errors import DeserialisationError, EvaluationError, InputError, TooFewPartiesError
+from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.rlwe.polynomials import Words
+from fhe_auc.session.computation import FleetComputation
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.fleet import tables
 from fhe_auc_keys.fleet.device import Record

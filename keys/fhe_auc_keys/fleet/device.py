@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import DeserialisationError, InputError
-from fhe_auc.evaluation import Evaluation
-from fhe_auc.own_rows import check_scores, warnings_of
-from fhe_auc.serialise import decode, encode
-from fhe_auc_keys import sealing
-from fhe_auc_keys.announcement import Announcement
+from fhe_auc.base.errors import DeserialisationError, InputError
+from fhe_auc.base.serialise import decode, encode
+from fhe_auc.results.evaluation import Evaluation
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.own_rows import check_scores, warnings_of
+from fhe_auc_keys.bundles.announcement import Announcement
+from fhe_auc_keys.bundles.session_keys import SEED_BYTES
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.fleet import tables
 from fhe_auc_keys.fleet.session import (
@@ -27,10 +27,10 @@ from fhe_auc_keys.fleet.session import (
     loaded,
     signed_of,
 )
-from fhe_auc_keys.group_sealing import unseal_under
-from fhe_auc_keys.helper_roles import totals_of
-from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.session_keys import SEED_BYTES
+from fhe_auc_keys.roles.helper_roles import totals_of
+from fhe_auc_keys.trust import sealing
+from fhe_auc_keys.trust.group_sealing import unseal_under
+from fhe_auc_keys.trust.identity import Identity
 
 
 class Record(NamedTuple):
@@ -55,7 +55,7 @@ class Submitted:
 class Device:
     """The member of a fleet with this index, in one session.
 
-    `announced` is verified (`fhe_auc_keys.announcement.open_announcement`). `identity` is the
+    `announced` is verified (`fhe_auc_keys.bundles.announcement.open_announcement`). `identity` is the
     member's. Whether the fleet has it as a member, `Fleet.has` says, given `known_by`.
 
     Raises `InputError` where the session is not a fleet's, or has no member of this index.

@@ -18,11 +18,12 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from numpy.typing import NDArray
 
-from fhe_auc import contexts
-from fhe_auc.errors import DeserialisationError, EvaluationError, TooFewPartiesError
-from fhe_auc.fleet import Members
+from fhe_auc.base.errors import DeserialisationError, EvaluationError, TooFewPartiesError
+from fhe_auc.base.serialise import decode, encode
+from fhe_auc.question.fleet import Members
 from fhe_auc.rlwe.polynomials import Words
-from fhe_auc.serialise import decode, encode
+from fhe_auc_keys.bundles import contexts
+from fhe_auc_keys.bundles.session_keys import SEED_BYTES
 from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.fleet import members as members_file
 from fhe_auc_keys.fleet import tables
@@ -45,10 +46,9 @@ from fhe_auc_keys.fleet.session import (
 )
 from fhe_auc_keys.fleet.tables import BLOBS, RESPONSES
 from fhe_auc_keys.fleet.tasks import Workers
-from fhe_auc_keys.group_sealing import seal_under
-from fhe_auc_keys.identity import Identity, signed_bytes
-from fhe_auc_keys.session_keys import SEED_BYTES
-from fhe_auc_keys.store import KeyStore
+from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.trust.group_sealing import seal_under
+from fhe_auc_keys.trust.identity import Identity, signed_bytes
 
 SUMS_FILE = "sums"
 _RESPONSES_A_FILE = 100_000

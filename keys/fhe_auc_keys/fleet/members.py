@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from fhe_auc.errors import DeserialisationError, InputError
-from fhe_auc.fleet import MEMBER_BYTES, Fleet, Members
+from fhe_auc.base.errors import DeserialisationError, InputError
+from fhe_auc.question.fleet import MEMBER_BYTES, Fleet, Members
 from fhe_auc_keys.fleet import tables
 
 _SCHEMA = pa.schema([("certificate", pa.binary())])

@@ -12,19 +12,19 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from fhe_auc import registry
-from fhe_auc.computation import FleetComputation
-from fhe_auc.errors import InputError
-from fhe_auc.fleet import Fleet
-from fhe_auc.manifest import Manifest
-from fhe_auc.serialise import encode
-from fhe_auc_keys.announcement import Announcement, open_announcement
-from fhe_auc_keys.certificates import Peer, Trust, verify
-from fhe_auc_keys.encrypted_protocol import EncryptedProtocol
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.serialise import encode
+from fhe_auc.question.fleet import Fleet
+from fhe_auc.session import registry
+from fhe_auc.session.computation import FleetComputation
+from fhe_auc.session.manifest import Manifest
+from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
+from fhe_auc_keys.bundles.session_keys import SEED_BYTES
 from fhe_auc_keys.errors import KeysError
-from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.session_keys import SEED_BYTES
-from fhe_auc_keys.signed_documents import Kind, open_signed, sign
+from fhe_auc_keys.roles.encrypted_protocol import EncryptedProtocol
+from fhe_auc_keys.trust.certificates import Peer, Trust, verify
+from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.signed_documents import Kind, open_signed, sign
 
 LIST = Kind(b"fheflis", "list of blobs")
 OPENING = Kind(b"fhefope", "fleet's opening")
@@ -74,7 +74,7 @@ class FleetSession:
 
     @classmethod
     def open(cls, data: bytes, identity: Identity, trust: Trust, *, holder: str, at: datetime) -> FleetSession:
-        """Return an announced session; parameters and errors as `fhe_auc_keys.announcement.open_announcement`.
+        """Return an announced session; parameters and errors as `fhe_auc_keys.bundles.announcement.open_announcement`.
 
         Raises `InputError` where it is not a fleet's.
         """

@@ -21,21 +21,21 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from numpy.typing import NDArray
 
-from fhe_auc import registry
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import EvaluationError
-from fhe_auc.fleet import Fleet
-from fhe_auc.protocol import Request
-from fhe_auc.terminal import Progress
-from fhe_auc_keys.announcement import Announcement, announce, open_announcement
-from fhe_auc_keys.certificates import Trust
+from fhe_auc.base.errors import EvaluationError
+from fhe_auc.base.terminal import Progress
+from fhe_auc.question.fleet import Fleet
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session import registry
+from fhe_auc.session.protocol import Request
+from fhe_auc_keys.bundles.announcement import Announcement, announce, open_announcement
 from fhe_auc_keys.fleet import aggregator, helper, members, tables
 from fhe_auc_keys.fleet.device import Device, Record, write_records
 from fhe_auc_keys.fleet.session import FleetSession
 from fhe_auc_keys.fleet.tasks import Workers
-from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.local_consortium import LIFETIME, TRIAL, Consortium
-from fhe_auc_keys.store import KeyStore
+from fhe_auc_keys.roles.local_consortium import LIFETIME, TRIAL, Consortium
+from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.trust.certificates import Trust
+from fhe_auc_keys.trust.identity import Identity
 
 MOST_ROWS = 19
 """Of a device."""

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pyarrow import fs
 
-from fhe_auc.errors import DeserialisationError, InputError
-from fhe_auc.files import write_atomically
+from fhe_auc.base.errors import DeserialisationError, InputError
+from fhe_auc.base.files import write_atomically
 
 RECORDS = pa.schema(
     [

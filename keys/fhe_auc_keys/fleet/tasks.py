@@ -20,8 +20,8 @@ from typing import Any, TypeVar
 
 import psutil
 
-from fhe_auc.errors import EvaluationError, InputError
-from fhe_auc.extras import require
+from fhe_auc.base.errors import EvaluationError, InputError
+from fhe_auc.base.extras import require
 
 if sys.platform != "win32":
     import resource
@@ -36,7 +36,7 @@ _SETTINGS = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # its name aside, this is what keeps Ray on 127.0.0.1
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_AUTH_MODE": "token",  # else any user of this machine could have its workers run code
-    "GRPC_ENABLE_FORK_SUPPORT": "0",  # see fhe_auc.processes
+    "GRPC_ENABLE_FORK_SUPPORT": "0",  # see fhe_auc.machines.processes
 }
 
 

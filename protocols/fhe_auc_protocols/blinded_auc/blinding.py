@@ -10,7 +10,7 @@ import math
 import secrets
 from typing import Protocol
 
-from fhe_auc.keystream import UNIFORM_BITS
+from fhe_auc.base.keystream import UNIFORM_BITS
 from fhe_auc_protocols.blinded_auc.plan import MULTIPLIER_RANGE_BITS
 
 

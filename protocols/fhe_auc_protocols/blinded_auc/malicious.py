@@ -2,7 +2,7 @@
 
 The circuit, rounds and keys are those of `semi_honest`. Parties encrypt split shares of their counts (`split_shares`)
 in E executions, two classes each, in the same ciphertext; a mask that vanishes only in the sum over all parties is
-added to every ciphertext (`fhe_auc.zero_sum_masks`). A party accepts only if (`result_check`)
+added to every ciphertext (`fhe_auc.session.zero_sum_masks`). A party accepts only if (`result_check`)
 
     - the slots of every class agree,
     - no den' is near zero,
@@ -10,8 +10,8 @@ added to every ciphertext (`fhe_auc.zero_sum_masks`). A party accepts only if (`
     - the AUC lies between 0 and 1.
 
 Every party takes part, since masks do not vanish otherwise. Before any party decrypts, all compare which result they
-were given (`fhe_auc_keys.sealed_roles`), so that a session is one try, however many parties there are. What this is
-worth against which attack is measured in docs/security/malicious.md; it rests on the common secret's being kept from
+were given (`fhe_auc_keys.roles.sealed_roles`), so that a session is one try, however many parties there are. What this
+is worth against which attack is measured in docs/security/malicious.md; it rests on the common secret's being kept from
 the aggregator, so that one party that gives it away undoes it.
 """
 
@@ -19,13 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fhe_auc.base.errors import InputError
 from fhe_auc.ckks import Slots
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import InputError
-from fhe_auc.evaluation import Evaluation
-from fhe_auc.manifest import Manifest
-from fhe_auc.protocol import Request
+from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rlwe.parameters import BackendName
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.protocol import Request
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.blinded_auc import planner, split_shares
 from fhe_auc_protocols.blinded_auc.error_bound import disagreement

@@ -15,10 +15,11 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from fhe_auc import quantities
+from fhe_auc.base import quantities
+from fhe_auc.base.errors import CapacityError
 from fhe_auc.ckks import CkksParameters
-from fhe_auc.errors import CapacityError
-from fhe_auc.plan import (
+from fhe_auc.rlwe.statistical_security import check_flooding, gaussian_distance
+from fhe_auc.session.plan import (
     Keys,
     Parameter,
     Terms,
@@ -27,7 +28,6 @@ from fhe_auc.plan import (
     describe_ring,
     ring_as_dict,
 )
-from fhe_auc.rlwe.statistical_security import check_flooding, gaussian_distance
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT, Packing, split_norms
 from fhe_auc_protocols.blinded_auc.workload import Workload

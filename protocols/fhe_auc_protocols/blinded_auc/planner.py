@@ -12,9 +12,9 @@ import math
 
 import msgspec
 
+from fhe_auc.base.errors import CapacityError
 from fhe_auc.ckks import BackendName, CkksParameters
 from fhe_auc.ckks.parameters import CHAINS
-from fhe_auc.errors import CapacityError
 from fhe_auc.rlwe.parameters import Chain
 from fhe_auc.rlwe.statistical_security import DEFAULT_FLOODING_BITS
 from fhe_auc_protocols.blinded_auc.error_bound import disagreement, error_bound

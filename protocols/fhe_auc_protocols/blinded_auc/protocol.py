@@ -7,14 +7,14 @@ from functools import partial
 from typing import Any, ClassVar
 
 from fhe_auc.ckks import SECURITY_BITS, Slots
-from fhe_auc.ckks.computation import SealedCkks
-from fhe_auc.computation import PartyTask
-from fhe_auc.counts import Counts, PartyData, count
-from fhe_auc.evaluation import Evaluation
-from fhe_auc.manifest import Manifest
-from fhe_auc.protocol import Request, check_rows
+from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rlwe.parameters import BackendName
-from fhe_auc_keys.encrypted_protocol import EncryptedProtocol
+from fhe_auc.rows.counts import Counts, PartyData, count
+from fhe_auc.session.ckks_computation import SealedCkks
+from fhe_auc.session.computation import PartyTask
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.protocol import Request, check_rows
+from fhe_auc_keys.roles.encrypted_protocol import EncryptedProtocol
 from fhe_auc_protocols.blinded_auc import planner
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_totals
 from fhe_auc_protocols.blinded_auc.error_bound import RAREST, error_bound
@@ -32,7 +32,7 @@ class BlindedAuc(EncryptedProtocol[Evaluation, AucPlan]):
     plan_type = AucPlan
     boundaries = "boundaries-federated"
     echoed: ClassVar[bool] = False
-    """As `fhe_auc.computation.SealedComputation.echoed`."""
+    """As `fhe_auc.session.computation.SealedComputation.echoed`."""
 
     @abstractmethod
     def workload(self, request: Request) -> Workload:

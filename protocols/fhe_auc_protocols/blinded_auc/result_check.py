@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc import ckks
-from fhe_auc.errors import ResultCheckError, UndefinedAucError, VerificationError
+from fhe_auc.base.errors import ResultCheckError, UndefinedAucError, VerificationError
 from fhe_auc_protocols.blinded_auc.error_bound import MAX_AMPLIFICATION, error_bound, fresh_error
 from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT
 from fhe_auc_protocols.blinded_auc.plan import AucPlan

@@ -5,9 +5,10 @@ One ciphertext per party (block), two classes:
     class 0   X = T_k + i·p_k       Y = F_k      total  num + i·tie
     class 1   X = 2P·(1 + i·κ)      Y = F_k      total  den·(1 + i·κ)      since Σ F_k = N
 
-T, p, F and the totals are those of `fhe_auc.counts` and `fhe_auc.trapezoid`; P and N are the rows of either label. The
-second imaginary part is redundancy: no wrap-around of the modulus keeps Im = κ·Re, so a result beyond capacity is
-refused instead of read. Parties decrypt r·(num + i·tie) and r·den·(1 + iκ) and divide; r is the aggregator's secret.
+T, p, F and the totals are those of `fhe_auc.rows.counts` and `fhe_auc.metrics.trapezoid`; P and N are the rows of
+either label. The second imaginary part is redundancy: no wrap-around of the modulus keeps Im = κ·Re, so a result beyond
+capacity is refused instead of read. Parties decrypt r·(num + i·tie) and r·den·(1 + iκ) and divide; r is the
+aggregator's secret.
 
 The aggregator sees ciphertexts only. Parties learn the AUC, the binning error, and den times a multiplier r unknown to
 them. That is a blur, not a theorem: few values of den fit so precise an AUC, so assume that parties can work out P·N. A
@@ -21,12 +22,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fhe_auc.base.errors import InputError
 from fhe_auc.ckks import Slots
-from fhe_auc.counts import Counts, PartyData
-from fhe_auc.errors import InputError
-from fhe_auc.evaluation import Evaluation
-from fhe_auc.manifest import Manifest
-from fhe_auc.protocol import Request
+from fhe_auc.results.evaluation import Evaluation
+from fhe_auc.rows.counts import Counts, PartyData
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.protocol import Request
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT
 from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc, BlindedTask

@@ -30,9 +30,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fhe_auc.base.keystream import KeyStream, derived_key
 from fhe_auc.ckks import Slots
-from fhe_auc.counts import Counts
-from fhe_auc.keystream import KeyStream, derived_key
+from fhe_auc.rows.counts import Counts
 from fhe_auc_protocols.blinded_auc.error_bound import MAX_AMPLIFICATION
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 
@@ -45,7 +45,7 @@ LEAST_MULTIPLIER = 0.25
 
 
 class Stream(KeyStream):
-    """Random numbers for all parties alike: the key stream of a key derived as in `fhe_auc.keystream.derived_key`.
+    """Random numbers for all parties alike: the key stream of a key derived as in `fhe_auc.base.keystream.derived_key`.
 
     The `secret` is common to the parties of a session. The `session` is the manifest's digest: another session, party
     list or plan has other numbers. The `purpose` is what the numbers are for; none is for two purposes.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from fhe_auc.errors import CapacityError
-from fhe_auc.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, integer
-from fhe_auc.thresholds import MAX_SIZE
+from fhe_auc.base.errors import CapacityError
+from fhe_auc.question.thresholds import MAX_SIZE
+from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, integer
 
 MAX_SPLITS = 4
 

@@ -38,9 +38,9 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
-from fhe_auc.errors import InputError
-from fhe_auc.intervals import expit
-from fhe_auc.thresholds import MAX_SIZE
+from fhe_auc.base.errors import InputError
+from fhe_auc.question.thresholds import MAX_SIZE
+from fhe_auc.results.intervals import expit
 from fhe_auc_protocols.dpauc.gaussian_mechanism import sigma_for
 from fhe_auc_protocols.dpauc.roc import STATISTICS, Curve
 from fhe_auc_protocols.option_values import EPSILON_ADVICE, positive_number

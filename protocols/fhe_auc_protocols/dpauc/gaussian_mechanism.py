@@ -23,7 +23,7 @@ import math
 
 import numpy as np
 
-from fhe_auc.errors import InputError
+from fhe_auc.base.errors import InputError
 
 _RELATIVE = 1e-12  # to which the root is found; it is then moved to the private side by as much
 _SHORT = 0.1  # up to which h the integral is taken, for Gauss and Legendre's 20 points exact to double precision

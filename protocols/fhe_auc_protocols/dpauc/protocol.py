@@ -9,12 +9,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import DeserialisationError, InputError, UndefinedAucError
-from fhe_auc.evaluation import Evaluation
-from fhe_auc.extras import require
-from fhe_auc.manifest import Manifest
-from fhe_auc.protocol import Request, Spending
+from fhe_auc.base.errors import DeserialisationError, InputError, UndefinedAucError
+from fhe_auc.base.extras import require
+from fhe_auc.results.evaluation import Evaluation
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.protocol import Request, Spending
 from fhe_auc_protocols import dp_noise, result_warnings
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.dpauc.budget import (

@@ -2,7 +2,7 @@
 
 Sums are arrays of shape (…, 4, m): TP, FP, FN, TN at m ascending thresholds, for any number of leading dimensions, so
 that an experiment evaluates all its runs at once. A row is predicted positive when its score is at or above the
-threshold. Unlike `fhe_auc.counts`, the first threshold is one like the others: rows below it are not positive.
+threshold. Unlike `fhe_auc.rows.counts`, the first threshold is one like the others: rows below it are not positive.
 
 What [DPAUC] leaves open, and its tables decide: sums below 0 become 0; points are sorted by noisy FPR; neither (0, 0)
 nor (1, 1) is added. `Curve` offers what else one could do. All of it is post-processing, and costs no privacy.

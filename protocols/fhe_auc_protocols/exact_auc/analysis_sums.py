@@ -10,7 +10,8 @@ Vectors of a party's sketch, all of its own rows:
     noise 0      in a private session, this party's share of the noise on the first number that is released; and so on
 
 Sums are those of `auc_sums` for each contrast; P and N of each group, from the first model's vectors; for each
-comparison those of `fhe_auc.intervals.PairedSums`; the sums of each entry of the last; and, for average precision,
+comparison those of `fhe_auc.results.intervals.PairedSums`; the sums of each entry of the last; and, for average
+precision,
 
     Σ p_k·TP_k/M_k = P·AP, TP_k = P_{≥k}
 
@@ -38,14 +39,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc import thresholds as grids
-from fhe_auc.analysis import PLAIN, Analysis, Cell
-from fhe_auc.binning import bins_of as bins_of_scores
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import InputError, ResultCheckError
-from fhe_auc.heterogeneity import SiteSums
-from fhe_auc.intervals import Moments, PairedSums, of_bins
-from fhe_auc.protocol import too_many_rows
+from fhe_auc.base.errors import InputError, ResultCheckError
+from fhe_auc.question import thresholds as grids
+from fhe_auc.question.analysis import PLAIN, Analysis, Cell
+from fhe_auc.question.binning import bins_of as bins_of_scores
+from fhe_auc.results.heterogeneity import SiteSums
+from fhe_auc.results.intervals import Moments, PairedSums, of_bins
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session.protocol import too_many_rows
 from fhe_auc.sums.sketch import Sketch
 from fhe_auc.sums.terms import Factor, Part, Release, Sum, Term
 from fhe_auc_protocols.exact_auc.auc_sums import (

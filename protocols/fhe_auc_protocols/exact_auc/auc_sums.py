@@ -6,7 +6,7 @@ With bins ascending in score, p_k and n_k the pooled positive and negative rows 
     tie          = Σ p_k·n_k                    pairs of one bin, which count half
     AUC = ½ + D/(2PN)      binning error = tie/(2PN): the AUC of the rows themselves lies within AUC ± binning error
 
-With an interval there are two more, for DeLong's standard error (`fhe_auc.intervals.delong`):
+With an interval there are two more, for DeLong's standard error (`fhe_auc.results.intervals.delong`):
 
     Q10 = Σ p_k·(N_{<k} − N_{>k})²        Q01 = Σ n_k·(P_{>k} − P_{<k})²
 
@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from fhe_auc.errors import ResultCheckError
+from fhe_auc.base.errors import ResultCheckError
 from fhe_auc.sums.terms import Factor, Part, Sum, Term
 
 

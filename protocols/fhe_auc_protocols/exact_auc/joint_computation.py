@@ -1,4 +1,4 @@
-"""Exact sessions with joint keys: in the rounds of `fhe_auc_keys.joint_roles`, what is computed.
+"""Exact sessions with joint keys: in the rounds of `fhe_auc_keys.roles.joint_roles`, what is computed.
 
 Nobody knows all pads here, and there is no opening. Each party encrypts both factors of every product, which are linear
 in its sketch; the aggregator adds up and multiplies, pair by pair of ciphertexts.
@@ -18,16 +18,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.keystream import KeyStream
+from fhe_auc.base.serialise import encode
 from fhe_auc.bfv.joint_evaluation import JointEvaluator
 from fhe_auc.bfv.joint_keys import JointSetup, JointShare, fuse
-from fhe_auc.computation import JointComputation
-from fhe_auc.errors import InputError
-from fhe_auc.keystream import KeyStream
-from fhe_auc.manifest import Manifest
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.serialise import encode
+from fhe_auc.session.computation import JointComputation
+from fhe_auc.session.manifest import Manifest
 from fhe_auc.sums.terms import Factor, Term
 from fhe_auc_protocols.exact_auc.party_task import ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan

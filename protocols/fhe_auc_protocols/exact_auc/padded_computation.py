@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from fhe_auc.base.errors import EvaluationError, InputError
+from fhe_auc.base.serialise import encode
 from fhe_auc.bfv import PublicContext, SecretContext, load_public, load_secret
-from fhe_auc.computation import FleetComputation
-from fhe_auc.errors import EvaluationError, InputError
-from fhe_auc.manifest import Manifest
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.polynomials import Polynomials, Sum, Words
-from fhe_auc.serialise import encode
-from fhe_auc.submissions import RunningSum
+from fhe_auc.session.computation import FleetComputation
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.submissions import RunningSum
 from fhe_auc.sums.opening import Opening, make_opening
 from fhe_auc.sums.pads import pad
 from fhe_auc.sums.residues import pack, packed_size, unpack

@@ -7,16 +7,16 @@ import secrets
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from fhe_auc.computation import PartyTask
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import InputError, ResultCheckError, UndefinedAucError, VerificationError
-from fhe_auc.evaluation import Evaluation
-from fhe_auc.keystream import KeyStream
-from fhe_auc.manifest import Manifest
-from fhe_auc.protocol import check_rows
+from fhe_auc.base.errors import InputError, ResultCheckError, UndefinedAucError, VerificationError
+from fhe_auc.base.keystream import KeyStream
+from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.parameters import SECURITY_BITS
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session.computation import PartyTask
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.protocol import check_rows
 from fhe_auc.sums.authenticator import Authenticator, released
 from fhe_auc.sums.opening import integers
 from fhe_auc_protocols.exact_auc.analysis_sums import Sums

@@ -25,8 +25,9 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from fhe_auc import quantities
-from fhe_auc.analysis import Analysis
+from fhe_auc.base import quantities
+from fhe_auc.base.errors import CapacityError, DeserialisationError
+from fhe_auc.base.serialise import decode
 from fhe_auc.bfv.ciphertext_noise import (
     check_joint_room,
     flooding_margin,
@@ -35,9 +36,10 @@ from fhe_auc.bfv.ciphertext_noise import (
     product_bound,
 )
 from fhe_auc.bfv.parameters import BfvParameters
-from fhe_auc.errors import CapacityError, DeserialisationError
-from fhe_auc.heterogeneity import LEAST_SITES
-from fhe_auc.plan import (
+from fhe_auc.question.analysis import Analysis
+from fhe_auc.results.heterogeneity import LEAST_SITES
+from fhe_auc.rlwe.statistical_security import check_smudging
+from fhe_auc.session.plan import (
     BLOB_BYTES,
     WRAPPED_BYTES,
     Keys,
@@ -50,8 +52,6 @@ from fhe_auc.plan import (
     describe_smudging,
     ring_as_dict,
 )
-from fhe_auc.rlwe.statistical_security import check_smudging
-from fhe_auc.serialise import decode
 from fhe_auc.sums.authenticator import authenticated
 from fhe_auc.sums.layout import Layout
 from fhe_auc.sums.residues import packed_size

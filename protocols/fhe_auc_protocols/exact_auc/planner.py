@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 
-from fhe_auc.analysis import PLAIN, Analysis
+from fhe_auc.base.errors import CapacityError
 from fhe_auc.bfv.parameters import CHAINS, JOINT_CHAINS, MAX_PLAIN_MODULI, BfvParameters
-from fhe_auc.errors import CapacityError
-from fhe_auc.heterogeneity import LEAST_SITES
-from fhe_auc.protocol import DEFAULT_MAX_ROWS
+from fhe_auc.question.analysis import PLAIN, Analysis
+from fhe_auc.results.heterogeneity import LEAST_SITES
 from fhe_auc.rlwe.parameters import BackendName
 from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.rlwe.statistical_security import DEFAULT_FLOODING_BITS, DEFAULT_SMUDGING_BITS
+from fhe_auc.session.protocol import DEFAULT_MAX_ROWS
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.plan import ExactPlan, least_prime
 from fhe_auc_protocols.exact_auc.private_auc import Privacy

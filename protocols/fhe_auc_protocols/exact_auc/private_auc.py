@@ -49,11 +49,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.errors import InputError
-from fhe_auc.estimates import Estimate
-from fhe_auc.intervals import Interval, hanley_mcneil, quantile
-from fhe_auc.manifest import Manifest
-from fhe_auc.plan import Parameter
+from fhe_auc.base.errors import InputError
+from fhe_auc.results.estimates import Estimate
+from fhe_auc.results.intervals import Interval, hanley_mcneil, quantile
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.plan import Parameter
 from fhe_auc_protocols.exact_sampling import Source, integers, secure
 from fhe_auc_protocols.option_values import checked_epsilon, is_whole
 from fhe_auc_protocols.polya import MOST_SCALE, polya

@@ -12,17 +12,17 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from fhe_auc import thresholds as grids
-from fhe_auc.analysis import Analysis
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import CapacityError, InputError
-from fhe_auc.evaluation import Evaluation
-from fhe_auc.heterogeneity import LEAST_SITES
-from fhe_auc.intervals import check_level
-from fhe_auc.manifest import Manifest
-from fhe_auc.protocol import Request, Spending
+from fhe_auc.base.errors import CapacityError, InputError
+from fhe_auc.question import thresholds as grids
+from fhe_auc.question.analysis import Analysis
+from fhe_auc.results.evaluation import Evaluation
+from fhe_auc.results.heterogeneity import LEAST_SITES
+from fhe_auc.results.intervals import check_level
 from fhe_auc.rlwe.parameters import BackendName
-from fhe_auc_keys.encrypted_protocol import EncryptedProtocol
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.protocol import Request, Spending
+from fhe_auc_keys.roles.encrypted_protocol import EncryptedProtocol
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.exact_auc import private_auc
 from fhe_auc_protocols.exact_auc.joint_computation import ExactJointComputation

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from fhe_auc.analysis import Analysis, Contrast
-from fhe_auc.errors import UndefinedAucError
-from fhe_auc.estimates import ONE_CLASS, Comparison, Estimate, too_few
-from fhe_auc.heterogeneity import LEAST_SITES, SiteSummary, random_effects
-from fhe_auc.intervals import (
+from fhe_auc.base.errors import UndefinedAucError
+from fhe_auc.question.analysis import Analysis, Contrast
+from fhe_auc.results.estimates import ONE_CLASS, Comparison, Estimate, too_few
+from fhe_auc.results.heterogeneity import LEAST_SITES, SiteSummary, random_effects
+from fhe_auc.results.intervals import (
     DELONG,
     HANLEY_MCNEIL,
     Interval,

@@ -16,8 +16,8 @@ shares leaves s = (parties counted − c) shares, and s < n of them promise less
 
 **What it rests on.** Honest parties draw their shares (`fhe_auc_protocols.polya`), and the aggregator adds up
 at least min_parties submissions, as it says it did; where all parties have to take part, masks
-(`fhe_auc.zero_sum_masks`) see to that. With sealed keys a party that gets hold of another's submission can take the
-mask off and decrypt it: one share protects it hardly at all. With joint keys only all together decrypt.
+(`fhe_auc.session.zero_sum_masks`) see to that. With sealed keys a party that gets hold of another's submission can take
+the mask off and decrypt it: one share protects it hardly at all. With joint keys only all together decrypt.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.computation import PartyTask
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import InputError
-from fhe_auc.extras import require
-from fhe_auc.manifest import Manifest
-from fhe_auc.protocol import Request, Spending
-from fhe_auc.rounds import R
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.extras import require
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session.computation import PartyTask
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.protocol import Request, Spending
+from fhe_auc.session.rounds import R
 from fhe_auc_protocols.histograms.exact_counts import CountsTask, ExactCounts
 from fhe_auc_protocols.histograms.readout import PrivateReadout
 from fhe_auc_protocols.option_values import checked_epsilon

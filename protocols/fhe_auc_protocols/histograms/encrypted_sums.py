@@ -15,14 +15,14 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fhe_auc import quantities
+from fhe_auc.base import quantities
+from fhe_auc.base.errors import CapacityError, EvaluationError
 from fhe_auc.ckks import BackendName, Ciphertext, CkksParameters, PublicContext, Slots
 from fhe_auc.ckks.embedding import EXACT_BITS, coefficients_of, slots_of
 from fhe_auc.ckks.parameters import CHAINS
-from fhe_auc.errors import CapacityError, EvaluationError
-from fhe_auc.plan import Keys, Parameter, Terms, describe_download, describe_ring, ring_as_dict
-from fhe_auc.protocol import DEFAULT_MAX_ROWS
 from fhe_auc.rlwe.second_error import FRESH_VARIANCE
+from fhe_auc.session.plan import Keys, Parameter, Terms, describe_download, describe_ring, ring_as_dict
+from fhe_auc.session.protocol import DEFAULT_MAX_ROWS
 
 _MOST_SCALE_BITS = 24
 _ERROR_DEVIATION = math.sqrt(FRESH_VARIANCE)  # of a coefficient of a fresh encryption

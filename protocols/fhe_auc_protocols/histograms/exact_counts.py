@@ -6,8 +6,8 @@ other encrypted protocols.
 
 **Who learns what.** Every party learns how many pooled rows lie in each cell. Where rows are few that shows single
 rows, though not whose, unless one party alone has rows in a cell. Where all parties have to take part, masks
-(`fhe_auc.zero_sum_masks`) leave nothing of a sum that is not over all of them. An aggregator that adds counts of its
-own is not noticed; where some parties may be missing, one that leaves parties out is not either.
+(`fhe_auc.session.zero_sum_masks`) leave nothing of a sum that is not over all of them. An aggregator that adds counts
+of its own is not noticed; where some parties may be missing, one that leaves parties out is not either.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fhe_auc.base.errors import InputError, ResultCheckError
 from fhe_auc.ckks import SECURITY_BITS, BackendName
-from fhe_auc.ckks.computation import SealedCkks
-from fhe_auc.computation import PartyTask
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import InputError, ResultCheckError
-from fhe_auc.manifest import Manifest
-from fhe_auc.protocol import Request, check_rows, too_many_rows
-from fhe_auc.rounds import R
-from fhe_auc_keys.encrypted_protocol import EncryptedProtocol
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session.ckks_computation import SealedCkks
+from fhe_auc.session.computation import PartyTask
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.protocol import Request, check_rows, too_many_rows
+from fhe_auc.session.rounds import R
+from fhe_auc_keys.roles.encrypted_protocol import EncryptedProtocol
 from fhe_auc_protocols.histograms.encrypted_sums import NO_SUM, SumPlan, encrypted_sum, plan_sum
 from fhe_auc_protocols.histograms.joint_sums import JointSumPlan, JointSums, plan_joint_sum
 from fhe_auc_protocols.histograms.readout import PooledCounts, Readout, ReadoutProtocol, all_levels

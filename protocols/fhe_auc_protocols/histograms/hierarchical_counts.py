@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import EvaluationError, InputError
-from fhe_auc.own_rows import check_scores
+from fhe_auc.base.errors import EvaluationError, InputError
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.own_rows import check_scores
 from fhe_auc_protocols.option_values import is_whole
 
 _MAX_HEIGHT = 20  # counts of all levels together number 2^(h+1) - 2, about two million at this height
@@ -88,7 +88,7 @@ def cells(data: PartyData, height: int) -> NDArray[np.int64]:
 
     Of shape (n,), from 0 to 2^h - 1. The segment at level k is that number shifted right by h - k bits.
 
-    Raises `InputError`: a score lies outside [0, 1]; the message is that of `fhe_auc.own_rows.check_scores`.
+    Raises `InputError`: a score lies outside [0, 1]; the message is that of `fhe_auc.rows.own_rows.check_scores`.
     """
     check_scores(data, cell_starts(height))
     size = 2**height

@@ -15,23 +15,23 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fhe_auc import quantities
+from fhe_auc.base import quantities
+from fhe_auc.base.errors import CapacityError, DeserialisationError, EvaluationError
+from fhe_auc.base.serialise import decode, encode
 from fhe_auc.bfv.ciphertext_noise import check_joint_room, hidden_by, kept_capacity_bits, sum_bound
 from fhe_auc.bfv.joint_evaluation import JointEvaluator
 from fhe_auc.bfv.joint_keys import JointSetup, JointShare, fuse
 from fhe_auc.bfv.parameters import JOINT_CHAINS, JOINT_SUM_CHAIN, BfvParameters
-from fhe_auc.ckks.computation import masks_of
-from fhe_auc.computation import JointComputation, PartyTask
-from fhe_auc.errors import CapacityError, DeserialisationError, EvaluationError
-from fhe_auc.manifest import Manifest
-from fhe_auc.plan import Keys, Parameter, describe_download, describe_ring, describe_smudging, ring_as_dict
-from fhe_auc.protocol import DEFAULT_MAX_ROWS
 from fhe_auc.rlwe.modular import Residues, residues
 from fhe_auc.rlwe.parameters import BackendName
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.rlwe.statistical_security import DEFAULT_SMUDGING_BITS, check_smudging
-from fhe_auc.serialise import decode, encode
+from fhe_auc.session.ckks_computation import masks_of
+from fhe_auc.session.computation import JointComputation, PartyTask
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.plan import Keys, Parameter, describe_download, describe_ring, describe_smudging, ring_as_dict
+from fhe_auc.session.protocol import DEFAULT_MAX_ROWS
 from fhe_auc_protocols.histograms.encrypted_sums import NO_SUM, Sums
 
 (_MODULUS,) = primes_above(2**49, 1, JOINT_SUM_CHAIN.ring_dimension)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fhe_auc.evaluation import Evaluation, QuantileThresholds
-from fhe_auc.protocol import Protocol, Request
+from fhe_auc.results.evaluation import Evaluation, QuantileThresholds
+from fhe_auc.session.protocol import Protocol, Request
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.histograms import split_budget
 from fhe_auc_protocols.histograms.distributed_noise import DistributedNoise

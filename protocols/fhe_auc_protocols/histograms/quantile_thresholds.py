@@ -10,10 +10,10 @@ manifest of the evaluation, so everybody who sees that learns them, the aggregat
 
 **A lying aggregator** can put the thresholds where it likes. With poor thresholds an evaluation is still right within
 its binning error, which shows it. Parties that were told different sums find different thresholds: one of them refuses
-the evaluation's manifest (`fhe_auc.evaluation.QuantileThresholds.require`). Where exact counts are encrypted and all
-parties have to take part, it cannot have thresholds made of one party's rows, or some parties': masks leave nothing of
-a sum that is not over all. Where some may be missing there are no masks, and a party only refuses a sum that holds
-fewer rows in a cell than its own.
+the evaluation's manifest (`fhe_auc.results.evaluation.QuantileThresholds.require`). Where exact counts are encrypted
+and all parties have to take part, it cannot have thresholds made of one party's rows, or some parties': masks leave
+nothing of a sum that is not over all. Where some may be missing there are no masks, and a party only refuses a sum that
+holds fewer rows in a cell than its own.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import InputError, ResultCheckError
-from fhe_auc.evaluation import QuantileThresholds
-from fhe_auc.manifest import Manifest
-from fhe_auc.protocol import Request
-from fhe_auc.thresholds import MIN_SIZE, explicit
+from fhe_auc.base.errors import InputError, ResultCheckError
+from fhe_auc.question.thresholds import MIN_SIZE, explicit
+from fhe_auc.results.evaluation import QuantileThresholds
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.protocol import Request
 from fhe_auc_protocols import result_warnings
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
 from fhe_auc_protocols.histograms.hierarchical_counts import HierarchicalCounts

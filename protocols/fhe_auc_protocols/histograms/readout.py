@@ -14,10 +14,10 @@ from typing import Any, ClassVar, Generic
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.counts import PartyData
-from fhe_auc.manifest import Manifest
-from fhe_auc.protocol import Protocol, Request
-from fhe_auc.rounds import R
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.protocol import Protocol, Request
+from fhe_auc.session.rounds import R
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

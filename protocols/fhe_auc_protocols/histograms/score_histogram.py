@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.counts import Counts, PartyData
-from fhe_auc.errors import EvaluationError, UndefinedAucError
-from fhe_auc.evaluation import Evaluation
-from fhe_auc.manifest import Manifest
+from fhe_auc.base.errors import EvaluationError, UndefinedAucError
 from fhe_auc.metrics import Histogram, roc_auc_score
-from fhe_auc.trapezoid import trapezoid
+from fhe_auc.metrics.trapezoid import trapezoid
+from fhe_auc.results.evaluation import Evaluation
+from fhe_auc.rows.counts import Counts, PartyData
+from fhe_auc.session.manifest import Manifest
 from fhe_auc_protocols import result_warnings
 from fhe_auc_protocols.histograms import split_budget
 from fhe_auc_protocols.histograms.readout import PooledCounts, PrivateReadout, Readout

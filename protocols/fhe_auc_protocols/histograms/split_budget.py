@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from fhe_auc.errors import InputError
-from fhe_auc.protocol import Request
+from fhe_auc.base.errors import InputError
+from fhe_auc.session.protocol import Request
 from fhe_auc_protocols.option_values import checked_epsilon, positive_number, privacy_budget
 
 SHARE = 0.25
@@ -25,7 +25,7 @@ _HEIGHT = "height"
 
 
 def staged(request: Request, bins: int) -> tuple[Request, Request]:
-    """Return the requests of both sessions, as `fhe_auc.protocol.Protocol.staged`; errors as `left_for_counts`."""
+    """Return the requests of both sessions, as `Protocol.staged`; errors as `left_for_counts`."""
     options = {_SPENT: SHARE * privacy_budget(request.options), **request.options}
     first = {"bins": bins, "epsilon": options[_SPENT]}
     if _HEIGHT in options:

@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fhe_auc.errors import EvaluationError, InputError
+from fhe_auc.base.errors import EvaluationError, InputError
 from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.exact_sampling import Source
 from fhe_auc_protocols.histograms.hierarchical_counts import check_height

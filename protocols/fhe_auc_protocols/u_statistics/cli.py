@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fhe_auc.base.extras import require
 from fhe_auc.cli import inputs, output
-from fhe_auc.extras import require
 
 if TYPE_CHECKING:
-    from fhe_auc.counts import PartyData
-    from fhe_auc.tables import Entries
+    from fhe_auc.rows.counts import PartyData
+    from fhe_auc.rows.tables import Entries
     from fhe_auc_protocols.u_statistics.kernels import Floats
     from fhe_auc_protocols.u_statistics.statistics import Result
 
@@ -121,7 +121,7 @@ def ustat(
     reports: local differential privacy (Bell, Bellet, Gascón, Kulkarni, AISTATS 2020). Labels of auc are public. To
     evaluate across sites, see the protocols ustat-krr and ustat-hierarchy of `fhe-auc evaluate`.
     """
-    from fhe_auc.errors import InputError
+    from fhe_auc.base.errors import InputError
     from fhe_auc_protocols.u_statistics.statistics import Randomness, Setting, run, without_noise
 
     setting = Setting(**chosen)  # the other options are its fields
@@ -154,8 +154,8 @@ def _rows(
 ) -> Floats:
     import numpy as np
 
-    from fhe_auc.errors import InputError
-    from fhe_auc.tables import read_columns, read_parties
+    from fhe_auc.base.errors import InputError
+    from fhe_auc.rows.tables import read_columns, read_parties
 
     if statistic == "auc":
         if columns:

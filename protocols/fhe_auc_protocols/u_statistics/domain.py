@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fhe_auc.errors import InputError
+from fhe_auc.base.errors import InputError
 from fhe_auc_protocols.u_statistics.kernels import Floats, Integers
 
 

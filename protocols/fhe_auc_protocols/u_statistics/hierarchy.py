@@ -25,8 +25,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fhe_auc.errors import InputError, UndefinedAucError
-from fhe_auc.numerics import root
+from fhe_auc.base.errors import InputError, UndefinedAucError
+from fhe_auc.base.numerics import root
 from fhe_auc_protocols.u_statistics.hadamard import HadamardTree
 from fhe_auc_protocols.u_statistics.kernels import Floats, Integers
 

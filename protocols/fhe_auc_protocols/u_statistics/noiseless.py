@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fhe_auc.counts import Counts
-from fhe_auc.errors import InputError
-from fhe_auc.extras import require
-from fhe_auc.trapezoid import trapezoid
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.extras import require
+from fhe_auc.metrics.trapezoid import trapezoid
+from fhe_auc.rows.counts import Counts
 from fhe_auc_protocols.u_statistics.kernels import Floats, Integers
 
 

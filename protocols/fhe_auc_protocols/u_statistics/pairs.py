@@ -33,7 +33,7 @@ from typing import ClassVar, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fhe_auc.errors import InputError
+from fhe_auc.base.errors import InputError
 from fhe_auc_protocols.u_statistics.kernels import Floats, Integers, Kernel
 from fhe_auc_protocols.u_statistics.noiseless import checked_users
 

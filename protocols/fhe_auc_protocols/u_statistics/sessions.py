@@ -29,13 +29,13 @@ from typing import Any
 
 import numpy as np
 
-from fhe_auc.binning import bins_of
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import DeserialisationError, InputError, UndefinedAucError
-from fhe_auc.evaluation import Evaluation
-from fhe_auc.manifest import Manifest
-from fhe_auc.protocol import Request, Spending
-from fhe_auc.rounds import Party
+from fhe_auc.base.errors import DeserialisationError, InputError, UndefinedAucError
+from fhe_auc.question.binning import bins_of
+from fhe_auc.results.evaluation import Evaluation
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.protocol import Request, Spending
+from fhe_auc.session.rounds import Party
 from fhe_auc_protocols import exact_sampling, result_warnings
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.exact_sampling import Source

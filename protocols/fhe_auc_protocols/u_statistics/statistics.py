@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fhe_auc.errors import InputError, UndefinedAucError
+from fhe_auc.base.errors import InputError, UndefinedAucError
 from fhe_auc_protocols import dp_noise, exact_sampling
 from fhe_auc_protocols.exact_sampling import Source
 from fhe_auc_protocols.option_values import checked_epsilon, is_whole

@@ -39,12 +39,12 @@ import msgspec
 import numpy as np
 import tenseal.sealapi as seal
 
-from fhe_auc.errors import InputError
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe import seal_format
 from fhe_auc.rlwe.layout import Layout
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rlwe.seal_library import new_context
-from fhe_auc.serialise import decode, encode
 from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.u_statistics.domain import Domain
 from fhe_auc_protocols.u_statistics.kernels import ROUNDING, Floats, Integers, Kernel

@@ -17,11 +17,8 @@ import pytest
 from click.testing import CliRunner
 from click.testing import Result as Called
 
-from fhe_auc import ckks, datasets, registry
-from fhe_auc.cli import main
-from fhe_auc.computation import Result
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import (
+from fhe_auc import ckks
+from fhe_auc.base.errors import (
     Check,
     FheAucError,
     InputError,
@@ -30,10 +27,15 @@ from fhe_auc.errors import (
     UndefinedAucError,
     VerificationError,
 )
-from fhe_auc.messages import Message
-from fhe_auc.protocol import Request
+from fhe_auc.base.serialise import decode
+from fhe_auc.cli import main
 from fhe_auc.rlwe import container
-from fhe_auc.serialise import decode
+from fhe_auc.rows import datasets
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session import registry
+from fhe_auc.session.computation import Result
+from fhe_auc.session.messages import Message
+from fhe_auc.session.protocol import Request
 from fhe_auc_benchmarks.attacks.blinded_auc import ciphertext_lies, ciphertexts
 from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import Positions, View
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES

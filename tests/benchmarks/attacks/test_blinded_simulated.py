@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 from scipy import stats
 
-from fhe_auc.counts import Counts
-from fhe_auc.errors import InputError, VerificationError
+from fhe_auc.base.errors import InputError, VerificationError
+from fhe_auc.rows.counts import Counts
 from fhe_auc_benchmarks.attacks.blinded_auc import bounds, polynomials, simulated
 from fhe_auc_benchmarks.attacks.blinded_auc.polynomial_search import search
 from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Trials, draw_multipliers, setting

@@ -7,12 +7,13 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from fhe_auc import registry, thresholds
 from fhe_auc.api import federated_auc
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import InputError, VerificationError
-from fhe_auc.protocol import Request
+from fhe_auc.base.errors import InputError, VerificationError
+from fhe_auc.question import thresholds
 from fhe_auc.rlwe.backends import available_backends
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session import registry
+from fhe_auc.session.protocol import Request
 from fhe_auc_benchmarks.attacks.cli import attack
 from fhe_auc_benchmarks.attacks.exact_auc import helped
 from fhe_auc_benchmarks.attacks.exact_auc.helped import AGGREGATOR_LIES, ATTACKS, THE_HELPER

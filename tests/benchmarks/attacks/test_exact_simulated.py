@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fhe_auc.keystream import KeyStream
+from fhe_auc.base.keystream import KeyStream
 from fhe_auc.rlwe import modular
 from fhe_auc.sums.authenticator import Authenticator, Share, authenticated
 from fhe_auc_benchmarks.attacks.exact_auc import simulated

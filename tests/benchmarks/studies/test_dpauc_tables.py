@@ -134,7 +134,7 @@ def test_table_3(epsilon: int) -> None:
 
 def test_other_thresholds_than_the_papers_would_miss_its_table() -> None:
     """The grid matters: with uniform points |Θ| = 10 is off by ten times what is allowed."""
-    from fhe_auc import thresholds
+    from fhe_auc.question import thresholds
     from fhe_auc_protocols.dpauc.roc import Curve, area, statistics
 
     uniform = area(statistics(*tables.rows(0), thresholds.uniform(10)).astype(np.float64), Curve())

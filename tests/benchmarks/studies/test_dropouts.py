@@ -7,7 +7,7 @@ from math import comb
 import pytest
 
 from dropouts import ABSENCES, KEYS, SITES, ends, needed, play, probability
-from fhe_auc.plan import Keys
+from fhe_auc.session.plan import Keys
 
 
 @pytest.mark.parametrize("keys", KEYS)

@@ -19,9 +19,9 @@ import quantile_thresholds
 import score_histograms as bench
 import simulated_histograms as simulation
 from fhe_auc import metrics
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import InputError
+from fhe_auc.base.errors import InputError
 from fhe_auc.metrics import Histogram
+from fhe_auc.rows.counts import PartyData
 from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
 from fhe_auc_protocols.histograms.unary_encoding import UnaryEncoding, UnaryHierarchy

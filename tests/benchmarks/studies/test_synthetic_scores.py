@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 import synthetic_scores as synthetic
-from fhe_auc.errors import InputError
+from fhe_auc.base.errors import InputError
 from synthetic_scores import criteo_like
 
 

@@ -10,7 +10,7 @@ from scipy.stats import ks_2samp
 
 import simulated_u_statistics as simulation
 import u_statistics as figures
-from fhe_auc.errors import InputError
+from fhe_auc.base.errors import InputError
 from fhe_auc_protocols.u_statistics import kernels, krr, noiseless, pairs
 
 

@@ -18,15 +18,15 @@ import numpy as np
 import pytest
 
 from fhe_auc import bfv, ckks
+from fhe_auc.base.errors import CapacityError, DeserialisationError
+from fhe_auc.base.serialise import encode
 from fhe_auc.bfv.ciphertext_noise import scaled_noise
 from fhe_auc.bfv.parameters import CHAINS, JOINT_CHAINS
-from fhe_auc.errors import CapacityError, DeserialisationError
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.polynomials import Sum
 from fhe_auc.rlwe.primes import is_prime, primes_above, primes_below
 from fhe_auc.rlwe.second_error import VARIANCE
 from fhe_auc.rlwe.seeded import SEED_BYTES, Seeded
-from fhe_auc.serialise import encode
 from tests.support.wire import DAMAGE
 
 SLOTS = 8192

@@ -20,12 +20,12 @@ import pytest
 from scipy import stats
 
 from fhe_auc import bfv, ckks
+from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.bfv.ciphertext_noise import CONFIDENCE, integers, product_bound, product_deviation
 from fhe_auc.bfv.joint_evaluation import JointEvaluator
 from fhe_auc.bfv.joint_keys import JointSetup, JointShare, fuse
 from fhe_auc.bfv.parameters import JOINT_CHAINS
 from fhe_auc.bfv.slots import phase_of
-from fhe_auc.errors import DeserialisationError
 from fhe_auc.rlwe import container, second_error
 from fhe_auc.rlwe.polynomials import Polynomials, Sum, Words
 from fhe_auc.rlwe.primes import primes_above

@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 
 from fhe_auc import bfv
+from fhe_auc.base.errors import CapacityError, DeserialisationError
+from fhe_auc.base.serialise import encode
 from fhe_auc.bfv.ciphertext_noise import (
     CONFIDENCE,
     MODULUS_SWITCHING_BOUND,
@@ -24,14 +26,12 @@ from fhe_auc.bfv.ciphertext_noise import (
     scaled_noise,
 )
 from fhe_auc.bfv.parameters import CHAINS, BfvParameters
-from fhe_auc.errors import CapacityError, DeserialisationError
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.modulus_switching import kept_shape, switched
 from fhe_auc.rlwe.parameters import Chain
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.rlwe.transform import coefficients_of, values_of
-from fhe_auc.serialise import encode
 from tests.support.wire import DAMAGE
 
 SLOTS = 8192

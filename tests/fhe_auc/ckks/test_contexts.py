@@ -18,10 +18,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fhe_auc import ckks
-from fhe_auc.errors import BackendUnavailableError, CapacityError, DeserialisationError
+from fhe_auc.base.errors import BackendUnavailableError, CapacityError, DeserialisationError
+from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe import container
-from fhe_auc.serialise import decode, encode
-from fhe_auc_keys.session_keys import PartySecrets
+from fhe_auc_keys.bundles.session_keys import PartySecrets
 
 SLOTS = 4096
 few = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

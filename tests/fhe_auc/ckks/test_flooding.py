@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fhe_auc import ckks, keystream
+from fhe_auc import ckks
+from fhe_auc.base import keystream
 from fhe_auc.ckks import flooding
 
 FALSE_ALARM = 1e-9

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from fhe_auc import ckks
-from fhe_auc.errors import DeserialisationError
+from fhe_auc.base.errors import DeserialisationError
+from fhe_auc.base.serialise import encode
 from fhe_auc.rlwe import container
-from fhe_auc.serialise import encode
 
 # What all children start with: objects of every kind, a way to load each, and mutations.
 _COMMON = """
@@ -24,7 +24,7 @@ import hashlib, json, sys, warnings
 import msgspec
 import numpy as np
 from fhe_auc import ckks
-from fhe_auc.errors import DeserialisationError
+from fhe_auc.base.errors import DeserialisationError
 
 warnings.simplefilter("ignore")
 backend, kind, seed, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
@@ -300,8 +300,8 @@ import msgspec
 from fhe_auc import ckks
 from fhe_auc.rlwe import container
 from fhe_auc.ckks.context import StoredPublic
-from fhe_auc.errors import DeserialisationError
-from fhe_auc.serialise import encode
+from fhe_auc.base.errors import DeserialisationError
+from fhe_auc.base.serialise import encode
 
 chain = {"openfhe": ((55, 51, 51), 60), "tenseal": ((56, 56, 48), 58)}[sys.argv[1]]
 few = ckks.CkksParameters(sys.argv[1], 8192, *chain, 40.0, (2,))

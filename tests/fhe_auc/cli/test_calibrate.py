@@ -17,13 +17,16 @@ import pytest
 from click.testing import CliRunner, Result
 from numpy.typing import NDArray
 
-from fhe_auc import calibration_file, datasets, metrics, thresholds
+from fhe_auc import metrics
+from fhe_auc.base.errors import InputError
 from fhe_auc.cli import main
 from fhe_auc.cli.session_options import SessionOptions
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import InputError
 from fhe_auc.metrics import CalibrationMap, Histogram
-from fhe_auc.table_writer import add_column
+from fhe_auc.question import thresholds
+from fhe_auc.results import calibration_file
+from fhe_auc.rows import datasets
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.table_writer import add_column
 
 
 def call(*arguments: str) -> Result:

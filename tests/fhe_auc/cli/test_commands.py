@@ -25,15 +25,19 @@ from click.testing import CliRunner, Result
 from sklearn.metrics import roc_auc_score
 
 import fhe_auc.cli
-from fhe_auc import ckks, plot, quantities, registry, thresholds
+from fhe_auc import ckks
+from fhe_auc.base import quantities
+from fhe_auc.base.errors import CapacityError
 from fhe_auc.cli import main, output
 from fhe_auc.cli.evaluation_table import binning_error_rows
 from fhe_auc.cli.session_options import SessionOptions
-from fhe_auc.counts import PartyData, count
-from fhe_auc.errors import CapacityError
-from fhe_auc.evaluation import Evaluation
-from fhe_auc.protocol import Request
-from fhe_auc.trapezoid import Trapezoid, trapezoid
+from fhe_auc.figures import plot
+from fhe_auc.metrics.trapezoid import Trapezoid, trapezoid
+from fhe_auc.question import thresholds
+from fhe_auc.results.evaluation import Evaluation
+from fhe_auc.rows.counts import PartyData, count
+from fhe_auc.session import registry
+from fhe_auc.session.protocol import Request
 from fhe_auc_protocols.blinded_auc import planner
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
@@ -587,7 +591,7 @@ def plug_ins(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Three packages bring a command: a good one, one that cannot be imported, one that is no command."""
     Path("greeting.py").write_text(
         "import click\n"
-        "from fhe_auc.errors import InputError\n"
+        "from fhe_auc.base.errors import InputError\n"
         "@click.command()\n"
         "@click.argument('whom')\n"
         "def greet(whom):\n"

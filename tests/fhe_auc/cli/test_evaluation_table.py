@@ -17,7 +17,7 @@ from sklearn.metrics import roc_auc_score
 
 from fhe_auc.cli import main
 from fhe_auc.cli.session_options import SessionOptions
-from fhe_auc.result_tables import p_text
+from fhe_auc.results.result_tables import p_text
 
 PROGRAM = "from fhe_auc.cli import main; main()"
 OPTIONS = (

@@ -13,8 +13,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from fhe_auc import registry
 from fhe_auc.cli import main
+from fhe_auc.session import registry
 
 PROGRAM = [sys.executable, "-c", "from fhe_auc.cli import main; main()"]
 

@@ -17,16 +17,18 @@ from click.testing import CliRunner, Result
 from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, precision_score, recall_score, roc_auc_score
 
-from fhe_auc import datasets, registry, thresholds
+from fhe_auc.base.errors import EvaluationError
 from fhe_auc.cli import main
 from fhe_auc.cli.histogram_session import pool as pool_rows
-from fhe_auc.counts import PartyData, count
-from fhe_auc.errors import EvaluationError
-from fhe_auc.evaluation import Evaluation
-from fhe_auc.manifest import Manifest
 from fhe_auc.metrics import Histogram
 from fhe_auc.metrics import roc_auc_score as roc_auc_score_of
+from fhe_auc.question import thresholds
 from fhe_auc.report import FILES, Facts, as_dict, report_card
+from fhe_auc.results.evaluation import Evaluation
+from fhe_auc.rows import datasets
+from fhe_auc.rows.counts import PartyData, count
+from fhe_auc.session import registry
+from fhe_auc.session.manifest import Manifest
 from fhe_auc_protocols.histograms.protocols import HistogramFederated
 from fhe_auc_protocols.histograms.readout import PooledCounts
 from fhe_auc_protocols.histograms.score_histogram import ExactScoreHistogram, pooled_histogram

@@ -14,8 +14,9 @@ import pytest
 from click.testing import CliRunner, Result
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc import ckks, thresholds
+from fhe_auc import ckks
 from fhe_auc.cli import main
+from fhe_auc.question import thresholds
 
 FILES = ("north.csv", "south.csv", "west.csv")
 SUMS = ("--protocol", "histogram-federated")

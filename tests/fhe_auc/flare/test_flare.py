@@ -34,20 +34,21 @@ from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 from nvflare.app_common.widgets.component_path_authorizer import ClassListEnforcementMode, ComponentPathAuthorizer
 
-from fhe_auc import journal, outcomes, registry
+from fhe_auc.base.errors import EvaluationError, InputError, TooFewPartiesError
+from fhe_auc.base.logs import LOGGER
 from fhe_auc.cli import main
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import EvaluationError, InputError, TooFewPartiesError
-from fhe_auc.flare import MESSAGE, REFUSED
-from fhe_auc.flare.controller import SessionController, evaluate
-from fhe_auc.flare.executor import SessionExecutor
-from fhe_auc.flare.job import CLASSES, Simulator, write_job
-from fhe_auc.journal import is_finished
-from fhe_auc.local_sites import Stage
-from fhe_auc.logs import LOGGER
-from fhe_auc.messages import Message
-from fhe_auc.protocol import Request
-from fhe_auc.site_state import site_storage
+from fhe_auc.machines import outcomes
+from fhe_auc.machines.flare import MESSAGE, REFUSED
+from fhe_auc.machines.flare.controller import SessionController, evaluate
+from fhe_auc.machines.flare.executor import SessionExecutor
+from fhe_auc.machines.flare.job import CLASSES, Simulator, write_job
+from fhe_auc.machines.local_sites import Stage
+from fhe_auc.machines.site_state import site_storage
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session import journal, registry
+from fhe_auc.session.journal import is_finished
+from fhe_auc.session.messages import Message
+from fhe_auc.session.protocol import Request
 from tests.support.exact_sessions import pairs_of
 
 pytestmark = [pytest.mark.xdist_group("flare")]
@@ -253,7 +254,7 @@ def test_answers_that_are_there_when_a_round_ends_count(
         return answer
 
     monkeypatch.setattr(WFCommServer, "process_submission", watched)
-    monkeypatch.setattr("fhe_auc.flare.controller.time", looks)
+    monkeypatch.setattr("fhe_auc.machines.flare.controller.time", looks)
     record = Server(tmp_path, at_once).play(session)
     assert (record.counted, record.missing) == (("north", "south", "east"), ())
 
@@ -268,7 +269,7 @@ def test_a_site_that_is_silent_is_missing_and_the_others_have_their_result(
 ) -> None:
     """The round's time is over once the others have answered."""
     over = lambda: time.monotonic() + (2 * PATIENCE if awaits_east_alone(session) else 0)  # noqa: E731
-    monkeypatch.setattr("fhe_auc.flare.controller.time", SimpleNamespace(monotonic=over, sleep=time.sleep))
+    monkeypatch.setattr("fhe_auc.machines.flare.controller.time", SimpleNamespace(monotonic=over, sleep=time.sleep))
     server = Server(tmp_path, lambda client, answer: None if client == "east" else answer)
     assert server.play(session).missing == ("east",)
     assert server.standing == 0
@@ -414,7 +415,11 @@ def test_a_job_names_the_two_classes_that_sites_allow_and_nothing_else(tmp_path:
     authorizer._job_has_byoc = lambda _: False
     for name in CLASSES:
         authorizer.authorize_component_config({"path": name})
-    for name in ("fhe_auc.flare.cli.flare", "fhe_auc.flare.controller.run", "fhe_auc.flare.executor.read_config"):
+    for name in (
+        "fhe_auc.cli.flare.flare",
+        "fhe_auc.machines.flare.controller.run",
+        "fhe_auc.machines.flare.executor.read_config",
+    ):
         with pytest.raises(UnsafeComponentError):
             authorizer.authorize_component_config({"path": name})
 

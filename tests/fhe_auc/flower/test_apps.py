@@ -38,24 +38,26 @@ from flwr.superlink.grid.http_grid import HttpGrid
 from flwr.supernode import fleet_http_connection
 from flwr.supernode import start_client_internal as internals
 
-from fhe_auc import federated_auc, outcomes, registry
-from fhe_auc.counts import PartyData, count
-from fhe_auc.errors import EvaluationError, InputError, MessageError, ResultCheckError, TooFewPartiesError
-from fhe_auc.evaluation import Evaluation
-from fhe_auc.flower import client_app, mail, supernode
-from fhe_auc.flower.bundle import write_config
-from fhe_auc.flower.limited_replies import limited_replies
-from fhe_auc.flower.payload import REFUSED, packed, unpacked
-from fhe_auc.flower.places import Flower
-from fhe_auc.flower.server_app import evaluate
-from fhe_auc.journal import read_status
-from fhe_auc.local_sites import Stage
-from fhe_auc.messages import Message as Envelope
-from fhe_auc.protocol import Request
-from fhe_auc.site_state import LocalSites, site_storage
-from fhe_auc.trapezoid import trapezoid
+from fhe_auc import federated_auc
+from fhe_auc.base.errors import EvaluationError, InputError, MessageError, ResultCheckError, TooFewPartiesError
+from fhe_auc.machines import outcomes
+from fhe_auc.machines.flower import client_app, mail, supernode
+from fhe_auc.machines.flower.bundle import write_config
+from fhe_auc.machines.flower.limited_replies import limited_replies
+from fhe_auc.machines.flower.payload import REFUSED, packed, unpacked
+from fhe_auc.machines.flower.places import Flower
+from fhe_auc.machines.flower.server_app import evaluate
+from fhe_auc.machines.local_sites import Stage
+from fhe_auc.machines.site_state import LocalSites, site_storage
+from fhe_auc.metrics.trapezoid import trapezoid
+from fhe_auc.results.evaluation import Evaluation
+from fhe_auc.rows.counts import PartyData, count
+from fhe_auc.session import registry
+from fhe_auc.session.journal import read_status
+from fhe_auc.session.messages import Message as Envelope
+from fhe_auc.session.protocol import Request
 from fhe_auc_keys.errors import StoreError
-from fhe_auc_keys.local_consortium import TRIAL
+from fhe_auc_keys.roles.local_consortium import TRIAL
 from tests.support.certified import STUDY
 from tests.support.fake_grid import Answer, FakeGrid, Node
 
@@ -98,7 +100,7 @@ class Consortium:
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mail, "_POLL", 0.01)
-    monkeypatch.setattr("fhe_auc.aggregator_role._AFTER_FAILURE", (0.01, 0.1))
+    monkeypatch.setattr("fhe_auc.machines.aggregator_role._AFTER_FAILURE", (0.01, 0.1))
 
 
 @pytest.fixture(scope="module")
@@ -621,7 +623,7 @@ def test_an_error_that_nobody_foresaw_does_not_travel_either(
     def burst(*_: object, **__: object) -> None:
         raise RuntimeError("score 0.123 of patient 7")
 
-    monkeypatch.setattr("fhe_auc.tables.read_for", burst)
+    monkeypatch.setattr("fhe_auc.rows.tables.read_for", burst)
     message = Message(packed(opening(consortium)), 1, "query.fhe_auc")
     message.metadata.__dict__["_message_id"] = "m"
     reply = consortium.site("north").answer(message)

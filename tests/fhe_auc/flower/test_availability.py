@@ -17,15 +17,15 @@ pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flowe
 
 from flwr.app import Error, Message
 
-from fhe_auc import registry
-from fhe_auc.errors import TooFewPartiesError
-from fhe_auc.flower import mail
-from fhe_auc.flower.payload import packed, unpacked
-from fhe_auc.journal import Journal
-from fhe_auc.manifest import Manifest
-from fhe_auc.messages import Message as Envelope
-from fhe_auc.protocol import Request
-from fhe_auc.rounds import Aggregator, conduct
+from fhe_auc.base.errors import TooFewPartiesError
+from fhe_auc.machines.flower import mail
+from fhe_auc.machines.flower.payload import packed, unpacked
+from fhe_auc.session import registry
+from fhe_auc.session.journal import Journal
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.messages import Message as Envelope
+from fhe_auc.session.protocol import Request
+from fhe_auc.session.rounds import Aggregator, conduct
 
 pytestmark = pytest.mark.usefixtures("in_a_run")
 

@@ -20,9 +20,9 @@ import pytest
 pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
 
 from fhe_auc import federated_auc
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import EvaluationError, TooFewPartiesError
-from fhe_auc.flower.runtime import Runtime
+from fhe_auc.base.errors import EvaluationError, TooFewPartiesError
+from fhe_auc.machines.flower.runtime import Runtime
+from fhe_auc.rows.counts import PartyData
 from tests.support.deployment import GRID, LONG, PATIENCE, SLEEPS, Deployment, patched, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("flower"), pytest.mark.timeout(600)]
@@ -162,8 +162,8 @@ def test_a_site_that_says_nonsense_is_left_out(deploy: Callable[..., Deployment]
     nonsense = """
 import sys
 if any('flwr-clientapp' in each for each in sys.orig_argv):
-    import fhe_auc.site_state
-    fhe_auc.site_state.answer = lambda *given: bytes(range(256)) * 100
+    import fhe_auc.machines.site_state
+    fhe_auc.machines.site_state.answer = lambda *given: bytes(range(256)) * 100
 """
     deployment.start("east", patched(deployment, nonsense))
     assert_two_have_it(deployment, deployment.run(), site_rows)

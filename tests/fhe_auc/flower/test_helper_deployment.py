@@ -14,12 +14,12 @@ import pytest
 
 pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
 
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import EvaluationError, TooFewPartiesError
-from fhe_auc.flower.certificates import node_keys
-from fhe_auc.flower.runtime import Runtime
-from fhe_auc.journal import is_running
-from fhe_auc.party_names import HELPER
+from fhe_auc.base.errors import EvaluationError, TooFewPartiesError
+from fhe_auc.base.party_names import HELPER
+from fhe_auc.machines.flower.certificates import node_keys
+from fhe_auc.machines.flower.runtime import Runtime
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session.journal import is_running
 from tests.support.deployment import GRID, LONG, PATIENCE, Deployment, patched, wait_for
 from tests.support.exact_sessions import both_protocols, pairs_of
 
@@ -30,7 +30,7 @@ import sys
 if any('flwr-clientapp' in each for each in sys.orig_argv):
     import pathlib, time
     from fhe_auc import site_role
-    from fhe_auc.messages import Message
+    from fhe_auc.session.messages import Message
     answer = site_role.answer
     def later(config, message, *rest, **named):
         while Message.from_bytes(message, limit=len(message)).round == {} and not pathlib.Path({!r}).exists():

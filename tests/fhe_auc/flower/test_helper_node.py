@@ -16,17 +16,18 @@ pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flowe
 
 from flwr.app import Message
 
-from fhe_auc import outcomes, registry
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import InputError, TooFewPartiesError
-from fhe_auc.evaluation import Evaluation
-from fhe_auc.flower import client_app, mail
-from fhe_auc.flower.payload import packed, unpacked
-from fhe_auc.flower.server_app import evaluate
-from fhe_auc.messages import Message as Envelope
-from fhe_auc.party_names import HELPER
-from fhe_auc.protocol import Request
-from fhe_auc.site_state import LocalSites, site_storage
+from fhe_auc.base.errors import InputError, TooFewPartiesError
+from fhe_auc.base.party_names import HELPER
+from fhe_auc.machines import outcomes
+from fhe_auc.machines.flower import client_app, mail
+from fhe_auc.machines.flower.payload import packed, unpacked
+from fhe_auc.machines.flower.server_app import evaluate
+from fhe_auc.machines.site_state import LocalSites, site_storage
+from fhe_auc.results.evaluation import Evaluation
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session import registry
+from fhe_auc.session.messages import Message as Envelope
+from fhe_auc.session.protocol import Request
 from tests.support.exact_sessions import both_protocols, pairs_of
 from tests.support.fake_grid import FakeGrid, Node
 
@@ -79,7 +80,7 @@ class Consortium:
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mail, "_POLL", 0.01)
-    monkeypatch.setattr("fhe_auc.aggregator_role._AFTER_FAILURE", (0.01, 0.1))
+    monkeypatch.setattr("fhe_auc.machines.aggregator_role._AFTER_FAILURE", (0.01, 0.1))
 
 
 @pytest.fixture

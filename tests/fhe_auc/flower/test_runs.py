@@ -24,8 +24,8 @@ import pytest
 
 pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
 
-from fhe_auc import datasets
-from fhe_auc.counts import PartyData
+from fhe_auc.rows import datasets
+from fhe_auc.rows.counts import PartyData
 from tests.support.chosen import federated_auc
 
 PROGRAM = str(Path(sys.executable).parent / "fhe-auc")
@@ -250,7 +250,7 @@ def test_without_flower_there_is_one_line_that_says_what_to_install(
 
     from fhe_auc.cli import main
 
-    monkeypatch.setattr("fhe_auc.extras.find_spec", lambda name: None)
+    monkeypatch.setattr("fhe_auc.base.extras.find_spec", lambda name: None)
     monkeypatch.chdir(terminal.folder)
     done = CliRunner().invoke(main, ["flower", "simulate", *files])
     assert done.exit_code == 2
@@ -258,7 +258,7 @@ def test_without_flower_there_is_one_line_that_says_what_to_install(
 
 
 def test_importing_our_package_does_not_import_flower(run_child: Any) -> None:
-    code = "import fhe_auc, fhe_auc.flower, fhe_auc.flower.cli, sys, json; print(json.dumps('flwr' in sys.modules))"
+    code = "import fhe_auc.machines.flower, fhe_auc.cli.flower, sys, json; print(json.dumps('flwr' in sys.modules))"
     assert run_child(code) is False
 
 

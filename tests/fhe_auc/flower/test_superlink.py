@@ -24,12 +24,12 @@ pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flowe
 import httpx
 from flwr.supercore.error import ApiErrorCode
 
-from fhe_auc.errors import InputError
-from fhe_auc.flower import admission, superlink
-from fhe_auc.flower.certificates import TlsFiles, node_keys
-from fhe_auc.flower.ports import reserved_port
-from fhe_auc.flower.superlink import FleetAlone
-from fhe_auc.processes import Processes
+from fhe_auc.base.errors import InputError
+from fhe_auc.machines.flower import admission, superlink
+from fhe_auc.machines.flower.certificates import TlsFiles, node_keys
+from fhe_auc.machines.flower.ports import reserved_port
+from fhe_auc.machines.flower.superlink import FleetAlone
+from fhe_auc.machines.processes import Processes
 
 pytestmark = [pytest.mark.xdist_group("flower"), pytest.mark.timeout(300)]
 

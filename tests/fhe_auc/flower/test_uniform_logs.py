@@ -13,14 +13,14 @@ import pytest
 
 pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
 
-from fhe_auc.flower.uniform_logs import uniform
-from fhe_auc.logs import VARIABLE, Format, RoleFormatter
+from fhe_auc.base.logs import VARIABLE, Format, RoleFormatter
+from fhe_auc.machines.flower.uniform_logs import uniform
 
 PROGRAM = """
 import os, subprocess, sys
 from logging import INFO, WARNING
 from fhe_auc import logs
-from fhe_auc.flower.uniform_logs import uniform_output
+from fhe_auc.machines.flower.uniform_logs import uniform_output
 from flwr.common.logger import log
 
 with uniform_output():
@@ -113,7 +113,7 @@ def test_no_line_steers_a_terminal_whoever_it_is_of(form: Format) -> None:
 def test_a_log_on_a_full_disk_or_in_an_old_encoding_ends_no_process(tmp_path: Path) -> None:
     program = """
 import os
-from fhe_auc.flower.uniform_logs import uniform_output
+from fhe_auc.machines.flower.uniform_logs import uniform_output
 with uniform_output():
     for _ in range(100):
         os.write(2, b"Z\\xc3\\xbcrich" * 200 + b"\\n")  # more than a pipe holds: it fails where nobody reads any more

@@ -12,9 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.calibration import calibration_curve as sklearn_calibration_curve
 
-from fhe_auc import datasets, thresholds
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import InputError, UndefinedMetricError
+from fhe_auc.base.errors import InputError, UndefinedMetricError
 from fhe_auc.metrics import (
     CalibrationMap,
     Histogram,
@@ -23,6 +21,9 @@ from fhe_auc.metrics import (
     expected_calibration_error,
     histogram_binning,
 )
+from fhe_auc.question import thresholds
+from fhe_auc.rows import datasets
+from fhe_auc.rows.counts import PartyData
 
 
 def distorted(rows: int, seed: int = 5) -> PartyData:

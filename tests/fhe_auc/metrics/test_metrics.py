@@ -21,9 +21,9 @@ from sklearn import metrics as sklearn_metrics
 from sklearn.isotonic import isotonic_regression
 
 from fhe_auc import metrics
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import InputError, UndefinedAucError, UndefinedMetricError
+from fhe_auc.base.errors import InputError, UndefinedAucError, UndefinedMetricError
 from fhe_auc.metrics import Estimate, Histogram
+from fhe_auc.rows.counts import PartyData
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
 
 EXACT = 1e-12

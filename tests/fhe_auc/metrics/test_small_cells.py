@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from fhe_auc import metrics
-from fhe_auc.errors import EvaluationError, InputError
+from fhe_auc.base.errors import EvaluationError, InputError
 from fhe_auc.metrics import Histogram, merge_small_cells
 
 counts = st.one_of(st.just(0), st.integers(0, 12), st.integers(0, 60))

@@ -16,8 +16,8 @@ from sklearn.metrics import roc_auc_score, roc_curve
 
 import fhe_auc
 from fhe_auc import InputError, Report, federated_report
+from fhe_auc.figures.report_card import FIGURES
 from fhe_auc.report import FILES
-from fhe_auc.report.figures import FIGURES
 from fhe_auc_protocols.options import DpaucLaplace, HistogramLocalDp
 
 GRID = np.arange(20) / 20

@@ -25,15 +25,15 @@ from scipy.special import expit, logit
 from scipy.stats import binomtest, norm
 
 from fhe_auc import metrics, report
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import EvaluationError, InputError, UndefinedAucError, UndefinedMetricError
-from fhe_auc.estimates import Estimate, too_few
-from fhe_auc.heterogeneity import SiteSummary
-from fhe_auc.intervals import Interval
+from fhe_auc.base.errors import EvaluationError, InputError, UndefinedAucError, UndefinedMetricError
+from fhe_auc.figures.report_card import FIGURES, _shares, png, svg
 from fhe_auc.metrics import Histogram
 from fhe_auc.report import page as page_module
-from fhe_auc.report.figures import FIGURES, _shares, png, svg
 from fhe_auc.report.tripod import items
+from fhe_auc.results.estimates import Estimate, too_few
+from fhe_auc.results.heterogeneity import SiteSummary
+from fhe_auc.results.intervals import Interval
+from fhe_auc.rows.counts import PartyData
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
 from tests.support import delong
 

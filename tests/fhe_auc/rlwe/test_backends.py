@@ -11,7 +11,7 @@ import pytest
 _TAKEN = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
-from fhe_auc.errors import BackendUnavailableError
+from fhe_auc.base.errors import BackendUnavailableError
 from fhe_auc.rlwe.backends import available_backends, choose_backend
 try:
     told = choose_backend("openfhe")

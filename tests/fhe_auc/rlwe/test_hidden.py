@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from fhe_auc.errors import DeserialisationError
+from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.rlwe import hidden
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.transform import coefficients_of, values_of

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fhe_auc.keystream import KeyStream
+from fhe_auc.base.keystream import KeyStream
 from fhe_auc.rlwe import modular
 
 PRIMES = [3, 101, 257, 2**31 - 1, 2199023288321, (1 << 55) - 55, (1 << 56) - 5]

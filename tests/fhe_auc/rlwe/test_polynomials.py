@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from fhe_auc.errors import DeserialisationError
+from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.rlwe.polynomials import WORD, Polynomials, Sum, Words
 
 N = 4

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 import tenseal.sealapi as seal
 
-from fhe_auc.errors import InputError
+from fhe_auc.base.errors import InputError
 from fhe_auc.rlwe import seal_format
 from tests.support.platforms import needs_linux, needs_modes
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fhe_auc import bfv, ckks
+from fhe_auc.base.errors import BackendUnavailableError, DeserialisationError
 from fhe_auc.bfv.parameters import CHAINS
-from fhe_auc.errors import BackendUnavailableError, DeserialisationError
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.primes import primes_above
@@ -184,7 +184,7 @@ import hashlib, json, os, sys
 import numpy as np
 from fhe_auc import ckks
 from fhe_auc.ckks.parameters import CHAINS, CkksParameters
-from fhe_auc.errors import EvaluationError
+from fhe_auc.base.errors import EvaluationError
 
 chain = CHAINS[sys.argv[1]][0]
 parameters = CkksParameters(sys.argv[1], chain.ring_dimension, chain.modulus_bits, chain.special_bits, 40.0, ())

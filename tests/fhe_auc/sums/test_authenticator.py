@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from fhe_auc.errors import InputError
-from fhe_auc.keystream import KeyStream
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.keystream import KeyStream
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.sums.authenticator import Authenticator, Share, authenticated, released

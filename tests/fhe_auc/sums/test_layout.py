@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fhe_auc.errors import CapacityError
-from fhe_auc.keystream import KeyStream
+from fhe_auc.base.errors import CapacityError
+from fhe_auc.base.keystream import KeyStream
 from fhe_auc.sums.layout import MOST_CIPHERTEXTS, Layout
 from fhe_auc.sums.sketch import Sketch
 from fhe_auc.sums.terms import Factor, Part, Release, Sum, Term

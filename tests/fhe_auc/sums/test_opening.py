@@ -17,14 +17,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fhe_auc import bfv
+from fhe_auc.base.errors import CapacityError, DeserialisationError
+from fhe_auc.base.keystream import KeyStream
+from fhe_auc.base.serialise import frame, unframe
 from fhe_auc.bfv.ciphertext_noise import scaled_noise
 from fhe_auc.bfv.parameters import CHAINS
-from fhe_auc.errors import CapacityError, DeserialisationError
-from fhe_auc.keystream import KeyStream
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.primes import primes_above
-from fhe_auc.serialise import frame, unframe
 from fhe_auc.sums import opening as openings
 from fhe_auc.sums.layout import Layout
 from fhe_auc.sums.opening import Opening, integers, make_opening

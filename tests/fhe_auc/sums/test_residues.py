@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fhe_auc.errors import DeserialisationError
+from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.sums.residues import pack, packed_size, unpack
 
 PRIMES = [2, 3, 101, 257, 65537, 2**41 - 21, 2199023288321, 2**50 - 27, 2**56 - 5, 2**63 - 25]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fhe_auc.errors import CapacityError, InputError
+from fhe_auc.base.errors import CapacityError, InputError
 from fhe_auc.sums.sketch import MOST_ENTRIES, Sketch
 
 SKETCH = Sketch((("p", 3), ("n'", 1), ("mu 1", 2)))

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fhe_auc.errors import CapacityError, DeserialisationError, InputError
-from fhe_auc.serialise import decode, encode
+from fhe_auc.base.errors import CapacityError, DeserialisationError, InputError
+from fhe_auc.base.serialise import decode, encode
 from fhe_auc.sums.sketch import MOST_ENTRIES, Sketch
 from fhe_auc.sums.terms import LARGEST, MOST_EVALUATED, MOST_PARTS, Factor, Part, Release, Sum, Term, running_sums
 from tests.support import plain_sums

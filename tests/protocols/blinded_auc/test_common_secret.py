@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fhe_auc.counts import PartyData
-from fhe_auc.manifest import Manifest
-from fhe_auc.protocol import Delivery, Session
-from fhe_auc.serialise import decode, encode
-from fhe_auc.zero_sum_masks import pad_key
-from fhe_auc_keys.session_keys import PartySecrets
+from fhe_auc.base.serialise import decode, encode
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.protocol import Delivery, Session
+from fhe_auc.session.zero_sum_masks import pad_key
+from fhe_auc_keys.bundles.session_keys import PartySecrets
 from fhe_auc_protocols.blinded_auc.malicious import Malicious, MaliciousTask
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.split_shares import Stream
@@ -71,8 +71,8 @@ def held_by(root: Any) -> Iterator[bytes]:
 
 _AGGREGATOR = """
 import re, sys
-from fhe_auc.manifest import Manifest
-from fhe_auc.serialise import decode
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.base.serialise import decode
 from fhe_auc_protocols.blinded_auc.malicious import Malicious
 
 shape = tuple[bytes, bytes, list[str], list[bytes], str]

@@ -14,7 +14,7 @@ import pytest
 
 from fhe_auc import ckks
 from fhe_auc.ckks.flooding import flooding_layers
-from fhe_auc.counts import Counts
+from fhe_auc.rows.counts import Counts
 from fhe_auc_protocols.blinded_auc import blinding
 from fhe_auc_protocols.blinded_auc import encrypted_trapezoid as circuit
 from fhe_auc_protocols.blinded_auc.blinding import Randomness

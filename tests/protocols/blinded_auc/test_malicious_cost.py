@@ -8,12 +8,12 @@ import time
 import numpy as np
 import pytest
 
-from fhe_auc.counts import PartyData
-from fhe_auc.messages import Message
-from fhe_auc.protocol import Session
-from fhe_auc.serialise import decode
-from fhe_auc_keys.sealed_roles import SealedAggregator, SealedParty
-from fhe_auc_keys.session_keys import PartySecrets
+from fhe_auc.base.serialise import decode
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session.messages import Message
+from fhe_auc.session.protocol import Session
+from fhe_auc_keys.bundles.session_keys import PartySecrets
+from fhe_auc_keys.roles.sealed_roles import SealedAggregator, SealedParty
 from fhe_auc_protocols.blinded_auc.malicious import Malicious
 from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest

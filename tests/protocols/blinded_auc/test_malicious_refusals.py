@@ -11,8 +11,8 @@ import pytest
 
 import fhe_auc
 from fhe_auc import ckks
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import CapacityError, InputError, TooFewPartiesError
+from fhe_auc.base.errors import CapacityError, InputError, TooFewPartiesError
+from fhe_auc.rows.counts import PartyData
 from fhe_auc_protocols.blinded_auc import planner
 from fhe_auc_protocols.blinded_auc.error_bound import disagreement, error_bound
 from fhe_auc_protocols.blinded_auc.malicious import Malicious, MaliciousTask
@@ -125,7 +125,7 @@ class TestRequests:
         assert session.manifest.min_parties == 2
 
     def test_the_plug_in_is_installed(self):
-        from fhe_auc import registry
+        from fhe_auc.session import registry
 
         assert isinstance(registry.load("malicious"), Malicious)
 
@@ -149,7 +149,7 @@ class TestRequests:
         opening = roles.aggregator.start()
         party = roles.parties[0]
         party.respond(opening)
-        with pytest.raises(fhe_auc.errors.MessageError, match="round"):
+        with pytest.raises(fhe_auc.base.errors.MessageError, match="round"):
             party.respond(opening)
 
 

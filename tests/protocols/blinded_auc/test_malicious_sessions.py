@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc import datasets, thresholds
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import EvaluationError, VerificationError
-from fhe_auc.trapezoid import trapezoid
+from fhe_auc.base.errors import EvaluationError, VerificationError
+from fhe_auc.metrics.trapezoid import trapezoid
+from fhe_auc.question import thresholds
+from fhe_auc.rows import datasets
+from fhe_auc.rows.counts import PartyData
 from fhe_auc_protocols.blinded_auc import planner
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from tests.support.blinded_auc import counts_of

@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fhe_auc import ckks
+from fhe_auc.base.errors import CapacityError, InputError
+from fhe_auc.base.serialise import decode
 from fhe_auc.ckks.parameters import CHAINS
-from fhe_auc.counts import Counts
-from fhe_auc.errors import CapacityError, InputError
-from fhe_auc.manifest import Manifest
-from fhe_auc.plan import EncodedPlan
+from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.rlwe.parameters import MAX_MODULUS_BITS, Chain
 from fhe_auc.rlwe.statistical_security import DEFAULT_FLOODING_BITS
-from fhe_auc.serialise import decode
-from fhe_auc.trapezoid import trapezoid
+from fhe_auc.rows.counts import Counts
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.plan import EncodedPlan
 from fhe_auc_protocols.blinded_auc import planner
 from fhe_auc_protocols.blinded_auc.blinding import Randomness
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import products, trace

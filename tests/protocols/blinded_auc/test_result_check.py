@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fhe_auc import ckks
-from fhe_auc.errors import VerificationError
+from fhe_auc.base.errors import VerificationError
 from fhe_auc_protocols.blinded_auc import split_shares
 from fhe_auc_protocols.blinded_auc.error_bound import MAX_AMPLIFICATION, encoding_error, error_bound, fresh_noise
 from fhe_auc_protocols.blinded_auc.result_check import Recovered, accept, recover_verified

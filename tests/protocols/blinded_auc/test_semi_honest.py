@@ -14,10 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc import ckks, datasets, thresholds
-from fhe_auc.counts import Counts, PartyData, count
-from fhe_auc.errors import InputError, ResultCheckError, UndefinedAucError
-from fhe_auc.trapezoid import trapezoid
+from fhe_auc import ckks
+from fhe_auc.base.errors import InputError, ResultCheckError, UndefinedAucError
+from fhe_auc.metrics.trapezoid import trapezoid
+from fhe_auc.question import thresholds
+from fhe_auc.rows import datasets
+from fhe_auc.rows.counts import Counts, PartyData, count
 from fhe_auc_protocols.blinded_auc.blinding import Randomness
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
@@ -360,8 +362,8 @@ import sys
 import numpy as np
 import psutil
 from fhe_auc import ckks
-from fhe_auc.ckks.computation import running_sum
-from fhe_auc.counts import Counts
+from fhe_auc.session.ckks_computation import running_sum
+from fhe_auc.rows.counts import Counts
 from fhe_auc_protocols.blinded_auc.planner import plan
 from fhe_auc_protocols.blinded_auc.workload import Workload
 from fhe_auc_protocols.blinded_auc.semi_honest import class_vectors

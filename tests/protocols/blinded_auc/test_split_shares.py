@@ -20,9 +20,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, chisquare, ks_2samp, kstest, uniform
 
-from fhe_auc.counts import Counts
-from fhe_auc.serialise import encode
-from fhe_auc.trapezoid import trapezoid
+from fhe_auc.base.serialise import encode
+from fhe_auc.metrics.trapezoid import trapezoid
+from fhe_auc.rows.counts import Counts
 from fhe_auc_protocols.blinded_auc import split_shares
 from fhe_auc_protocols.blinded_auc.error_bound import MAX_AMPLIFICATION
 from fhe_auc_protocols.blinded_auc.packing import split_norms

@@ -16,7 +16,7 @@ from opendp.mod import enable_features
 from scipy import stats
 from scipy.integrate import quad
 
-from fhe_auc.errors import InputError
+from fhe_auc.base.errors import InputError
 from fhe_auc_protocols.dpauc.gaussian_mechanism import delta_of, sigma_for
 
 EPSILONS = st.floats(1e-3, 50)

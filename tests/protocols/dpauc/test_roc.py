@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from sklearn.metrics import auc, roc_auc_score
 
-from fhe_auc import counts, thresholds
+from fhe_auc.question import thresholds
+from fhe_auc.rows import counts
 from fhe_auc_protocols.dpauc.roc import (
     Curve,
     area,

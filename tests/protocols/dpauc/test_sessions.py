@@ -19,16 +19,18 @@ from click.testing import CliRunner, Result
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc import api, registry, thresholds
+from fhe_auc import api
+from fhe_auc.base.errors import InputError, MessageError, UndefinedAucError
+from fhe_auc.base.serialise import decode, encode
 from fhe_auc.cli import main
-from fhe_auc.counts import PartyData, count
-from fhe_auc.errors import InputError, MessageError, UndefinedAucError
-from fhe_auc.manifest import Manifest
-from fhe_auc.messages import Message
-from fhe_auc.plan import EncodedPlan
-from fhe_auc.protocol import Request
-from fhe_auc.serialise import decode, encode
-from fhe_auc.trapezoid import trapezoid
+from fhe_auc.metrics.trapezoid import trapezoid
+from fhe_auc.question import thresholds
+from fhe_auc.rows.counts import PartyData, count
+from fhe_auc.session import registry
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.messages import Message
+from fhe_auc.session.plan import EncodedPlan
+from fhe_auc.session.protocol import Request
 from fhe_auc_benchmarks.simulations import dpauc as simulation
 from fhe_auc_protocols.dpauc.budget import Budget
 from fhe_auc_protocols.dpauc.protocol import DpaucParty, DpaucProtocol, NoisyCounts
@@ -647,7 +649,7 @@ def test_the_demo_claims_no_interval_for_a_noisy_result(monkeypatch: pytest.Monk
 def test_the_demo_refuses_to_draw_a_noisy_result_before_it_computes_one(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fhe_auc.datasets.load", None)
+    monkeypatch.setattr("fhe_auc.rows.datasets.load", None)
     figure = tmp_path / "figure.png"
     options = [f"-oepsilon={NEEDED[name]['epsilon']}", *(["-odelta=1e-6"] if "delta" in NEEDED[name] else [])]
     result = CliRunner().invoke(main, ["demo", "--protocol", name, *options, "--plot", str(figure)])

@@ -16,15 +16,16 @@ from msgspec import structs
 from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc import datasets, thresholds
-from fhe_auc.analysis import PLAIN, Analysis, Variable
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import CapacityError, InputError
-from fhe_auc.keystream import KeyStream
-from fhe_auc.result_tables import of_sites
+from fhe_auc.base.errors import CapacityError, InputError
+from fhe_auc.base.keystream import KeyStream
+from fhe_auc.base.serialise import json_text
+from fhe_auc.question import thresholds
+from fhe_auc.question.analysis import PLAIN, Analysis, Variable
+from fhe_auc.results.result_tables import of_sites
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.primes import primes_above
-from fhe_auc.serialise import json_text
+from fhe_auc.rows import datasets
+from fhe_auc.rows.counts import PartyData
 from fhe_auc.sums.authenticator import Authenticator, authenticated
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums, Sums
 from fhe_auc_protocols.exact_auc.planner import plan_exact

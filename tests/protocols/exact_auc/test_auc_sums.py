@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc.errors import ResultCheckError
-from fhe_auc.trapezoid import trapezoid
+from fhe_auc.base.errors import ResultCheckError
+from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc_protocols.exact_auc.analysis_sums import one_auc
 from fhe_auc_protocols.exact_auc.auc_sums import auc_of_sums, least_modulus
 from tests.support import plain_sums

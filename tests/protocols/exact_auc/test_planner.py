@@ -9,10 +9,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc.analysis import Analysis
-from fhe_auc.errors import CapacityError, InputError
-from fhe_auc.manifest import Manifest
+from fhe_auc.base.errors import CapacityError, InputError
+from fhe_auc.question.analysis import Analysis
 from fhe_auc.rlwe.primes import is_prime, primes_above
+from fhe_auc.session.manifest import Manifest
 from fhe_auc.sums.opening import integers
 from fhe_auc_protocols.exact_auc.analysis_sums import one_auc
 from fhe_auc_protocols.exact_auc.plan import ExactPlan

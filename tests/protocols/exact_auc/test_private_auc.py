@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fhe_auc import InputError, federated_auc
-from fhe_auc.analysis import Analysis, Variable
-from fhe_auc.errors import VerificationError
-from fhe_auc.protocol import Request
-from fhe_auc.registry import load
+from fhe_auc.base.errors import VerificationError
+from fhe_auc.question.analysis import Analysis, Variable
+from fhe_auc.session.protocol import Request
+from fhe_auc.session.registry import load
 from fhe_auc_protocols.exact_auc.private_auc import Privacy, PrivateReading
 from fhe_auc_protocols.options import Verified
 from tests.support.exact_sessions import GRID

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc import thresholds
-from fhe_auc.analysis import PLAIN, Analysis, Variable
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import UndefinedAucError
-from fhe_auc.estimates import ONE_CLASS, Estimate, too_few
-from fhe_auc.intervals import Interval
+from fhe_auc.base.errors import UndefinedAucError
+from fhe_auc.question import thresholds
+from fhe_auc.question.analysis import PLAIN, Analysis, Variable
+from fhe_auc.results.estimates import ONE_CLASS, Estimate, too_few
+from fhe_auc.results.intervals import Interval
+from fhe_auc.rows.counts import PartyData
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.reading import Reading
 from tests.support import delong

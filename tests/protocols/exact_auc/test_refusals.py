@@ -13,10 +13,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc.bfv import PublicContext
-from fhe_auc.bfv.joint_evaluation import JointEvaluator
-from fhe_auc.computation import Result
-from fhe_auc.errors import (
+from fhe_auc.base.errors import (
     DeserialisationError,
     EvaluationError,
     InputError,
@@ -24,14 +21,17 @@ from fhe_auc.errors import (
     TooFewPartiesError,
     VerificationError,
 )
-from fhe_auc.manifest import Manifest
-from fhe_auc.messages import Message
+from fhe_auc.base.serialise import decode, encode
+from fhe_auc.bfv import PublicContext
+from fhe_auc.bfv.joint_evaluation import JointEvaluator
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.polynomials import Words
-from fhe_auc.serialise import decode, encode
+from fhe_auc.session.computation import Result
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.messages import Message
 from fhe_auc.sums.authenticator import Authenticator
 from fhe_auc.sums.residues import pack, unpack
-from fhe_auc_keys.session_keys import aggregator_material, public_context
+from fhe_auc_keys.bundles.session_keys import aggregator_material, public_context
 from fhe_auc_protocols.exact_auc import party_task
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from tests.support.blinded_auc import encoded

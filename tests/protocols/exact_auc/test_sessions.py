@@ -15,22 +15,24 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from fhe_auc import datasets, registry, thresholds
-from fhe_auc.analysis import PLAIN
 from fhe_auc.api import run
+from fhe_auc.base.errors import InputError, ResultCheckError, UndefinedAucError, VerificationError
+from fhe_auc.base.serialise import decode
 from fhe_auc.bfv.context import StoredPublic
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import InputError, ResultCheckError, UndefinedAucError, VerificationError
-from fhe_auc.evaluation import Evaluation
-from fhe_auc.intervals import hanley_mcneil, on_logit_scale
-from fhe_auc.protocol import Request
+from fhe_auc.metrics.trapezoid import trapezoid
+from fhe_auc.question import thresholds
+from fhe_auc.question.analysis import PLAIN
+from fhe_auc.results.evaluation import Evaluation
+from fhe_auc.results.intervals import hanley_mcneil, on_logit_scale
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.primes import primes_above
-from fhe_auc.serialise import decode
-from fhe_auc.trapezoid import trapezoid
-from fhe_auc_keys.local_consortium import Consortium
-from fhe_auc_keys.sealed_roles import SealedParty
-from fhe_auc_keys.session_keys import PartySecrets, public_context
+from fhe_auc.rows import datasets
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session import registry
+from fhe_auc.session.protocol import Request
+from fhe_auc_keys.bundles.session_keys import PartySecrets, public_context
+from fhe_auc_keys.roles.local_consortium import Consortium
+from fhe_auc_keys.roles.sealed_roles import SealedParty
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.padded_computation import PartyKeys
 from tests.support import delong
@@ -106,7 +108,7 @@ from tests.support.exact_sessions import Play, found_in, pairs_of, rows
 from unittest import mock
 
 assert available_backends() == ()
-with mock.patch("fhe_auc_keys.encrypted_protocol.choose_backend", lambda name: "tenseal"):
+with mock.patch("fhe_auc_keys.roles.encrypted_protocol.choose_backend", lambda name: "tenseal"):
     play = Play("verified", rows(2, 20), keys="joint")
 print(json.dumps([found_in(each) == pairs_of(play.sites) for each in play.read()]))
 """

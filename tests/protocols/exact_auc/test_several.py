@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from fhe_auc import registry, thresholds
-from fhe_auc.analysis import Analysis
+from fhe_auc.base.errors import CapacityError, InputError, VerificationError
+from fhe_auc.base.serialise import encode
 from fhe_auc.cli import main
-from fhe_auc.errors import CapacityError, InputError, VerificationError
-from fhe_auc.intervals import hanley_mcneil
+from fhe_auc.question import thresholds
+from fhe_auc.question.analysis import Analysis
+from fhe_auc.results.intervals import hanley_mcneil
 from fhe_auc.rlwe import modular
-from fhe_auc.serialise import encode
+from fhe_auc.session import registry
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.reading import Reading
 from tests.support.chosen import federated_auc

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fhe_auc import ckks
-from fhe_auc.ckks.computation import running_sum
+from fhe_auc.base.errors import CapacityError, DeserialisationError, EvaluationError, InputError
+from fhe_auc.base.serialise import encode
 from fhe_auc.ckks.embedding import EXACT_BITS, coefficients_of, slots_of
 from fhe_auc.ckks.parameters import CHAINS
-from fhe_auc.errors import CapacityError, DeserialisationError, EvaluationError, InputError
-from fhe_auc.manifest import Manifest
-from fhe_auc.plan import EncodedPlan
 from fhe_auc.rlwe import container
-from fhe_auc.serialise import encode
+from fhe_auc.session.ckks_computation import running_sum
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.plan import EncodedPlan
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.planner import plan
 from fhe_auc_protocols.blinded_auc.workload import Workload

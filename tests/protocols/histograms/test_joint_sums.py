@@ -13,16 +13,16 @@ import pytest
 from scipy import stats
 
 from fhe_auc import bfv
+from fhe_auc.base.errors import CapacityError, DeserialisationError, EvaluationError, InputError
+from fhe_auc.base.serialise import decode, encode
 from fhe_auc.bfv.ciphertext_noise import CONFIDENCE, integers
 from fhe_auc.bfv.joint_keys import JointShare
 from fhe_auc.bfv.parameters import JOINT_CHAINS
 from fhe_auc.bfv.slots import phase_of
-from fhe_auc.errors import CapacityError, DeserialisationError, EvaluationError, InputError
-from fhe_auc.manifest import Manifest
-from fhe_auc.plan import EncodedPlan
 from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.rlwe.transform import coefficients_of
-from fhe_auc.serialise import decode, encode
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.plan import EncodedPlan
 from fhe_auc_protocols.histograms.encrypted_sums import SumPlan, plan_sum
 from fhe_auc_protocols.histograms.joint_sums import JointSumPlan, JointSums, plan_joint_sum
 

@@ -14,12 +14,12 @@ import pytest
 from scipy import stats
 
 import simulated_histograms as simulation
-from fhe_auc import thresholds
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import EvaluationError, InputError, MessageError, UndefinedAucError
+from fhe_auc.base.errors import EvaluationError, InputError, MessageError, UndefinedAucError
+from fhe_auc.base.serialise import encode
 from fhe_auc.metrics import roc_auc_score
-from fhe_auc.protocol import Request
-from fhe_auc.serialise import encode
+from fhe_auc.question import thresholds
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session.protocol import Request
 from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.histograms import distributed_noise
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
@@ -193,7 +193,7 @@ def test_tallies_that_no_rows_could_give_are_refused(tally: Tally) -> None:
 
 
 def _with_payload(submission: bytes, payload: bytes) -> bytes:
-    from fhe_auc.messages import Message
+    from fhe_auc.session.messages import Message
 
     return msgspec.structs.replace(Message.from_bytes(submission, limit=10**6), payload=payload).to_bytes()
 

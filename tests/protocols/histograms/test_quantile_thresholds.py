@@ -17,9 +17,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc import api, ckks, datasets, registry, thresholds
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import (
+from fhe_auc import api, ckks
+from fhe_auc.base.errors import (
     EvaluationError,
     InputError,
     MessageError,
@@ -27,11 +26,15 @@ from fhe_auc.errors import (
     UnknownProtocolError,
     VerificationError,
 )
-from fhe_auc.evaluation import QuantileThresholds
-from fhe_auc.manifest import Manifest
-from fhe_auc.messages import Message
-from fhe_auc.protocol import Request, Session
-from fhe_auc.serialise import encode
+from fhe_auc.base.serialise import encode
+from fhe_auc.question import thresholds
+from fhe_auc.results.evaluation import QuantileThresholds
+from fhe_auc.rows import datasets
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session import registry
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.messages import Message
+from fhe_auc.session.protocol import Request, Session
 from fhe_auc_protocols.blinded_auc.malicious import Malicious
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
 from fhe_auc_protocols.histograms.distributed_noise import NoisyCountsTask

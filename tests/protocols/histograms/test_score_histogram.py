@@ -9,16 +9,18 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fhe_auc import ckks, datasets, thresholds
+from fhe_auc import ckks
+from fhe_auc.base.errors import EvaluationError, InputError, ResultCheckError, UndefinedAucError
+from fhe_auc.base.serialise import encode
 from fhe_auc.cli import main
-from fhe_auc.counts import PartyData, count
-from fhe_auc.errors import EvaluationError, InputError, ResultCheckError, UndefinedAucError
-from fhe_auc.messages import Message
 from fhe_auc.metrics import Histogram, recall_score
-from fhe_auc.plan import EncodedPlan
-from fhe_auc.protocol import Request
-from fhe_auc.serialise import encode
-from fhe_auc.trapezoid import trapezoid
+from fhe_auc.metrics.trapezoid import trapezoid
+from fhe_auc.question import thresholds
+from fhe_auc.rows import datasets
+from fhe_auc.rows.counts import PartyData, count
+from fhe_auc.session.messages import Message
+from fhe_auc.session.plan import EncodedPlan
+from fhe_auc.session.protocol import Request
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from fhe_auc_protocols.histograms.encrypted_sums import SumPlan
 from fhe_auc_protocols.histograms.joint_sums import plan_joint_sum

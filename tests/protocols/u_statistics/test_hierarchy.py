@@ -18,7 +18,7 @@ from scipy.linalg import hadamard
 from scipy.stats import chisquare
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc.errors import InputError, UndefinedAucError
+from fhe_auc.base.errors import InputError, UndefinedAucError
 from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.u_statistics.hadamard import HadamardTree, _odd, _transform
 from fhe_auc_protocols.u_statistics.hierarchy import HierarchicalAuc, leaves

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 import simulated_u_statistics as simulation
-from fhe_auc.errors import InputError
-from fhe_auc.keystream import KeyStream
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.keystream import KeyStream
 from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.u_statistics import kernels, noiseless
 from fhe_auc_protocols.u_statistics.domain import Axis, Domain

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import kendalltau
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc.errors import InputError, UndefinedAucError
+from fhe_auc.base.errors import InputError, UndefinedAucError
 from fhe_auc_protocols.u_statistics import kernels, noiseless
 from fhe_auc_protocols.u_statistics.domain import Axis, Domain
 from fhe_auc_protocols.u_statistics.kernels import Kernel

@@ -15,7 +15,7 @@ import pytest
 from scipy.stats import kstest, laplace
 
 import simulated_u_statistics as simulation
-from fhe_auc.errors import InputError
+from fhe_auc.base.errors import InputError
 from fhe_auc_protocols import dp_noise
 from fhe_auc_protocols.u_statistics import kernels, pairs
 from fhe_auc_protocols.u_statistics.kernels import Kernel

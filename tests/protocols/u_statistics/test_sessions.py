@@ -17,16 +17,18 @@ import pytest
 from click.testing import CliRunner
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc import api, registry, thresholds
+from fhe_auc import api
+from fhe_auc.base.errors import InputError, MessageError, UndefinedAucError
+from fhe_auc.base.serialise import decode, encode
 from fhe_auc.cli import main
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import InputError, MessageError, UndefinedAucError
-from fhe_auc.manifest import Manifest
-from fhe_auc.messages import Message
-from fhe_auc.plan import EncodedPlan
-from fhe_auc.protocol import Request
+from fhe_auc.question import thresholds
 from fhe_auc.rlwe.parameters import FINGERPRINT_BYTES
-from fhe_auc.serialise import decode, encode
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session import registry
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.messages import Message
+from fhe_auc.session.plan import EncodedPlan
+from fhe_auc.session.protocol import Request
 from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.u_statistics.sessions import Tallies, UstatHierarchy, UstatKrr
 from tests.support.chosen import federated_auc

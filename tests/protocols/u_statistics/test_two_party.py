@@ -11,8 +11,8 @@ import pytest
 import tenseal.sealapi as seal
 from scipy.stats import chisquare
 
-from fhe_auc.errors import DeserialisationError, InputError
-from fhe_auc.serialise import encode
+from fhe_auc.base.errors import DeserialisationError, InputError
+from fhe_auc.base.serialise import encode
 from fhe_auc_protocols.u_statistics import kernels, pairs, two_party
 from fhe_auc_protocols.u_statistics.domain import Axis, Domain
 from fhe_auc_protocols.u_statistics.kernels import Kernel

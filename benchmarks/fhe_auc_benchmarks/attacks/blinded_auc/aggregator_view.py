@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.ckks import Ciphertext, PublicContext, Slots
 from fhe_auc.ckks.flooding import flood
-from fhe_auc.counts import Counts
+from fhe_auc.rows.counts import Counts
 from fhe_auc_protocols.blinded_auc import split_shares
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import products, trace
 from fhe_auc_protocols.blinded_auc.plan import AucPlan

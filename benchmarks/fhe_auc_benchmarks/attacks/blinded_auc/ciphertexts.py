@@ -19,29 +19,30 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from fhe_auc import ckks, thresholds
-from fhe_auc.attacks import Attacks
-from fhe_auc.ckks import PublicContext, Slots
-from fhe_auc.computation import Result
-from fhe_auc.counts import PartyData, count
-from fhe_auc.errors import (
+from fhe_auc import ckks
+from fhe_auc.base.errors import (
     DeserialisationError,
     FheAucError,
     InputError,
     ResultCheckError,
     UndefinedAucError,
 )
-from fhe_auc.manifest import SESSION_BYTES, Manifest
-from fhe_auc.messages import Message
-from fhe_auc.protocol import Request
-from fhe_auc.serialise import decode, encode
-from fhe_auc.trapezoid import trapezoid
+from fhe_auc.base.serialise import decode, encode
+from fhe_auc.ckks import PublicContext, Slots
+from fhe_auc.metrics.trapezoid import trapezoid
+from fhe_auc.question import thresholds
+from fhe_auc.rows.counts import PartyData, count
+from fhe_auc.session.attacks import Attacks
+from fhe_auc.session.computation import Result
+from fhe_auc.session.manifest import SESSION_BYTES, Manifest
+from fhe_auc.session.messages import Message
+from fhe_auc.session.protocol import Request
 from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import Earlier, Submission, View
 from fhe_auc_benchmarks.attacks.blinded_auc.ciphertext_lies import Lie, honest
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import NEED_EARLIER, STRATEGIES, Strategy
 from fhe_auc_benchmarks.attacks.outcome import HARM, HARMLESS, PASSED, Outcome
-from fhe_auc_keys.sealed_roles import SealedAggregator, SealedParty
-from fhe_auc_keys.session_keys import PartySecrets
+from fhe_auc_keys.bundles.session_keys import PartySecrets
+from fhe_auc_keys.roles.sealed_roles import SealedAggregator, SealedParty
 from fhe_auc_protocols.blinded_auc.malicious import Malicious
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc

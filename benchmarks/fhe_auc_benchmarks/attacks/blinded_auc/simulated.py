@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import comb
 
-from fhe_auc.errors import InputError
+from fhe_auc.base.errors import InputError
 from fhe_auc_benchmarks.attacks.blinded_auc.simulated_lies import Parameter
 from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Floats, Setting, Totals, Trials, generator
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from fhe_auc import quantities
+from fhe_auc.base import quantities
 from fhe_auc_benchmarks.attacks.blinded_auc import bounds, ciphertexts, simulated
 from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Setting
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES

@@ -9,27 +9,28 @@ from fractions import Fraction
 import msgspec
 import numpy as np
 
-from fhe_auc import bfv, thresholds
-from fhe_auc.attacks import Attacks
-from fhe_auc.computation import Result
-from fhe_auc.counts import Counts, PartyData, count
-from fhe_auc.errors import EvaluationError, FheAucError, InputError, UndefinedAucError
-from fhe_auc.evaluation import Evaluation
-from fhe_auc.keystream import COMMON_SECRET_BYTES, KeyStream
-from fhe_auc.manifest import SESSION_BYTES, Manifest
-from fhe_auc.protocol import Request
+from fhe_auc import bfv
+from fhe_auc.base.errors import EvaluationError, FheAucError, InputError, UndefinedAucError
+from fhe_auc.base.keystream import COMMON_SECRET_BYTES, KeyStream
+from fhe_auc.base.serialise import decode, encode
+from fhe_auc.metrics.trapezoid import trapezoid
+from fhe_auc.question import thresholds
+from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.rounds import Party, conduct
-from fhe_auc.serialise import decode, encode
+from fhe_auc.rows.counts import Counts, PartyData, count
+from fhe_auc.session.attacks import Attacks
+from fhe_auc.session.computation import Result
+from fhe_auc.session.manifest import SESSION_BYTES, Manifest
+from fhe_auc.session.protocol import Request
+from fhe_auc.session.rounds import Party, conduct
 from fhe_auc.sums.opening import Opening
 from fhe_auc.sums.residues import unpack
-from fhe_auc.trapezoid import trapezoid
 from fhe_auc_benchmarks.attacks.exact_auc import strategies
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, OpeningName, Strategy, View
 from fhe_auc_benchmarks.attacks.outcome import HARMLESS, PASSED, Outcome
-from fhe_auc_keys.helper_roles import OPEN, HelpedAggregator, _Blobs
-from fhe_auc_keys.sealed_roles import SealedAggregator, SealedParty
-from fhe_auc_keys.session_keys import SEED_BYTES, PartySecrets, public_context
+from fhe_auc_keys.bundles.session_keys import SEED_BYTES, PartySecrets, public_context
+from fhe_auc_keys.roles.helper_roles import OPEN, HelpedAggregator, _Blobs
+from fhe_auc_keys.roles.sealed_roles import SealedAggregator, SealedParty
 from fhe_auc_protocols.exact_auc.padded_computation import AggregatorKeys, PaddedComputation, PartyKeys
 from fhe_auc_protocols.exact_auc.party_task import ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan

@@ -15,16 +15,16 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from fhe_auc import thresholds
-from fhe_auc.counts import count
-from fhe_auc.errors import EvaluationError, MessageError
-from fhe_auc.manifest import Manifest
-from fhe_auc.messages import Message
-from fhe_auc.protocol import Request
+from fhe_auc.base.errors import EvaluationError, MessageError
+from fhe_auc.base.serialise import decode, encode
+from fhe_auc.question import thresholds
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.rounds import conduct
-from fhe_auc.serialise import decode, encode
+from fhe_auc.rows.counts import count
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.messages import Message
+from fhe_auc.session.protocol import Request
+from fhe_auc.session.rounds import conduct
 from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import (
     MAX_ROWS,
     SITES,
@@ -35,8 +35,8 @@ from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import (
 )
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, Strategy, View
 from fhe_auc_benchmarks.attacks.outcome import PASSED, Outcome
-from fhe_auc_keys.helper_roles import DECRYPT, OPEN, Helper, HelperMaterial, Response, _Blobs, _Given
-from fhe_auc_keys.identity import Identity
+from fhe_auc_keys.roles.helper_roles import DECRYPT, OPEN, Helper, HelperMaterial, Response, _Blobs, _Given
+from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_protocols.exact_auc.padded_computation import PaddedComputation, PartyKeys
 from fhe_auc_protocols.exact_auc.protocol import Exact, Verified
 

@@ -13,8 +13,8 @@ from itertools import chain
 import numpy as np
 import phe
 
-from fhe_auc.counts import Counts
-from fhe_auc.trapezoid import trapezoid
+from fhe_auc.metrics.trapezoid import trapezoid
+from fhe_auc.rows.counts import Counts
 from fhe_auc_benchmarks.runtime.contender import Peer
 from fhe_auc_benchmarks.runtime.problem import Problem
 from fhe_auc_benchmarks.stopwatch import Stopwatch

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fhe_auc.counts import Counts
-from fhe_auc.trapezoid import trapezoid
+from fhe_auc.metrics.trapezoid import trapezoid
+from fhe_auc.rows.counts import Counts
 from fhe_auc_benchmarks.runtime.contender import Peer
 from fhe_auc_benchmarks.runtime.problem import Problem
 

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import openfhe
 
-from fhe_auc.counts import Counts
+from fhe_auc.rows.counts import Counts
 from fhe_auc_benchmarks.runtime.contender import Peer
 from fhe_auc_benchmarks.runtime.measure import PUBLISHED, TUNED
 from fhe_auc_benchmarks.runtime.problem import Problem

@@ -1,0 +1,26 @@
+"""Libraries that only some uses need: an extra of the package installs them, and its absence is one sentence."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from fhe_auc.base.errors import InputError
+
+EXTRAS = {
+    "benchmark": (("sklearn", "scipy"), "attacks, comparisons and benchmarks"),
+    "dp": (("opendp", "scipy"), "protocols that add noise"),
+    "flare": (("nvflare",), "sessions over FLARE"),
+    "flower": (("flwr",), "sessions over Flower"),
+    "plots": (("matplotlib",), "figures and reports"),
+    "ray": (("ray",), "more workers than one"),
+    "simulation": (("flwr", "ray"), "simulations over Flower"),
+}
+"""By the extra's name: modules that it installs, and what needs them."""
+
+
+def require(extra: str) -> None:
+    """Raise `InputError` where one of `EXTRAS` is not installed; the message has the command that installs it."""
+    modules, what = EXTRAS[extra]
+    missing = [module for module in modules if find_spec(module) is None]
+    if missing:
+        raise InputError(f"{what} need {' and '.join(missing)}: in a clone of fhe-auc, pip install '.[{extra}]'")

@@ -1,0 +1,197 @@
+"""Files written as a whole: whoever looks, after a crash too, finds the old contents or the new ones.
+
+And files read as a whole, from others, no longer than any of ours is.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.suggestions import known_names
+
+__all__ = [
+    "LONGEST",
+    "TEMPORARY",
+    "append",
+    "check_writable",
+    "is_private",
+    "open_descriptor",
+    "read_config",
+    "read_from_others",
+    "replacing",
+    "sync_folder",
+    "write_atomically",
+]
+
+LONGEST = 2**28
+"""Bytes; three times as many as the longest bundle, an aggregator's with all rotation keys at ring dimension 16384."""
+
+TEMPORARY = ".tmp-"
+"""How the names of unfinished files begin; a process that is killed leaves one behind."""
+
+_PATIENCE, _PAUSE = 0.5, 0.02  # seconds
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str], *, mode: int | None = None, durable: bool = False) -> Iterator[BinaryIO]:
+    """Open a new file that takes the place of `path` when the context ends without an exception.
+
+    Parameters
+    ----------
+    path : path
+    mode : int or None
+        Permissions, less what the umask takes away; a link with that name is replaced. None is for a file that the user
+        has named: it keeps the permissions that it has, a link is followed, and what is no plain file (a terminal, a
+        pipe) is written to directly.
+    durable : bool
+        Whether the file is there after a power cut, too, once the context has ended.
+
+    Raises `OSError`: the file cannot be written; nothing of it is left behind.
+    """
+    target = Path(path)
+    if mode is None and _is_special(target):
+        with target.open("wb") as file:
+            yield file
+        return
+    if mode is None and target.is_symlink():
+        target = target.resolve()
+    temporary = target.with_name(f"{TEMPORARY}{secrets.token_hex(8)}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    try:
+        descriptor = open_descriptor(temporary, flags, 0o666 if mode is None else mode)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            if mode is None and target.exists():
+                temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+            yield file
+            file.flush()
+            if durable:
+                os.fsync(descriptor)
+        _put(temporary, target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    if durable:
+        sync_folder(target.parent)
+
+
+def _put(temporary: Path, target: Path) -> None:
+    """Rename a file to `target`, and on Windows try for a while: there nobody may have the old one open meanwhile.
+
+    Somebody has, for a moment, who reads it, or a virus scanner that looks at what has just been written.
+    """
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            temporary.replace(target)
+            return
+        except PermissionError:
+            if sys.platform != "win32" or time.monotonic() > deadline:
+                raise
+        time.sleep(_PAUSE)
+
+
+def write_atomically(
+    path: str | os.PathLike[str], data: bytes, *, mode: int | None = None, durable: bool = False
+) -> None:
+    """Write a file as a whole; parameters and errors as `replacing`."""
+    with replacing(path, mode=mode, durable=durable) as file:
+        file.write(data)
+
+
+def append(descriptor: int, data: bytes, *, durable: bool = False) -> None:
+    """Append to an open file (O_APPEND), all or nothing; `durable` as of `replacing`.
+
+    Raises `OSError` where it cannot be written: the file is as long as it was.
+    """
+    before, left = os.fstat(descriptor).st_size, memoryview(data)
+    try:
+        while left:
+            left = left[os.write(descriptor, left) :]
+        if durable:
+            os.fsync(descriptor)
+    except BaseException:
+        os.ftruncate(descriptor, before)
+        raise
+
+
+def read_from_others(path: str | os.PathLike[str]) -> bytes:
+    """Return a file's contents; `InputError` where it is longer than `LONGEST`, and `OSError` as ever."""
+    with open(path, "rb") as file:
+        if os.fstat(file.fileno()).st_size <= LONGEST:
+            data = file.read(LONGEST + 1)  # a pipe has no size
+            if len(data) <= LONGEST:
+                return data
+    raise InputError(f"{os.fspath(path)!r} is longer than {LONGEST:,} bytes, which no file of fhe-auc is")
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Raise `OSError` where a file that the user has named cannot be written; leave it as it is."""
+    target = Path(path)
+    if _is_special(target):
+        target.open("ab").close()
+    else:
+        tempfile.TemporaryFile(dir=target.resolve().parent).close()
+
+
+def _is_special(path: Path) -> bool:
+    return path.exists() and not path.is_file()
+
+
+def sync_folder(folder: Path) -> None:
+    """Make it survive a power cut that a file was made or renamed in a folder; raise `OSError` where it cannot be."""
+    if sys.platform == "win32":
+        return  # no such call there: NTFS writes the change of a name to its own journal
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def open_descriptor(path: str | os.PathLike[str], flags: int, mode: int = 0o600) -> int:
+    """Open a file as `os.open` does, for bytes, and on a link's own name: never what a link points to, nor a pipe.
+
+    Raises `OSError`: it is a link, or cannot be opened.
+    """
+    if sys.platform == "win32":
+        if os.path.islink(path):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
+        return os.open(path, flags | os.O_BINARY, mode)
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, mode)
+
+
+def is_private(status: os.stat_result) -> bool:
+    """Whether a file or folder is this user's, and nobody else can read or change it.
+
+    On Windows that is in its access list, which Python does not read: this is True there, and the guide says what to
+    do. A folder made with mode 700 is the user's alone there, too, from Python 3.10.15, 3.11.10 and 3.12.4 on.
+    """
+    return sys.platform == "win32" or (status.st_uid == os.geteuid() and not status.st_mode & 0o077)
+
+
+def read_config(file: Path, known: Iterable[str] | None) -> dict[str, Any]:
+    """Return a configuration in TOML; raise `InputError` where it is none, or has entries other than the `known`."""
+    import msgspec  # takes longer to load than all else here
+
+    try:
+        found = msgspec.toml.decode(read_from_others(file), type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{file}: {error}", file=str(file)) from None
+    for name in found if known is not None else ():
+        if name not in (names := list(known or ())):
+            raise InputError(f"{file}: there is no entry {name!r}{known_names(name, names)}", file=str(file))
+    return found

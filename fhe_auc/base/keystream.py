@@ -1,0 +1,62 @@
+"""Random numbers from a key, by ChaCha20: equal keys give equal numbers, and nobody without the key can tell them."""
+
+from __future__ import annotations
+
+import numpy as np
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from numpy.typing import NDArray
+
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.serialise import encode
+
+COMMON_SECRET_BYTES = 32
+
+UNIFORM_BITS = 52
+"""Of a fraction: one less than a double holds, so that (n + ½)/2^52 is exact, and never 0 or 1."""
+
+_WORD = 8
+
+
+class KeyStream:
+    """The stream of one key (32 bytes, secret where the numbers are to be); what has been drawn is not drawn again.
+
+    Raises ValueError for a key of another length.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._encryptor = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(...)"
+
+    def words(self, *shape: int) -> NDArray[np.uint64]:
+        """Return uniform numbers in [0, 2^64), of that shape; read-only."""
+        drawn = self._encryptor.update(bytes(_WORD * int(np.prod(shape))))
+        return np.frombuffer(drawn, "<u8").reshape(shape)
+
+    def fractions(self, *shape: int) -> NDArray[np.float64]:
+        """Return numbers uniform in (0, 1), of that shape: (n + ½)/2^52, n an integer in [0, 2^52)."""
+        return np.asarray(((self.words(*shape) >> np.uint64(64 - UNIFORM_BITS)) + 0.5) / 2.0**UNIFORM_BITS)
+
+
+def derived_key(secret: bytes, session: bytes, label: bytes, *purpose: str | int) -> bytes:
+    """Return a key of 32 bytes for one purpose (HKDF-SHA256, RFC 5869; `session` is its salt).
+
+    Parameters
+    ----------
+    secret : bytes
+        32 bytes, common to the parties of a session and unknown to the aggregator.
+    session : bytes
+        The manifest's digest: another session, party list or plan has other keys.
+    label : bytes
+        Of the protocol or the part of it that asks.
+    purpose : tuple
+        What the key is for; none is for two purposes.
+
+    Raises `InputError`: the secret is missing or of another length: anybody could derive such a key.
+    """
+    if len(secret) != COMMON_SECRET_BYTES:
+        raise InputError(f"a common secret has {COMMON_SECRET_BYTES} bytes, got {len(secret)}")
+    return HKDF(hashes.SHA256(), 32, session, label + encode(purpose)).derive(secret)

@@ -1,0 +1,141 @@
+"""Logs of the roles of sessions between machines: lines with time, level, session, round and party.
+
+Everything is said by the logger ``fhe_auc`` of Python's `logging`. A program of ours that plays a role writes its lines
+to stderr, as text or JSON (`write_to_stderr`); who calls the roles from a program of their own sets that up as they
+like. Nothing in a line is secret, and a site's result is in none.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import sys
+from collections.abc import MutableMapping
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeAlias, get_args
+
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.serialise import json_text
+
+__all__ = [
+    "LOGGER",
+    "VARIABLE",
+    "Format",
+    "RoleFormatter",
+    "RoleLog",
+    "chosen_format",
+    "keep_format",
+    "one_line",
+    "write_to_stderr",
+    "writes_json",
+]
+
+if TYPE_CHECKING:
+    _Adapter = logging.LoggerAdapter[logging.Logger]
+    _Handler = logging.StreamHandler[TextIO]
+else:  # Python 3.10 has no parameters for them
+    _Adapter, _Handler = logging.LoggerAdapter, logging.StreamHandler
+
+Format: TypeAlias = Literal["text", "json"]
+LOGGER = logging.getLogger("fhe_auc")
+VARIABLE = "FHE_AUC_LOG_FORMAT"
+"""In the environment: the format, for this process and what it starts."""
+
+_FACTS = ("session", "round", "party")
+_BEGINNING = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}\+00:00 [A-Z]+ ")
+
+
+class RoleLog(_Adapter):
+    """Logs what happens in one session: its id, hexadecimal; the round; and the party, which is the site that logs.
+
+    The three are set as they become known. At the aggregator, where ``extra`` names a party the line is about that.
+    """
+
+    def __init__(self, session: str = "", round_number: int = 0, party: str = "") -> None:
+        super().__init__(LOGGER, {})
+        self.session, self.round, self.party = session, round_number, party
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        """Add session, round and party to a record."""
+        own = {name: getattr(self, name) for name in _FACTS}
+        return msg, {**kwargs, "extra": {**own, **(kwargs.get("extra") or {})}}
+
+
+class RoleFormatter(logging.Formatter):
+    """Makes one line of each record, without colours; `form` is "text" or "json"."""
+
+    def __init__(self, form: Format) -> None:
+        super().__init__()
+        self._form = form
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        time = datetime.fromtimestamp(record.created, timezone.utc).isoformat(timespec="milliseconds")
+        text = record.getMessage()
+        if record.exc_info:
+            text += " " + self.formatException(record.exc_info)
+        text = one_line(text)
+        facts = {name: value for name in _FACTS if (value := getattr(record, name, None))}
+        if self._form == "json":
+            told = {"time": time, "level": record.levelname, "logger": record.name, **facts, "message": text}
+            return json_text(told)
+        about = " ".join(f"{name}={one_line(str(value))}" for name, value in facts.items())
+        return " ".join(filter(None, (time, record.levelname, about, text)))
+
+    def has_made(self, line: str) -> bool:
+        """Return whether a line has this form already."""
+        if self._form == "text":
+            return _BEGINNING.match(line) is not None
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError):
+            return False
+        return isinstance(found, dict) and {"time", "level", "message"} <= found.keys()
+
+
+def one_line(text: str) -> str:
+    """Return text without anything that could steer a terminal, or begin a line."""
+    return "".join(each if each.isprintable() else " " for each in text).strip()
+
+
+def chosen_format() -> Format:
+    """Return the format that the environment asks for, as `keep_format` has set it; by default text.
+
+    Raises `InputError` for anything else.
+    """
+    form = os.environ.get(VARIABLE) or "text"
+    if form not in get_args(Format):
+        raise InputError(f"{VARIABLE} is text or json, not {form!r}")
+    return form  # type: ignore[return-value] # one of them
+
+
+def keep_format(form: Format) -> None:
+    """Let this process, and all that it starts, write logs in one format."""
+    os.environ[VARIABLE] = form
+
+
+class _Stderr(_Handler):
+    """Writes to what `sys.stderr` is when a line is written: Flower exchanges it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.stream = sys.stderr
+        super().emit(record)
+
+
+def writes_json() -> bool:
+    """Return whether this process writes its log to stderr, as JSON."""
+    return any(isinstance(each, _Stderr) for each in LOGGER.handlers) and chosen_format() == "json"
+
+
+def write_to_stderr() -> None:
+    """Write what is logged from now on to stderr, from INFO on; done again, it changes the format only."""
+    for handler in LOGGER.handlers:
+        if isinstance(handler, _Stderr):
+            break
+    else:
+        handler = _Stderr()
+        LOGGER.addHandler(handler)
+        LOGGER.setLevel(logging.INFO)
+    handler.setFormatter(RoleFormatter(chosen_format()))

@@ -1,0 +1,77 @@
+"""What a protocol is asked for beside what all take: a frozen dataclass each, whose fields have type, default and text.
+
+The command line (``-o name=value``) and the text of ``fhe-auc protocols`` come from these fields.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, ClassVar, get_args, get_type_hints
+
+from fhe_auc.base.suggestions import known_names
+
+__all__ = ["Options", "described", "example", "given", "option"]
+
+_KINDS = {bool: "true or false", int: "whole number", float: "number", str: "text"}
+
+
+class _SignatureOfInit:
+    """The signature of a class that `Options.__new__` would hide: that of its ``__init__``."""
+
+    def __get__(self, instance: object, owner: type) -> inspect.Signature:
+        _, *others = inspect.signature(owner.__init__).parameters.values()  # type: ignore[misc]
+        return inspect.Signature(others)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """A protocol's options; on its own, those of a protocol that has none.
+
+    A field is made by `option`, and is a bool, int, float or str; None stands for what the protocol then takes itself.
+    """
+
+    protocol: ClassVar[str] = ""
+    """Name of the plug-in."""
+
+    __signature__ = _SignatureOfInit()
+
+    def __new__(cls, *_: Any, **values: Any) -> Options:
+        """Refuse a name that is no option, with the one that may be meant."""
+        known = [each.name for each in fields(cls)]
+        if unknown := next((name for name in values if name not in known), None):
+            raise TypeError(f"{cls.__name__} has no option {unknown!r}{known_names(unknown, known)}")
+        return super().__new__(cls)
+
+
+def option(about: str, *, default: Any = MISSING) -> Any:
+    """Return a field of `Options`: what it is, in one line, and its default, where it has one."""
+    return field(default=default, metadata={"about": about})
+
+
+def example(kind: type[Options], **values: Any) -> str:
+    """Return how an instance is made, with these values: "DpaucLaplace(epsilon=...)"."""
+    required = {each.name: "..." for each in fields(kind) if each.default is MISSING}
+    shown = required | {name: repr(value) for name, value in values.items()}
+    return f"{kind.__name__}({', '.join(f'{name}={value}' for name, value in shown.items())})"
+
+
+def given(options: Options) -> dict[str, Any]:
+    """Return the options that are not the default, by name."""
+    named = {each.name: (getattr(options, each.name), each.default) for each in fields(options)}
+    return {name: value for name, (value, default) in named.items() if value != default}
+
+
+def described(kind: type[Options]) -> dict[str, str]:
+    """Return one line on each option, by name: what it is, its type, and its default where there is one."""
+    types = get_type_hints(kind)
+    found = {}
+    for each in fields(kind):
+        taken = next(one for one in (*get_args(types[each.name]), types[each.name]) if one in _KINDS)
+        terms = [_KINDS[taken]]
+        if each.default is MISSING:
+            terms.append("must be given")
+        elif each.default is not None:
+            terms.append(f"default {str(each.default).lower()}")
+        found[each.name] = f"{each.metadata['about']} ({', '.join(terms)})"
+    return found

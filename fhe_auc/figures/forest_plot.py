@@ -1,0 +1,217 @@
+"""The forest plot of an evaluation: AUC and interval of each model in each group, and what a new site may expect.
+
+Models differ in colour and in marker, so that the plot reads in black and white; the colours are those of Okabe and Ito
+(jfly.uni-koeln.de/color), which colour-blind people tell apart. Names of models and groups are drawn as they are, never
+as formulas.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from itertools import cycle
+from typing import TYPE_CHECKING, NamedTuple
+
+from fhe_auc.base.errors import InputError
+from fhe_auc.figures.plot import GREY, INK, current, tidy
+from fhe_auc.results.estimates import Estimate
+from fhe_auc.results.evaluation import Evaluation
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_COLOURS = (INK, "#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+_MARKERS = "osD^vPX*"
+_WIDEST_NAME = 34  # characters a line
+
+_LINE, _MARK, _GAP = 0.17, 0.2, 0.12  # inches: of a name, of a model, between rows
+_COLUMNS = (52, 104, 238)  # where n, events and AUC end, in points right of the axes
+_SIZE = 9
+
+
+class _Mark(NamedTuple):
+    """What is drawn for one model: a point with its interval, and the text at the right."""
+
+    model: str
+    auc: float | None
+    ends: tuple[float, float] | None
+    text: str
+    predicted: bool = False
+
+
+class _Row(NamedTuple):
+    name: str
+    n: str
+    events: str
+    marks: list[_Mark]
+
+    @property
+    def height(self) -> float:
+        """Inches that it takes."""
+        return max(len(self.name.splitlines()) * _LINE, len(self.marks) * _MARK) + _GAP
+
+
+def draw(evaluation: Evaluation) -> Figure:
+    """Return the forest plot in a figure of its own, as high as its rows take."""
+    from matplotlib.figure import Figure  # without pyplot: no display is needed, and no global state is left behind
+
+    rows = _all_rows(evaluation)
+    models = _models(evaluation, rows)
+    height = sum(row.height for row in rows) + 1.2 + 0.2 * len(models)
+    figure = Figure(figsize=(9, height), layout="constrained")
+    plot_forest(evaluation, figure.add_subplot())
+    return figure
+
+
+def plot_forest(evaluation: Evaluation, ax: Axes | None = None) -> Axes:
+    """Draw AUCs with their intervals: all rows, with a line through their AUC, groups, last what a new site may expect.
+
+    A group that is not shown has a row that says so. Where classes are told from one another, the line is the average
+    over their pairs. n, events and AUC are written right of the axes: with ``layout="constrained"`` there is room.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+        What `fhe_auc.federated_auc` returns.
+    ax : matplotlib Axes, optional
+        Where to draw; without it, on pyplot's current axes. They are returned.
+
+    Raises
+    ------
+    InputError
+        This is no `Evaluation`.
+    """
+    if not isinstance(evaluation, Evaluation):
+        raise InputError(f"expected the evaluation that federated_auc returns, got {type(evaluation).__name__}")
+    axes = current(ax)
+    rows = _all_rows(evaluation)
+    models = _models(evaluation, rows)
+    styles = dict.fromkeys((each.model for each in evaluation.estimates), (INK, "o"))
+    styles.update(zip(models, zip(cycle(_COLOURS), cycle(_MARKERS), strict=False), strict=False))
+    axes.set(ylim=(sum(row.height for row in rows), -0.1), xlabel="AUC")
+    tidy(axes)
+    axes.spines["left"].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    axes.tick_params(axis="x", labelsize=_SIZE)
+    centres = list(_centres(rows))
+    axes.set_yticks(centres, [row.name for row in rows], fontsize=_SIZE, parse_math=False)
+    for row, centre in zip(rows, centres, strict=True):
+        _write(axes, centre, row.n, row.events, "")
+        for at, mark in enumerate(row.marks):
+            _draw_mark(axes, mark, centre + (at - (len(row.marks) - 1) / 2) * _MARK, *styles[mark.model])
+    for auc, colour in _references(evaluation, styles):
+        axes.axvline(auc, color=colour, linestyle=":", linewidth=1, zorder=0)
+    _write(axes, -0.15, "n", "events", _heading(evaluation), weight="bold")
+    if models:
+        _legend(axes, models, styles)
+    return axes
+
+
+def _all_rows(evaluation: Evaluation) -> list[_Row]:
+    return [*_rows(evaluation), *_new_site(evaluation)]
+
+
+def _models(evaluation: Evaluation, rows: list[_Row]) -> list[str]:
+    """Return the models that the legend names: none where no row has more than one."""
+    named = list(dict.fromkeys(each.model for each in evaluation.estimates))
+    return named if any(len(row.marks) > 1 for row in rows) else []
+
+
+def _rows(evaluation: Evaluation) -> Iterator[_Row]:
+    of_row: dict[tuple[str, str], list[Estimate]] = {}
+    for each in evaluation.estimates:
+        of_row.setdefault((each.group, each.contrast), []).append(each)
+    for (group, contrast), estimates in of_row.items():
+        lines = [line for text in (group or "all rows", contrast) for line in textwrap.wrap(text, _WIDEST_NAME)]
+        first = estimates[0]
+        n, events = ("" if number is None else f"{number:,}" for number in (first.rows, first.positives))
+        yield _Row("\n".join(lines), n, events, [_mark(each) for each in estimates])
+
+
+def _mark(estimate: Estimate) -> _Mark:
+    if estimate.auc is None:
+        return _Mark(estimate.model, None, None, "not shown")
+    interval = estimate.interval
+    ends = None if interval is None else (interval.low, interval.high)
+    return _Mark(estimate.model, estimate.auc, ends, _text(estimate.auc, ends))
+
+
+def _new_site(evaluation: Evaluation) -> Iterator[_Row]:
+    """Return the row of what a new site may expect, where there is a prediction interval."""
+    marks, usable = [], 0
+    for each in evaluation.sites:
+        if each.prediction is not None and each.mean is not None:
+            ends = each.prediction.low, each.prediction.high
+            marks.append(_Mark(each.model, each.mean, ends, _text(each.mean, ends), predicted=True))
+            usable = each.usable
+    if marks:
+        yield _Row(f"a new site: prediction\n(from {usable} sites)", "", "", marks)
+
+
+def _text(auc: float, ends: tuple[float, float] | None) -> str:
+    return f"{auc:.3f}" + ("" if ends is None else f" ({ends[0]:.3f} to {ends[1]:.3f})")
+
+
+def _centres(rows: list[_Row]) -> Iterator[float]:
+    top = 0.0
+    for row in rows:
+        yield top + row.height / 2
+        top += row.height
+
+
+def _draw_mark(axes: Axes, mark: _Mark, y: float, colour: str, marker: str) -> None:
+    if mark.auc is not None:
+        low, high = mark.ends or (mark.auc, mark.auc)
+        errors = [[max(0.0, mark.auc - low)], [max(0.0, high - mark.auc)]]
+        *_, (bar,) = axes.errorbar(
+            mark.auc, y, xerr=errors, fmt=marker, color=colour, markersize=5, elinewidth=1.3, capsize=2.5
+        )
+        if mark.predicted:  # no confidence interval
+            bar.set_linestyle("--")
+    _write(axes, y, "", "", mark.text)
+
+
+def _write(axes: Axes, y: float, *texts: str, weight: str = "normal") -> None:
+    """Write n, events and AUC in their columns right of the axes."""
+    for text, end in zip(texts, _COLUMNS, strict=True):
+        if text:
+            axes.annotate(
+                text,
+                (1, y),
+                xycoords=axes.get_yaxis_transform(),
+                xytext=(end, 0),
+                textcoords="offset points",
+                ha="right",
+                va="center",
+                fontsize=_SIZE,
+                fontweight=weight,
+                annotation_clip=False,
+            )
+
+
+def _references(evaluation: Evaluation, styles: dict[str, tuple[str, str]]) -> list[tuple[float, str]]:
+    """Return where lines stand, and in which colour: AUCs over all rows."""
+    pooled = [each for each in evaluation.estimates if not each.group and not each.contrast and each.auc is not None]
+    if not pooled:
+        return [(evaluation.auc, GREY)]
+    return [(each.auc, styles[each.model][0]) for each in pooled if each.auc is not None]
+
+
+def _heading(evaluation: Evaluation) -> str:
+    interval = next((each.interval for each in evaluation.estimates if each.interval is not None), None)
+    return "AUC" if interval is None else f"AUC ({100 * interval.level:.6g} % interval)"
+
+
+def _legend(axes: Axes, models: list[str], styles: dict[str, tuple[str, str]]) -> None:
+    """Draw the legend; its texts are set afterwards, as matplotlib would leave out a name that begins with "_"."""
+    from matplotlib.lines import Line2D
+
+    handles = [
+        Line2D([], [], color=colour, marker=marker, linestyle="") for colour, marker in map(styles.__getitem__, models)
+    ]
+    legend = axes.legend(
+        handles, ["model"] * len(models), loc="lower left", bbox_to_anchor=(0, 1.0), frameon=False, fontsize=_SIZE
+    )
+    for text, model in zip(legend.get_texts(), models, strict=True):
+        text.set(text=model, parse_math=False)

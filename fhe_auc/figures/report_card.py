@@ -1,0 +1,310 @@
+"""The report's figures, each readable in black and white, and in words for those who cannot see it.
+
+Functions that plot take a `Report` or its card, draw on `ax`, on pyplot's current axes without it, and return the axes.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.extras import require
+from fhe_auc.figures.plot import GREY, INK, LIGHT, current, tidy
+from fhe_auc.metrics import Histogram
+from fhe_auc.results.evaluation import Evaluation
+from fhe_auc.results.report_card import Decision, ReportCard
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "FIGURES",
+    "Illustration",
+    "draw",
+    "level_text",
+    "plot_calibration",
+    "plot_decision_curve",
+    "plot_precision_recall",
+    "plot_roc",
+    "plot_scores",
+    "png",
+    "svg",
+]
+
+_SIZE = (4.1, 3.6)  # inches, 394 CSS pixels wide: a phone shows it, and its text, at about this size
+_CELLS = 40  # of the score histogram
+
+
+class HasCard(Protocol):
+    """What has a card: a `Report`."""
+
+    @property
+    def card(self) -> ReportCard:
+        """Every number and curve."""
+
+
+class Illustration(NamedTuple):
+    """One figure of the report: a heading, how to read it, its alternative text, and what draws it."""
+
+    title: str
+    caption: str
+    words: Callable[[ReportCard], str]
+    plot: Callable[[ReportCard, Axes], Axes]
+
+
+def draw(card: ReportCard, name: str) -> Figure:
+    """Draw one figure; `name` is a key of `FIGURES`."""
+    require("plots")
+    from matplotlib.figure import Figure  # without pyplot: no display is needed, and no global state is left behind
+
+    figure = Figure(figsize=_SIZE, layout="constrained")
+    FIGURES[name].plot(card, figure.add_subplot())
+    return figure
+
+
+def svg(figure: Figure) -> bytes:
+    """Return the figure as SVG, the same bytes for the same figure."""
+    from matplotlib import rc_context
+
+    buffer = io.BytesIO()
+    with rc_context({"svg.hashsalt": "fhe-auc"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return buffer.getvalue()
+
+
+def png(figure: Figure) -> bytes:
+    """Return the figure as PNG."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=200, metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def card_of(report: HasCard | ReportCard) -> ReportCard:
+    """Return the card of what `fhe_auc.federated_report` returns, or a card itself; raise `InputError` for all else."""
+    card: object = getattr(report, "card", report)
+    if not isinstance(card, ReportCard):
+        hint = "; plot_forest draws an evaluation" if isinstance(report, Evaluation) else ""
+        raise InputError(
+            f"expected the report that federated_report returns, or its card, got {type(report).__name__}{hint}"
+        )
+    return card
+
+
+def plot_roc(report: HasCard | ReportCard, ax: Axes | None = None) -> Axes:
+    """Draw the ROC curve: what the bins leave open, limits point by point, and two thresholds."""
+    card, axes = card_of(report), current(ax)
+    fpr, tpr, _ = card.roc
+    # The rows' own curve rises somehow from each point to the next: it stays in the rectangle between them.
+    across, low, high = np.repeat(fpr, 2)[1:-1], np.repeat(tpr[:-1], 2), np.repeat(tpr[1:], 2)
+    axes.fill_between(across, low, high, color=LIGHT, linewidth=0, label="left open by the bins")
+    if card.tpr_band and card.fpr_band:  # corners of the rectangle that both rates' intervals make around each point
+        for x, y in ((card.fpr_band.high, card.tpr_band.low), (card.fpr_band.low, card.tpr_band.high)):
+            axes.plot(x, y, color=INK, linestyle="--", linewidth=0.7)
+        axes.lines[0].set_label(f"{level_text(card)} limits, point by point")
+    axes.plot(fpr, tpr, color=INK, linewidth=1.6, label=f"classifier (AUC {card.auc.value:.3f})")
+    axes.plot([0, 1], [0, 1], color=GREY, linestyle=":", linewidth=1.2, label="chance (AUC 0.5)")
+    for decision, marker in _marked(card):
+        (tn, fp), (fn, tp) = decision.confusion
+        _mark(axes, fp / (fp + tn), tp / (tp + fn), marker, decision)
+    axes.set(xlabel="False positive rate (1 − specificity)", ylabel="True positive rate (recall)")
+    _unit_square(axes)
+    axes.legend(loc="lower right", fontsize=8, edgecolor="none", framealpha=0.9)  # the band may be behind it
+    return tidy(axes)
+
+
+def _roc_in_words(card: ReportCard) -> str:
+    fpr, tpr, _ = card.roc
+    points = ", ".join(f"{np.interp(x, fpr, tpr):.2f} at {x:g}" for x in (0.05, 0.1, 0.25, 0.5))
+    return f"ROC curve with an area of {card.auc.value:.3f}. True positive rate by false positive rate: {points}."
+
+
+def plot_precision_recall(report: HasCard | ReportCard, ax: Axes | None = None) -> Axes:
+    """Draw precision by recall."""
+    card, axes = card_of(report), current(ax)
+    precision, recall, _ = card.precision_recall
+    precision = np.append(precision[:-1], precision[-2])  # the steps then enclose the average precision
+    axes.plot(recall, precision, color=INK, linewidth=1.6, drawstyle="steps-post", label="classifier")
+    axes.axhline(card.prevalence, color=GREY, linestyle=":", linewidth=1.2, label=f"chance ({card.prevalence:.3g})")
+    for decision, marker in _marked(card):
+        (_, fp), (fn, tp) = decision.confusion
+        if tp + fp > 0:
+            _mark(axes, tp / (tp + fn), tp / (tp + fp), marker, decision)
+    axes.set(xlabel="Recall", ylabel="Precision", xlim=(-0.01, 1.01), ylim=(0, 1.02 * _round_up(1.4 * precision.max())))
+    axes.legend(loc="upper right", fontsize=8, frameon=False)
+    return tidy(axes)
+
+
+def _precision_recall_in_words(card: ReportCard) -> str:
+    precision, recall, _ = card.precision_recall
+    points = ", ".join(f"{precision[recall >= x].max():.2f} at {x:g}" for x in (0.25, 0.5, 0.75, 0.9))
+    return f"Precision-recall curve. Best precision by recall: {points}. Chance gives {card.prevalence:.3g}."
+
+
+def plot_calibration(report: HasCard | ReportCard, ax: Axes | None = None) -> Axes:
+    """Draw the observed share of positive rows by mean score, with Wilson's intervals."""
+    card, axes = card_of(report), current(ax)
+    observed, score, _ = card.calibration
+    low, high = card.observed_band or (observed, observed)
+    reach = _round_up(1.08 * max(high.max(), score.max()))
+    axes.plot([0, reach], [0, reach], color=GREY, linestyle=":", linewidth=1.2, label="perfect calibration")
+    if card.observed_band:
+        axes.vlines(score, low, high, color=INK, linewidth=1.2, label=f"{level_text(card)} interval")
+    axes.plot(score, observed, "o-", color=INK, linewidth=1.2, markersize=5, label="classifier", clip_on=False)
+    axes.set(xlabel="Mean score", ylabel="Observed share of positive rows")
+    axes.set(xlim=(0, reach), ylim=(0, reach), aspect="equal")
+    axes.legend(loc="upper left", fontsize=8, frameon=False)
+    return tidy(axes)
+
+
+def _reliability_in_words(card: ReportCard) -> str:
+    observed, score, _ = card.calibration
+    points = ", ".join(f"{o:.3g} at {s:.3g}" for s, o in zip(score, observed, strict=True))
+    return f"Reliability diagram. Observed share of positive rows by mean score: {points}."
+
+
+def plot_decision_curve(report: HasCard | ReportCard, ax: Axes | None = None) -> Axes:
+    """Draw net benefit by threshold probability, beside treating all rows and none."""
+    card, axes = card_of(report), current(ax)
+    thresholds, model, treat_all = card.decision_curve
+    axes.plot(thresholds, model, color=INK, linewidth=1.6, label="classifier")
+    axes.plot(thresholds, treat_all, color=INK, linestyle="--", linewidth=1.2, label="treat all")
+    axes.axhline(0, color=GREY, linestyle=":", linewidth=1.2, label="treat none")
+    axes.set(xlabel="Threshold probability", ylabel="Net benefit (true positives a row)")
+    axes.set(xlim=(0, _round_up(card.roc.thresholds[1] or 1.0)), ylim=(-0.2 * card.prevalence, 1.2 * card.prevalence))
+    axes.legend(loc="upper right", fontsize=8, frameon=False)
+    return tidy(axes)
+
+
+def _decision_curve_in_words(card: ReportCard) -> str:
+    thresholds, model, treat_all = card.decision_curve
+    better = thresholds[model > np.maximum(treat_all, 0)]
+    where = f"between the thresholds {better.min():.3g} and {better.max():.3g}" if len(better) else "nowhere"
+    return (
+        f"Decision curve. The classifier has a larger net benefit than treating all rows or none {where}. At "
+        f"threshold 0 both have {card.prevalence:.3g}, the share of positive rows; treating none has 0 throughout."
+    )
+
+
+def level_text(card: ReportCard) -> str:
+    """Write the level of the intervals for people."""
+    return f"{100 * (card.level or 0):.6g} %"
+
+
+def plot_scores(report: HasCard | ReportCard, ax: Axes | None = None) -> Axes:
+    """Draw the scores of either class, as shares."""
+    card, axes = card_of(report), current(ax)
+    cells, shares = _shares(card.histogram)
+    for share, label, fill, line in zip(
+        shares, ("positive rows", "negative rows"), (LIGHT, "none"), ("-", "--"), strict=True
+    ):
+        axes.stairs(share, cells, fill=True, facecolor=fill, edgecolor="none")
+        axes.stairs(share, cells, color=INK, linestyle=line, linewidth=1.4, label=label)
+    top = max(share.max() for share in shares)
+    for decision, line in ((card.best, "-."), (card.chosen, ":")):
+        if cells[0] <= decision.threshold <= cells[-1]:
+            axes.vlines(
+                decision.threshold, 0, 1.08 * top, color=GREY, linestyle=line, linewidth=1.2, label=_label(decision)
+            )
+    axes.set(xlabel="Score", ylabel="Share of the class's rows", xlim=(cells[0], cells[-1]))
+    axes.set_ylim(0, 1.35 * top)  # room for the legend
+    axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.3g}%")
+    axes.legend(loc="upper center", ncols=2, fontsize=8, frameon=False)
+    return tidy(axes)
+
+
+def _scores_in_words(card: ReportCard) -> str:
+    positive, negative = (_quantile(card.histogram.edges, counts, 0.5) for counts in _classes(card.histogram))
+    return f"Histogram of scores. The median score is {positive:.3g} for positive and {negative:.3g} for negative rows."
+
+
+def _marked(card: ReportCard) -> tuple[tuple[Decision, str], ...]:
+    return (card.best, "o"), (card.chosen, "D")
+
+
+def _mark(axes: Axes, x: float, y: float, marker: str, decision: Decision) -> None:
+    axes.plot(
+        x, y, marker, color="white", markeredgecolor=INK, markersize=7, label=_label(decision), clip_on=False, zorder=3
+    )  # whole at the ends of the axes too
+
+
+def _label(decision: Decision) -> str:
+    return f"{decision.title[0].lower()}{decision.title[1:]}, at {decision.threshold:.3g}"
+
+
+def _classes(histogram: Histogram) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    return histogram.positives, histogram.negatives
+
+
+def _shares(histogram: Histogram) -> tuple[NDArray[np.float64], list[NDArray[np.float64]]]:
+    """Spread each bin's rows evenly over equal cells that cover all but a thousandth at either end."""
+    ends = [_quantile(histogram.edges, histogram.counts, share) for share in (0.001, 0.999)]
+    width = max(ends[1] - ends[0], 1e-6)
+    low, high = max(0.0, ends[0] - 0.02 * width), min(1.0, ends[1] + 0.02 * width)
+    if high - low > 0.7:
+        low, high = 0.0, 1.0
+    cells: NDArray[np.float64] = np.linspace(low, high, _CELLS + 1, dtype=np.float64)
+    shares: list[NDArray[np.float64]] = []
+    for counts in _classes(histogram):
+        below = np.interp(cells, histogram.edges, np.append(0.0, np.cumsum(counts))) / counts.sum()
+        below[0], below[-1] = 0.0, 1.0  # the ends take in what lies beyond, and rows at the upper end itself
+        shares.append(np.diff(below))
+    return cells, shares
+
+
+def _quantile(edges: NDArray[np.float64], counts: NDArray[np.float64], share: float) -> float:
+    return float(np.interp(share * counts.sum(), np.append(0.0, np.cumsum(counts)), edges))
+
+
+def _round_up(reach: float) -> float:
+    """Return a round number that is not below, and 1 at most."""
+    unit = 10.0 ** np.floor(np.log10(max(reach, 1e-9)))
+    return float(min(1.0, next(step * unit for step in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if step * unit >= reach)))
+
+
+def _unit_square(axes: Axes) -> None:
+    axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.02), aspect="equal")
+
+
+FIGURES: dict[str, Illustration] = {
+    "roc": Illustration(
+        "ROC curve",
+        "The further the line bends towards the upper left corner, the better the classifier tells the classes apart. "
+        "The grey band is what the bins leave open. Dashed lines pass through the corners of Wilson's intervals of "
+        "both rates, each at that level.",
+        _roc_in_words,
+        plot_roc,
+    ),
+    "precision_recall": Illustration(
+        "Precision and recall",
+        "What share of the rows predicted positive truly are, as the threshold is lowered to find more of them.",
+        _precision_recall_in_words,
+        plot_precision_recall,
+    ),
+    "reliability": Illustration(
+        "Reliability",
+        "Points on the dotted line mean that scores can be read as probabilities; points below it, that scores are too "
+        "high. Each point stands for about equally many rows; the bars are Wilson's intervals.",
+        _reliability_in_words,
+        plot_calibration,
+    ),
+    "decision_curve": Illustration(
+        "Decision curve",
+        "What acting on the classifier is worth where a positive row's treatment is worth the harm of treating "
+        "(1 − t)/t negative rows, t being the threshold probability (Vickers and Elkin, 2006).",
+        _decision_curve_in_words,
+        plot_decision_curve,
+    ),
+    "scores": Illustration(
+        "Scores of either class",
+        "The less the two outlines overlap, the easier it is to tell the classes apart.",
+        _scores_in_words,
+        plot_scores,
+    ),
+}
+"""The report's figures, by the names of their files, in order."""

@@ -1,0 +1,279 @@
+"""The aggregator's part in a session, as its configuration says, over any transport: `run`."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fhe_auc.base.errors import EvaluationError, InputError
+from fhe_auc.base.logs import RoleLog
+from fhe_auc.machines.site_state import Joined, site_storage
+from fhe_auc.question import thresholds as grids
+from fhe_auc.session.journal import Journal, is_finished
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.rounds import Aggregator, SessionRecord, conduct
+
+__all__ = ["DEFAULTS", "Asked", "Transport", "journal_folder", "kind_of_error", "require_absolute_paths", "run"]
+
+DEFAULTS: Mapping[str, str | int | float] = {
+    "session": "",
+    "holder": "",
+    "store": "",
+    "passphrase-file": "",
+    "late-opening": "",
+    "protocol": "",
+    "thresholds": "",
+    "min-parties": 0,
+    "round-timeout": 86_400.0,
+    "close-at": 0,
+    "journal": "",
+}
+"""What `run` reads of a configuration, with what is meant where nothing is said."""
+
+
+_AFTER_FAILURE = 1.0, 60.0  # seconds until who has failed is asked again: at first, and doubled each time, at most
+_LONGEST_KIND = 60  # characters
+
+
+@dataclass
+class Asked:
+    """Whom a transport has asked in a round: when it asks again, how often it has asked, and what failed last."""
+
+    due: float = 0.0  # monotonic time
+    tries: int = 0
+    failure: str = ""
+
+    def postpone(self, pauses: tuple[float, float] | None = None, *, again: bool) -> None:
+        """Ask after the first of `pauses` (seconds), doubled each time, after the second at most; or not `again`."""
+        first, most = pauses or _AFTER_FAILURE
+        self.due = time.monotonic() + min(first * 2.0 ** min(self.tries, 20), most) if again else math.inf
+        self.tries += 1
+
+
+def kind_of_error(told: str) -> str:
+    """Return the kind of error that a site tells: one word, as what else it says is not for this side's logs."""
+    word = told.split(":")[0].removeprefix("<class ").strip("'<> ")
+    plain = word.isascii() and word.replace(".", "").replace("_", "").isalnum()
+    return word if plain and len(word) <= _LONGEST_KIND else "see the site's log"
+
+
+class Transport(ABC):
+    """Carries the messages of one session, for `run`.
+
+    `aggregator` says who is asked, whose submission it has accepted, and why it has refused others (`refusals`). A
+    round may take `timeout` seconds. What happens is told to `log`. Raises `EvaluationError` where the aggregator has
+    no key to sign its messages with.
+    """
+
+    close_at = 0
+    """Set before the session starts, where round 1 ends with so many submissions; 0: it waits for all."""
+
+    def __init__(self, aggregator: Aggregator, journal: Journal, timeout: float) -> None:
+        if aggregator.signatures is None:
+            raise EvaluationError("between machines messages are signed, and the aggregator has no key to sign with")
+        self.aggregator = aggregator
+        self.journal = journal
+        self.timeout = timeout
+        self._told: dict[str, Any] = {}
+        self.log = RoleLog(aggregator.manifest.session.hex())
+        self.failures: dict[str, str] = {}
+        """By party, or what the transport knows instead: why there is no answer in this round."""
+
+    @abstractmethod
+    def exchange(self, message: bytes) -> Iterator[tuple[str, bytes]]:
+        """Send a message to all parties; yield (party, submission) until all have answered, or the time is over.
+
+        Parties whose submission the aggregator has already, from before a crash, are not asked.
+        """
+
+    def awaited(self) -> list[str]:
+        """Return the parties whose submission of this round is waited for: nobody, once those that are in will do."""
+        asked = self.aggregator.asked
+        missing = [party for party in asked if not self.aggregator.has_accepted(party)]
+        enough = self.close_at and self.aggregator.round == 1 and len(asked) - len(missing) >= self.close_at
+        return [] if enough else missing
+
+    def tell_failure(self, asked: Asked, reason: str, party: str, who: str = "") -> None:
+        """Log why `who` (by default the `party`) has not answered: once, however often it fails so; "": it has."""
+        if reason and asked.failure != reason:
+            self.log.warning("%s", f"{who}: {reason}" if who else reason, extra={"party": party})
+        asked.failure = reason
+
+    def tell(self, awaited: Mapping[str, str], deadline: float) -> None:
+        """Write down who is awaited, and why, where that has changed; the round ends at `deadline` (monotonic)."""
+        aggregator = self.aggregator
+        state = {"round": aggregator.round, "awaited": dict(awaited)}
+        if state != self._told:
+            self._told = state
+            self.journal.tell(
+                deadline=deadline,
+                session=aggregator.manifest.session.hex(),
+                rounds=aggregator.rounds,
+                counted=len(aggregator.counted),
+                **state,
+            )
+
+
+def run(
+    config: Mapping[str, Any],
+    connect: Callable[[Aggregator, Journal, float], Transport],
+) -> SessionRecord:
+    """Play the aggregator of one session, or go on with it; return who took part, which is written down as well.
+
+    Parameters
+    ----------
+    config : mapping
+        ``session`` (a file from the key holder), ``holder``, ``store``, ``passphrase-file`` and ``late-opening`` are as
+        the plug-in of `fhe_auc.machines.site_state` takes them. ``protocol``, ``thresholds``, ``min-parties``: what the
+        session must be for; empty takes any. ``round-timeout``: seconds that a round may take. ``close-at``: with how
+        many submissions the first round ends, whoever else may come; 0 waits for all. ``journal``: folder of
+        `fhe_auc.session.journal`, by default beside ``session``; where it holds a session that has begun, that goes on.
+    connect : callable
+        Takes the aggregator, its journal and a round's seconds, and returns what carries the session's messages.
+
+    What happens is logged (`fhe_auc.base.logs`), and the session's beginning and end are in the role's audit trail.
+
+    Raises
+    ------
+    InputError
+        The configuration is not right, or the session is not for what it says.
+    EvaluationError
+        The session could not be finished, or another process runs it; the text names the sites that are to blame.
+    """
+    with Journal(journal_folder(config)) as journal:
+        before = journal.record
+        if before is not None and "counted" not in before:  # whoever waits for it is to see this run's
+            journal.forget_record()
+            before = None
+        finished = before is not None and is_finished(before)
+        try:
+            config = {**config, "round-timeout": _timeout(config)}
+            joined = site_storage().aggregator(config)
+            journal.bind(joined.manifest.session)
+            if before is not None and finished:
+                RoleLog(before["session"]).info("finished: all %d sites have its result", len(before["delivered"]))
+                return SessionRecord.from_dict(before)
+            joined.records.note("started")
+            try:
+                record = _run(config, joined, journal, connect)
+            except Exception as error:
+                with contextlib.suppress(OSError):
+                    joined.records.note("stopped", error=type(error).__name__)
+                raise
+            told = record.as_dict()
+            joined.records.note("ended", **{name: told[name] for name in ("counted", "missing", "delivered")})
+        except Exception as error:
+            failure = {"error": {"type": type(error).__name__, "message": str(error)}}
+            with contextlib.suppress(OSError):  # the disk may be what failed
+                if not finished:
+                    journal.keep_record({**(before or {}), **failure})
+            raise
+        journal.keep_record(told)
+        return record
+
+
+def require_absolute_paths(config: Mapping[str, Any]) -> None:
+    """Raise `InputError` where a path is relative: a platform that runs jobs does so in a folder of its own."""
+    for name in ("session", "journal"):
+        if config.get(name) and not Path(str(config[name])).is_absolute():
+            raise InputError(f"{name} must be an absolute path, got {config[name]!r}")
+
+
+def _timeout(config: Mapping[str, Any]) -> float:
+    timeout = float(config.get("round-timeout") or DEFAULTS["round-timeout"])
+    if not 0 < timeout < float("inf"):
+        raise InputError(f"round-timeout must be a number of seconds above 0, got {timeout}")
+    return timeout
+
+
+def journal_folder(config: Mapping[str, Any]) -> Path:
+    """Return the folder of a session's journal; raise `InputError` where no session is configured."""
+    if not config.get("session"):
+        raise InputError("session is not configured")
+    return Path(str(config.get("journal") or f"{config['session']}.journal"))
+
+
+def _run(
+    config: Mapping[str, Any],
+    joined: Joined,
+    journal: Journal,
+    connect: Callable[[Aggregator, Journal, float], Transport],
+) -> SessionRecord:
+    manifest, timeout = joined.manifest, config["round-timeout"]
+    _require(manifest, config)
+    aggregator = joined.aggregator()
+    aggregator.journal = journal
+    transport = connect(aggregator, journal, timeout)
+    transport.close_at = int(config.get("close-at") or 0)
+    if (open_late := aggregator.open_late) is not None:
+
+        def opened(counted: tuple[str, ...]) -> bytes:
+            transport.tell({"the key holder": "asked for the opening"}, time.monotonic() + timeout)
+            return open_late(counted)
+
+        aggregator.open_late = opened
+    log = transport.log
+    log.info("the session begins, or goes on: %s, %d parties", manifest.protocol, len(manifest.parties))
+    try:
+        found = conduct(
+            aggregator, partial(_logged, transport, aggregator), refused=lambda error: log.warning(str(error))
+        )
+    except EvaluationError as error:
+        raise _blaming(error, transport, aggregator) from None
+    log.info(
+        "the session has ended: %d of %d parties counted, %d have confirmed the last round",
+        len(found.counted),
+        len(manifest.parties),
+        len(found.delivered),
+    )
+    return found
+
+
+def _logged(transport: Transport, aggregator: Aggregator, message: bytes) -> Iterator[tuple[str, bytes]]:
+    """Exchange messages, and log how the round goes."""
+    log, awaited = transport.log, len(transport.awaited())
+    log.round = aggregator.round
+    log.info("round %d of %d: %d bytes for each party, %d awaited", log.round, aggregator.rounds, len(message), awaited)
+    transport.failures = {}
+    for party, submission in transport.exchange(message):
+        yield party, submission
+        if aggregator.has_accepted(party, submission):
+            awaited -= 1
+            transport.failures.pop(party, None)
+            log.info("submission of %d bytes accepted, %d awaited", len(submission), awaited, extra={"party": party})
+    for party in transport.awaited():
+        log.warning(
+            "no submission in this round: %s", transport.failures.get(party, "why is not known"), extra={"party": party}
+        )
+
+
+def _blaming(error: EvaluationError, transport: Transport, aggregator: Aggregator) -> EvaluationError:
+    """Return the error with what is known of the sites that did not answer."""
+    reasons = {**transport.failures, **aggregator.refusals}
+    told = "; ".join(f"{who}: {why}" for who, why in list(reasons.items())[:10])
+    return type(error)(f"{error} [{told}]") if told else error
+
+
+def _require(manifest: Manifest, config: Mapping[str, Any]) -> None:
+    """Raise `InputError` where the session is not what the configuration says."""
+    protocol, thresholds, least = (config.get(name) for name in ("protocol", "thresholds", "min-parties"))
+    if protocol and protocol != manifest.protocol:
+        raise InputError(f"the session is for protocol {manifest.protocol!r}, not {protocol!r}")
+    if thresholds and not np.array_equal(grids.resolve(str(thresholds)), manifest.thresholds):
+        raise InputError(f"the session is not for the thresholds {thresholds!r}")
+    if least and int(least) != manifest.min_parties:
+        raise InputError(f"the session goes on from {manifest.min_parties} parties on, not from {least}")
+    enough = int(config.get("close-at") or 0)
+    if enough and not manifest.min_parties <= enough <= len(manifest.parties):
+        raise InputError(
+            f"close-at: submissions close with {manifest.min_parties} to {len(manifest.parties)} of them, not {enough}"
+        )

@@ -1,0 +1,55 @@
+"""The ClientApp: one site. It answers what the aggregator asks, and writes the result down at the site."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from flwr.app import Context, Error, Message
+from flwr.clientapp import ClientApp
+
+from fhe_auc.base.logs import write_to_stderr
+from fhe_auc.machines import site_role
+from fhe_auc.machines.flower.payload import REFUSED, packed, unpacked
+from fhe_auc.question.analysis import Analysis
+from fhe_auc.rows.counts import PartyData
+
+VIRTUAL_SITES = "FHE_AUC_VIRTUAL_SITES"
+"""Variable that a simulation sets: the folder with each virtual site's configuration. No server can set it."""
+
+app = ClientApp()
+
+
+@app.query("fhe_auc")
+def query(message: Message, context: Context) -> Message:
+    """Answer a message of a session."""
+    write_to_stderr()
+    return answer(message, context)
+
+
+def answer(message: Message, context: Context, rows: Callable[[str, Analysis], PartyData] | None = None) -> Message:
+    """Return a site's reply to a message of a session, for the ClientApp of one's own too.
+
+    The message is of type `fhe_auc.machines.flower.payload.MESSAGE_TYPE`. The context's node configuration is the
+    site's, and `rows` are, as `fhe_auc.machines.site_role.answer` takes them.
+
+    The reply is a submission; or an error that tells the kind of what went wrong, with the rest in the site's log.
+    """
+    submission, kind = site_role.attempt(
+        lambda log: site_role.answer(site_config(context), unpacked(message), rows, log=log)
+    )
+    content = Error(REFUSED, kind) if submission is None else packed(submission)
+    return Message(content, reply_to=message)
+
+
+def site_config(context: Context) -> Mapping[str, Any]:
+    """Return the site's configuration: the node's, or in a simulation that of the virtual site."""
+    folder = os.environ.get(VIRTUAL_SITES)
+    if folder is None:
+        return context.node_config
+    file = Path(folder) / f"{int(str(context.node_config['partition-id']))}.json"
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return found

@@ -1,0 +1,178 @@
+"""The aggregator's mail over a Flower grid: a message to every site, and the answers as they come.
+
+Flower addresses nodes; sessions have parties. Which node is which party is configured, or else a node is the party as
+which it has signed, once the aggregator has accepted that. Any other node is a stranger: nothing it says counts.
+
+A node that fails, or is silent for long, is asked again until the round's time is over: the same message, which a site
+answers with the same bytes.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping
+
+from flwr.app import Message
+from flwr.serverapp import Grid
+
+from fhe_auc.base.errors import MessageError
+from fhe_auc.machines.aggregator_role import Asked, Transport, kind_of_error
+from fhe_auc.machines.flower.limited_replies import limited_replies
+from fhe_auc.machines.flower.payload import MESSAGE_TYPE, packed, unpacked
+from fhe_auc.session.journal import Journal
+from fhe_auc.session.messages import Message as Envelope
+from fhe_auc.session.rounds import Aggregator
+
+_POLL = 0.2  # seconds; Flower's own `send_and_receive` takes 3
+_SLOW_POLL = 2.0  # once nothing has come for a while
+_QUIET = 60.0  # seconds: that while
+_SPARE = 30.0  # seconds by which a message outlives its round, so that the round's end is ours to tell
+_CONTENT = 300.0  # seconds for the content of a reply that a site has announced; all others wait behind it
+_AFTER_SILENCE = 120.0, 900.0  # seconds, as of `Asked`; Flower does not tell of a node that lost a message
+_MAX_MESSAGE = 2**31
+_BATCH = 100  # messages in one request to Flower
+
+
+class Mail(Transport):
+    """Carries rounds; its `exchange` is for `rounds.conduct`, which hands each answer to the `aggregator`.
+
+    A round may take `timeout` seconds. `nodes` is each party by its node id; where it is empty, every node that is
+    connected is asked. Without `again`, a node that fails is not asked again in that round. The `journal` is told who
+    is awaited.
+    """
+
+    def __init__(
+        self,
+        grid: Grid,
+        aggregator: Aggregator,
+        journal: Journal,
+        *,
+        nodes: Mapping[int, str],
+        timeout: float,
+        again: bool,
+    ) -> None:
+        super().__init__(aggregator, journal, timeout)
+        self._grid = grid
+        self._party_of = dict(nodes)
+        self._claimed = not nodes
+        self._again = again
+        self._seen: set[int] = set()  # nodes that have been connected
+
+    def exchange(self, message: bytes) -> Iterator[tuple[str, bytes]]:
+        """Send a message to all parties; yield (party, submission) until all have answered, or the time is over."""
+        started = quiet_since = time.monotonic()
+        deadline = started + self.timeout
+        content = packed(message)
+        asked: dict[int, Asked] = {}
+        waiting: dict[str, int] = {}
+        strangers: set[int] = set()
+        while True:
+            over = time.monotonic() > deadline
+            connected = set(self._grid.get_node_ids())
+            self._seen |= connected
+            for nodes in () if over else _batches(self._to_ask(connected, asked)):
+                ttl = max(deadline - time.monotonic(), 0.0) + _SPARE
+                messages = [Message(content, node, MESSAGE_TYPE, ttl=ttl) for node in nodes]
+                taken = set(self._grid.push_messages(messages))
+                for node, pushed in zip(nodes, messages, strict=True):
+                    asked.setdefault(node, Asked())
+                    if pushed.metadata.message_id in taken:
+                        waiting[pushed.metadata.message_id] = node
+                        asked[node].postpone(_AFTER_SILENCE, again=self._again)
+                    else:
+                        self._failed(node, asked[node], "Flower does not take a message for it")
+            with limited_replies(min(deadline, time.monotonic() + _CONTENT)):
+                replies = list(self._grid.pull_messages(list(waiting))) if waiting else []
+            for reply in replies:
+                if (asked_by := reply.metadata.reply_to_message_id) not in waiting:
+                    continue  # not an answer to what was asked
+                node = waiting.pop(asked_by)
+                quiet_since = time.monotonic()
+                try:
+                    party, submission = self._submission(node, reply)
+                except MessageError as error:
+                    self._failed(node, asked[node], str(error))
+                    continue
+                asked[node].due = math.inf
+                if not self.aggregator.has_accepted(party, submission):  # else it is there from before a crash
+                    yield party, submission
+                known = party in self._party_of.values()
+                if self._claimed and not known and self.aggregator.has_accepted(party, submission):
+                    self._party_of[node] = party
+                if self._claimed and node not in self._party_of:
+                    strangers.add(node)  # it takes nobody's place
+            awaited = self.awaited()
+            self.tell(self._reasons(awaited, asked, connected), deadline)
+            still = set(waiting.values()) | {node for node, each in asked.items() if each.due < math.inf}
+            accepted = set(self.aggregator.asked).difference(awaited)
+            failed = {node for node in asked.keys() - strangers if self._party_of.get(node) not in accepted}
+            all_that_can_be = not still and len(failed) >= self._most_failures(awaited)
+            if not awaited or all_that_can_be:
+                return
+            if over:  # said before the last look at what has come
+                for node in self._nodes_of(awaited, asked):
+                    each = asked.get(node, Asked())
+                    why = f"no answer within {self.timeout:g} s" if node in self._seen else "it never connected"
+                    self._failed(node, each, each.failure or why)
+                return
+            time.sleep(_POLL if time.monotonic() - quiet_since < _QUIET else _SLOW_POLL)
+
+    def _to_ask(self, connected: set[int], asked: Mapping[int, Asked]) -> list[int]:
+        """Return connected nodes that are to be asked now."""
+        now, awaited = time.monotonic(), set(self.awaited())
+        open_to_all = self._claimed and not awaited <= set(self._party_of.values())  # parties still have to be found
+        theirs = {node for node, party in self._party_of.items() if party in awaited}
+        strangers = connected - self._party_of.keys() if open_to_all else set[int]()
+        return sorted(node for node in connected & (theirs | strangers) if asked.get(node, Asked()).due <= now)
+
+    def _most_failures(self, awaited: list[str]) -> int:
+        """Return with how many nodes that failed nobody is left to answer.
+
+        Where an awaited party's node is not known, one that failed may be that of a role that this round does not ask.
+        """
+        manifest = self.aggregator.manifest
+        unknown = {*manifest.parties, *manifest.helpers}.difference(self._party_of.values())
+        return len(unknown.union(awaited)) if unknown.intersection(awaited) else len(awaited)
+
+    def _nodes_of(self, awaited: list[str], asked: Mapping[int, Asked]) -> list[int]:
+        """Return the nodes of parties that are awaited; where a party's is not known, those that failed to answer."""
+        known = {node for node, party in self._party_of.items() if party in awaited}
+        return sorted(
+            known | {node for node, each in asked.items() if node not in self._party_of and each.due < math.inf}
+        )
+
+    def _submission(self, node: int, reply: Message) -> tuple[str, bytes]:
+        """Return who has submitted what; raise `MessageError` where it is nothing."""
+        if reply.has_error():
+            kind = kind_of_error(reply.error.reason or "unknown")
+            raise MessageError(f"it could not answer (Flower code {reply.error.code}): {kind}")
+        submission = unpacked(reply)
+        claimed = Envelope.from_bytes(submission, limit=_MAX_MESSAGE).sender
+        return self._party_of.get(node, claimed), submission
+
+    def _failed(self, node: int, asked: Asked, reason: str) -> None:
+        party = self._party_of.get(node)
+        self.failures[party or f"node {node}"] = reason
+        self.tell_failure(asked, reason, party or "", f"node {node}")
+        asked.postpone(again=self._again)
+
+    def _reasons(self, awaited: list[str], asked: Mapping[int, Asked], connected: set[int]) -> dict[str, str]:
+        """Return, by party, why it is still awaited."""
+        node_of = {party: node for node, party in self._party_of.items()}
+        return {party: self._reason(node_of.get(party), asked, connected) for party in awaited}
+
+    def _reason(self, node: int | None, asked: Mapping[int, Asked], connected: set[int]) -> str:
+        if node is None:
+            return "no node has signed as this party yet"
+        if node not in self._seen:
+            return f"node {node} has never connected"
+        each = asked.get(node, Asked())
+        failed = f"; before: {each.failure}" if each.failure else ""
+        if node not in connected:
+            return f"node {node} is not connected now{failed}"
+        return f"node {node} was asked {each.tries} times{failed}"
+
+
+def _batches(nodes: list[int]) -> Iterator[list[int]]:
+    return (nodes[first : first + _BATCH] for first in range(0, len(nodes), _BATCH))

@@ -1,0 +1,165 @@
+"""A site's part in sessions, as its configuration says, over any transport: `answer`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fhe_auc.base.errors import FheAucError, InputError
+from fhe_auc.base.logs import RoleLog
+from fhe_auc.machines import outcomes, site_state
+from fhe_auc.machines.site_state import Records
+from fhe_auc.question.analysis import Analysis, Questions
+from fhe_auc.results.evaluation import QuantileThresholds
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session.messages import Message
+from fhe_auc.session.rounds import Party
+
+if TYPE_CHECKING:
+    from fhe_auc.rows.tables import Entries
+
+__all__ = ["ENTRIES", "answer", "attempt"]
+
+ENTRIES = (
+    "store",
+    "passphrase-file",
+    "holder",
+    "data",
+    "data-set",
+    "label-column",
+    "score-column",
+    "positive-label",
+    "drop-missing",
+    "score-scale",
+    "delimiter",
+    "decimal",
+    "encoding",
+    "results",
+    "boundaries",
+)
+"""What `answer` reads of a configuration."""
+
+
+class Answer(NamedTuple):
+    """What a site or a helper sends, and whether the session has ended for it."""
+
+    submission: bytes
+    ended: bool
+
+
+def answer(
+    config: Mapping[str, Any],
+    message: bytes,
+    rows: Callable[[str, Analysis], PartyData] | None = None,
+    *,
+    log: RoleLog | None = None,
+) -> Answer:
+    """Return a site's answer to an aggregator's message; the same one where it has been asked before.
+
+    Of the configuration, ``store``, ``passphrase-file`` and ``holder`` are as the plug-in of
+    `fhe_auc.machines.site_state` takes them. ``data`` is the file with the rows; ``label-column``, ``score-column``
+    (where the session does not name the models), ``positive-label``, ``drop-missing``, ``score-scale``, ``delimiter``,
+    ``decimal`` and ``encoding`` are as of `fhe_auc.rows.tables.Entries` and `fhe_auc.rows.table_files.TextFormat`.
+    ``results`` is the folder for what sessions yield, a file each (`fhe_auc.machines.outcomes.write`), and
+    ``boundaries`` for average precision the one of the session before.
+
+    `rows`, if given, returns the rows for an analysis in place of ``data``; the same ones until they are submitted.
+    `log`, if given, is told what the answer is about, as soon as that is known.
+
+    Raises `FheAucError` as `fhe_auc.machines.site_state.answer`, and `InputError` where the configuration is not right.
+    """
+    log = log or RoleLog()
+    with site_state.site_storage().site(config) as kept:
+        log.party = kept.name
+        asked = Message.from_bytes(message, limit=len(message))
+        log.session, log.round = asked.session.hex(), asked.round
+        submission = site_state.answer(kept, message, rows or _reader(config), _writer(config, log))
+        ended = site_state.has_ended(kept, asked.session)
+    log.info("answered, %d bytes", len(submission))
+    return Answer(submission, ended)
+
+
+def attempt(answering: Callable[[RoleLog], Answer]) -> tuple[bytes | None, str]:
+    """Return the submission that `answering` makes; or None and the kind of error, which may leave the site.
+
+    An error's text may hold what must not: it is for the log that `answering` is given, and no error is raised.
+    """
+    log = RoleLog()
+    try:
+        return answering(log).submission, ""
+    except Exception as error:
+        log.error(
+            "not answered: %s %s", type(error).__name__, error if isinstance(error, (FheAucError, OSError)) else ""
+        )
+        return None, type(error).__name__
+
+
+def _reader(config: Mapping[str, Any]) -> Callable[[str, Analysis], PartyData]:
+    def read(name: str, analysis: Analysis) -> PartyData:
+        from fhe_auc.rows.tables import (
+            read_for,  # with Arrow, which takes a moment: rows are not read for every message
+        )
+
+        if not config.get("data"):
+            raise InputError("data is not configured")
+        questions = Questions.of(analysis, str(config.get("score-column") or "y_score"))
+        label = str(config.get("label-column") or "y_true")
+        paths = [Path(str(config["data"]))]
+        (data,), _ = read_for(questions, paths, label_column=label, entries=_entries(config))
+        return replace(data, name=name, rows_above=_rows_above(config))
+
+    return read
+
+
+def _entries(config: Mapping[str, Any]) -> Entries:
+    from fhe_auc.rows.table_files import TextFormat
+    from fhe_auc.rows.tables import Entries
+
+    def given(*names: str) -> dict[str, str]:
+        return {name.replace("-", "_"): str(config[name]) for name in names if config.get(name) not in (None, "")}
+
+    drop = config.get("drop-missing", False)
+    if drop not in (True, False):
+        raise InputError(f"drop-missing is true or false, not {drop!r}")
+    form = TextFormat(**given("delimiter", "decimal", "encoding"))
+    return Entries(form=form, drop_missing=bool(drop), **given("positive-label", "score-scale"))
+
+
+def _rows_above(config: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return what this site's result of the session before says; nothing where there was none."""
+    if not config.get("boundaries"):
+        return ()
+    before = outcomes.read(Path(str(config["boundaries"])))
+    if not isinstance(before, QuantileThresholds):
+        raise InputError("boundaries: the file is not the result of a session that finds thresholds")
+    return before.rows_above
+
+
+def _writer(config: Mapping[str, Any], log: RoleLog) -> Callable[[Party[Any], Records], object]:
+    if not config.get("results"):
+        unconfigured = InputError("results is not configured: there is no folder for what sessions yield")
+        if config.get("data"):
+            raise unconfigured
+
+        def refuse(party: Party[Any], records: Records) -> None:
+            raise unconfigured
+
+        return refuse  # a helper has neither
+    folder = Path(str(config["results"]))
+    try:  # before a round is answered that cannot be answered again
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fits = os.access(folder, os.W_OK | os.X_OK)
+    except OSError:
+        fits = False
+    if not fits:
+        raise InputError(f"results: no file can be written in {str(folder)!r}")
+
+    def write(party: Party[Any], records: Records) -> None:
+        log.info(
+            "the session has ended here; what it has yielded is in %s", outcomes.write(folder, party, records.signed)
+        )
+
+    return write

@@ -1,0 +1,369 @@
+"""What a site keeps: the sessions that it has joined, and how far it is in each.
+
+Across sites every message may meet a fresh process. `answer` is all that a transport has to call there: it looks up the
+session in the site's state, makes the party, puts it back to where it was, and writes down what it answers before that
+leaves the site. So a round is answered in one way, however often it is asked, and whatever dies in between.
+
+Where these things are kept is a plug-in's business (entry-point group ``fhe_auc.site_state``): a transport knows
+nothing of keys, and keys know nothing of transports.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, MessageError
+from fhe_auc.base.serialise import decode, encode
+from fhe_auc.question.analysis import Analysis
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.own_rows import near_other_sessions
+from fhe_auc.session import registry
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.messages import Message
+from fhe_auc.session.protocol import Session, Spending
+from fhe_auc.session.rounds import Aggregator, Party
+from fhe_auc.session.signatures import Signatures
+
+GROUP = "fhe_auc.site_state"
+_GONE = (
+    "party {party!r}: the rows have changed since they were submitted, or cannot be read; the result is of the rows as "
+    "they were, and was not compared with them"
+)
+
+_MAX_MESSAGE = 2**31
+"""Flower, and gRPC beneath it, carries no more. The party itself has a closer limit."""
+
+
+class Records(ABC):
+    """What a role writes down about a session so that others can check it later."""
+
+    @abstractmethod
+    def note(self, event: str, **facts: Any) -> None:
+        """Add a line to the role's audit trail: what has happened, and facts, which are plain JSON.
+
+        Raises `OSError` where it cannot be written.
+        """
+
+    @abstractmethod
+    def signed(self, told: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the role tells as plain JSON with its signature; `told` has a ``time`` (ISO, with time zone)."""
+
+
+@dataclass(frozen=True)
+class Joined:
+    """What a role of a session between machines starts from; `material` is for the protocol's role."""
+
+    manifest: Manifest
+    material: bytes = field(repr=False)
+    signatures: Signatures
+    records: Records
+    open_late: Callable[[tuple[str, ...]], bytes] | None = field(default=None, repr=False)
+    loaded: object = field(default=None, repr=False, compare=False)
+    """The public context in an aggregator's material, as of `fhe_auc.session.protocol.Session`."""
+    helps: bool = False
+    """Whether the role is one of the session's helpers, which have no rows and no result."""
+
+    def aggregator(self) -> Aggregator:
+        """Return the session's aggregator."""
+        made = registry.load(self.manifest.protocol).aggregator(self.manifest, self.material)
+        made.signatures, made.open_late = self.signatures, self.open_late
+        return made
+
+    @property
+    def analysis(self) -> Analysis:
+        """What the session estimates, which says which columns a site's rows have."""
+        return registry.load(self.manifest.protocol).analysis_of(self.manifest)
+
+    def helper(self) -> Party[Any]:
+        """Return the session's helper that this role is."""
+        made = registry.load(self.manifest.protocol).helper(self.manifest, self.material)
+        made.signatures = self.signatures
+        return made
+
+    def party(self, rows: PartyData) -> Party[Any]:
+        """Return the party with these rows; raise `InputError` where they are more than its cap in the session."""
+        if self.manifest.study is not None:
+            self.manifest.study.require_rows(rows.name, rows.rows)
+        made = registry.load(self.manifest.protocol).party(self.manifest, self.material, rows)
+        made.signatures = self.signatures
+        return made
+
+
+class SiteState(ABC):
+    """An open, locked place where one site keeps what must not be lost nor seen."""
+
+    name: str
+    """Of the site, as its certificate has it: the party it is in every session."""
+
+    @abstractmethod
+    def session(self, session: bytes) -> Joined:
+        """Return what the site's party starts from in a session.
+
+        Raises `FheAucError` where the site has not joined it, or it is no longer valid.
+        """
+
+    @abstractmethod
+    def state(self, session: bytes) -> bytes | None:
+        """Return what `keep` was given last for a session; None: nothing yet."""
+
+    @abstractmethod
+    def others(self, session: bytes) -> list[bytes]:
+        """Return what `keep` was given last for each other session, where it can be read."""
+
+    @abstractmethod
+    def keep(self, session: bytes, state: bytes) -> None:
+        """Write down a session's state: after a crash the old or the new one is there, whole."""
+
+    @abstractmethod
+    def charge(self, manifest: Manifest, spending: Spending) -> None:
+        """Write down what a session spends of the privacy of the site's rows, once; before its submission leaves.
+
+        Raises `InputError` where that is more than the site allows.
+        """
+
+    @abstractmethod
+    def spend(self, session: bytes) -> None:
+        """Erase what the site's party needed to submit, and needs no more; there may be nothing."""
+
+    @abstractmethod
+    def close(self, session: bytes) -> None:
+        """Erase the keys of a session that has ended here, but not its state; there may be none."""
+
+
+@dataclass(frozen=True)
+class LocalSites:
+    """A consortium made up for one session on this machine: what each role is configured with.
+
+    `aggregator` is for `SiteStorage.aggregator`, and `sites`, by party, for `SiteStorage.site`.
+    """
+
+    aggregator: Mapping[str, str]
+    sites: Mapping[str, Mapping[str, str]] = field(repr=False)
+    meanwhile: AbstractContextManager[object] = field(default_factory=nullcontext, repr=False)
+    """Open while the session runs: what the key holder has to do then."""
+    helpers: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
+    """For `SiteStorage.site`, by the sender name of each helper that the session has."""
+
+
+class SiteStorage(ABC):
+    """A plug-in that keeps the state of sites, and opens sessions for aggregators."""
+
+    @abstractmethod
+    def site(self, config: Mapping[str, Any]) -> AbstractContextManager[SiteState]:
+        """Open a site's state as configured; raise `FheAucError` where that fails."""
+
+    @abstractmethod
+    def shield(self, config: Mapping[str, Any]) -> None:
+        """Take out of this process's environment, which its children inherit, secrets that `config` has in files."""
+
+    @abstractmethod
+    def aggregator(self, config: Mapping[str, Any]) -> Joined:
+        """Return what the aggregator of a session starts from; raise `FheAucError` likewise."""
+
+    @abstractmethod
+    def local_sites(self, session: Session, folder: Path, grids: Mapping[str, bytes]) -> LocalSites:
+        """Play authority and key holder; make each site's state in an empty folder that only this user can read.
+
+        `grids` holds, by party, the thresholds that it has found before: it joins a session for these only.
+        """
+
+
+@lru_cache(maxsize=1)
+def site_storage() -> SiteStorage:
+    """Return the installed plug-in; raise `InputError` unless there is exactly one."""
+    found = {point.value: point for point in entry_points(group=GROUP)}
+    if len(found) != 1:
+        raise InputError(
+            f"exactly one package must keep sessions (entry point {GROUP}), found {sorted(found) or 'none'}"
+        )
+    (point,) = found.values()
+    made = point.load()()
+    if not isinstance(made, SiteStorage):
+        raise InputError(f"{point.value} is not a fhe_auc.machines.site_state.SiteStorage")
+    return made
+
+
+class _Answered(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    message: bytes  # SHA-256 of the message answered last
+    submission: bytes
+    rows: bytes  # SHA-256 of the rows that the session is about
+    party: bytes  # `Party.saved`
+    question: bytes  # SHA-256 of what is evaluated: the study's model and outcome
+    size: int  # number of rows
+    rows_above: tuple[int, ...]  # as of `PartyData`
+    submitted: bool  # whether the rows are in
+    ended: bool
+
+    def __repr__(self) -> str:
+        return "<answer of a party, with its state (secret)>"
+
+
+def answer(
+    site: SiteState,
+    message: bytes,
+    rows: Callable[[str, Analysis], PartyData],
+    done: Callable[[Party[Any], Records], object],
+) -> bytes:
+    """Return a site's submission for an aggregator's message; the same one where it has been asked before.
+
+    Parameters
+    ----------
+    site : SiteState
+    message : bytes
+        From the aggregator.
+    rows : callable
+        Returns the site's rows for the session's analysis, as the party of that name. Until they are submitted they
+        must be the same; where they have changed afterwards, or cannot be read, the session goes on without them.
+    done : callable
+        Takes the party once it has answered the last round, to read its result, and what signs it; before that answer
+        is written down or sent, so that a crash cannot lose the result. Among its warnings is one where the site has
+        put nearly as many rows into another session of the same model and outcome.
+
+    The site's audit trail says when it has submitted, and how many rows; a helper's, whose pads it has opened; and when
+    the session has ended, and with what.
+    As it is written first, a crash may put a line there twice.
+
+    Raises
+    ------
+    MessageError
+        Not a message, or not the one that comes next in its session.
+    FheAucError
+        The site is not in that session; or (`InputError`) its rows have changed too early, or are more than its cap, or
+        the session spends more of their privacy than is left.
+    """
+    session = Message.from_bytes(message, limit=_MAX_MESSAGE).session
+    kept = site.state(session)
+    last = None if kept is None else decode(kept, _Answered, "answer kept")
+    asked = hashlib.sha256(message).digest()
+    if last is not None and last.message == asked:
+        _tidy(site, session, ended=last.ended)  # a crash may have come between the two
+        return last.submission
+    if last is not None and last.ended:
+        raise MessageError(f"the session has ended for party {site.name!r}", field="round")
+    joined = site.session(session)
+    none = PartyData.without_rows(site.name, joined.analysis), b"", 0
+    data, digest, size = none if joined.helps else _rows(site.name, joined, rows, last)
+    party = joined.helper() if joined.helps else joined.party(data)
+    if last is not None:
+        party.restore(last.party)
+    if data.rows == 0 and not joined.helps:
+        party.own_warnings = (_GONE.format(party=party.name),)
+    question = _question(joined.manifest)
+
+    def answered(message: bytes, submission: bytes) -> bytes:
+        return encode(
+            _Answered(
+                message,
+                submission,
+                digest,
+                party.saved(),
+                question,
+                size,
+                data.rows_above,
+                party.submitted,
+                party.ended,
+            )
+        )
+
+    try:
+        submission = party.respond(message)
+    except EvaluationError as error:
+        try:
+            joined.records.note("ended", outcome=type(error).__name__)
+        finally:
+            site.keep(session, answered(b"", b""))  # it answers nothing more, whatever becomes of the trail
+        raise
+    if party.opened:
+        joined.records.note("opened", parties=list(party.opened))
+    if party.submitted and not (last and last.submitted):
+        if (spending := registry.load(joined.manifest.protocol).spends(joined.manifest)) is not None:
+            site.charge(joined.manifest, spending)
+        joined.records.note("submitted", rows=size)
+    if party.ended and not joined.helps:
+        sizes = [other.size for other in map(_known, site.others(session)) if other and other.question == question]
+        party.own_warnings += near_other_sessions(party.name, size, sizes if question else ())
+        done(party, joined.records)
+    if party.ended:
+        joined.records.note("ended", outcome="helped" if joined.helps else _outcome(party))
+    site.keep(session, answered(asked, submission))
+    _tidy(site, session, ended=party.ended)
+    return submission
+
+
+def has_ended(site: SiteState, session: bytes) -> bool:
+    """Return whether the site answers nothing more in a session."""
+    kept = site.state(session)
+    return kept is not None and decode(kept, _Answered, "answer kept").ended
+
+
+def _outcome(party: Party[Any]) -> str:
+    """Return in a word what a party that has ended has got: "result", or the kind of error."""
+    try:
+        party.result()
+    except EvaluationError as error:
+        return type(error).__name__
+    return "result"
+
+
+def _rows(
+    name: str, joined: Joined, rows: Callable[[str, Analysis], PartyData], last: _Answered | None
+) -> tuple[PartyData, bytes, int]:
+    """Return a party's rows, their digest and their number: none of them, where they are in and are not there now."""
+    try:
+        data = rows(name, joined.analysis)
+        digest = _digest(data)
+    except (OSError, InputError):
+        if last is None or not last.submitted:
+            raise
+        digest = b""
+    if last is None:
+        return data, digest, data.rows
+    if digest != last.rows:
+        if not last.submitted:
+            raise InputError(f"party {name!r}: the rows have changed since the session began")
+        data = PartyData.without_rows(name, joined.analysis, rows_above=last.rows_above)
+    return data, last.rows, last.size
+
+
+def _known(state: bytes) -> _Answered | None:
+    """Return another session's state; None where it is of another version: that costs this session nothing."""
+    try:
+        return decode(state, _Answered, "answer kept")
+    except DeserialisationError:
+        return None
+
+
+def _tidy(site: SiteState, session: bytes, *, ended: bool) -> None:
+    site.spend(session)
+    if ended:
+        site.close(session)
+
+
+def without_secrets(state: bytes, *, answer: bool) -> bytes:
+    """Return a session's state without what its party would go on from; the last answer stays if `answer` is set."""
+    kept = decode(state, _Answered, "answer kept")
+    bare = {} if answer else {"message": b"", "submission": b""}
+    return encode(msgspec.structs.replace(kept, party=b"", **bare))
+
+
+def _question(manifest: Manifest) -> bytes:
+    study = manifest.study
+    return b"" if study is None else hashlib.sha256(encode((study.model, study.outcome))).digest()
+
+
+def _digest(data: PartyData) -> bytes:
+    digests = [hashlib.sha256() for _ in range(1 + len(data.scores) + len(data.groups))]
+    for batch in data.batches():
+        for digest, array in zip(digests, (batch.labels, *batch.scores, *batch.groups), strict=True):
+            digest.update(array)  # type: ignore[arg-type]
+    return hashlib.sha256(b"".join(each.digest() for each in digests)).digest()

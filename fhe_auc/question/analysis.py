@@ -1,0 +1,301 @@
+"""What a session estimates: of which models, over which groups of rows, for which classes. It is public and agreed.
+
+An estimate is the area under one ROC curve: of one model's scores, between two sets of rows. A group of rows is all of
+them, or those with one level of one variable ("sex: F"); there are no groups by two variables at once.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import msgspec
+
+from fhe_auc.base.errors import InputError
+
+MOST_LEVELS_FOUND = 20
+MOST_MODELS, MOST_GROUPS, MOST_CLASSES = 16, 100, 20
+MOST_ESTIMATES = 2000
+MOST_CHARACTERS = 40
+
+DEFAULT_MIN_CELL, MOST_MIN_CELL = 10, 1000
+
+ALL = ""
+"""Name of the group of all rows."""
+
+ACROSS = "positives of the one from negatives of the other"
+
+
+class Variable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A column that divides rows into groups: its name, and all levels that it may have, 2 or more."""
+
+    name: str
+    levels: tuple[str, ...]
+
+
+class Group(NamedTuple):
+    """All rows (no variable), or those whose `variable`, by index, has its level of this index."""
+
+    name: str
+    """ "sex: F"; `ALL` for all rows."""
+    variable: int | None = None
+    level: int = 0
+
+
+class Cell(NamedTuple):
+    """Which rows count, by indices into an analysis: those of a group that are of one of these classes."""
+
+    group: int
+    classes: tuple[int, ...]
+
+
+class Contrast(NamedTuple):
+    """One estimate: the AUC of a model's scores (by index), telling `positives` from `negatives`."""
+
+    model: int
+    positives: Cell
+    negatives: Cell
+    label: str
+    """What the positives are told from, where that is not simply label 1 from label 0: "A from others", "A from B"."""
+    interval: bool = True
+    """Whether it may have a confidence interval."""
+
+
+class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
+    """What is estimated.
+
+    Attributes
+    ----------
+    models : tuple of str
+        Names of the models, which are those of their columns of scores where there are several. 1 to 16.
+    by : tuple of Variable
+        What rows are grouped by, beside all rows together; at most 100 levels in all.
+    classes : tuple of str
+        None for labels 0 and 1. Otherwise 3 to 20 labels; then the models' scores are those of the classes, one each,
+        in this order.
+    cross_groups : bool
+        Whether positives of each group are told from negatives of each other level of its variable too (xAUC:
+        Kallus and Zhou, NeurIPS 2019).
+    heterogeneity : bool
+        Whether sums over parties, each taken as a site, are released (`fhe_auc.results.heterogeneity`). A party that
+        knows all but two sites with rows of both labels can work out these two's AUCs.
+    min_cell : int
+        Groups with fewer positive or negative rows than this are left out of what is shown; 1 shows all.
+
+    Names are different, of 1 to 40 printable characters without blanks at their ends. Raises `InputError` for others,
+    and for more than 2,000 estimates.
+    """
+
+    models: tuple[str, ...] = ("model",)
+    by: tuple[Variable, ...] = ()
+    classes: tuple[str, ...] = ()
+    cross_groups: bool = False
+    heterogeneity: bool = False
+    min_cell: int = DEFAULT_MIN_CELL
+
+    def __post_init__(self) -> None:
+        _check_names("model", self.models, 1, MOST_MODELS)
+        _check_names("variable", [each.name for each in self.by], 0, MOST_GROUPS)
+        for variable in self.by:
+            _check_names(f"level of {variable.name!r}", variable.levels, 2, MOST_GROUPS)
+        if repeated := [name for name, times in Counter(each.name for each in self.groups).items() if times > 1]:
+            raise InputError(f"two groups would be called {repeated[0]!r}")
+        if len(self.groups) > MOST_GROUPS + 1:
+            raise InputError(f"there are at most {MOST_GROUPS} groups, got {len(self.groups) - 1}")
+        if self.classes:
+            _check_names("class", self.classes, 3, MOST_CLASSES)
+            if len(self.classes) != len(self.models):
+                raise InputError(
+                    f"each of the {len(self.classes)} classes needs a column of scores, got {len(self.models)} columns"
+                )
+            if self.cross_groups:
+                raise InputError("AUCs across groups are for labels 0 and 1, not for several classes")
+            if self.heterogeneity:
+                raise InputError("sums over sites are for labels 0 and 1, not for several classes")
+        if self.cross_groups and not self.by:
+            raise InputError("AUCs across groups need a variable that rows are grouped by")
+        if (number := self._estimates) > MOST_ESTIMATES:
+            raise InputError(
+                f"these would be {number:,} AUCs, and at most {MOST_ESTIMATES:,} come out of one session: take fewer "
+                "models, groups or classes" + (", or leave out those across groups" if self.cross_groups else "")
+            )
+        if not 1 <= self.min_cell <= MOST_MIN_CELL:
+            raise InputError(f"min_cell must lie between 1 and {MOST_MIN_CELL}, got {self.min_cell}")
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether one AUC is all that is asked for: one model's, over all rows, of labels 0 and 1."""
+        return len(self.models) == 1 and not self.by and not self.classes
+
+    @property
+    def classes_of_rows(self) -> int:
+        """How many labels rows can have."""
+        return len(self.classes) or 2
+
+    @property
+    def _estimates(self) -> int:
+        """How many there are, without making them: a manifest may ask for very many."""
+        if self.classes:
+            return len(self.groups) * len(self.classes) ** 2
+        across = sum(len(each.levels) * (len(each.levels) - 1) for each in self.by) if self.cross_groups else 0
+        return len(self.models) * (len(self.groups) + across)
+
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """All rows first, then each variable's levels."""
+        return (
+            Group(ALL),
+            *(
+                Group(f"{variable.name}: {level}", index, which)
+                for index, variable in enumerate(self.by)
+                for which, level in enumerate(variable.levels)
+            ),
+        )
+
+    @cached_property
+    def contrasts(self) -> tuple[Contrast, ...]:
+        """All estimates, model by model; with several classes, each class from the others, then pair by pair."""
+        groups = range(len(self.groups))
+        if self.classes:
+            return tuple(each for group in groups for each in self._of_classes(group))
+        own = [Contrast(m, Cell(g, (1,)), Cell(g, (0,)), "") for m in range(len(self.models)) for g in groups]
+        return (*own, *(self._across() if self.cross_groups else ()))
+
+    @property
+    def comparisons(self) -> tuple[tuple[int, int], ...]:
+        """Pairs of models, by index, whose AUCs over all rows are compared: the first with each other one."""
+        return () if self.classes else tuple((0, other) for other in range(1, len(self.models)))
+
+    def group_name(self, contrast: Contrast) -> str:
+        """Return "sex: F", or "sex: F, M" for positives of the one and negatives of the other."""
+        own, other = self.groups[contrast.positives.group], self.groups[contrast.negatives.group]
+        if own == other or other.variable is None:
+            return own.name
+        return f"{own.name}, {self.by[other.variable].levels[other.level]}"
+
+    def _of_classes(self, group: int) -> list[Contrast]:
+        every = range(len(self.classes))
+        others = {i: tuple(j for j in every if j != i) for i in every}
+        return [
+            *(Contrast(i, Cell(group, (i,)), Cell(group, others[i]), f"{self.classes[i]} from others") for i in every),
+            *(
+                Contrast(i, Cell(group, (i,)), Cell(group, (j,)), f"{self.classes[i]} from {self.classes[j]}", False)
+                for i in every
+                for j in others[i]
+            ),
+        ]
+
+    def _across(self) -> list[Contrast]:
+        pairs = [
+            (a, b)
+            for a, of_positives in enumerate(self.groups)
+            for b, of_negatives in enumerate(self.groups)
+            if a != b and of_positives.variable is not None and of_positives.variable == of_negatives.variable
+        ]
+        return [Contrast(m, Cell(a, (1,)), Cell(b, (0,)), ACROSS) for m in range(len(self.models)) for a, b in pairs]
+
+
+def _check_names(what: str, names: tuple[str, ...] | list[str], least: int, most: int) -> None:
+    if not least <= len(names) <= most:
+        raise InputError(f"{what}: {least} to {most} names are possible, got {len(names)}")
+    for name in names:
+        if not 1 <= len(name) <= MOST_CHARACTERS or not name.isprintable() or name != name.strip():
+            raise InputError(
+                f"{what} {name[:MOST_CHARACTERS]!a}: a name has 1 to {MOST_CHARACTERS} printable characters, and no "
+                "blanks at its ends"
+            )
+    if repeated := [name for name, times in Counter(names).items() if times > 1]:
+        raise InputError(f"{what} {repeated[0]!r} is there twice")
+
+
+PLAIN = Analysis()
+"""One AUC, of one model over all rows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Questions:
+    """What somebody asks of tables of rows, before it is known which levels these have.
+
+    Attributes
+    ----------
+    score_columns : tuple of str
+        Columns of scores; the names of the models, where there are several.
+    by : mapping of str to tuple of str
+        Columns that rows are grouped by, each with all its levels; none: those that there are.
+    classes, cross_groups, heterogeneity, min_cell
+        As of `Analysis`.
+    """
+
+    score_columns: tuple[str, ...]
+    by: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    classes: tuple[str, ...] = ()
+    cross_groups: bool = False
+    heterogeneity: bool = False
+    min_cell: int = DEFAULT_MIN_CELL
+
+    @classmethod
+    def of(cls, analysis: Analysis, score_column: str) -> Questions:
+        """Return the questions of an analysis; `score_column` is that of its only model, where there is one."""
+        return cls(
+            score_columns=analysis.models if len(analysis.models) > 1 else (score_column,),
+            by={each.name: each.levels for each in analysis.by},
+            classes=analysis.classes,
+            cross_groups=analysis.cross_groups,
+            heterogeneity=analysis.heterogeneity,
+            min_cell=analysis.min_cell,
+        )
+
+    @property
+    def several(self) -> bool:
+        """Whether there is more than one AUC."""
+        return len(self.score_columns) > 1 or bool(self.by) or bool(self.classes)
+
+    def analysis(self, found: Mapping[str, Iterable[str | None]]) -> Analysis:
+        """Return the analysis; `found` are the levels that rows have, for each column whose levels are not given.
+
+        Raises `InputError`: there is no column of scores; a column has one level only, or so many that it must hold
+        something else, or nobody has looked which; else as `Analysis`.
+        """
+        if not self.score_columns:
+            raise InputError("there is no column of scores: name one at least")
+        if unknown := [name for name, levels in self.by.items() if not levels and name not in found]:
+            raise InputError(
+                f"which levels does {unknown[0]!r} have? Nobody sees the rows of all sites, so all are named: "
+                f"--by {unknown[0]}=LEVEL,LEVEL"
+            )
+        return Analysis(
+            models=self.score_columns if len(self.score_columns) > 1 else PLAIN.models,
+            by=tuple(Variable(name, levels or _levels(name, found[name])) for name, levels in self.by.items()),
+            classes=self.classes,
+            cross_groups=self.cross_groups,
+            heterogeneity=self.heterogeneity,
+            min_cell=self.min_cell,
+        )
+
+
+def _levels(name: str, found: Iterable[str | None]) -> tuple[str, ...]:
+    levels = sorted({level for level in found if level is not None}, key=_in_order)
+    if len(levels) == 1:
+        raise InputError(f"column {name!r} has one level, {levels[0]!r}: there is nothing to group by", column=name)
+    if alike := [each for each, times in Counter(level.casefold() for level in levels).items() if times > 1]:
+        raise InputError(
+            f"column {name!r} has levels that differ in capitals only, such as {alike[0]!r}: write them alike, or name "
+            f"all levels (--by {name}=LEVEL,LEVEL, in Python by={{{name!r}: [LEVEL, LEVEL]}})"
+        )
+    if len(levels) > MOST_LEVELS_FOUND:
+        raise InputError(
+            f"column {name!r} has {len(levels)} different values: rows are grouped by categories; cut numbers into "
+            "bands first, or name the levels"
+        )
+    return tuple(levels)
+
+
+def _in_order(level: str) -> tuple[float, str]:
+    """Sort numbers, and bands such as 5-9 and 10-14, by their first number."""
+    digits = re.match(r"\s*[<>≤≥]?\s*(\d+)", level)
+    return (float(digits[1]) if digits else math.inf, level)

@@ -1,0 +1,111 @@
+"""A fleet: more members than a manifest can name. It holds the root of a Merkle tree over them instead.
+
+    leaf i    SHA-256(0 | label | i, 8 bytes, the highest first | the member's 32 bytes)
+    node      SHA-256(1 | left | right), the tree of RFC 6962
+
+A member's 32 bytes are the Ed25519 key of its certificate. With all of them anybody can check the root; with a path of
+log2 of their number, a member checks that it is among them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc.base.errors import InputError
+
+MEMBER_BYTES = ROOT_BYTES = 32
+MOST_MEMBERS = 2**32
+
+Members = NDArray[np.uint8]
+"""Members' Ed25519 keys, in order: shape (members, 32)."""
+
+_LEAF, _NODE = b"\0fhe-auc fleet member 1\0", b"\1"
+
+
+class Fleet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The members of a session that names none.
+
+    Attributes
+    ----------
+    known_by : "certificates"
+        Whose keys the tree is over; a manifest that says anything else is refused.
+    members : int
+        How many, from 2 to 2^32.
+    root : bytes
+        Of the tree, 32 bytes.
+
+    Raises `InputError` if a field cannot be that.
+    """
+
+    known_by: Literal["certificates"]
+    members: int
+    root: bytes
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.members <= MOST_MEMBERS:
+            raise InputError(f"a fleet has from 2 to {MOST_MEMBERS:,} members, got {self.members:,}")
+        if len(self.root) != ROOT_BYTES:
+            raise InputError(f"the root of a fleet has {ROOT_BYTES} bytes, got {len(self.root)}")
+
+    @classmethod
+    def of(cls, members: Members) -> Fleet:
+        """Return the fleet of these members; raise `InputError` for fewer than two, or one that is there twice."""
+        _, firsts, times = np.unique(members, axis=0, return_index=True, return_counts=True)
+        if len(firsts) != len(members):
+            twice = int(firsts[times > 1].min())
+            others = np.flatnonzero((members == members[twice]).all(axis=1))
+            raise InputError(f"members {twice} and {int(others[1])} of the fleet are the same, and would count twice")
+        return cls("certificates", len(members), _levels(members)[-1][0])
+
+    def require(self, members: Members) -> None:
+        """Raise `InputError` where these are not the fleet's members."""
+        if len(members) != self.members or Fleet.of(members) != self:
+            raise InputError("these are not the members of the session's fleet: their number or Merkle root differs")
+
+    def has(self, index: int, member: bytes, path: Sequence[bytes]) -> bool:
+        """Whether the fleet's member of this index, from 0, has this key; `path` is `path_to` it."""
+        if not 0 <= index < self.members:
+            return False
+        node, at, last = _leaf(index, member), index, self.members - 1
+        rest = list(path)
+        while last:
+            if at % 2 or at < last:  # the last node of a level has no neighbour where it is a left one
+                if not rest:
+                    return False
+                other = rest.pop(0)
+                node = _node(other, node) if at % 2 else _node(node, other)
+            at, last = at // 2, last // 2
+        return not rest and node == self.root
+
+
+def path_to(members: Members, index: int) -> tuple[bytes, ...]:
+    """Return the nodes, of 32 bytes, with which `Fleet.has` works out the root from the member of this index."""
+    found = []
+    for level in _levels(members)[:-1]:
+        if index ^ 1 < len(level):
+            found.append(level[index ^ 1])
+        index //= 2
+    return tuple(found)
+
+
+def _levels(members: Members) -> list[list[bytes]]:
+    levels = [[_leaf(index, member.tobytes()) for index, member in enumerate(members)]]
+    while len(levels[-1]) > 1:
+        below = levels[-1]
+        above = [_node(left, right) for left, right in zip(below[::2], below[1::2], strict=False)]
+        levels.append(above + below[2 * len(above) :])
+    return levels
+
+
+def _leaf(index: int, member: bytes) -> bytes:
+    return hashlib.sha256(_LEAF + index.to_bytes(8, "big") + member).digest()
+
+
+def _node(left: bytes, right: bytes) -> bytes:
+    return hashlib.sha256(_NODE + left + right).digest()

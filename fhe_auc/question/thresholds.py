@@ -1,0 +1,293 @@
+"""Threshold grids: the ascending decision points at which every party counts.
+
+Every grid is a read-only array of float64, shape (m,), with m from 2 to 2^20; `InputError` is raised for any other
+m. None looks at any party's data, so that a grid gives nothing away. Which one to take: [FHE] uses uniform points, but
+a classifier of rare events puts all its scores near 0, into a few of their bins; `hybrid` tells those apart too
+(docs/evidence/precision.md). What holds on any data is the binning error that comes with the AUC
+(`fhe_auc.metrics.trapezoid`). [DPAUC] says nothing about its points; `dpauc` is the grid with which its tables come
+out.
+
+`quantile:SIZE` is no grid but a wish: thresholds between which about equally many pooled rows lie, which a session of
+its own has to find (`fhe_auc.results.evaluation.QuantileThresholds`). docs/evidence/score-histograms.md says what it
+reveals.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal, localcontext
+from functools import lru_cache
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.files import write_atomically
+
+__all__ = [
+    "GRIDS",
+    "MAX_PLACES",
+    "MAX_SIZE",
+    "MIN_SIZE",
+    "check_savable",
+    "decimals",
+    "dpauc",
+    "explicit",
+    "hybrid",
+    "parse",
+    "quantiles_wanted",
+    "resolve",
+    "save",
+    "uniform",
+]
+
+MIN_SIZE = 2  # with a single bin every AUC is 1/2
+MAX_SIZE = 2**20
+DEFAULT_SIZE = 1000
+MAX_PLACES = 5
+
+_LEAST_DPAUC = 4  # one point in each share
+_TEXT_SUFFIXES = (".txt", ".csv")
+_FILE_SUFFIXES = (".npy", *_TEXT_SUFFIXES)
+_QUANTILE = "quantile"
+
+
+def uniform(m: int) -> NDArray[np.float64]:
+    """Return m equidistant thresholds from 0 to 1, the grid of [FHE]: read-only, shape (m,).
+
+    Raises `InputError` if m is not an integer from 2 to 2^20.
+    """
+    return explicit(np.linspace(0.0, 1.0, _checked_size(m)))
+
+
+def hybrid(m: int = DEFAULT_SIZE) -> NDArray[np.float64]:
+    """Return m thresholds for any scores from 0 to 1, however close to the ends they lie: read-only, shape (m,).
+
+    Of the points, 45 % are equidistant from 0 to 1. The others, an even number L, are sigmoid(x) where x depends on L
+    equidistant u from -1 to 1: x = 12u + 21u^9 for u > 0, and x = 12u + 733u^9 for u < 0. For most u the second term
+    is small and the points are equidistant on the logit scale. At the ends it takes them to 1 - 5e-15 and to 5e-324,
+    the least positive float64: naive Bayes, for one, has most of its scores near the ends.
+
+    The points are the same to the last bit on every machine: decimal arithmetic rather than the processor's exp. Where
+    two of them are the same float64, one moves to the next free one.
+
+    Raises `InputError` if m is not an integer from 2 to 2^20.
+    """
+    return _hybrid(_checked_size(m))
+
+
+@lru_cache(maxsize=8)
+def _hybrid(m: int) -> NDArray[np.float64]:
+    on_logit = 2 * round(0.275 * m)
+    points = np.sort(np.concatenate([np.linspace(0.0, 1.0, m - on_logit), _sigmoid_points(on_logit)]))
+    # As integers, neighbouring float64 from 0 on differ by 1. Less its rank, a point is no lower than the one before.
+    rank = np.arange(m)
+    free = np.maximum.accumulate(points.view(np.int64) - rank)
+    last = np.float64(1.0).view(np.int64) - (m - 1)
+    return explicit((np.minimum(free, last) + rank).view(np.float64))
+
+
+def _sigmoid_points(size: int) -> NDArray[np.float64]:
+    with localcontext() as context:
+        context.prec = 25
+        equidistant = [Decimal(2 * k + 1 - size) / (size - 1) for k in range(size)]
+        logits = [12 * u + (733 if u < 0 else 21) * u**9 for u in equidistant]
+        return np.array([1 / (1 + (-x).exp()) for x in logits], dtype=np.float64)
+
+
+def dpauc(m: int) -> NDArray[np.float64]:
+    """Return the grid that reproduces the tables of [DPAUC]: half of it below 0.2, three quarters below 0.5.
+
+    The points are m // 2 equidistant ones from 0 to 0.2, m // 4 from 0.2 to 0.5 and m // 4 from 0.5 to 1; m is the
+    paper's |Θ|. So the grid, read-only and of shape (m // 2 + 2 * (m // 4),), can have fewer than m (m = 10: 9), and
+    0.2 and 0.5 come twice: each time with noise of its own, which is what the repetition is for. Grids must rise, so
+    the second of the two is the next float64: no score lies between them but one that equals the first.
+
+    Raises `InputError` if m is not an integer from 4 to 2^20.
+    """
+    size = _checked_size(m)
+    if size < _LEAST_DPAUC:
+        raise InputError(f"the grid dpauc takes a number of thresholds from {_LEAST_DPAUC}, not {size}")
+    shares = ((0.0, 0.2, size // 2), (0.2, 0.5, size // 4), (0.5, 1.0, size // 4))
+    grid = np.concatenate([np.linspace(*share) for share in shares])
+    repeated = np.flatnonzero(np.diff(grid) == 0) + 1
+    grid[repeated] = np.nextafter(grid[repeated], 1.0)
+    return explicit(grid)
+
+
+def explicit(thresholds: ArrayLike) -> NDArray[np.float64]:
+    """Check thresholds of the caller's own and take a read-only copy, float64 of shape (m,).
+
+    They are m finite numbers in strictly ascending order, m from 2 to 2^20, and need not lie in [0, 1]: scores may be
+    margins or logits. The first acts as minus infinity, whatever its value.
+
+    Raises `InputError` if they are anything else, or m is out of range; the message names the position (from 0)
+    and the value.
+    """
+    try:
+        given = np.asarray(thresholds)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise InputError(f"thresholds must be a one-dimensional array of numbers ({error})") from None
+    if given.ndim == 0:
+        raise InputError(
+            "thresholds must be 'uniform:100', 'hybrid:1000' or the like, or an array of numbers, not "
+            f"{type(thresholds).__name__}"
+        )
+    if given.ndim != 1 or given.dtype.kind not in "iuf":
+        raise InputError(
+            f"thresholds must be a one-dimensional array of numbers, not of type {given.dtype} and shape {given.shape}"
+        )
+    mask = np.asarray(getattr(thresholds, "mask", False))  # of a masked array; asarray drops it
+    if mask.any():
+        raise InputError(f"threshold {int(mask.argmax())} is masked")
+    _checked_size(len(given))
+    with np.errstate(over="ignore"):  # a long double that becomes infinite is refused below
+        grid: NDArray[np.float64] = given.astype(np.float64) + 0.0  # -0.0 becomes 0.0: equal grids have equal bytes
+    if not np.isfinite(grid).all():
+        position = int(np.argmin(np.isfinite(grid)))
+        raise InputError(f"threshold {position} is {grid[position]}; thresholds must be finite")
+    rises = np.diff(grid) > 0
+    if not rises.all():
+        position = int(np.argmin(rises)) + 1
+        raise InputError(
+            f"threshold {position} is {grid[position]} after {grid[position - 1]}; they must be strictly ascending"
+        )
+    grid.flags.writeable = False
+    return grid
+
+
+def decimals(places: int) -> NDArray[np.float64]:
+    """Return every number with so many decimals from 0 to 1: the values that numpy.round makes of scores.
+
+    The grid is read-only and of shape (10^places + 1,). Raises `InputError` unless `places` is from 1 to 5.
+    """
+    if places not in range(1, MAX_PLACES + 1):
+        raise InputError(f"scores can be rounded to 1 to {MAX_PLACES} decimals, not {places!r}")
+    return explicit(np.arange(10**places + 1) / 10**places)
+
+
+GRIDS: Mapping[str, Callable[[int], NDArray[np.float64]]] = MappingProxyType(
+    {"uniform": uniform, "hybrid": hybrid, "dpauc": dpauc}
+)
+"""The grids that a specification ``NAME:SIZE`` can name."""
+
+
+def parse(spec: str) -> NDArray[np.float64]:
+    """Make the thresholds that a specification names: read-only, shape (m,).
+
+    Parameters
+    ----------
+    spec : str
+        ``uniform:100``, ``hybrid:1000``, ``hybrid`` (1,000 points), ``dpauc:100``, or the path of a ``.npy`` file with
+        a one-dimensional array, or of a ``.txt`` or ``.csv`` file with one number a line and no header.
+
+    Raises `InputError` if the specification is not understood (the message lists what is), or the file does not
+    hold thresholds.
+    """
+    if quantiles_wanted(spec) is not None:
+        raise InputError(f"thresholds {spec!r} have to be found first, by a session of all parties, not here")
+    name, colon, size = spec.strip().partition(":")
+    if name in GRIDS:
+        if not colon and name == "hybrid":
+            return hybrid()
+        return GRIDS[name](_size_in(spec, name, size))
+    path = Path(spec)
+    if path.suffix.lower() in _FILE_SUFFIXES:
+        return _read(path)
+    if re.fullmatch("[0-9]{1,9}", spec.strip()):
+        size = spec.strip()
+        raise InputError(f"thresholds {size} are no grid yet: say uniform:{size} or hybrid:{size}")
+    known = ", ".join(f"{grid}:SIZE" for grid in (*GRIDS, _QUANTILE))
+    raise InputError(f"thresholds {spec!r} are unknown; known are {known}, or a {'/'.join(_FILE_SUFFIXES)} file")
+
+
+def quantiles_wanted(thresholds: object) -> int | None:
+    """Return SIZE where the argument is ``quantile:SIZE``, and None for everything else.
+
+    Raises `InputError` where SIZE is missing or not from 2 to 2^20.
+    """
+    if not isinstance(thresholds, str):
+        return None
+    name, _, size = thresholds.strip().partition(":")
+    return _checked_size(_size_in(thresholds, name, size)) if name == _QUANTILE else None
+
+
+def _size_in(spec: str, name: str, size: str) -> int:
+    if not re.fullmatch("[0-9]{1,9}", size):
+        raise InputError(f"thresholds {spec!r}: say how many, {MIN_SIZE} to {MAX_SIZE:,}, as in '{name}:100'")
+    return int(size)
+
+
+def check_savable(path: str | os.PathLike[str]) -> None:
+    """Raise `InputError` unless the file's name ends in .txt or .csv."""
+    if Path(path).suffix.lower() not in _TEXT_SUFFIXES:
+        raise InputError(f"thresholds file {os.fspath(path)!r}: its name must end in {' or '.join(_TEXT_SUFFIXES)}")
+
+
+def save(path: str | os.PathLike[str], grid: ArrayLike) -> None:
+    """Write thresholds to a text file that `parse` reads back to the last bit, one number a line.
+
+    Raises `InputError` as `check_savable`, or where the grid is not one that `explicit` accepts.
+    """
+    check_savable(path)
+    write_atomically(path, "".join(f"{point!r}\n" for point in explicit(grid).tolist()).encode())
+
+
+def _read(path: Path) -> NDArray[np.float64]:
+    try:
+        numbers = _load_array(path) if path.suffix.lower() == ".npy" else _parse_lines(path)
+        return explicit(numbers)
+    except InputError as error:
+        raise error.within(f"thresholds file {str(path)!r}", file=str(path)) from None
+    except FileNotFoundError:
+        raise InputError(f"thresholds file {str(path)!r} does not exist", file=str(path)) from None
+    except Exception as error:  # what numpy raises on damaged files has no end
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise InputError(f"thresholds file {str(path)!r} cannot be read: {reason}", file=str(path)) from None
+
+
+def _load_array(path: Path) -> NDArray[np.float64]:
+    with path.open("rb") as opened:  # numpy leaves files open that it cannot read
+        loaded = np.load(opened, allow_pickle=False)
+    if not isinstance(loaded, np.ndarray):
+        raise InputError("holds an archive, not one array")
+    return loaded
+
+
+def _parse_lines(path: Path) -> NDArray[np.float64]:
+    numbers = []
+    for line, text in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
+        if text.strip():
+            try:
+                numbers.append(float(text))
+            except ValueError:
+                raise InputError(f"line {line} is {text[:40]!r}, which is not a number", line=line) from None
+    return np.array(numbers, dtype=np.float64)
+
+
+def resolve(thresholds: str | os.PathLike[str] | ArrayLike) -> NDArray[np.float64]:
+    """Return the thresholds meant by an argument of the public API, read-only, shape (m,).
+
+    Text and paths are for `parse`, and so is a whole number, which it refuses with the remedy; anything else is for
+    `explicit`. Raises `InputError` as they do.
+    """
+    if isinstance(thresholds, (str, os.PathLike)):
+        return parse(os.fspath(thresholds))
+    if isinstance(thresholds, (int, np.integer)) and not isinstance(thresholds, bool):
+        return parse(str(thresholds))
+    return explicit(thresholds)
+
+
+def _checked_size(m: int) -> int:
+    try:
+        size = operator.index(m)
+    except TypeError:
+        raise InputError(f"the number of thresholds must be an integer, not {m!r}") from None
+    if not MIN_SIZE <= size <= MAX_SIZE:
+        raise InputError(f"the number of thresholds must be from {MIN_SIZE} to {MAX_SIZE:,}, not {size:,}")
+    return size

@@ -1,0 +1,112 @@
+"""What an evaluation says of one model in one group, and of two models: the lines of its table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import Any
+
+from fhe_auc.results.intervals import Interval
+
+ONE_CLASS = "rows of one label only"
+
+_ALL = "all"
+
+
+def too_few(min_cell: int) -> str:
+    """Return why a group is not shown, for `Estimate.missing`."""
+    return f"fewer than {min_cell} rows of a label in this group, or needed to hide one that has"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """The area under one ROC curve, over one group of rows.
+
+    Attributes
+    ----------
+    model : str
+        Name of the model; empty where there is one only, without a name.
+    group : str
+        "sex: F"; empty for all rows.
+    contrast : str
+        What the positives are told from; empty where that is label 1 from label 0.
+    auc, standard_error, binning_error, interval
+        As of `fhe_auc.results.evaluation.Evaluation`; None where `missing` says why.
+    positives, negatives : int or None
+        Rows of each; None where the protocol does not release them, or they are too few to be shown.
+    fraction : fractions.Fraction or None
+        The AUC exactly, where the protocol computes in integers.
+    missing : str
+        Why there is no AUC; empty where there is one.
+    """
+
+    model: str
+    group: str
+    contrast: str = ""
+    auc: float | None
+    standard_error: float | None = None
+    binning_error: float | None = None
+    interval: Interval | None = None
+    positives: int | None = None
+    negatives: int | None = None
+    fraction: Fraction | None = None
+    missing: str = ""
+
+    @property
+    def rows(self) -> int | None:
+        """Rows that count, of either label."""
+        return None if self.positives is None or self.negatives is None else self.positives + self.negatives
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Estimate:
+        """Return the estimate of which these are the plain types."""
+        own = {name: value for name, value in plain.items() if name not in ("n", "events")}
+        rows, positives = plain["n"], plain["events"]
+        return cls(
+            **{
+                **own,
+                "group": "" if plain["group"] == _ALL else plain["group"],
+                "interval": None if plain["interval"] is None else Interval(**plain["interval"]),
+                "fraction": None if plain["fraction"] is None else Fraction(plain["fraction"]),
+                "positives": positives,
+                "negatives": None if rows is None else rows - positives,
+            }
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain types, for JSON: `n` are the rows, `events` the positive ones."""
+        return {
+            "model": self.model,
+            "group": self.group or _ALL,
+            "contrast": self.contrast,
+            "n": self.rows,
+            "events": self.positives,
+            "auc": self.auc,
+            "standard_error": self.standard_error,
+            "interval": None if self.interval is None else asdict(self.interval),
+            "binning_error": self.binning_error,
+            "fraction": None if self.fraction is None else str(self.fraction),
+            "missing": self.missing,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Two models on the same rows: the AUC of the second minus that of the first.
+
+    `interval`, `standard_error` and the two-sided `p_value` are by the paired method of DeLong, with the correlation of
+    the models taken over at most 64 bins of either's scores; None where the protocol does not release what it takes, or
+    where both models order all rows alike. Where thresholds fit the scores (`binning_error` below 0.001, or quantiles),
+    the standard error is within 4 % of that over rows up to a correlation of 0.98; for models closer than that it is
+    too large (by 22 % at 0.998). Where they do not, it may be a fifth too small, or several times too large. Unbinned,
+    the difference is at most `binning_error` away.
+    """
+
+    first: str
+    second: str
+    difference: float
+    binning_error: float
+    standard_error: float | None = None
+    interval: Interval | None = None
+    p_value: float | None = None

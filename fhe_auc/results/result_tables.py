@@ -1,0 +1,102 @@
+"""An evaluation's estimates, comparisons and sites as text: the cells of its tables, in a terminal or a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from fhe_auc.results.estimates import Comparison, Estimate
+from fhe_auc.results.heterogeneity import LEAST_SITES, SiteSummary
+from fhe_auc.results.intervals import Interval
+
+_ALL_ROWS = "all rows"
+
+
+class TextTable(NamedTuple):
+    """A table of text: first the columns of words, as many as `words` says, then numbers, and last a note."""
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    words: int
+
+
+def of_estimates(estimates: Sequence[Estimate]) -> TextTable:
+    """Return one row for each estimate; columns of names that say nothing here (one model, no groups) are left out."""
+    names = {
+        "model": [each.model for each in estimates],
+        "group": [each.group or _ALL_ROWS for each in estimates],
+        "positives from negatives": [each.contrast for each in estimates],
+    }
+    told = {name: texts for name, texts in names.items() if len(set(texts)) > 1}
+    numbers = ((_count(each.rows), _count(each.positives), *_auc(each)) for each in estimates)
+    header = (*told, "n", "events", "AUC", _level(estimates), "")
+    rows = ((*texts, *cells) for *texts, cells in zip(*told.values(), numbers, strict=True))
+    return TextTable(header, tuple(rows), len(told))
+
+
+def of_comparisons(comparisons: Sequence[Comparison]) -> TextTable:
+    """Return one row for each difference of two AUCs."""
+    rows = tuple(
+        (
+            f"{each.second} minus {each.first}",
+            f"{each.difference:+.4f}",
+            ends(each.interval, "+.4f") if each.interval else "none",
+            "" if each.p_value is None else p_text(each.p_value),
+            each.interval.method if each.interval else "not released, or alike in all rows",
+        )
+        for each in comparisons
+    )
+    return TextTable(("comparison", "difference", _level(comparisons), "p", ""), rows, 1)
+
+
+def of_sites(sites: Sequence[SiteSummary]) -> list[tuple[str, str, str]]:
+    """Return label, value and note: of each model the AUC within sites and, where there is one, what a new site has."""
+    rows = []
+    for each in sites:
+        of_model = f"{each.model}: " if each.model else ""
+        counted = f"{each.one_class} of {each.one_class + each.both_classes} sites have rows of one label only"
+        if each.within is None:
+            few = f"{of_model}{counted}, and fewer than {LEAST_SITES} both: single sites could be told"
+            rows.append(("within sites", "not shown", few))
+        else:
+            note = (
+                f"{of_model}AUC over pairs of rows of one site; the AUC above counts pairs across sites too; {counted}"
+            )
+            rows.append(("within sites", f"{each.within:.4f}", note))
+        if each.prediction is not None and each.i2 is not None and each.tau2 is not None:
+            note = (
+                f"{of_model}{_percent(each.prediction.level)} prediction interval of its AUC, from {each.usable} sites "
+                f"whose AUC has a standard error; between: I² {100 * each.i2:.0f} %, τ {each.tau2**0.5:.2f} (logit)"
+            )
+            rows.append(("a new site", ends(each.prediction), note))
+    return rows
+
+
+def ends(interval: Interval, form: str = ".4f") -> str:
+    """Return "0.7625 to 0.8102"."""
+    return f"{interval.low:{form}} to {interval.high:{form}}"
+
+
+def p_text(p_value: float) -> str:
+    """Return a p-value with two significant digits, or "< 0.0001"."""
+    return "< 0.0001" if p_value < 0.0001 else f"{p_value:#.2g}"
+
+
+def _auc(estimate: Estimate) -> tuple[str, str, str]:
+    if estimate.auc is None:
+        return "", "", f"not shown: {estimate.missing}"
+    return f"{estimate.auc:.4f}", "" if estimate.interval is None else ends(estimate.interval), ""
+
+
+def _count(number: int | None) -> str:
+    return "" if number is None else f"{number:,}"
+
+
+def _level(lines: Sequence[Estimate] | Sequence[Comparison]) -> str:
+    """Return the heading of intervals, which all have one level."""
+    level = next((each.interval.level for each in lines if each.interval is not None), None)
+    return "interval" if level is None else f"{_percent(level)} interval"
+
+
+def _percent(level: float) -> str:
+    return f"{100 * level:.6g} %"

@@ -1,0 +1,318 @@
+"""Rows in memory to parties: data frames of pandas and polars, Arrow tables, dicts of arrays, pairs of arrays.
+
+A table is anything that lists its columns and returns one by its name; none of these libraries is imported.
+"""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fhe_auc.base.errors import InputError, Place
+from fhe_auc.base.party_names import alike
+from fhe_auc.base.suggestions import known_names
+from fhe_auc.question.analysis import Analysis, Questions
+from fhe_auc.rows.counts import PartyData, level_text
+from fhe_auc.rows.score_scale import rescaled
+
+__all__ = ["Columns", "Label", "Rows", "parties_of"]
+
+Label: TypeAlias = str | int | float | bool
+"""One label of a row."""
+
+Rows: TypeAlias = Any
+"""A table with a column of sites; or an iterable of parties, or a mapping of their names to them.
+
+A party is a pair (y_true, y_score), a table, or `PartyData`.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """Which columns of a table mean what, and what their entries are.
+
+    Attributes
+    ----------
+    questions : Questions
+        Columns of scores, and those that rows are grouped by.
+    label : str
+        Column of labels: 0 and 1, or the classes of `questions`.
+    site : str or None
+        Column that names each row's party, where one table holds all parties' rows.
+    pos_label : str, number, bool or None
+        The label that counts as 1; all rows without it have one other label, which counts as 0.
+    score_scale : str
+        One of `fhe_auc.rows.score_scale.SCALES`.
+    """
+
+    questions: Questions
+    label: str = "y_true"
+    site: str | None = None
+    pos_label: Label | None = None
+    score_scale: str = "probability"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every column that is read of a party's table."""
+        return self.label, *self.questions.score_columns, *self.questions.by
+
+
+@dataclass(frozen=True)
+class _Party:
+    """A party's columns, by name; a pair's scores have no column."""
+
+    name: str
+    columns: Mapping[str, NDArray[Any]]
+    is_pair: bool = False
+    rows: NDArray[np.intp] | None = None
+    """Of each row, where it is in the table that held all parties' rows."""
+
+    def place(self, row: int) -> Place:
+        return Place(f"row {row if self.rows is None else self.rows[row]}")
+
+
+def parties_of(rows: Rows, columns: Columns) -> tuple[list[PartyData], Analysis]:
+    """Return every party's checked rows, with probabilities for scores, and what is asked of them.
+
+    Parties without a name are "party 1" and so on; those of a column of sites come in order of first appearance.
+
+    Raises
+    ------
+    InputError
+        A column is missing (the message lists those there are), two mean the same, an entry is none that it can be, or
+        there are no parties, or two of one name; as `PartyData.from_columns`, `Questions.analysis` and
+        `fhe_auc.rows.score_scale.rescaled`.
+    """
+    wanted = [*columns.names, *([] if columns.site is None else [columns.site])]
+    if twice := next((name for name in wanted if wanted.count(name) > 1), None):
+        raise InputError(f"label, score, site and group columns must differ, but {twice!r} is there twice")
+    found = _split(rows, columns) if columns.site is not None else list(_each(rows, columns))
+    if not found:
+        raise InputError("there are no parties")
+    seen: dict[str, str] = {}
+    for each in found:
+        if (other := seen.get(alike(each.name))) is not None:
+            raise InputError(f"party {each.name!r} is there twice, also as {other!r}; every party needs its own name")
+        seen[alike(each.name)] = each.name
+    tables = [each for each in found if isinstance(each, _Party)]
+    levels = {
+        name: {level_text(entry) for each in tables for entry in set(each.columns[name].tolist())}
+        for name, named in columns.questions.by.items()
+        if not named
+    }
+    analysis = columns.questions.analysis(levels)
+    if columns.pos_label is not None:
+        labels = _binary(tables, columns.label, columns.pos_label)
+    elif columns.questions.classes:
+        labels = {each.name: each.columns[columns.label] for each in tables}
+    else:
+        _require_zero_and_one(tables, columns.label)
+        labels = {each.name: each.columns[columns.label] for each in tables}
+
+    def checked(each: _Party | PartyData) -> PartyData:
+        if isinstance(each, PartyData):
+            return each
+        score, by = columns.questions.score_columns, columns.questions.by
+        return PartyData.from_columns(
+            each.name,
+            labels[each.name],
+            {"" if each.is_pair else name: each.columns[name] for name in score},
+            {name: each.columns[name] for name in by},
+            analysis,
+            place=each.place,
+        )
+
+    return [rescaled(checked(each), columns.score_scale) for each in found], analysis
+
+
+def _each(rows: Rows, columns: Columns) -> Iterable[_Party | PartyData]:
+    """Return the parties of a mapping, or of an iterable."""
+    if isinstance(rows, Mapping):
+        for name, own in rows.items():
+            if not isinstance(name, str):
+                raise InputError(f"party {name!r}: the name of a party must be text")
+            yield _party(name, own, columns)
+    elif _column_names(rows) is not None:
+        raise InputError("this is one table: say which column names each row's party, as in site='hospital'")
+    elif isinstance(rows, Iterable) and not isinstance(rows, str):
+        for number, own in enumerate(rows, start=1):
+            yield _party(f"party {number}", own, columns)
+    else:
+        raise InputError(f"parties must be a list of pairs (y_true, y_score) or of tables, got {type(rows).__name__}")
+
+
+def _party(name: str, rows: Any, columns: Columns) -> _Party | PartyData:
+    questions = columns.questions
+    if isinstance(rows, PartyData):
+        if questions.several or columns.pos_label is not None:
+            raise InputError(f"party {rows.name!r} is PartyData, of one model and no groups: give a table instead")
+        return rows
+    if isinstance(rows, (tuple, list)) and len(rows) == 2:
+        if questions.several:
+            raise InputError(f"party {name!r} is a pair (y_true, y_score): give a table for several models or groups")
+        pair = zip((columns.label, *questions.score_columns), rows, ("labels", "scores"), strict=False)
+        return _Party(name, {column: _entries(values, name, what) for column, values, what in pair}, is_pair=True)
+    if _column_names(rows) is None:
+        raise InputError(
+            f"party {name!r}: expected a pair (y_true, y_score) or a table, got {type(rows).__name__}; weights are not "
+            "supported, and one table of all parties takes site=COLUMN"
+        )
+    return _Party(name, {column: _column(rows, column, f"party {name!r}", name) for column in columns.names})
+
+
+def _split(table: Any, columns: Columns) -> list[_Party | PartyData]:
+    """Return the parties of one table, by its column of sites."""
+    site = str(columns.site)
+    if _column_names(table) is None:
+        raise InputError(f"site={site!r} is for one table with all parties' rows, got {type(table).__name__}")
+    if isinstance(table, Mapping) and any(_column_names(each) is not None for each in table.values()):
+        raise InputError(f"site={site!r} is for one table with all parties' rows; these are several: leave it out")
+    read = {name: _column(table, name, "the table", "table") for name in (*columns.names, site)}
+    codes: dict[str, int] = {}
+    texts: dict[Any, int] = {}  # of each distinct entry, as text is slow to make
+    of_row = np.empty(len(read[site]), np.int64)
+    for row, entry in enumerate(read[site].tolist()):
+        code = texts.get(entry)
+        if code is None:
+            if (name := level_text(entry)) is None:
+                raise InputError(
+                    f"the table, row {row}: the site is missing in column {site!r}; drop the row", column=site
+                )
+            code = texts[entry] = codes.setdefault(name, len(codes))
+        of_row[row] = code
+    for name, values in read.items():
+        if len(values) != len(of_row):
+            raise InputError(f"the table: {len(of_row)} entries in column {site!r} but {len(values)} in {name!r}")
+    order = np.argsort(of_row, kind="stable")  # stable: a party's rows stay in the table's order
+    places = np.split(order, np.bincount(of_row, minlength=len(codes)).cumsum()[:-1]) if codes else []
+    return [
+        _Party(
+            name,
+            {column: read[column][own] for column in columns.names},
+            rows=own,
+        )
+        for name, own in zip(codes, places, strict=True)
+    ]
+
+
+def _column_names(table: Any) -> list[str] | None:
+    """Return the names of a table's columns, None for what is no table."""
+    if isinstance(table, Mapping):
+        return [str(name) for name in table]
+    names = getattr(table, "column_names", None)  # Arrow's; its columns are the columns themselves
+    if names is None:
+        names = getattr(table, "columns", None)
+    return None if names is None or isinstance(names, str) else [str(name) for name in names]
+
+
+def _column(table: Any, name: str, where: str, party: str) -> NDArray[Any]:
+    try:
+        values = table[name]
+    except Exception:  # each library has its own
+        names = [each for each in _column_names(table) or () if each != name]
+        hint = {"y_true": "; label= names the right one", "y_score": "; score= names the right one"}.get(name, "")
+        raise InputError(f"{where}: there is no column {name!r}{known_names(name, names)}{hint}", column=name) from None
+    return _entries(values, party, name)
+
+
+def _entries(values: ArrayLike, party: str, what: str) -> NDArray[Any]:
+    """Return a column as an array in which every entry is as it was given."""
+    if isinstance(values, np.ndarray):
+        return values
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind not in "biuf":  # numpy may have turned numbers beside a text into text
+            array = np.asarray(values, dtype=object)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise InputError(f"party {party!r}: the {what} must be one-dimensional ({error})") from None
+    return array
+
+
+def _binary(tables: Iterable[_Party], column: str, pos_label: Label) -> dict[str, NDArray[Any]]:
+    """Return each party's labels as Booleans: whether they are the positive one. All others must be one label."""
+    wanted, seen, binary = level_text(pos_label), set[str](), {}
+    for each in tables:
+        entries = each.columns[column].tolist()
+        texts = {entry: level_text(entry) for entry in set(entries)}
+        if None in texts.values():
+            row = next(row for row, entry in enumerate(entries) if level_text(entry) is None)
+            raise InputError(
+                f"party {each.name!r}, {each.place(row).text}: label is missing; drop the row",
+                party=each.name,
+                column=column,
+            )
+        binary[each.name] = np.fromiter((texts[entry] == wanted for entry in entries), np.bool_, len(entries))
+        seen.update(text for text in texts.values() if text is not None)
+    if wanted not in seen or len(seen) > 2:
+        raise InputError(
+            f"with pos_label={pos_label!r}, labels must be {wanted!r} and one other; they are "
+            f"{', '.join(map(repr, sorted(seen)[:5]))}{' and others' if len(seen) > 5 else ''}"
+        )
+    return binary
+
+
+def _require_zero_and_one(tables: Sequence[_Party], column: str) -> None:
+    """Refuse labels other than 0 and 1, with the remedy; which of two others is positive, nobody can know but the user.
+
+    What is missing, masked or not finite passes: `PartyData` refuses it.
+    """
+    if all(_are_zero_and_one(each.columns[column]) for each in tables):
+        return
+    entries = [entry for each in tables for entry in _distinct(each.columns[column])]
+    entries.sort(key=_is_zero_or_one, reverse=True)  # of 1 and "1", the text is the one that is shown
+    labels = {text: entry for entry in entries if (text := level_text(entry)) is not None}
+    others = {text for text, entry in labels.items() if not _is_zero_or_one(entry)}
+    if not others:
+        return
+    shown = [repr(labels[text]) for text in sorted(labels)]
+    odd, row, bad = next(
+        (each, row, entry)
+        for each in tables
+        for row, entry in enumerate(each.columns[column].tolist())
+        if level_text(entry) in others
+    )
+    where = "" if odd.is_pair else f" in column {column!r}"
+    if len(shown) == 1:
+        told = f"all labels{where} are {shown[0]}; labels are 0 and 1"
+    elif len(shown) == 2:
+        told = (
+            f"the labels{where} are {' and '.join(shown)}, not 0 and 1; say which one is positive: "
+            f"{' or '.join(f'pos_label={each}' for each in shown)}"
+        )
+    else:
+        several = f"{', '.join(shown[:5])}{' and others' if len(shown) > 5 else ''}"
+        told = (
+            f"party {odd.name!r}, {odd.place(row).text}: label is {reprlib.repr(_plain(bad))}, and the {len(shown)} "
+            f"labels{where} are {several}; two labels are 0 and 1, or pos_label= says which one is positive; three "
+            "classes or more are named with classes=; survival times are not supported: choose a horizon"
+        )
+    raise InputError(told, party=odd.name, column=column)
+
+
+def _are_zero_and_one(values: NDArray[Any]) -> bool:
+    if values.dtype.kind in "biuf":
+        return bool(((values == 0) | (values == 1)).all())
+    return _distinct(values) <= {0, 1}
+
+
+def _distinct(values: NDArray[Any]) -> set[Any]:
+    """Return the entries of a column; none where they cannot be labels, which `PartyData` refuses."""
+    try:
+        return {_plain(entry) for entry in set(values.tolist())}
+    except TypeError:  # of lists
+        return set()
+
+
+def _plain(entry: Any) -> Any:
+    return entry.item() if isinstance(entry, np.generic) else entry
+
+
+def _is_zero_or_one(entry: object) -> bool:
+    """Say whether an entry is one of these numbers, or none that is a label at all."""
+    return isinstance(entry, (bool, int, float)) and (entry in (0, 1) or not math.isfinite(entry))

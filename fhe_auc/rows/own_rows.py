@@ -1,0 +1,173 @@
+"""What a party checks about its own rows before it sends anything, and what it alone is told about them.
+
+Thresholds that do not fit the scores make a meaningless AUC that looks like any other: percentages at thresholds from
+0 to 1 all lie in the last bin. Nobody else sees the rows, so that each party has to notice by itself. What the messages
+say of the rows is for that party's own people, and is never sent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc.base.errors import InputError
+from fhe_auc.rows.counts import PartyData
+
+__all__ = ["check_scores", "near_other_sessions", "warnings_of"]
+
+_NEARLY_ALL = 0.99  # of a party's rows in one end bin: more likely another column than a classifier's scores
+_SIZEABLE = 0.05  # of a party's rows beyond either end are worth a warning
+_FEW = 10  # rows that are easily told from the pool's
+_ROUNDING = 1e-6  # by so much float32 arithmetic, as of a softmax, may leave [0, 1]
+
+
+def check_scores(data: PartyData, thresholds: NDArray[np.float64]) -> None:
+    """Raise `InputError` where a party's scores cannot be what the session's thresholds are for.
+
+    Thresholds within [0, 1], as all named grids are, are for probabilities: no score may lie outside [0, 1], not even
+    by a rounding error, since histograms have no bin there. Other thresholds may be for scores of any range, and scores
+    may lie beyond them; refused is only a party of which 99 % of the rows, with different scores, lie below the first
+    threshold, or at or above the last one. The message names party, column, row, value and range.
+
+    Parameters
+    ----------
+    data : PartyData
+        The party's rows.
+    thresholds : ndarray of float64, shape (m,)
+        Ascending.
+    """
+    for model in range(len(data.scores)):
+        _check(data, model, thresholds)
+
+
+def _check(data: PartyData, model: int, thresholds: NDArray[np.float64]) -> None:
+    column = data.score_columns[model] if data.score_columns else None
+    found = _range(data, model)
+    span = f"from {found.low:.10g} to {found.high:.10g}"
+    if _for_probabilities(thresholds):
+        if found.low < 0 or found.high > 1:
+            row, score = _first_outside(data, model)
+            place = data.place(row)
+            raise InputError(
+                f"{data.described(model, row)}: score is {score!r}, but these thresholds are for "
+                f"probabilities; this party's scores run {span}: {_remedy(found)}",
+                party=data.name,
+                file=place.file,
+                line=place.line,
+                column=column,
+            )
+        return
+    first, last = thresholds[0], thresholds[-1]
+    for beyond, where in (
+        (lambda scores: scores < first, f"below the first threshold, {first:g}"),
+        (lambda scores: scores >= last, f"at or above the last threshold, {last:g}"),
+    ):
+        of_these = _range(data, model, beyond)
+        if of_these.rows >= _NEARLY_ALL * data.rows and of_these.low < of_these.high:
+            raise InputError(
+                f"{data.described(model)}: of its rows {100 * of_these.rows / data.rows:.3g} % lie {where}; its scores "
+                f"run {span}: check that this is the column of scores, or take thresholds that span them",
+                party=data.name,
+                column=column,
+            )
+
+
+class _Range(NamedTuple):
+    rows: int
+    low: float
+    high: float
+
+
+def _range(data: PartyData, model: int, chosen: Callable[[NDArray[np.float64]], Any] | None = None) -> _Range:
+    """Return how many of the rows (all, or those chosen) there are, and the least and greatest of their scores."""
+    rows, low, high = 0, math.inf, -math.inf
+    for batch in data.batches():
+        scores = batch.scores[model] if chosen is None else batch.scores[model][chosen(batch.scores[model])]
+        if len(scores):
+            rows, low, high = rows + len(scores), min(low, float(scores.min())), max(high, float(scores.max()))
+    return _Range(rows, low, high)
+
+
+def _first_outside(data: PartyData, model: int) -> tuple[int, float]:
+    before = 0
+    for batch in data.batches():
+        scores = batch.scores[model]
+        outside = (scores < 0) | (scores > 1)
+        if outside.any():
+            row = int(outside.argmax())
+            return before + row, float(scores[row])
+        before += batch.rows
+    raise AssertionError("no score lies outside")
+
+
+def _remedy(found: _Range) -> str:
+    if found.low >= -_ROUNDING and found.high <= 1 + _ROUNDING:
+        return "if this is a rounding error, clip them to 0 and 1"
+    return (
+        "check that this is the column of scores; then set the score scale to percent or logit (--score-scale, in "
+        "Python score_scale=), or give thresholds that span them"
+    )
+
+
+def warnings_of(parties: Sequence[PartyData], thresholds: NDArray[np.float64]) -> tuple[str, ...]:
+    """Return what parties ought to know of their own rows: of one, for itself; of several, where all are in one place.
+
+    That a party has fewer than 10 rows; and that, with thresholds that are not for probabilities, more than 5 % of its
+    rows lie outside. `thresholds`, shape (m,), are ascending.
+    """
+    first, last = thresholds[0], thresholds[-1]
+    few = [data.name for data in parties if data.rows < _FEW]
+    outside = [
+        data.name
+        for data in parties
+        if max(
+            _range(data, model, lambda scores: (scores < first) | (scores > last)).rows
+            for model in range(len(data.scores))
+        )
+        > _SIZEABLE * data.rows
+    ]
+    found = [
+        f"party {data.name!r}: {data.dropped:,} rows with a missing entry were left out"
+        for data in parties
+        if data.dropped
+    ]
+    if few:
+        found.append(
+            f"{_who(few, parties)} fewer than {_FEW} rows: who knows or guesses what the others have put in can tell "
+            "such rows from the result; only noise, as of dpauc-laplace, bounds that"
+        )
+    if outside and not _for_probabilities(thresholds):
+        found.append(
+            f"{_who(outside, parties)} more than {_SIZEABLE:.0%} of the rows outside the thresholds ({first:g} to "
+            f"{last:g}), where they are not told apart: take thresholds that span the scores"
+        )
+    return tuple(found)
+
+
+def near_other_sessions(party: str, rows: int, others: Iterable[int]) -> tuple[str, ...]:
+    """Return a warning where a party had from 1 to 9 rows more or fewer in another session on the same question.
+
+    `others` are its numbers of rows there. The difference of two results is then about these rows alone.
+    """
+    differences = [abs(rows - other) for other in others if 0 < abs(rows - other) < _FEW]
+    if not differences:
+        return ()
+    least = min(differences)
+    return (
+        f"party {party!r}: the number of rows differs by {least} from another session of this model and outcome: "
+        f"who sees both results learns about {'that row' if least == 1 else 'those rows'}",
+    )
+
+
+def _who(names: Sequence[str], parties: Sequence[PartyData]) -> str:
+    if len(names) == 1:
+        return f"party {names[0]!r} has"
+    return f"{len(names)} of {len(parties)} parties, {names[0]!r} first, have"
+
+
+def _for_probabilities(thresholds: NDArray[np.float64]) -> bool:
+    return bool(thresholds[0] >= 0 and thresholds[-1] <= 1)

@@ -1,0 +1,149 @@
+"""Quotes that swallow rows of a text table: to a CSV reader all that follows one, to the next one, is a single entry.
+
+An entry is quoted where its first character is a quote; a quote elsewhere is a character like any other, as in 6'1".
+Certain is, and refused: a quoted entry that does not end, and one over several lines with text behind its end. So is
+one over several lines that end as well-formed rows would (each line with the delimiters of a row, and numbers where the
+columns of numbers are): a note can look like this, but hardly by chance. Not found are rows swallowed between two stray
+quotes whose columns of numbers hold text.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fhe_auc.base.errors import InputError
+
+__all__ = ["QuoteError", "Quotes"]
+
+_ENTRY = re.compile(rb'"[^"]*(""[^"]*)*"')
+_BREAK = re.compile(rb"\r\n|\r|\n")
+_NOTHING = ("", "na", "n/a", "nan", "null", "none")
+
+
+class QuoteError(InputError):
+    """A quote swallows rows; `offset` is where it is in the text, in bytes."""
+
+    def __init__(self, what: str, offset: int) -> None:
+        super().__init__(
+            f"a quote begins an entry there {what}, and swallows the lines below; remove it, or put the entry within "
+            "quotes and double it"
+        )
+        self.offset = offset
+
+
+@dataclass
+class Quotes:
+    """Checks the text of a table as it comes, in an encoding that has ASCII characters as one byte each.
+
+    Attributes
+    ----------
+    delimiter : bytes
+        One character.
+    width : int
+        Number of columns.
+    numbers : sequence of int
+        Indices of columns that hold numbers.
+    number : callable
+        Turns the text of one into a number, or raises `ValueError`.
+    longest : int
+        Bytes that an entry over several lines may have.
+    """
+
+    delimiter: bytes
+    width: int
+    numbers: Sequence[int]
+    number: Callable[[str], float]
+    longest: int
+
+    _rest: bytes = b"\n"  # an open entry and the character before it, or the last character
+    _start: int = -1  # of the rest, in the text
+
+    def feed_all(self, blocks: Iterable[bytes]) -> None:
+        """Check the rest of the text, up to its end; raise `QuoteError`."""
+        for block in blocks:
+            self.feed(block)
+        if len(self._rest) > 1 and not _ENTRY.fullmatch(self._rest, 1):
+            raise QuoteError("that does not end", self._start + 1)
+
+    def feed(self, block: bytes) -> None:
+        """Check more of the text; raise `QuoteError`."""
+        if self._start < 0 and block.startswith(codecs.BOM_UTF8):
+            self._start, block = self._start + 3, block[3:]
+        if len(self._rest) == 1 and b'"' not in block:
+            self._start, self._rest = self._start + len(block), block[-1:] or self._rest
+        else:
+            text = self._rest + block
+            at = self._scan(text, self._tidy(text))
+            self._start, self._rest = self._start + at, text[at:]
+            if len(self._rest) > self.longest:
+                raise QuoteError(f"that goes on for {self.longest:,} bytes", self._start + 1)
+
+    def _tidy(self, text: bytes) -> int:
+        """Return up to where each quote that could open an entry does, and no entry has several lines; 0: not so.
+
+        Many files have quotes around everything, and this is quick.
+        """
+        end = text.rfind(b"\n")
+        held = np.frombuffer(text, np.uint8, max(end, 0))
+        quotes = np.flatnonzero(held == ord('"'))
+        if not len(quotes) or len(quotes) % 2:
+            return 0
+        opening = np.zeros(256, np.bool_)
+        opening[list(b'\r\n"' + self.delimiter)] = True
+        if not opening[held[quotes[::2] - 1]].all():
+            return 0
+        breaks = np.flatnonzero(held == ord("\n") if b"\r" not in text else (held == ord("\n")) | (held == ord("\r")))
+        return 0 if (np.searchsorted(quotes, breaks) % 2).any() else end
+
+    def _scan(self, text: bytes, at: int) -> int:
+        """Check the entries from the character after `at`; return the start of the rest."""
+        opening = (b"\r", b"\n", self.delimiter)
+        find = text.find
+        quote = find(b'"', at + 1)
+        while quote >= 0:
+            if text[quote - 1 : quote] in opening:
+                end = find(b'"', quote + 1)
+                while end >= 0 and text[end + 1 : end + 2] == b'"':
+                    end = find(b'"', end + 2)
+                if end < 0 or end + 1 == len(text):
+                    return quote - 1
+                self._check(text, quote, end)
+                quote = end
+            quote = find(b'"', quote + 1)
+        return len(text) - 1
+
+    def _check(self, text: bytes, quote: int, end: int) -> None:
+        breaks = text.count(b"\n", quote, end) or text.count(b"\r", quote, end)
+        if not breaks:
+            return
+        if text[end + 1 : end + 2] not in (b"\r", b"\n", self.delimiter):
+            what = "with text behind the quote that ends it"
+        elif text.count(self.delimiter, quote, end) == breaks * (self.width - 1) and self._are_rows(
+            _BREAK.split(text[quote + 1 : end])
+        ):
+            what = "which look like rows"
+        else:
+            return
+        raise QuoteError(f"that runs over {breaks + 1:,} lines, {what}", self._start + quote)
+
+    def _are_rows(self, lines: list[bytes]) -> bool:
+        """Return whether the lines of an entry look like the end of a row, rows, and the beginning of a row."""
+        rows = [line.split(self.delimiter) for line in lines]
+        first, last = rows[0], rows[-1]
+        own = len(last) - 1  # the column of the entry, if the last line begins a row
+        if len(first) + own != self.width or any(len(row) != self.width for row in rows[1:-1]):
+            return False
+        cells = [first[column - own] for column in self.numbers if column > own]
+        cells += [last[column] for column in self.numbers if column < own]
+        cells += [row[column] for column in self.numbers for row in rows[1:-1]]
+        texts = [cell.decode(errors="replace").strip() for cell in cells]
+        given = [text for text in texts if text.lower() not in _NOTHING]
+        try:
+            return bool([self.number(text) for text in given])
+        except ValueError:
+            return False

@@ -1,0 +1,129 @@
+"""A copy of a table with one column more: CSV, Parquet and NPZ, as `fhe_auc.rows.tables` reads them.
+
+What the table held stays as it was: CSV cells as their text, Parquet columns with their types, NPZ arrays of any shape.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from io import TextIOWrapper
+from pathlib import Path
+from types import MappingProxyType
+from typing import BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.files import replacing
+from fhe_auc.rows.table_files import TableFile, TextFormat
+
+__all__ = ["add_column"]
+
+_Column = NDArray[np.float64]
+
+
+def add_column(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    name: str,
+    values: NDArray[np.float64],
+    form: TextFormat | None = None,
+    read: Sequence[str] = (),
+) -> None:
+    """Write a table again, with one column more at its end.
+
+    Parameters
+    ----------
+    source : path
+        A table that `fhe_auc.rows.tables.read_columns` has read.
+    target : path
+        Of the same kind, by its suffix; overwritten.
+    name : str
+        The new column's, which the table must not have.
+    values : ndarray of float64, shape (n,)
+        One for each row.
+    form : TextFormat, optional
+        How a text file is written, and its copy too.
+    read : sequence of str
+        Columns that were read, by which the delimiter is found.
+
+    Raises
+    ------
+    InputError
+        The suffixes differ or are unknown, the column is there, or a column cannot be copied.
+    OSError
+        The file cannot be written.
+    """
+    given, wanted = Path(source), Path(target)
+    writer = _WRITERS.get(given.suffix.lower())
+    if writer is None or wanted.suffix.lower() != given.suffix.lower():
+        raise InputError(
+            f"file {str(wanted)!r}: its name must end in {given.suffix}, as that of {str(given)!r} does",
+            file=str(wanted),
+        )
+    try:
+        with replacing(wanted) as file:
+            writer(TableFile(given, form or TextFormat()), read, file, name, values)
+    except InputError as error:
+        raise error.within(f"file {str(given)!r}", file=str(given)) from None
+
+
+def _refuse_same(name: str, there: list[str]) -> None:
+    if name in there:
+        raise InputError(f"there is a column {name!r} already")
+
+
+def _add_to_csv(source: TableFile, read: Sequence[str], target: BinaryIO, name: str, values: _Column) -> None:
+    delimiter = source.delimiter(read)
+    text = TextIOWrapper(target, encoding=source.form.encoding, newline="")
+    if source.stated_delimiter() is not None:
+        text.write(f"sep={delimiter}\n")
+    writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
+    records = source.records(delimiter, errors="strict")
+    try:
+        _, names = next(records)
+        _refuse_same(name, [there.strip() for there in names])
+        writer.writerow([*names, name])
+        for (_, row), value in zip(records, values.tolist(), strict=True):
+            writer.writerow([*row, str(value).replace(".", source.form.decimal)])
+        text.detach()
+    except UnicodeEncodeError:
+        raise InputError(f"column {name!r} cannot be written in its encoding, {source.form.encoding}") from None
+    except UnicodeDecodeError:
+        raise InputError(source.wrong_encoding) from None
+    except csv.Error as error:
+        raise InputError(f"it is no well-formed CSV: {error}") from None
+
+
+def _add_to_parquet(source: TableFile, _: Sequence[str], target: BinaryIO, name: str, values: _Column) -> None:
+    with pq.ParquetFile(source.path) as file:
+        table = file.read()
+    _refuse_same(name, table.column_names)
+    pq.write_table(table.append_column(name, pa.array(values)), target)
+
+
+def _add_to_npz(source: TableFile, _: Sequence[str], target: BinaryIO, name: str, values: _Column) -> None:
+    with np.load(source.path, allow_pickle=False) as archive:
+        _refuse_same(name, archive.files)
+        arrays = {}
+        for there in archive.files:
+            try:
+                arrays[there] = archive[there]
+            except ValueError as error:  # an object array would be unpickled, which could run code
+                raise InputError(f"array {there!r} cannot be read: {error}") from None
+    # Not numpy.savez: it cannot write an array called "file".
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for column, array in {**arrays, name: values}.items():
+            with archive.open(f"{column}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, array, allow_pickle=False)  # type: ignore[no-untyped-call, unused-ignore]
+
+
+_WRITERS: Mapping[str, Callable[[TableFile, Sequence[str], BinaryIO, str, _Column], None]] = MappingProxyType(
+    {".csv": _add_to_csv, ".parquet": _add_to_parquet, ".npz": _add_to_npz}
+)

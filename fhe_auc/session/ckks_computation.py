@@ -1,0 +1,86 @@
+"""Computations under CKKS: the parties' values in one ciphertext a block, and the protocol's circuit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias
+
+from fhe_auc.ckks import load_public, load_secret
+from fhe_auc.ckks.context import Ciphertext, PublicContext, SecretContext, Slots
+from fhe_auc.ckks.parameters import CkksParameters
+from fhe_auc.rlwe.polynomials import Polynomials, Words
+from fhe_auc.session.computation import PartyTask, SealedComputation
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.plan import Plan
+from fhe_auc.session.submissions import RunningSum
+from fhe_auc.session.zero_sum_masks import zero_sum_masks
+
+CkksTask: TypeAlias = PartyTask[Slots, Slots, Any]
+"""Encodes a slot vector a block, and reads the slots of the result."""
+
+Circuit: TypeAlias = Callable[[PublicContext, Sequence[Ciphertext]], Ciphertext]
+"""From the sums of all submissions, block by block, to the result, of degree 2."""
+
+
+class CkksPlan(Plan, Protocol):
+    """What plans for CKKS have besides."""
+
+    @property
+    def parameters(self) -> CkksParameters:
+        """Ring, moduli, scale and rotations."""
+
+
+class SealedCkks(SealedComputation[CkksTask, PublicContext, SecretContext, Slots]):
+    """A computation under a key holder's CKKS keys; the plan is the manifest's."""
+
+    plan: CkksPlan
+
+    def __init__(self, manifest: Manifest, plan: CkksPlan, circuit: Circuit, *, echoed: bool = False) -> None:
+        self._manifest = manifest
+        self.plan = plan
+        self.echoed = echoed
+        self._circuit = circuit
+
+    def load_public(self, material: bytes, opening: bytes = b"") -> PublicContext:
+        """Return the public context."""
+        context = load_public(material)
+        self._check_keys(context)
+        return context
+
+    def load_secret(self, material: bytes, seed: bytes = b"") -> SecretContext:
+        """Return the secret context."""
+        context = load_secret(material)
+        self._check_keys(context)
+        return context
+
+    def running_sum(self, keys: PublicContext) -> RunningSum:
+        """Return an empty sum of submissions."""
+        return running_sum(keys, self.plan.blocks)
+
+    def encrypt(self, keys: SecretContext, task: CkksTask, common_secret: bytes) -> tuple[bytes, ...]:
+        """Return a ciphertext a block, masked if the task says so."""
+        masks = masks_of(task, keys.mask_shape, self._manifest, self.plan.blocks, common_secret)
+        pairs = zip(task.encode(common_secret), masks, strict=True)
+        return tuple(keys.encrypt(block, mask) for block, mask in pairs)
+
+    def aggregate(self, keys: PublicContext, totals: Sequence[Words]) -> bytes:
+        """Return the encrypted result of the circuit."""
+        return keys.dump_result(self._circuit(keys, [keys.ciphertext(words) for words in totals]))
+
+    def decrypt(self, keys: SecretContext, result: bytes) -> Slots:
+        """Return the result's slots."""
+        return keys.decrypt(result)
+
+
+def running_sum(context: PublicContext, blocks: int) -> RunningSum:
+    """Return an empty sum of submissions of so many blocks, made for this context."""
+    return RunningSum([context.ciphertext_shape] * blocks, lambda _, block: context.read_submission(block))
+
+
+def masks_of(
+    task: CkksTask, shape: Polynomials, manifest: Manifest, blocks: int, common_secret: bytes
+) -> Sequence[Words | None]:
+    """Return what is added to each block's ciphertext, of that shape; None adds nothing."""
+    if not task.masked:
+        return [None] * blocks
+    return zero_sum_masks(shape, manifest, task.party, common_secret, blocks=blocks)

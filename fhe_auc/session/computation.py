@@ -1,0 +1,206 @@
+"""An encrypted computation, for roles that know neither its encryption scheme nor its protocol.
+
+    encode      a party's rows                     ->  values          `PartyTask`, by the protocol
+    encrypt     values                             ->  submission      `Computation`, by the scheme
+    aggregate   the sum of all submissions         ->  result          `Computation`; the circuit is the protocol's
+    decrypt     result                             ->  values          `Computation`
+    read        values                             ->  outcome         `PartyTask`
+
+The roles are `fhe_auc_keys.roles.sealed_roles`, for keys that a key holder has made, `fhe_auc_keys.roles.joint_roles`,
+for keys that the parties make together, and `fhe_auc_keys.roles.helper_roles`, where a helper has them. What a role
+starts from (keys, and whatever else a scheme needs) is bytes to them.
+
+The common secret, 32 bytes that all parties of the session have and the aggregator has not, is an argument wherever it
+is needed: nothing that a protocol makes holds it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from fhe_auc.base.errors import InputError
+from fhe_auc.bfv.joint_keys import JointSetup, JointShare
+from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext
+from fhe_auc.rlwe.polynomials import Polynomials, Words
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.plan import Plan
+from fhe_auc.session.rounds import R
+from fhe_auc.session.submissions import RunningSum
+
+Task = TypeVar("Task", bound="PartyTask[Any, Any, Any]")
+Public = TypeVar("Public")
+"""What the aggregator computes with."""
+
+Secret = TypeVar("Secret")
+"""What a party encrypts with: the secret key, or its share of it."""
+
+Values = TypeVar("Values")
+"""What is encrypted as one part of a submission."""
+
+Decrypted = TypeVar("Decrypted")
+"""What a decrypted result holds."""
+
+
+class Result(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What the aggregator sends once it has computed: whose submissions are in it, and the ciphertext."""
+
+    counted: tuple[str, ...]  # in the manifest's order
+    ciphertext: bytes  # from `Computation.aggregate`
+
+
+class PartyTask(ABC, Generic[Values, Decrypted, R]):
+    """What a protocol has one party do with its own rows, which have been checked when it was made."""
+
+    party: str
+    """Name."""
+
+    masked: bool = False
+    """Whether masks are added to the ciphertexts that vanish only in the sum over all parties, each of whom then has to
+    take part (`fhe_auc.session.zero_sum_masks`)."""
+
+    @abstractmethod
+    def encode(self, common_secret: bytes) -> Sequence[Values]:
+        """Return what to encrypt, part by part; `common_secret` is 32 bytes that the aggregator has not."""
+
+    @abstractmethod
+    def read(self, decrypted: Decrypted, counted: Sequence[str], common_secret: bytes) -> R:
+        """Return what the decrypted result of these parties says; what the session cost is filled in by others.
+
+        Raises `EvaluationError` where the result fails a check, or is undefined.
+        """
+
+
+class Computation(ABC, Generic[Task, Public, Secret, Decrypted]):
+    """One session's encrypted computation; everything about it is public."""
+
+    plan: Plan
+
+    @abstractmethod
+    def encrypt(self, keys: Secret, task: Task, common_secret: bytes) -> tuple[bytes, ...]:
+        """Return a party's submission, part by part."""
+
+    @abstractmethod
+    def aggregate(self, keys: Public, totals: Sequence[Words]) -> bytes:
+        """Return the encrypted result, from the sum of all submissions, part by part."""
+
+    @property
+    def payload_limit(self) -> int:
+        """More bytes than any honest submission or result has: at most two polynomials a part."""
+        return 2 * self.plan.submission_bytes + 1024 * (1 + self.plan.blocks)
+
+
+class SealedComputation(Computation[Task, Public, Secret, Decrypted]):
+    """A computation under keys that a key holder has made, for the manifest `_manifest`."""
+
+    _manifest: Manifest
+
+    echoed: bool = False
+    """Whether the parties counted compare the result that each was given before any of them reads it."""
+
+    padded: bool = False
+    """Whether parties pad what they submit, each once, from a seed that only it and the key holder have."""
+
+    late: bool = False
+    """Whether the aggregator gets the opening once it is known who counts (`opened`), as parties may be missing."""
+
+    @property
+    def opening_limit(self) -> int:
+        """More bytes than public keys and an opening have together."""
+        return 0
+
+    def opened(self, keys: Public, opening: bytes) -> Public:
+        """Return the aggregator's keys with a late opening; errors as `load_public`."""
+        return keys
+
+    def opening(self, material: bytes, seeds: Mapping[str, bytes]) -> bytes:
+        """Return what the aggregator needs besides of pads from these seeds, by party; nothing without pads.
+
+        `material` is a party's, for `load_secret`. There must be one opening in a session only: who has two learns what
+        the pads between them hide.
+        """
+        return b""
+
+    @abstractmethod
+    def load_public(self, material: bytes, opening: bytes = b"") -> Public:
+        """Return what the aggregator's bytes hold, and with pads their `opening`.
+
+        Raises `DeserialisationError` where they are none or damaged, `InputError` where they are another session's.
+        """
+
+    @abstractmethod
+    def load_secret(self, material: bytes, seed: bytes = b"") -> Secret:
+        """Return what a party's bytes hold, and with pads its seed, empty once it is used; errors as `load_public`."""
+
+    def _check_keys(self, context: BasePublicContext[Any] | BaseSecretContext[Any]) -> None:
+        """Raise `InputError` unless these are the session's keys."""
+        if self._manifest.joint_keys:
+            raise InputError("the session's manifest asks for joint keys")
+        if self.plan.parameters != context.parameters:
+            raise InputError("the keys were made with other parameters than the session's manifest names")
+        if self._manifest.keys == "sealed" and self._manifest.context != context.fingerprint:
+            raise InputError("the keys are not those of this session (fingerprint mismatch)")
+
+    @abstractmethod
+    def running_sum(self, keys: Public) -> RunningSum:
+        """Return an empty sum of submissions; it checks what it adds."""
+
+    @abstractmethod
+    def decrypt(self, keys: Secret, result: bytes) -> Decrypted:
+        """Return what an encrypted result holds; raise `DeserialisationError` where it is none of this session."""
+
+
+class FleetComputation(SealedComputation[Task, Public, Secret, Decrypted]):
+    """A computation under pads in which whoever submits is known by an index, and pads are summed wherever they are.
+
+    Parts of a submission have the same lengths for all.
+    """
+
+    @property
+    @abstractmethod
+    def part_bytes(self) -> tuple[int, ...]:
+        """Bytes of each part of a submission."""
+
+    @abstractmethod
+    def under_pad(self, task: Task, index: int, seed: bytes, common_secret: bytes) -> tuple[bytes, ...]:
+        """Return a submission under the pad of this index and seed, 32 bytes, part by part."""
+
+    @abstractmethod
+    def sum_of_pads(self, seeds: Iterable[tuple[int, bytes]]) -> list[Words]:
+        """Return the sum of these pads, by index, part by part, each of the shape (1, entries)."""
+
+    @abstractmethod
+    def added(self, sums: Iterable[Sequence[Words]]) -> list[Words]:
+        """Return the sum of such sums, of pads or of submissions; of none it is zero."""
+
+    @abstractmethod
+    def open_sum(self, material: bytes, pads: Sequence[Words]) -> bytes:
+        """Return the opening of such a sum, as `opening`."""
+
+
+class JointComputation(Computation[Task, Public, JointShare, Decrypted]):
+    """A computation under keys that the parties make together."""
+
+    setup: JointSetup
+    """Common polynomials, and shapes of all parts of keys and submissions."""
+
+    partial_shape: Polynomials
+    """Shape of a party's partial decryption of the whole result."""
+
+    @abstractmethod
+    def public_keys(self, key_parts: Sequence[Words], relinearisation_part: Words) -> Public:
+        """Return the aggregator's keys from the sums of all parties' parts, of the first and the second round."""
+
+    @abstractmethod
+    def partial_decryption(self, share: JointShare, result: bytes) -> bytes:
+        """Return a party's partial decryption, smudged; raise `DeserialisationError` where `result` is none."""
+
+    @abstractmethod
+    def combine(self, result: bytes, partials: Iterable[Words]) -> Decrypted:
+        """Return what a result holds, from all parties' partial decryptions, each once and none left out.
+
+        Raises `DeserialisationError` where `result` is none.
+        """

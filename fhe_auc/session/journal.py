@@ -1,0 +1,226 @@
+"""An aggregator's session in a folder, so that it goes on where it was, whatever dies in between.
+
+    round-N.message        what is sent to all in round N, written before it leaves
+    round-N.submissions    what parties have sent, each written before it counts
+    round-N.closed         whose submissions count, written before anything is computed from them
+    session                its id
+    record.json            who took part, and who has confirmed the last round; or what went wrong
+    status.json            who is awaited at this moment, and why
+    lock                   locked while a process runs the session
+
+Parties see no second message of a round: where one is here, it is sent again. Of what is here, nothing is secret from
+the aggregator, and nothing tells it more than it has seen already; the folder is private, as others must not change it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+from filelock import lock_descriptor
+
+from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
+from fhe_auc.base.files import TEMPORARY, append, is_private, open_descriptor, write_atomically
+from fhe_auc.base.serialise import frame, json_text, unframe
+
+_CLOSED, _ENTRY = b"fheclos", b"fheentr"
+_LENGTH_BYTES = 8
+_PATIENCE, _PAUSE = 1.0, 0.05  # seconds: `is_running` has the lock for a moment
+_RECORD, _STATUS, _SESSION, _LOCK = "record.json", "status.json", "session", "lock"
+
+
+class Journal(AbstractContextManager["Journal"]):
+    """The journal of one session in `folder`, which is made where there is none; a context manager.
+
+    Raises
+    ------
+    InputError
+        Others may read or write the folder.
+    EvaluationError
+        Another process runs the session.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not is_private(folder.stat()):
+            raise InputError(f"journal: {str(folder)!r} is another user's, or open to others: chmod 700 it")
+        self.folder = folder
+        self._logs: dict[int, int] = {}
+        self._lock = open_descriptor(folder / _LOCK, os.O_RDWR | os.O_CREAT)
+        deadline = time.monotonic() + _PATIENCE
+        while not lock_descriptor(self._lock, blocking=False):
+            if time.monotonic() > deadline:
+                os.close(self._lock)
+                raise EvaluationError(f"another process runs the session of {str(folder)!r}")
+            time.sleep(_PAUSE)
+        for left_over in folder.glob(f"{TEMPORARY}*"):
+            left_over.unlink()
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let other processes run the session; done twice, it does nothing."""
+        for descriptor in (*self._logs.values(), self._lock):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._logs, self._lock = {}, -1
+
+    def bind(self, session: bytes) -> None:
+        """Have the journal be a session's; raise `InputError` where it is another one's."""
+        path = self.folder / _SESSION
+        found = _read(path)
+        if found is None:
+            write_atomically(path, session.hex().encode(), mode=0o600, durable=True)
+        elif found != session.hex().encode():
+            raise InputError(
+                f"journal: {str(self.folder)!r} is of session {found[:32].decode(errors='replace')}; give session "
+                f"{session.hex()} a folder of its own"
+            )
+
+    def message(self, number: int) -> bytes | None:
+        """Return what was sent to all in a round (from 1); None: nothing yet."""
+        return _read(self._path(number, "message"))
+
+    def keep_message(self, number: int, message: bytes) -> None:
+        """Write down what is about to be sent to all in a round."""
+        write_atomically(self._path(number, "message"), message, mode=0o600, durable=True)
+
+    def submissions(self, number: int) -> Iterator[tuple[str, bytes]]:
+        """Yield (party, submission) as `add` was given them; what a crash has left unfinished at the end is removed.
+
+        Raises `EvaluationError` where the file is damaged before its end, or of another version; it stays as it is.
+        """
+        path = self._path(number, "submissions")
+        if not path.exists():
+            return
+        whole = 0
+        with path.open("r+b") as file:
+            size = os.fstat(file.fileno()).st_size
+            while length := int.from_bytes(file.read(_LENGTH_BYTES), "big"):
+                if length > size - file.tell():
+                    break
+                try:
+                    entry = unframe(_ENTRY, file.read(length), tuple[str, bytes], "entry of a journal")
+                except DeserialisationError as error:
+                    if file.tell() < size or error.field == "version":
+                        raise self.damaged(str(error)) from None
+                    break
+                whole = file.tell()
+                yield entry
+            file.truncate(whole)
+
+    def add(self, number: int, party: str, submission: bytes) -> None:
+        """Write down what a party has sent in a round; raise `OSError` where nothing of it could be kept."""
+        if number not in self._logs:
+            for _ in self.submissions(number):  # removes what is unfinished
+                pass
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+            self._logs[number] = open_descriptor(self._path(number, "submissions"), flags)
+        entry = frame(_ENTRY, (party, submission))
+        append(self._logs[number], len(entry).to_bytes(_LENGTH_BYTES, "big") + entry)
+
+    def closed(self, number: int) -> tuple[str, ...] | None:
+        """Return whose submissions of a round count; None where that is still open.
+
+        Raises `EvaluationError` where the file is damaged.
+        """
+        data = _read(self._path(number, "closed"))
+        if data is None:
+            return None
+        try:
+            return unframe(_CLOSED, data, tuple[str, ...], "list of submissions")
+        except DeserialisationError as error:
+            raise self.damaged(str(error)) from None
+
+    def close_round(self, number: int, counted: tuple[str, ...]) -> None:
+        """Write down whose submissions of a round count; with them, those submissions survive a power cut."""
+        log = self._path(number, "submissions")
+        if log.exists():  # an earlier process may have written it
+            with log.open("r+b") as file:  # Windows does not sync what is open for reading alone
+                os.fsync(file.fileno())
+        write_atomically(self._path(number, "closed"), frame(_CLOSED, counted), mode=0o600, durable=True)
+
+    def damaged(self, what: str) -> EvaluationError:
+        """Return the error of a journal that cannot be gone on from."""
+        return EvaluationError(f"the journal {str(self.folder)!r} is damaged or of another session: {what}")
+
+    @property
+    def record(self) -> dict[str, Any] | None:
+        """What `keep_record` was given last; None: nothing yet."""
+        return read_record(self.folder)
+
+    def keep_record(self, record: Mapping[str, Any]) -> None:
+        """Write down how the session has ended; where all have their results, what it took to go on is removed."""
+        write_atomically(self.folder / _RECORD, json_text(record).encode(), mode=0o600, durable=True)
+        if is_finished(record):
+            for descriptor in self._logs.values():
+                os.close(descriptor)
+            self._logs = {}
+            for log in self.folder.glob("round-*.submissions"):
+                log.unlink()
+
+    def forget_record(self) -> None:
+        """Remove what `keep_record` has written."""
+        (self.folder / _RECORD).unlink(missing_ok=True)
+
+    def tell(self, *, deadline: float, **status: Any) -> None:
+        """Write down how things stand, for whoever asks meanwhile; a full disk does not end a session here.
+
+        The round ends at `deadline` (monotonic).
+        """
+        now = datetime.now(timezone.utc)
+        until = now + timedelta(seconds=deadline - time.monotonic())
+        told = {name: time.isoformat(timespec="seconds") for name, time in (("time", now), ("until", until))} | status
+        with contextlib.suppress(OSError):
+            write_atomically(self.folder / _STATUS, json_text(told).encode(), mode=0o600)
+
+    def _path(self, number: int, what: str) -> Path:
+        return self.folder / f"round-{number}.{what}"
+
+
+def is_finished(record: Mapping[str, Any]) -> bool:
+    """Whether by its record a session is over for all who count, so that there is nothing to go on with."""
+    return "error" not in record and set(record["counted"]) == set(record["delivered"])
+
+
+def read_record(folder: Path) -> dict[str, Any] | None:
+    """Return the record in a journal's folder, whether or not a process runs the session; None: there is none."""
+    return _read_json(folder / _RECORD)
+
+
+def read_status(folder: Path) -> dict[str, Any] | None:
+    """Return what `Journal.tell` has written last in a journal's folder; None: nothing yet."""
+    return _read_json(folder / _STATUS)
+
+
+def is_running(folder: Path) -> bool:
+    """Whether a process runs the session of a journal's folder."""
+    try:
+        descriptor = open_descriptor(folder / _LOCK, os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        return not lock_descriptor(descriptor, blocking=False)
+    finally:
+        os.close(descriptor)
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _read_json(path: Path) -> dict[str, Any] | None:
+    data = _read(path)
+    found: dict[str, Any] | None = None if data is None else json.loads(data)
+    return found

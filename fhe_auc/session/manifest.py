@@ -1,0 +1,178 @@
+"""The manifest: what all roles of a session agree on before it starts. It is public and holds nothing secret."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from functools import lru_cache
+from typing import TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc.base.errors import DeserialisationError, InputError
+from fhe_auc.base.party_names import HELPER, MAX_CHARACTERS, alike, problem_with
+from fhe_auc.base.serialise import decode, encode
+from fhe_auc.question.fleet import Fleet
+from fhe_auc.question.study import Study
+from fhe_auc.question.thresholds import explicit
+from fhe_auc.rlwe.parameters import FINGERPRINT_BYTES
+from fhe_auc.session.plan import EncodedPlan, Keys, Plan
+
+SESSION_BYTES = 16
+
+P = TypeVar("P", bound=Plan)
+
+
+@lru_cache(maxsize=8)  # a role's parts ask for it one by one, and in one process all roles for the same
+def _decoded(content: bytes, kind: type[P]) -> P:
+    """Return a plan, which is frozen; raise `DeserialisationError` for anything else."""
+    return decode(content, kind, "plan")
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One session, as the key holder announces it.
+
+    Attributes
+    ----------
+    protocol : str
+        Name of the plug-in.
+    session : bytes
+        Fresh random id, 16 bytes.
+    parties : tuple of str
+        Names of all parties, each once: no two differ in case or width of letters only. Empty in a fleet's session.
+    grid : bytes
+        Thresholds, float64 little-endian, finite and strictly ascending, from 2 to 2^20 of them.
+    min_parties : int
+        The aggregator may go on with this many submissions; at least two where there are two parties or more.
+    keys : "none", "sealed", "joint" or "helper"
+        Who makes them.
+    context : bytes
+        With sealed keys, what names them: the fingerprint of the encryption context, 32 bytes. Between machines with
+        a helper, that of its certificate. Otherwise empty.
+    certificates : tuple of bytes
+        Fingerprints of the parties' certificates, 32 bytes each, in the order of `parties`; every message is signed by
+        their keys. Empty where a session is played in one process.
+    aggregator : bytes
+        Fingerprint of the aggregator's certificate; empty likewise.
+    study : Study or None
+        What is evaluated, in a session between machines; None where it is played in one process.
+    plan : EncodedPlan or None
+        Parameters of the encrypted computation, for the protocol to decode; None where nothing is encrypted.
+    options : dict of str to bool, int, float or str
+        Parameters of the protocol that all roles must agree on and that are not in the plan: a privacy budget. Finite.
+    fleet : Fleet or None
+        With a helper, who takes part in place of `parties`.
+
+    Raises `InputError` if a field cannot be that.
+    """
+
+    protocol: str
+    session: bytes
+    parties: tuple[str, ...]
+    grid: bytes
+    min_parties: int
+    keys: Keys = "none"
+    context: bytes = b""
+    certificates: tuple[bytes, ...] = ()
+    aggregator: bytes = b""
+    study: Study | None = None
+    plan: EncodedPlan | None = None
+    options: dict[str, bool | int | float | str] = msgspec.field(default_factory=dict)
+    fleet: Fleet | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.session) != SESSION_BYTES:
+            raise InputError(f"a session id has {SESSION_BYTES} bytes, got {len(self.session)}")
+        named = self.keys == "sealed" or (self.keys == "helper" and bool(self.aggregator))
+        if len(self.context) != (expected := FINGERPRINT_BYTES * named):
+            raise InputError(f"with {self.keys} keys, what names them has {expected} bytes, got {len(self.context)}")
+        if (self.plan is None) != (self.keys == "none"):
+            raise InputError("a session has a plan if, and only if, it has keys")
+        if len(self.grid) % 8:
+            raise InputError("the thresholds are cut off")
+        explicit(self.thresholds)
+        for party in self.parties:
+            if problem := problem_with(party):
+                raise InputError(f"party {party[:MAX_CHARACTERS]!a}: the name of a party {problem}")
+        if self.fleet is not None and (self.parties or self.keys != "helper"):
+            raise InputError("a fleet's session names no parties, and has a helper")
+        if not self.size or len({alike(party) for party in self.parties}) != len(self.parties):
+            raise InputError("a session needs parties, and no two whose names differ in case or width of letters only")
+        expected_certificates = len(self.parties) if self.aggregator else 0
+        shown = *self.certificates, *([self.aggregator] if self.aggregator else [])
+        if len(self.certificates) != expected_certificates or {*map(len, shown)} - {FINGERPRINT_BYTES}:
+            raise InputError("a session has the certificates of all parties and of its aggregator, or none at all")
+        if len(set(shown)) != len(shown):
+            raise InputError("the aggregator and each party have a certificate of their own")
+        if bool(self.aggregator) != (self.study is not None):
+            raise InputError("a session between machines says what is evaluated, its study; one in a process has none")
+        if self.study is not None and (strangers := set(self.study.row_caps) - set(self.parties)):
+            raise InputError(f"row-caps: {min(strangers)!a} is not a party of the session")
+        for name, value in self.options.items():
+            if isinstance(value, float) and not math.isfinite(value):
+                raise InputError(f"option {name!r} must be finite, got {value}")
+        # A "pool" of one of several parties would be that party's own AUC.
+        least = min(2, self.size)
+        if not least <= self.min_parties <= self.size:
+            raise InputError(f"min_parties must lie between {least} and {self.size}, got {self.min_parties}")
+
+    def __hash__(self) -> int:
+        return hash(self.session)  # options is a dict, which has no hash of its own
+
+    @property
+    def size(self) -> int:
+        """How many may take part: parties, or members of the fleet."""
+        return len(self.parties) if self.fleet is None else self.fleet.members
+
+    @property
+    def thresholds(self) -> NDArray[np.float64]:
+        """Ascending decision points, shape (m,), read-only."""
+        return np.frombuffer(self.grid, "<f8")
+
+    @property
+    def helpers(self) -> tuple[str, ...]:
+        """Sender name of the helper of a session between machines, if it has one."""
+        return (HELPER,) if self.keys == "helper" and self.context else ()
+
+    @property
+    def joint_keys(self) -> bool:
+        """Whether the parties make the keys together."""
+        return self.keys == "joint"
+
+    def decoded_plan(self, kind: type[P]) -> P:
+        """Return the plan, which must be of this type.
+
+        Raises `InputError` where there is none, it is of another type or malformed, or it does not fit the manifest: it
+        is for other keys, another number of thresholds or fewer parties.
+        """
+        if self.plan is None:
+            raise InputError("the session's manifest has no plan for an encrypted computation")
+        if self.plan.kind != kind.kind:
+            raise InputError(f"the session's manifest is for a computation of kind {self.plan.kind[:40]!r}")
+        try:
+            plan: P = _decoded(self.plan.content, kind)
+        except DeserialisationError as error:
+            raise InputError(f"the session's manifest has no valid plan: {error}") from None
+        if plan.keys != self.keys:
+            raise InputError(f"the manifest's plan is for {plan.keys} keys, the session's are {self.keys}")
+        if plan.thresholds != len(self.thresholds):
+            raise InputError("the manifest's plan is for another number of thresholds")
+        if plan.parties < self.size:
+            raise InputError("the manifest's plan is for fewer parties")
+        return plan
+
+    def to_bytes(self) -> bytes:
+        """Serialise; equal manifests give equal bytes."""
+        return encode(self)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Manifest:
+        """Parse; raise `DeserialisationError` on anything else than a manifest."""
+        return decode(data, cls, "manifest")
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 of the manifest, 32 bytes; every message carries it."""
+        return hashlib.sha256(b"fhe-auc manifest\0" + self.to_bytes()).digest()

@@ -1,0 +1,167 @@
+"""The plan of an encrypted computation: what everybody needs of it who does not know the protocol.
+
+A protocol has a plan type of its own, a `msgspec.Struct` with a `kind`. In a manifest it travels as `EncodedPlan`,
+which the engine passes on unread; the protocol decodes it (`fhe_auc.session.manifest.Manifest.decoded_plan`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
+
+import msgspec
+
+from fhe_auc.base import quantities
+from fhe_auc.rlwe.parameters import MAX_MODULUS_BITS, SECURITY_BITS, RingParameters
+
+Keys = Literal["none", "sealed", "joint", "helper"]
+"""Who makes a session's keys: nobody, a key holder, the parties together, or helpers."""
+
+BLOB_BYTES, WRAPPED_BYTES = 180, 50
+"""With helpers: what a party sends each, signed; and what of a result is for one party alone. With their lengths."""
+
+_LARGE_DOWNLOAD = 100_000_000  # bytes
+
+
+class EncodedPlan(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A plan as it stands in a manifest: the name of its type (`Plan.kind`), and the plan as msgpack."""
+
+    kind: str
+    content: bytes
+
+
+class Parameter(NamedTuple):
+    """A row of a table for people; `why` may hold {thresholds}, {max_rows} and {min_rows}, for `str.format`."""
+
+    name: str
+    value: str
+    why: str
+
+
+class Terms(NamedTuple):
+    """What the parties of a session agree to, beside thresholds and options.
+
+    `rows` are for people; `data` the same for programs: of "max_rows", "min_rows" and "sums" those that the plan has.
+    """
+
+    rows: list[Parameter]
+    data: dict[str, int]
+
+
+@runtime_checkable
+class Plan(Protocol):
+    """What every plan has: everything public that parties and aggregator must agree on for a computation."""
+
+    kind: ClassVar[str]
+    """Names the type in a manifest."""
+
+    @property
+    def parties(self) -> int:
+        """Most parties that submit."""
+
+    @property
+    def thresholds(self) -> int:
+        """Points of the session's grid."""
+
+    @property
+    def keys(self) -> Keys:
+        """Who makes the keys: "sealed", "joint" or "helper"."""
+
+    @property
+    def parameters(self) -> RingParameters:
+        """Ring, moduli and backend of the encryption."""
+
+    @property
+    def blocks(self) -> int:
+        """Ciphertexts of a submission."""
+
+    @property
+    def submission_bytes(self) -> int:
+        """Bytes of one party's ciphertexts, without envelopes."""
+
+    @property
+    def download_bytes(self) -> int:
+        """Bytes that one party receives in a session, without envelopes."""
+
+    def describe(self) -> list[Parameter]:
+        """Return the parameters with their reasons; plans of one kind and the same keys have the same names."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the parameters as plain data, for JSON."""
+
+    def terms(self) -> Terms:
+        """Return what the session's parties agree to."""
+
+
+def describe_ring(parameters: RingParameters, why: str, why_modulus: str) -> list[Parameter]:
+    """Return the rows on ring and moduli, with the reasons for the one and the other."""
+    special = parameters.special_bits
+    return [
+        Parameter("ring dimension N", f"{parameters.ring_dimension:,}", why),
+        Parameter("modulus Q, bits", "+".join(map(str, parameters.modulus_bits)), why_modulus),
+        Parameter(
+            "key-switching P, bits",
+            str(special) if special else "none",
+            "beside Q, for switching keys, where there are any: keeps their noise small",
+        ),
+        Parameter(
+            "Q·P and limit, bits",
+            f"{parameters.log2_modulus + special} of {MAX_MODULUS_BITS[parameters.ring_dimension]}",
+            "beyond it, 128-bit security needs a larger N (HomomorphicEncryption.org standard)",
+        ),
+    ]
+
+
+def describe_flooding(bits: int, log2_distance: float) -> Parameter:
+    """Return the row on flooding; with it, results differ by 2^log2_distance, whatever their own noise was."""
+    return Parameter(
+        "flooding λ, bits",
+        str(bits),
+        "the aggregator adds noise 2^λ times as large as what it hides, which then shows by a statistical distance of "
+        f"2^{log2_distance:.1f} at most",
+    )
+
+
+def describe_smudging(bits: int) -> Parameter:
+    """Return the row on smudging, with joint keys."""
+    why = "each party adds so much to its partial decryption, in case that the aggregator has not flooded"
+    return Parameter("smudging, bits", str(bits), why)
+
+
+def describe_key_parts(size: str) -> Parameter:
+    """Return the row on what a party sends for joint keys."""
+    why = "sent once a session: its parts of the public key and of those that the circuit takes"
+    return Parameter("joint keys, a party", size, why)
+
+
+def describe_download(plan: Plan) -> Parameter:
+    """Return the row on what a party receives."""
+    why = "all parties' parts of the keys, and their partial decryptions" if plan.keys == "joint" else "the result"
+    why += "; signed messages, as between machines, list all parties besides, some 50 bytes for each"
+    return Parameter("download of a party", quantities.bytes_text(plan.download_bytes), why)
+
+
+def large_download(plan: Plan, parties: int) -> str:
+    """Return a sentence on what each party receives, where that is much; else an empty one."""
+    if plan.download_bytes <= _LARGE_DOWNLOAD:
+        return ""
+    return (
+        f"each of {parties:,} parties receives {quantities.bytes_text(plan.download_bytes)}; with joint keys that "
+        "grows with their number, and with --keys sealed it does not"
+    )
+
+
+def ring_as_dict(plan: Plan, *, smudging_bits: float) -> dict[str, Any]:
+    """Return what the plain data of every plan begin with."""
+    parameters = plan.parameters
+    return {
+        "security_bits": SECURITY_BITS,
+        "ring_dimension": parameters.ring_dimension,
+        "modulus_bits": list(parameters.modulus_bits),
+        "special_bits": parameters.special_bits,
+        "total_modulus_bits": parameters.log2_modulus + parameters.special_bits,
+        "max_modulus_bits": MAX_MODULUS_BITS[parameters.ring_dimension],
+        "blocks": plan.blocks,
+        "smudging_bits": smudging_bits,
+        "upload_bytes": plan.submission_bytes,
+        "download_bytes": plan.download_bytes,
+    }

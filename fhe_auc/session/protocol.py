@@ -1,0 +1,351 @@
+"""What a protocol plug-in is: a factory for one session's manifest, keys and roles."""
+
+from __future__ import annotations
+
+import operator
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, replace
+from typing import Any, ClassVar, Generic, NamedTuple, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.options import Options
+from fhe_auc.base.serialise import encode
+from fhe_auc.base.suggestions import known_names
+from fhe_auc.question.analysis import PLAIN, Analysis
+from fhe_auc.question.fleet import Fleet
+from fhe_auc.results.evaluation import Evaluation, Outcome
+from fhe_auc.results.intervals import check_level
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.own_rows import check_scores, warnings_of
+from fhe_auc.session.manifest import SESSION_BYTES, Manifest
+from fhe_auc.session.plan import EncodedPlan, Keys, Plan
+from fhe_auc.session.rounds import Aggregator, Party, R
+
+DEFAULT_PROTOCOL = "verified"
+DEFAULT_MAX_ROWS = 10**6
+DEFAULT_MIN_ROWS = 100
+_NOISE = ("epsilon", "epsilon_unit")
+_WEIGHTS = ("sample_weight", "sample_weights", "weight", "weights")  # as other packages call them
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What the people who want the evaluation have agreed on, before any key exists.
+
+    Numbers may be numpy's; they become Python's. A bound that is no integer raises `InputError`.
+
+    Attributes
+    ----------
+    parties : tuple of str
+        Names; none where a fleet takes part.
+    thresholds : ndarray of float64, shape (m,)
+        Ascending decision points. Protocols that are to find them set their own.
+    backend : str or None
+        Encryption library; None takes the preferred one.
+    max_rows, min_rows : int
+        Public bounds on the pooled rows: capacity up to the first, full precision from the second.
+    min_parties : int or None
+        Go on with this many submissions; None: all.
+    rows : tuple of int or None
+        How many rows each party has, in their order, where that is known and may be public; a privacy budget takes it.
+    keys : str
+        "sealed": a key holder makes one secret key for all parties; "joint": each party makes a share of it; "helper":
+        a helper has it, and no party.
+    smudging_bits : int or None
+        For joint keys: by how many bits a party's noise on its partial decryption exceeds what it hides; None: 40.
+    interval : float or None
+        Level of the confidence interval of the AUC that is wanted, where the protocol has one; None: none.
+    average_precision : bool
+        Whether it is wanted, where a session before has told parties how many rows lie at or above each threshold.
+        Exact protocols alone have it.
+    analysis : Analysis
+        What is estimated: models, groups, classes. Only some protocols have more than one model over all rows.
+    fleet : Fleet or None
+        Who takes part in place of parties that have names.
+    options : mapping
+        What only this protocol knows; an option that it does not know is refused.
+    """
+
+    parties: tuple[str, ...]
+    thresholds: NDArray[np.float64]
+    backend: str | None = None
+    max_rows: int = DEFAULT_MAX_ROWS
+    min_rows: int = DEFAULT_MIN_ROWS
+    min_parties: int | None = None
+    rows: tuple[int, ...] | None = None
+    keys: str = "sealed"
+    smudging_bits: int | None = None
+    interval: float | None = None
+    average_precision: bool = False
+    analysis: Analysis = PLAIN
+    fleet: Fleet | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("max_rows", "min_rows", "min_parties", "smudging_bits"):
+            given = getattr(self, name)
+            if given is None and name in ("min_parties", "smudging_bits"):
+                continue
+            if (value := integer(given)) is None:
+                raise InputError(f"{name} must be an integer, got {given!r}")
+            object.__setattr__(self, name, value)
+        if self.rows is not None:
+            object.__setattr__(self, "rows", tuple(self.rows))
+        if self.interval is not None:
+            check_level(self.interval)
+        plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in self.options.items()}
+        object.__setattr__(self, "options", plain)
+
+    @property
+    def size(self) -> int:
+        """How many may take part."""
+        return len(self.parties) if self.fleet is None else self.fleet.members
+
+
+@dataclass(frozen=True)
+class Session:
+    """A prepared session: the manifest for all, and what the key holder has made for each role.
+
+    The aggregator's material holds no key that decrypts, and is for the aggregator alone; it is empty where nobody
+    holds keys beforehand. The parties' can decrypt.
+    """
+
+    manifest: Manifest
+    aggregator_material: bytes = field(repr=False)
+    party_material: bytes = field(repr=False)  # for parties only, the same for all
+    seeds: Mapping[str, bytes] = field(default_factory=dict, repr=False)  # by party, for it alone; where there are pads
+    loaded: object = field(default=None, repr=False, compare=False)
+    """The public context in the aggregator's material, kept so that this process need not load it again."""
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """What each role has in hand when a session starts: for `Protocol.aggregator`, and by name for `Protocol.party`."""
+
+    aggregator: bytes = field(repr=False)
+    parties: Mapping[str, bytes] = field(repr=False)
+    open_late: Callable[[tuple[str, ...]], bytes] | None = field(default=None, repr=False)
+    """For `fhe_auc.session.rounds.Aggregator.open_late`: asks the key holder."""
+    helper: bytes = field(default=b"", repr=False)
+    """For `Protocol.helper`; empty where the session has none."""
+
+
+class Spending(NamedTuple):
+    """What a session spends of the privacy of a site's rows."""
+
+    epsilon: float
+    unit: str
+    """"row": one row is replaced, label and score; "label": one label flips; "score": one score is another."""
+    delta: float = 0.0
+
+
+class Protocol(ABC, Generic[R]):
+    """One way to evaluate a model across parties; installed through the entry-point group ``fhe_auc.protocols``.
+
+    Its sessions yield an `Evaluation`, or what `yields` says: `QuantileThresholds`, for an evaluation to come.
+    """
+
+    name: ClassVar[str]
+    """The plug-in's name, as on the command line."""
+
+    summary: ClassVar[str]
+    """One line for ``fhe-auc protocols``."""
+
+    trust: ClassVar[str]
+    """One line: what has to be trusted."""
+
+    encrypts: ClassVar[bool] = True
+    """Whether results come out of an encrypted computation; otherwise they are noisy."""
+
+    options: ClassVar[type[Options]] = Options
+    """What `Request.options` may hold, by the names of its fields."""
+
+    yields: ClassVar[type[Outcome]] = Evaluation
+    """What a session yields to each party."""
+
+    default_thresholds: ClassVar[str] = "hybrid:1000"
+    """Thresholds where none are given, as `fhe_auc.question.thresholds.parse` takes them; of one AUC."""
+
+    several: ClassVar[bool] = False
+    """Whether a session can answer for several models, groups or classes."""
+
+    boundaries: ClassVar[str | None] = None
+    """Name of the protocol whose session finds quantile thresholds for this one's; None: there is none."""
+
+    def thresholds_for(self, *, several: bool) -> str:
+        """Return the thresholds where none are given; fewer where there are `several` models, groups or classes."""
+        return Protocol.default_thresholds if several else self.default_thresholds
+
+    @abstractmethod
+    def prepare(self, request: Request) -> Session:
+        """Do the key holder's part: plan, generate keys, name the session.
+
+        Raises `InputError` where the request cannot be met.
+        """
+
+    def plan(self, request: Request) -> Plan | None:
+        """Return the encryption parameters of such a session, None where nothing is encrypted; errors as `prepare`."""
+        return None
+
+    def plan_of(self, manifest: Manifest) -> Plan | None:
+        """Return the plan in a manifest of this protocol, None where nothing is encrypted.
+
+        Raises `InputError` where the manifest is not one that `prepare` returns.
+        """
+        return None
+
+    def analysis_of(self, manifest: Manifest) -> Analysis:
+        """Return what a session of this protocol estimates; raise `InputError` as `plan_of`."""
+        return PLAIN
+
+    def spends(self, manifest: Manifest) -> Spending | None:
+        """Return what a session spends of a site's rows; None where nothing of it is differentially private.
+
+        Raises `InputError` as `plan_of`.
+        """
+        return None
+
+    def check_options(self, names: Iterable[str]) -> None:
+        """Raise `InputError` for an option that this protocol does not have."""
+        known = [each.name for each in fields(self.options)]
+        for name in sorted(set(names) - set(known)):
+            if name in _NOISE:
+                raise InputError(
+                    f"protocol {self.name!r} has no option {name!r}: it adds no noise; verified does (--epsilon), and "
+                    "dpauc-laplace"
+                )
+            if name in _WEIGHTS:
+                raise InputError(f"{name}: weights are not supported; leave them out: every row counts once")
+            raise InputError(f"protocol {self.name!r} has no option {name!r}{known_names(name, known)}")
+
+    def chosen(self, values: Mapping[str, Any]) -> Options:
+        """Return options by name as this protocol's; raise `InputError` for one that it does not have, or needs."""
+        self.check_options(values)
+        for each in fields(self.options):
+            if each.default is MISSING and each.name not in values:
+                raise InputError(f"{each.name} has no default; give it: {each.metadata['about']}")
+        return self.options(**values)
+
+    def staged(self, request: Request, bins: int) -> tuple[Request, Request]:
+        """Split a request for so many quantile thresholds; its own thresholds are of no account.
+
+        The first request is for the protocol that `boundaries` names, which finds them, for the scores of the first
+        model; the second for this one, once
+        the thresholds are filled in.
+
+        Raises
+        ------
+        InputError
+            This protocol has no private way to find thresholds; an option is of a wrong value.
+        """
+        self.require_boundaries()
+        return replace(request, analysis=PLAIN, options={"bins": bins}), request
+
+    def require_boundaries(self) -> str:
+        """Return the name that `boundaries` holds; raise `InputError` where it holds none."""
+        if self.boundaries is None:
+            raise InputError(
+                f"protocol {self.name!r} has no private way to find quantile thresholds; give thresholds that no data "
+                "is needed for, such as hybrid:1000 or uniform:100"
+            )
+        return self.boundaries
+
+    def manifest(
+        self,
+        request: Request,
+        *,
+        context: bytes = b"",
+        plan: Plan | None = None,
+        options: Mapping[str, bool | int | float | str] | None = None,
+    ) -> Manifest:
+        """Return the manifest of a new session for a request; what only some protocols have is left empty.
+
+        Raises `InputError` as `Manifest`, and where the protocol does not answer for several models or groups.
+        """
+        if not self.several and (request.analysis.heterogeneity or not request.analysis.is_plain):
+            raise InputError(
+                f"protocol {self.name!r} answers for one model over all rows; exact and verified for several models, "
+                "groups, classes and sites"
+            )
+        keys: Keys = "none" if plan is None else plan.keys
+        return Manifest(
+            protocol=self.name,
+            session=new_session_id(),
+            parties=request.parties,
+            grid=request.thresholds.astype("<f8").tobytes(),
+            min_parties=request.size if request.min_parties is None else request.min_parties,
+            keys=keys,
+            context=context,
+            plan=None if plan is None else EncodedPlan(plan.kind, encode(plan)),
+            options=dict(options or {}),
+            fleet=request.fleet,
+        )
+
+    def local_delivery(self, session: Session) -> Delivery:
+        """Return what each role would be given, where all of them run in this process.
+
+        Protocols with keys override it, and play authority and key holder as sites would.
+        """
+        return Delivery(session.aggregator_material, dict.fromkeys(session.manifest.parties, session.party_material))
+
+    @abstractmethod
+    def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
+        """Return the aggregator of a session; `material` is what `Delivery` has for it."""
+
+    def helper(self, manifest: Manifest, material: bytes) -> Party[Any]:
+        """Return the helper of a session; `material` is what `Delivery` has for it.
+
+        Raises `InputError` where the protocol has none.
+        """
+        raise InputError(f"protocol {self.name!r} has no helper")
+
+    @final
+    def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
+        """Return the party whose rows are `data`; `material` is what `Delivery` has for it.
+
+        Whatever a party is made for, it is made here: so all check their scores (`fhe_auc.rows.own_rows.check_scores`),
+        and raise `InputError` as it does, before anything is sent.
+        """
+        check_scores(data, manifest.thresholds)
+        made = self.new_party(manifest, material, data)
+        made.own_warnings = self.own_warnings(manifest, [data])
+        return made
+
+    def own_warnings(self, manifest: Manifest, parties: Sequence[PartyData]) -> tuple[str, ...]:
+        """Return what parties ought to know of their own rows (`fhe_auc.rows.own_rows.warnings_of`)."""
+        return warnings_of(parties, manifest.thresholds)
+
+    @abstractmethod
+    def new_party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
+        """Return what `party` does; it has checked the scores."""
+
+
+def new_session_id() -> bytes:
+    """Return a fresh random session id, 16 bytes."""
+    return secrets.token_bytes(SESSION_BYTES)
+
+
+def integer(value: Any) -> int | None:
+    """Return an integer of any kind, numpy's too, as Python's own; None for what is none."""
+    try:
+        return None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        return None
+
+
+def check_rows(rows: int, max_rows: int, *, party: str | None = None) -> None:
+    """Raise `InputError` where all parties together, or one alone, have more rows than a session may have."""
+    if rows > max_rows:
+        raise InputError(too_many_rows(rows, max_rows, party=party), party=party)
+
+
+def too_many_rows(rows: int, max_rows: int, *, party: str | None = None) -> str:
+    """Say how many rows are too many, of all parties together or of one alone, and which option takes them."""
+    who = f"the parties have {rows:,} rows in all" if party is None else f"party {party!r} alone has {rows:,} rows"
+    excess, option = f"{rows - max_rows:,} more than max_rows = {max_rows:,}", f"--max-rows {rows} (max_rows={rows})"
+    return f"{who}, {excess}; give {option} or more"

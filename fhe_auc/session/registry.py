@@ -1,0 +1,101 @@
+"""Installed protocols, and attacks on them: entry-point groups ``fhe_auc.protocols`` and ``fhe_auc.attacks``.
+
+A package adds its own there: `fhe_auc.session.protocol` says what a protocol is, docs/guide/write-a-protocol.md writes
+one.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, TypeVar
+
+from fhe_auc.base.errors import UnknownProtocolError
+from fhe_auc.base.options import Options
+from fhe_auc.base.suggestions import known_names
+from fhe_auc.results.evaluation import Evaluation, Outcome, QuantileThresholds
+from fhe_auc.session.attacks import Attacks
+from fhe_auc.session.protocol import Protocol
+
+R = TypeVar("R", bound=Outcome)
+T = TypeVar("T")
+
+GROUP = "fhe_auc.protocols"
+ATTACKS_GROUP = "fhe_auc.attacks"
+
+
+@lru_cache(maxsize=2)  # it reads the metadata of every installed package
+def _installed(group: str) -> dict[str, set[EntryPoint]]:
+    """Return the plug-ins of each name: a second one means that two packages fight over it."""
+    found: dict[str, set[EntryPoint]] = {}
+    for point in entry_points(group=group):
+        found.setdefault(point.name, set()).add(point)
+    return found
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all installed protocols, sorted."""
+    return tuple(sorted(_installed(GROUP)))
+
+
+def evaluating(name: str) -> Protocol[Evaluation]:
+    """Return the installed protocol of that name, for evaluations; raise `UnknownProtocolError` as `load`."""
+    return _yielding(
+        Evaluation, name, "finds thresholds and gives no AUC; fhe-auc thresholds and federated_thresholds run it"
+    )
+
+
+def finding(name: str) -> Protocol[QuantileThresholds]:
+    """Return the installed protocol of that name, which finds thresholds; raise `UnknownProtocolError` as `load`."""
+    return _yielding(QuantileThresholds, name, "finds no thresholds")
+
+
+def _yielding(kind: type[R], name: str, otherwise: str) -> Protocol[R]:
+    plugin = load(name)
+    if not issubclass(plugin.yields, kind):
+        raise UnknownProtocolError(f"protocol {name!r} {otherwise}")
+    return plugin
+
+
+def load(name: str) -> Protocol[Any]:
+    """Return the installed protocol of that name.
+
+    Raises `UnknownProtocolError` where none has it, more than one has, or the plug-in does not load, is no `Protocol`
+    or has other options than `Options`.
+    """
+    installed = _installed(GROUP)
+    if name not in installed:
+        raise UnknownProtocolError(f"unknown protocol {name!r}{known_names(name, sorted(installed), most=20)}")
+    plugin = _made(Protocol, name, installed[name], brings="protocol")  # type: ignore[type-abstract]
+    options: object = plugin.options
+    if not (isinstance(options, type) and issubclass(options, Options)):
+        raise UnknownProtocolError(f"protocol {name!r}: its options are no subclass of fhe_auc.base.options.Options")
+    return plugin
+
+
+def attacks(protocol: str) -> Attacks:
+    """Return the attacks that are installed for the protocol of that name; raise `UnknownProtocolError` as `load`."""
+    installed = _installed(ATTACKS_GROUP)
+    if protocol not in installed:
+        raise UnknownProtocolError(f"no attacks on protocol {protocol!r} are installed")
+    return _made(Attacks, protocol, installed[protocol], brings="attacks on protocol")  # type: ignore[type-abstract]
+
+
+def _made(kind: type[T], name: str, points: set[EntryPoint], *, brings: str) -> T:
+    """Load and make the one plug-in of a name; errors as `load`."""
+    if len({point.value for point in points}) > 1:
+        values = " and ".join(sorted(point.value for point in points))
+        raise UnknownProtocolError(f"more than one package brings {brings} {name!r} ({values}); remove one")
+    point = next(iter(points))
+    try:
+        factory = point.load()
+    except Exception as error:  # a plug-in's own code: anything can happen
+        raise UnknownProtocolError(
+            f"plug-in {name!r} ({point.value}) does not load: {type(error).__name__}: {error}"
+        ) from error
+    if not (isinstance(factory, type) and issubclass(factory, kind)):
+        raise UnknownProtocolError(f"plug-in {name!r} ({point.value}) is not a {kind.__module__}.{kind.__name__}")
+    try:
+        return factory()
+    except TypeError as error:
+        raise UnknownProtocolError(f"plug-in {name!r} ({point.value}) cannot be made: {error}") from error

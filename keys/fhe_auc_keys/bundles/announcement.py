@@ -1,0 +1,284 @@
+"""The announcement of a session: manifest, credentials of all parties and the aggregator, and validity, all signed.
+
+Its holder signs: the key holder, or in a session without one whoever convenes it; then the manifest names no context,
+because keys are made afterwards, or never. The manifest names every certificate, so that its digest, which each message
+carries, hangs on them. Everybody verifies all credentials under its own trust.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+import msgspec
+
+from fhe_auc.base.errors import DeserialisationError
+from fhe_auc.base.keystream import COMMON_SECRET_BYTES
+from fhe_auc.base.party_names import AGGREGATOR, HELPER
+from fhe_auc.question.study import Study
+from fhe_auc.session.manifest import Manifest
+from fhe_auc_keys.bundles.roster import Roster
+from fhe_auc_keys.bundles.session_signatures import SessionSignatures
+from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError, UnfitCertificateError
+from fhe_auc_keys.trust.certificates import Peer, Trust, verify
+from fhe_auc_keys.trust.group_sealing import seal_to_all, unseal_mine
+from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.public_keys import SKEW, check_time
+from fhe_auc_keys.trust.signed_documents import Kind, claimed_body, open_signed, sign
+
+MAX_LIFETIME = timedelta(days=31)
+"""Longest validity of an announcement, and of what is sealed with it."""
+
+KIND = Kind(b"fheanno", "session announcement")
+_SECRET = b"common secret of a session with a helper 1"
+
+
+@dataclass(frozen=True)
+class Announcement:
+    """A session as its holder signed it, verified."""
+
+    manifest: Manifest
+    study: Study  # the manifest's
+    roster: Roster  # of the parties
+    aggregator: Peer
+    holder: Peer  # who signed
+    not_after: datetime  # UTC
+    helpers: tuple[Peer, ...] = ()  # one, or none
+    sealed_secret: bytes = field(default=b"", repr=False)  # with helpers: the parties' common secret, if they have one
+
+    @cached_property
+    def fingerprints(self) -> Mapping[str, bytes]:
+        """Party to the fingerprint of the certificate that it takes part with."""
+        return dict(zip(self.manifest.parties, self.manifest.certificates, strict=True))
+
+    def require_party(self, me: Peer) -> None:
+        """Raise `KeysError` where that is not a party of the session, with this certificate."""
+        if self.fingerprints.get(me.name) != me.fingerprint:
+            raise KeysError(f"{me.name!r} is not, with this certificate, a party of the announced session")
+
+    def require_aggregator(self, me: Peer) -> None:
+        """Raise `KeysError` where that is not the session's aggregator, with this certificate."""
+        if self.aggregator.fingerprint != me.fingerprint:
+            raise KeysError(f"{me.name!r} is not, with this certificate, the aggregator of the session")
+
+    def is_helper(self, name: str) -> bool:
+        """Whether one of the session's helpers has that name in its certificate."""
+        return name in {helper.name for helper in self.helpers}
+
+    def require_party_or_helper(self, me: Peer) -> None:
+        """Raise `KeysError` where that is, with this certificate, neither a party nor a helper."""
+        if not self.is_helper(me.name):
+            self.require_party(me)
+        elif me.fingerprint not in {helper.fingerprint for helper in self.helpers}:
+            raise KeysError(f"{me.name!r} is not, with this certificate, a helper of the session")
+
+    def common_secret(self, identity: Identity) -> bytes:
+        """Return what the parties of a session with helpers have in common; `TamperedError` where it does not open."""
+        try:
+            return unseal_mine(identity, self.sealed_secret, info=_SECRET, associated=self.manifest.digest)
+        except KeysError as error:
+            raise TamperedError(
+                f"{self.holder.name!r}, who convenes the session, has not sealed the parties' common secret as it "
+                f"must: {error}; ask for a new session"
+            ) from None
+
+    def signatures(self, identity: Identity) -> SessionSignatures:
+        """Return what a role with this identity signs its messages with, and checks others' by."""
+        keys = {**self.roster.signing_keys, AGGREGATOR: self.aggregator.signing_key}
+        for helper in self.helpers:
+            keys[HELPER] = helper.signing_key
+        return SessionSignatures(self.manifest.digest, keys, identity)
+
+
+class _Body(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    manifest: bytes
+    credentials: tuple[bytes, ...]  # in the manifest's order of parties, then of helpers, the aggregator's
+    not_before: int  # Unix seconds
+    not_after: int
+    sealed_secret: bytes
+
+
+def announce(
+    holder: Identity,
+    manifest: Manifest,
+    credentials: Iterable[bytes],
+    trust: Trust,
+    *,
+    aggregator: bytes,
+    helpers: Iterable[bytes] = (),
+    study: Study,
+    lifetime: timedelta,
+    at: datetime,
+) -> bytes:
+    """Return a session's announcement, signed by its certified `holder`, for `open_announcement`.
+
+    `credentials` are those of exactly the manifest's parties, `aggregator` is that of the one who adds up, and
+    `helpers` those of its helpers where the session has any; the manifest announced names their certificates and
+    `study`, what is evaluated. The holder's own is checked too before anything is signed. The session can be opened for
+    `lifetime`, at most `MAX_LIFETIME`, from `at`, the present, with a time zone.
+
+    Raises
+    ------
+    InputError
+        `study` caps the rows of somebody who is no party.
+    UnfitCertificateError
+        `credentials` are not those of the manifest's parties, each once; two of them share a certificate or a key, or
+        the aggregator is a party, or makes the keys. With helpers: one is a party or the aggregator, or the holder, who
+        draws the parties' common secret, is no party; with a fleet: the holder is a helper or the aggregator.
+    ExpiredError
+        A certificate ends before the announcement does, or `lifetime` is out of range.
+    KeysError
+        A credential that is not valid; see `fhe_auc_keys.trust.certificates.verify`.
+    """
+    at = check_time(at)
+    if not timedelta(0) < lifetime <= MAX_LIFETIME:
+        raise ExpiredError(f"a session's lifetime is at most {MAX_LIFETIME.days} days and not zero, got {lifetime}")
+    ends = at + lifetime
+    shown = list(credentials)
+    peers = [verify(each, trust, at=at) for each in shown]
+    by_name = dict(zip((peer.name for peer in peers), zip(peers, shown, strict=True), strict=True))
+    odd = set(manifest.parties) ^ set(by_name)
+    if odd or len(peers) != len(by_name):
+        who = ascii(min(odd)) if odd else "a name"
+        raise UnfitCertificateError(
+            f"certificates and the manifest's parties differ: {who} is missing, too many or double"
+        )
+    me, adder = verify(holder.credential, trust, at=at), verify(aggregator, trust, at=at)
+    helping = sorted(((verify(each, trust, at=at), each) for each in helpers), key=lambda pair: pair[0].name)
+    assistants = [peer for peer, _ in helping]
+    roster = _roster(peers, adder, assistants)
+    _check_helpers(manifest, roster, me, adder, assistants)
+    if manifest.keys == "sealed" and adder.signing_key == me.signing_key:
+        raise UnfitCertificateError(f"{me.name!r} makes the keys, so it cannot be the aggregator: it could decrypt")
+    for peer in (me, adder, *assistants, *peers):
+        if not peer.not_before <= at <= ends <= peer.not_after:
+            raise ExpiredError(
+                f"the certificate of {peer.name!r} is not valid until the session's end, {ends:%Y-%m-%d}"
+            )
+    announced = msgspec.structs.replace(
+        manifest,
+        certificates=tuple(by_name[name][0].fingerprint for name in manifest.parties),
+        aggregator=adder.fingerprint,
+        context=b"".join(peer.fingerprint for peer in assistants) or manifest.context,
+        study=study,
+    )
+    in_order = *(by_name[name][1] for name in manifest.parties), *(each for _, each in helping), aggregator
+    not_before, not_after = int((at - SKEW).timestamp()), int(ends.timestamp())
+    sealed = b""
+    if assistants and manifest.fleet is None:
+        secret = secrets.token_bytes(COMMON_SECRET_BYTES)
+        sealed = seal_to_all(roster.encryption_keys, secret, info=_SECRET, associated=announced.digest)
+    return sign(KIND, holder, _Body(announced.to_bytes(), in_order, not_before, not_after, sealed))
+
+
+@lru_cache(maxsize=4)  # where all sites are played in one process, each opens the same
+def open_announcement(data: bytes, trust: Trust, *, holder: str, at: datetime) -> Announcement:
+    """Return a session that its holder announces, from `announce`, every credential in it verified under `trust`.
+
+    `holder` names the one agreed on: a certificate alone does not make anyone holder. `at` is the present.
+
+    Raises
+    ------
+    TamperedError
+        Not an announcement, damaged or forged; or it holds other credentials than its manifest names.
+    KeysError, RevokedError, ExpiredError, UnfitCertificateError
+        Anybody's certificate, or another holder: as `fhe_auc_keys.trust.certificates.verify` and
+        `fhe_auc_keys.trust.signed_documents.open_signed`. `ExpiredError` also for the announcement itself.
+    """
+    signer, body = open_signed(KIND, data, _Body, trust, signer=holder, at=at)
+    if not body.not_before <= at.timestamp() <= body.not_after:
+        raise ExpiredError(f"the session announced by {holder!r} is outdated, or has not begun")
+    try:
+        manifest = Manifest.from_bytes(body.manifest)
+        ends = datetime.fromtimestamp(body.not_after, timezone.utc)
+    except (DeserialisationError, OverflowError, OSError, ValueError):
+        raise TamperedError(f"the manifest that {holder!r} announces is malformed") from None
+    expected_number = len(manifest.parties) + len(manifest.helpers) + 1
+    if not manifest.aggregator or manifest.study is None or len(body.credentials) != expected_number:
+        raise TamperedError(f"{holder!r} has not announced one certificate for each party and for the aggregator")
+    *shown, adder = (verify(each, trust, at=at) for each in body.credentials)
+    peers, helpers = shown[: len(manifest.parties)], shown[len(manifest.parties) :]
+    found = [(peer.name, peer.fingerprint) for peer in peers], adder.fingerprint
+    expected = list(zip(manifest.parties, manifest.certificates, strict=True)), manifest.aggregator
+    named = b"".join(peer.fingerprint for peer in helpers)
+    in_order = [peer.name for peer in helpers] == sorted(peer.name for peer in helpers)
+    if found != expected or (helpers and (named != manifest.context or not in_order)):
+        raise TamperedError(
+            f"the credentials are not those of the parties and the aggregator that {holder!r} announces"
+        )
+    roster = _roster(peers, adder, helpers)
+    _check_helpers(manifest, roster, signer, adder, helpers)
+    return Announcement(manifest, manifest.study, roster, adder, signer, ends, tuple(helpers), body.sealed_secret)
+
+
+class Claimed(NamedTuple):
+    """What an announcement says, unverified."""
+
+    manifest: Manifest
+    credentials: Mapping[str, bytes]  # by party
+    aggregator: bytes  # its credential
+    helpers: tuple[bytes, ...]  # their credentials
+    not_after: datetime  # UTC
+
+
+def claimed(data: bytes) -> Claimed:
+    """Return what an announcement says that this site has made, or verified and kept; `TamperedError` for no such."""
+    body = claimed_body(KIND, data, _Body)
+    try:
+        manifest, ends = Manifest.from_bytes(body.manifest), datetime.fromtimestamp(body.not_after, timezone.utc)
+        *shown, aggregator = body.credentials
+        split = len(shown) - len(manifest.helpers)
+        credentials = dict(zip(manifest.parties, shown[:split], strict=True))
+        return Claimed(manifest, credentials, aggregator, tuple(shown[split:]), ends)
+    except (DeserialisationError, IndexError, OverflowError, OSError, ValueError):
+        raise TamperedError("a session announcement is malformed") from None
+
+
+def require_grid(manifest: Manifest, expected: bytes | None) -> None:
+    """Raise `KeysError` where a manifest's thresholds are not those expected; None takes any."""
+    if expected is not None and manifest.grid != expected:
+        raise KeysError(
+            "the session is for other thresholds than those agreed on: the manifest is for other ones, or the session "
+            "that found them has not told all parties the same"
+        )
+
+
+def require_study(announced: Study, agreed: Study) -> None:
+    """Raise `KeysError` where a session is not for the study that the party has agreed to."""
+    if fields := announced.differing(agreed):
+        raise KeysError(f"the session's study is not the one agreed to: it differs in {', '.join(fields)}")
+
+
+def _roster(peers: list[Peer], aggregator: Peer, helpers: list[Peer]) -> Roster:
+    """Return the parties' roster.
+
+    Raise `UnfitCertificateError` where the aggregator or a helper is one, or any two share a key.
+    """
+    roster = Roster.of(peers)
+    taken = {*roster.names, *roster.signing_keys.values(), *roster.encryption_keys.values()}
+    for what, peer in (("aggregator", aggregator), *(("helper", each) for each in helpers)):
+        own = {peer.name, peer.signing_key, peer.encryption_key}
+        if own & taken:
+            raise UnfitCertificateError(f"the {what} {peer.name!r} has another part in the session already")
+        taken |= own
+    return roster
+
+
+def _check_helpers(manifest: Manifest, roster: Roster, holder: Peer, aggregator: Peer, helpers: list[Peer]) -> None:
+    """Raise `UnfitCertificateError` where there are not as many helpers as should be, or who convenes one is no party.
+
+    Who convenes a session of a fleet, and so says who its members are, is neither helper nor aggregator.
+    """
+    if len(helpers) != (manifest.keys == "helper"):
+        raise UnfitCertificateError(f"a session with {manifest.keys} keys has a helper too many, or none")
+    if manifest.fleet is not None:
+        if holder.signing_key in {aggregator.signing_key, *(helper.signing_key for helper in helpers)}:
+            raise UnfitCertificateError(f"{holder.name!r} convenes a fleet, so it is neither its aggregator nor helper")
+    elif helpers and roster.signing_keys.get(holder.name) != holder.signing_key:
+        raise UnfitCertificateError(
+            f"{holder.name!r} convenes a session with helpers and is no party of it: it would know the parties' secret"
+        )

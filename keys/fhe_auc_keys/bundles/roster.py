@@ -1,0 +1,196 @@
+"""A session's parties with their verified public keys, and what they sign for one another."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from types import MappingProxyType
+from typing import TypeVar
+
+import msgspec
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from fhe_auc.base.errors import DeserialisationError, InputError
+from fhe_auc.base.serialise import decode, encode, frame, unframe
+from fhe_auc.session.manifest import Manifest
+from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError
+from fhe_auc_keys.trust.certificates import Peer
+from fhe_auc_keys.trust.identity import Identity, signed_bytes
+from fhe_auc_keys.trust.public_keys import encryption_key
+
+MAGIC = b"fherost"
+"""First bytes of a serialised roster."""
+
+_PURPOSE = b"contribution 1"
+T = TypeVar("T")
+
+
+class Member(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A party's verified public keys; raises ValueError where one is not fit to be used."""
+
+    name: str
+    signing_key: bytes  # Ed25519, 32 bytes
+    encryption_key: bytes  # X25519, 32 bytes
+
+    def __post_init__(self) -> None:
+        Ed25519PublicKey.from_public_bytes(self.signing_key)
+        try:
+            encryption_key(self.encryption_key)
+        except UnfitCertificateError as error:
+            raise ValueError(str(error)) from None
+
+
+class Roster(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, dict=True):
+    """Public keys of a session's parties, ordered by name; everything hangs on their being right.
+
+    Raises ValueError where they are out of order, or two have the same name or share a key.
+    """
+
+    members: tuple[Member, ...]
+
+    @classmethod
+    def of(cls, peers: Iterable[Peer]) -> Roster:
+        """Return the roster of verified peers (`fhe_auc_keys.trust.certificates.verify`).
+
+        Raise `UnfitCertificateError` where two have the same name or share a key.
+        """
+        members = (Member(peer.name, peer.signing_key, peer.encryption_key) for peer in peers)
+        try:
+            return cls(tuple(sorted(members, key=lambda member: member.name)))
+        except ValueError as error:
+            raise UnfitCertificateError(str(error)) from None
+
+    def __post_init__(self) -> None:
+        names = [member.name for member in self.members]
+        if names != sorted(names):
+            raise ValueError("a roster is ordered by name")
+        for what in ("name", "signing_key", "encryption_key"):
+            if len({getattr(member, what) for member in self.members}) != len(self.members):
+                raise ValueError(f"two parties of the session have the same {what.replace('_', ' ')}")
+
+    @cached_property
+    def signing_keys(self) -> Mapping[str, bytes]:
+        """Ed25519 keys by name."""
+        return MappingProxyType({member.name: member.signing_key for member in self.members})
+
+    @cached_property
+    def encryption_keys(self) -> Mapping[str, bytes]:
+        """X25519 keys by name."""
+        return MappingProxyType({member.name: member.encryption_key for member in self.members})
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All parties."""
+        return frozenset(self.signing_keys)
+
+    def binding(self, manifest: Manifest) -> bytes:
+        """Return 32 bytes that name a session together with the keys of its parties: what they sign hangs on both."""
+        return hashlib.sha256(b"fhe-auc joint session\0" + manifest.digest + self.to_bytes()).digest()
+
+    def to_bytes(self) -> bytes:
+        """Serialise; equal rosters give equal bytes."""
+        return frame(MAGIC, self)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Roster:
+        """Read what `to_bytes` wrote; `InputError` for anything else."""
+        try:
+            return unframe(MAGIC, data, cls, "roster")
+        except DeserialisationError as error:
+            raise InputError(str(error)) from None
+
+
+class PartyMaterial(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What a party of a joint session starts from, as bytes: for `fhe_auc.session.protocol.Protocol.party`."""
+
+    roster: Roster
+    identity: bytes  # private keys, `fhe_auc_keys.trust.identity.Identity.to_bytes`
+
+    def __repr__(self) -> str:
+        return "PartyMaterial(...)"
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> PartyMaterial:
+        """Parse what `fhe_auc.base.serialise.encode` has made of it; `InputError` for anything else."""
+        try:
+            return decode(data, cls, "party's material")
+        except DeserialisationError as error:
+            raise InputError(str(error)) from None
+
+
+class Excerpt(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Some parts of a contribution, with what it takes to verify them alone."""
+
+    parts: tuple[tuple[int, bytes], ...]  # with their indices
+    digests: tuple[bytes, ...]  # SHA-256 of every part
+    signature: bytes
+
+
+class Contribution(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What a party sends in a round, signed part by part so that the aggregator can pass on less than all of it."""
+
+    parts: tuple[bytes, ...]
+    signature: bytes  # Ed25519, over session, round, author and the digests of all parts
+
+    @classmethod
+    def sign(cls, identity: Identity, session: bytes, round_number: int, parts: tuple[bytes, ...]) -> Contribution:
+        """Return `parts` signed; `session` is `Roster.binding`."""
+        signed = _signed(session, round_number, identity.name, _digests(parts))
+        return cls(parts, identity.sign(_PURPOSE, signed))
+
+    def check(self, roster: Roster, session: bytes, round_number: int, author: str) -> None:
+        """Raise `TamperedError` unless `author` has signed just these parts for this session and round."""
+        signed = _signed(session, round_number, author, _digests(self.parts))
+        _check_signature(roster.signing_keys, author, self.signature, signed)
+
+    def excerpt(self, *indices: int) -> Excerpt:
+        """Return some parts, to be passed on."""
+        return Excerpt(tuple((index, self.parts[index]) for index in indices), _digests(self.parts), self.signature)
+
+
+def open_excerpt(
+    excerpt: Excerpt, roster: Roster, session: bytes, round_number: int, author: str, *, indices: tuple[int, ...]
+) -> list[bytes]:
+    """Return the parts that `author` signed; raise `TamperedError` unless they are those of that session and round."""
+    _check_signature(
+        roster.signing_keys, author, excerpt.signature, _signed(session, round_number, author, excerpt.digests)
+    )
+    signed = dict(enumerate(excerpt.digests))
+    found = [(index, hashlib.sha256(part).digest()) for index, part in excerpt.parts]
+    if found != [(index, signed.get(index)) for index in indices]:
+        raise TamperedError(f"the parts passed on are not those that {author!r} signed")
+    return [part for _, part in excerpt.parts]
+
+
+def one_of_each(authors: Sequence[str], contributions: Sequence[T]) -> Iterator[tuple[str, T]]:
+    """Return what authors have contributed, by their names; `DeserialisationError` unless there is one for each."""
+    if len(contributions) != len(authors):
+        raise DeserialisationError(f"contributions of {len(contributions)} parties, of {len(authors)}")
+    return zip(authors, contributions, strict=True)
+
+
+@contextmanager
+def blaming(author: str) -> Iterator[None]:
+    """Name whose contribution, as the aggregator passed it on, is refused: with a `DeserialisationError`."""
+    try:
+        yield
+    except (DeserialisationError, KeysError) as error:
+        raise DeserialisationError(f"contribution of party {author!r}: {error}") from None
+
+
+def _signed(session: bytes, round_number: int, author: str, digests: tuple[bytes, ...]) -> bytes:
+    return encode((session, round_number, author, digests))
+
+
+def _digests(parts: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    return tuple(hashlib.sha256(part).digest() for part in parts)
+
+
+def _check_signature(keys: Mapping[str, bytes], author: str, signature: bytes, signed: bytes) -> None:
+    try:
+        Ed25519PublicKey.from_public_bytes(keys[author]).verify(signature, signed_bytes(_PURPOSE, signed))
+    except InvalidSignature:
+        raise TamperedError(f"a contribution bears no genuine signature of {author!r}") from None

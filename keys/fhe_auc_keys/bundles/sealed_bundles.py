@@ -1,0 +1,434 @@
+"""Sealed distribution: from the key holder, one bundle for the aggregator and one for each party.
+
+    aggregator's = announcement, and sealed to it (HPKE): public and evaluation keys, and with pads the opening
+    a party's    = announcement, header, and sealed to it: secret context, common secret, and with pads its seed
+
+A party could decrypt the sum of all pads with the opening, which is why that is sealed to the aggregator. Both bundles
+are signed documents (`fhe_auc_keys.trust.signed_documents`). A party's header is bound into the HPKE key, the
+announcement into the ciphertext, so that neither can be exchanged even by somebody who can sign.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from fhe_auc.base.errors import DeserialisationError
+from fhe_auc.base.serialise import decode, encode
+from fhe_auc.question.study import Study
+from fhe_auc.rlwe.context import BasePublicContext
+from fhe_auc.session.protocol import Session
+from fhe_auc_keys.bundles import contexts
+from fhe_auc_keys.bundles.announcement import Announcement, announce, open_announcement, require_grid, require_study
+from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, party_secrets, public_context
+from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError
+from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.trust import sealing
+from fhe_auc_keys.trust.certificates import Peer, Trust, verify
+from fhe_auc_keys.trust.identity import Identity, signed_bytes
+from fhe_auc_keys.trust.signed_documents import Kind, claimed_body, open_signed, parsed, sign
+
+BUNDLE_ID_BYTES = 16
+
+AGGREGATOR_KIND = Kind(b"fhebagg", "aggregator bundle")
+PARTY_KIND = Kind(b"fhebpar", "party bundle")
+_PROBE_BYTES = 24
+_PROBES = 16
+
+
+class ReplayGuard(Protocol):
+    """Remembers which bundles have been opened; `fhe_auc_keys.store.key_store.KeyStore` keeps them on disk."""
+
+    def register(self, bundle_id: bytes) -> None:
+        """Remember `bundle_id` (16 bytes) for good; raise `KeysError` where it is known already."""
+
+
+class SeenInMemory:
+    """A `ReplayGuard` that forgets when the process ends."""
+
+    def __init__(self) -> None:
+        self._seen: set[bytes] = set()
+
+    def register(self, bundle_id: bytes) -> None:
+        """Remember `bundle_id`; raise `KeysError` where it is known already."""
+        if bundle_id in self._seen:
+            raise KeysError(f"bundle {bundle_id.hex()} has been opened before")
+        self._seen.add(bundle_id)
+
+
+@dataclass(frozen=True)
+class PartyKeys:
+    """What a party's bundle held; never printed or pickled."""
+
+    announcement: Announcement
+    material: bytes = field(repr=False)
+    """`fhe_auc_keys.bundles.session_keys.PartySecrets`, for `fhe_auc.session.protocol.Protocol.party`."""
+
+    def __reduce__(self) -> str:
+        raise TypeError("a party's keys are not pickled; keep them in a key store")
+
+
+class AggregatorKeys(NamedTuple):
+    """What the aggregator's bundle held."""
+
+    announcement: Announcement
+    material: bytes
+    """For `fhe_auc.session.protocol.Protocol.aggregator`."""
+
+    loaded: object = None
+    """The public context in it, as of `fhe_auc.session.protocol.Session`."""
+
+
+@dataclass(frozen=True)
+class SealedSession:
+    """All that leaves the key holder; nothing in it can be read by others than the one it is for."""
+
+    announcement: bytes = field(repr=False)  # public, for `open_announcement`
+    aggregator: bytes = field(repr=False)  # for `open_aggregator_bundle`; holds no key that decrypts
+    parties: Mapping[str, bytes] = field(repr=False)  # by name, for `open_party_bundle`
+
+
+class _AggregatorBody(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    announcement: bytes
+    sealed: bytes
+
+
+class _Header(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    bundle_id: bytes
+    session: bytes
+    recipient: bytes  # fingerprint
+    context: bytes  # fingerprint
+    holder: bytes  # fingerprint
+    not_after: int
+
+
+class _PartyBody(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    announcement: bytes
+    header: bytes
+    sealed: bytes
+
+
+class Kept(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What a party's key store has of a session with sealed keys, and of any session that is closed."""
+
+    announcement: bytes
+    material: bytes  # `PartySecrets`; empty once the session is closed
+    has_result: bool = False  # whether it was closed because the site had the result
+
+    def __repr__(self) -> str:
+        return "Kept(...)"
+
+
+def seal_session(
+    holder: Identity,
+    session: Session,
+    credentials: Iterable[bytes],
+    trust: Trust,
+    *,
+    aggregator: bytes,
+    study: Study,
+    lifetime: timedelta,
+    at: datetime,
+) -> SealedSession:
+    """Return the bundles of a session, from `fhe_auc.session.protocol.Protocol.prepare`; parameters as `announce`.
+
+    They can be opened for `lifetime`, as long as the announcement.
+
+    Raises
+    ------
+    InputError, UnfitCertificateError, ExpiredError
+        As `announce`.
+    KeysError
+        Keys that are not those of the manifest; the aggregator's material is no public context, or holds secret key
+        material.
+    """
+    announcement = announce(
+        holder, session.manifest, credentials, trust, aggregator=aggregator, study=study, lifetime=lifetime, at=at
+    )
+    announced = open_announcement(announcement, trust, holder=holder.name, at=at)
+    aggregator_bundle = seal_to_aggregator(holder, session, announcement, announced)
+    digest, common = announcement_digest(announcement), party_secrets(session.party_material, session.manifest.context)
+    bundles = {}
+    for name in announced.fingerprints:
+        header, sealed = seal_to_party(session, common, announced, digest, name)
+        bundles[name] = sign(PARTY_KIND, holder, _PartyBody(announcement, header, sealed))
+    return SealedSession(announcement, aggregator_bundle, bundles)
+
+
+def seal_to_aggregator(holder: Identity, session: Session, announcement: bytes, announced: Announcement) -> bytes:
+    """Return the aggregator's bundle; `announced` is what the bytes `announcement` hold. Errors as `seal_session`."""
+    context = announced.manifest.context
+    common = party_secrets(session.party_material, context)
+    check_no_secret(session.aggregator_material, context, common, session.seeds.values())
+    sealed = sealing.seal(
+        announced.aggregator.encryption_key,
+        session.aggregator_material,
+        info=AGGREGATOR_KIND.purpose,
+        associated=announcement_digest(announcement),
+    )
+    return sign(AGGREGATOR_KIND, holder, _AggregatorBody(announcement, sealed))
+
+
+def seal_to_party(
+    session: Session, common: PartySecrets, announced: Announcement, digest: bytes, name: str
+) -> tuple[bytes, bytes]:
+    """Return header and sealed secrets of one party's bundle, for `unseal_for_party`.
+
+    `common` is the session's party material, decoded; `digest` is the SHA-256 of the announcement's bytes.
+    """
+    manifest = announced.manifest
+    header = encode(
+        _Header(
+            bundle_id=secrets.token_bytes(BUNDLE_ID_BYTES),
+            session=manifest.session,
+            recipient=announced.fingerprints[name],
+            context=manifest.context,
+            holder=announced.holder.fingerprint,
+            not_after=int(announced.not_after.timestamp()),
+        )
+    )
+    own = encode(msgspec.structs.replace(common, seed=session.seeds.get(name, b"")))
+    key, info = announced.roster.encryption_keys[name], signed_bytes(PARTY_KIND.purpose, header)
+    return header, sealing.seal(key, own, info=info, associated=digest)
+
+
+def open_aggregator_bundle(
+    data: bytes, identity: Identity, trust: Trust, *, holder: str, session: bytes | None, at: datetime
+) -> AggregatorKeys:
+    """Return the session and the aggregator's material.
+
+    `identity` is the aggregator's, certified; `session` is the id of the session expected, None takes any. Errors as
+    `open_announcement`; besides `KeysError` where the session's aggregator is another, for another session, and where
+    the keys are of another context than the session's, or no public context, so that they may hold what the aggregator
+    must not have.
+    """
+    _, body = open_signed(AGGREGATOR_KIND, data, _AggregatorBody, trust, signer=holder, at=at)
+    announcement = open_announcement(body.announcement, trust, holder=holder, at=at)
+    _check_session(announcement.manifest.session, session)
+    announcement.require_aggregator(verify(identity.credential, trust, at=at))
+    material = identity.unseal(
+        body.sealed, info=AGGREGATOR_KIND.purpose, associated=announcement_digest(body.announcement)
+    )
+    return AggregatorKeys(announcement, material, _checked_public(material, announcement.manifest.context))
+
+
+def announced_in_bundle(
+    kind: Kind, data: bytes, trust: Trust, *, holder: str, at: datetime
+) -> tuple[Announcement, bytes]:
+    """Return the session of a bundle, and the fingerprint of the certificate that it is sealed to; nothing is opened.
+
+    The fingerprint is empty for the aggregator's bundle. `kind` is `AGGREGATOR_KIND` or `PARTY_KIND`; errors as
+    `open_announcement`.
+    """
+    if kind == PARTY_KIND:
+        _, sealed = open_signed(kind, data, _PartyBody, trust, signer=holder, at=at)
+        inside, recipient = sealed.announcement, parsed(sealed.header, _Header, kind.name).recipient
+    else:
+        _, public = open_signed(kind, data, _AggregatorBody, trust, signer=holder, at=at)
+        inside, recipient = public.announcement, b""
+    return open_announcement(inside, trust, holder=holder, at=at), recipient
+
+
+def claimed_bundle_id(data: bytes) -> bytes:
+    """Return the id that a party's bundle claims, unverified; raise `TamperedError` where it is none."""
+    return _claimed_header(data).bundle_id
+
+
+def claimed_recipient(data: bytes) -> bytes:
+    """Return the fingerprint of the certificate that a party's bundle claims to be sealed to; errors likewise."""
+    return _claimed_header(data).recipient
+
+
+def _claimed_header(data: bytes) -> _Header:
+    return parsed(claimed_body(PARTY_KIND, data, _PartyBody).header, _Header, PARTY_KIND.name)
+
+
+def open_party_bundle(
+    data: bytes,
+    identity: Identity,
+    trust: Trust,
+    *,
+    holder: str,
+    session: bytes | None,
+    context: bytes | None,
+    guard: ReplayGuard,
+    at: datetime,
+) -> PartyKeys:
+    """Return what the key holder sealed to the party `identity`, which is certified; a bundle can be opened once.
+
+    `data` is one of `SealedSession.parties`, `holder` names the key holder agreed on. `session`, an id, and `context`,
+    a fingerprint, are those expected; None takes what the key holder signed. `guard` learns the bundle's id as the very
+    last step, so that a refused bundle does not use it up. It must not forget where parties pad what they send: the
+    bundle holds the seed of one pad.
+
+    Raises
+    ------
+    TamperedError
+        Not a party's bundle, or damaged or forged anywhere.
+    KeysError, RevokedError, ExpiredError, UnfitCertificateError
+        The signer, as `open_announcement`; the bundle is outdated, or the recipient's own certificate is revoked.
+    KeysError
+        Sealed to another party or certificate; for another session or context; opened before.
+    """
+    header, _, opened = _opened(data, identity, trust, holder=holder, session=session, context=context, at=at)
+    guard.register(header.bundle_id)
+    return opened
+
+
+def keep_party_bundle(
+    data: bytes,
+    identity: Identity,
+    trust: Trust,
+    store: KeyStore,
+    *,
+    holder: str,
+    session: bytes | None,
+    at: datetime,
+    study: Study,
+    grid: bytes | None = None,
+) -> PartyKeys:
+    """As `open_party_bundle`, and put what was sealed into `store`, in a way that a crash cannot lose it.
+
+    `kept_party_keys` returns it again. Errors as `open_party_bundle`; besides `KeysError` for another study
+    than the one that the party has agreed to, or other thresholds than `grid`, the manifest's that is expected (None
+    takes any), and `StoreError` where the store has the keys of this session from another bundle.
+    """
+    header, kept, opened = _opened(data, identity, trust, holder=holder, session=session, context=None, at=at)
+    require_study(opened.announcement.study, study)
+    require_grid(opened.announcement.manifest, grid)
+    store.keep("bundle", header.session.hex(), encode(kept), bundle_id=header.bundle_id)
+    return opened
+
+
+def kept_party_keys(store: KeyStore, session: bytes, trust: Trust, *, holder: str, at: datetime) -> PartyKeys:
+    """Return what `keep_party_bundle` put into `store`; raise `StoreError` where it has no keys of this session.
+
+    The announcement is verified again: nobody goes on with a session that has ended, or whose holder was revoked.
+    Errors as `open_announcement` and `fhe_auc_keys.store.key_store.KeyStore.get`, and `KeysError` where it has been
+    closed.
+    """
+    name = session.hex()
+    kept = parsed(store.get("bundle", name), Kept, f"bundle {name}")
+    if not kept.material:
+        raise KeysError(f"session {name} has been closed here: its keys are destroyed, and it answers nothing new")
+    announcement = open_announcement(kept.announcement, trust, holder=holder, at=at)
+    return PartyKeys(announcement, kept.material)
+
+
+def spend_seed(store: KeyStore, session: bytes) -> None:
+    """Take the party's seed, if there is one, out of what `keep_party_bundle` put into `store`: it has submitted."""
+    name = session.hex()
+    kept = parsed(store.get("bundle", name), Kept, f"bundle {name}")
+    if not kept.material:
+        return
+    secret = decode(kept.material, PartySecrets, "secret key material")
+    if secret.seed:
+        material = encode(msgspec.structs.replace(secret, seed=b""))
+        store.put("bundle", name, encode(msgspec.structs.replace(kept, material=material)), replace=True)
+
+
+def _opened(
+    data: bytes,
+    identity: Identity,
+    trust: Trust,
+    *,
+    holder: str,
+    session: bytes | None,
+    context: bytes | None,
+    at: datetime,
+) -> tuple[_Header, Kept, PartyKeys]:
+    signer, body = open_signed(PARTY_KIND, data, _PartyBody, trust, signer=holder, at=at)
+    header = parsed(body.header, _Header, PARTY_KIND.name)
+    me = verify(identity.credential, trust, at=at)
+    _check_recipient(header, me)
+    announcement = open_announcement(body.announcement, trust, holder=holder, at=at)
+    if at.timestamp() > header.not_after:
+        raise ExpiredError(f"the bundle that {holder!r} made for {me.name!r} is outdated")
+    _check_session(header.session, session)
+    if context not in (None, header.context):
+        raise KeysError(f"the bundle is for another context, {header.context.hex()[:16]}")
+    if header.holder != signer.fingerprint or len(header.bundle_id) != BUNDLE_ID_BYTES:
+        raise TamperedError("the bundle's header names another key holder, or has a malformed id")
+    digest = announcement_digest(body.announcement)
+    material = unseal_for_party(body.header, body.sealed, announcement, digest, identity, me)
+    return header, Kept(body.announcement, material), PartyKeys(announcement, material)
+
+
+def unseal_for_party(
+    header: bytes, sealed: bytes, announcement: Announcement, digest: bytes, identity: Identity, me: Peer
+) -> bytes:
+    """Return what `seal_to_party` sealed, `fhe_auc_keys.bundles.session_keys.PartySecrets` in bytes.
+
+    `me` is the certified `identity`. Errors as `open_party_bundle`.
+    """
+    names, manifest = parsed(header, _Header, PARTY_KIND.name), announcement.manifest
+    _check_recipient(names, me)
+    if names.session != manifest.session:
+        raise KeysError("the bundle and the announcement in it are of different sessions")
+    if names.context != manifest.context:
+        raise KeysError(f"the bundle is for another context, {names.context.hex()[:16]}")
+    announcement.require_party(me)
+    material = identity.unseal(sealed, info=signed_bytes(PARTY_KIND.purpose, header), associated=digest)
+    party_secrets(material, manifest.context)
+    return material
+
+
+def _check_recipient(header: _Header, me: Peer) -> None:
+    if header.recipient != me.fingerprint:
+        raise KeysError(f"the bundle is sealed to certificate {header.recipient.hex()[:16]}, not {me.name!r}")
+
+
+def check_no_secret(material: bytes, context: bytes, kept_back: PartySecrets, seeds: Iterable[bytes] = ()) -> None:
+    """Raise unless `material` may go to the aggregator.
+
+    It must load as a public context, a type without a secret key, and write itself back byte for byte, so that nothing
+    rides along; with pads, an opening may follow, which its maker has checked for the pads' sum. Besides, it must
+    contain neither the common secret nor a seed nor any of 16 samples of the secret key's bytes. Otherwise
+    `KeysError`, as where the fingerprint `context` is another one.
+    """
+    _checked_public(material, context)
+    check_opening(material, kept_back.context, [*seeds, kept_back.common_secret])
+
+
+def check_opening(opening: bytes, context: bytes, secrets: Iterable[bytes]) -> None:
+    """Raise `KeysError` where what goes to the aggregator holds these, or samples of the secret context."""
+    if any(each in opening for each in (*_probes(context), *secrets)):
+        raise KeysError("the aggregator's material holds secret key material; nothing was written")
+
+
+def _probes(secret: bytes) -> list[bytes]:
+    """Return samples of `secret`, from behind its head (which public material shares) to its end."""
+    first, last = len(secret) // 4, len(secret) - _PROBE_BYTES
+    return [
+        secret[start : start + _PROBE_BYTES]
+        for start in {first + (last - first) * i // (_PROBES - 1) for i in range(_PROBES)}
+    ]
+
+
+def _checked_public(material: bytes, context: bytes) -> BasePublicContext[Any]:
+    try:
+        found, opening = public_context(material)
+        public = contexts.load_public(found)
+    except DeserialisationError as error:
+        raise KeysError(f"the aggregator's material is no public context: {error}") from None
+    if aggregator_material(public.to_bytes(), opening) != material:
+        raise KeysError("the aggregator's material holds more than a public context")
+    if public.fingerprint != context:
+        raise KeysError("the aggregator's keys are of another context than the manifest's")
+    return public
+
+
+def _check_session(found: bytes, expected: bytes | None) -> None:
+    if expected is not None and found != expected:
+        raise KeysError(f"the bundle is for session {found.hex()}, not {expected.hex()}")
+
+
+def announcement_digest(announcement: bytes) -> bytes:
+    """Return what both kinds of sealed material are bound to."""
+    return hashlib.sha256(announcement).digest()

@@ -1,0 +1,84 @@
+"""The key holder: makes a session's encryption keys and splits them by role.
+
+The aggregator's part is serialised from a type that has no secret key (`PublicContext` of `fhe_auc.ckks` or
+`fhe_auc.bfv`), with exactly the rotation keys of the circuit; the parties' part holds the secret key.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+
+import msgspec
+
+from fhe_auc.base.errors import DeserialisationError
+from fhe_auc.base.keystream import COMMON_SECRET_BYTES
+from fhe_auc.base.serialise import decode, encode, frame, unframe
+from fhe_auc.rlwe.parameters import RingParameters
+from fhe_auc_keys.bundles import contexts
+from fhe_auc_keys.errors import KeysError
+
+SEED_BYTES = 32
+_MAGIC = b"fheaggk"
+
+
+class PartySecrets(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What a party of a session has, and the aggregator has not; in the clear, and not in the repr."""
+
+    context: bytes  # the secret key, for `load_secret` of `fhe_auc.ckks` or `fhe_auc.bfv`
+    common_secret: bytes  # 32 random bytes
+    seed: bytes = b""  # 32 random bytes, for this party's pad alone; empty without pads, and once it is used
+
+    def __repr__(self) -> str:
+        return "PartySecrets(...)"
+
+    def __post_init__(self) -> None:
+        if len(self.common_secret) != COMMON_SECRET_BYTES:
+            raise ValueError(f"a common secret has {COMMON_SECRET_BYTES} bytes")
+        if len(self.seed) not in (0, SEED_BYTES):
+            raise ValueError(f"a seed has {SEED_BYTES} bytes")
+
+
+class _WithOpening(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    context: bytes
+    opening: bytes
+
+
+def aggregator_material(context: bytes, opening: bytes) -> bytes:
+    """Return what the aggregator gets: the public context, and with pads the opening, which is nobody else's."""
+    return frame(_MAGIC, _WithOpening(context, opening)) if opening else context
+
+
+def public_context(material: bytes) -> tuple[bytes, bytes]:
+    """Return context and opening of such material; raise `DeserialisationError` where it is damaged."""
+    if not material.startswith(_MAGIC):
+        return material, b""
+    found = unframe(_MAGIC, material, _WithOpening, "aggregator's keys")
+    return found.context, found.opening
+
+
+def party_secrets(material: bytes, context: bytes) -> PartySecrets:
+    """Return what `SessionKeys.party` holds; raise `KeysError` unless it is of the context `context`."""
+    try:
+        found = decode(material, PartySecrets, "secret key material")
+        contexts.check_secret(found.context, context)
+    except DeserialisationError as error:
+        raise KeysError(f"the parties' secret keys are not those of the manifest ({error.field})") from None
+    return found
+
+
+@dataclass(frozen=True)
+class SessionKeys:
+    """Key material of one session."""
+
+    fingerprint: bytes  # 32 bytes that name parameters, public key and evaluation keys
+    aggregator: bytes = field(repr=False)  # public and evaluation keys, for `fhe_auc_keys.bundles.contexts.load_public`
+    party: bytes = field(repr=False)  # `PartySecrets`, serialised, in the clear; never for the aggregator
+    loaded: object = field(repr=False)  # the public context that `aggregator` was written from
+
+
+def new_session_keys(parameters: RingParameters) -> SessionKeys:
+    """Return fresh keys for one session, and a fresh common secret."""
+    public, secret = contexts.generate(parameters)
+    party = PartySecrets(secret.to_bytes(), secrets.token_bytes(COMMON_SECRET_BYTES))
+    return SessionKeys(public.fingerprint, public.to_bytes(), encode(party), public)

@@ -1,0 +1,322 @@
+"""Joint keys in rounds: nobody ever holds the whole secret key, and only all parties together can decrypt.
+
+    1  "begin"                       ->  parts of the public and the relinearisation key,
+                                         part of a common secret, sealed to the other parties
+    2  all first parts of the        ->  second part of the relinearisation key, submission
+       relinearisation key, and of
+       the common secret
+    3  the encrypted result          ->  partial decryption, sealed to the other parties
+    4  all partial decryptions       ->  (nothing: each party adds them up, and reads the result)
+
+A computation that only adds up takes a public key and no others: all parts of those are empty.
+
+Everything that a party sends is signed with its certified key. The aggregator adds the parts up and passes on what must
+be seen by all; it can read none of it. All parties are needed in every round: when one vanishes, the aggregator names
+it and waits, and the session goes on once it answers. Otherwise it ends without a result, nothing about anybody's rows
+having become known, and a new session starts without that party.
+
+Trust. An aggregator alone learns nothing, even when it deviates: the parties' secrets meet only polynomials that it did
+not choose (`fhe_auc.bfv.joint_keys`), and partial decryptions are sealed to the parties. Parties alone learn
+nothing beyond the result, even if all but one pool their shares. An aggregator that deviates *and* one party together
+can read everything: the party opens the partial decryptions of whatever ciphertext the aggregator has sent around, or,
+as the last to send its parts, chooses their sums.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import msgspec
+
+from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
+from fhe_auc.base.keystream import COMMON_SECRET_BYTES
+from fhe_auc.base.serialise import decode, encode
+from fhe_auc.bfv.joint_keys import JointShare, KeyParts
+from fhe_auc.rlwe.polynomials import Sum, Words
+from fhe_auc.session.computation import JointComputation, PartyTask, Result
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.rounds import Aggregator, Party, R
+from fhe_auc.session.submissions import RunningSum
+from fhe_auc_keys.bundles.roster import Contribution, Excerpt, Roster, blaming, one_of_each, open_excerpt
+from fhe_auc_keys.errors import KeysError, TamperedError
+from fhe_auc_keys.trust.group_sealing import seal_to_all, unseal_mine
+from fhe_auc_keys.trust.identity import Identity, signed_bytes
+
+_ROUNDS = 4
+_KEY_PARTS, _SUBMISSION, _PARTIAL = 1, 2, 3  # what parties send in which round
+_RELINEARISATION = KeyParts._fields.index("relinearisation")
+_COMMON_SECRET = len(KeyParts._fields)
+_FORWARDED = _RELINEARISATION, _COMMON_SECRET  # indices of what all parties see of the first round
+_SECRET_PURPOSE = b"part of a common secret 1"
+_PARTIAL_PURPOSE = b"partial decryption 1"
+_SLACK = 4096  # bytes of envelopes, signatures and names, generously
+T = TypeVar("T")
+
+
+class _State(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What a party holds between rounds beside its share of the key; every round puts a new one in its place."""
+
+    forwarded: tuple[bytes, ...] = ()  # digests of what it sent in the first round, and gets back in the second
+    secret_part: bytes = b""  # its part of the common secret
+    common_secret: bytes = b""  # from the second round on
+    result: bytes = b""  # from the third round on
+    partial: bytes = b""  # its partial decryption of the result
+    key_bytes: int = 0  # sent so far for keys
+
+    def __repr__(self) -> str:
+        return "<state of a party of a joint session (secret)>"
+
+
+class _Saved(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    share: bytes | None  # gone once the partial decryption is made
+    state: _State
+
+    def __repr__(self) -> str:
+        return "<saved party of a joint session (secret)>"
+
+
+class JointAggregator(Aggregator):
+    """Adds up parts of keys and submissions, and passes on what all parties must see.
+
+    `computation` is the manifest's. Raise `InputError` where the manifest is not one for joint keys, or the roster is
+    of other parties.
+    """
+
+    rounds = _ROUNDS
+
+    def __init__(self, manifest: Manifest, roster: Roster, computation: JointComputation[Any, Any, Any]) -> None:
+        super().__init__(manifest)
+        _check(manifest, roster, computation)
+        self._computation = computation
+        self._roster = roster
+        self._binding = roster.binding(manifest)
+        setup, blocks = computation.setup, computation.plan.blocks
+        second_round = [setup.relinearisation_part] + [setup.submission_part] * blocks
+        self._keys = RunningSum(setup.key_parts)
+        self._submissions = RunningSum(second_round)
+        self._passed_on: dict[str, Contribution | Excerpt] = {}
+        self.submission_limit = _SLACK + max(
+            sum(shape.packed_size for shape in setup.key_parts) + len(manifest.parties) * _SLACK,
+            sum(shape.packed_size for shape in second_round),
+            computation.partial_shape.packed_size + len(manifest.parties) * _SLACK,
+        )
+
+    def _accept(self, party: str, payload: bytes) -> None:
+        if self.round == self.rounds:
+            return
+        contribution = decode(payload, Contribution, "contribution")
+        try:
+            contribution.check(self._roster, self._binding, self.round, party)
+        except KeysError as error:
+            raise DeserialisationError(str(error)) from None
+        if self.round == _KEY_PARTS:
+            *key_parts, sealed = contribution.parts or (b"",)
+            if len(sealed) > _SLACK * len(self.manifest.parties):
+                raise DeserialisationError("the part of the common secret is too long")
+            self._keys.add(key_parts)
+            self._passed_on[party] = contribution.excerpt(*_FORWARDED)
+        elif self.round == _SUBMISSION:
+            self._submissions.add(contribution.parts)
+        elif len(contribution.parts) == 1:
+            self._passed_on[party] = contribution
+        else:
+            raise DeserialisationError(f"expected one part, got {len(contribution.parts)}")
+
+    def _close(self) -> bytes:
+        if self.round == _SUBMISSION:
+            relinearisation, *totals = self._submissions.totals
+            keys = self._computation.public_keys(self._keys.totals, relinearisation)
+            return encode(Result(self.counted, self._computation.aggregate(keys, totals)))
+        in_order = tuple(self._passed_on[party] for party in self.manifest.parties)
+        self._passed_on = {}
+        return encode(in_order)
+
+
+class JointParty(Party[R]):
+    """Draws a share of the secret key, takes part in making the others' keys, submits, and helps to decrypt.
+
+    `roster` is of the manifest's parties, each verified by this party, whose `identity` and `task` are given;
+    `computation` is the manifest's. Raise `InputError` where the manifest is not one for joint keys, the roster is of
+    other parties, or the identity is not in it.
+    """
+
+    rounds = _ROUNDS
+    submission_round = _SUBMISSION
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        roster: Roster,
+        identity: Identity,
+        task: PartyTask[Any, Any, R],
+        computation: JointComputation[Any, Any, Any],
+    ) -> None:
+        super().__init__(manifest, task.party)
+        _check(manifest, roster, computation)
+        mine = roster.signing_keys[task.party], roster.encryption_keys[task.party]
+        if identity.name != task.party or mine != (identity.signing_key, identity.encryption_key):
+            raise InputError(f"the identity of {identity.name!r} is not that of party {task.party!r} in the session")
+        self._roster = roster
+        self._identity = identity
+        self._task = task
+        self._computation = computation
+        self._setup = computation.setup
+        self._binding = roster.binding(manifest)
+        self._share: JointShare | None = None  # from the first round until the partial decryption
+        self._state = _State()
+        parties = len(manifest.parties)
+        _, relinearisation, _ = self._setup.key_parts
+        longest = max(relinearisation.packed_size, computation.partial_shape.packed_size)
+        self.download_limit = parties * (longest + _SLACK * (1 + parties))
+
+    def __reduce__(self) -> str:
+        raise TypeError("a party of a joint session is not pickled or copied: a second one would have the same share")
+
+    def _answer(self, round_number: int, payload: bytes) -> bytes:
+        if round_number == _KEY_PARTS:
+            return self._signed(self._key_parts())
+        if round_number == _SUBMISSION:
+            return self._signed(self._submission(payload))
+        if round_number == _PARTIAL:
+            return self._signed((self._partial_decryption(payload),))
+        self._recover(payload)
+        return b""
+
+    def _key_parts(self) -> tuple[bytes, ...]:
+        """Draw a share of the key and a part of the common secret; return the parts for the others."""
+        started = time.perf_counter()
+        share = JointShare(self._setup)
+        parts = share.key_parts()
+        secret_part = secrets.token_bytes(COMMON_SECRET_BYTES)
+        sealed = self._sealed(_SECRET_PURPOSE, secret_part, associated=b"")
+        self._share = share
+        self._state = _State(
+            forwarded=(_sha256(parts.relinearisation), _sha256(sealed)),
+            secret_part=secret_part,
+            key_bytes=sum(map(len, parts)),
+        )
+        self._seconds["key parts"] = time.perf_counter() - started
+        return (*parts, sealed)
+
+    def _submission(self, payload: bytes) -> tuple[bytes, ...]:
+        """Return the second part of the relinearisation key, and this party's rows, encrypted."""
+        started = time.perf_counter()
+        share = self._living_share()
+        total, common_secret = self._first_round_of_all(payload)
+        relinearisation = share.relinearisation_part(total)
+        encrypting = time.perf_counter()
+        blocks = self._computation.encrypt(share, self._task, common_secret)
+        self._state = msgspec.structs.replace(
+            self._state, common_secret=common_secret, key_bytes=self._state.key_bytes + len(relinearisation)
+        )
+        self._seconds["submit"] = time.perf_counter() - encrypting
+        self._seconds["key parts"] += encrypting - started
+        return (relinearisation, *blocks)
+
+    def _partial_decryption(self, payload: bytes) -> bytes:
+        """Return this party's partial decryption of the result, sealed to the others; the share is gone then."""
+        started = time.perf_counter()
+        result = decode(payload, Result, "result")
+        self._check_named(result.counted)
+        partial = self._computation.partial_decryption(self._living_share(), result.ciphertext)
+        self._state = msgspec.structs.replace(self._state, result=result.ciphertext, partial=partial)
+        self._share = None  # nobody needs it again, and no second result meets it
+        sealed = self._sealed(_PARTIAL_PURPOSE, partial, associated=_sha256(result.ciphertext))
+        self._seconds["decrypt"] = time.perf_counter() - started
+        return sealed
+
+    def _recover(self, payload: bytes) -> None:
+        """Add up all partial decryptions, and read the result."""
+        started = time.perf_counter()
+        decrypted = self._computation.combine(self._state.result, self._all_partials(payload))
+        self._state = msgspec.structs.replace(self._state, partial=b"")
+        outcome = self._task.read(decrypted, self.manifest.parties, self._state.common_secret)
+        self._seconds["recover"] = time.perf_counter() - started
+        self._outcome = replace(outcome, keys="joint", key_bytes_per_party=self._state.key_bytes, seconds=self._seconds)
+
+    def _own_state(self) -> bytes:
+        return encode(_Saved(None if self._share is None else self._share.saved(), self._state))
+
+    def _restore_own(self, own: bytes) -> None:
+        found = decode(own, _Saved, "state of a party of a joint session")
+        self._share = None
+        if found.share is not None:
+            self._share = JointShare.restored(self._setup, found.share)
+        self._state = found.state
+
+    def _living_share(self) -> JointShare:
+        if self._share is None:
+            raise EvaluationError(f"party {self.name!r} has no share of the key any more")
+        return self._share
+
+    def _first_round_of_all(self, payload: bytes) -> tuple[Words, bytes]:
+        """Return the sum of all first parts of the relinearisation key, and the common secret.
+
+        Every part is verified to be its author's own: whoever chose this sum could read this party's share from its
+        next answer.
+        """
+        _, shape, _ = self._setup.key_parts
+        total, secret_parts = Sum(shape), []
+        for party, excerpt in self._one_of_each(payload, Excerpt):
+            with blaming(party):
+                found = open_excerpt(excerpt, self._roster, self._binding, _KEY_PARTS, party, indices=_FORWARDED)
+                if party == self.name and tuple(_sha256(each) for each in found) != self._state.forwarded:
+                    raise TamperedError("it is not the one that was sent")
+                total.add(total.polynomials.unpack(found[0]))
+                secret = self._unsealed(_SECRET_PURPOSE, party, found[1], self._state.secret_part, associated=b"")
+                if len(secret) != COMMON_SECRET_BYTES:
+                    raise TamperedError("its part of the common secret has a wrong length")
+                secret_parts.append(secret)
+        return total.words, _sha256(_SECRET_PURPOSE + self._binding + b"".join(secret_parts))
+
+    def _all_partials(self, payload: bytes) -> Iterator[Words]:
+        polynomials = self._computation.partial_shape
+        for party, contribution in self._one_of_each(payload, Contribution):
+            with blaming(party):
+                contribution.check(self._roster, self._binding, _PARTIAL, party)
+                if len(contribution.parts) != 1:
+                    raise TamperedError("it has not one part")
+                (sealed,) = contribution.parts
+                own, associated = self._state.partial, _sha256(self._state.result)
+                yield polynomials.unpack(self._unsealed(_PARTIAL_PURPOSE, party, sealed, own, associated=associated))
+
+    def _sealed(self, purpose: bytes, plaintext: bytes, *, associated: bytes) -> bytes:
+        """Return `plaintext` sealed to all other parties."""
+        others = {name: key for name, key in self._roster.encryption_keys.items() if name != self.name}
+        return seal_to_all(others, plaintext, info=self._info(purpose, self.name), associated=associated)
+
+    def _unsealed(self, purpose: bytes, sender: str, sealed: bytes, own: bytes, *, associated: bytes) -> bytes:
+        """Return what a party has sealed to the others, `own` for this party's own."""
+        if sender == self.name:
+            return own
+        return unseal_mine(self._identity, sealed, info=self._info(purpose, sender), associated=associated)
+
+    def _one_of_each(self, payload: bytes, shape: type[T]) -> Iterator[tuple[str, T]]:
+        parts = decode(payload, tuple[shape, ...], "contributions")  # type: ignore[valid-type]
+        return one_of_each(self.manifest.parties, parts)
+
+    def _info(self, purpose: bytes, sender: str) -> bytes:
+        return signed_bytes(purpose, encode((self._binding, sender)))
+
+    def _signed(self, parts: tuple[bytes, ...]) -> bytes:
+        return encode(Contribution.sign(self._identity, self._binding, self._round + 1, parts))
+
+
+def _check(manifest: Manifest, roster: Roster, computation: JointComputation[Any, Any, Any]) -> None:
+    if not manifest.joint_keys:
+        raise InputError("the session's manifest is not one for joint keys")
+    if computation.plan.parties != len(manifest.parties) or manifest.min_parties != len(manifest.parties):
+        raise InputError("with joint keys every party of the session takes part, and none can be left out")
+    if roster.names != set(manifest.parties):
+        raise InputError("the roster names other parties than the session's manifest")
+    if computation.setup.binding != roster.binding(manifest):
+        raise InputError("the computation is that of another session, or of other parties' keys")
+
+
+def _sha256(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()

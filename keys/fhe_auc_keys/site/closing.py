@@ -1,0 +1,95 @@
+"""Sessions that have ended leave no keys behind: what opened them is destroyed, what answers for them stays.
+
+bundle    the secret key, the common secret and the seed go; the announcement stays, and says that it was closed
+late      the key holder's seeds and secret key go; an opening that was made stays
+state     what the party would go on from goes; the bytes that answered last stay while anybody can ask for them
+seen      stays: a bundle opens once, whatever has become of it
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from fhe_auc.base.serialise import encode
+from fhe_auc.machines.site_state import without_secrets
+from fhe_auc_keys.bundles.announcement import claimed
+from fhe_auc_keys.bundles.sealed_bundles import Kept
+from fhe_auc_keys.errors import KeysError, StoreError
+from fhe_auc_keys.site import late_opening
+from fhe_auc_keys.site.session_files import kept
+from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.store.vault import OWN
+from fhe_auc_keys.trust.identity import Identity
+
+
+def end(store: KeyStore, session: bytes) -> datetime:
+    """Return until when a session can go on; errors as `is_closed`."""
+    name = session.hex()
+    if name in store.names("bundle"):
+        return claimed(kept(store, session).announcement).not_after
+    if name in store.names("late"):
+        return late_opening.end(store, session)
+    raise StoreError(f"the key store has no session {name}: `fhe-auc keys show` lists them")
+
+
+def is_closed(store: KeyStore, session: bytes) -> bool:
+    """Return whether nothing is left of a session that decrypts, or could open it.
+
+    Raises `StoreError` where the store has no such session; `DamagedFileError` or `TamperedError` where it cannot be
+    read.
+    """
+    end(store, session)
+    name = session.hex()
+    opened = name in store.names("bundle") and bool(kept(store, session).material)
+    return not opened and not late_opening.is_held(store, session)
+
+
+def destroy_keys(store: KeyStore, session: bytes, *, has_result: bool) -> None:
+    """Destroy what opens a session as a party, and remember whether the site has its result; there may be nothing.
+
+    Copies of the folder that were made before, and what a disk has not overwritten, still hold it, encrypted.
+    """
+    name = session.hex()
+    if name in store.names("bundle"):
+        found = kept(store, session)
+        if found.material:
+            store.put("bundle", name, encode(Kept(found.announcement, b"", has_result)), replace=True)
+
+
+def close(store: KeyStore, session: bytes, *, at: datetime, lose_result: bool = False) -> None:
+    """Destroy all that a store could go on with in a session: as a party, and as its key holder.
+
+    The bytes that answered last stay until the session's end, for those who still ask. Done again, it does the rest.
+
+    Raises
+    ------
+    KeysError
+        The session can still go on, and `lose_result` is not set; says what is lost.
+    StoreError, DamagedFileError, TamperedError
+        As `is_closed`.
+    """
+    ends, name = end(store, session), session.hex()
+    ended = at > ends
+    if not (ended or lose_result or is_closed(store, session)):
+        lost = (
+            "the session cannot go on without this helper"
+            if _is_helped_by(store, session)
+            else "this site gets no result of it, and where all must answer nobody does"
+        )
+        raise KeysError(
+            f"session {name} can go on until {ends:%Y-%m-%d %H:%M} UTC: if it is closed now, {lost}; --lose-result "
+            "closes it all the same"
+        )
+    destroy_keys(store, session, has_result=False)
+    late_opening.erase(store, session)
+    if name in store.names("state"):
+        store.put("state", name, without_secrets(store.get("state", name), answer=not ended), replace=True)
+
+
+def _is_helped_by(store: KeyStore, session: bytes) -> bool:
+    """Whether the store is that of one of the session's helpers."""
+    if session.hex() not in store.names("bundle"):
+        return False
+    manifest = claimed(kept(store, session).announcement).manifest
+    own = Identity.from_bytes(store.get("identity", OWN))
+    return manifest.keys == "helper" and own.name not in manifest.parties

@@ -1,0 +1,252 @@
+"""Sites' sessions in their key stores, for `site_state`: what ``keys open`` has put there, and their state."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.files import read_from_others, write_atomically
+from fhe_auc.base.logs import LOGGER
+from fhe_auc.base.party_names import HELPER
+from fhe_auc.machines.site_state import Joined, LocalSites, Records, SiteState, SiteStorage
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.protocol import Session, Spending
+from fhe_auc_keys.bundles.announcement import Announcement
+from fhe_auc_keys.bundles.sealed_bundles import spend_seed
+from fhe_auc_keys.errors import DamagedFileError, LockedError, StoreError
+from fhe_auc_keys.roles.local_consortium import LIFETIME, TRIAL, Consortium
+from fhe_auc_keys.site.closing import destroy_keys
+from fhe_auc_keys.site.late_opening import answering_by_file, ask_by_file, hold, is_late, purge
+from fhe_auc_keys.site.session_files import is_joint, keep_for_party, kept_for_party, open_for_aggregator
+from fhe_auc_keys.store import audit, budget
+from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.store.list_places import renewed
+from fhe_auc_keys.store.trusted_authorities import Trusted
+from fhe_auc_keys.store.vault import OWN, Vault, certified_identity, drop_variable
+from fhe_auc_keys.trust import signed_json
+from fhe_auc_keys.trust.identity import Identity
+
+_PATIENCE = 30.0  # seconds for which another process may have the store open
+_CHEAP = 10  # log2 of scrypt's cost where the passphrase is 256 random bits: there is nothing to stretch
+
+
+RESULT = b"result 1"
+"""The purpose of a site's signature on what a session has yielded."""
+
+
+@dataclass(frozen=True)
+class StoredRecords(Records):
+    """Records of one session of a role, with its key store's folder and its certified identity."""
+
+    folder: Path
+    identity: Identity = field(repr=False)
+    announced: Announcement = field(repr=False)
+
+    def note(self, event: str, **facts: Any) -> None:
+        """Add a line to the trail in the key store's folder."""
+        manifest, holder = self.announced.manifest, self.announced.holder.name
+        audit.append(self.folder, self.identity, event, manifest, holder, at=_now(), **facts)
+
+    def signed(self, told: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what `fhe_auc_keys.trust.signed_json.check` verifies."""
+        return signed_json.sign(self.identity, RESULT, told)
+
+
+class StoredState(SiteState):
+    """Sessions in an open key store, which has a certified identity, and whom the site trusts.
+
+    `holder` is the key holder agreed on, or who convenes; sessions of others are refused. `data_set` is what the site
+    calls its rows in the ledger of privacy budgets.
+    """
+
+    def __init__(self, store: KeyStore, holder: str, data_set: str = budget.DEFAULT_DATA_SET) -> None:
+        self._store = store
+        self._data_set = budget.checked_data_set(data_set)
+        self._holder = holder
+        self._identity = certified_identity(store)
+        self.name = self._identity.name
+
+    def session(self, session: bytes) -> Joined:
+        """Return what the party starts from; signatures, certificates and validity are verified again."""
+        trust, at = Trusted.stored(self._store).trust, _now()
+        announced, material = kept_for_party(self._store, session, self._identity, trust, holder=self._holder, at=at)
+        joined = _joined(announced, material, self._identity, self._store)
+        return replace(joined, helps=announced.is_helper(self.name))
+
+    def state(self, session: bytes) -> bytes | None:
+        """Return the session's state, from the key store."""
+        name = session.hex()
+        return self._store.get("state", name) if name in self._store.names("state") else None
+
+    def others(self, session: bytes) -> list[bytes]:
+        """Return the states of all other sessions; those that are damaged are for ``keys check`` to tell."""
+        found = []
+        for name in self._store.names("state"):
+            with suppress(DamagedFileError):
+                found += [self._store.get("state", name)] if name != session.hex() else []
+        return found
+
+    def keep(self, session: bytes, state: bytes) -> None:
+        """Put the session's state into the key store."""
+        self._store.put("state", session.hex(), state, replace=True)
+
+    def charge(self, manifest: Manifest, spending: Spending) -> None:
+        """Put what the session spends into the key store's ledger (`fhe_auc_keys.store.budget`)."""
+        budget.spend(self._store, self._data_set, manifest, spending, at=_now())
+
+    def spend(self, session: bytes) -> None:
+        """Take the party's seed out of the key store, where sealed keys brought one."""
+        name = session.hex()
+        if name in self._store.names("bundle") and not is_joint(self._store.get("bundle", name)):
+            spend_seed(self._store, session)
+
+    def close(self, session: bytes) -> None:
+        """Destroy what opened the session; that it was opened stays known, and so does what it has answered."""
+        destroy_keys(self._store, session, has_result=True)
+
+
+class KeyStoreStorage(SiteStorage):
+    """Plug-in of ``fhe_auc.site_state``."""
+
+    @contextmanager
+    def site(self, config: Mapping[str, Any]) -> Iterator[SiteState]:
+        """Open the key store that `config` names.
+
+        ``store`` is its folder, ``passphrase-file`` a file of mode 600 (else the variable FHE_AUC_PASSPHRASE has it),
+        ``holder`` the key holder agreed on, or who convenes. ``data-set`` names the rows in the ledger of privacy
+        budgets (`fhe_auc_keys.store.budget`).
+        """
+        with _opened(config) as store:
+            data_set = str(config.get("data-set") or budget.DEFAULT_DATA_SET)
+            yield StoredState(store, _needed(config, "holder"), data_set)
+
+    def shield(self, config: Mapping[str, Any]) -> None:
+        """Take FHE_AUC_PASSPHRASE out of the environment where `config` names a ``passphrase-file``."""
+        if config.get("passphrase-file"):
+            drop_variable()
+
+    def aggregator(self, config: Mapping[str, Any]) -> Joined:
+        """Open what the key holder has sent to the aggregator.
+
+        ``session`` is that file (aggregator.bundle, session.joint or session.convened), ``holder`` who must have signed
+        it; ``store`` and ``passphrase-file`` as for `site`, of the aggregator's own key store, with whom it trusts.
+        ``late-opening`` is a folder: where parties may be missing and what they send is padded, the request for the
+        opening is written there, and the opening awaited for ``round-timeout`` seconds
+        (`fhe_auc_keys.site.late_opening`).
+        """
+        path = Path(_needed(config, "session"))
+        with _opened(config) as store:
+            identity, trust = certified_identity(store), Trusted.stored(store).trust
+        announced, material, loaded = open_for_aggregator(
+            read_from_others(path), identity, trust, holder=_needed(config, "holder"), session=None, at=_now()
+        )
+        joined = replace(_joined(announced, material, identity, store), loaded=loaded)
+        if not is_late(announced.manifest):
+            return joined
+        folder, patience = Path(_needed(config, "late-opening")), float(config.get("round-timeout") or _PATIENCE)
+        return replace(joined, open_late=partial(ask_by_file, folder, identity, trust, announced, patience))
+
+    def local_sites(self, session: Session, folder: Path, grids: Mapping[str, bytes]) -> LocalSites:
+        """Make certificates, seal or convene the session, and open it into a key store for each party."""
+        manifest = session.manifest
+        consortium = Consortium(manifest.parties, helper=manifest.keys == "helper")
+        trust = consortium.trust
+        holder = consortium.convener(manifest)
+        bundles: Mapping[str, bytes]
+        if manifest.context:
+            sealed = consortium.seal(session)
+            announcement, document, bundles = sealed.announcement, sealed.aggregator, sealed.parties
+        else:
+            announcement = document = consortium.convene(manifest)
+            bundles = dict.fromkeys(manifest.parties, document)
+        trusted = Trusted(trust.anchors, (), trust.revocation_lists)
+
+        def stored(number: int, name: str) -> tuple[dict[str, str], KeyStore]:
+            """Make a role's key store; return its configuration, and the store, which is open."""
+            place, passphrase_file = folder / f"store-{number}", folder / f"passphrase-{number}"
+            passphrase = secrets.token_hex(32)
+            write_atomically(passphrase_file, passphrase.encode(), mode=0o600)
+            store = KeyStore.create(place, passphrase, log2_cost=_CHEAP)
+            store.put("identity", OWN, consortium.identities[name].to_bytes())
+            trusted.keep(store)
+            return {"store": str(place), "passphrase-file": str(passphrase_file), "holder": holder}, store
+
+        sites = {}
+        for number, name in enumerate((*manifest.parties, *consortium.helpers)):
+            sites[name], store = stored(number, name)
+            with store:
+                keep_for_party(
+                    bundles.get(name, document),
+                    consortium.identities[name],
+                    trust,
+                    store,
+                    holder=holder,
+                    session=manifest.session,
+                    at=consortium.at,
+                    study=TRIAL,
+                    grid=grids.get(name),
+                )
+        aggregator, store = stored(len(sites), consortium.aggregator)
+        store.close()
+        write_atomically(folder / "session", document, mode=0o600)
+        self.shield(aggregator)
+        config = {**aggregator, "session": str(folder / "session"), "late-opening": str(folder)}
+        if consortium.helpers:
+            (name,) = consortium.helpers
+            return LocalSites(config, sites, helpers={HELPER: sites.pop(name)})
+        if not is_late(manifest):
+            return LocalSites(config, sites)
+        _, store = stored(len(sites) + 1, holder)
+        hold(store, session, announcement, consortium.at + LIFETIME)
+        return LocalSites(
+            config, sites, answering_by_file(store, consortium.identities[holder], trust, folder, manifest)
+        )
+
+
+@contextmanager
+def _opened(config: Mapping[str, Any]) -> Iterator[KeyStore]:
+    """Open a key store, and wait a little where another process, such as ``keys open``, has it open."""
+    passphrase_file = config.get("passphrase-file")
+    vault = Vault(Path(_needed(config, "store")), None if not passphrase_file else Path(str(passphrase_file)))
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            store = vault.open()
+            break
+        except LockedError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+    with store:
+        purge(store, at=_now())
+        with suppress(StoreError):  # a damaged store is another matter
+            if Trusted.stored(store).ending(at=_now()):
+                for ending in renewed(store, LOGGER.warning).ending(at=_now()):
+                    LOGGER.warning(ending)
+        yield store
+
+
+def _now() -> datetime:
+    return datetime.now(timezone.utc)
+
+
+def _joined(announced: Announcement, material: bytes, identity: Identity, store: KeyStore) -> Joined:
+    """Return what a role starts from; there is no material where nothing is encrypted: those protocols need none."""
+    manifest = announced.manifest
+    records = StoredRecords(store.directory, identity, announced)
+    return Joined(manifest, b"" if manifest.plan is None else material, announced.signatures(identity), records)
+
+
+def _needed(config: Mapping[str, Any], name: str) -> str:
+    value = config.get(name)
+    if not isinstance(value, str) or not value:
+        raise InputError(f"{name} is not configured")
+    return value

@@ -1,0 +1,282 @@
+"""Openings made late: where parties may be missing, the key holder opens once it is known who counts.
+
+    key holder    `hold`          keeps the parties' seeds, and what else it takes, in its key store
+    aggregator    `request`       closes the submissions, and says whose they are: the names alone, signed
+    key holder    `open_late`     once: the opening of these parties' pads, sealed to the aggregator, signed
+    aggregator    `read_opening`
+
+One opening for all parties beside one for some of them would tell a party and the aggregator together what lies
+between, so there is one. The key holder writes down names and opening, and erases the seeds, before anything leaves;
+asked again for the same names it gives the same bytes, for others nothing. What opens its key store after the session's
+end erases the seeds anyway (`purge`). It is told no digest of a submission: knowing the pads, it could try counts
+against it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import msgspec
+
+from fhe_auc.base.errors import EvaluationError
+from fhe_auc.base.files import read_from_others, write_atomically
+from fhe_auc.base.serialise import encode
+from fhe_auc.session import registry
+from fhe_auc.session.computation import SealedComputation
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.protocol import Session
+from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
+from fhe_auc_keys.bundles.sealed_bundles import check_opening
+from fhe_auc_keys.bundles.session_keys import party_secrets
+from fhe_auc_keys.errors import ExpiredError, KeysError, StoreError, TamperedError
+from fhe_auc_keys.roles.encrypted_protocol import EncryptedProtocol
+from fhe_auc_keys.store.key_store import KeyStore, session_ids
+from fhe_auc_keys.trust import sealing
+from fhe_auc_keys.trust.certificates import Trust
+from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.signed_documents import Kind, claimed_body, open_signed, parsed, sign
+
+_REQUEST, _OPENING = ".request", ".opening"
+_PAUSE = 0.2  # seconds between looks for a file
+
+REQUEST_KIND = Kind(b"fhereqs", "request for an opening")
+OPENING_KIND = Kind(b"fhelate", "late opening")
+
+
+class _Request(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    session: bytes
+    manifest: bytes  # digest
+    counted: tuple[str, ...]
+
+
+class _OpeningBody(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    request: _Request
+    sealed: bytes
+
+
+class _Held(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What the key holder keeps; secret context and seeds are empty once it has opened, or may no more."""
+
+    announcement: bytes
+    not_after: int  # Unix seconds, the announcement's
+    context: bytes
+    seeds: tuple[bytes, ...]  # in the manifest's order
+    request: bytes = b""  # `_Request`, encoded: what it has opened
+    opening: bytes = b""  # the document that answers it
+
+    def __repr__(self) -> str:
+        return "_Held(...)"
+
+
+def is_late(manifest: Manifest) -> bool:
+    """Whether a session's opening is made once it is known who counts; raise `InputError` for an unknown protocol."""
+    computation = _computation(manifest)
+    return computation is not None and computation.late
+
+
+def hold(store: KeyStore, session: Session, announcement: bytes, not_after: datetime) -> None:
+    """Keep what `open_late` takes, until `not_after`: the secret key, and the seeds."""
+    manifest = session.manifest
+    context = party_secrets(session.party_material, manifest.context).context
+    seeds = tuple(session.seeds[party] for party in manifest.parties)
+    store.put("late", manifest.session.hex(), encode(_Held(announcement, int(not_after.timestamp()), context, seeds)))
+
+
+def request(aggregator: Identity, manifest: Manifest, counted: tuple[str, ...]) -> bytes:
+    """Return the aggregator's request for the opening of these parties' pads."""
+    return sign(REQUEST_KIND, aggregator, _Request(manifest.session, manifest.digest, counted))
+
+
+def open_late(store: KeyStore, holder: Identity, trust: Trust, data: bytes, *, at: datetime) -> bytes:
+    """Return the opening that a request asks for, for `read_opening`; the same bytes for the same names again.
+
+    `store` is that of the key holder. `at` is the present, with a time zone.
+
+    Raises
+    ------
+    TamperedError, KeysError, RevokedError, UnfitCertificateError
+        Not a request, or not signed by the session's aggregator.
+    StoreError
+        The store holds no such session.
+    KeysError
+        The names cannot be those of parties that count: strangers, twice, out of order or too few; the opening for
+        other parties has been made: there is one in a session.
+    ExpiredError
+        The session has ended; the seeds are erased.
+    """
+    purge(store, at=at)
+    session = claimed_body(REQUEST_KIND, data, _Request).session
+    name = session.hex()
+    if name not in store.names("late"):
+        raise StoreError(f"the key store holds no seeds of a session {name}: it is another, or has ended")
+    held = _held(store, session)
+    announced = open_announcement(held.announcement, trust, holder=holder.name, at=at)
+    found, asked = open_signed(REQUEST_KIND, data, _Request, trust, signer=announced.aggregator.name, at=at)
+    if found.fingerprint != announced.aggregator.fingerprint:
+        raise TamperedError(f"{found.name!r} has not signed the request with its certificate of this session")
+    _check_counted(announced.manifest, asked)
+    if not held.opening and not held.seeds:
+        raise ExpiredError("the session has ended, and its seeds are erased: make a new session")
+    if held.opening:
+        if held.request != encode(asked):
+            raise KeysError("the opening for other parties has been made; a session has one, so make a new session")
+        return held.opening
+    manifest = announced.manifest
+    seeds = dict(zip(manifest.parties, held.seeds, strict=True))
+    computation = _computation(manifest)
+    if computation is None:
+        raise KeysError(f"protocol {manifest.protocol!r} has no openings")
+    made = computation.opening(held.context, {party: seeds[party] for party in asked.counted})
+    check_opening(made, held.context, held.seeds)
+    document = sign(OPENING_KIND, holder, _OpeningBody(asked, _sealed(announced, asked, made)))
+    opened = _Held(held.announcement, held.not_after, b"", (), encode(asked), document)
+    store.put("late", name, encode(opened), replace=True)
+    return document
+
+
+def read_opening(
+    data: bytes, aggregator: Identity, trust: Trust, announced: Announcement, counted: tuple[str, ...], *, at: datetime
+) -> bytes:
+    """Return the opening of these parties' pads, as `fhe_auc.session.computation.SealedComputation.opening` made it.
+
+    Raises `TamperedError` where it is damaged or forged, `KeysError` where it is for others; the signer's
+    certificate as `open_signed`.
+    """
+    _, found = open_signed(OPENING_KIND, data, _OpeningBody, trust, signer=announced.holder.name, at=at)
+    manifest = announced.manifest
+    if found.request != _Request(manifest.session, manifest.digest, counted):
+        raise KeysError("the late opening is for another session, or for other parties than those that count")
+    return aggregator.unseal(found.sealed, info=OPENING_KIND.purpose, associated=_digest(found.request))
+
+
+def ask_by_file(
+    folder: Path, aggregator: Identity, trust: Trust, announced: Announcement, patience: float, counted: tuple[str, ...]
+) -> bytes:
+    """Write the request for an opening to SESSION.request in `folder`, and wait for SESSION.opening; return what it is.
+
+    Errors as `read_opening`; `EvaluationError` where nothing has come after `patience` seconds.
+    """
+    asked, answer = _files(folder, announced.manifest)
+    write_atomically(asked, request(aggregator, announced.manifest, counted), mode=0o600)
+    deadline = time.monotonic() + patience
+    while not answer.exists():
+        if time.monotonic() > deadline:
+            raise EvaluationError(
+                f"the key holder has not opened the sum of {len(counted)} parties' pads: it makes {str(answer)!r} of "
+                f"{str(asked)!r} by `fhe-auc keys open-late`"
+            )
+        time.sleep(_PAUSE)
+    return read_opening(read_from_others(answer), aggregator, trust, announced, counted, at=datetime.now(timezone.utc))
+
+
+@contextmanager
+def answering_by_file(
+    store: KeyStore, holder: Identity, trust: Trust, folder: Path, manifest: Manifest
+) -> Iterator[None]:
+    """Answer this session's request in `folder` meanwhile, from a store that is open, and is closed in the end.
+
+    Errors as `open_late`, in the end.
+    """
+    ended, errors = Event(), list[Exception]()
+    asked, opening = _files(folder, manifest)
+
+    def answer() -> None:
+        while not ended.wait(_PAUSE):
+            if asked.exists():
+                try:
+                    made = open_late(store, holder, trust, asked.read_bytes(), at=datetime.now(timezone.utc))
+                    write_atomically(opening, made, mode=0o600)
+                except Exception as error:
+                    errors.append(error)
+                return
+
+    thread = Thread(target=answer, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        store.close()
+    if errors:
+        raise errors[0]
+
+
+def _files(folder: Path, manifest: Manifest) -> tuple[Path, Path]:
+    name = manifest.session.hex()
+    return folder / (name + _REQUEST), folder / (name + _OPENING)
+
+
+def purge(store: KeyStore, *, at: datetime) -> None:
+    """Erase seeds and secret key of all sessions that have ended, whatever became of anybody's certificate."""
+    for session in session_ids(store, "late"):
+        if at > end(store, session):
+            erase(store, session)
+
+
+def end(store: KeyStore, session: bytes) -> datetime:
+    """Return until when a session held here can be opened; errors as `fhe_auc_keys.store.key_store.KeyStore.get`."""
+    return datetime.fromtimestamp(_held(store, session).not_after, timezone.utc)
+
+
+def is_held(store: KeyStore, session: bytes) -> bool:
+    """Return whether a session can still be opened late, from here."""
+    return session.hex() in store.names("late") and bool(_held(store, session).seeds)
+
+
+def is_opened(store: KeyStore, session: bytes) -> bool:
+    """Return whether a session has been opened late, from here."""
+    return session.hex() in store.names("late") and bool(_held(store, session).opening)
+
+
+def erase(store: KeyStore, session: bytes) -> None:
+    """Erase a session's seeds and secret key, where they are held here; an opening that was made stays."""
+    if is_held(store, session):
+        held = _held(store, session)
+        store.put("late", session.hex(), encode(_Held(held.announcement, held.not_after, b"", ())), replace=True)
+
+
+def verify_held(store: KeyStore, session: bytes, holder: Identity, trust: Trust, *, at: datetime) -> None:
+    """Raise where a session that is held here could not be opened late; errors as `open_announcement`."""
+    if is_held(store, session):
+        open_announcement(_held(store, session).announcement, trust, holder=holder.name, at=at)
+
+
+def _held(store: KeyStore, session: bytes) -> _Held:
+    return parsed(store.get("late", session.hex()), _Held, f"session {session.hex()}")
+
+
+def _computation(manifest: Manifest) -> SealedComputation[Any, Any, Any, Any] | None:
+    """Return the computation of a session with sealed keys; None for a protocol without one."""
+    plugin = registry.load(manifest.protocol)
+    if manifest.keys != "sealed" or not isinstance(plugin, EncryptedProtocol):
+        return None
+    found: SealedComputation[Any, Any, Any, Any] = plugin.sealed_computation(manifest)
+    return found
+
+
+def _check_counted(manifest: Manifest, asked: _Request) -> None:
+    """Raise `KeysError` where a request is of another manifest, or its names cannot be those that count."""
+    named = set(asked.counted)
+    in_order = tuple(party for party in manifest.parties if party in named)
+    if asked.manifest != manifest.digest or asked.counted != in_order or len(in_order) < manifest.min_parties:
+        raise KeysError(
+            "the request is for another session, or its parties are not some of the session's, each once and in its "
+            f"order, and at least {manifest.min_parties}"
+        )
+
+
+def _sealed(announced: Announcement, asked: _Request, made: bytes) -> bytes:
+    key = announced.aggregator.encryption_key
+    return sealing.seal(key, made, info=OPENING_KIND.purpose, associated=_digest(asked))
+
+
+def _digest(asked: _Request) -> bytes:
+    return hashlib.sha256(encode(asked)).digest()

@@ -1,0 +1,165 @@
+"""The sessions that a key holder has made, or convened: so that one can be made again without some of its parties.
+
+Two results that differ in one party tell about that party. So nothing replaces a session that has released its result,
+and a session is replaced once. A key holder that is a party knows where it has the result itself. Where a session is
+opened late (`fhe_auc_keys.site.late_opening`) it knows, too: without its opening there is no result, and before a
+replacement leaves, what could make that opening is erased. Otherwise it cannot know, and somebody has to state it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, fields, replace
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.serialise import encode
+from fhe_auc.question.analysis import Analysis
+from fhe_auc.question.study import Study
+from fhe_auc.session.protocol import Request
+from fhe_auc_keys.bundles.announcement import claimed
+from fhe_auc_keys.errors import DamagedFileError, KeysError, StoreError
+from fhe_auc_keys.site import late_opening
+from fhe_auc_keys.site.session_files import kept
+from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.trust.signed_documents import parsed
+
+
+class _Made(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    announcement: bytes
+    request: dict[str, Any]  # by the fields of `Request`
+    lifetime: int  # seconds
+    successor: bytes = b""  # id of the session that has replaced it
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a session is made of."""
+
+    protocol: str
+    request: Request
+    credentials: tuple[bytes, ...]  # in the order of the request's parties
+    aggregator: bytes  # its credential
+    helpers: tuple[bytes, ...]  # their credentials
+    study: Study
+    lifetime: timedelta
+
+    def without(self, names: Collection[str]) -> Wanted:
+        """Return the same for the other parties, at least two.
+
+        Row caps of those who are left out go; where all caps bounded all rows together, the others' do. Raises
+        `InputError` for who is no party, and where fewer would be left than the session needed.
+        """
+        old = self.request
+        if strangers := [name for name in names if name not in old.parties]:
+            raise InputError(f"{strangers[0]!r} is no party of the session, whose are: {', '.join(old.parties)}")
+        left = {name: shown for name, shown in zip(old.parties, self.credentials, strict=True) if name not in names}
+        all_needed = old.min_parties in (None, len(old.parties))
+        least = 2 if all_needed or old.min_parties is None else old.min_parties
+        if len(left) < least:
+            raise InputError(f"{len(left)} parties would be left, and this session needs {least} at least")
+        caps = {name: cap for name, cap in self.study.row_caps.items() if name in left}
+        most = old.max_rows
+        if set(self.study.row_caps) == set(old.parties) and most == sum(self.study.row_caps.values()):
+            most = sum(caps.values())
+        request = replace(
+            old,
+            parties=tuple(left),
+            min_parties=None if all_needed else old.min_parties,
+            rows=tuple(caps[name] for name in left) if set(caps) == set(left) else None,
+            max_rows=most,
+            min_rows=min(old.min_rows, most),
+        )
+        study = msgspec.structs.replace(self.study, row_caps=caps)
+        return replace(self, request=request, credentials=tuple(left.values()), study=study)
+
+
+def remember(store: KeyStore, announcement: bytes, wanted: Wanted) -> None:
+    """Keep what the session announced was made of; there are no keys in it."""
+    said = {each.name: getattr(wanted.request, each.name) for each in fields(Request)}
+    said["thresholds"] = wanted.request.thresholds.astype("<f8").tobytes()
+    found = _Made(announcement, said, int(wanted.lifetime.total_seconds()))
+    store.put("made", claimed(announcement).manifest.session.hex(), encode(found))
+
+
+def made(store: KeyStore, session: bytes) -> Wanted:
+    """Return what a session was made of, here.
+
+    Raises `StoreError` for another; `DamagedFileError` or `TamperedError` where it cannot be read.
+    """
+    found = _stored(store, session)
+    announced = claimed(found.announcement)
+    try:
+        said = {
+            **found.request,
+            "parties": tuple(found.request["parties"]),
+            "thresholds": np.frombuffer(found.request["thresholds"], "<f8"),
+            "analysis": msgspec.convert(found.request["analysis"], Analysis),
+        }
+        request = Request(**said)
+        credentials = tuple(announced.credentials[name] for name in request.parties)
+    except (KeyError, TypeError, ValueError, InputError):
+        raise DamagedFileError(
+            f"made/{session.hex()} is malformed, or of another version: make the session by its credentials"
+        ) from None
+    if announced.manifest.study is None:
+        raise DamagedFileError(f"made/{session.hex()} names no study: make the session by its credentials")
+    protocol, study = announced.manifest.protocol, announced.manifest.study
+    lifetime = timedelta(seconds=found.lifetime)
+    return Wanted(protocol, request, credentials, announced.aggregator, announced.helpers, study, lifetime)
+
+
+def successor(store: KeyStore, session: bytes) -> bytes:
+    """Return the id of the session that has replaced this one, empty for none; errors as `made`."""
+    return _stored(store, session).successor
+
+
+def require_unreleased(store: KeyStore, session: bytes, *, stated: bool) -> None:
+    """Raise `KeysError` unless a session has released no result; `stated`: somebody vouches for it.
+
+    That does not count against what is known here: the site has the result itself, the session has been opened late, or
+    it was replaced already.
+    """
+    name, other = session.hex(), successor(store, session)
+    if other:
+        raise KeysError(
+            f"session {name} was replaced by {other.hex()} already: take that one, so that no two results differ "
+            "in a site"
+        )
+    if name in store.names("bundle") and kept(store, session).has_result:
+        raise KeysError(
+            f"this site has the result of session {name}: another one without a site would tell about that site"
+        )
+    if late_opening.is_opened(store, session):
+        raise KeysError(
+            f"session {name} was opened by `open-late`, so that its parties may have its result: another one without "
+            "a site would tell about that site"
+        )
+    if name not in store.names("late") and not stated:
+        raise KeysError(
+            f"nobody can see here whether session {name} has released its result; another one without a site would "
+            "tell about that site. Ask the aggregator whether any party was sent the result, have every party run "
+            f"`fhe-auc keys close {name} --lose-result`, and then state it: --no-result-was-released"
+        )
+
+
+def replace_by(store: KeyStore, session: bytes, other: bytes, *, stated: bool) -> None:
+    """Write down that one session replaces another, which can then no longer be opened late.
+
+    Errors as `require_unreleased`; it is called before anything of the successor leaves the key holder.
+    """
+    require_unreleased(store, session, stated=stated)
+    late_opening.erase(store, session)
+    found = msgspec.structs.replace(_stored(store, session), successor=other)
+    store.put("made", session.hex(), encode(found), replace=True)
+
+
+def _stored(store: KeyStore, session: bytes) -> _Made:
+    name = session.hex()
+    if name not in store.names("made"):
+        raise StoreError(f"no session {name} was made with this key store: `fhe-auc keys show` lists those that were")
+    return parsed(store.get("made", name), _Made, f"made/{name}")

@@ -1,0 +1,192 @@
+"""What a site opens without asking anybody: sessions of one key holder, within bounds that the site has written down.
+
+The policy stands in the site's key store, encrypted as everything there is; nothing that comes from outside changes it.
+It does not tell sessions from one another: whether two of them differ in one site only, the key holder has to see to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fhe_auc.base.errors import DeserialisationError, InputError, UnknownProtocolError
+from fhe_auc.base.files import read_from_others
+from fhe_auc.base.serialise import decode, encode
+from fhe_auc.question.analysis import DEFAULT_MIN_CELL, Analysis
+from fhe_auc.session import registry
+from fhe_auc.session.plan import Keys
+from fhe_auc_keys.bundles.announcement import Announcement
+from fhe_auc_keys.errors import DamagedFileError, KeysError, StoreError
+from fhe_auc_keys.store.key_store import KeyStore
+
+Value = bool | int | float | str
+_NAME = "policy"
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    """Bounds within which a session is opened unseen.
+
+    Attributes
+    ----------
+    holder : str
+        Who makes the keys, or convenes; of that name under an authority that the site trusts.
+    protocols : tuple of str
+        Allowed ones.
+    model, outcome : str
+        What is evaluated, word for word.
+    cohort, period : str
+        Likewise; empty for any.
+    min_parties : int
+        So many must submit before there is a result, at least 2.
+    max_thresholds : int
+        Resolution: at most so many.
+    keys : tuple of "none", "sealed", "joint" or "helper"
+        Who may make the keys.
+    helpers : tuple of str
+        Who may help, of that name in the certificate, alone or with others of them; needed where `keys` has "helper".
+    max_days : int
+        For so long can the session still go on, 1 to 31.
+    max_row_cap : int or None
+        If given, each party must have a row cap, no larger than this.
+    score_columns, groups : tuple of str
+        Columns that a session of several models, or of groups, may ask for; none unless they are named.
+    options : dict
+        By name, the value or values that an option of the protocol may have; one that is not named here must not be in
+        the session.
+
+    Raises `InputError` where a field cannot be that.
+    """
+
+    holder: str
+    protocols: tuple[str, ...]
+    model: str
+    outcome: str
+    min_parties: int
+    max_thresholds: int
+    cohort: str = ""
+    period: str = ""
+    keys: tuple[Keys, ...] = ("sealed",)
+    helpers: tuple[str, ...] = ()
+    max_days: int = 7
+    max_row_cap: int | None = None
+    score_columns: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    options: dict[str, Value | tuple[Value, ...]] = {}
+
+    def __post_init__(self) -> None:
+        for name in ("holder", "protocols", "model", "outcome", "keys"):
+            if not getattr(self, name):
+                raise InputError(f"{name} must not be empty")
+        if "helper" in self.keys and not self.helpers:  # else who convenes picks who reads counts with the aggregator
+            raise InputError("helpers must not be empty where keys has 'helper'")
+        for name, least, most in (("min_parties", 2, 2**20), ("max_thresholds", 2, 2**20), ("max_days", 1, 31)):
+            if not least <= getattr(self, name) <= most:
+                raise InputError(f"{name.replace('_', '-')} must lie between {least} and {most}")
+
+    @classmethod
+    def read(cls, path: Path) -> Policy:
+        """Read a TOML file, keys as the attributes with hyphens; `InputError` that names file and key."""
+        try:
+            return msgspec.toml.decode(read_from_others(path), type=cls)
+        except (msgspec.DecodeError, UnicodeDecodeError, InputError) as error:
+            raise InputError(f"policy file {str(path)!r}: {error}", file=str(path)) from None
+
+    @classmethod
+    def stored(cls, store: KeyStore) -> Policy:
+        """Return a key store's policy; `StoreError` where it has none, `DamagedFileError` where it is malformed."""
+        if not is_in(store):
+            raise StoreError("this key store has no policy: `fhe-auc keys policy FILE` sets one")
+        try:
+            return decode(store.get("trust", _NAME), cls, "policy")
+        except DeserialisationError:
+            raise DamagedFileError(f"trust/{_NAME} is malformed: set it again by `fhe-auc keys policy FILE`") from None
+
+    def keep(self, store: KeyStore) -> None:
+        """Put it into a key store, in place of another."""
+        store.put("trust", _NAME, encode(self), replace=True)
+
+    def require(self, announced: Announcement, *, at: datetime) -> None:
+        """Raise `KeysError`, with the first reason, unless a session is within the policy."""
+        if reason := next(self._objections(announced, at), None):
+            raise KeysError(f"outside this site's policy, so that a person has to open it: {reason}")
+
+    def _objections(self, announced: Announcement, at: datetime) -> Iterator[str]:
+        manifest, study = announced.manifest, announced.study
+        if announced.holder.name != self.holder:
+            yield f"it is signed by {announced.holder.name!r}, not by {self.holder!r}"
+        for what, found, allowed in (
+            ("protocol", manifest.protocol, self.protocols),
+            ("keys", manifest.keys, self.keys),
+            ("model", study.model, (self.model,)),
+            ("outcome", study.outcome, (self.outcome,)),
+            ("cohort", study.cohort, (self.cohort or study.cohort,)),
+            ("period", study.period, (self.period or study.period,)),
+        ):
+            if found not in allowed:
+                yield f"{what} is {found!r}, not {' or '.join(map(repr, allowed))}"
+        for helper in announced.helpers:
+            if helper.name not in self.helpers:
+                yield f"helper is {helper.name!r}, which the policy's helpers do not allow"
+        if manifest.min_parties < self.min_parties:
+            yield f"{manifest.min_parties} parties are enough for its result, fewer than {self.min_parties}"
+        if len(manifest.thresholds) > self.max_thresholds:
+            yield f"it has {len(manifest.thresholds):,} thresholds, more than {self.max_thresholds:,}"
+        if announced.not_after - at > timedelta(days=self.max_days):
+            yield f"it can go on until {announced.not_after:%Y-%m-%d %H:%M} UTC, for more than {self.max_days} days"
+        if self.max_row_cap is not None:
+            for party in manifest.parties:
+                if study.row_caps.get(party, self.max_row_cap + 1) > self.max_row_cap:
+                    yield f"{party!r} has no row cap, or one above {self.max_row_cap:,}"
+        for name, value in manifest.options.items():
+            values = self.options.get(name, ())
+            if not any(_same(value, each) for each in (values if isinstance(values, tuple) else (values,))):
+                yield f"option {name} is {value!r}, which the policy's [options] do not allow"
+        try:
+            yield from self._objections_to(registry.load(manifest.protocol).analysis_of(manifest))
+        except UnknownProtocolError:
+            yield f"protocol {manifest.protocol!r} is not installed here, so that nobody can tell what it asks for"
+
+    def _objections_to(self, analysis: Analysis) -> Iterator[str]:
+        asked = analysis.models if len(analysis.models) > 1 else ()
+        for what, names, allowed in (
+            ("score column", asked, self.score_columns),
+            ("group", tuple(each.name for each in analysis.by), self.groups),
+        ):
+            for name in names:
+                if name not in allowed:
+                    yield f"{what} {name!r} is none that the policy names"
+        if analysis.classes or analysis.heterogeneity:
+            yield "it is for several classes, or for differences between sites, which no policy allows"
+        if analysis.by and analysis.min_cell < DEFAULT_MIN_CELL:
+            yield f"it shows groups of {analysis.min_cell} rows, fewer than {DEFAULT_MIN_CELL}"
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """Say for a table what is allowed: key, value, nothing."""
+        said = msgspec.to_builtins(self).items()
+        return [(name, _said(value), "") for name, value in said if value not in ("", None, [], {})]
+
+
+def is_in(store: KeyStore) -> bool:
+    """Whether a key store has a policy."""
+    return _NAME in store.names("trust")
+
+
+def remove(store: KeyStore) -> None:
+    """Take the policy out of a key store; `StoreError` where it has none."""
+    Policy.stored(store)
+    store.remove("trust", _NAME)
+
+
+def _same(value: Value, allowed: Value) -> bool:
+    """Whether two values are equal, and not just as True and 1 are."""
+    return value == allowed and isinstance(value, bool) is isinstance(allowed, bool)
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} = {_said(each)}" for name, each in value.items())
+    return " or ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,130 @@
+"""A key store read as a whole: whether every entry decrypts, parses, is complete, and can still be used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from datetime import datetime
+from functools import partial
+from typing import NamedTuple, get_args
+
+from fhe_auc.base.errors import BackendUnavailableError, FheAucError
+from fhe_auc.machines.site_state import without_secrets
+from fhe_auc_keys.errors import ExpiredError, OutdatedListError, RevokedError, UnsafeModeError
+from fhe_auc_keys.site import closing, late_opening, made_sessions, policy
+from fhe_auc_keys.site.session_files import verify_kept
+from fhe_auc_keys.store import budget
+from fhe_auc_keys.store.key_store import KeyStore, Kind, session_ids
+from fhe_auc_keys.store.trusted_authorities import Trusted
+from fhe_auc_keys.store.vault import OWN
+from fhe_auc_keys.trust.authority import Authority
+from fhe_auc_keys.trust.certificates import verify
+from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.public_keys import shown
+from fhe_auc_keys.trust.revocation import is_current
+
+_RESTORE = "restore it from the backup"
+_NEW_SESSION = "ask for a new session: out of a backup, a seed that is used could come back"
+_REMEDIES: tuple[tuple[type[FheAucError], str], ...] = (
+    (RevokedError, "make no session with that certificate, and ask the authority why"),
+    (OutdatedListError, "take the newest list in: `fhe-auc keys enrol NAME --revocation-list`"),
+    (ExpiredError, "renew it, and check the clock"),
+    (UnsafeModeError, "and find out who has read it"),
+    (BackendUnavailableError, "install it: no round can be answered without"),
+)
+
+
+class Problem(NamedTuple):
+    """What is wrong with an entry of a key store, in a sentence, and what to do."""
+
+    entry: str  # "bundle/…", from the store's folder on
+    wrong: str
+    remedy: str
+
+
+def problems(store: KeyStore, *, at: datetime) -> list[Problem]:
+    """Return all that is wrong with an open key store; `at` is the present, with a time zone.
+
+    A sentence that holds for several entries is told of the first. Sessions that are closed, or past their validity,
+    only have to be whole: nothing can be done with them any more.
+    """
+    strangers = store.strangers()
+    found: dict[str, Problem] = {}
+    for stranger in strangers:
+        wrong = f"{stranger!a} is nothing that a command has put into the key store"
+        found[wrong] = Problem(stranger, wrong, "move it elsewhere")
+    for entry, check in _checks(store, strangers, at):
+        try:
+            check()
+        except FheAucError as error:
+            wrong = str(error).removesuffix(f"; {_RESTORE}")
+            whole = _NEW_SESSION if entry.startswith(("bundle/", "fleet/", "late/", "state/")) else _RESTORE
+            remedy = next((text for kind, text in _REMEDIES if isinstance(error, kind)), whole)
+            found.setdefault(wrong, Problem(entry, wrong, remedy))
+    return list(found.values())
+
+
+def _checks(store: KeyStore, strangers: Collection[str], at: datetime) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Yield each entry with what raises where it is of no use, those first on which others hang."""
+    yield "seen/bundles", store.opened_bundles
+    for kind in get_args(Kind):
+        for name in store.names(kind):
+            if f"{kind}/{name}" not in strangers:
+                yield f"{kind}/{name}", partial(store.get, kind, name)
+    yield f"trust/{OWN}", partial(_check_authorities, store, at)
+    yield f"trust/{OWN}", partial(_check_lists, store, at)
+    if policy.is_in(store):
+        yield "trust/policy", partial(policy.Policy.stored, store)
+    if OWN in store.names("authority"):
+        yield f"authority/{OWN}", partial(_check_authority, store, at)
+    if OWN in store.names("identity"):
+        yield f"identity/{OWN}", partial(_check_identity, store, at)
+    for session in session_ids(store, "bundle", "late"):
+        kind = "bundle" if session.hex() in store.names("bundle") else "late"
+        yield f"{kind}/{session.hex()}", partial(_check_session, store, session, at)
+    for session in session_ids(store, "made"):
+        yield f"made/{session.hex()}", partial(made_sessions.made, store, session)
+    for session in session_ids(store, "state"):
+        yield f"state/{session.hex()}", partial(_check_state, store, session)
+    if store.names("budget"):
+        yield "budget", partial(_check_budget, store)
+
+
+def _check_authorities(store: KeyStore, at: datetime) -> None:
+    for each in Trusted.stored(store).authorities:
+        if not each.not_valid_before_utc <= at <= each.not_valid_after_utc:
+            raise ExpiredError(f"the certificate of the authority {shown(each.subject)} is outdated or not yet valid")
+
+
+def _check_lists(store: KeyStore, at: datetime) -> None:
+    for found in Trusted.stored(store).lists:
+        if not is_current(found, at=at):
+            raise OutdatedListError(f"the revocation list of {shown(found.issuer)} is outdated or not yet valid")
+
+
+def _check_budget(store: KeyStore) -> None:
+    budget.entries(store)
+    budget.limits(store)
+
+
+def _check_authority(store: KeyStore, at: datetime) -> None:
+    own = Authority.from_bytes(store.get("authority", OWN)).certificate
+    if not own.not_valid_before_utc <= at <= own.not_valid_after_utc:
+        raise ExpiredError("this authority's own certificate is outdated or not yet valid")
+
+
+def _check_identity(store: KeyStore, at: datetime) -> None:
+    identity = Identity.from_bytes(store.get("identity", OWN))
+    if identity.credential:  # what is not certified yet is whole, too
+        verify(identity.credential, Trusted.stored(store).trust, at=at)
+
+
+def _check_session(store: KeyStore, session: bytes, at: datetime) -> None:
+    if at <= closing.end(store, session) and not closing.is_closed(store, session):
+        identity, trust = Identity.from_bytes(store.get("identity", OWN)), Trusted.stored(store).trust
+        if session.hex() in store.names("bundle"):
+            verify_kept(store, session, identity, trust, at=at)
+        late_opening.verify_held(store, session, identity, trust, at=at)
+
+
+def _check_state(store: KeyStore, session: bytes) -> None:
+    without_secrets(store.get("state", session.hex()), answer=True)

@@ -1,0 +1,163 @@
+"""A role's audit trail: what it has done in which session, a signed line of JSON each, chained to the line before.
+
+It lies in the role's key store as ``audit.jsonl``, and is only ever appended to. A line that is changed, or removed
+from the middle, shows (`read`). Lines removed from the end do not, unless somebody has noted the last one's digest.
+Whoever has the role's key and its disk can write the whole file anew: where that matters, the role keeps a copy of the
+lines on another machine of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from filelock import lock_descriptor
+
+from fhe_auc.base import files
+from fhe_auc.session.manifest import Manifest
+from fhe_auc_keys.errors import KeysError
+from fhe_auc_keys.store.key_store import TRAIL, TRAIL_LOCK
+from fhe_auc_keys.trust import signed_json
+from fhe_auc_keys.trust.certificates import Trust
+from fhe_auc_keys.trust.identity import Identity
+
+_PURPOSE = b"audit line 1"
+_PACKAGES = ("fhe-auc", "openfhe", "tenseal", "numpy")
+_BLOCK = 2**14  # bytes; most lines are shorter
+
+
+def append(
+    folder: Path, identity: Identity, event: str, manifest: Manifest, holder: str, *, at: datetime, **facts: Any
+) -> None:
+    """Add a line about a session to the trail in a key store's folder; it is on the disk when this returns.
+
+    `identity` is the role's, certified; `holder` has made the session's keys, or has convened it; `at` is the present.
+    What a crash has left of a line is removed first. Raises `OSError`, which names the file, where the line cannot be
+    written, and then nothing of it is there.
+    """
+    path = folder / TRAIL
+    told = {"time": at.isoformat(timespec="seconds"), "event": event, **_about(manifest, holder), **facts}
+    try:
+        with _locked(folder):
+            trail = files.open_descriptor(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+            try:
+                before, last = _end(trail)
+                if not before:
+                    files.sync_folder(folder)
+                if os.fstat(trail).st_size > before:  # else a system that lets the file only grow would refuse
+                    os.ftruncate(trail, before)
+                line = signed_json.sign(identity, _PURPOSE, {**told, "previous": _digest(last)})
+                files.append(trail, json.dumps(line).encode() + b"\n", durable=True)
+            finally:
+                os.close(trail)
+    except OSError as error:  # about an open file it does not say which
+        raise OSError(error.errno, error.strerror, error.filename or str(path)) from None
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep other processes from adding a line meanwhile: an aggregator may run several sessions.
+
+    The lock is on a file of its own: on Windows nobody could read what it covers of the trail.
+    """
+    lock = files.open_descriptor(folder / TRAIL_LOCK, os.O_RDWR | os.O_CREAT)
+    try:
+        lock_descriptor(lock)
+        yield
+    finally:
+        os.close(lock)
+
+
+@dataclass(frozen=True)
+class Trail:
+    """A trail that was read.
+
+    `lines` are all that are whole, without their signatures; `signers` are those who have signed them. `problems` says
+    what is wrong with which line, and is empty where nothing is. `last` is the SHA-256 of the last line, hexadecimal;
+    `unfinished` says whether a crash has left a part of another one.
+    """
+
+    lines: tuple[dict[str, Any], ...]
+    signers: tuple[str, ...]
+    problems: tuple[str, ...]
+    last: str
+    unfinished: bool
+
+
+def read(data: bytes, trust: Trust, *, at: datetime) -> Trail:
+    """Return what is in a trail's file, and what is wrong with it; `at` is the present, with a time zone."""
+    *whole, rest = data.split(b"\n")
+    lines: list[dict[str, Any]] = []
+    signers: dict[str, None] = {}
+    problems: list[str] = []
+    previous = b""
+    for number, line in enumerate(whole, 1):
+        try:
+            found = signed_json.parse(line)
+            if found.get("previous") != _digest(previous):
+                before = f"line {number - 1}" if previous else "the beginning"
+                problems.append(f"line {number} does not follow {before}: what came before was removed or changed")
+            signers[signed_json.check(found, _PURPOSE, trust, at=at).name] = None
+            lines.append({name: value for name, value in found.items() if name != "signature"})
+        except KeysError as error:
+            problems.append(f"line {number}: {error}")
+        previous = line
+    if len(signers) > 1:
+        problems.append(f"it is signed by several: {', '.join(map(repr, signers))}")
+    return Trail(tuple(lines), tuple(signers), tuple(problems), _digest(previous), bool(rest))
+
+
+def _about(manifest: Manifest, holder: str) -> dict[str, Any]:
+    """Return what every line says of its session, and of the programs."""
+    grid = hashlib.sha256(manifest.grid).hexdigest()
+    study = manifest.study
+    return {
+        "session": manifest.session.hex(),
+        "manifest": manifest.digest.hex(),
+        "convened_by": holder,
+        "protocol": manifest.protocol,
+        "keys": manifest.keys,
+        "parties": manifest.size,
+        "thresholds": {"count": len(manifest.thresholds), "sha256": grid},
+        "study": None if study is None else {"model": study.model, "outcome": study.outcome},
+        "versions": {"python": platform.python_version(), **_versions()},
+    }
+
+
+def _versions() -> Mapping[str, str]:
+    found = {}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _digest(line: bytes) -> str:
+    """Return what the next line calls the one before; empty for the first."""
+    return hashlib.sha256(line).hexdigest() if line else ""
+
+
+def _end(trail: int) -> tuple[int, bytes]:
+    """Return where the last whole line of an open file ends, and that line without its line feed."""
+    size = os.fstat(trail).st_size
+    length = _BLOCK
+    while True:
+        start = max(size - length, 0)
+        os.lseek(trail, start, os.SEEK_SET)
+        tail = os.read(trail, size - start)
+        end = tail.rfind(b"\n")
+        begin = tail.rfind(b"\n", 0, max(end, 0))
+        if start == 0 or begin >= 0:
+            return start + end + 1, tail[begin + 1 : max(end, 0)]
+        length *= 2

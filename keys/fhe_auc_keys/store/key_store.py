@@ -1,0 +1,409 @@
+"""A key store: one directory that a site can back up as a whole, encrypted under a passphrase.
+
+    store.header                    scrypt's salt and cost, and a tag that tells a wrong passphrase from a damaged file
+    <kind>/<name>                   nonce | ChaCha20-Poly1305, with kind and name as associated data; `state` holds how
+                                    far a session has come and how many rows were put in, and in one with joint keys the
+                                    site's share until it is done; `fleet` what a fleet's helper has opened
+    seen/bundles                    ids of the bundles opened so far
+    lock                            locked while a process has the store open
+    audit.jsonl, audit.lock         the owner's audit trail, not encrypted (`audit`), and what is locked
+                                    while a line is added
+
+Every file has a key of its own, derived from the passphrase's by HKDF with kind and name, and a fresh nonce each time.
+What encryption cannot show is a whole file put back to an older version, the list of seen bundles too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import stat
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal, get_args
+
+import msgspec
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
+from filelock import lock_descriptor
+
+from fhe_auc.base.errors import DeserialisationError
+from fhe_auc.base.files import TEMPORARY, is_private, open_descriptor, write_atomically
+from fhe_auc.base.serialise import decode, encode, frame, unframe
+from fhe_auc.session.manifest import SESSION_BYTES
+from fhe_auc_keys.errors import DamagedFileError, KeysError, LockedError, StoreError, UnsafeModeError
+
+Kind = Literal["authority", "budget", "bundle", "fleet", "identity", "late", "made", "state", "trust"]
+SCRYPT_LOG2_COST = 17
+"""log2 of scrypt's n: 128 MB and about half a second, with r = 8 and p = 1 (RFC 7914)."""
+
+_LOG2_COSTS = range(10, 21)  # a header from elsewhere must not ask for all memory there is
+_KINDS: tuple[Kind, ...] = get_args(Kind)
+MAGIC = b"fhestor"
+"""First bytes of a key store's header."""
+
+_HEADER, _LOCK = "store.header", "lock"
+TRAIL, TRAIL_LOCK = "audit.jsonl", "audit.lock"
+"""The file of a store that is not encrypted: its owner's audit trail (`audit`); and its lock."""
+
+_SEEN, _BUNDLES = "seen", "bundles"
+_SALT_BYTES, _NONCE_BYTES = 16, 12
+_MAX_NAME_BYTES = 200
+_SESSION = re.compile(f"[0-9a-f]{{{2 * SESSION_BYTES}}}")
+
+
+class _Header(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    log2_cost: int
+    salt: bytes
+    tag: bytes  # ChaCha20-Poly1305 of nothing, under a key of its own
+
+
+class KeyStore:
+    """An open, locked key store; use it as a context manager. It is a `sealed_bundles.ReplayGuard`.
+
+    `directory` was made by `create`. The passphrase is not kept; the key derived from it is, until the process ends.
+
+    Raises
+    ------
+    StoreError
+        No key store there, or the passphrase does not fit.
+    LockedError
+        Another process has it open.
+    UnsafeModeError
+        Somebody else than the owner can read or write it.
+    DamagedFileError
+        The header is damaged.
+    """
+
+    def __init__(self, directory: Path, passphrase: str) -> None:
+        self._directory = Path(directory)
+        if not is_in(self._directory):
+            raise StoreError(f"no key store in {str(directory)!r}")
+        self._lock = _locked(self._directory)
+        try:
+            self._key = _unlocked(_read(self._directory / _HEADER), passphrase)
+            for folder in (self._directory / each for each in (*_KINDS, _SEEN)):
+                if folder.name in _KINDS and not os.path.lexists(folder):
+                    folder.mkdir(mode=0o700)  # some backups leave out what is empty
+                _check_directory(folder)
+                _tidy(folder)
+            _tidy(self._directory)
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    @classmethod
+    def create(cls, directory: Path, passphrase: str, *, log2_cost: int = SCRYPT_LOG2_COST) -> KeyStore:
+        """Make an empty key store in a new or empty directory and open it.
+
+        What an interrupted call has left there (a full disk, a power cut) is taken for an empty directory.
+        `log2_cost`, 10 to 20, is log2 of scrypt's n.
+
+        Raises
+        ------
+        StoreError
+            The directory is not empty, or a file; the passphrase is empty, or not text.
+        DamagedFileError
+            A key store is there, without its header.
+        UnsafeModeError
+            Somebody else than the owner can read or write it.
+        ValueError
+            `log2_cost` is out of range.
+        """
+        if log2_cost not in _LOG2_COSTS:
+            raise ValueError(f"log2_cost must lie between {_LOG2_COSTS[0]} and {_LOG2_COSTS[-1]}, got {log2_cost}")
+        directory = Path(directory)
+        salt = secrets.token_bytes(_SALT_BYTES)
+        root = _stretch(passphrase, salt, log2_cost)
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _check_directory(directory)
+            _clear_unfinished(directory)
+            for each in (*_KINDS, _SEEN):
+                (directory / each).mkdir(mode=0o700)
+        except FileExistsError:
+            raise StoreError(f"{str(directory)!r} is not empty; a key store is made in a new directory") from None
+        _write(directory / _SEEN / _BUNDLES, _encrypted(root, _SEEN, _BUNDLES, encode(())))
+        _write(directory / _HEADER, frame(MAGIC, _Header(log2_cost, salt, _tag(root, log2_cost, salt))))
+        return cls(directory, passphrase)
+
+    def __repr__(self) -> str:
+        return f"<KeyStore {str(self._directory)!r}>"
+
+    def __reduce__(self) -> str:
+        raise TypeError("an open key store is not pickled")
+
+    def __enter__(self) -> KeyStore:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    @property
+    def directory(self) -> Path:
+        """The store's folder."""
+        return self._directory
+
+    def close(self) -> None:
+        """Release the lock; the store cannot be used afterwards."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock, self._key = -1, b""
+
+    def put(self, kind: Kind, name: str, data: bytes, *, replace: bool = False) -> None:
+        """Encrypt and write an entry: after a crash the old or the new one is there, whole.
+
+        Raise `StoreError` where it is there and `replace` is not set, or where the name cannot be a
+        file's.
+        """
+        if not replace and self._has(kind, name):
+            raise StoreError(f"the key store has a {kind} {name!r} already")
+        _write(self._path(kind, name), _encrypted(self._key, kind, name, data))
+
+    def remove(self, kind: Kind, name: str) -> None:
+        """Delete an entry; raise `StoreError` where there is none, or for what cannot be a name."""
+        if not self._has(kind, name):
+            raise StoreError(f"the key store has no {kind}/{name}")
+        self._path(kind, name).unlink()
+
+    def get(self, kind: Kind, name: str) -> bytes:
+        """Return an entry.
+
+        Raises
+        ------
+        StoreError
+            No such entry; no such name.
+        DamagedFileError
+            Damaged, truncated, or another entry's file.
+        UnsafeModeError
+            Somebody else than the owner can read or write the file.
+        """
+        return _decrypted(self._key, kind, name, _read(self._path(kind, name)))
+
+    def names(self, kind: Kind) -> tuple[str, ...]:
+        """Return the names of all entries of a kind, sorted."""
+        self._path(kind, "any")
+        return tuple(sorted(each.name for each in (self._directory / kind).iterdir() if each.name[0] != "."))
+
+    def strangers(self) -> tuple[str, ...]:
+        """Return the files and folders in the store that no command has put there, from its own folder on, sorted."""
+        self._check_open()
+        found = (each.relative_to(self._directory) for each in self._directory.rglob("*"))
+        return tuple(sorted(str(each) for each in found if not self._is_own(each)))
+
+    def _is_own(self, path: Path) -> bool:
+        match path.parts:
+            case [top]:
+                return top in (*_KINDS, _SEEN, _HEADER, _LOCK, TRAIL, TRAIL_LOCK)
+            case [top, name] if top in _KINDS:
+                return _is_fit(name)
+            case _:
+                return path.parts == (_SEEN, _BUNDLES)
+
+    def register(self, bundle_id: bytes) -> None:
+        """Remember an opened bundle for good; raise `KeysError` where it is known already."""
+        seen = self._unseen(bundle_id)
+        _write(self._directory / _SEEN / _BUNDLES, _encrypted(self._key, _SEEN, _BUNDLES, encode((*seen, bundle_id))))
+
+    def keep(self, kind: Kind, name: str, data: bytes, *, bundle_id: bytes) -> None:
+        """Put what an opened bundle held, and remember the bundle for good: a crash in between loses nothing.
+
+        The entry is written first. A crash after that leaves the bundle unregistered, so that it can be opened again;
+        it then finds its own entry, and only has to be registered.
+
+        Raises
+        ------
+        KeysError
+            The bundle has been opened before.
+        StoreError
+            The entry is there with other contents, from another bundle; it is not overwritten, nor the bundle used up;
+            the name cannot be a file's.
+        """
+        self._unseen(bundle_id)
+        if not self._has(kind, name):
+            self.put(kind, name, data)
+        elif self.get(kind, name) != data:
+            raise StoreError(f"the key store has another {kind} {name!r} already, from another bundle")
+        self.register(bundle_id)
+
+    def opened_bundles(self) -> tuple[bytes, ...]:
+        """Return the ids of all bundles opened so far; raise `DamagedFileError` where the list cannot be read."""
+        self._check_open()
+        data = _decrypted(self._key, _SEEN, _BUNDLES, _read(self._directory / _SEEN / _BUNDLES))
+        try:
+            return decode(data, tuple[bytes, ...], "list of bundles")
+        except DeserialisationError:
+            raise DamagedFileError("the key store's list of opened bundles is malformed") from None
+
+    def _unseen(self, bundle_id: bytes) -> tuple[bytes, ...]:
+        """Return the ids seen so far; raise `KeysError` where `bundle_id` is one of them."""
+        seen = self.opened_bundles()
+        if bundle_id in seen:
+            raise KeysError(f"bundle {bundle_id.hex()} has been opened before")
+        return seen
+
+    def _has(self, kind: Kind, name: str) -> bool:
+        return os.path.lexists(self._path(kind, name))
+
+    def _path(self, kind: str, name: str) -> Path:
+        self._check_open()
+        if kind not in _KINDS:
+            raise StoreError(f"a key store has no kind {kind!r}, only {', '.join(_KINDS)}")
+        if not _is_fit(name):
+            raise StoreError(
+                f"{name[:40]!a} is no name for an entry: letters, digits, blanks and ._@-, no blank or dot at an end"
+            )
+        return self._directory / kind / name
+
+    def _check_open(self) -> None:
+        if self._lock < 0:
+            raise LockedError("the key store has been closed")
+
+
+def session_ids(store: KeyStore, *kinds: Kind) -> tuple[bytes, ...]:
+    """Return the sessions that a store has entries of these kinds for, which bear their ids as names, sorted."""
+    names = sorted({name for kind in kinds for name in store.names(kind)})
+    return tuple(bytes.fromhex(name) for name in names if _SESSION.fullmatch(name))
+
+
+def is_in(directory: Path) -> bool:
+    """Return whether a key store is there: it is, from the moment its header is."""
+    return os.path.lexists(directory / _HEADER)
+
+
+def _is_fit(name: str) -> bool:
+    """Whether an entry may have this name."""
+    allowed = all(each.isalnum() or each in " ._@-" for each in name)
+    fits = 0 < len(name.encode(errors="replace")) <= _MAX_NAME_BYTES and name == unicodedata.normalize("NFC", name)
+    return allowed and fits and name[0] not in " ." and name[-1] not in " ."
+
+
+def _tidy(folder: Path) -> None:
+    """Remove what processes that died while writing have left."""
+    for left_over in folder.glob(f"{TEMPORARY}*"):
+        left_over.unlink()
+
+
+def _clear_unfinished(directory: Path) -> None:
+    """Remove what `create` leaves where it is interrupted; raise `FileExistsError` where there is anything else."""
+    _tidy(directory)
+    found = {each.name for each in directory.iterdir()}
+    if found - {*_KINDS, _SEEN, _LOCK}:
+        raise FileExistsError
+    folders = [directory / name for name in sorted(found - {_LOCK})]
+    for folder in folders:
+        _check_directory(folder)
+        _tidy(folder)
+    if _LOCK in found or any(each.name != _BUNDLES for folder in folders for each in folder.iterdir()):
+        raise DamagedFileError(
+            f"{str(directory)!r} holds a key store without its {_HEADER}; restore it from the backup"
+        )
+    for folder in folders:  # the list of bundles, where it is there, is empty: nothing opens one without a header
+        (folder / _BUNDLES).unlink(missing_ok=True)
+        folder.rmdir()
+
+
+def _stretch(passphrase: str, salt: bytes, log2_cost: int) -> bytes:
+    # The same characters, typed on another system, may come in another normal form.
+    try:
+        typed = unicodedata.normalize("NFC", passphrase).encode()
+    except UnicodeEncodeError:  # it carries the passphrase
+        typed = b""
+    if not typed:
+        raise StoreError("the passphrase is empty, or not text")
+    return Scrypt(salt=salt, length=32, n=2**log2_cost, r=8, p=1).derive(typed)
+
+
+def _subkey(root: bytes, kind: str, name: str) -> ChaCha20Poly1305:
+    info = b"fhe-auc key store 1\0" + encode((kind, name))
+    return ChaCha20Poly1305(HKDF(hashes.SHA256(), 32, None, info).derive(root))
+
+
+def _tag(root: bytes, log2_cost: int, salt: bytes) -> bytes:
+    # A fixed nonce is safe: this key encrypts nothing but this one empty text.
+    return _subkey(root, "header", "").encrypt(bytes(_NONCE_BYTES), b"", encode((log2_cost, salt)))
+
+
+def _unlocked(data: bytes, passphrase: str) -> bytes:
+    try:
+        header = unframe(MAGIC, data, _Header, "key store header")
+    except DeserialisationError as error:
+        remedy = "make the key store again" if error.field == "version" else "restore it from the backup"
+        raise DamagedFileError(f"{error}; {remedy}") from None
+    if header.log2_cost not in _LOG2_COSTS or len(header.salt) != _SALT_BYTES:
+        raise DamagedFileError("the key store's header is malformed; restore it from the backup")
+    root = _stretch(passphrase, header.salt, header.log2_cost)
+    if not secrets.compare_digest(_tag(root, header.log2_cost, header.salt), header.tag):
+        raise StoreError("the passphrase is not this key store's")
+    return root
+
+
+def _encrypted(root: bytes, kind: str, name: str, data: bytes) -> bytes:
+    nonce = secrets.token_bytes(_NONCE_BYTES)
+    return nonce + _subkey(root, kind, name).encrypt(nonce, data, encode((kind, name)))
+
+
+def _decrypted(root: bytes, kind: str, name: str, data: bytes) -> bytes:
+    try:
+        return _subkey(root, kind, name).decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], encode((kind, name)))
+    except (InvalidTag, ValueError):
+        raise DamagedFileError(
+            f"{kind}/{name} is damaged, or another entry's file; restore it from the backup"
+        ) from None
+
+
+def _locked(directory: Path) -> int:
+    descriptor = _opened(directory / _LOCK, os.O_RDWR | os.O_CREAT)
+    if not lock_descriptor(descriptor, blocking=False):
+        os.close(descriptor)
+        raise LockedError(f"another process has the key store {str(directory)!r} open")
+    return descriptor
+
+
+def _check_directory(path: Path) -> None:
+    try:
+        status = os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        raise DamagedFileError(f"{str(path)!r} is missing; restore it from the backup") from None
+    _check_mode(path, status, stat.S_ISDIR)
+
+
+def _check_mode(path: Path, status: os.stat_result, right_kind: Callable[[int], bool]) -> None:
+    if not right_kind(status.st_mode):
+        raise UnsafeModeError(f"{str(path)!r} is a link, or of an odd kind")
+    if not is_private(status):
+        raise UnsafeModeError(
+            f"{str(path)!r} belongs to another user, or is open to others: run chmod -R go= on the key store"
+        )
+
+
+def _opened(path: Path, flags: int) -> int:
+    """Return a descriptor of a plain file in a directory that nobody else can change."""
+    _check_directory(path.parent)
+    try:
+        descriptor = open_descriptor(path, flags)
+    except FileNotFoundError:
+        raise StoreError(f"the key store has no {path.parent.name}/{path.name}") from None
+    except OSError as error:
+        raise UnsafeModeError(f"{str(path)!r} cannot be opened as a plain file: {error.strerror}") from None
+    try:
+        _check_mode(path, os.fstat(descriptor), stat.S_ISREG)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _read(path: Path) -> bytes:
+    with os.fdopen(_opened(path, os.O_RDONLY), "rb") as file:
+        return file.read()
+
+
+def _write(path: Path, data: bytes) -> None:
+    _check_directory(path.parent)
+    write_atomically(path, data, mode=0o600, durable=True)

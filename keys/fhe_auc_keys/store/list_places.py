@@ -1,0 +1,113 @@
+"""Where revocation lists come from: a file, a folder of them, or a URL (``https:`` or ``file:``).
+
+A list is signed and numbered, so that whoever alters or withholds it is noticed, at the latest when the last one ends.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+import urllib.request
+from collections.abc import Callable
+from http.client import HTTPException
+from pathlib import Path
+from urllib.error import URLError
+from urllib.parse import urlsplit
+
+from fhe_auc.base.errors import FheAucError, InputError
+from fhe_auc_keys.errors import KeysError
+from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.store.trusted_authorities import Trusted, parse_list, read_list
+
+LONGEST_FETCHED = 2**24
+"""Bytes; some 400,000 revoked certificates."""
+
+_TIMEOUT, _PATIENCE = 20.0, 60.0  # seconds for a reply to begin, and for all of it
+_PIECE = 2**16
+_SUFFIX = ".crl"
+
+
+def is_url(place: str) -> bool:
+    """Whether a place is a URL; raise `InputError` for one of another kind than ``https:`` and ``file:``."""
+    scheme, separator, rest = place.partition(":")
+    if not separator or not (scheme == "file" or rest.startswith("//")):
+        return False
+    parts = urlsplit(place)
+    if parts.scheme not in ("https", "file") or (parts.scheme == "file" and parts.netloc not in ("", "localhost")):
+        raise InputError(f"{place!r}: revocation lists are fetched by https: and from this machine (file:) only")
+    if parts.username is not None:
+        raise InputError("a URL of revocation lists holds no password: lists are public")
+    return True
+
+
+def is_standing(place: str) -> bool:
+    """Whether new lists appear at a place by themselves: a URL, or a folder."""
+    return is_url(place) or Path(place).is_dir()
+
+
+def with_lists_of(trusted: Trusted, place: str) -> Trusted:
+    """Return `trusted` with the lists at a place; of a folder's, which may be old or of strangers, those that are news.
+
+    Raises
+    ------
+    InputError
+        What is there is no revocation list, or a folder has none (``*.crl``).
+    KeysError
+        A URL does not answer in time, or with more than `LONGEST_FETCHED` bytes; As `Trusted.with_list`.
+    """
+    if is_url(place):
+        parts = urlsplit(place)
+        if parts.scheme == "https":
+            return trusted.with_list(parse_list(_fetched(place), place))
+        place = urllib.request.url2pathname(parts.path)
+    if not Path(place).is_dir():
+        return trusted.with_list(read_list(Path(place)))
+    files = sorted(path for path in Path(place).iterdir() if path.suffix == _SUFFIX and path.is_file())
+    if not files:
+        raise InputError(f"there is no revocation list (*{_SUFFIX}) in {place!r}", file=place)
+    for found in map(read_list, files):
+        if trusted.wants(found):
+            trusted = trusted.with_list(found)
+    return trusted
+
+
+def renewed(store: KeyStore, report: Callable[[str], None]) -> Trusted:
+    """Return whom a store trusts, after taking newer lists into it from where it fetches them.
+
+    Where nothing can be fetched, `report` is told why, and what is in the store counts.
+    """
+    before = trusted = Trusted.stored(store)
+    for place in trusted.places:
+        try:
+            trusted = with_lists_of(trusted, place)
+        except (FheAucError, OSError) as error:
+            report(f"no newer revocation list: {error}")
+    if trusted != before:
+        trusted.keep(store)
+    return trusted
+
+
+def _fetched(url: str) -> bytes:
+    opener = urllib.request.OpenerDirector()  # without what opens http:, also where a server leads there
+    for handler in (
+        urllib.request.ProxyHandler(),
+        urllib.request.HTTPSHandler(context=ssl.create_default_context()),
+        urllib.request.HTTPRedirectHandler(),
+        urllib.request.HTTPDefaultErrorHandler(),
+        urllib.request.HTTPErrorProcessor(),
+        urllib.request.UnknownHandler(),
+    ):
+        opener.add_handler(handler)
+    data, deadline = bytearray(), time.monotonic() + _PATIENCE
+    try:
+        with opener.open(url, timeout=_TIMEOUT) as reply:
+            while len(data) <= LONGEST_FETCHED and (piece := reply.read1(_PIECE)):
+                data += piece
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"not done after {_PATIENCE:g} s")
+    except (OSError, HTTPException, ValueError) as error:
+        reason = error.reason if type(error) is URLError else error
+        raise KeysError(f"{url} cannot be fetched ({reason}): get the list as a file, from the authority") from None
+    if len(data) > LONGEST_FETCHED:
+        raise KeysError(f"{url} is longer than {LONGEST_FETCHED:,} bytes, which no revocation list should be")
+    return bytes(data)

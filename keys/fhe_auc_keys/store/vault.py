@@ -1,0 +1,107 @@
+"""Opening a site's key store: its passphrase comes from a file, the environment, or whoever can be asked."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from fhe_auc.base.errors import InputError
+from fhe_auc_keys.errors import StoreError, UnsafeModeError
+from fhe_auc_keys.store.key_store import KeyStore, is_in
+from fhe_auc_keys.trust.identity import Identity
+
+PASSPHRASE_VARIABLE = "FHE_AUC_PASSPHRASE"  # noqa: S105 - the variable's name
+LEAST_CHARACTERS = 12
+OWN = "own"
+"""Name of the entry that a store has one of: its identity, its authority, whom it trusts."""
+
+
+def _nobody(question: str, new: bool) -> str:
+    raise InputError(f"passphrase-file is not configured, and {PASSPHRASE_VARIABLE} is not set")
+
+
+@dataclass(frozen=True)
+class Vault:
+    """A key store that is not open yet.
+
+    The passphrase is in `passphrase_file`, one line of text, mode 600; without it in the variable FHE_AUC_PASSPHRASE.
+    With a file the variable is not read, and leaves the environment (`drop_variable`). Where neither has it, `ask` is
+    given the question, and whether the passphrase is a new one, which a person should type twice. `kind` is what `open`
+    makes of it.
+    """
+
+    directory: Path
+    passphrase_file: Path | None = None
+    ask: Callable[[str, bool], str] = _nobody
+    kind: type[KeyStore] = KeyStore
+
+    def exists(self) -> bool:
+        """Return whether a key store is there."""
+        return is_in(self.directory)
+
+    def open(self) -> KeyStore:
+        """Open the store; errors as `KeyStore`, and `InputError` where there is no passphrase.
+
+        `UnsafeModeError` also where others can read the passphrase's file.
+        """
+        if not self.exists():
+            raise StoreError(
+                f"no key store in {str(self.directory)!r}: `fhe-auc keys enrol NAME` makes a site's, "
+                "`fhe-auc keys ca-init NAME` an authority's"
+            )
+        return self.kind(self.directory, self._passphrase(new=False))
+
+    def open_or_make(self) -> KeyStore:
+        """Open the store, or make it where there is none.
+
+        Errors as `open`, and `InputError` where a new passphrase is shorter than `LEAST_CHARACTERS`.
+        """
+        if self.exists():
+            return self.open()
+        passphrase = self._passphrase(new=True)
+        if len(passphrase) < LEAST_CHARACTERS:
+            raise InputError(
+                f"the passphrase is too short: take at least {LEAST_CHARACTERS} characters, say four random words"
+            )
+        return KeyStore.create(self.directory, passphrase)
+
+    def _passphrase(self, *, new: bool) -> str:
+        if self.passphrase_file is not None:
+            drop_variable()
+            return _from_file(self.passphrase_file)
+        kind = "Passphrase of the new key store" if new else "Passphrase of key store"
+        return os.environ.get(PASSPHRASE_VARIABLE) or self.ask(f"{kind} {str(self.directory)!r}", new)
+
+
+def drop_variable() -> None:
+    """Take FHE_AUC_PASSPHRASE out of this process's environment, which its children would inherit."""
+    os.environ.pop(PASSPHRASE_VARIABLE, None)
+
+
+def certified_identity(store: KeyStore) -> Identity:
+    """Return a store's identity; raise `StoreError` where it has none, or none that is certified."""
+    if OWN not in store.names("identity"):
+        raise StoreError("this key store holds no site's keys: run `fhe-auc keys enrol NAME` first")
+    identity = Identity.from_bytes(store.get("identity", OWN))
+    if not identity.credential:
+        raise StoreError(
+            f"{identity.name!r} is not certified yet: run `fhe-auc keys enrol` with the --certificate that the "
+            "authority issued"
+        )
+    return identity
+
+
+def _from_file(path: Path) -> str:
+    with path.open("rb") as file:
+        if sys.platform != "win32" and os.fstat(file.fileno()).st_mode & 0o077:  # there, modes say nothing
+            raise UnsafeModeError(f"passphrase file {str(path)!r} is open to other users: chmod 600 it")
+        try:
+            lines = file.read().decode().splitlines()
+        except UnicodeDecodeError:
+            lines = []
+    if len(lines) != 1 or not lines[0]:
+        raise InputError(f"passphrase file {str(path)!r} is not one line of text", file=str(path))
+    return lines[0]

@@ -1,0 +1,1 @@
+"""Whom a site believes: keys and certificates, revocation, what is signed and what is sealed."""

@@ -1,0 +1,254 @@
+"""A small certificate authority for a consortium: certificates for parties, and a signed revocation list.
+
+Its private key belongs on a machine of its own. Certificates are X.509 and can be read with any tool.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+import msgspec
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from fhe_auc.base.errors import DeserialisationError
+from fhe_auc.base.party_names import alike
+from fhe_auc.base.serialise import frame, unframe
+from fhe_auc_keys.errors import DamagedFileError, ExpiredError, StoreError, TamperedError, UnfitCertificateError
+from fhe_auc_keys.trust.public_keys import (
+    MALFORMED,
+    MAX_DAYS,
+    SKEW,
+    certified_keys,
+    check_name,
+    check_time,
+    encryption_key_extension,
+    subject_of,
+    whole_bytes,
+)
+
+LIST_DAYS = 30
+"""How long a revocation list is accepted: so long can one who withholds the next hide what was revoked since."""
+
+_MAGIC = b"fheauth"
+
+
+class Issued(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A line of the register."""
+
+    serial: str  # hexadecimal
+    name: str
+    signing_key: bytes  # Ed25519, 32 bytes
+    encryption_key: bytes  # X25519, 32 bytes
+    not_after: int  # Unix seconds
+    revoked: int = 0  # Unix seconds; 0: not revoked
+
+
+class _Stored(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    key: bytes
+    certificate: bytes
+    register: tuple[Issued, ...]
+    list_number: int
+
+    def __repr__(self) -> str:
+        return "_Stored(...)"
+
+
+class Authority:
+    """The consortium's certificate authority; never printed or pickled.
+
+    `certificate` is X.509, self-signed (Ed25519), and parties get it by a way that cannot be tampered with. `register`
+    holds all certificates ever issued.
+    """
+
+    __slots__ = ("_key", "_list_number", "certificate", "register")
+
+    def __init__(
+        self, key: Ed25519PrivateKey, certificate: x509.Certificate, register: tuple[Issued, ...], list_number: int
+    ) -> None:
+        self._key = key
+        self._list_number = list_number
+        self.certificate = certificate
+        self.register = register
+
+    def __repr__(self) -> str:
+        return f"<Authority {self.certificate.subject.rfc4514_string()!r}, {len(self.register)} issued>"
+
+    def __reduce__(self) -> str:
+        raise TypeError("an authority's key is not pickled or copied; keep it in a key store")
+
+    @classmethod
+    def create(cls, name: str, *, days: int = 5 * 365, at: datetime) -> Authority:
+        """Return a fresh authority called `name`, valid for `days` days from `at`.
+
+        Raises `UnfitCertificateError` where no authority may have that name.
+        """
+        key = Ed25519PrivateKey.generate()
+        subject = subject_of(check_name(name))
+        builder = _builder(subject, key.public_key(), subject, key, at, timedelta(days=days), authority=True)
+        return cls(key, builder.sign(key, None), (), 0)
+
+    def certificate_pem(self) -> bytes:
+        """Return the authority's own certificate, for `fhe_auc_keys.trust.certificates.Trust`."""
+        return self.certificate.public_bytes(Encoding.PEM)
+
+    def issue(self, request: bytes, name: str, *, days: int, at: datetime) -> bytes:
+        """Return a certificate (PEM) for a party's request (PEM, from `fhe_auc_keys.trust.identity.Identity.request`).
+
+        `name` is whom the operator believes to have asked; the request must say the same. `days` are 1 to 398, and
+        within the authority's own validity. `at` is the present, with a time zone.
+
+        Raises
+        ------
+        TamperedError
+            The request's own signature is not genuine.
+        UnfitCertificateError
+            Not a request, another name in it, an encryption key missing or unfit, a validity out of range; or the name
+            belongs to other keys, or a key to another name, in a certificate that is still valid.
+        ExpiredError
+            The authority's own certificate is outdated, or would be before the party's.
+        """
+        at = check_time(at)
+        check_name(name)
+        if not 1 <= days <= MAX_DAYS:
+            raise UnfitCertificateError(f"a certificate is valid for 1 to {MAX_DAYS} days, got {days}")
+        try:
+            parsed = x509.load_pem_x509_csr(request)
+            genuine = parsed.is_signature_valid and whole_bytes(parsed)
+        except MALFORMED:
+            raise UnfitCertificateError("not a certificate request in PEM") from None
+        if not genuine:
+            raise TamperedError(f"the certificate request for {name!r} bears no genuine signature of its own key")
+        asked, signing, encryption = certified_keys(parsed)
+        if asked != name:
+            raise UnfitCertificateError(f"the certificate request is for {asked!r}, not for {name!r}")
+        if not self.certificate.not_valid_before_utc <= at < at + timedelta(days=days) <= self._ends:
+            raise ExpiredError(
+                f"the authority's own certificate ends on {self._ends:%Y-%m-%d}; {days} days are too long"
+            )
+        self._check_free(name, signing, encryption, at)
+
+        # Of the request's subject only the name that was compared: nobody has looked at the rest.
+        key, issuer = Ed25519PublicKey.from_public_bytes(signing), self.certificate.subject
+        builder = _builder(subject_of(name), key, issuer, self._key, at, timedelta(days=days), authority=False)
+        builder = builder.add_extension(encryption_key_extension(encryption), critical=False)
+        certificate = builder.sign(self._key, None)
+        ends = int(certificate.not_valid_after_utc.timestamp())
+        self.register += (Issued(f"{certificate.serial_number:x}", name, signing, encryption, ends),)
+        return certificate.public_bytes(Encoding.PEM)
+
+    def revoke(self, serial: str, *, at: datetime) -> None:
+        """Put a certificate on the revocation list for good; it works once parties have the next list.
+
+        `serial` is hexadecimal, as in the register; raise `StoreError` where this authority never issued it.
+        """
+        number = serial.lower().replace(":", "").lstrip("0")
+        if all(line.serial != number for line in self.register):
+            raise StoreError(f"no certificate with serial {serial[:60]!r} was issued")
+        when = int(check_time(at).timestamp())
+        self.register = tuple(
+            msgspec.structs.replace(line, revoked=line.revoked or when) if line.serial == number else line
+            for line in self.register
+        )
+
+    def revocation_list(self, *, days: int = LIST_DAYS, at: datetime) -> bytes:
+        """Return the signed revocation list (X.509 CRL, PEM), accepted for `days` days from `at`.
+
+        A party that has not heard of a revocation is safe again after that many days at the latest.
+        """
+        at = check_time(at)
+        self._list_number += 1
+        builder = x509.CertificateRevocationListBuilder().issuer_name(self.certificate.subject)
+        builder = builder.last_update(at - SKEW).next_update(at + timedelta(days=days))
+        builder = builder.add_extension(x509.CRLNumber(self._list_number), critical=False)
+        builder = builder.add_extension(_issuer_key(self._key), critical=False)
+        for line in self.register:
+            if line.revoked:
+                entry = x509.RevokedCertificateBuilder().serial_number(int(line.serial, 16))
+                when = datetime.fromtimestamp(line.revoked, timezone.utc)
+                builder = builder.add_revoked_certificate(entry.revocation_date(when).build())
+        return builder.sign(self._key, None).public_bytes(Encoding.PEM)
+
+    def to_bytes(self) -> bytes:
+        """Serialise, private key in the clear: for `fhe_auc_keys.store.key_store` only."""
+        certificate = self.certificate.public_bytes(Encoding.DER)
+        return frame(_MAGIC, _Stored(self._key.private_bytes_raw(), certificate, self.register, self._list_number))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Authority:
+        """Read what `to_bytes` wrote; `DamagedFileError` for anything else."""
+        try:
+            stored = unframe(_MAGIC, data, _Stored, "authority")
+            key = Ed25519PrivateKey.from_private_bytes(stored.key)
+            certificate = x509.load_der_x509_certificate(stored.certificate)
+            fits = certificate.public_key() == key.public_key()
+        except (DeserialisationError, *MALFORMED):
+            fits = False
+        if not fits:
+            raise DamagedFileError("not a stored authority, or damaged")
+        return cls(key, certificate, stored.register, stored.list_number)
+
+    @property
+    def _ends(self) -> datetime:
+        return self.certificate.not_valid_after_utc
+
+    def _check_free(self, name: str, signing: bytes, encryption: bytes, at: datetime) -> None:
+        """Names and keys belong together one to one among valid certificates; renewal keeps both.
+
+        A revoked certificate gives its name free but never its keys, which somebody else may hold.
+        """
+        now, looks = at.timestamp(), alike(name)
+        for line in self.register:
+            same_keys = (line.signing_key, line.encryption_key) == (signing, encryption)
+            shares_a_key = line.signing_key == signing or line.encryption_key == encryption
+            if line.revoked and shares_a_key:
+                raise UnfitCertificateError(
+                    f"a key in the request of {name!r} was revoked (serial {line.serial}): new keys are needed"
+                )
+            if line.revoked or line.not_after < now:
+                continue
+            if line.name == name and not same_keys:
+                raise UnfitCertificateError(
+                    f"{name!r} has a valid certificate for other keys (serial {line.serial}): revoke it first"
+                )
+            if line.name != name and shares_a_key:
+                raise UnfitCertificateError(f"a key in the request of {name!r} is certified for {line.name!r}")
+            if line.name != name and alike(line.name) == looks:
+                raise UnfitCertificateError(f"the name {name!r} looks like {line.name!r}, which is certified already")
+
+
+def _builder(
+    subject: x509.Name,
+    key: Ed25519PublicKey,
+    issuer: x509.Name,
+    issuer_key: Ed25519PrivateKey,
+    at: datetime,
+    lifetime: timedelta,
+    *,
+    authority: bool,
+) -> x509.CertificateBuilder:
+    """Return a certificate that is not signed yet: of an authority for certificates, or of a party."""
+    at = check_time(at)
+    usage = x509.KeyUsage(
+        digital_signature=not authority,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=authority,
+        crl_sign=authority,
+        encipher_only=False,
+        decipher_only=False,
+    )
+    builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key)
+    builder = builder.serial_number(x509.random_serial_number())
+    builder = builder.not_valid_before(at - SKEW).not_valid_after(at + lifetime)
+    builder = builder.add_extension(_issuer_key(issuer_key), critical=False)
+    constraints = x509.BasicConstraints(ca=authority, path_length=0 if authority else None)
+    builder = builder.add_extension(constraints, critical=True).add_extension(usage, critical=True)
+    return builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+
+
+def _issuer_key(key: Ed25519PrivateKey) -> x509.AuthorityKeyIdentifier:
+    return x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key())

@@ -1,0 +1,114 @@
+"""Sealing one long text to several recipients: encrypted once under a fresh key, which is sealed to each (HPKE).
+
+ChaCha20-Poly1305 commits to no key: a sender can make a ciphertext that opens to two texts under two keys, and seal one
+to some recipients, the other to others. So with the ciphertext goes a commitment to the key, which every opener checks:
+
+    HKDF-SHA256(content key)  ->  encryption key, 32 bytes | commitment, 32 bytes        sent: commitment | ciphertext
+
+Two content keys with one commitment are a collision of HMAC-SHA256; so all who can open it read the same text. (The
+generic repair of Albertini et al., "How to abuse and fix authenticated encryption without key commitment", 2022.)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Iterable, Mapping
+
+import msgspec
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from fhe_auc.base.errors import DeserialisationError
+from fhe_auc.base.serialise import decode, encode
+from fhe_auc_keys.errors import KeysError, TamperedError
+from fhe_auc_keys.trust import sealing
+from fhe_auc_keys.trust.identity import Identity
+
+_KEY_BYTES = _COMMITMENT_BYTES = 32
+_NONCE = bytes(12)  # every key encrypts one text
+
+
+class _Sealed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    keys: dict[str, bytes]  # the content key, sealed to each recipient
+    ciphertext: bytes  # behind the commitment
+
+
+def seal_to_all(recipients: Mapping[str, bytes], plaintext: bytes, *, info: bytes, associated: bytes) -> bytes:
+    """Return `plaintext` sealed to several X25519 public keys, by name: 80 bytes and a name longer for each.
+
+    `info` and `associated` are what an opener must state alike. Errors as `fhe_auc_keys.trust.sealing.seal`.
+    """
+    key = secrets.token_bytes(_KEY_BYTES)
+    encryption_key, commitment = _derived(key)
+    ciphertext = commitment + ChaCha20Poly1305(encryption_key).encrypt(_NONCE, plaintext, associated)
+    digest = hashlib.sha256(ciphertext).digest()
+    sealed = {
+        name: sealing.seal(public, key, info=_info(info, name), associated=digest)
+        for name, public in recipients.items()
+    }
+    return encode(_Sealed(sealed, ciphertext))
+
+
+def seal_under(
+    keys: Iterable[bytes], plaintext: bytes, *, associated: bytes, content_key: bytes
+) -> tuple[bytes, list[bytes]]:
+    """Return `plaintext` sealed under several secret keys, 32 bytes each and for this alone: once, and a part for each.
+
+    Each part has 48 bytes. `associated` is what an opener must state alike; `content_key`, 32 random bytes, is for this
+    alone, too. All being the same, so are the bytes.
+    """
+    key = content_key
+    encryption_key, commitment = _derived(key)
+    ciphertext = commitment + ChaCha20Poly1305(encryption_key).encrypt(_NONCE, plaintext, associated)
+    digest = hashlib.sha256(ciphertext).digest()
+    return ciphertext, [ChaCha20Poly1305(each).encrypt(_NONCE, key, digest) for each in keys]
+
+
+def unseal_under(key: bytes, part: bytes, ciphertext: bytes, *, associated: bytes) -> bytes:
+    """Return what `seal_under` sealed; raise `TamperedError` for another key, altered bytes or another purpose."""
+    try:
+        content_key = ChaCha20Poly1305(key).decrypt(_NONCE, part, hashlib.sha256(ciphertext).digest())
+    except (InvalidTag, ValueError):
+        raise TamperedError("sealed bytes are damaged, or were sealed under another key") from None
+    return _opened(content_key, ciphertext, associated)
+
+
+def unseal_mine(identity: Identity, sealed: bytes, *, info: bytes, associated: bytes) -> bytes:
+    """Return what `seal_to_all` sealed.
+
+    Raise `KeysError` where it is not sealed to this identity's name; `TamperedError` where it is damaged,
+    sealed to another key, or for another purpose.
+    """
+    try:
+        parts = decode(sealed, _Sealed, "sealed text")
+    except DeserialisationError as error:
+        raise TamperedError(str(error)) from None
+    if identity.name not in parts.keys:
+        raise KeysError(f"not sealed to {identity.name!r}")
+    digest = hashlib.sha256(parts.ciphertext).digest()
+    key = identity.unseal(parts.keys[identity.name], info=_info(info, identity.name), associated=digest)
+    return _opened(key, parts.ciphertext, associated)
+
+
+def _opened(key: bytes, ciphertext: bytes, associated: bytes) -> bytes:
+    encryption_key, commitment = _derived(key)
+    if not hmac.compare_digest(commitment, ciphertext[:_COMMITMENT_BYTES]):
+        raise TamperedError("the text is sealed under another key than the one given to this recipient")
+    try:
+        return ChaCha20Poly1305(encryption_key).decrypt(_NONCE, ciphertext[_COMMITMENT_BYTES:], associated)
+    except (InvalidTag, ValueError):
+        raise TamperedError("sealed bytes are damaged, or were sealed for another purpose") from None
+
+
+def _derived(key: bytes) -> tuple[bytes, bytes]:
+    """Return encryption key and commitment."""
+    drawn = HKDF(hashes.SHA256(), _KEY_BYTES + _COMMITMENT_BYTES, None, b"fhe-auc group sealing 2").derive(key)
+    return drawn[:_KEY_BYTES], drawn[_KEY_BYTES:]
+
+
+def _info(info: bytes, recipient: str) -> bytes:
+    return encode((info, recipient))

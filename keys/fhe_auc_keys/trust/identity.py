@@ -1,0 +1,140 @@
+"""A party's own identity: its private keys, and the credential that others verify."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from fhe_auc.base.errors import DeserialisationError
+from fhe_auc.base.serialise import frame, unframe
+from fhe_auc_keys.errors import DamagedFileError, UnfitCertificateError
+from fhe_auc_keys.trust import sealing
+from fhe_auc_keys.trust.certificates import certified_names, credential
+from fhe_auc_keys.trust.existing_certificate import CertifiedKey, bind_keys
+from fhe_auc_keys.trust.public_keys import MALFORMED, certified_keys, check_name, encryption_key_extension, subject_of
+
+_MAGIC = b"fheiden"
+
+
+class _Stored(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    name: str
+    signing: bytes
+    encryption: bytes
+    credential: bytes
+
+    def __repr__(self) -> str:
+        return "_Stored(...)"
+
+
+class Identity:
+    """Private signing key (Ed25519) and encryption key (X25519) of one party; never printed or pickled.
+
+    `credential` is what to show to others, as bytes; empty until certified. Raises `UnfitCertificateError`
+    where no party may have that name.
+    """
+
+    __slots__ = ("_encryption", "_signing", "credential", "name")
+
+    def __init__(
+        self, name: str, signing: Ed25519PrivateKey, encryption: X25519PrivateKey, credential: bytes = b""
+    ) -> None:
+        self.name = check_name(name)
+        self.credential = credential
+        self._signing = signing
+        self._encryption = encryption
+
+    def __repr__(self) -> str:
+        return f"<Identity {self.name!r} ({'certified' if self.credential else 'not certified'})>"
+
+    def __reduce__(self) -> str:
+        raise TypeError("private keys are not pickled or copied; keep them in a key store")
+
+    @classmethod
+    def create(cls, name: str) -> Identity:
+        """Return a fresh identity, not yet certified; `UnfitCertificateError` where no party may have that name."""
+        return cls(name, Ed25519PrivateKey.generate(), X25519PrivateKey.generate())
+
+    @property
+    def signing_key(self) -> bytes:
+        """Ed25519 public key, 32 bytes."""
+        return self._signing.public_key().public_bytes_raw()
+
+    @property
+    def encryption_key(self) -> bytes:
+        """X25519 public key, 32 bytes."""
+        return self._encryption.public_key().public_bytes_raw()
+
+    def request(self) -> bytes:
+        """Return a certificate request (X.509 CSR, PEM), signed by the signing key; it covers the encryption key."""
+        builder = x509.CertificateSigningRequestBuilder().subject_name(subject_of(self.name))
+        builder = builder.add_extension(encryption_key_extension(self.encryption_key), critical=False)
+        return builder.sign(self._signing, None).public_bytes(Encoding.PEM)
+
+    def certified(self, certificate: bytes) -> Identity:
+        """Return this identity with the certificate (PEM) that the consortium's authority issued.
+
+        Raise `UnfitCertificateError` where it is not PEM, or for another name or other keys.
+        """
+        try:
+            issued = x509.load_pem_x509_certificate(certificate)
+        except MALFORMED:
+            raise UnfitCertificateError("the certificate is not PEM") from None
+        named = certified_keys(issued)
+        if named != (self.name, self.signing_key, self.encryption_key):
+            raise UnfitCertificateError(f"the certificate is for {named[0]!r} or other keys, not for {self.name!r}")
+        # Written anew: the file may hold the authority's certificate as well, which is no part of a credential.
+        shown = credential(issued.public_bytes(Encoding.PEM))
+        return Identity(self.name, self._signing, self._encryption, shown)
+
+    def bound(self, chain: bytes, certified_key: CertifiedKey, *, days: int, at: datetime) -> Identity:
+        """Return this identity, vouched for by a certificate that the site already has, for so many days.
+
+        `chain` is PEM, the site's certificate first, then intermediate authorities; `certified_key`, the certificate's,
+        is used once, and not kept. Raise `UnfitCertificateError` where the certificate is not for this name, or not of
+        this key.
+        """
+        try:
+            leaf = x509.load_pem_x509_certificates(chain)[0]
+            names = certified_names(leaf)
+        except MALFORMED:
+            raise UnfitCertificateError("the certificate chain is not PEM, or malformed") from None
+        if self.name not in names:
+            raise UnfitCertificateError(f"the site's certificate is not for the name {self.name!r}")
+        binding = bind_keys(self.name, self._signing, self.encryption_key, leaf, certified_key, days=days, at=at)
+        return Identity(self.name, self._signing, self._encryption, credential(chain, binding))
+
+    def sign(self, purpose: bytes, data: bytes) -> bytes:
+        """Return the Ed25519 signature, 64 bytes, of `data` for one purpose (which holds no zero byte)."""
+        return self._signing.sign(signed_bytes(purpose, data))
+
+    def unseal(self, sealed: bytes, *, info: bytes, associated: bytes) -> bytes:
+        """Return what `fhe_auc_keys.trust.sealing.seal` sealed to this identity; `TamperedError` otherwise."""
+        return sealing.unseal(self._encryption, sealed, info=info, associated=associated)
+
+    def to_bytes(self) -> bytes:
+        """Serialise, private keys in the clear: for `fhe_auc_keys.store.key_store` only."""
+        private = self._signing.private_bytes_raw(), self._encryption.private_bytes_raw()
+        return frame(_MAGIC, _Stored(self.name, *private, self.credential))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Identity:
+        """Read what `to_bytes` wrote; `DamagedFileError` for anything else."""
+        try:
+            stored = unframe(_MAGIC, data, _Stored, "identity")
+            signing = Ed25519PrivateKey.from_private_bytes(stored.signing)
+            encryption = X25519PrivateKey.from_private_bytes(stored.encryption)
+            return cls(stored.name, signing, encryption, stored.credential)
+        except (DeserialisationError, UnfitCertificateError, ValueError):
+            raise DamagedFileError("not a stored identity, or damaged") from None
+
+
+def signed_bytes(purpose: bytes, data: bytes) -> bytes:
+    """Return what is signed: the purpose separates one kind of signature from all others."""
+    if b"\0" in purpose:
+        raise ValueError("a purpose holds no zero byte")
+    return b"fhe-auc " + purpose + b"\0" + data

@@ -1,0 +1,180 @@
+"""A party's public keys and name: what they may be, and how a certificate holds them.
+
+The signing key (Ed25519) is the certificate's own. The encryption key (X25519) is in an extension of ours, which the
+request's signature and then the authority's signature cover.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime, timedelta, timezone
+from functools import lru_cache
+from typing import TypeVar
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_der_public_key
+from cryptography.x509.oid import NameOID
+
+from fhe_auc.base import party_names
+from fhe_auc_keys.errors import UnfitCertificateError
+
+MALFORMED = (
+    KeyError,
+    TypeError,
+    ValueError,
+    UnsupportedAlgorithm,
+    x509.DuplicateExtension,
+    x509.InvalidVersion,
+    x509.UnsupportedGeneralNameType,
+)
+"""What the library raises for bytes that are no well-formed certificate, request or list."""
+
+SKEW = timedelta(minutes=5)
+"""By so much may a site's clock be slow, and it still accepts what was made just now."""
+
+MAX_DAYS = 398
+"""Longest validity of a party's certificate, or of a key binding: the bound that browsers keep to."""
+
+ENCRYPTION_KEY_OID = x509.ObjectIdentifier("2.25.315559800432033065682753767316696203577")
+"""Extension that holds the X25519 key; an arc under 2.25 comes from a random UUID and needs no registration (X.667)."""
+
+E = TypeVar("E", bound=x509.ExtensionType)
+_MAX_SHOWN = 120
+_PRIME = 2**255 - 19  # of X25519's field
+
+
+def check_name(name: str) -> str:
+    """Return `name`; raise `UnfitCertificateError` where no party may have it."""
+    if problem := party_names.problem_with(name):
+        raise UnfitCertificateError(f"{name[: party_names.MAX_CHARACTERS]!a}: the name of a party {problem}")
+    return name
+
+
+def shown(name: x509.Name) -> str:
+    """Return a name as an error message quotes it: one line, and not longer than a line, whoever made it up."""
+    text = repr(name.rfc4514_string())
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}...'"
+
+
+def subject_of(name: str) -> x509.Name:
+    """Return a party's or authority's name as certificates and requests hold it."""
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def printable(text: str) -> str:
+    """Return text from a file without anything that could steer a terminal."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def subject_name(name: x509.Name) -> str:
+    """Return the one common name, else the whole name."""
+    common = name.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return printable(str(common[0].value) if len(common) == len(list(name)) == 1 else name.rfc4514_string())
+
+
+def fingerprint(signed: x509.Certificate | x509.CertificateSigningRequest) -> bytes:
+    """Return the SHA-256 of a certificate or request, 32 bytes, which other tools print too."""
+    return hashlib.sha256(signed.public_bytes(Encoding.DER)).digest()
+
+
+def check_time(at: datetime) -> datetime:
+    """Return `at` in UTC; ValueError for a time without a zone, which two sites would read differently."""
+    if at.tzinfo is None:
+        raise ValueError("a time needs a time zone")
+    return at.astimezone(timezone.utc)
+
+
+@lru_cache(maxsize=8192)  # a site verifies all parties of a session, each key in several places
+def encryption_key(raw: bytes) -> X25519PublicKey:
+    """Return 32 bytes as an X25519 key; raise `UnfitCertificateError` where they are none to be used.
+
+    That is another length; a point of small order, for which everybody knows the shared secret (RFC 7748, section 6.1);
+    or one not reduced, a second spelling of the same key.
+    """
+    if int.from_bytes(raw, "little") >= _PRIME:
+        raise UnfitCertificateError("the X25519 key is not 32 bytes, or not reduced")
+    try:
+        key = X25519PublicKey.from_public_bytes(raw)
+        X25519PrivateKey.generate().exchange(key)
+    except ValueError:
+        raise UnfitCertificateError("the X25519 key is not 32 bytes, or of small order") from None
+    return key
+
+
+@lru_cache(maxsize=8192)
+def check_signing_key(raw: bytes) -> None:
+    """Raise `UnfitCertificateError` where 32 bytes are no Ed25519 key to be used.
+
+    Under a point of small order one signature fits everything, whoever makes it; one not reduced is a second spelling.
+    """
+    y = int.from_bytes(raw, "little") % 2**255
+    try:
+        if y >= _PRIME:
+            raise ValueError
+        same = (1 + y) * pow(1 - y, -1, _PRIME) % _PRIME  # the point on X25519's curve (RFC 7748, section 4.1)
+        encryption_key(same.to_bytes(32, "little"))
+    except (ValueError, UnfitCertificateError):
+        raise UnfitCertificateError("the Ed25519 key is not reduced, or of small order") from None
+
+
+def encryption_key_extension(raw: bytes) -> x509.UnrecognizedExtension:
+    """Return the extension that holds an X25519 key, as a SubjectPublicKeyInfo (RFC 8410)."""
+    key = X25519PublicKey.from_public_bytes(raw)
+    return x509.UnrecognizedExtension(
+        ENCRYPTION_KEY_OID, key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    )
+
+
+def extension(source: x509.Certificate, kind: type[E]) -> E | None:
+    """Return a certificate's extension of that kind; None where it has none."""
+    try:
+        return source.extensions.get_extension_for_class(kind).value
+    except x509.ExtensionNotFound:
+        return None
+
+
+def whole_bytes(source: x509.Certificate | x509.CertificateSigningRequest | x509.CertificateRevocationList) -> bool:
+    """Return whether the signature's BIT STRING says that it has no unused bits.
+
+    The library skips that count when it verifies, and it is the one byte that no signature covers: without this check
+    the same signed content would pass in several encodings.
+    """
+    return source.public_bytes(Encoding.DER)[-len(source.signature) - 1] == 0
+
+
+def certified_keys(source: x509.Certificate | x509.CertificateSigningRequest) -> tuple[str, bytes, bytes]:
+    """Return (name, Ed25519 key, X25519 key) that a certificate or request names; its signature is not checked here.
+
+    Raise `UnfitCertificateError` where a key or the name is missing, of another kind, or not
+    allowed.
+    """
+    signing: object = None
+    extension = None
+    names: list[x509.NameAttribute[str | bytes]] = []
+    try:
+        names = list(source.subject.get_attributes_for_oid(NameOID.COMMON_NAME))
+        signing = source.public_key()
+        extension = source.extensions.get_extension_for_oid(ENCRYPTION_KEY_OID).value
+    except x509.ExtensionNotFound:
+        pass
+    except MALFORMED as error:
+        raise UnfitCertificateError(f"malformed certificate or request: {type(error).__name__}") from None
+    if len(names) != 1 or not isinstance(names[0].value, str):
+        raise UnfitCertificateError("a certificate or request names exactly one party (common name)")
+    name = check_name(names[0].value)
+    if not isinstance(signing, Ed25519PublicKey):
+        raise UnfitCertificateError(f"{name!r}: the certificate or request is for another kind of key than Ed25519")
+    check_signing_key(signing.public_bytes_raw())
+    if not isinstance(extension, x509.UnrecognizedExtension):
+        raise UnfitCertificateError(f"{name!r}: the certificate or request has no X25519 encryption key")
+    try:
+        key = load_der_public_key(extension.value)
+    except MALFORMED:
+        key = None
+    if not isinstance(key, X25519PublicKey) or extension != encryption_key_extension(key.public_bytes_raw()):
+        raise UnfitCertificateError(f"{name!r}: the encryption key is not a well-formed X25519 key")
+    encryption_key(key.public_bytes_raw())
+    return name, signing.public_bytes_raw(), key.public_bytes_raw()

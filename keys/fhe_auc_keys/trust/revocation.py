@@ -1,0 +1,149 @@
+"""Revocation lists (X.509 CRLs, RFC 5280): only a current one, signed by the issuer itself, says that all is well.
+
+An authority that takes a new key keeps its name. A list names the key that signed it (authority key identifier), and
+counts for that key alone; where a list names none, its signature says whose it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from functools import lru_cache
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from fhe_auc_keys.errors import ExpiredError, KeysError, OutdatedListError, RevokedError, TamperedError
+from fhe_auc_keys.trust.public_keys import MALFORMED, shown, whole_bytes
+
+_LAST_WEEK = timedelta(days=7)
+_UNDERSTOOD = {x509.CRLNumber.oid, x509.AuthorityKeyIdentifier.oid}
+
+
+def check_not_revoked(
+    certificate: x509.Certificate,
+    issuer: x509.Certificate,
+    lists: Iterable[x509.CertificateRevocationList],
+    *,
+    at: datetime,
+) -> None:
+    """Raise unless a current list of `issuer` is there and none of its lists names `certificate`.
+
+    Raises
+    ------
+    RevokedError
+        A list names it; an outdated list counts too, since a revocation is for good.
+    TamperedError
+        A list bears the issuer's name and key identifier, and not its signature.
+    ExpiredError
+        Every list of the issuer is outdated, or none is valid yet.
+    KeysError
+        There is no list of this issuer at all, or a forged one that names no key.
+    """
+    who = shown(certificate.subject)
+    mine = [found for found in lists if is_of(found, issuer)]
+    for found in mine:
+        _check_genuine(found, issuer)
+        if found.get_revoked_certificate_by_serial_number(certificate.serial_number) is not None:
+            raise RevokedError(f"the certificate of {who} (serial {certificate.serial_number:x}) has been revoked")
+    if not mine:
+        raise KeysError(
+            f"no revocation list of {shown(issuer.subject)} for the key that signed {who}: ask the authority for it"
+        )
+    if not any(is_current(found, at=at) for found in mine):
+        raise ExpiredError(
+            f"the revocation list of {shown(issuer.subject)} is outdated or not yet valid: get a new one"
+        )
+
+
+def is_current(found: x509.CertificateRevocationList, *, at: datetime) -> bool:
+    """Whether a list is valid at that time; one without an end never is, as an attacker could show it for ever."""
+    return found.next_update_utc is not None and found.last_update_utc <= at < found.next_update_utc
+
+
+def ends_soon(found: x509.CertificateRevocationList, *, at: datetime) -> bool:
+    """Whether a list is in its last week, in the last quarter of a shorter validity, or past it."""
+    ends = found.next_update_utc
+    return ends is not None and at > ends - min(_LAST_WEEK, (ends - found.last_update_utc) / 4)
+
+
+def newer_list(
+    new: x509.CertificateRevocationList, old: x509.CertificateRevocationList | None, issuer: x509.Certificate
+) -> x509.CertificateRevocationList:
+    """Return `new`, of whatever origin, which is to take the place of `old`, accepted by this function, if any.
+
+    An earlier list would undo what was revoked since. Lists are in the order of their numbers, and of their dates where
+    one has no number or both have the same.
+
+    Raises
+    ------
+    KeysError
+        `new` is in another name than that of `issuer`, who is trusted, or of another key, or forged and names no key.
+    TamperedError
+        It bears that name and key identifier, and not the signature; or it is not a full list.
+    OutdatedListError
+        It is older than `old`, or another one of the same number and date.
+    """
+    if not is_of(new, issuer):
+        raise KeysError("the revocation list is not in the name of this authority, or of another key")
+    _check_genuine(new, issuer)
+    if old is None or new == old:
+        return new
+    after, before = _number(new), _number(old)
+    if after is None or before is None:
+        after = before = 0
+    if (after, new.last_update_utc) <= (before, old.last_update_utc):
+        raise OutdatedListError(
+            f"the revocation list of {shown(issuer.subject)} from {new.last_update_utc:%Y-%m-%d %H:%M} UTC "
+            f"is not newer than the one from {old.last_update_utc:%Y-%m-%d %H:%M} UTC that is here already"
+        )
+    return new
+
+
+def _number(found: x509.CertificateRevocationList) -> int | None:
+    try:
+        return found.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number
+    except (*MALFORMED, x509.ExtensionNotFound):
+        return None
+
+
+def is_of(found: x509.CertificateRevocationList, issuer: x509.Certificate) -> bool:
+    """Whether a list says that it is of this authority: by name and key identifier, or else by name and signature."""
+    try:
+        if found.issuer != issuer.subject:
+            return False
+        try:
+            signer = found.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value.key_identifier
+            own = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value.digest
+        except x509.ExtensionNotFound:
+            return _is_signed(found, issuer)
+        return _is_signed(found, issuer) if signer is None else signer == own
+    except MALFORMED:
+        return False
+
+
+def _is_signed(found: x509.CertificateRevocationList, issuer: x509.Certificate) -> bool:
+    return _is_signed_list(found.public_bytes(Encoding.DER), issuer)
+
+
+@lru_cache(maxsize=64)  # one list is asked about each party of a session
+def _is_signed_list(der: bytes, issuer: x509.Certificate) -> bool:
+    key = issuer.public_key()
+    return isinstance(key, (Ed25519PublicKey, EllipticCurvePublicKey, RSAPublicKey)) and x509.load_der_x509_crl(
+        der
+    ).is_signature_valid(key)
+
+
+def _check_genuine(found: x509.CertificateRevocationList, issuer: x509.Certificate) -> None:
+    try:
+        usage = issuer.extensions.get_extension_for_class(x509.KeyUsage).value
+        genuine = usage.crl_sign and _is_signed(found, issuer) and whole_bytes(found)
+        # Delta and partitioned lists are marked by critical extensions; they say nothing about certificates left out.
+        genuine = genuine and all(not each.critical or each.oid in _UNDERSTOOD for each in found.extensions)
+    except (*MALFORMED, x509.ExtensionNotFound):
+        genuine = False
+    if not genuine:
+        raise TamperedError(f"a revocation list in the name of {shown(issuer.subject)} is forged or not a full list")

@@ -1,0 +1,100 @@
+"""Signed documents: the frame of everything that one party writes and others have to believe.
+
+    signed document = credential of the signer | body | signature over purpose, credential and body
+
+The certificate is checked first, then the signature, and only then is the body parsed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+import msgspec
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from fhe_auc.base.errors import DeserialisationError
+from fhe_auc.base.serialise import decode, encode, frame, unframe
+from fhe_auc_keys.errors import KeysError, TamperedError
+from fhe_auc_keys.trust.certificates import Peer, Trust, verify
+from fhe_auc_keys.trust.identity import Identity, signed_bytes
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of document; no two kinds share a magic or a purpose, so that none is taken for another."""
+
+    magic: bytes  # 7 bytes, the first ones of the document
+    name: str  # for messages: "party bundle"
+
+    @property
+    def purpose(self) -> bytes:
+        """What the signature is for."""
+        return f"{self.name} 1".encode()
+
+
+class _Signed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    credential: bytes
+    body: bytes
+    signature: bytes
+
+
+def sign(kind: Kind, signer: Identity, body: msgspec.Struct) -> bytes:
+    """Return a document, which carries the credential of its signer."""
+    encoded = encode(body)
+    signature = signer.sign(kind.purpose, encode((signer.credential, encoded)))
+    return frame(kind.magic, _Signed(signer.credential, encoded, signature))
+
+
+def claimed_signer(kind: Kind, data: bytes) -> bytes:
+    """Return the credential in a document, unverified; `DeserialisationError` where it is not of this kind."""
+    return unframe(kind.magic, data, _Signed, kind.name).credential
+
+
+def claimed_body(kind: Kind, data: bytes, shape: type[T]) -> T:
+    """Return the body of a document, unverified; raise `TamperedError` where it is not of this kind, or damaged."""
+    try:
+        return parsed(unframe(kind.magic, data, _Signed, kind.name).body, shape, kind.name)
+    except DeserialisationError as error:
+        raise TamperedError(str(error)) from None
+
+
+def open_signed(kind: Kind, data: bytes, shape: type[T], trust: Trust, *, signer: str, at: datetime) -> tuple[Peer, T]:
+    """Return signer and body, a `shape`, of a document that the party named `signer` must have signed.
+
+    A certificate alone does not give the right to sign it. `at` is the present.
+
+    Raises
+    ------
+    TamperedError
+        Of another kind, damaged or forged.
+    KeysError
+        Signed by somebody else.
+    KeysError, RevokedError, ExpiredError, UnfitCertificateError
+        The signer's certificate; see `fhe_auc_keys.trust.certificates.verify`.
+    """
+    try:
+        signed = unframe(kind.magic, data, _Signed, kind.name)
+    except DeserialisationError as error:
+        raise TamperedError(str(error)) from None
+    found = verify(signed.credential, trust, at=at)
+    try:
+        key = Ed25519PublicKey.from_public_bytes(found.signing_key)
+        key.verify(signed.signature, signed_bytes(kind.purpose, encode((signed.credential, signed.body))))
+    except InvalidSignature:
+        raise TamperedError(f"the {kind.name} bears no genuine signature of {found.name!r}") from None
+    if found.name != signer:
+        raise KeysError(f"the {kind.name} was signed by {found.name!r}, not by {signer!r}")
+    return found, parsed(signed.body, shape, kind.name)
+
+
+def parsed(data: bytes, shape: type[T], what: str) -> T:
+    """Return a part of a document as a `shape`; raise `TamperedError` naming `what` where it does not fit."""
+    try:
+        return decode(data, shape, what)
+    except DeserialisationError as error:
+        raise TamperedError(str(error)) from None

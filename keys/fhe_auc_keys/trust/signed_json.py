@@ -1,0 +1,116 @@
+"""JSON that stands alone: signed by a certified party, its certificate included, to be verified anywhere, years later.
+
+    {…, "time": "2026-11-23T18:50:01+00:00", "signature": {"credential": base64, "ed25519": base64}}
+
+Everything but ``ed25519`` is signed, in the canonical form of RFC 8785: blanks and the order of names do not matter.
+"""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, NoReturn
+
+import rfc8785
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from fhe_auc.base.serialise import json_text
+from fhe_auc_keys.errors import TamperedError
+from fhe_auc_keys.trust.certificates import Peer, Trust, verify
+from fhe_auc_keys.trust.identity import Identity, signed_bytes
+from fhe_auc_keys.trust.public_keys import SKEW, check_time
+
+_DEEPEST = 100  # objects in one another; far fewer than what Python's stack takes
+_LARGEST = 2**53 - 1  # integers beyond it are not the same number to every reader of JSON
+
+
+def sign(identity: Identity, purpose: bytes, value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `value` as plain JSON with the signature of a certified identity.
+
+    `value` has a ``time``, in ISO format and with a time zone, and no ``signature``. What is not finite becomes null,
+    and an integer beyond 2^53 text. A signature for one purpose (which holds no zero byte) says nothing for another.
+    """
+    plain: dict[str, Any] = json.loads(json_text(value), parse_int=_integer)
+    plain["signature"] = {"credential": _base64(identity.credential)}
+    plain["signature"]["ed25519"] = _base64(identity.sign(purpose, rfc8785.dumps(plain)))
+    return plain
+
+
+def parse(data: bytes | str) -> dict[str, Any]:
+    """Return a JSON object, unverified; raise `TamperedError` where it is none, or readers could differ about it."""
+    try:
+        found = json.loads(data, object_pairs_hook=_distinct, parse_constant=_no_constant)
+        _check_depth(found, _DEEPEST)
+    except (ValueError, RecursionError):
+        raise TamperedError("it is not one well-formed JSON object") from None
+    if not isinstance(found, dict):
+        raise TamperedError("it is not a JSON object")
+    return found
+
+
+def check(value: Mapping[str, Any], purpose: bytes, trust: Trust, *, at: datetime) -> Peer:
+    """Return who has signed the object, from `parse`; `at` is the present, with a time zone.
+
+    The certificate has to be valid at the ``time`` in the object, and the revocation lists now: the time is the
+    signer's own claim, so that a certificate that was revoked since does not count.
+
+    Raises
+    ------
+    TamperedError
+        There is no signature, or it is not of these contents; or the time is none, or in the future.
+    KeysError, RevokedError, ExpiredError, UnfitCertificateError
+        The signer's certificate; see `fhe_auc_keys.trust.certificates.verify`.
+    """
+    unsigned = copy.deepcopy(dict(value))
+    try:
+        signature = _bytes(unsigned["signature"].pop("ed25519"))
+        credential = _bytes(unsigned["signature"]["credential"])
+        signed = rfc8785.dumps(unsigned)
+        time = check_time(datetime.fromisoformat(unsigned["time"]))
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError):
+        raise TamperedError("it bears no signature, or no time with a time zone") from None
+    if time > at + SKEW:
+        raise TamperedError("its time is in the future")
+    found = verify(credential, trust, at=time, lists_at=at)
+    try:
+        Ed25519PublicKey.from_public_bytes(found.signing_key).verify(signature, signed_bytes(purpose, signed))
+    except InvalidSignature:
+        raise TamperedError(f"it is not what {found.name!r} has signed: it was changed since") from None
+    return found
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _bytes(text: str) -> bytes:
+    found = base64.b64decode(text, validate=True)
+    if _base64(found) != text:  # the last bits of the text say nothing
+        raise ValueError("not base64 as everybody writes it")
+    return found
+
+
+def _integer(text: str) -> int | str:
+    return text if abs(int(text)) > _LARGEST else int(text)
+
+
+def _check_depth(value: Any, left: int) -> None:
+    if not left:
+        raise ValueError("too deep")
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _check_depth(each, left - 1)
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name is there twice")
+    return found
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
