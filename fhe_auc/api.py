@@ -387,14 +387,14 @@ def _played(
         own.require(session.manifest.thresholds, party=name)
     if found:
         parties = [replace(data, rows_above=found[data.name].rows_above) for data in parties]
-    helpers = [plugin.helper(session.manifest, delivery.helper)] if delivery.helper else []
+    helper = plugin.helper(session.manifest, delivery.helper) if delivery.helper else None
     roles = [plugin.party(session.manifest, delivery.parties[data.name], data) for data in parties]
     for role in roles:  # here nobody is to be kept from knowing about the others
         role.own_warnings = plugin.own_warnings(session.manifest, parties)
 
     def exchange(message: bytes) -> Iterator[tuple[str, bytes]]:
-        helping = [helper for helper in helpers if helper.name in aggregator.asked]
-        for done, role in enumerate(asked := helping or roles):
+        asked = roles if helper is None or helper.name not in aggregator.asked else [helper]
+        for done, role in enumerate(asked):
             progress(f"round {aggregator.round}", done, len(asked))
             yield role.name, role.respond(message)
         progress(f"round {aggregator.round}", len(asked), len(asked))

@@ -1,4 +1,4 @@
-"""``fhe-auc helper …``: the part of a session's helpers, who have the key in place of the parties."""
+"""``fhe-auc helper …``: the part of a session's helper, who has the key in place of the parties."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fhe_auc.cli.session import CONFIG, FOLDER, answer_rounds, log_format_option
 @click.group(
     "helper",
     cls=CommandGroup,
-    short_help="Play a helper of sessions, who has the key.",
+    short_help="Play the helper of sessions, who has the key.",
     epilog=output.examples(
         "fhe-auc keys enrol registry                               once: its keys, as a site makes them",
         "fhe-auc keys open session.helper --holder north           for each session",
@@ -23,11 +23,11 @@ from fhe_auc.cli.session import CONFIG, FOLDER, answer_rounds, log_format_option
     ),
 )
 def helper() -> None:
-    """Play a helper of sessions with --keys helper, which open the sum of the pads, and decrypt one result.
+    """Play the helper of sessions with --keys helper, which opens the sum of the pads, and decrypts one result.
 
     A helper is enrolled and certified as a site is (`fhe-auc keys enrol`), and opens each session as a site does, by
-    hand or by a policy (`fhe-auc keys open`, which shows its number among the session's helpers). It has no rows and
-    gets no result: its configuration is ``store``, ``passphrase-file`` and ``holder``, who convenes.
+    hand or by a policy (`fhe-auc keys open`). It has no rows and gets no result: its configuration is ``store``,
+    ``passphrase-file`` and ``holder``, who convenes.
 
     Over Flower it is a node as a site's (`fhe-auc flower supernode`), which stays and answers every session that it has
     opened; the aggregator names it `helper-1:ID` in ``nodes``. By files it answers with `fhe-auc helper answer`.
@@ -35,7 +35,7 @@ def helper() -> None:
 
 
 @helper.command(
-    short_help="Answer what the aggregator asks helpers.",
+    short_help="Answer what the aggregator asks the helper.",
     epilog=output.examples("fhe-auc helper answer exchange/helpers helper.toml --wait 24"),
 )
 @click.argument("folder", metavar="DIR", type=FOLDER)
@@ -44,7 +44,7 @@ def helper() -> None:
 @log_format_option
 @output.json_option
 def answer(folder: Path, config: Path, wait: float, as_json: bool) -> None:
-    """Answer the newest question in DIR, the helpers' folder, as CONFIG says (TOML: store, holder, passphrase-file).
+    """Answer the newest question in DIR, the helper's folder, as CONFIG says (TOML: store, holder, passphrase-file).
 
     With --wait it may be started before the session begins. It ends once the session needs it no more.
     """

@@ -4,7 +4,7 @@
     round-1/north.submission        from a site
 
 Where the session has a helper, `helpers` is a folder like this one for the rounds that are its own, and all of it that
-they should be able to read: who knows the pads must not see what has been padded.
+it should be able to read: who knows the pads must not see what has been padded.
 
 A file is complete or refused: all are signed, and read again once they have changed. Who can write into the folder can
 delay a session, and change nothing else. It is also the shortest transport there is, for whoever writes another.

@@ -41,7 +41,7 @@ class Place(AbstractContextManager["Place"], ABC):
     def run(self, config: dict[str, Any], nodes: Mapping[str, Mapping[str, str]]) -> Mapping[str, Any]:
         """Run the session; return its record, as of `fhe_auc.session.journal`: who took part, or the error.
 
-        `config` is the aggregator's configuration, and `nodes` those of all sites and helpers, by name.
+        `config` is the aggregator's configuration, and `nodes` those of all sites and of the helper if any, by name.
         """
 
 
@@ -107,7 +107,7 @@ class Stage:
             config: dict[str, Any] = {**made.aggregator, "round-timeout": self.round_timeout, "ask-again": False}
             self.report("the session runs")
             with made.meanwhile:
-                record = place.run(config, {**sites, **made.helpers})
+                record = place.run(config, {**made.sites, **sites})
             if "error" in record:
                 raise outcomes.told_error(record["error"])
             return with_costs(_told(sites, record["counted"]), seconds)

@@ -71,7 +71,7 @@ class Joined:
     loaded: object = field(default=None, repr=False, compare=False)
     """The public context in an aggregator's material, as of `fhe_auc.session.protocol.Session`."""
     helps: bool = False
-    """Whether the role is one of the session's helpers, which have no rows and no result."""
+    """Whether the role is the session's helper, which has no rows and no result."""
 
     def aggregator(self) -> Aggregator:
         """Return the session's aggregator."""
@@ -85,7 +85,7 @@ class Joined:
         return registry.load(self.manifest.protocol).analysis_of(self.manifest)
 
     def helper(self) -> Party[Any]:
-        """Return the session's helper that this role is."""
+        """Return the session's helper."""
         made = registry.load(self.manifest.protocol).helper(self.manifest, self.material)
         made.signatures = self.signatures
         return made
@@ -144,15 +144,14 @@ class SiteState(ABC):
 class LocalSites:
     """A consortium made up for one session on this machine: what each role is configured with.
 
-    `aggregator` is for `SiteStorage.aggregator`, and `sites`, by party, for `SiteStorage.site`.
+    `aggregator` is for `SiteStorage.aggregator`, and `sites`, by sender name, for `SiteStorage.site`: of each party,
+    and of the helper if any.
     """
 
     aggregator: Mapping[str, str]
     sites: Mapping[str, Mapping[str, str]] = field(repr=False)
     meanwhile: AbstractContextManager[object] = field(default_factory=nullcontext, repr=False)
     """Open while the session runs: what the key holder has to do then."""
-    helpers: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
-    """For `SiteStorage.site`, by the sender name of each helper that the session has."""
 
 
 class SiteStorage(ABC):

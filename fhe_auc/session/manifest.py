@@ -49,8 +49,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     keys : "none", "sealed", "joint" or "helper"
         Who makes them.
     context : bytes
-        With sealed keys, what names them: the fingerprint of the encryption context, 32 bytes. Between machines with
-        a helper, that of its certificate. Otherwise empty.
+        With sealed keys, what names them: the fingerprint of the encryption context, 32 bytes. Between machines with a
+        helper, that of its certificate. Otherwise empty.
     certificates : tuple of bytes
         Fingerprints of the parties' certificates, 32 bytes each, in the order of `parties`; every message is signed by
         their keys. Empty where a session is played in one process.
@@ -86,7 +86,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if len(self.session) != SESSION_BYTES:
             raise InputError(f"a session id has {SESSION_BYTES} bytes, got {len(self.session)}")
         named = self.keys == "sealed" or (self.keys == "helper" and bool(self.aggregator))
-        if len(self.context) != (expected := FINGERPRINT_BYTES * named):
+        expected = FINGERPRINT_BYTES if named else 0
+        if len(self.context) != expected:
             raise InputError(f"with {self.keys} keys, what names them has {expected} bytes, got {len(self.context)}")
         if (self.plan is None) != (self.keys == "none"):
             raise InputError("a session has a plan if, and only if, it has keys")
@@ -132,9 +133,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return np.frombuffer(self.grid, "<f8")
 
     @property
-    def helpers(self) -> tuple[str, ...]:
-        """Sender name of the helper of a session between machines, if it has one."""
-        return (HELPER,) if self.keys == "helper" and self.context else ()
+    def answering(self) -> tuple[str, ...]:
+        """Sender names of all who answer the aggregator: the parties, and the helper if any."""
+        return (*self.parties, HELPER) if self.keys == "helper" else self.parties
 
     @property
     def joint_keys(self) -> bool:

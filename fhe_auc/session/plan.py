@@ -14,10 +14,10 @@ from fhe_auc.base import quantities
 from fhe_auc.rlwe.parameters import MAX_MODULUS_BITS, SECURITY_BITS, RingParameters
 
 Keys = Literal["none", "sealed", "joint", "helper"]
-"""Who makes a session's keys: nobody, a key holder, the parties together, or helpers."""
+"""Who makes a session's keys: nobody, a key holder, the parties together, or a helper."""
 
 BLOB_BYTES, WRAPPED_BYTES = 180, 50
-"""With helpers: what a party sends each, signed; and what of a result is for one party alone. With their lengths."""
+"""With a helper: what a party sends it, signed; and what of a result is for one party alone. With their lengths."""
 
 _LARGE_DOWNLOAD = 100_000_000  # bytes
 

@@ -130,7 +130,7 @@ def new_session(site_rows: list[PartyData], folder: Path, **request: Any) -> Ses
     local = site_storage().local_sites(prepared, folder / "keys", {})
     run = {**local.aggregator, "journal": str(folder / "journal")}
     (folder / "run.toml").write_text(toml(run))
-    (folder / "helper.toml").write_text(toml(local.helpers.get(HELPER, {})))
+    (folder / "helper.toml").write_text(toml(local.sites.get(HELPER, {})))
     for data in site_rows:
         np.savez(folder / f"{data.name}.npz", y_true=data.y_true, y_score=data.y_score)
         own = {"data": str(folder / f"{data.name}.npz"), "results": str(folder / f"results of {data.name}")}

@@ -180,6 +180,9 @@ def test_a_manifest_without_a_plan_has_none_to_give() -> None:
         with_plan(None, keys="none", context=b"").decoded_plan(SmallPlan)
 
 
+TWO_HELPERS = {"keys": "helper", "context": bytes(64), "aggregator": bytes(32)}
+
+
 @pytest.mark.parametrize(
     ("plan", "changes", "problem"),
     [
@@ -187,8 +190,15 @@ def test_a_manifest_without_a_plan_has_none_to_give() -> None:
         (small(), {"keys": "none", "context": b""}, "a plan if, and only if, it has keys"),
         (small(), {"context": b""}, "with sealed keys, what names them has 32 bytes, got 0"),
         (small(keys="joint"), {"keys": "joint"}, "with joint keys, what names them has 0 bytes, got 32"),
+        (small(keys="helper"), TWO_HELPERS, "with helper keys, what names them has 32 bytes, got 64"),
     ],
-    ids=["keys without a plan", "a plan without keys", "no fingerprint", "a fingerprint of keys to be made"],
+    ids=[
+        "keys without a plan",
+        "a plan without keys",
+        "no fingerprint",
+        "a fingerprint of keys to be made",
+        "two helpers",
+    ],
 )
 def test_keys_fingerprint_and_plan_belong_together(
     plan: EncodedPlan | None, changes: dict[str, Any], problem: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import pickle
 import random
 import time
 from collections.abc import Iterator
@@ -23,19 +22,17 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Session
 from fhe_auc_keys.bundles import announcement
 from fhe_auc_keys.bundles import sealed_bundles as bundles
-from fhe_auc_keys.bundles.announcement import announce, open_announcement
+from fhe_auc_keys.bundles.announcement import Announcement, announce, open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import (
-    PartyKeys,
+    OpenedBundle,
     SealedSession,
-    SeenInMemory,
-    keep_party_bundle,
-    kept_party_keys,
     open_aggregator_bundle,
     open_party_bundle,
     seal_session,
 )
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material
 from fhe_auc_keys.errors import ExpiredError, KeysError, RevokedError, StoreError, TamperedError, UnfitCertificateError
+from fhe_auc_keys.site.session_files import keep_for_party, kept_for_party
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust import signed_documents as documents
@@ -52,8 +49,8 @@ HOLDER = "key holder"
 ADDER = "coordinator"
 
 
-def secrets_of(held: PartyKeys | Session) -> PartySecrets:
-    return decode(held.material if isinstance(held, PartyKeys) else held.party_material, PartySecrets, "")
+def secrets_of(held: OpenedBundle | Session) -> PartySecrets:
+    return decode(held.kept.material if isinstance(held, OpenedBundle) else held.party_material, PartySecrets, "")
 
 
 class Sealing(Consortium):
@@ -79,7 +76,7 @@ class Sealing(Consortium):
 
     def open(self, data: bytes, name: str = "north", **changes):
         at = changes.get("at", NOW)
-        usual = {"holder": HOLDER, "session": None, "context": None, "guard": SeenInMemory(), "at": at}
+        usual = {"holder": HOLDER, "session": None, "at": at}
         trust = changes.pop("trust", None) or self.trust(at)
         return open_party_bundle(data, self.identities[name], trust, **{**usual, **changes})
 
@@ -114,9 +111,9 @@ def trust(consortium) -> Trust:
 
 
 def test_every_party_gets_the_keys_and_all_the_same_common_secret(consortium, sealed, prepared, other_prepared) -> None:
-    expected = {"session": prepared.manifest.session, "context": prepared.manifest.context}
-    opened = [consortium.open(sealed.parties[name], name, **expected) for name in prepared.manifest.parties]
-    assert {each.material for each in opened} == {prepared.party_material}
+    session = prepared.manifest.session
+    opened = [consortium.open(sealed.parties[name], name, session=session) for name in prepared.manifest.parties]
+    assert {each.kept.material for each in opened} == {prepared.party_material}
     assert {each.announcement.manifest for each in opened} == {consortium.announced(prepared.manifest)}
     (common_secret,) = {secrets_of(each).common_secret for each in opened}
     assert len(common_secret) == 32
@@ -188,24 +185,12 @@ def test_the_same_party_under_a_new_certificate(prepared) -> None:
         consortium.open(sealed.parties["north"])
 
 
-def test_another_session_or_context(consortium, sealed, prepared, other_prepared, trust) -> None:
+def test_another_session(consortium, sealed, prepared, other_prepared, trust) -> None:
     other = other_prepared.manifest
     with pytest.raises(KeysError, match=other.session.hex()):
         consortium.open(sealed.parties["north"], session=other.session)
-    with pytest.raises(KeysError, match="the bundle is for another context"):
-        consortium.open(sealed.parties["north"], context=other.context)
     with pytest.raises(KeysError, match="the bundle is for session"):
         consortium.open_aggregator(sealed.aggregator, trust, session=other.session)
-
-
-def test_a_bundle_opens_once_and_a_refusal_does_not_use_it_up(consortium, sealed, other_prepared) -> None:
-    guard = SeenInMemory()
-    data = sealed.parties["north"]
-    with pytest.raises(KeysError, match="the bundle is for session"):
-        consortium.open(data, guard=guard, session=other_prepared.manifest.session)
-    consortium.open(data, guard=guard)
-    with pytest.raises(KeysError, match="has been opened before"):
-        consortium.open(data, guard=guard)
 
 
 # --- Tampering --------------------------------------------------------------------------------------------------------
@@ -217,17 +202,17 @@ def positions(data: bytes, step: int) -> list[int]:
 
 
 def test_a_tampered_byte_anywhere_in_a_party_s_bundle(consortium, sealed, trust) -> None:
-    data, guard = sealed.parties["north"], SeenInMemory()
+    data = sealed.parties["north"]
     for position in positions(data, 997):
         with pytest.raises(TamperedError):
-            consortium.open(flipped(data, position), trust=trust, guard=guard)
+            consortium.open(flipped(data, position), trust=trust)
         if position >= 40:
             with pytest.raises(KeysError):
-                consortium.open(mended(flipped(data, position)), trust=trust, guard=guard)
+                consortium.open(mended(flipped(data, position)), trust=trust)
     for length in {*range(0, 1500, 7), len(data) - 1}:
         with pytest.raises(TamperedError):
-            consortium.open(data[:length], trust=trust, guard=guard)
-    consortium.open(data, trust=trust, guard=guard)
+            consortium.open(data[:length], trust=trust)
+    consortium.open(data, trust=trust)
 
 
 def test_a_tampered_byte_anywhere_in_an_announcement(sealed, trust) -> None:
@@ -397,23 +382,23 @@ def store(tmp_path) -> Iterator[KeyStore]:
         yield made
 
 
-def keep(consortium: Sealing, data: bytes, store: KeyStore, trust: Trust, **changes) -> PartyKeys:
+def keep(consortium: Sealing, data: bytes, store: KeyStore, trust: Trust, **changes) -> Announcement:
     usual = {"holder": HOLDER, "session": None, "study": STUDY, "at": NOW}
-    return keep_party_bundle(data, consortium.identities["north"], trust, store, **{**usual, **changes})
+    return keep_for_party(data, consortium.identities["north"], trust, store, **{**usual, **changes})
+
+
+def kept(consortium: Sealing, store: KeyStore, session: bytes, trust: Trust, *, holder=HOLDER, at=NOW) -> Any:
+    return kept_for_party(store, session, consortium.identities["north"], trust, holder=holder, at=at)
 
 
 def test_what_is_kept_comes_back_and_the_bundle_is_used_up(consortium, sealed, prepared, trust, store) -> None:
     opened = keep(consortium, sealed.parties["north"], store, trust)
     session = prepared.manifest.session
-    again = kept_party_keys(store, session, trust, holder=HOLDER, at=NOW)
-    assert again == opened
-    assert again.material == prepared.party_material
+    assert kept(consortium, store, session, trust) == (opened, prepared.party_material)
     with pytest.raises(KeysError, match="has been opened before"):
         keep(consortium, sealed.parties["north"], store, trust)
-    with pytest.raises(KeysError, match="has been opened before"):
-        consortium.open(sealed.parties["north"], guard=store)
     with pytest.raises(StoreError, match="the key store has no"):
-        kept_party_keys(store, bytes(16), trust, holder=HOLDER, at=NOW)
+        kept(consortium, store, bytes(16), trust)
 
 
 class Dying(KeyStore):
@@ -428,8 +413,8 @@ def test_a_crash_between_keeping_and_registering_loses_nothing(consortium, seale
     with Dying(tmp_path / "store", "long enough") as store, pytest.raises(KeyboardInterrupt):
         keep(consortium, sealed.parties["north"], store, trust)
     with KeyStore(tmp_path / "store", "long enough") as store:
-        kept = kept_party_keys(store, prepared.manifest.session, trust, holder=HOLDER, at=NOW)
-        assert keep(consortium, sealed.parties["north"], store, trust) == kept
+        announced, _ = kept(consortium, store, prepared.manifest.session, trust)
+        assert keep(consortium, sealed.parties["north"], store, trust) == announced
         with pytest.raises(KeysError, match="has been opened before"):
             keep(consortium, sealed.parties["north"], store, trust)
 
@@ -451,8 +436,8 @@ def test_a_second_bundle_of_a_session_does_not_take_the_first_one_s_place(
     for _ in range(2):  # and is not used up by the attempt
         with pytest.raises(StoreError, match=prepared.manifest.session.hex()):
             keep(consortium, second, store, trust)
-    assert kept_party_keys(store, prepared.manifest.session, trust, holder=HOLDER, at=NOW) == first
-    consortium.open(second, guard=store)
+    assert kept(consortium, store, prepared.manifest.session, trust)[0] == first
+    assert len(store.opened_bundles()) == 1
 
 
 def test_kept_keys_of_an_ended_session_or_a_revoked_holder_are_not_used(prepared, store) -> None:
@@ -460,12 +445,12 @@ def test_kept_keys_of_an_ended_session_or_a_revoked_holder_are_not_used(prepared
     keep(consortium, consortium.seal(prepared).parties["north"], store, consortium.trust())
     session, late = prepared.manifest.session, NOW + 8 * DAY
     with pytest.raises(ExpiredError, match="session announced"):
-        kept_party_keys(store, session, consortium.trust(late), holder=HOLDER, at=late)
+        kept(consortium, store, session, consortium.trust(late), at=late)
     with pytest.raises(KeysError, match="was signed by"):
-        kept_party_keys(store, session, consortium.trust(), holder="north", at=NOW)
+        kept(consortium, store, session, consortium.trust(), holder="north")
     consortium.revoke(HOLDER)
     with pytest.raises(RevokedError):
-        kept_party_keys(store, session, consortium.trust(), holder=HOLDER, at=NOW)
+        kept(consortium, store, session, consortium.trust())
 
 
 # --- Evaluation keys belong to the context ---------------------------------------------------------------------------
@@ -641,7 +626,7 @@ def test_all_that_the_aggregator_holds_and_sees_contains_no_secret(
     _, material, _ = consortium.open_aggregator(path.read_bytes(), trust, session=prepared.manifest.session)
     opened = {name: consortium.open(sealed.parties[name], name) for name in prepared.manifest.parties}
     aggregator = SemiHonest().aggregator(prepared.manifest, material)
-    parties = [SemiHonest().party(prepared.manifest, opened[data.name].material, data) for data in site_rows]
+    parties = [SemiHonest().party(prepared.manifest, opened[data.name].kept.material, data) for data in site_rows]
     seen = [path.read_bytes(), sealed.announcement, material]
     message = aggregator.start()
     while message is not None:
@@ -706,13 +691,11 @@ def test_no_piece_of_a_secret_is_in_the_aggregator_s_bundle(consortium, sealed, 
 # --- Secrets stay secret, and cost ------------------------------------------------------------------------------------
 
 
-def test_opened_keys_are_not_printed_or_pickled(consortium, sealed) -> None:
+def test_opened_keys_are_not_printed(consortium, sealed) -> None:
     opened = consortium.open(sealed.parties["north"])
     assert secrets_of(opened).common_secret.hex() not in repr(opened)
     assert repr(secrets_of(opened).common_secret) not in repr(opened)
-    assert repr(opened.material[-20:])[2:-1] not in repr(opened)
-    with pytest.raises(TypeError, match="not pickled"):
-        pickle.dumps(opened)
+    assert repr(opened.kept.material[-20:])[2:-1] not in repr(opened)
 
 
 def test_sealing_and_opening_for_a_hundred_parties(prepare, record_property) -> None:
@@ -726,7 +709,7 @@ def test_sealing_and_opening_for_a_hundred_parties(prepare, record_property) -> 
     started = time.process_time()
     opened = [consortium.open(sealed.parties[name], name, trust=trust) for name in names]
     opening = time.process_time() - started
-    assert {keys.material for keys in opened} == {session.party_material}
+    assert {each.kept.material for each in opened} == {session.party_material}
     assert sealing + opening < 3  # seconds of one core
     record_property("seconds", {"sealing": sealing, "opening": opening})
     record_property("bytes", len(sealed.parties[names[0]]))

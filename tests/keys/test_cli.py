@@ -24,7 +24,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from fhe_auc import bfv
 from fhe_auc.base.errors import EvaluationError, InputError
-from fhe_auc.base.serialise import encode
 from fhe_auc.cli import main
 from fhe_auc.machines import outcomes
 from fhe_auc.machines.site_state import Records, answer, site_storage
@@ -34,15 +33,13 @@ from fhe_auc.rows.counts import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.rounds import Party
 from fhe_auc_keys.bundles.announcement import open_announcement
-from fhe_auc_keys.bundles.joint_session import kept_joint_session
-from fhe_auc_keys.bundles.roster import PartyMaterial
-from fhe_auc_keys.bundles.sealed_bundles import kept_party_keys
 from fhe_auc_keys.bundles.session_keys import party_secrets, public_context
 from fhe_auc_keys.cli import keys as group
 from fhe_auc_keys.site import key_store_sites, late_opening
+from fhe_auc_keys.site.session_files import kept, kept_for_party
 from fhe_auc_keys.store import trusted_authorities as trusting
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.store.vault import OWN, Vault, certified_identity
+from fhe_auc_keys.store.vault import Vault, certified_identity
 from fhe_auc_keys.trust.authority import Authority
 from fhe_auc_keys.trust.identity import Identity
 from tests.support.certified import DAY, NOW, STUDY
@@ -83,8 +80,10 @@ def test_both_parties_get_the_same_keys_and_a_seed_each_and_the_store_says_so(co
         with KeyStore(Path(name, "store"), PASSPHRASE) as store:
             (session,) = map(bytes.fromhex, shown["sessions"])
             trust = trusting.Trusted.stored(store).trust
-            kept = kept_party_keys(store, session, trust, holder="north", at=NOW)
-        own = party_secrets(kept.material, kept.announcement.manifest.context)
+            announced, material = kept_for_party(
+                store, session, certified_identity(store), trust, holder="north", at=NOW
+            )
+        own = party_secrets(material, announced.manifest.context)
         secrets.add((own.context, own.common_secret))
         seeds.add(own.seed)
         assert shown["site"]["name"] == name
@@ -140,9 +139,9 @@ def test_a_joint_session_from_the_command_to_the_auc(consortium: Path) -> None:
         assert_fails(open_as(name, "joint/session.joint"), 1, "has been opened before")
         with KeyStore(Path(name, "store"), PASSPHRASE) as store:
             session, trust = bytes.fromhex(opened["session"]), trusting.Trusted.stored(store).trust
-            announced = kept_joint_session(store, session, trust, signer="north", at=NOW)
-            material = encode(PartyMaterial(announced.roster, store.get("identity", OWN)))
-            signatures = announced.signatures(certified_identity(store))
+            identity = certified_identity(store)
+            announced, material = kept_for_party(store, session, identity, trust, holder="north", at=NOW)
+            signatures = announced.signatures(identity)
         rows = PartyData.from_arrays(name, [0, 1, 1, 0, 1], np.array([1, 5, 9, 6, 3 + number]) / 10)
         roles[name] = plugin.party(announced.manifest, material, rows)
         roles[name].signatures = signatures
@@ -319,9 +318,8 @@ def test_nothing_secret_is_printed_or_sent(consortium: Path, template: tuple[Pat
             identity = Identity.from_bytes(store.get("identity", "own"))
             secrets += [identity._signing.private_bytes_raw(), identity._encryption.private_bytes_raw()]
             (session,) = store.names("bundle")
-            trust = trusting.Trusted.stored(store).trust
-            kept = kept_party_keys(store, bytes.fromhex(session), trust, holder="north", at=NOW)
-            secrets += [kept.material[-32:], kept.material[-200:-160]]
+            material = kept(store, bytes.fromhex(session)).material
+            secrets += [material[-32:], material[-200:-160]]
     with KeyStore(Path("authority", "store"), PASSPHRASE) as store:
         secrets.append(Authority.from_bytes(store.get("authority", "own"))._key.private_bytes_raw())
     printed = "".join(result.output for result in said)

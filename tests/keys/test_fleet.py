@@ -63,7 +63,7 @@ class Play:
         )  # fmt: skip
         self.announcement = announce(
             made.identities[CONVENER], registry.load("exact").prepare(request).manifest, (), made.trust,
-            aggregator=made.identities[made.aggregator].credential, helpers=(made.identities[made.holder].credential,),
+            aggregator=made.identities[made.aggregator].credential, helper=made.identities[made.holder].credential,
             study=TRIAL, lifetime=LIFETIME, at=made.at,
         )  # fmt: skip
         self.announced = open_announcement(self.announcement, made.trust, holder=CONVENER, at=made.at)
@@ -176,7 +176,7 @@ def flipped(data: bytes) -> bytes:
 
 def resealed(play: Play, record: Record, identity: Identity) -> Record:
     """The record with a blob that somebody else has made, who has this identity, for the same sketch."""
-    key = play.announced.helpers[0].encryption_key
+    key = play.announced.helper.encryption_key
     return signed(record, sealing.seal(key, bytes(64), info=BLOB, associated=about_of(record)), identity)
 
 
@@ -420,7 +420,7 @@ def test_who_says_who_the_members_are_is_neither_aggregator_nor_helper(play: Pla
     with pytest.raises(UnfitCertificateError, match="neither its aggregator nor helper"):
         announce(
             made.identities[getattr(made, role)], manifest, (), made.trust, aggregator=shown[made.aggregator],
-            helpers=(shown[made.holder],), study=TRIAL, lifetime=LIFETIME, at=made.at,
+            helper=shown[made.holder], study=TRIAL, lifetime=LIFETIME, at=made.at,
         )  # fmt: skip
 
 

@@ -18,16 +18,24 @@ from fhe_auc.rows.counts import PartyData
 from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles import contexts
-from fhe_auc_keys.roles.helper_roles import _Blobs, _Given, _Opened, _response_of, _Submission
+from fhe_auc_keys.roles.helper_roles import (
+    HelpedParty,
+    HelperMaterial,
+    _Blobs,
+    _Given,
+    _Opened,
+    _response_of,
+    _Submission,
+)
 from fhe_auc_keys.trust.group_sealing import seal_under, unseal_under
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from tests.support.exact_sessions import GRID, PLUGINS, both_protocols, found_in, pairs_of
-from tests.support.helped_sessions import SITES, Play, changed, payload_of
+from tests.support.helped_sessions import SITES, Play, payload_of
 from tests.support.pooled import exact_auc
 from tests.support.stored_sites import GRID as STORED_GRID
 from tests.support.stored_sites import Consortium
-from tests.support.wire import LIMIT
+from tests.support.wire import LIMIT, changed
 
 
 @both_protocols
@@ -145,7 +153,7 @@ def test_a_helper_can_make_neither_the_aggregator_nor_parties_take_in_much_more_
 
 def opened_by(play: Play) -> bytes:
     """The helper's answer in round 2."""
-    answer: bytes = play.helper.respond(play.up_to(2))
+    answer: bytes = play.helper.respond(play.until(2))
     return answer
 
 
@@ -180,19 +188,10 @@ def test_the_helper_sees_no_submission_and_no_digest_of_one() -> None:
             assert hashlib.sha256(secret).digest() not in told
 
 
-def asked(play: Play) -> bytes:
-    """The aggregator's question for the opening."""
-    message = play.aggregator.start()
-    for party in play.parties:
-        play.aggregator.receive(party.name, party.respond(message))
-    question: bytes = play.aggregator.finish_round()
-    return question
-
-
 def test_a_party_that_the_aggregator_makes_up_does_not_count_for_the_helper() -> None:
     """Else it could have one party's counts opened, among some of its own."""
     play = Play(least=2)
-    question = asked(play)
+    question = play.until(2)
     blobs = payload_of(question, tuple[_Blobs, ...])
     stranger = Identity.create("site 1")
     made_up = [blobs[0]]
@@ -205,10 +204,11 @@ def test_a_party_that_the_aggregator_makes_up_does_not_count_for_the_helper() ->
 
 def test_a_blob_of_another_session_or_party_does_not_open() -> None:
     play, other = Play(), Play()
-    question = asked(play)
+    question = play.until(2)
     blobs = payload_of(question, tuple[_Blobs, ...])
-    for foreign in (payload_of(asked(other), tuple[_Blobs, ...])[0], msgspec.structs.replace(blobs[1], party="site 0")):
-        helper = PLUGINS["verified"].helper(play.session.manifest, play.delivery.helper)
+    of_another_session = payload_of(other.until(2), tuple[_Blobs, ...])[0]
+    for foreign in (of_another_session, msgspec.structs.replace(blobs[1], party="site 0")):
+        helper = PLUGINS["verified"].helper(play.manifest, play.delivery.helper)
         opened = payload_of(helper.respond(changed(question, payload=encode((foreign, *blobs[1:])))), _Opened)
         assert opened.left_out == ("site 0",)
 
@@ -216,7 +216,7 @@ def test_a_blob_of_another_session_or_party_does_not_open() -> None:
 @pytest.mark.parametrize("names", [(0, 0, 1), (1, 0), ("stranger", 0)])
 def test_a_list_with_a_party_twice_out_of_order_or_unknown_is_refused(names: tuple[Any, ...]) -> None:
     play = Play()
-    question = asked(play)
+    question = play.until(2)
     blobs = payload_of(question, tuple[_Blobs, ...])
     listed = tuple(
         msgspec.structs.replace(blobs[0], party=each) if isinstance(each, str) else blobs[each] for each in names
@@ -227,7 +227,7 @@ def test_a_list_with_a_party_twice_out_of_order_or_unknown_is_refused(names: tup
 
 def test_the_helper_opens_once_and_decrypts_once() -> None:
     play = Play()
-    question = asked(play)
+    question = play.until(2)
     answer = play.helper.respond(question)
     fewer = changed(question, payload=encode(payload_of(question, tuple[_Blobs, ...])[1:]))
     for again in (question, fewer):
@@ -243,7 +243,7 @@ def test_the_helper_opens_once_and_decrypts_once() -> None:
 
 def test_a_result_of_other_parties_is_not_decrypted() -> None:
     play = Play()
-    play.aggregator.receive(HELPER, play.helper.respond(asked(play)))
+    play.aggregator.receive(HELPER, play.helper.respond(play.until(2)))
     result = Message.from_bytes(play.aggregator.finish_round(), limit=LIMIT)
     counted, ciphertext = decode(result.payload, tuple[tuple[str, ...], bytes], "result")
     other = msgspec.structs.replace(result, payload=encode((counted[1:], ciphertext)))
@@ -253,8 +253,8 @@ def test_a_result_of_other_parties_is_not_decrypted() -> None:
 
 def test_a_helper_goes_on_in_another_process_and_keeps_nothing_secret_when_it_has_ended() -> None:
     play = Play()
-    plugin, manifest = PLUGINS["verified"], play.session.manifest
-    play.aggregator.receive(HELPER, play.helper.respond(asked(play)))
+    plugin, manifest = PLUGINS["verified"], play.manifest
+    play.aggregator.receive(HELPER, play.helper.respond(play.until(2)))
     restored = plugin.helper(manifest, play.delivery.helper)
     restored.restore(play.helper.saved())
     play.aggregator.receive(HELPER, restored.respond(play.aggregator.finish_round()))
@@ -279,7 +279,7 @@ def lies(given: _Given) -> Iterator[tuple[str, Any]]:
 @both_protocols
 def test_a_response_that_was_changed_is_refused(protocol: str) -> None:
     play = Play(protocol)
-    message = play.up_to(4)
+    message = play.until(4)
     given = payload_of(message, _Given)
     for what, response in lies(given):
         lie = changed(message, payload=encode(msgspec.structs.replace(given, responses=(response,))))
@@ -292,8 +292,8 @@ def test_a_response_that_was_changed_is_refused(protocol: str) -> None:
 
 def forging(play: Play, change: Callable[[bytes], tuple[bytes, ...]]) -> bytes:
     """The last message as it is where the helper has sent what `change` makes of the sums."""
-    message = play.up_to(4)
-    (key,) = play.parties[0]._response_keys
+    message = play.until(4)
+    key = play.parties[0]._response_key
     given = payload_of(message, _Given)
     associated = _response_of(play.aggregator.digest, given.counted)
     (response,) = given.responses
@@ -334,10 +334,25 @@ def test_responses_have_one_length_whatever_the_sums_are(protocol: str) -> None:
     lengths = set()
     for _ in range(2):
         play = Play(protocol)
-        lengths.add(len(payload_of(play.up_to(4), _Given).responses[0].sealed))
+        lengths.add(len(payload_of(play.until(4), _Given).responses[0].sealed))
         for data in play.sites:
             assert data.rows
     assert len(lengths) == 1
+
+
+def test_no_role_takes_a_second_helper_or_a_stranger_for_it() -> None:
+    play, plugin = Play(), PLUGINS["verified"]
+    message = play.until(4)
+    given = payload_of(message, _Given)
+    with pytest.raises(MessageError, match="length 1"):
+        play.parties[0].respond(changed(message, payload=encode((given.counted, given.responses * 2))))
+    own = decode(play.material["site 0"], HelpedParty, "material")
+    with pytest.raises(InputError, match="length 1"):
+        plugin.party(play.manifest, encode((own.identity, own.helpers * 2, own.common_secret)), play.sites[0])
+    helper = decode(play.delivery.helper, HelperMaterial, "material")
+    stranger = msgspec.structs.replace(helper, identity=Identity.create("stranger").to_bytes())
+    with pytest.raises(InputError, match="'stranger' is not the session's helper"):
+        plugin.helper(play.manifest, encode(stranger))
 
 
 def test_protocols_whose_submissions_are_not_padded_have_no_helper() -> None:

@@ -15,7 +15,6 @@ from click.testing import CliRunner
 from fhe_auc.base.errors import MessageError
 from fhe_auc.base.files import read_config
 from fhe_auc.base.logs import RoleLog
-from fhe_auc.base.party_names import HELPER
 from fhe_auc.base.serialise import decode
 from fhe_auc.cli import main
 from fhe_auc.machines import file_transport, outcomes
@@ -42,22 +41,23 @@ from tests.support.keys_commands import (
     request_fingerprint,
 )
 
-ASSISTANT = "registry"
 CREDENTIALS = [f"{name}/{name}.credential" for name in SITES]
 AGGREGATOR = ("--store", f"{ADDER}/store", "--holder", "north")
 
 
+HELPED = ("session", *CREDENTIALS, "--store", "north/store", "--out", "helped", "--keys", "helper", *SMALL)
+REGISTRY = ("--helper", "registry/registry.credential")
+
+
 @pytest.fixture
-def helped(consortium: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A session with a helper, which everybody has opened; its name."""
+def helped(consortium: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session whose helper is "registry", which everybody has opened."""
     monkeypatch.setattr(key_store_sites, "_now", clock)
-    make_site(ASSISTANT)
-    keys = ("--keys", "helper", "--helper", f"{ASSISTANT}/{ASSISTANT}.credential")
-    ok("session", *CREDENTIALS, "--store", "north/store", "--out", "helped", *keys, *SMALL)
-    for name in (*SITES, ASSISTANT):
+    make_site("registry")
+    ok(*HELPED, *REGISTRY)
+    for name in (*SITES, "registry"):
         at = ("--holder", "north", "--store", f"{name}/store", "--study", "study.toml")
         assert call("open", "helped/session.helper", *at).exit_code == 0
-    return ASSISTANT
 
 
 def config(name: str) -> dict[str, Any]:
@@ -70,9 +70,9 @@ def config(name: str) -> dict[str, Any]:
     return read_config(Path(f"{name}.toml"), None)
 
 
-def test_a_session_with_a_helper_runs_over_files(helped: str) -> None:
-    exchange, last = Path("exchange"), 4
-    certified = {HELPER: helped}
+@pytest.mark.usefixtures("helped")
+def test_a_session_with_a_helper_runs_over_files() -> None:
+    exchange = Path("exchange")
 
     class Attended(file_transport.FileTransport):
         """All who are asked answer as soon as the message is there."""
@@ -80,49 +80,53 @@ def test_a_session_with_a_helper_runs_over_files(helped: str) -> None:
         def tell(self, awaited: Any, deadline: float) -> None:
             super().tell(awaited, deadline)
             number = self.aggregator.round
-            helping = self.aggregator.asked == tuple(certified)
-            for name in (helped,) if helping else SITES:
+            helping = self.aggregator.asked == ("helper-1",)
+            for name in ("registry",) if helping else SITES:
                 folder = exchange / "helpers" if helping else exchange
                 file, _ = file_transport.answer(folder, config(name), number, RoleLog())
-                assert certified.get(file.stem, file.stem) == name
+                assert file.stem == ("helper-1" if helping else name)
 
     settings = {**config(ADDER), "session": "helped/session.helper", "round-timeout": 60.0}
     record = run(settings, lambda aggregator, journal, timeout: Attended(exchange, aggregator, journal, timeout))
     assert record.counted == record.delivered == SITES
-    assert sorted(each.name for each in exchange.glob("*.message")) == ["round-1.message", f"round-{last}.message"]
+    assert sorted(each.name for each in exchange.glob("*.message")) == ["round-1.message", "round-4.message"]
     theirs = sorted(each.name for each in exchange.glob("helpers/*.message"))
-    assert theirs == [f"round-{number}.message" for number in range(2, last)]
+    assert theirs == ["round-2.message", "round-3.message"]
     for name in SITES:
         found = outcomes.read(outcomes.file_of(Path(f"results of {name}"), record.session.hex()) or Path())
         assert found.auc == pytest.approx(0.75, abs=1e-12)  # type: ignore[union-attr]
     with pytest.raises(MessageError, match="has ended"):
-        file_transport.answer(exchange / "helpers", config(helped), 2, RoleLog())
-    arguments = [
-        "helper",
-        "answer",
-        "exchange/helpers",
-        f"{helped}.toml",
-        "--wait",
-        "24",
-        "--json",
-    ]  # it waits no more
-    done = CliRunner().invoke(main, arguments)
+        file_transport.answer(exchange / "helpers", config("registry"), 2, RoleLog())
+    arguments = ["helper", "answer", "exchange/helpers", "registry.toml", "--wait", "24", "--json"]
+    done = CliRunner().invoke(main, arguments)  # it waits no more
     assert done.exit_code == 0, done.output
-    told = {"round": last - 1, "file": f"exchange/helpers/round-{last - 1}/helper-1.submission", "ended": True}
+    told = {"round": 3, "file": "exchange/helpers/round-3/helper-1.submission", "ended": True}
     assert json.loads(done.stdout) == told
 
 
-def test_everybody_sees_who_helps_and_can_check_what_is_kept(helped: str) -> None:
-    for reader in ("north", helped):
+@pytest.mark.usefixtures("helped")
+def test_everybody_sees_who_helps_and_can_check_what_is_kept() -> None:
+    for reader in ("north", "registry"):
         shown = call("check", "--store", f"{reader}/store")
         assert shown.exit_code == 0, shown.output
     told = json.loads(ok("open", "helped/session.helper", *AGGREGATOR, "--out", "roster", "--json").stdout)
-    assert (list(told["helpers"]), told["context"]) == ([helped], "")
+    assert (list(told["helpers"]), told["context"]) == (["registry"], "")
     shown = ok("show", "helped/session.helper", "--store", "north/store").stdout
-    assert re.search(r"helper-1 +(\w+)", shown)[1] == helped  # type: ignore[index]
+    assert re.search(r"helper-1 +registry", shown)
 
 
-def test_a_session_that_was_opened_with_a_helpers_older_certificate_is_found_by_check(helped: str) -> None:
+@pytest.mark.usefixtures("consortium")
+def test_a_session_that_is_made_with_two_helpers_or_none_is_refused() -> None:
+    for name in ("office", "registry"):
+        make_site(name)
+    two = call(*HELPED, *REGISTRY, "--helper", "office/office.credential")
+    assert_fails(two, 2, "a session has one helper: give --helper once")
+    assert_fails(call(*HELPED), 2, "--keys helper and --helper go together")
+    assert not Path("helped").exists()
+
+
+@pytest.mark.usefixtures("helped")
+def test_a_session_that_was_opened_with_a_helpers_older_certificate_is_found_by_check() -> None:
     """The session names that certificate, and the helper would be refused in its first round."""
     at = ("--store", "registry/store")
     request = "registry/registry.csr"
@@ -135,7 +139,8 @@ def test_a_session_that_was_opened_with_a_helpers_older_certificate_is_found_by_
     assert found["wrong"] == "'registry' is not, with this certificate, a helper of the session"
 
 
-def test_who_closes_a_session_early_is_told_what_is_lost(helped: str) -> None:
+@pytest.mark.usefixtures("helped")
+def test_who_closes_a_session_early_is_told_what_is_lost() -> None:
     session = claimed(Path("helped/session.helper").read_bytes()).manifest.session.hex()
     refused = call("close", session, "--store", "registry/store")
     assert_fails(refused, 1, "if it is closed now, the session cannot go on without this helper; --lose-result closes")
@@ -143,7 +148,8 @@ def test_who_closes_a_session_early_is_told_what_is_lost(helped: str) -> None:
     assert_fails(refused, 1, "if it is closed now, this site gets no result of it, .*; --lose-result closes")
 
 
-def test_closing_erases_at_the_helper_what_a_session_that_never_ended_has_left(helped: str, clock: Clock) -> None:
+@pytest.mark.usefixtures("helped")
+def test_closing_erases_at_the_helper_what_a_session_that_never_ended_has_left(clock: Clock) -> None:
     class Stopped(file_transport.FileTransport):
         """The aggregator is killed once the helper has opened the sum of the pads."""
 
@@ -178,8 +184,7 @@ def test_a_common_secret_that_does_not_open_is_found_when_the_session_is_opened_
 ) -> None:
     """Nothing is used up: the session opens once it is sealed as it must be."""
     make_site("registry")
-    helper = ("--helper", "registry/registry.credential")
-    said = ok("session", *CREDENTIALS, "--store", "north/store", "--out", "helped", "--keys", "helper", *helper, *SMALL)
+    said = ok(*HELPED, *REGISTRY)
     assert "the parties' common secret, sealed to each of them" in " ".join(said.stdout.split())
     file = Path("helped/session.helper")
     whole = file.read_bytes()

@@ -12,8 +12,8 @@ import pytest
 
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.bundles.announcement import KIND, _Body, announce
-from fhe_auc_keys.bundles.joint_session import keep_joint_session, kept_joint_session, open_joint_session
 from fhe_auc_keys.errors import ExpiredError, KeysError, RevokedError, TamperedError, UnfitCertificateError
+from fhe_auc_keys.site.session_files import announced_to_party, keep_for_party, kept_for_party, open_for_aggregator
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.signed_documents import sign
@@ -72,12 +72,12 @@ def document(consortium: Preparing) -> bytes:
 
 
 def opened(consortium: Preparing, document: bytes, **changes):
-    usual = {"trust": consortium.trust(), "signer": "north", "session": None, "at": NOW}
-    return open_joint_session(document, **{**usual, **changes})
+    usual = {"trust": consortium.trust(), "holder": "north", "at": NOW}
+    return announced_to_party(document, **{**usual, **changes})
 
 
 def test_everybody_gets_manifest_and_verified_keys_of_all(consortium: Preparing, document: bytes) -> None:
-    announcement = opened(consortium, document, session=bytes(16))
+    announcement = opened(consortium, document)
     *parties, adder = (peer.fingerprint for peer in consortium.peers(*PARTIES, ADDER))
     assert announcement.manifest == msgspec.structs.replace(
         manifest(), certificates=tuple(parties), aggregator=adder, study=STUDY
@@ -94,11 +94,13 @@ def test_everybody_gets_manifest_and_verified_keys_of_all(consortium: Preparing,
 
 def test_another_convener_an_end_or_another_session(consortium: Preparing, document: bytes) -> None:
     with pytest.raises(KeysError, match="signed by 'north', not by 'south'"):
-        opened(consortium, document, signer="south")
+        opened(consortium, document, holder="south")
     with pytest.raises(ExpiredError):
         opened(consortium, document, at=NOW + 2 * WEEK, trust=consortium.trust(NOW + 2 * WEEK))
     with pytest.raises(KeysError, match="the document is for session"):
-        opened(consortium, document, session=bytes(15) + b"1")
+        open_for_aggregator(
+            document, consortium.identities[ADDER], consortium.trust(), holder="north", session=bytes(15) + b"1", at=NOW
+        )
 
 
 def test_a_revoked_party_or_convener_stops_the_session() -> None:
@@ -167,12 +169,13 @@ def test_a_session_is_joined_once_and_only_by_its_parties(
 ) -> None:
     trust, north = consortium.trust(), consortium.identities["south"]
     with KeyStore.create(tmp_path / "store", "a passphrase", log2_cost=10) as store:
-        usual = {"trust": trust, "store": store, "signer": "north", "session": None, "study": STUDY, "at": NOW}
+        usual = {"trust": trust, "store": store, "holder": "north", "session": None, "study": STUDY, "at": NOW}
         with pytest.raises(KeysError, match="is not, with this certificate, a party of the"):
-            keep_joint_session(document, consortium.identities["stranger"], **usual)
-        joined = keep_joint_session(document, north, **usual)
+            keep_for_party(document, consortium.identities["stranger"], **usual)
+        joined = keep_for_party(document, north, **usual)
         with pytest.raises(KeysError, match="has been opened before"):
-            keep_joint_session(document, north, **usual)
-        assert kept_joint_session(store, bytes(16), trust, signer="north", at=NOW) == joined
+            keep_for_party(document, north, **usual)
+        assert kept_for_party(store, bytes(16), north, trust, holder="north", at=NOW)[0] == joined
+        late = NOW + 2 * WEEK
         with pytest.raises(ExpiredError):
-            kept_joint_session(store, bytes(16), consortium.trust(NOW + 2 * WEEK), signer="north", at=NOW + 2 * WEEK)
+            kept_for_party(store, bytes(16), north, consortium.trust(late), holder="north", at=late)

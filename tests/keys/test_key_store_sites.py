@@ -16,11 +16,11 @@ from fhe_auc.machines.site_state import SiteState, answer, site_storage
 from fhe_auc.rows.counts import PartyData
 from fhe_auc.session.messages import Message
 from fhe_auc.session.rounds import Party, conduct
-from fhe_auc_keys.bundles.joint_session import keep_joint_session
 from fhe_auc_keys.cli.common import now
 from fhe_auc_keys.errors import KeysError, StoreError, UnsafeModeError
 from fhe_auc_keys.roles.local_consortium import TRIAL
 from fhe_auc_keys.site.closing import is_closed
+from fhe_auc_keys.site.session_files import keep_for_party
 from fhe_auc_keys.store.trusted_authorities import Trusted
 from fhe_auc_keys.store.vault import Vault, certified_identity
 from tests.support.pooled import exact_auc
@@ -194,12 +194,12 @@ def test_a_session_whose_files_are_removed_is_neither_answered_nor_joined_again(
         consortium.answer("north", opening)
     vault = Vault(Path(north["store"]), Path(north["passphrase-file"]))
     with vault.open() as store, pytest.raises(KeysError, match="has been opened before"):
-        keep_joint_session(
+        keep_for_party(
             Path(consortium.made.aggregator["session"]).read_bytes(),
             certified_identity(store),
             Trusted.stored(store).trust,
             store,
-            signer=north["holder"],
+            holder=north["holder"],
             session=session,
             at=now(),
             study=TRIAL,

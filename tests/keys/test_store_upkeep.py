@@ -13,15 +13,15 @@ from fhe_auc.machines.site_state import site_storage
 from fhe_auc.rlwe import backends
 from fhe_auc.rows.counts import PartyData
 from fhe_auc.session.rounds import conduct
-from fhe_auc_keys.bundles.sealed_bundles import Kept, kept_party_keys
-from fhe_auc_keys.bundles.session_keys import party_secrets
+from fhe_auc_keys.bundles.sealed_bundles import Kept
+from fhe_auc_keys.bundles.session_keys import PartySecrets
 from fhe_auc_keys.cli.common import now
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site import closing
+from fhe_auc_keys.site.session_files import kept
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.store.trusted_authorities import Trusted
 from tests.support import stored_sites
-from tests.support.certified import DAY, NOW
+from tests.support.certified import DAY
 from tests.support.keys_commands import (
     ADDER,
     PASSPHRASE,
@@ -63,8 +63,7 @@ def made(*options: str, out: str) -> None:
 def secrets_of(session: str) -> list[bytes]:
     """What decrypts in north's bundle."""
     with KeyStore(Path("north/store"), PASSPHRASE) as store:
-        kept = kept_party_keys(store, bytes.fromhex(session), Trusted.stored(store).trust, holder="north", at=NOW)
-    own = party_secrets(kept.material, kept.announcement.manifest.context)
+        own = decode(kept(store, bytes.fromhex(session)).material, PartySecrets, "")
     return [own.context[-200:], own.common_secret, own.seed]
 
 

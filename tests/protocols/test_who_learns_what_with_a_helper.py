@@ -169,7 +169,7 @@ def test_a_party_that_listens_opens_no_other_one_s_blob_or_result() -> None:
         with pytest.raises(TamperedError):
             mine.unseal(blob, info=helper_roles._BLOB, associated=helper_roles._associated(session, name))
     associated = helper_roles._response_of(session, given.counted)
-    key = play.parties[1]._response_keys[0]
+    key = play.parties[1]._response_key
     assert unseal_under(key, given.responses[0].parts[1], given.responses[0].sealed, associated=associated)
     with pytest.raises(TamperedError):
         unseal_under(key, given.responses[0].parts[0], given.responses[0].sealed, associated=associated)
@@ -218,7 +218,7 @@ def test_the_aggregator_and_a_party_read_a_few_pooled_counts_of_their_choice() -
     )
     response = decode(payload_of(play.helper.respond(question.to_bytes())), helper_roles.Response, "")
     text = unseal_under(
-        play.parties[0]._response_keys[0],
+        play.parties[0]._response_key,
         response.parts[0],
         response.sealed,
         associated=helper_roles._response_of(play.manifest.digest, NAMES),

@@ -43,12 +43,12 @@ class Deployment:
         folder.mkdir(mode=0o700)
         made = site_storage().local_sites(session, folder, {})
         runtime.start_superlink()
-        self.configs, self.keys, nodes = {}, {}, []
+        self.configs = {name: dict(config) for name, config in made.sites.items()}
+        self.keys, nodes = {}, []
         for data in sites:
             np.savez(folder / f"{data.name}.npz", y_true=data.y_true, y_score=data.y_score)
-            result = {"data": str(folder / f"{data.name}.npz"), "results": str(folder / data.name)}
-            self.configs[data.name] = {**made.sites[data.name], **result}
-        self.configs |= {name: dict(config) for name, config in made.helpers.items()}
+            own = {"data": str(folder / f"{data.name}.npz"), "results": str(folder / data.name)}
+            self.configs[data.name] |= own
         for number, name in enumerate(self.configs):
             self.keys[name], public = node_keys(folder, f"node-{number}")
             nodes.append(f"{name}:{runtime.register(public)}")

@@ -89,9 +89,7 @@ class Consortium:
         spend: Callable[[], None] | None = None,
     ) -> bytes:
         """As a process of its own would: the key store is opened and closed."""
-        config = self.made.sites.get(name) or self.made.helpers.get(name)
-        assert config is not None
-        with site_storage().site(config) as site:
+        with site_storage().site(self.made.sites[name]) as site:
             return answer(Failing(site, keep, spend), message, rows or (lambda name, _: self.sites[name]), self.done)
 
     @property

@@ -106,7 +106,7 @@ class _Session:
         (self._folder / "study.toml").write_text(_STUDY, encoding="utf-8")
         options = ["--thresholds", f"uniform:{self._problem.thresholds}", "--protocol", self._protocol]
         options += ["--aggregator", f"post/{_AGGREGATOR}.credential", "--study", "study.toml", "--keys", self._keys]
-        options += [part for name in helpers for part in ("--helper", f"post/{name}.credential")]
+        options += ["--helper", f"post/{_HELPER}.credential"] if helpers else []
         credentials = [f"post/{name}.credential" for name in SITES]
         self._run("keys", "keys", "session", *credentials, *options, "--out", "made", "--store", f"{SITES[0]}.store")
         sealed, shared = self._keys == "sealed", f"made/session.{self._keys}"

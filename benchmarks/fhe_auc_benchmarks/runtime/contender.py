@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from fhe_auc.base.party_names import AGGREGATOR
+from fhe_auc.base.party_names import AGGREGATOR, HELPER
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request, Session
 from fhe_auc_benchmarks.runtime.problem import Problem
@@ -28,7 +28,7 @@ class Played(NamedTuple):
     """What a session gave and cost: seconds by role, and the bytes of the party that has most.
 
     "party" is the first that is asked in each round, which finds in no cache what others have computed before; "helper"
-    is the helper's. `before_bytes` is the bundle, or the session's file, that a party gets before.
+    has the key. `before_bytes` is the bundle, or the session's file, that a party gets before.
     """
 
     auc: float
@@ -107,8 +107,7 @@ class OurProtocol(Contender):
                 roles[name] = plugin.party(manifest, material, data)
         if delivery.helper:
             with clock.on("helper"):
-                helper = plugin.helper(manifest, delivery.helper)
-            roles[helper.name] = helper
+                roles[HELPER] = plugin.helper(manifest, delivery.helper)
         identities = {name: Identity.create(f"role {number}") for number, name in enumerate((*roles, AGGREGATOR))}
         keys = {name: identity.signing_key for name, identity in identities.items()}
         for name, role in (*roles.items(), (AGGREGATOR, aggregator)):
@@ -134,8 +133,7 @@ class OurProtocol(Contender):
 
 def _before_bytes(session: Session, party: str) -> int:
     """Return the size of what a party is sent before the session; of a bundle, without its signature."""
-    manifest = session.manifest
-    consortium = Consortium(manifest.parties, helper=manifest.keys == "helper")
+    manifest, consortium = session.manifest, Consortium(session.manifest.parties)
     announcement = consortium.convene(manifest)
     if not manifest.context:
         return len(announcement)

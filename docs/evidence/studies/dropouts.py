@@ -116,12 +116,13 @@ def play(keys: Keys, sites: int, least: int, away: Collection[int], vanished: Co
     delivery = plugin.local_delivery(session)
     aggregator = plugin.aggregator(session.manifest, delivery.aggregator)
     aggregator.open_late = delivery.open_late
-    helpers = [plugin.helper(session.manifest, delivery.helper)] if delivery.helper else []
+    helper = plugin.helper(session.manifest, delivery.helper) if delivery.helper else None
     rows = (PartyData.from_arrays(name, [0, 1], [0.2, 0.7]) for name in names)
     roles = [plugin.party(session.manifest, delivery.parties[data.name], data) for data in rows]
 
     def exchange(message: bytes) -> Iterator[tuple[str, bytes]]:
-        yield from ((helper.name, helper.respond(message)) for helper in helpers if helper.name in aggregator.asked)
+        if helper is not None and helper.name in aggregator.asked:
+            yield helper.name, helper.respond(message)
         for number, role in enumerate(roles):
             gone = number in away or (number in vanished and role.submitted)
             if not gone and role.name in aggregator.asked:

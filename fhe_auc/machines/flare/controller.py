@@ -77,7 +77,7 @@ class Tasks(Transport):
         super().__init__(*session)
         self._controller, self._fl_ctx, self._abort_signal = controller, fl_ctx, abort_signal
         self._again = bool(config.get("ask-again", DEFAULTS["ask-again"]))
-        roles = (*self.aggregator.manifest.parties, *self.aggregator.manifest.helpers)
+        roles = self.aggregator.manifest.answering
         given = config.get("clients") or {}
         if not isinstance(given, Mapping) or not set(given) <= set(roles):
             raise InputError(f"clients: {given!r} is no table of clients by party, who are {', '.join(roles)}")

@@ -132,7 +132,7 @@ class Mail(Transport):
         Where an awaited party's node is not known, one that failed may be that of a role that this round does not ask.
         """
         manifest = self.aggregator.manifest
-        unknown = {*manifest.parties, *manifest.helpers}.difference(self._party_of.values())
+        unknown = set(manifest.answering).difference(self._party_of.values())
         return len(unknown.union(awaited)) if unknown.intersection(awaited) else len(awaited)
 
     def _nodes_of(self, awaited: list[str], asked: Mapping[int, Asked]) -> list[int]:

@@ -56,7 +56,7 @@ def evaluate(grid: Grid, config: Mapping[str, Any]) -> SessionRecord:
 
 def _nodes(text: str, manifest: Manifest) -> dict[int, str]:
     """Return party by node id from "north:123, south:456"."""
-    roles = (*manifest.parties, *manifest.helpers)
+    roles = manifest.answering
     found: dict[int, str] = {}
     if text.strip() and not re.fullmatch(f"({_ENTRY})+", text):
         raise InputError(f"nodes: {text[:80]!r} are not parties with their node ids, as in 'north:123, south:456'")

@@ -47,8 +47,8 @@ class Announcement:
     aggregator: Peer
     holder: Peer  # who signed
     not_after: datetime  # UTC
-    helpers: tuple[Peer, ...] = ()  # one, or none
-    sealed_secret: bytes = field(default=b"", repr=False)  # with helpers: the parties' common secret, if they have one
+    helper: Peer | None = None
+    sealed_secret: bytes = field(default=b"", repr=False)  # with a helper: the parties' common secret, if they have one
 
     @cached_property
     def fingerprints(self) -> Mapping[str, bytes]:
@@ -66,18 +66,18 @@ class Announcement:
             raise KeysError(f"{me.name!r} is not, with this certificate, the aggregator of the session")
 
     def is_helper(self, name: str) -> bool:
-        """Whether one of the session's helpers has that name in its certificate."""
-        return name in {helper.name for helper in self.helpers}
+        """Whether the session's helper has that name in its certificate."""
+        return self.helper is not None and self.helper.name == name
 
     def require_party_or_helper(self, me: Peer) -> None:
-        """Raise `KeysError` where that is, with this certificate, neither a party nor a helper."""
-        if not self.is_helper(me.name):
+        """Raise `KeysError` where that is, with this certificate, neither a party nor the helper."""
+        if self.helper is None or self.helper.name != me.name:
             self.require_party(me)
-        elif me.fingerprint not in {helper.fingerprint for helper in self.helpers}:
+        elif self.helper.fingerprint != me.fingerprint:
             raise KeysError(f"{me.name!r} is not, with this certificate, a helper of the session")
 
     def common_secret(self, identity: Identity) -> bytes:
-        """Return what the parties of a session with helpers have in common; `TamperedError` where it does not open."""
+        """Return what the parties of a session with a helper have in common; `TamperedError` where it does not open."""
         try:
             return unseal_mine(identity, self.sealed_secret, info=_SECRET, associated=self.manifest.digest)
         except KeysError as error:
@@ -89,14 +89,14 @@ class Announcement:
     def signatures(self, identity: Identity) -> SessionSignatures:
         """Return what a role with this identity signs its messages with, and checks others' by."""
         keys = {**self.roster.signing_keys, AGGREGATOR: self.aggregator.signing_key}
-        for helper in self.helpers:
-            keys[HELPER] = helper.signing_key
+        if self.helper is not None:
+            keys[HELPER] = self.helper.signing_key
         return SessionSignatures(self.manifest.digest, keys, identity)
 
 
 class _Body(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     manifest: bytes
-    credentials: tuple[bytes, ...]  # in the manifest's order of parties, then of helpers, the aggregator's
+    credentials: tuple[bytes, ...]  # in the manifest's order of parties, the helper's if any, the aggregator's
     not_before: int  # Unix seconds
     not_after: int
     sealed_secret: bytes
@@ -109,7 +109,7 @@ def announce(
     trust: Trust,
     *,
     aggregator: bytes,
-    helpers: Iterable[bytes] = (),
+    helper: bytes = b"",
     study: Study,
     lifetime: timedelta,
     at: datetime,
@@ -117,8 +117,8 @@ def announce(
     """Return a session's announcement, signed by its certified `holder`, for `open_announcement`.
 
     `credentials` are those of exactly the manifest's parties, `aggregator` is that of the one who adds up, and
-    `helpers` those of its helpers where the session has any; the manifest announced names their certificates and
-    `study`, what is evaluated. The holder's own is checked too before anything is signed. The session can be opened for
+    `helper` that of its helper where the session has one; the manifest announced names their certificates and `study`,
+    what is evaluated. The holder's own is checked too before anything is signed. The session can be opened for
     `lifetime`, at most `MAX_LIFETIME`, from `at`, the present, with a time zone.
 
     Raises
@@ -127,8 +127,8 @@ def announce(
         `study` caps the rows of somebody who is no party.
     UnfitCertificateError
         `credentials` are not those of the manifest's parties, each once; two of them share a certificate or a key, or
-        the aggregator is a party, or makes the keys. With helpers: one is a party or the aggregator, or the holder, who
-        draws the parties' common secret, is no party; with a fleet: the holder is a helper or the aggregator.
+        the aggregator is a party, or makes the keys. With a helper: it is a party or the aggregator, or the holder, who
+        draws the parties' common secret, is no party; with a fleet: the holder is the helper or the aggregator.
     ExpiredError
         A certificate ends before the announcement does, or `lifetime` is out of range.
     KeysError
@@ -148,13 +148,12 @@ def announce(
             f"certificates and the manifest's parties differ: {who} is missing, too many or double"
         )
     me, adder = verify(holder.credential, trust, at=at), verify(aggregator, trust, at=at)
-    helping = sorted(((verify(each, trust, at=at), each) for each in helpers), key=lambda pair: pair[0].name)
-    assistants = [peer for peer, _ in helping]
-    roster = _roster(peers, adder, assistants)
-    _check_helpers(manifest, roster, me, adder, assistants)
+    assistant = verify(helper, trust, at=at) if helper else None
+    roster = _roster(peers, adder, assistant)
+    _check_helper(manifest, roster, me, adder, assistant)
     if manifest.keys == "sealed" and adder.signing_key == me.signing_key:
         raise UnfitCertificateError(f"{me.name!r} makes the keys, so it cannot be the aggregator: it could decrypt")
-    for peer in (me, adder, *assistants, *peers):
+    for peer in (me, adder, *([] if assistant is None else [assistant]), *peers):
         if not peer.not_before <= at <= ends <= peer.not_after:
             raise ExpiredError(
                 f"the certificate of {peer.name!r} is not valid until the session's end, {ends:%Y-%m-%d}"
@@ -163,13 +162,13 @@ def announce(
         manifest,
         certificates=tuple(by_name[name][0].fingerprint for name in manifest.parties),
         aggregator=adder.fingerprint,
-        context=b"".join(peer.fingerprint for peer in assistants) or manifest.context,
+        context=manifest.context if assistant is None else assistant.fingerprint,
         study=study,
     )
-    in_order = *(by_name[name][1] for name in manifest.parties), *(each for _, each in helping), aggregator
+    in_order = *(by_name[name][1] for name in manifest.parties), *([helper] if helper else []), aggregator
     not_before, not_after = int((at - SKEW).timestamp()), int(ends.timestamp())
     sealed = b""
-    if assistants and manifest.fleet is None:
+    if assistant is not None and manifest.fleet is None:
         secret = secrets.token_bytes(COMMON_SECRET_BYTES)
         sealed = seal_to_all(roster.encryption_keys, secret, info=_SECRET, associated=announced.digest)
     return sign(KIND, holder, _Body(announced.to_bytes(), in_order, not_before, not_after, sealed))
@@ -197,22 +196,20 @@ def open_announcement(data: bytes, trust: Trust, *, holder: str, at: datetime) -
         ends = datetime.fromtimestamp(body.not_after, timezone.utc)
     except (DeserialisationError, OverflowError, OSError, ValueError):
         raise TamperedError(f"the manifest that {holder!r} announces is malformed") from None
-    expected_number = len(manifest.parties) + len(manifest.helpers) + 1
+    expected_number = len(manifest.answering) + 1
     if not manifest.aggregator or manifest.study is None or len(body.credentials) != expected_number:
         raise TamperedError(f"{holder!r} has not announced one certificate for each party and for the aggregator")
-    *shown, adder = (verify(each, trust, at=at) for each in body.credentials)
-    peers, helpers = shown[: len(manifest.parties)], shown[len(manifest.parties) :]
+    *peers, adder = (verify(each, trust, at=at) for each in body.credentials)
+    helper = peers.pop() if manifest.keys == "helper" else None
     found = [(peer.name, peer.fingerprint) for peer in peers], adder.fingerprint
     expected = list(zip(manifest.parties, manifest.certificates, strict=True)), manifest.aggregator
-    named = b"".join(peer.fingerprint for peer in helpers)
-    in_order = [peer.name for peer in helpers] == sorted(peer.name for peer in helpers)
-    if found != expected or (helpers and (named != manifest.context or not in_order)):
+    if found != expected or (helper is not None and helper.fingerprint != manifest.context):
         raise TamperedError(
             f"the credentials are not those of the parties and the aggregator that {holder!r} announces"
         )
-    roster = _roster(peers, adder, helpers)
-    _check_helpers(manifest, roster, signer, adder, helpers)
-    return Announcement(manifest, manifest.study, roster, adder, signer, ends, tuple(helpers), body.sealed_secret)
+    roster = _roster(peers, adder, helper)
+    _check_helper(manifest, roster, signer, adder, helper)
+    return Announcement(manifest, manifest.study, roster, adder, signer, ends, helper, body.sealed_secret)
 
 
 class Claimed(NamedTuple):
@@ -221,7 +218,7 @@ class Claimed(NamedTuple):
     manifest: Manifest
     credentials: Mapping[str, bytes]  # by party
     aggregator: bytes  # its credential
-    helpers: tuple[bytes, ...]  # their credentials
+    helper: bytes  # its credential; empty where there is none
     not_after: datetime  # UTC
 
 
@@ -231,9 +228,8 @@ def claimed(data: bytes) -> Claimed:
     try:
         manifest, ends = Manifest.from_bytes(body.manifest), datetime.fromtimestamp(body.not_after, timezone.utc)
         *shown, aggregator = body.credentials
-        split = len(shown) - len(manifest.helpers)
-        credentials = dict(zip(manifest.parties, shown[:split], strict=True))
-        return Claimed(manifest, credentials, aggregator, tuple(shown[split:]), ends)
+        helper = shown.pop() if manifest.keys == "helper" else b""
+        return Claimed(manifest, dict(zip(manifest.parties, shown, strict=True)), aggregator, helper, ends)
     except (DeserialisationError, IndexError, OverflowError, OSError, ValueError):
         raise TamperedError("a session announcement is malformed") from None
 
@@ -253,14 +249,14 @@ def require_study(announced: Study, agreed: Study) -> None:
         raise KeysError(f"the session's study is not the one agreed to: it differs in {', '.join(fields)}")
 
 
-def _roster(peers: list[Peer], aggregator: Peer, helpers: list[Peer]) -> Roster:
+def _roster(peers: list[Peer], aggregator: Peer, helper: Peer | None) -> Roster:
     """Return the parties' roster.
 
-    Raise `UnfitCertificateError` where the aggregator or a helper is one, or any two share a key.
+    Raise `UnfitCertificateError` where the aggregator or the helper is one, or any two share a key.
     """
     roster = Roster.of(peers)
     taken = {*roster.names, *roster.signing_keys.values(), *roster.encryption_keys.values()}
-    for what, peer in (("aggregator", aggregator), *(("helper", each) for each in helpers)):
+    for what, peer in (("aggregator", aggregator), *([] if helper is None else [("helper", helper)])):
         own = {peer.name, peer.signing_key, peer.encryption_key}
         if own & taken:
             raise UnfitCertificateError(f"the {what} {peer.name!r} has another part in the session already")
@@ -268,17 +264,19 @@ def _roster(peers: list[Peer], aggregator: Peer, helpers: list[Peer]) -> Roster:
     return roster
 
 
-def _check_helpers(manifest: Manifest, roster: Roster, holder: Peer, aggregator: Peer, helpers: list[Peer]) -> None:
-    """Raise `UnfitCertificateError` where there are not as many helpers as should be, or who convenes one is no party.
+def _check_helper(manifest: Manifest, roster: Roster, holder: Peer, aggregator: Peer, helper: Peer | None) -> None:
+    """Raise `UnfitCertificateError` where a helper is missing or too many, or who convenes with one is no party.
 
     Who convenes a session of a fleet, and so says who its members are, is neither helper nor aggregator.
     """
-    if len(helpers) != (manifest.keys == "helper"):
+    if (helper is not None) != (manifest.keys == "helper"):
         raise UnfitCertificateError(f"a session with {manifest.keys} keys has a helper too many, or none")
+    if helper is None:
+        return
     if manifest.fleet is not None:
-        if holder.signing_key in {aggregator.signing_key, *(helper.signing_key for helper in helpers)}:
+        if holder.signing_key in (aggregator.signing_key, helper.signing_key):
             raise UnfitCertificateError(f"{holder.name!r} convenes a fleet, so it is neither its aggregator nor helper")
-    elif helpers and roster.signing_keys.get(holder.name) != holder.signing_key:
+    elif roster.signing_keys.get(holder.name) != holder.signing_key:
         raise UnfitCertificateError(
-            f"{holder.name!r} convenes a session with helpers and is no party of it: it would know the parties' secret"
+            f"{holder.name!r} convenes a session with a helper and is no party of it: it would know the parties' secret"
         )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from types import MappingProxyType
-from typing import TypeVar
 
 import msgspec
 from cryptography.exceptions import InvalidSignature
@@ -25,7 +24,6 @@ MAGIC = b"fherost"
 """First bytes of a serialised roster."""
 
 _PURPOSE = b"contribution 1"
-T = TypeVar("T")
 
 
 class Member(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -163,13 +161,6 @@ def open_excerpt(
     if found != [(index, signed.get(index)) for index in indices]:
         raise TamperedError(f"the parts passed on are not those that {author!r} signed")
     return [part for _, part in excerpt.parts]
-
-
-def one_of_each(authors: Sequence[str], contributions: Sequence[T]) -> Iterator[tuple[str, T]]:
-    """Return what authors have contributed, by their names; `DeserialisationError` unless there is one for each."""
-    if len(contributions) != len(authors):
-        raise DeserialisationError(f"contributions of {len(contributions)} parties, of {len(authors)}")
-    return zip(authors, contributions, strict=True)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -25,7 +25,7 @@ from fhe_auc.question.study import Study
 from fhe_auc.rlwe.context import BasePublicContext
 from fhe_auc.session.protocol import Session
 from fhe_auc_keys.bundles import contexts
-from fhe_auc_keys.bundles.announcement import Announcement, announce, open_announcement, require_grid, require_study
+from fhe_auc_keys.bundles.announcement import Announcement, announce, open_announcement
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, party_secrets, public_context
 from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError
 from fhe_auc_keys.store.key_store import KeyStore
@@ -42,36 +42,12 @@ _PROBE_BYTES = 24
 _PROBES = 16
 
 
-class ReplayGuard(Protocol):
-    """Remembers which bundles have been opened; `fhe_auc_keys.store.key_store.KeyStore` keeps them on disk."""
+class OpenedBundle(NamedTuple):
+    """What a party's bundle held, for `fhe_auc_keys.site.session_files.keep_for_party`."""
 
-    def register(self, bundle_id: bytes) -> None:
-        """Remember `bundle_id` (16 bytes) for good; raise `KeysError` where it is known already."""
-
-
-class SeenInMemory:
-    """A `ReplayGuard` that forgets when the process ends."""
-
-    def __init__(self) -> None:
-        self._seen: set[bytes] = set()
-
-    def register(self, bundle_id: bytes) -> None:
-        """Remember `bundle_id`; raise `KeysError` where it is known already."""
-        if bundle_id in self._seen:
-            raise KeysError(f"bundle {bundle_id.hex()} has been opened before")
-        self._seen.add(bundle_id)
-
-
-@dataclass(frozen=True)
-class PartyKeys:
-    """What a party's bundle held; never printed or pickled."""
-
+    bundle_id: bytes
     announcement: Announcement
-    material: bytes = field(repr=False)
-    """`fhe_auc_keys.bundles.session_keys.PartySecrets`, for `fhe_auc.session.protocol.Protocol.party`."""
-
-    def __reduce__(self) -> str:
-        raise TypeError("a party's keys are not pickled; keep them in a key store")
+    kept: Kept
 
 
 class AggregatorKeys(NamedTuple):
@@ -235,114 +211,31 @@ def announced_in_bundle(
     return open_announcement(inside, trust, holder=holder, at=at), recipient
 
 
-def claimed_bundle_id(data: bytes) -> bytes:
-    """Return the id that a party's bundle claims, unverified; raise `TamperedError` where it is none."""
-    return _claimed_header(data).bundle_id
+def claimed_in_bundle(data: bytes) -> tuple[bytes, bytes]:
+    """Return the id that a party's bundle claims, and the fingerprint of the certificate that it is sealed to.
 
-
-def claimed_recipient(data: bytes) -> bytes:
-    """Return the fingerprint of the certificate that a party's bundle claims to be sealed to; errors likewise."""
-    return _claimed_header(data).recipient
-
-
-def _claimed_header(data: bytes) -> _Header:
-    return parsed(claimed_body(PARTY_KIND, data, _PartyBody).header, _Header, PARTY_KIND.name)
+    Neither is verified; raise `TamperedError` where it is no such bundle.
+    """
+    header = parsed(claimed_body(PARTY_KIND, data, _PartyBody).header, _Header, PARTY_KIND.name)
+    return header.bundle_id, header.recipient
 
 
 def open_party_bundle(
-    data: bytes,
-    identity: Identity,
-    trust: Trust,
-    *,
-    holder: str,
-    session: bytes | None,
-    context: bytes | None,
-    guard: ReplayGuard,
-    at: datetime,
-) -> PartyKeys:
-    """Return what the key holder sealed to the party `identity`, which is certified; a bundle can be opened once.
+    data: bytes, identity: Identity, trust: Trust, *, holder: str, session: bytes | None, at: datetime
+) -> OpenedBundle:
+    """Return what the key holder sealed to the party `identity`, which is certified.
 
-    `data` is one of `SealedSession.parties`, `holder` names the key holder agreed on. `session`, an id, and `context`,
-    a fingerprint, are those expected; None takes what the key holder signed. `guard` learns the bundle's id as the very
-    last step, so that a refused bundle does not use it up. It must not forget where parties pad what they send: the
-    bundle holds the seed of one pad.
+    `data` is one of `SealedSession.parties`, `holder` names the key holder agreed on, and `session` is the id of the
+    session expected; None takes any. It is for the caller to open a bundle once: it may hold the seed of one pad.
 
     Raises
     ------
     TamperedError
         Not a party's bundle, or damaged or forged anywhere.
     KeysError, RevokedError, ExpiredError, UnfitCertificateError
-        The signer, as `open_announcement`; the bundle is outdated, or the recipient's own certificate is revoked.
-    KeysError
-        Sealed to another party or certificate; for another session or context; opened before.
+        The signer, as `open_announcement`; the bundle is outdated, or the recipient's own certificate is revoked; it is
+        sealed to another party or certificate, or for another session.
     """
-    header, _, opened = _opened(data, identity, trust, holder=holder, session=session, context=context, at=at)
-    guard.register(header.bundle_id)
-    return opened
-
-
-def keep_party_bundle(
-    data: bytes,
-    identity: Identity,
-    trust: Trust,
-    store: KeyStore,
-    *,
-    holder: str,
-    session: bytes | None,
-    at: datetime,
-    study: Study,
-    grid: bytes | None = None,
-) -> PartyKeys:
-    """As `open_party_bundle`, and put what was sealed into `store`, in a way that a crash cannot lose it.
-
-    `kept_party_keys` returns it again. Errors as `open_party_bundle`; besides `KeysError` for another study
-    than the one that the party has agreed to, or other thresholds than `grid`, the manifest's that is expected (None
-    takes any), and `StoreError` where the store has the keys of this session from another bundle.
-    """
-    header, kept, opened = _opened(data, identity, trust, holder=holder, session=session, context=None, at=at)
-    require_study(opened.announcement.study, study)
-    require_grid(opened.announcement.manifest, grid)
-    store.keep("bundle", header.session.hex(), encode(kept), bundle_id=header.bundle_id)
-    return opened
-
-
-def kept_party_keys(store: KeyStore, session: bytes, trust: Trust, *, holder: str, at: datetime) -> PartyKeys:
-    """Return what `keep_party_bundle` put into `store`; raise `StoreError` where it has no keys of this session.
-
-    The announcement is verified again: nobody goes on with a session that has ended, or whose holder was revoked.
-    Errors as `open_announcement` and `fhe_auc_keys.store.key_store.KeyStore.get`, and `KeysError` where it has been
-    closed.
-    """
-    name = session.hex()
-    kept = parsed(store.get("bundle", name), Kept, f"bundle {name}")
-    if not kept.material:
-        raise KeysError(f"session {name} has been closed here: its keys are destroyed, and it answers nothing new")
-    announcement = open_announcement(kept.announcement, trust, holder=holder, at=at)
-    return PartyKeys(announcement, kept.material)
-
-
-def spend_seed(store: KeyStore, session: bytes) -> None:
-    """Take the party's seed, if there is one, out of what `keep_party_bundle` put into `store`: it has submitted."""
-    name = session.hex()
-    kept = parsed(store.get("bundle", name), Kept, f"bundle {name}")
-    if not kept.material:
-        return
-    secret = decode(kept.material, PartySecrets, "secret key material")
-    if secret.seed:
-        material = encode(msgspec.structs.replace(secret, seed=b""))
-        store.put("bundle", name, encode(msgspec.structs.replace(kept, material=material)), replace=True)
-
-
-def _opened(
-    data: bytes,
-    identity: Identity,
-    trust: Trust,
-    *,
-    holder: str,
-    session: bytes | None,
-    context: bytes | None,
-    at: datetime,
-) -> tuple[_Header, Kept, PartyKeys]:
     signer, body = open_signed(PARTY_KIND, data, _PartyBody, trust, signer=holder, at=at)
     header = parsed(body.header, _Header, PARTY_KIND.name)
     me = verify(identity.credential, trust, at=at)
@@ -351,13 +244,23 @@ def _opened(
     if at.timestamp() > header.not_after:
         raise ExpiredError(f"the bundle that {holder!r} made for {me.name!r} is outdated")
     _check_session(header.session, session)
-    if context not in (None, header.context):
-        raise KeysError(f"the bundle is for another context, {header.context.hex()[:16]}")
     if header.holder != signer.fingerprint or len(header.bundle_id) != BUNDLE_ID_BYTES:
         raise TamperedError("the bundle's header names another key holder, or has a malformed id")
     digest = announcement_digest(body.announcement)
     material = unseal_for_party(body.header, body.sealed, announcement, digest, identity, me)
-    return header, Kept(body.announcement, material), PartyKeys(announcement, material)
+    return OpenedBundle(header.bundle_id, announcement, Kept(body.announcement, material))
+
+
+def spend_seed(store: KeyStore, session: bytes) -> None:
+    """Take the party's seed, if there is one, out of its bundle as `store` has it: the party has submitted."""
+    name = session.hex()
+    kept = parsed(store.get("bundle", name), Kept, f"bundle {name}")
+    if not kept.material:
+        return
+    secret = decode(kept.material, PartySecrets, "secret key material")
+    if secret.seed:
+        material = encode(msgspec.structs.replace(secret, seed=b""))
+        store.put("bundle", name, encode(msgspec.structs.replace(kept, material=material)), replace=True)
 
 
 def unseal_for_party(

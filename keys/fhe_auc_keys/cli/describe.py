@@ -55,9 +55,10 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> list[tupl
         root = f"known by {manifest.fleet.known_by}; Merkle root\n{common.spelled(manifest.fleet.root)}"
         rows.append(("fleet", f"{manifest.fleet.members:,} members", root))
     roles = [("party", *each) for each in announced.fingerprints.items()]
-    if announced.helpers:
+    helper = announced.helper
+    if helper is not None:
         rows.append(("keys", "helper", "has them, reads the result, and must not work with the aggregator"))
-        roles += [(HELPER, each.name, each.fingerprint) for each in announced.helpers]
+        roles.append((HELPER, helper.name, helper.fingerprint))
     for role, name, fingerprint in (
         *roles,
         ("aggregator", announced.aggregator.name, announced.aggregator.fingerprint),
@@ -71,10 +72,10 @@ def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
     """Say the same for JSON."""
     manifest = announced.manifest
     _, plan = _protocol_and_plan(manifest)
-    agreed, fleet = {} if plan is None else plan.terms().data, manifest.fleet
+    agreed, fleet, helper = {} if plan is None else plan.terms().data, manifest.fleet, announced.helper
     return {
         "session": manifest.session.hex(),
-        "context": manifest.context.hex() if manifest.keys == "sealed" else "",  # with helpers: their certificates
+        "context": manifest.context.hex() if manifest.keys == "sealed" else "",  # with a helper: its certificate
         "holder": announced.holder.name,
         "joint_keys": manifest.joint_keys,
         "not_after": common.moment(announced.not_after),
@@ -89,7 +90,7 @@ def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
         },
         "backend": plan and plan.parameters.backend,
         "aggregator": {announced.aggregator.name: announced.aggregator.fingerprint.hex()},
-        "helpers": {helper.name: helper.fingerprint.hex() for helper in announced.helpers},
+        "helpers": {} if helper is None else {helper.name: helper.fingerprint.hex()},
         "parties": {name: fingerprint.hex() for name, fingerprint in announced.fingerprints.items()},
         "fleet": None if fleet is None else {**msgspec.structs.asdict(fleet), "root": fleet.root.hex()},
     }

@@ -203,7 +203,7 @@ def convene(
             (),
             trusted,
             aggregator=read_from_others(aggregator),
-            helpers=(read_from_others(helper),),
+            helper=read_from_others(helper),
             study=study,
             lifetime=timedelta(days=days),
             at=common.now(),

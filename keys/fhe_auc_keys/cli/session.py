@@ -187,7 +187,7 @@ def session(
         else:
             shown, (adder,) = _verified(credentials, trusted), _verified((adder_file,), trusted).values()
             request = _bounded(replace(request, parties=tuple(shown)), study)
-            helping = tuple(_verified(helpers, trusted).values())
+            helping = b"".join(_verified(helpers, trusted).values())
             wanted = Wanted(protocol, request, tuple(shown.values()), adder, helping, study, timedelta(days=days))
         announced, files = _make(wanted, holder, trusted, store, folder, replaced=old, stated=stated)
     plan = registry.load(wanted.protocol).plan_of(announced.manifest)
@@ -293,7 +293,7 @@ def _make(
             sealed = seal_session(holder, prepared, wanted.credentials, trusted, **given)
             document = sealed.announcement
         else:
-            document = announce(holder, prepared.manifest, wanted.credentials, trusted, helpers=wanted.helpers, **given)
+            document = announce(holder, prepared.manifest, wanted.credentials, trusted, helper=wanted.helper, **given)
         announced = open_announcement(document, trusted, holder=holder.name, at=common.now())
         if replaced is not None:
             made_sessions.replace_by(store, replaced, session, stated=stated)

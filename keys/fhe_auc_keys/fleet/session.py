@@ -143,9 +143,9 @@ class Refusals:
 
 def helper_of(announced: Announcement) -> Peer:
     """Return the helper; raise `InputError` where there is none."""
-    if len(announced.helpers) != 1:
+    if announced.helper is None:
         raise InputError("a fleet's session has one helper")
-    return announced.helpers[0]
+    return announced.helper
 
 
 class Loaded(NamedTuple):

@@ -158,7 +158,7 @@ def _announced(consortium: Consortium, fleet: Fleet, grid: NDArray[np.float64]) 
         (),
         consortium.trust,
         aggregator=consortium.identities[consortium.aggregator].credential,
-        helpers=(consortium.identities[consortium.holder].credential,),
+        helper=consortium.identities[consortium.holder].credential,
         study=TRIAL,
         lifetime=LIFETIME,
         at=consortium.at,

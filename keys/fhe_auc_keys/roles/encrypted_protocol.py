@@ -2,7 +2,7 @@
 
 keys "sealed"   a key holder makes all keys and seals the secret one to each party (`fhe_auc_keys.roles.sealed_roles`)
 keys "joint"    the parties make the keys together (`fhe_auc_keys.roles.joint_roles`); nobody has the whole secret key
-keys "helper"   one helper makes the keys (`fhe_auc_keys.roles.helper_roles`); the parties have none
+keys "helper"   a helper makes the keys (`fhe_auc_keys.roles.helper_roles`)
 
 A protocol brings its plan, its computation under either kind of keys, and a party's task.
 docs/guide/write-a-protocol.md writes one.
@@ -37,13 +37,7 @@ from fhe_auc_keys.bundles.session_keys import (
 )
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.roles import local_consortium
-from fhe_auc_keys.roles.helper_roles import (
-    HelpedAggregator,
-    HelpedParty,
-    HelpedPartyRole,
-    Helper,
-    HelperMaterial,
-)
+from fhe_auc_keys.roles.helper_roles import HelpedAggregator, HelpedParty, HelpedPartyRole, Helper, HelperMaterial
 from fhe_auc_keys.roles.joint_roles import JointAggregator, JointParty
 from fhe_auc_keys.roles.sealed_roles import SealedAggregator, SealedParty
 from fhe_auc_keys.trust.identity import Identity
@@ -168,8 +162,8 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
     def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
         """Return the aggregator.
 
-        `material` is a public context; with joint keys the parties' `fhe_auc_keys.bundles.roster.Roster`; empty with a
-        helper.
+        `material` is a public context, with joint keys the parties' `fhe_auc_keys.bundles.roster.Roster`; a helper's
+        keys come later.
         """
         self._check_named(manifest)
         if manifest.keys == "helper":
@@ -201,7 +195,7 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
         return JointParty(manifest, mine.roster, identity, task, computation)
 
     def helper(self, manifest: Manifest, material: bytes) -> Helper:
-        """Return a helper; `material` is a `fhe_auc_keys.roles.helper_roles.HelperMaterial`."""
+        """Return the helper; `material` is a `fhe_auc_keys.roles.helper_roles.HelperMaterial`."""
         self._check_named(manifest)
         return Helper(manifest, self.sealed_computation(manifest), _read(material, HelperMaterial))
 

@@ -42,7 +42,7 @@ from fhe_auc.session.computation import JointComputation, PartyTask, Result
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.rounds import Aggregator, Party, R
 from fhe_auc.session.submissions import RunningSum
-from fhe_auc_keys.bundles.roster import Contribution, Excerpt, Roster, blaming, one_of_each, open_excerpt
+from fhe_auc_keys.bundles.roster import Contribution, Excerpt, Roster, blaming, open_excerpt
 from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.trust.group_sealing import seal_to_all, unseal_mine
 from fhe_auc_keys.trust.identity import Identity, signed_bytes
@@ -298,7 +298,9 @@ class JointParty(Party[R]):
 
     def _one_of_each(self, payload: bytes, shape: type[T]) -> Iterator[tuple[str, T]]:
         parts = decode(payload, tuple[shape, ...], "contributions")  # type: ignore[valid-type]
-        return one_of_each(self.manifest.parties, parts)
+        if len(parts) != len(self.manifest.parties):
+            raise DeserialisationError(f"contributions of {len(parts)} parties, of {len(self.manifest.parties)}")
+        return zip(self.manifest.parties, parts, strict=True)
 
     def _info(self, purpose: bytes, sender: str) -> bytes:
         return signed_bytes(purpose, encode((self._binding, sender)))

@@ -48,20 +48,19 @@ TRIAL = Study(
 
 
 class Consortium:
-    """An authority, and certified identities of a key holder, an aggregator and parties, made for one session."""
+    """An authority, and certified identities of all roles, made for one session."""
 
-    def __init__(self, parties: Iterable[str], *, helper: bool = False) -> None:
+    def __init__(self, parties: Iterable[str]) -> None:
         parties = tuple(parties)
         taken = {alike(party) for party in parties}
         self.at = datetime.now(timezone.utc)
-        self.holder, self.aggregator, assistant = (
+        self.holder, self.aggregator, self.helper = (
             next(name for name in _names(role) if alike(name) not in taken)
             for role in ("key holder", "coordinator", "helper")
         )
-        self.helpers = (assistant,) if helper else ()
         authority = Authority.create("local consortium", days=2, at=self.at)
         self.identities: dict[str, Identity] = {}
-        for name in (self.holder, self.aggregator, *self.helpers, *parties):
+        for name in (self.holder, self.aggregator, self.helper, *parties):
             identity = Identity.create(name)
             certificate = authority.issue(identity.request(), name, days=1, at=self.at)
             self.identities[name] = identity.certified(certificate)
@@ -97,7 +96,7 @@ class Consortium:
             self._shown(manifest.parties),
             self.trust,
             aggregator=self.identities[self.aggregator].credential,
-            helpers=self._shown(self.helpers),
+            helper=self.identities[self.helper].credential if manifest.keys == "helper" else b"",
             study=TRIAL,
             lifetime=LIFETIME,
             at=self.at,
@@ -147,12 +146,12 @@ def sealed(session: Session) -> Delivery:
 def helped(session: Session) -> Delivery:
     """Return what all roles of a session with a helper start from: certified identities and their rosters."""
     parties = session.manifest.parties
-    consortium = Consortium(parties, helper=True)
-    roster, helping = (Roster.of(consortium.peers(names)) for names in (parties, consortium.helpers))
-    keys, common_secret = tuple(helping.encryption_keys.values()), secrets.token_bytes(COMMON_SECRET_BYTES)
+    consortium = Consortium(parties)
+    roster, helping = (Roster.of(consortium.peers(names)) for names in (parties, (consortium.helper,)))
+    keys, common_secret = (helping.members[0].encryption_key,), secrets.token_bytes(COMMON_SECRET_BYTES)
     own = {name: encode(HelpedParty(consortium.identities[name].to_bytes(), keys, common_secret)) for name in parties}
-    (identity,) = (consortium.identities[name].to_bytes() for name in consortium.helpers)
-    return Delivery(b"", own, helper=encode(HelperMaterial(identity, roster, helping)))
+    helper = HelperMaterial(consortium.identities[consortium.helper].to_bytes(), roster, helping)
+    return Delivery(b"", own, helper=encode(helper))
 
 
 def joint(session: Session) -> Delivery:

@@ -87,7 +87,7 @@ def close(store: KeyStore, session: bytes, *, at: datetime, lose_result: bool = 
 
 
 def _is_helped_by(store: KeyStore, session: bytes) -> bool:
-    """Whether the store is that of one of the session's helpers."""
+    """Whether the store is that of the session's helper."""
     if session.hex() not in store.names("bundle"):
         return False
     manifest = claimed(kept(store, session).announcement).manifest

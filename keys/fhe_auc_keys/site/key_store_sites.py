@@ -157,7 +157,7 @@ class KeyStoreStorage(SiteStorage):
     def local_sites(self, session: Session, folder: Path, grids: Mapping[str, bytes]) -> LocalSites:
         """Make certificates, seal or convene the session, and open it into a key store for each party."""
         manifest = session.manifest
-        consortium = Consortium(manifest.parties, helper=manifest.keys == "helper")
+        consortium = Consortium(manifest.parties)
         trust = consortium.trust
         holder = consortium.convener(manifest)
         bundles: Mapping[str, bytes]
@@ -166,7 +166,7 @@ class KeyStoreStorage(SiteStorage):
             announcement, document, bundles = sealed.announcement, sealed.aggregator, sealed.parties
         else:
             announcement = document = consortium.convene(manifest)
-            bundles = dict.fromkeys(manifest.parties, document)
+            bundles = dict.fromkeys(manifest.answering, document)
         trusted = Trusted(trust.anchors, (), trust.revocation_lists)
 
         def stored(number: int, name: str) -> tuple[dict[str, str], KeyStore]:
@@ -180,11 +180,12 @@ class KeyStoreStorage(SiteStorage):
             return {"store": str(place), "passphrase-file": str(passphrase_file), "holder": holder}, store
 
         sites = {}
-        for number, name in enumerate((*manifest.parties, *consortium.helpers)):
-            sites[name], store = stored(number, name)
+        for number, role in enumerate(manifest.answering):
+            name = consortium.helper if role == HELPER else role
+            sites[role], store = stored(number, name)
             with store:
                 keep_for_party(
-                    bundles.get(name, document),
+                    bundles[role],
                     consortium.identities[name],
                     trust,
                     store,
@@ -199,9 +200,6 @@ class KeyStoreStorage(SiteStorage):
         write_atomically(folder / "session", document, mode=0o600)
         self.shield(aggregator)
         config = {**aggregator, "session": str(folder / "session"), "late-opening": str(folder)}
-        if consortium.helpers:
-            (name,) = consortium.helpers
-            return LocalSites(config, sites, helpers={HELPER: sites.pop(name)})
         if not is_late(manifest):
             return LocalSites(config, sites)
         _, store = stored(len(sites) + 1, holder)

@@ -44,7 +44,7 @@ class Wanted:
     request: Request
     credentials: tuple[bytes, ...]  # in the order of the request's parties
     aggregator: bytes  # its credential
-    helpers: tuple[bytes, ...]  # their credentials
+    helper: bytes  # its credential; empty where there is none
     study: Study
     lifetime: timedelta
 
@@ -110,7 +110,7 @@ def made(store: KeyStore, session: bytes) -> Wanted:
         raise DamagedFileError(f"made/{session.hex()} names no study: make the session by its credentials")
     protocol, study = announced.manifest.protocol, announced.manifest.study
     lifetime = timedelta(seconds=found.lifetime)
-    return Wanted(protocol, request, credentials, announced.aggregator, announced.helpers, study, lifetime)
+    return Wanted(protocol, request, credentials, announced.aggregator, announced.helper, study, lifetime)
 
 
 def successor(store: KeyStore, session: bytes) -> bytes:

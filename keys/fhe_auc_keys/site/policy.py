@@ -47,7 +47,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     keys : tuple of "none", "sealed", "joint" or "helper"
         Who may make the keys.
     helpers : tuple of str
-        Who may help, of that name in the certificate, alone or with others of them; needed where `keys` has "helper".
+        Who may be the helper, of that name in the certificate; needed where `keys` has "helper".
     max_days : int
         For so long can the session still go on, 1 to 31.
     max_row_cap : int or None
@@ -128,9 +128,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         ):
             if found not in allowed:
                 yield f"{what} is {found!r}, not {' or '.join(map(repr, allowed))}"
-        for helper in announced.helpers:
-            if helper.name not in self.helpers:
-                yield f"helper is {helper.name!r}, which the policy's helpers do not allow"
+        if announced.helper is not None and announced.helper.name not in self.helpers:
+            yield f"helper is {announced.helper.name!r}, which the policy's helpers do not allow"
         if manifest.min_parties < self.min_parties:
             yield f"{manifest.min_parties} parties are enough for its result, fewer than {self.min_parties}"
         if len(manifest.thresholds) > self.max_thresholds:

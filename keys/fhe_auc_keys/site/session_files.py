@@ -1,4 +1,8 @@
-"""Files that open a session, of either kind: bundles of a key holder, or the announcement alone where there is none."""
+"""Files that open a session, of either kind: bundles of a key holder, or the announcement alone where there is none.
+
+Without a key holder everybody gets the same announcement, since there is nothing to be sealed: the parties make the
+keys together (joint keys), a helper has them, or nothing is encrypted.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +15,19 @@ from fhe_auc.rlwe.backends import choose_backend
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.bundles import announcement
-from fhe_auc_keys.bundles.announcement import Announcement
-from fhe_auc_keys.bundles.joint_session import keep_joint_session, kept_joint_session, open_joint_session
+from fhe_auc_keys.bundles.announcement import Announcement, open_announcement, require_grid, require_study
 from fhe_auc_keys.bundles.roster import PartyMaterial, Roster
 from fhe_auc_keys.bundles.sealed_bundles import (
     PARTY_KIND,
     AggregatorKeys,
     Kept,
     announced_in_bundle,
-    claimed_bundle_id,
-    claimed_recipient,
-    keep_party_bundle,
-    kept_party_keys,
+    claimed_in_bundle,
     open_aggregator_bundle,
+    open_party_bundle,
 )
 from fhe_auc_keys.bundles.session_keys import party_secrets
+from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.roles.helper_roles import HelpedParty, HelperMaterial
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.certificates import Peer, Trust, verify
@@ -44,14 +46,14 @@ def open_for_aggregator(
     """Return the session of such a file, and the aggregator's material: public keys, or a roster.
 
     `holder` must have signed, and named the certificate of `identity` as the aggregator's, else `KeysError`;
-    other parameters and errors as `open_aggregator_bundle` and `open_joint_session`.
+    other parameters and errors as `open_aggregator_bundle` and `announced_to_party`.
     """
     if is_joint(data):
-        announced = open_joint_session(data, trust, signer=holder, session=session, at=at)
-        opened = AggregatorKeys(announced, b"" if announced.helpers else announced.roster.to_bytes())
+        announced = _open_joint(data, trust, holder=holder, session=session, at=at)
+        announced.require_aggregator(verify(identity.credential, trust, at=at))
+        opened = AggregatorKeys(announced, announced.roster.to_bytes() if announced.helper is None else b"")
     else:
         opened = open_aggregator_bundle(data, identity, trust, holder=holder, session=session, at=at)
-    opened.announcement.require_aggregator(verify(identity.credential, trust, at=at))
     _check_plan(opened.announcement.manifest)
     return opened
 
@@ -62,7 +64,7 @@ def claimed_id(data: bytes) -> bytes:
     Raises `TamperedError` where it is malformed.
     """
     if data.startswith(PARTY_KIND.magic):
-        return claimed_bundle_id(data)
+        return claimed_in_bundle(data)[0]
     if not is_joint(data):
         return b""
     manifest = announcement.claimed(data).manifest
@@ -72,19 +74,19 @@ def claimed_id(data: bytes) -> bytes:
 def is_for(data: bytes, announced: Announcement, me: Peer) -> bool:
     """Whether a file, which `announced_to_party` has verified, is for this party, with this certificate."""
     if is_joint(data):
-        helpers = (helper.fingerprint for helper in announced.helpers)
-        return me.fingerprint in (announced.fingerprints.get(me.name), *helpers)
-    return claimed_recipient(data) == me.fingerprint
+        helper = announced.helper and announced.helper.fingerprint
+        return me.fingerprint in (announced.fingerprints.get(me.name), helper)
+    return claimed_in_bundle(data)[1] == me.fingerprint
 
 
 def announced_to_party(data: bytes, trust: Trust, *, holder: str, at: datetime) -> Announcement:
     """Return the session of a party's file, verified; nothing is opened, so that it can be shown first.
 
-    `holder` must have signed; errors as `fhe_auc_keys.bundles.announcement.open_announcement`, and `KeysError` as
-    `open_joint_session`.
+    `holder` must have signed; errors as `fhe_auc_keys.bundles.announcement.open_announcement`, and `KeysError` where
+    it is an announcement of keys of a key holder.
     """
     if is_joint(data):
-        return open_joint_session(data, trust, signer=holder, session=None, at=at)
+        return _open_joint(data, trust, holder=holder, session=None, at=at)
     return announced_in_bundle(PARTY_KIND, data, trust, holder=holder, at=at)[0]
 
 
@@ -100,22 +102,35 @@ def keep_for_party(
     study: Study,
     grid: bytes | None = None,
 ) -> Announcement:
-    """Open such a file as the party `identity`, once, and put what the rounds need into `store`.
+    """Open such a file as the party `identity`, once; put what the rounds need into `store`, so that no crash loses it.
 
-    `holder` must have signed, `study` is what the party has agreed to; other parameters and errors as
-    `keep_party_bundle` and `keep_joint_session`. Raise `InputError` where the protocol here cannot read the plan, and
-    `BackendUnavailableError` where its encryption library cannot be imported; then nothing is kept, and the file can be
-    opened again.
+    `holder` must have signed; `session` is the id expected, and `grid` the manifest's (None takes any); `study` is what
+    the party has agreed to. What is refused is not used up.
+
+    Raises
+    ------
+    KeysError
+        As `open_party_bundle` and `announced_to_party`; besides for another study or other thresholds, where the
+        identity, with its present certificate, takes no part, and where it has opened the file before. `TamperedError`
+        where it cannot open the parties' common secret; `StoreError` where `store` has other keys of this session.
+    InputError
+        The protocol here cannot read the plan; `BackendUnavailableError`: nor import its encryption library.
     """
-    _check_plan(announced_to_party(data, trust, holder=holder, at=at).manifest)
     if is_joint(data):
-        return keep_joint_session(
-            data, identity, trust, store, signer=holder, session=session, at=at, study=study, grid=grid
-        )
-    kept = keep_party_bundle(
-        data, identity, trust, store, holder=holder, session=session, at=at, study=study, grid=grid
-    )
-    return kept.announcement
+        announced = _open_joint(data, trust, holder=holder, session=session, at=at)
+        me = verify(identity.credential, trust, at=at)
+        announced.require_party_or_helper(me)
+        if announced.helper is not None and not announced.is_helper(me.name):
+            announced.common_secret(identity)
+        bundle_id, content = announced.manifest.session, data
+    else:
+        bundle_id, announced, opened = open_party_bundle(data, identity, trust, holder=holder, session=session, at=at)
+        content = encode(opened)
+    _check_plan(announced.manifest)
+    require_study(announced.study, study)
+    require_grid(announced.manifest, grid)
+    store.keep("bundle", announced.manifest.session.hex(), content, bundle_id=bundle_id)
+    return announced
 
 
 def kept_for_party(
@@ -123,19 +138,23 @@ def kept_for_party(
 ) -> tuple[Announcement, bytes]:
     """Return what `keep_for_party` put into `store`, verified again, and the party's material.
 
-    Errors as `fhe_auc_keys.bundles.sealed_bundles.kept_party_keys`, of a closed session always, and
-    `fhe_auc_keys.bundles.joint_session.kept_joint_session`.
+    So nobody goes on with a session that has ended, or whose holder was revoked. Errors as `open_announcement` and
+    `kept`; `KeysError` where the session has been closed.
     """
-    if not is_joint(store.get("bundle", session.hex())):
-        opened = kept_party_keys(store, session, trust, holder=holder, at=at)
-        return opened.announcement, opened.material
-    joined = kept_joint_session(store, session, trust, signer=holder, at=at)
-    if not joined.helpers:
+    found = kept(store, session)
+    if not found.material:
+        raise KeysError(
+            f"session {session.hex()} has been closed here: its keys are destroyed, and it answers nothing new"
+        )
+    if not is_joint(found.material):
+        return open_announcement(found.announcement, trust, holder=holder, at=at), found.material
+    joined = _open_joint(found.announcement, trust, holder=holder, session=session, at=at)
+    if joined.helper is None:
         return joined, encode(PartyMaterial(joined.roster, identity.to_bytes()))
     if joined.is_helper(identity.name):
-        return joined, encode(HelperMaterial(identity.to_bytes(), joined.roster, Roster.of(joined.helpers)))
-    secret, keys = joined.common_secret(identity), tuple(helper.encryption_key for helper in joined.helpers)
-    return joined, encode(HelpedParty(identity.to_bytes(), keys, secret))
+        return joined, encode(HelperMaterial(identity.to_bytes(), joined.roster, Roster.of([joined.helper])))
+    secret = joined.common_secret(identity)
+    return joined, encode(HelpedParty(identity.to_bytes(), (joined.helper.encryption_key,), secret))
 
 
 def kept(store: KeyStore, session: bytes) -> Kept:
@@ -150,7 +169,7 @@ def kept(store: KeyStore, session: bytes) -> Kept:
 
 
 def verify_kept(store: KeyStore, session: bytes, identity: Identity, trust: Trust, *, at: datetime) -> None:
-    """Raise where `identity`, a party or a helper, could not go on with a session that was opened, by whatever holder.
+    """Raise where `identity`, a party or helper, could not go on with a session that was opened, by whatever holder.
 
     Errors as `kept_for_party` and `keep_for_party`.
     """
@@ -160,6 +179,17 @@ def verify_kept(store: KeyStore, session: bytes, identity: Identity, trust: Trus
     _check_plan(announced.manifest)
     if announced.manifest.keys == "sealed":
         party_secrets(material, announced.manifest.context)
+
+
+def _open_joint(data: bytes, trust: Trust, *, holder: str, session: bytes | None, at: datetime) -> Announcement:
+    """Return a session without a key holder; `holder` convenes it."""
+    announced = open_announcement(data, trust, holder=holder, at=at)
+    manifest = announced.manifest
+    if session is not None and manifest.session != session:
+        raise KeysError(f"the document is for session {manifest.session.hex()}, not {session.hex()}")
+    if manifest.keys == "sealed":
+        raise KeysError("the session's keys are made by a key holder: open its bundle instead")
+    return announced
 
 
 def _check_plan(manifest: Manifest) -> None:

@@ -89,12 +89,8 @@ class PaddedComputation(FleetComputation[ExactTask, AggregatorKeys, PartyKeys, "
 
     def opening(self, material: bytes, seeds: Mapping[str, bytes]) -> bytes:
         """Return the opening of the sum of these parties' pads."""
-        return self.open_sum(material, [values[None] for values in self.pads_of(seeds)])
-
-    def pads_of(self, seeds: Mapping[str, bytes]) -> list[Residues]:
-        """Return the sum of the pads that come from these seeds, by party, for each prime."""
         indices = {party: index for index, party in enumerate(self._manifest.parties)}
-        return [words[0] for words in self.sum_of_pads((indices[party], seed) for party, seed in seeds.items())]
+        return self.open_sum(material, self.sum_of_pads((indices[party], seed) for party, seed in seeds.items()))
 
     def sum_of_pads(self, seeds: Iterable[tuple[int, bytes]]) -> list[Words]:
         """Return the sum of these pads, by index, for each prime, shape (1, size)."""

@@ -86,7 +86,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     thresholds: int
     """Points of the session's grid, at least 2."""
     interval: bool
-    """Whether the sums for standard errors are released too; where nobody holds a mere share of the key."""
+    """Whether the sums for standard errors are released too; without joint keys."""
     average_precision: bool
     """Whether its sum is; parties then know how many rows lie at or above each threshold."""
     authenticated: bool
@@ -163,7 +163,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         if self.privacy is None:
             return
         if self.joint_keys or not self.authenticated:
-            raise CapacityError("a private AUC takes verified, with sealed keys or helpers")
+            raise CapacityError("a private AUC takes verified, with sealed keys or a helper")
         analysis = self.analysis
         if self.interval or self.average_precision or analysis.by or analysis.classes or analysis.heterogeneity:
             raise CapacityError("a private AUC is of models over all rows, without other sums")
@@ -310,8 +310,8 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                 + ("" if self.analysis.is_plain else ", for each model and group")
                 + (", twice as many with their authenticators" if self.authenticated else ""),
             ),
+            describe_flooding(math.floor(self.flooding_margin), -self.flooding_margin),
         ]
-        rows.append(describe_flooding(math.floor(self.flooding_margin), -self.flooding_margin))
         if not self.joint_keys:
             number = f"{self.layout.ciphertexts * self.primes}"
             return [

@@ -40,7 +40,7 @@ def plan_exact(
     flooding_bits: int = DEFAULT_FLOODING_BITS,
     smudging_bits: int = DEFAULT_SMUDGING_BITS,
 ) -> ExactPlan:
-    """Return the plan; parameters as of `ExactPlan`. With joint keys, it is one without `interval`.
+    """Return the plan; parameters as of `ExactPlan`. With joint keys it is one without `interval`.
 
     Results keep the fewest primes of Q with which the plan holds.
 

@@ -39,7 +39,7 @@ _NO_QUANTILES = (
     "with epsilon, thresholds must not come from the rows, as quantile thresholds do: give others, such as hybrid:4000"
 )
 _NO_JOINT_KEYS = (
-    "epsilon does not go with joint keys, whose sessions multiply what parties encrypt: take sealed keys or helpers"
+    "epsilon does not go with joint keys, whose sessions multiply what parties encrypt: take sealed keys or a helper"
 )
 _NO_GROUPS = (
     "epsilon covers models over all rows (--score-columns): how many rows a group or class has is not public, and sums "
@@ -148,7 +148,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
         return ExactTask(manifest, rounded(data, manifest))
 
     def sealed_computation(self, manifest: Manifest) -> PaddedComputation:
-        """Return the computation of a session with sealed keys."""
+        """Return the computation of a session with sealed keys, or a helper."""
         self.plan_of(manifest)
         return PaddedComputation(manifest)
 
@@ -163,8 +163,6 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
             raise InputError(f"the session's manifest is not one for protocol {self.name!r}")
         if manifest.fleet is not None and self.authenticated:
             raise InputError(_NO_FLEET)
-        if manifest.aggregator and len(manifest.helpers) != plan.helpers:
-            raise InputError(f"the session's manifest names {len(manifest.helpers)} helpers, its plan {plan.helpers}")
         level = manifest.options.get(INTERVAL)
         if level is None:
             fits = not plan.interval

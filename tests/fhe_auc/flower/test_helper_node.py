@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -46,18 +46,14 @@ class Consortium:
     sites: dict[str, PartyData]
 
     def node(self, name: str, joins_at: float = 0.0) -> Node:
-        config: Mapping[str, str] = self.made.helpers.get(name, {})
-        if name != HELPER:
-            files = {"data": str(self.folder / f"{name}.npz"), "results": str(self.folder / name)}
-            config = {**self.made.sites[name], **files}
+        files = {"data": str(self.folder / f"{name}.npz"), "results": str(self.folder / name)}
+        config = {**self.made.sites[name], **({} if name == HELPER else files)}
         context: Any = SimpleNamespace(node_config=config)
         return Node(lambda message: client_app.answer(message, context), joins_at)
 
     def grid(self, **instead: Node) -> Any:
-        names = (*self.sites, *self.made.helpers)
-        return FakeGrid(
-            {number: instead.get(name.replace("-", "_")) or self.node(name) for number, name in enumerate(names, 1)}
-        )
+        names = enumerate(self.made.sites, 1)
+        return FakeGrid({number: instead.get(name.replace("-", "_")) or self.node(name) for number, name in names})
 
     def config(self, **changes: Any) -> dict[str, Any]:
         changes = {name.replace("_", "-"): value for name, value in changes.items()}

@@ -308,6 +308,7 @@ class TestCallers:
             (" north", "without blanks at its ends"),
             ("nor\tth", "must be printable text"),
             ("AGGREGATOR", "must not be 'aggregator'"),
+            ("Helper-1", "must not be 'helper-1'"),
         ],
     )
     def test_names_that_fit_no_certificate_are_refused(self, name, problem):

@@ -103,6 +103,12 @@ def test_with_joint_keys_there_are_no_cubic_sums() -> None:
         msgspec.structs.replace(plan, interval=True, max_rows=100)
 
 
+@pytest.mark.parametrize(("helpers", "joint_keys"), [(2, False), (-1, False), (1, True)])
+def test_a_plan_has_one_helper_or_none_and_none_with_joint_keys(helpers: int, joint_keys: bool) -> None:
+    with pytest.raises(CapacityError, match=f"a session has one helper, or none and other keys; got {helpers}"):
+        plan_exact(**{**SMALL, "joint_keys": joint_keys}, helpers=helpers)
+
+
 def test_plans_tell_that_ciphertexts_are_multiplied_with_joint_keys_alone() -> None:
     sealed, joint = ({row.name: row.why for row in plan_exact(**of).describe()} for of in (SMALL, JOINT))
     assert "takes a plaintext times a ciphertext, and its flooding" in sealed["ring dimension N"]

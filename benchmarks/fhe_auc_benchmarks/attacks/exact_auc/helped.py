@@ -182,11 +182,10 @@ def _play(
     guess = int(sum(each.bin_positives[0] for each in counts))
     aggregator = LyingHelpedAggregator(manifest, attack.strategy, generator, earlier=earlier, guess=guess)
     roles = [plugin.party(manifest, delivery.parties[each.name], each) for each in data]
-    material = delivery.helper
-    helper = plugin.helper(manifest, material)
+    helper = plugin.helper(manifest, delivery.helper)
     if attack.forged is not None:
         computation = _Forging(manifest, attack.forged, generator)
-        own = decode(material, HelperMaterial, "material")
+        own = decode(delivery.helper, HelperMaterial, "material")
         helper = LyingHelper(manifest, computation, own, responses=len(roles) if attack.apart else 1)
 
     def exchange(message: bytes) -> Iterator[tuple[str, bytes]]:
