@@ -5,26 +5,16 @@ from __future__ import annotations
 import click
 
 from fhe_auc.cli import output
-from fhe_auc.cli.command_group import CommandGroup
+from fhe_auc_keys.cli import common
 from fhe_auc_keys.cli.authority import ca_init, issue, revoke
-from fhe_auc_keys.cli.budget import budget
-from fhe_auc_keys.cli.check import check
-from fhe_auc_keys.cli.close import close
 from fhe_auc_keys.cli.enrol import enrol
-from fhe_auc_keys.cli.late import late
-from fhe_auc_keys.cli.opening import open_bundle
-from fhe_auc_keys.cli.policy import policy
+from fhe_auc_keys.cli.limits import budget, policy
+from fhe_auc_keys.cli.opening import open_bundle, open_late
 from fhe_auc_keys.cli.session import session
 from fhe_auc_keys.cli.show import show
+from fhe_auc_keys.cli.upkeep import check, close
 
 __all__ = ["keys"]
-
-
-class _InOrder(CommandGroup):
-    """Lists its commands in the order in which they are used."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
 
 
 _HELP = """Certify sites, and hand out a session's keys.
@@ -52,7 +42,7 @@ fingerprints, compared by telephone, keep the post from being tampered with.
 
 
 @click.group(
-    cls=_InOrder,
+    cls=common.InOrder,
     help=_HELP,
     epilog=output.examples(
         "fhe-auc keys enrol north                   a site's first step",
@@ -65,5 +55,5 @@ def keys() -> None:
     """Certify sites, and hand out a session's keys."""
 
 
-for _command in (ca_init, enrol, issue, session, open_bundle, policy, budget, late, revoke, show, check, close):
+for _command in (ca_init, enrol, issue, session, open_bundle, policy, budget, open_late, revoke, show, check, close):
     keys.add_command(_command)

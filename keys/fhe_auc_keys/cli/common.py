@@ -16,9 +16,11 @@ import click
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import write_atomically
 from fhe_auc.cli import output
+from fhe_auc.cli.command_group import CommandGroup
 from fhe_auc_keys.errors import KeysError
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+NEW_FILE = click.Path(dir_okay=False, path_type=Path)
 _FINGERPRINT_DIGITS = 64
 PRIVATE, PUBLIC = 0o600, 0o644
 
@@ -35,6 +37,14 @@ folder_option = click.option(
 
 force_option = click.option("--force", is_flag=True, help="Overwrite files that are there already.")
 """Decorator: the command receives ``force``."""
+
+
+class InOrder(CommandGroup):
+    """Lists its commands in the order in which they are used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return their names."""
+        return list(self.commands)
 
 
 def hexadecimal(text: str, digits: int) -> bytes:

@@ -16,7 +16,6 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import read_from_others
 from fhe_auc.base.quantities import bytes_text
 from fhe_auc.cli import failures, inputs, output
-from fhe_auc.cli.command_group import CommandGroup
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.fleet import Fleet
 from fhe_auc.question.study import Study
@@ -31,7 +30,7 @@ from fhe_auc_keys.fleet.simulation import MOST_ROWS, Simulated, simulate
 from fhe_auc_keys.fleet.tasks import Workers
 from fhe_auc_keys.store import audit
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.store.vault import Vault, certified_identity
+from fhe_auc_keys.store.vault import Vault
 
 _THRESHOLDS = "uniform:100"
 _SESSION = click.argument("session_file", metavar="SESSION", type=common.FILE)
@@ -53,15 +52,8 @@ Folders may be URLs, s3:// and gs:// among them. The helper must not be able to 
 """
 
 
-class _InOrder(CommandGroup):
-    """Lists its commands in the order in which they are used."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
-
-
 @click.group(
-    cls=_InOrder,
+    cls=common.InOrder,
     help=_HELP,
     short_help="Evaluate on a fleet of devices, through files.",
     epilog=output.examples("fhe-auc fleet simulate --parties 10000     all of it on this machine, and what it costs"),
@@ -114,9 +106,7 @@ def _as_role(command: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         @contextmanager
         def opened() -> Iterator[_Role]:
-            with vault.open() as store:
-                trusted = trust.renewed(store, lists).trust
-                identity = certified_identity(store)
+            with trust.opened(vault, lists) as (store, identity, trusted):
                 with common.about(session_file):
                     data = read_from_others(session_file)
                     session = FleetSession.open(data, identity, trusted, holder=holder, at=common.now())
@@ -154,7 +144,7 @@ def _as_role(command: Callable[..., Any]) -> Callable[..., Any]:
     "--out",
     "target",
     metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=common.NEW_FILE,
     default="session.fleet",
     help="File to write.",
 )
@@ -195,8 +185,7 @@ def convene(
         interval=interval,
         keys="helper",
     )
-    with vault.open() as store:
-        trusted, convener = trust.renewed(store, lists).trust, certified_identity(store)
+    with trust.opened(vault, lists) as (store, convener, trusted):
         made = announce(
             convener,
             registry.load("exact").prepare(request).manifest,

@@ -1,4 +1,4 @@
-"""``fhe-auc keys open``: a party opens its bundle or a joint session, and so does the aggregator."""
+"""``fhe-auc keys open``, ``open-late``: of a bundle or a joint session, and of the pads once it is known who counts."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from fhe_auc_keys.bundles.sealed_bundles import AGGREGATOR_KIND
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.cli.key_store import key_store
 from fhe_auc_keys.errors import KeysError
+from fhe_auc_keys.site import late_opening
 from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.site.session_files import announced_to_party, claimed_id, is_for, keep_for_party, open_for_aggregator
 from fhe_auc_keys.store.key_store import KeyStore
@@ -78,7 +79,7 @@ _OPENED, _PASSED, _REFUSED = "opened", "passed over", "REFUSED"
     "--out",
     "target",
     metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=common.NEW_FILE,
     help="Aggregator only: where its keys go.",
 )
 @common.force_option
@@ -131,9 +132,7 @@ def open_bundle(
         common.check_free(target, force=force)
     grid = None if agreed is None else thresholds.resolve(agreed).astype("<f8").tobytes()
     study = None if study_file is None else Study.read(study_file)
-    with vault.open() as store:
-        identity = certified_identity(store)
-        trusted = trust.renewed(store, lists).trust
+    with trust.opened(vault, lists) as (store, identity, trusted):
         at = common.now()
         given: dict[str, Any] = {"holder": holder, "session": expected, "at": at}
         with common.about(file):
@@ -151,10 +150,8 @@ def _open_by_policy(paths: tuple[Path, ...], vault: Vault, lists: tuple[str, ...
     files = [file for path in paths for file in (sorted(path.iterdir()) if path.is_dir() else [path])]
     rows: list[tuple[output.Cell, ...]] = []
     told: list[dict[str, str]] = []
-    with vault.open() as store:
-        policy = Policy.stored(store)
-        trusted = trust.renewed(store, lists).trust
-        me = verify(certified_identity(store).credential, trusted, at=common.now())
+    with trust.opened(vault, lists) as (store, identity, trusted):
+        policy, me = Policy.stored(store), verify(identity.credential, trusted, at=common.now())
         for file in filter(Path.is_file, files):
             try:
                 outcome, why = _opened_by_policy(read_from_others(file), policy, store, trusted, me)
@@ -182,8 +179,7 @@ def _opened_by_policy(data: bytes, policy: Policy, store: KeyStore, trusted: Tru
     if not is_for(data, announced, me):
         return _PASSED, "for another party, or another certificate"
     policy.require(announced, at=common.now())
-    identity = certified_identity(store)
-    keep_for_party(data, identity, trusted, store, session=None, study=announced.study, **given)
+    keep_for_party(data, certified_identity(store), trusted, store, session=None, study=announced.study, **given)
     return _OPENED, f"session {announced.manifest.session.hex()}"
 
 
@@ -204,3 +200,42 @@ def _report(announced: Announcement, reader: str, place: Path, *, as_json: bool)
         what = "its keys are" if announced.manifest.keys == "sealed" else "what the rounds need is"
         kept = ("opened", f"by {reader}", f"{what} in {str(place)!r} now")
         output.print_table([kept, *describe.announcement_rows(announced, reader=reader)])
+
+
+@click.command(
+    "open-late",
+    short_help="As key holder, open once it is known who counts.",
+    epilog=output.examples(
+        "fhe-auc keys open-late 5f0c….request --out 5f0c….opening",
+        "fhe-auc keys open-late 5f0c….request --out 5f0c….opening --store keystore",
+    ),
+)
+@click.argument("file", metavar="FILE", type=common.FILE)
+@key_store
+@trust.list_option
+@click.option(
+    "--out",
+    "target",
+    metavar="FILE",
+    required=True,
+    type=common.NEW_FILE,
+    help="Where the opening goes, for the aggregator.",
+)
+@common.force_option
+@output.json_option
+def open_late(file: Path, vault: Vault, lists: tuple[str, ...], target: Path, force: bool, as_json: bool) -> None:
+    """Open the sum of the pads of the parties that count.
+
+    Needed where a session was made with --min-parties and what parties send is padded (exact, verified). The aggregator
+    writes FILE once the submissions are closed: it names the parties, signed. The opening is made once. Asked again for
+    the same parties it is the same file; for others it is refused. Making it erases the seeds; once the session has
+    ended, so does the next command that opens this key store for a session.
+    """
+    common.check_free(target, force=force)
+    with trust.opened(vault, lists) as (store, holder, trusted), common.about(file):
+        document = late_opening.open_late(store, holder, trusted, read_from_others(file), at=common.now())
+    common.write(target, document, common.PRIVATE, force=force)
+    if as_json:
+        output.print_json({"opening": str(target)})
+    else:
+        output.print_line(f"wrote {str(target)!r}: send it to the aggregator, who alone can open it")

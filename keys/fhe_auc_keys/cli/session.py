@@ -28,7 +28,7 @@ from fhe_auc_keys.site.late_opening import hold, is_late, purge
 from fhe_auc_keys.site.made_sessions import Wanted
 from fhe_auc_keys.store import audit
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.store.vault import Vault, certified_identity
+from fhe_auc_keys.store.vault import Vault
 from fhe_auc_keys.trust.certificates import Trust, verify
 from fhe_auc_keys.trust.identity import Identity
 
@@ -176,9 +176,7 @@ def session(
         _require_nothing_else(without)
     if folder is not None and folder.exists() and any(folder.iterdir()):
         raise InputError(f"{str(folder)!r} is not empty; every session gets a new folder")
-    with vault.open() as store:
-        trusted = trust.renewed(store, lists).trust
-        holder = certified_identity(store)
+    with trust.opened(vault, lists) as (store, holder, trusted):
         purge(store, at=common.now())
         verify(holder.credential, trusted, at=common.now())
         if old is not None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ from fhe_auc_keys.store import list_places
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.list_places import is_url, with_lists_of
 from fhe_auc_keys.store.trusted_authorities import Trusted, read_certificates
-from fhe_auc_keys.store.vault import Vault
+from fhe_auc_keys.store.vault import Vault, certified_identity
+from fhe_auc_keys.trust.certificates import Trust
+from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.public_keys import fingerprint, subject_name
 
 _EXISTING = click.Path(exists=True)
@@ -94,6 +97,13 @@ def renewed(store: KeyStore, lists: Sequence[str]) -> Trusted:
     if trusted != before:
         trusted.keep(store)
     return trusted
+
+
+@contextmanager
+def opened(vault: Vault, lists: Sequence[str]) -> Iterator[tuple[KeyStore, Identity, Trust]]:
+    """Open the key store of a certified role; yield it, the role's identity, and whom it trusts after `renewed`."""
+    with vault.open() as store:
+        yield store, certified_identity(store), renewed(store, lists).trust
 
 
 def rows(trusted: Trusted) -> list[tuple[output.Cell, ...]]:
