@@ -47,18 +47,17 @@ def part_of(excerpt: Excerpt, index: int = RELINEARISATION) -> bytes:
     return dict(excerpt.parts)[index]
 
 
-def with_parts(excerpts: Excerpts, name: str, *parts: tuple[int, bytes]) -> Excerpts:
-    """Other parts under the genuine signature."""
-    return with_excerpt(excerpts, name, msgspec.structs.replace(excerpts[NAMES.index(name)], parts=parts))
+def with_parts(excerpts: Excerpts, *parts: tuple[int, bytes]) -> Excerpts:
+    """Other parts under south's genuine signature."""
+    return with_excerpt(excerpts, msgspec.structs.replace(excerpts[1], parts=parts))
 
 
-def with_part(excerpts: Excerpts, name: str, part: bytes, index: int = RELINEARISATION) -> Excerpts:
-    """Another part under the genuine signature, the other one being genuine."""
-    genuine = excerpts[NAMES.index(name)].parts
-    return with_parts(excerpts, name, *((each, part if each == index else held) for each, held in genuine))
+def with_part(excerpts: Excerpts, part: bytes, index: int = RELINEARISATION) -> Excerpts:
+    """Another part under south's genuine signature, the other one being genuine."""
+    return with_parts(excerpts, *((each, part if each == index else held) for each, held in excerpts[1].parts))
 
 
-def with_excerpt(excerpts: Excerpts, name: str, excerpt: Excerpt) -> Excerpts:
+def with_excerpt(excerpts: Excerpts, excerpt: Excerpt, name: str = "south") -> Excerpts:
     index = NAMES.index(name)
     return [*excerpts[:index], excerpt, *excerpts[index + 1 :]]
 
@@ -77,6 +76,11 @@ def own_parts(play: JointPlay, name: str, **changes: bytes) -> tuple[bytes, ...]
     public_key, relinearisation, rotation_keys, secret = play.contributed(name, 1).parts
     changed_parts = {"relinearisation": relinearisation, "secret": secret, **changes}
     return public_key, changed_parts["relinearisation"], rotation_keys, changed_parts["secret"]
+
+
+def signed_by(play: JointPlay, identity: Identity, round_number: int = 1, **changes: bytes) -> Excerpt:
+    """South's parts of the first round, one or the other changed, and somebody's signature."""
+    return signed(identity, play.binding, round_number, own_parts(play, "south", **changes))
 
 
 def sealed_secret(
@@ -99,7 +103,7 @@ def sealed_secret(
 def signed_secret(play: JointPlay, excerpts: Excerpts, sealed: bytes, name: str = "south") -> Excerpts:
     """A part of the common secret that a party has signed itself, with its own other parts."""
     parts = own_parts(play, name, secret=sealed)
-    return with_excerpt(excerpts, name, signed(play.identity(name), play.binding, 1, parts))
+    return with_excerpt(excerpts, signed(play.identity(name), play.binding, 1, parts), name)
 
 
 def sealed_to(play: JointPlay, recipients: dict[str, Identity]) -> bytes:
@@ -114,161 +118,95 @@ def copies_exchanged(play: JointPlay) -> bytes:
     return encode(({"north": keys["east"], "east": keys["north"]}, ciphertext))
 
 
-PARTS: dict[str, tuple[str, Callable[[JointPlay, JointPlay, Excerpts], Excerpts]]] = {
-    "zero": ("south", lambda play, other, e: with_part(e, "south", constant(play, 0))),
-    "one everywhere": ("south", lambda play, other, e: with_part(e, "south", constant(play, 1))),
-    "a bit flipped": ("south", lambda play, other, e: with_part(e, "south", flipped(part_of(e[1]), 1000))),
-    "empty": ("south", lambda play, other, e: with_part(e, "south", b"")),
-    "one's part for another's": ("south", lambda play, other, e: with_part(e, "south", part_of(e[0]))),
-    "one's excerpt for another's": ("south", lambda play, other, e: with_excerpt(e, "south", e[0])),
-    "digests changed to fit": (
-        "south",
-        lambda play, other, e: with_excerpt(
-            e,
-            "south",
-            msgspec.structs.replace(
-                signed(
-                    Identity.create("south"),
-                    play.binding,
-                    1,
-                    own_parts(play, "south", relinearisation=constant(play, 1)),
-                ),
-                signature=e[1].signature,
-            ),
+CULPRITS = {
+    "all parts passed on": "bytes, at most",
+    "order swapped": "north",
+    "the last left out and the first doubled": "north|east",
+    "one left out": "2 parties, of 3",
+    "one doubled": "4 parties, of 3|bytes, at most",
+    "none": "0 parties, of 3",
+    "swapped": "north|south",
+    "one missing": "2 parties, of 3",
+}
+"""What the refusal of an attack names; of all others it is south."""
+
+PARTS: dict[str, Callable[[JointPlay, JointPlay, Excerpts], Excerpts]] = {
+    "zero": lambda play, other, e: with_part(e, constant(play, 0)),
+    "one everywhere": lambda play, other, e: with_part(e, constant(play, 1)),
+    "a bit flipped": lambda play, other, e: with_part(e, flipped(part_of(e[1]), 1000)),
+    "empty": lambda play, other, e: with_part(e, b""),
+    "one's part for another's": lambda play, other, e: with_part(e, part_of(e[0])),
+    "one's excerpt for another's": lambda play, other, e: with_excerpt(e, e[0]),
+    "digests changed to fit": lambda play, other, e: with_excerpt(
+        e,
+        msgspec.structs.replace(
+            signed_by(play, Identity.create("south"), relinearisation=constant(play, 1)), signature=e[1].signature
         ),
     ),
-    "signed by the aggregator in a party's name": (
-        "south",
-        lambda play, other, e: with_excerpt(
-            e,
-            "south",
-            signed(
-                Identity.create("south"), play.binding, 1, own_parts(play, "south", relinearisation=constant(play, 1))
-            ),
+    "signed by the aggregator in a party's name": lambda play, other, e: with_excerpt(
+        e, signed_by(play, Identity.create("south"), relinearisation=constant(play, 1))
+    ),
+    "signed by another party": lambda play, other, e: with_excerpt(e, signed_by(play, play.identity("north"))),
+    "the party's own of another session": lambda play, other, e: with_excerpt(
+        e, other.contributed("south", 1).excerpt(RELINEARISATION, SECRET)
+    ),
+    "signed by the party for another round": lambda play, other, e: with_excerpt(
+        e, signed_by(play, play.identity("south"), 2)
+    ),
+    "another part of the same contribution": lambda play, other, e: with_excerpt(
+        e, play.contributed("south", 1).excerpt(0, SECRET)
+    ),
+    "another part of the same contribution, its index changed": lambda play, other, e: with_part(
+        e, own_parts(play, "south")[0]
+    ),
+    "its index changed": lambda play, other, e: with_parts(e, (0, part_of(e[1])), (SECRET, part_of(e[1], SECRET))),
+    "left out": lambda play, other, e: with_parts(e, (SECRET, part_of(e[1], SECRET))),
+    "nothing passed on": lambda play, other, e: with_parts(e),
+    "a part more": lambda play, other, e: with_parts(e, *e[1].parts, (2, b"")),
+    "all parts passed on": lambda play, other, e: with_excerpt(e, play.contributed("south", 1).excerpt(0, 1, 2, 3)),
+    "the two exchanged": lambda play, other, e: with_parts(e, *e[1].parts[::-1]),
+    "the two under each other's index": lambda play, other, e: with_parts(
+        e, (RELINEARISATION, part_of(e[1], SECRET)), (SECRET, part_of(e[1]))
+    ),
+    "secret: a bit flipped": lambda play, other, e: with_part(e, flipped(part_of(e[1], SECRET), 60), SECRET),
+    "secret: cut off": lambda play, other, e: with_part(e, part_of(e[1], SECRET)[:-1], SECRET),
+    "secret: empty": lambda play, other, e: with_part(e, b"", SECRET),
+    "secret: left out": lambda play, other, e: with_parts(e, (RELINEARISATION, part_of(e[1]))),
+    "secret: doubled": lambda play, other, e: with_parts(e, *e[1].parts, e[1].parts[1]),
+    "secret: its index changed": lambda play, other, e: with_parts(e, e[1].parts[0], (2, part_of(e[1], SECRET))),
+    "secret: its index counted from the end": lambda play, other, e: with_parts(
+        e, e[1].parts[0], (-1, part_of(e[1], SECRET))
+    ),
+    "secret: one's for another's": lambda play, other, e: with_part(e, part_of(e[0], SECRET), SECRET),
+    "secret: the party's own of another session": lambda play, other, e: with_part(
+        e, own_parts(other, "south")[SECRET], SECRET
+    ),
+    "secret: the aggregator's own, sealed to the parties": lambda play, other, e: with_part(
+        e, sealed_secret(play, "south"), SECRET
+    ),
+    "secret: the aggregator's own, digests changed to fit": lambda play, other, e: with_excerpt(
+        e,
+        msgspec.structs.replace(
+            signed_by(play, Identity.create("south"), secret=sealed_secret(play, "south")), signature=e[1].signature
         ),
     ),
-    "signed by another party": (
-        "south",
-        lambda play, other, e: with_excerpt(
-            e, "south", signed(play.identity("north"), play.binding, 1, own_parts(play, "south"))
-        ),
+    "secret: the aggregator's own, signed in a party's name": lambda play, other, e: with_excerpt(
+        e, signed_by(play, Identity.create("south"), secret=sealed_secret(play, "south"))
     ),
-    "the party's own of another session": (
-        "south",
-        lambda play, other, e: with_excerpt(e, "south", other.contributed("south", 1).excerpt(RELINEARISATION, SECRET)),
+    "secret: another's, signed by another party": lambda play, other, e: with_excerpt(
+        e, signed_by(play, play.identity("north"), secret=sealed_secret(play, "north"))
     ),
-    "signed by the party for another round": (
-        "south",
-        lambda play, other, e: with_excerpt(
-            e, "south", signed(play.identity("south"), play.binding, 2, own_parts(play, "south"))
-        ),
+    "secret: a contribution with no such part": lambda play, other, e: with_excerpt(
+        e, msgspec.structs.replace(e[1], digests=e[1].digests[:3])
     ),
-    "another part of the same contribution": (
-        "south",
-        lambda play, other, e: with_excerpt(e, "south", play.contributed("south", 1).excerpt(0, SECRET)),
+    "a contribution with no such part": lambda play, other, e: with_excerpt(
+        e, msgspec.structs.replace(e[1], digests=e[1].digests[:1])
     ),
-    "another part of the same contribution, its index changed": (
-        "south",
-        lambda play, other, e: with_part(e, "south", own_parts(play, "south")[0]),
-    ),
-    "its index changed": (
-        "south",
-        lambda play, other, e: with_parts(e, "south", (0, part_of(e[1])), (SECRET, part_of(e[1], SECRET))),
-    ),
-    "left out": ("south", lambda play, other, e: with_parts(e, "south", (SECRET, part_of(e[1], SECRET)))),
-    "nothing passed on": ("south", lambda play, other, e: with_parts(e, "south")),
-    "a part more": ("south", lambda play, other, e: with_parts(e, "south", *e[1].parts, (2, b""))),
-    "all parts passed on": (
-        "bytes, at most",
-        lambda play, other, e: with_excerpt(e, "south", play.contributed("south", 1).excerpt(0, 1, 2, 3)),
-    ),
-    "the two exchanged": ("south", lambda play, other, e: with_parts(e, "south", *e[1].parts[::-1])),
-    "the two under each other's index": (
-        "south",
-        lambda play, other, e: with_parts(
-            e, "south", (RELINEARISATION, part_of(e[1], SECRET)), (SECRET, part_of(e[1]))
-        ),
-    ),
-    "secret: a bit flipped": (
-        "south",
-        lambda play, other, e: with_part(e, "south", flipped(part_of(e[1], SECRET), 60), SECRET),
-    ),
-    "secret: cut off": ("south", lambda play, other, e: with_part(e, "south", part_of(e[1], SECRET)[:-1], SECRET)),
-    "secret: empty": ("south", lambda play, other, e: with_part(e, "south", b"", SECRET)),
-    "secret: left out": ("south", lambda play, other, e: with_parts(e, "south", (RELINEARISATION, part_of(e[1])))),
-    "secret: doubled": ("south", lambda play, other, e: with_parts(e, "south", *e[1].parts, e[1].parts[1])),
-    "secret: its index changed": (
-        "south",
-        lambda play, other, e: with_parts(e, "south", e[1].parts[0], (2, part_of(e[1], SECRET))),
-    ),
-    "secret: its index counted from the end": (
-        "south",
-        lambda play, other, e: with_parts(e, "south", e[1].parts[0], (-1, part_of(e[1], SECRET))),
-    ),
-    "secret: one's for another's": (
-        "south",
-        lambda play, other, e: with_part(e, "south", part_of(e[0], SECRET), SECRET),
-    ),
-    "secret: the party's own of another session": (
-        "south",
-        lambda play, other, e: with_part(e, "south", own_parts(other, "south")[SECRET], SECRET),
-    ),
-    "secret: the aggregator's own, sealed to the parties": (
-        "south",
-        lambda play, other, e: with_part(e, "south", sealed_secret(play, "south"), SECRET),
-    ),
-    "secret: the aggregator's own, digests changed to fit": (
-        "south",
-        lambda play, other, e: with_excerpt(
-            e,
-            "south",
-            msgspec.structs.replace(
-                signed(
-                    Identity.create("south"),
-                    play.binding,
-                    1,
-                    own_parts(play, "south", secret=sealed_secret(play, "south")),
-                ),
-                signature=e[1].signature,
-            ),
-        ),
-    ),
-    "secret: the aggregator's own, signed in a party's name": (
-        "south",
-        lambda play, other, e: with_excerpt(
-            e,
-            "south",
-            signed(
-                Identity.create("south"),
-                play.binding,
-                1,
-                own_parts(play, "south", secret=sealed_secret(play, "south")),
-            ),
-        ),
-    ),
-    "secret: another's, signed by another party": (
-        "south",
-        lambda play, other, e: with_excerpt(
-            e,
-            "south",
-            signed(
-                play.identity("north"), play.binding, 1, own_parts(play, "south", secret=sealed_secret(play, "north"))
-            ),
-        ),
-    ),
-    "secret: a contribution with no such part": (
-        "south",
-        lambda play, other, e: with_excerpt(e, "south", msgspec.structs.replace(e[1], digests=e[1].digests[:3])),
-    ),
-    "a contribution with no such part": (
-        "south",
-        lambda play, other, e: with_excerpt(e, "south", msgspec.structs.replace(e[1], digests=e[1].digests[:1])),
-    ),
-    "order swapped": ("north", lambda play, other, e: [e[1], e[0], e[2]]),
-    "the last left out and the first doubled": ("north|east", lambda play, other, e: [e[0], e[1], e[0]]),
-    "one left out": ("2 parties, of 3", lambda play, other, e: e[:2]),
-    "one doubled": ("4 parties, of 3|bytes, at most", lambda play, other, e: [*e, e[0]]),
-    "none": ("0 parties, of 3", lambda play, other, e: []),
+    "order swapped": lambda play, other, e: [e[1], e[0], e[2]],
+    "the last left out and the first doubled": lambda play, other, e: [e[0], e[1], e[0]],
+    "one left out": lambda play, other, e: e[:2],
+    "one doubled": lambda play, other, e: [*e, e[0]],
+    "none": lambda play, other, e: [],
 }
 
 
@@ -288,12 +226,11 @@ def second(site_rows: list[PartyData], other: JointPlay) -> tuple[JointPlay, byt
 
 
 def refused_parts(play: JointPlay, other: JointPlay, message: bytes, attack: str) -> None:
-    culprit, forge = PARTS[attack]
     excerpts = list(decode(payload_of(message), tuple[Excerpt, ...], ""))
-    forged = changed(message, payload=encode(tuple(forge(play, other, excerpts))))
+    forged = changed(message, payload=encode(tuple(PARTS[attack](play, other, excerpts))))
     for party in play.parties.values():
         before = state(party)
-        with pytest.raises(MessageError, match=culprit):
+        with pytest.raises(MessageError, match=CULPRITS.get(attack, "south")):
             party.respond(forged)
         assert state(party) == before
 
@@ -370,7 +307,7 @@ def test_a_party_notices_that_its_own_part_was_replaced_even_by_one_that_it_sign
     excerpts = list(decode(payload_of(message), tuple[Excerpt, ...], ""))
     restarted = play.party(play.sites[1]).respond(play.wire[0])
     parts = decode(payload_of(restarted), Contribution, "").parts
-    forged = with_excerpt(excerpts, "south", signed(play.identity("south"), play.binding, 1, parts))
+    forged = with_excerpt(excerpts, signed(play.identity("south"), play.binding, 1, parts))
     south = play.parties["south"]
     before = state(south)
     with pytest.raises(MessageError, match="'south': it is not the one that was sent"):
@@ -524,58 +461,35 @@ def in_place(contributions: Contributions, contribution: Contribution) -> Contri
     return [contributions[0], contribution, contributions[2]]
 
 
-PARTIALS: dict[str, tuple[str, Callable[[JointPlay, JointPlay, Contributions], Contributions]]] = {
-    "altered": (
-        "south",
-        lambda play, other, c: in_place(c, Contribution((flipped(c[1].parts[0], 1000),), c[1].signature)),
+def signed_in_place(play: JointPlay, contributions: Contributions, *parts: bytes) -> Contributions:
+    """With what south itself has signed."""
+    return in_place(contributions, Contribution.sign(play.identity("south"), play.binding, 3, parts))
+
+
+PARTIALS: dict[str, Callable[[JointPlay, JointPlay, Contributions], Contributions]] = {
+    "altered": lambda play, other, c: in_place(c, Contribution((flipped(c[1].parts[0], 1000),), c[1].signature)),
+    "another's": lambda play, other, c: in_place(c, c[0]),
+    "another's, signed by the party": lambda play, other, c: signed_in_place(play, c, *c[0].parts),
+    "altered, signed by a stranger": lambda play, other, c: in_place(
+        c, Contribution.sign(Identity.create("south"), play.binding, 3, c[1].parts)
     ),
-    "another's": ("south", lambda play, other, c: in_place(c, c[0])),
-    "another's, signed by the party": (
-        "south",
-        lambda play, other, c: in_place(c, Contribution.sign(play.identity("south"), play.binding, 3, c[0].parts)),
+    "of another session": lambda play, other, c: in_place(c, other.contributed("south", 3)),
+    "of another session, signed for this one": lambda play, other, c: signed_in_place(
+        play, c, *other.contributed("south", 3).parts
     ),
-    "altered, signed by a stranger": (
-        "south",
-        lambda play, other, c: in_place(c, Contribution.sign(Identity.create("south"), play.binding, 3, c[1].parts)),
+    "of another result": lambda play, other, c: in_place(c, of_another_result(play)),
+    "the party's contribution of another round": lambda play, other, c: in_place(c, play.contributed("south", 2)),
+    "sealed as a part of the common secret": lambda play, other, c: signed_in_place(
+        play, c, resealed(play, SECRET_PURPOSE)
     ),
-    "of another session": ("south", lambda play, other, c: in_place(c, other.contributed("south", 3))),
-    "of another session, signed for this one": (
-        "south",
-        lambda play, other, c: in_place(
-            c,
-            Contribution.sign(play.identity("south"), play.binding, 3, other.contributed("south", 3).parts),
-        ),
+    "its part of the common secret": lambda play, other, c: signed_in_place(
+        play, c, *own_parts(play, "south")[SECRET:]
     ),
-    "of another result": ("south", lambda play, other, c: in_place(c, of_another_result(play))),
-    "the party's contribution of another round": (
-        "south",
-        lambda play, other, c: in_place(c, play.contributed("south", 2)),
-    ),
-    "sealed as a part of the common secret": (
-        "south",
-        lambda play, other, c: in_place(
-            c, Contribution.sign(play.identity("south"), play.binding, 3, (resealed(play, SECRET_PURPOSE),))
-        ),
-    ),
-    "its part of the common secret": (
-        "south",
-        lambda play, other, c: in_place(
-            c, Contribution.sign(play.identity("south"), play.binding, 3, own_parts(play, "south")[SECRET:])
-        ),
-    ),
-    "no part": (
-        "south",
-        lambda play, other, c: in_place(c, Contribution.sign(play.identity("south"), play.binding, 3, ())),
-    ),
-    "sealed to nobody": (
-        "south",
-        lambda play, other, c: in_place(
-            c, Contribution.sign(play.identity("south"), play.binding, 3, (encode(({}, b"")),))
-        ),
-    ),
-    "swapped": ("north|south", lambda play, other, c: [c[1], c[0], c[2]]),
-    "one missing": ("2 parties, of 3", lambda play, other, c: [c[0], c[2]]),
-    "one doubled": ("4 parties, of 3|bytes, at most", lambda play, other, c: [*c, c[1]]),
+    "no part": lambda play, other, c: signed_in_place(play, c),
+    "sealed to nobody": lambda play, other, c: signed_in_place(play, c, encode(({}, b""))),
+    "swapped": lambda play, other, c: [c[1], c[0], c[2]],
+    "one missing": lambda play, other, c: [c[0], c[2]],
+    "one doubled": lambda play, other, c: [*c, c[1]],
 }
 
 
@@ -587,12 +501,11 @@ def fourth(site_rows: list[PartyData], other: JointPlay) -> tuple[JointPlay, byt
 
 
 def refused_partials(play: JointPlay, other: JointPlay, message: bytes, attack: str) -> None:
-    culprit, forge = PARTIALS[attack]
     contributions = list(decode(payload_of(message), tuple[Contribution, ...], ""))
-    forged = changed(message, payload=encode(tuple(forge(play, other, contributions))))
+    forged = changed(message, payload=encode(tuple(PARTIALS[attack](play, other, contributions))))
     for name in ("north", "east"):  # south takes its own partial decryption from itself
         before = state(play.parties[name])
-        with pytest.raises(MessageError, match=culprit):
+        with pytest.raises(MessageError, match=CULPRITS.get(attack, "south")):
             play.parties[name].respond(forged)
         assert state(play.parties[name]) == before
         with pytest.raises(EvaluationError, match="no result"):
@@ -619,8 +532,7 @@ def test_the_same_partial_decryption_sealed_anew_for_its_purpose_opens(fourth: t
     """So it is for their purpose that the ones above are refused."""
     play, message = fourth
     contributions = list(decode(payload_of(message), tuple[Contribution, ...], ""))
-    again = Contribution.sign(play.identity("south"), play.binding, 3, (resealed(play, PARTIAL_PURPOSE),))
-    payload = encode(tuple(in_place(contributions, again)))
+    payload = encode(tuple(signed_in_place(play, contributions, resealed(play, PARTIAL_PURPOSE))))
     for name in ("north", "east"):
         partials = list(play.parties[name]._all_partials(payload))
         honest = list(play.parties[name]._all_partials(payload_of(message)))
