@@ -212,7 +212,7 @@ def test_files_are_read_without_pandas_or_masked_arrays_which_take_long_to_load(
     feather.write_feather(pa.table({"died": LABELS, "risk": pa.array(SCORES, pa.float32()), **missing}), "c.feather")
     code = """
 import json, sys
-from fhe_auc import thresholds
+from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import Questions
 from fhe_auc.rows.tables import Entries, read_for
 read = read_for(Questions(score_columns=("risk",)), sys.argv[1:], label_column="died")[0]

@@ -29,7 +29,7 @@ WAITS_IN_ROUND = """
 import sys
 if any('flwr-clientapp' in each for each in sys.orig_argv):
     import pathlib, time
-    from fhe_auc import site_role
+    from fhe_auc.machines import site_role
     from fhe_auc.session.messages import Message
     answer = site_role.answer
     def later(config, message, *rest, **named):

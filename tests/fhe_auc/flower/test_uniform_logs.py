@@ -19,7 +19,7 @@ from fhe_auc.machines.flower.uniform_logs import uniform
 PROGRAM = """
 import os, subprocess, sys
 from logging import INFO, WARNING
-from fhe_auc import logs
+from fhe_auc.base import logs
 from fhe_auc.machines.flower.uniform_logs import uniform_output
 from flwr.common.logger import log
 
