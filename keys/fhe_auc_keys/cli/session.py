@@ -299,37 +299,33 @@ def _make(
         audit.append(store.directory, holder, "made", announced.manifest, holder.name, at=common.now())
         if is_late(announced.manifest):
             hold(store, prepared, document, announced.not_after)
-        if sealed is not None:
-            return announced, _write(folder, sealed)
-        return announced, _write_joint_session(folder, document, _SUFFIXES[prepared.manifest.keys])
+        return announced, _write(folder, document, sealed, prepared.manifest.keys)
 
 
 _SUFFIXES = {"joint": "joint", "helper": "helper", "none": "convened"}
 """Of the file that convenes a session without bundles, by its keys."""
 
 
-def _write_joint_session(folder: Path, document: bytes, suffix: str) -> list[tuple[Path, str, str]]:
+def _write(folder: Path, document: bytes, sealed: SealedSession | None, keys: str) -> list[tuple[Path, str, str]]:
+    """Write everything that leaves the key holder or convener; return each file, who gets it, and what it is."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"session.{suffix}"
-    common.write(path, document, common.PUBLIC)
-    what = "public, signed: parties with their certificates, thresholds, parameters"
-    sealed = "; the parties' common secret, sealed to each of them" if suffix == "helper" else ""
-    return [(path, "everybody", what + sealed)]
+    files: list[tuple[Path, str, str]] = []
 
+    def add(name: str, role: str, what: str, data: bytes, mode: int = common.PUBLIC) -> None:
+        common.write(folder / name, data, mode)
+        files.append((folder / name, role, what))
 
-def _write(folder: Path, sealed: SealedSession) -> list[tuple[Path, str, str]]:
-    """Write everything that leaves the key holder; return each file, who gets it, and what it is."""
-    folder.mkdir(parents=True, exist_ok=True)
-    files = [
-        (folder / "session.announcement", "everybody", "public, signed: parties, thresholds, parameters"),
-        (folder / "aggregator.bundle", "the aggregator", "sealed, signed: what it computes with; only it can open it"),
-    ]
-    common.write(files[0][0], sealed.announcement, common.PUBLIC)
-    common.write(files[1][0], sealed.aggregator, common.PUBLIC)
+    if sealed is None:
+        what = "public, signed: parties with their certificates, thresholds, parameters"
+        secret = "; the parties' common secret, sealed to each of them" if keys == "helper" else ""
+        add(f"session.{_SUFFIXES[keys]}", "everybody", what + secret, document)
+        return files
+    add("session.announcement", "everybody", "public, signed: parties, thresholds, parameters", document)
+    what = "sealed, signed: what it computes with; only it can open it"
+    add("aggregator.bundle", "the aggregator", what, sealed.aggregator)
     for name, bundle in sealed.parties.items():
-        path = folder / f"{common.file_stem(name)}.bundle"
-        if path.exists():  # names that differ in blanks or slashes only
-            path = folder / f"{common.file_stem(name)}-{len(files)}.bundle"
-        common.write(path, bundle, common.PRIVATE)
-        files.append((path, name, f"sealed, signed: only {name!r} can open it, once"))
+        file = f"{common.file_stem(name)}.bundle"
+        if (folder / file).exists():  # names that differ in blanks or slashes only
+            file = f"{common.file_stem(name)}-{len(files)}.bundle"
+        add(file, name, f"sealed, signed: only {name!r} can open it, once", bundle, common.PRIVATE)
     return files
