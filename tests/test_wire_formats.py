@@ -40,10 +40,10 @@ from fhe_auc.rlwe import container
 from fhe_auc.rlwe.polynomials import Polynomials
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.messages import MESSAGE as MESSAGE_PURPOSE
 from fhe_auc.session.messages import Message
 from fhe_auc.session.plan import EncodedPlan
 from fhe_auc.session.rounds import Party
-from fhe_auc.session.signatures import MESSAGE as MESSAGE_PURPOSE
 from fhe_auc.sums import opening, residues
 from fhe_auc.sums.sketch import Sketch
 from fhe_auc.sums.terms import Factor, Part, Release, Sum, Term

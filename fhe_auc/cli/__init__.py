@@ -20,7 +20,7 @@ import click
 from fhe_auc import __version__
 from fhe_auc.base.errors import EvaluationError
 from fhe_auc.cli import defaults, failures, output
-from fhe_auc.cli.command_group import CommandGroup
+from fhe_auc.cli.defaults import CommandGroup
 
 __all__ = ["GROUP", "main"]
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.cli import inputs, output
-from fhe_auc.cli.command_group import CommandGroup
+from fhe_auc.cli.defaults import CommandGroup
 from fhe_auc.cli.histogram_session import histogram_options, pool
 from fhe_auc.cli.out_file import check_out_file, out_file_options
 from fhe_auc.cli.session_options import SessionOptions

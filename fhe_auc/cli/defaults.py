@@ -19,7 +19,7 @@ from click.core import ParameterSource
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import read_from_others
 from fhe_auc.base.suggestions import known_names
-from fhe_auc.cli import output
+from fhe_auc.cli import defaults, output
 
 PREFIX = "FHE_AUC"
 """What names of variables begin with."""
@@ -220,3 +220,24 @@ def _as_given(key: str, option: click.Option, value: Any, file: Path | None) -> 
         return value
     texts = [str(each) for each in (value if isinstance(value, list) else [value])]
     return texts if option.multiple else ",".join(texts)
+
+
+class CommandGroup(click.Group):
+    """A group of commands that, called without one, prints its help on stderr and ends with status 2."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Print the help where there is nothing to parse."""
+        if not args and not ctx.resilient_parsing:
+            click.echo(ctx.get_help(), err=True)
+            ctx.exit(2)
+        return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that is called, and give it its defaults."""
+        name, command, rest = super().resolve_command(ctx, args)
+        if ctx.resilient_parsing or name is None or command is None or isinstance(command, click.Group):
+            return name, command, rest
+        defaults.give(ctx, name, command, rest)
+        return name, command, rest

@@ -10,7 +10,7 @@ import click
 from fhe_auc.base.extras import require
 from fhe_auc.base.files import read_config
 from fhe_auc.cli import inputs, output
-from fhe_auc.cli.command_group import CommandGroup
+from fhe_auc.cli.defaults import CommandGroup
 from fhe_auc.cli.local_session import local_options, play
 from fhe_auc.cli.session import CONFIG, FOLDER
 

@@ -14,7 +14,7 @@ import click
 from fhe_auc.base.errors import EvaluationError
 from fhe_auc.base.files import read_config
 from fhe_auc.cli import inputs, output
-from fhe_auc.cli.command_group import CommandGroup
+from fhe_auc.cli.defaults import CommandGroup
 from fhe_auc.cli.local_session import local_options, play
 from fhe_auc.cli.session import add_status, log_format_option
 from fhe_auc.machines.flower import require_flower
@@ -81,7 +81,7 @@ def local_deployment(**asked: Any) -> None:
 
 def _play(*, deployed: bool, files: inputs.PartyFiles, **asked: Any) -> None:
     require_flower("flower" if deployed else "simulation")
-    from fhe_auc.machines.flower.places import Flower
+    from fhe_auc.machines.flower.runtime import Flower
 
     play(partial(Flower, deployed=deployed), files, "Flower", most=_DEPLOYED_AT_MOST if deployed else None, **asked)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from fhe_auc.cli import output
-from fhe_auc.cli.command_group import CommandGroup
+from fhe_auc.cli.defaults import CommandGroup
 from fhe_auc.cli.session import CONFIG, FOLDER, answer_rounds, log_format_option, wait_option
 
 

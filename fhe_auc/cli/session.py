@@ -14,7 +14,7 @@ from fhe_auc.base import logs
 from fhe_auc.base.errors import FheAucError, InputError
 from fhe_auc.base.files import read_config
 from fhe_auc.cli import output
-from fhe_auc.cli.command_group import CommandGroup
+from fhe_auc.cli.defaults import CommandGroup
 
 _POLL = 1.0  # seconds
 CONFIG = click.Path(exists=True, dir_okay=False, path_type=Path)

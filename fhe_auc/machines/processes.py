@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import psutil
@@ -123,3 +124,12 @@ def _in_memory() -> Path | None:
     if "TMPDIR" in os.environ or not os.access(_MEMORY, os.W_OK | os.X_OK):
         return None
     return _MEMORY if shutil.disk_usage(_MEMORY).free >= _ROOM else None
+
+
+@contextmanager
+def reserved_port() -> Iterator[int]:
+    """Yield a port of 127.0.0.1 that no other process is given meanwhile, but to which one that names it can bind."""
+    with socket.socket() as held:  # bound, and not listening: with SO_REUSEADDR on both sides that is no conflict
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]

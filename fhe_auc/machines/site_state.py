@@ -29,10 +29,9 @@ from fhe_auc.rows.counts import PartyData
 from fhe_auc.rows.own_rows import near_other_sessions
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.messages import Message
+from fhe_auc.session.messages import Message, Signatures
 from fhe_auc.session.protocol import Session, Spending
 from fhe_auc.session.rounds import Aggregator, Party
-from fhe_auc.session.signatures import Signatures
 
 GROUP = "fhe_auc.site_state"
 _GONE = (

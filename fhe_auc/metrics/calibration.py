@@ -92,12 +92,7 @@ def histogram_binning(histogram: Histogram) -> CalibrationMap:
     The edges lie in [0, 1]; at best, bins hold about equally many rows. One without rows says nothing: its scores
     become its middle.
 
-    Raises
-    ------
-    UndefinedMetricError
-        If there are no rows.
-    InputError
-        If the edges leave [0, 1].
+    Raises `UndefinedMetricError` if there are no rows; `InputError` if the edges leave [0, 1].
     """
     require_probabilities(histogram)
     usable = _with_rows(histogram)
@@ -165,12 +160,8 @@ def expected_calibration_error(
     Naeini, Cooper, Hauskrecht, "Obtaining Well Calibrated Probabilities Using Bayesian Binning", AAAI 2015; [FCE]
     section 2.1.
 
-    Raises
-    ------
-    UndefinedMetricError
-        If there are no rows.
-    InputError
-        If the edges leave [0, 1], or an argument is none of those.
+    Raises `UndefinedMetricError` if there are no rows; `InputError` if the edges leave [0, 1], or an argument is none
+    of those.
     """
     curve = calibration_curve(histogram, n_bins=n_bins, strategy=strategy, calibration=calibration)
     total = curve.rows.sum()

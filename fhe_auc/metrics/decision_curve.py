@@ -37,12 +37,7 @@ def decision_curve(histogram: Histogram) -> DecisionCurve:
     Vickers, Elkin, "Decision curve analysis: a novel method for evaluating prediction models", Medical Decision Making
     26 (2006), 565-574. At the bins' edges it is exact.
 
-    Raises
-    ------
-    UndefinedMetricError
-        If there are no rows.
-    InputError
-        If the edges leave [0, 1].
+    Raises `UndefinedMetricError` if there are no rows; `InputError` if the edges leave [0, 1].
     """
     require_probabilities(histogram)
     usable = histogram.cleaned()

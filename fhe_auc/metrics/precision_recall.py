@@ -106,12 +106,8 @@ def precision_score(histogram: Histogram, threshold: float) -> Estimate:
 
     Where rows may or may not be predicted positive, the range includes 0, scikit-learn's value for none.
 
-    Raises
-    ------
-    UndefinedMetricError
-        If no row can be at or above the threshold.
-    InputError
-        If the threshold is not finite.
+    Raises `UndefinedMetricError` if no row can be at or above the threshold; `InputError` if the threshold is not
+    finite.
     """
     split = _split(histogram, threshold)
     if not split.tp + split.fp + split.open_positives + split.open_negatives > 0:
@@ -133,12 +129,8 @@ def negative_predictive_value(histogram: Histogram, threshold: float) -> Estimat
     scikit-learn's ``precision_score`` with ``pos_label=0``. Where rows may or may not be predicted negative, the range
     includes 0, its value for none.
 
-    Raises
-    ------
-    UndefinedMetricError
-        If every row is at or above the threshold.
-    InputError
-        If the threshold is not finite.
+    Raises `UndefinedMetricError` if every row is at or above the threshold; `InputError` if the threshold is not
+    finite.
     """
     split = _split(histogram, threshold)
     rows = split.positives + split.negatives

@@ -32,12 +32,7 @@ _EPSILON = float(np.finfo(np.float64).eps)  # scikit-learn's log_loss takes scor
 def brier_score_loss(histogram: Histogram) -> Estimate:
     """Compute the mean squared distance between label and score, in [0, 1], from edges in [0, 1].
 
-    Raises
-    ------
-    UndefinedMetricError
-        If there are no rows.
-    InputError
-        If the edges leave [0, 1].
+    Raises `UndefinedMetricError` if there are no rows; `InputError` if the edges leave [0, 1].
     """
     return _mean_loss(histogram, lambda score: np.square(1 - score), np.square, "Brier score")
 
@@ -77,12 +72,7 @@ def log_loss(histogram: Histogram) -> Estimate:
     The edges lie in [0, 1]. A negative row in a bin that reaches up to 1, or a positive one in a bin that reaches down
     to 0, widens the range a lot: scikit-learn gives such a score of 2.2e-16 from the end up to 36.04.
 
-    Raises
-    ------
-    UndefinedMetricError
-        If there are no rows.
-    InputError
-        If the edges leave [0, 1].
+    Raises `UndefinedMetricError` if there are no rows; `InputError` if the edges leave [0, 1].
     """
     return _mean_loss(histogram, _surprise, lambda score: _surprise(1 - score), "log loss")
 
@@ -98,12 +88,7 @@ def normalised_entropy(histogram: Histogram) -> Estimate:
     He et al., "Practical Lessons from Predicting Clicks on Ads at Facebook", ADKDD 2014, eq. 3. Below 1 the scores say
     more than that share does. The edges lie in [0, 1].
 
-    Raises
-    ------
-    UndefinedMetricError
-        If there are no positive or no negative rows.
-    InputError
-        If the edges leave [0, 1].
+    Raises `UndefinedMetricError` if there are no positive or no negative rows; `InputError` if the edges leave [0, 1].
     """
     loss = log_loss(histogram)
     usable = histogram.cleaned()

@@ -39,12 +39,7 @@ class CalibrationLine(NamedTuple):
 def observed_expected_ratio(histogram: Histogram) -> Estimate:
     """Compute positive rows over the sum of all scores; 1 is best, below 1 the scores are too high. At least 0.
 
-    Raises
-    ------
-    UndefinedMetricError
-        If all scores are 0, or there are no rows.
-    InputError
-        If the edges leave [0, 1].
+    Raises `UndefinedMetricError` if all scores are 0, or there are no rows; `InputError` if the edges leave [0, 1].
     """
     require_probabilities(histogram)
     usable = histogram.cleaned()
@@ -63,12 +58,7 @@ def calibration_in_the_large(histogram: Histogram) -> tuple[Estimate, float]:
 
     It falls with every score, so that the range has all rows at their bins' upper, and at their lower edges.
 
-    Raises
-    ------
-    UndefinedMetricError
-        If there are no positive or no negative rows.
-    InputError
-        If the edges leave [0, 1].
+    Raises `UndefinedMetricError` if there are no positive or no negative rows; `InputError` if the edges leave [0, 1].
     """
     usable = _with_both_labels(histogram)
     value, low, high = (
@@ -93,13 +83,8 @@ def calibration_line(histogram: Histogram) -> CalibrationLine:
 
     What the bins leave open is not known: neither end is at a corner.
 
-    Raises
-    ------
-    UndefinedMetricError
-        If there are no positive or no negative rows, or a score parts them, or nearly does, so that
-        no finite slope is the best one.
-    InputError
-        If the edges leave [0, 1].
+    Raises `UndefinedMetricError` if there are no positive or no negative rows, or a score parts them, or nearly does,
+    so that no finite slope is the best one; `InputError` if the edges leave [0, 1].
     """
     usable = _with_both_labels(histogram)
     scores = _logit(usable.centres)

@@ -16,7 +16,6 @@ from string import Template
 from fhe_auc.base.files import write_atomically
 from fhe_auc.figures.report_card import FIGURES, draw, level_text, png, svg
 from fhe_auc.metrics import Estimate
-from fhe_auc.report.tripod import items
 from fhe_auc.results.estimates import Estimate as GroupEstimate
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import Interval
@@ -31,6 +30,7 @@ _NEGLIGIBLE = 5e-5  # what four decimals do not show
 
 _HEADS = ("Metric", "Value", "Range")
 
+_NOT_HERE = "not here"
 _RANGE_HOLDS = {
     False: "the metric of the counted rows lies inside it.",
     True: "it leaves out the noise that the counts carry for privacy, so the metric of the rows may lie outside.",
@@ -103,7 +103,7 @@ def render(metrics: ReportCard, facts: Facts) -> str:
             ("Item", "Where on this page"),
             [
                 (f"{item} {escape(what)}", escape(where))
-                for item, what, where in items(groups=bool(facts.groups), sites=facts.sites is not None)
+                for item, what, where in tripod_items(groups=bool(facts.groups), sites=facts.sites is not None)
             ],
             kind="facts",
         ),
@@ -363,3 +363,27 @@ def _text(value: object) -> str:
     if isinstance(value, (list, tuple)):
         return ", ".join(_text(entry) for entry in value)
     return "–" if value is None else str(value)
+
+
+def tripod_items(*, groups: bool, sites: bool) -> tuple[tuple[str, str, str], ...]:
+    """Return each item of the TRIPOD+AI checklist that the report serves, what it asks for, and where that is.
+
+    Places are titles of sections or figures, on a page with these panels. Collins et al., BMJ 385 (2024), e078378.
+    """
+    return (
+        ("10", "Sample size, and how it was arrived at", _NOT_HERE),
+        ("11", "Missing data", _NOT_HERE),
+        ("12e", "Measures and plots of performance", "all tables, and the figures; why these: not here"),
+        ("14", "Fairness", "Groups of rows; how they were chosen: not here" if groups else _NOT_HERE),
+        ("15", "Classification, and its thresholds", "How good its decisions are; why these: not here"),
+        ("20a", "Participants with and without the outcome", "top of the page; their flow: not here"),
+        ("20b", "Characteristics of participants", _NOT_HERE),
+        ("21", "Participants and outcome events in the analysis", "top of the page"),
+        ("22", "The model itself", _NOT_HERE),
+        (
+            "23a",
+            "Performance, with confidence intervals",
+            "all tables, ROC curve, Reliability" + (", Groups of rows" if groups else "; key subgroups: not here"),
+        ),
+        ("23b", "Heterogeneity across clusters", "Sites" if sites else _NOT_HERE),
+    )

@@ -23,11 +23,10 @@ from fhe_auc.metrics import Histogram
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import DEFAULT_MIN_CELL, MOST_MIN_CELL, PLAIN, Analysis, Questions
 from fhe_auc.report.page import render, save
-from fhe_auc.results import notebook
 from fhe_auc.results.evaluation import Evaluation, QuantileThresholds, verified_as_dict
 from fhe_auc.results.intervals import DEFAULT_LEVEL, Interval, few_rows
 from fhe_auc.results.report_card import Facts, ReportCard, as_dict, report_card
-from fhe_auc.results.result_tables import TextTable, ends, of_estimates, of_sites
+from fhe_auc.results.result_tables import TextTable, ends, notebook_html, of_estimates, of_sites
 from fhe_auc.rows.counts import PartyData
 from fhe_auc.rows.frames import Columns, Label, Rows, parties_of
 from fhe_auc.rows.own_rows import warnings_of
@@ -97,7 +96,7 @@ class Report:
             *(f"warning: {warning}" for warning in self.facts.warnings),
             "save(folder) writes the page with its figures",
         ]
-        return notebook.html(str(self), tables, lines)
+        return notebook_html(str(self), tables, lines)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the whole content as plain types, ready for ``json.dumps``."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
@@ -16,8 +15,7 @@ from fhe_auc.question.study import Study
 from fhe_auc.results.estimates import Comparison, Estimate
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import Interval
-from fhe_auc.results.notebook import html
-from fhe_auc.results.result_tables import ends, of_comparisons, of_estimates, of_sites
+from fhe_auc.results.result_tables import ends, notebook_html, of_comparisons, of_estimates, of_sites
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -180,18 +178,6 @@ class Evaluation(Outcome):
             )
             object.__setattr__(self, "estimates", (only,))
 
-    @property
-    def resolution(self) -> float:
-        """Old name of `binning_error`; goes in the next version."""
-        warnings.warn("Evaluation.resolution is now binning_error", DeprecationWarning, stacklevel=2)
-        return self.binning_error
-
-    @property
-    def precision(self) -> float:
-        """Old name of `numerical_error`; goes in the next version."""
-        warnings.warn("Evaluation.precision is now numerical_error", DeprecationWarning, stacklevel=2)
-        return self.numerical_error
-
     def as_dict(self) -> dict[str, Any]:
         """Return plain types, ready for ``json.dumps``."""
         first = {"auc": self.auc, "binning_error": self.binning_error, "numerical_error": self.numerical_error}
@@ -249,7 +235,7 @@ class Evaluation(Outcome):
             *(f"{label} {value}: {note}" for label, value, note in of_sites(self.sites)),
             *(f"warning: {warning}" for warning in self.warnings),
         ]
-        return html(str(self), tables, lines)
+        return notebook_html(str(self), tables, lines)
 
 
 def _parties(outcome: Outcome) -> str:

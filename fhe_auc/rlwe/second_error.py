@@ -24,7 +24,6 @@ import numpy as np
 
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.rlwe.transform import values_of
 
 _COINS = 21
 _SIGNS = np.repeat(np.array([1, -1, 0], np.float32), [_COINS, _COINS, 64 - 2 * _COINS])
@@ -59,8 +58,3 @@ def second_error(shape: Polynomials, key: bytes) -> Words:
     coins = np.unpackbits(KeyStream(key).words(shape.ring_dimension).view(np.uint8)).reshape(shape.ring_dimension, -1)
     error = (coins.astype(np.float32) @ _SIGNS).astype(np.int64)
     return np.asarray(np.mod(error, np.array(shape.moduli)[:, None])).astype(np.uint64)
-
-
-def add_second_error(shape: Polynomials, b: Words, secret: Words) -> None:
-    """Add a fresh second error to `b`, of that shape, which the library has encrypted under the key `secret`."""
-    shape.add_in_place(b, values_of(shape, second_error(shape, fresh_keys(secret, b).error)))

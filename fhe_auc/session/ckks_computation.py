@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
+from fhe_auc.base.keystream import derived_key
 from fhe_auc.ckks import load_public, load_secret
 from fhe_auc.ckks.context import Ciphertext, PublicContext, SecretContext, Slots
 from fhe_auc.ckks.parameters import CkksParameters
@@ -13,7 +14,6 @@ from fhe_auc.session.computation import PartyTask, SealedComputation
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import Plan
 from fhe_auc.session.submissions import RunningSum
-from fhe_auc.session.zero_sum_masks import zero_sum_masks
 
 CkksTask: TypeAlias = PartyTask[Slots, Slots, Any]
 """Encodes a slot vector a block, and reads the slots of the result."""
@@ -84,3 +84,30 @@ def masks_of(
     if not task.masked:
         return [None] * blocks
     return zero_sum_masks(shape, manifest, task.party, common_secret, blocks=blocks)
+
+
+def zero_sum_masks(
+    shape: Polynomials, manifest: Manifest, party: str, common_secret: bytes, *, blocks: int
+) -> list[Words]:
+    """Return a party's masks for its ciphertexts, of that shape, one a block; all parties have to take part.
+
+    Party i adds G_i − G_{i+1}, where the G are uniform modulo Q. In the sum over all parties they vanish, exactly; what
+    is left of a sum in which a party is missing, counted twice or replaced is uniform.
+    `common_secret` is 32 bytes that the aggregator has not. ValueError where the manifest has no such party.
+    """
+    parties = manifest.parties
+    index = parties.index(party)
+    masks = []
+    for block in range(blocks):
+        mask, next_pad = (
+            shape.uniform(pad_key(common_secret, manifest, owner, block))
+            for owner in (index, (index + 1) % len(parties))
+        )
+        shape.subtract_in_place(mask, next_pad)
+        masks.append(mask)
+    return masks
+
+
+def pad_key(common_secret: bytes, manifest: Manifest, owner: int, block: int) -> bytes:
+    """Return the key, 32 bytes, from which G of the party with this index is expanded for a block."""
+    return derived_key(common_secret, manifest.digest, b"fhe-auc zero-sum mask 1\0", owner, block)

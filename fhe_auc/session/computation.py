@@ -60,7 +60,7 @@ class PartyTask(ABC, Generic[Values, Decrypted, R]):
 
     masked: bool = False
     """Whether masks are added to the ciphertexts that vanish only in the sum over all parties, each of whom then has to
-    take part (`fhe_auc.session.zero_sum_masks`)."""
+    take part (`fhe_auc.session.ckks_computation`)."""
 
     @abstractmethod
     def encode(self, common_secret: bytes) -> Sequence[Values]:

@@ -1,8 +1,14 @@
-"""Protocol messages: a versioned, self-describing envelope."""
+"""Protocol messages: a versioned, self-describing envelope, and its signature; which key is whose, `keys` know.
+
+A party's submission is signed before it is parsed by the aggregator. In the aggregator's message each party looks for
+its own submission, and at how many they are. Without signatures a stranger on the link could add to a submission what
+a public key allows, or make up a result.
+"""
 
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from typing import Any
 
 import msgspec
@@ -10,10 +16,28 @@ import msgspec
 from fhe_auc.base.errors import DeserialisationError, MessageError
 from fhe_auc.base.party_names import AGGREGATOR
 from fhe_auc.base.serialise import encode, frame, unframe
-from fhe_auc.session.signatures import MESSAGE, Signatures
 
 _MAGIC = b"fheamsg"
 NONCE_BYTES = 32
+
+MESSAGE = b"message 1"
+"""The purpose of signatures on messages; a signature for one purpose says nothing for another."""
+
+
+class Signatures(ABC):
+    """One role's signatures in one session.
+
+    Every statement is signed together with what names the session, its manifest and all keys: 32 bytes or more that are
+    the same for all roles.
+    """
+
+    @abstractmethod
+    def sign(self, purpose: bytes, statement: bytes) -> bytes:
+        """Return this role's signature, at most 64 bytes; a purpose holds no zero byte."""
+
+    @abstractmethod
+    def check(self, author: str, purpose: bytes, statement: bytes, signature: bytes) -> None:
+        """Raise `MessageError` unless `author`, a party or `AGGREGATOR`, has signed just that for this session."""
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

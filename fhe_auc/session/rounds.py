@@ -38,8 +38,7 @@ from fhe_auc.base.serialise import frame, unframe
 from fhe_auc.results.evaluation import Outcome
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.messages import NONCE_BYTES, Message
-from fhe_auc.session.signatures import Signatures
+from fhe_auc.session.messages import NONCE_BYTES, Message, Signatures
 
 R = TypeVar("R", bound=Outcome)
 """What a session yields to each party."""

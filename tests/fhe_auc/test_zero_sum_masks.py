@@ -17,9 +17,9 @@ from fhe_auc import ckks
 from fhe_auc.base.serialise import decode
 from fhe_auc.question import thresholds
 from fhe_auc.rlwe.polynomials import Polynomials, Words
+from fhe_auc.session.ckks_computation import zero_sum_masks
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Message
-from fhe_auc.session.zero_sum_masks import zero_sum_masks
 from tests.support.malicious_sessions import backends, engine, sites
 
 FALSE_ALARM = 1e-9

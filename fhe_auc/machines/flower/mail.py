@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
+import httpx
 from flwr.app import Message
 from flwr.serverapp import Grid
+from flwr.supercore.inflatable.inflatable_utils import ObjectPullError, inflate_object_from_contents, pull_objects
+from flwr.superlink.grid import http_grid
 
 from fhe_auc.base.errors import MessageError
 from fhe_auc.machines.aggregator_role import Asked, Transport, kind_of_error
-from fhe_auc.machines.flower.limited_replies import limited_replies
 from fhe_auc.machines.flower.payload import MESSAGE_TYPE, packed, unpacked
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.messages import Message as Envelope
@@ -32,6 +35,7 @@ _CONTENT = 300.0  # seconds for the content of a reply that a site has announced
 _AFTER_SILENCE = 120.0, 900.0  # seconds, as of `Asked`; Flower does not tell of a node that lost a message
 _MAX_MESSAGE = 2**31
 _BATCH = 100  # messages in one request to Flower
+_AT_LEAST_EVERY = 1.0  # seconds between two looks for content
 
 
 class Mail(Transport):
@@ -176,3 +180,34 @@ class Mail(Transport):
 
 def _batches(nodes: list[int]) -> Iterator[list[int]]:
     return (nodes[first : first + _BATCH] for first in range(0, len(nodes), _BATCH))
+
+
+@contextmanager
+def limited_replies(deadline: float) -> Iterator[None]:
+    """Have Flower's grid wait for the content of replies until `deadline` (monotonic) only.
+
+    A reply whose content is not there by then, or is malformed, comes as an error of the site that it is from: else the
+    grid waits up to two hours for it, all others behind it, or ends the run. This hangs on flwr's internals.
+    """
+
+    def pulled(object_ids: list[str], pull_object_fn: Callable[[str], bytes]) -> dict[str, bytes]:
+        whole = object_ids[-1]  # after all its parts
+        try:
+            found = pull_objects(
+                object_ids,
+                pull_object_fn,
+                max_time=max(deadline - time.monotonic(), 0.0),
+                backoff_cap=_AT_LEAST_EVERY,
+            )
+            inflate_object_from_contents(whole, found, keep_object_contents=True)
+        except httpx.HTTPError:
+            raise  # the SuperLink itself
+        except Exception:  # of whatever kind: it was made elsewhere
+            raise ObjectPullError(whole, "unfinished, or malformed") from None
+        return found
+
+    vars(http_grid).update(pull_objects=pulled)
+    try:
+        yield
+    finally:
+        vars(http_grid).update(pull_objects=pull_objects)

@@ -12,11 +12,11 @@ from typing import Any
 
 from fhe_auc.base.errors import EvaluationError
 from fhe_auc.machines.flower import bundle
-from fhe_auc.machines.flower.certificates import TlsFiles
+from fhe_auc.machines.flower.certificates import TlsFiles, node_keys
 from fhe_auc.machines.flower.client_app import VIRTUAL_SITES
-from fhe_auc.machines.flower.ports import reserved_port
+from fhe_auc.machines.local_sites import Place
 from fhe_auc.machines.outcomes import told_error
-from fhe_auc.machines.processes import Processes, usable_cores
+from fhe_auc.machines.processes import Processes, reserved_port, usable_cores
 
 _POLL = 0.1
 _LAST_WORDS = 2000  # characters of a log that an error quotes
@@ -151,3 +151,28 @@ def _written(file: Path) -> int | None:
         return file.stat().st_mtime_ns
     except FileNotFoundError:
         return None
+
+
+class Flower(Place):
+    """Flower on this machine: `deployed` gives each site a SuperNode, over TLS; else the sites are simulated."""
+
+    def __init__(self, *, deployed: bool) -> None:
+        self._deployed = deployed
+        self._runtime = Runtime(secured=deployed)
+        self.folder = self._runtime.folder
+
+    def __exit__(self, *error: object) -> None:
+        self._runtime.__exit__(*error)
+
+    def run(self, config: dict[str, Any], nodes: Mapping[str, Mapping[str, str]]) -> Mapping[str, Any]:
+        """Start Flower, run the session and return who took part; errors are those of `Runtime.run`."""
+        if not self._deployed:
+            self._runtime.start_simulating(list(nodes.values()))
+            return self._runtime.run(config, virtual_sites=len(nodes))
+        self._runtime.start_superlink()
+        folder = self.folder / "session"
+        keys = {name: node_keys(folder, f"node-{number}") for number, name in enumerate(nodes)}
+        ids = {name: self._runtime.register(public) for name, (_, public) in keys.items()}
+        for number, (name, own) in enumerate(nodes.items()):
+            self._runtime.start_supernode(f"supernode-{number}", keys[name][0], own)
+        return self._runtime.run({**config, "nodes": ", ".join(f"{name}:{node}" for name, node in ids.items())})

@@ -26,7 +26,7 @@ from flwr.supernode import start_client_internal as internals
 from fhe_auc.base.errors import EvaluationError
 from fhe_auc.machines.cleanup import clean_up_after_this_process
 from fhe_auc.machines.flower import admission
-from fhe_auc.machines.flower.ports import reserved_port
+from fhe_auc.machines.processes import reserved_port
 from fhe_auc.machines.site_state import site_storage
 
 _MARK = "FHE_AUC_SUPERNODE"

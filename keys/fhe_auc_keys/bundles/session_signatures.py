@@ -10,7 +10,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fhe_auc.base.errors import MessageError
-from fhe_auc.session.signatures import Signatures
+from fhe_auc.session.messages import Signatures
 from fhe_auc_keys.trust.identity import Identity, signed_bytes
 
 

@@ -16,7 +16,7 @@ import click
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import write_atomically
 from fhe_auc.cli import output
-from fhe_auc.cli.command_group import CommandGroup
+from fhe_auc.cli.defaults import CommandGroup
 from fhe_auc_keys.errors import KeysError
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)

@@ -2,7 +2,7 @@
 
 The circuit, rounds and keys are those of `semi_honest`. Parties encrypt split shares of their counts (`split_shares`)
 in E executions, two classes each, in the same ciphertext; a mask that vanishes only in the sum over all parties is
-added to every ciphertext (`fhe_auc.session.zero_sum_masks`). A party accepts only if (`result_check`)
+added to every ciphertext (`fhe_auc.session.ckks_computation`). A party accepts only if (`result_check`)
 
     - the slots of every class agree,
     - no den' is near zero,

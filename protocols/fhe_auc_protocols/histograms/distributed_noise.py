@@ -16,8 +16,8 @@ shares leaves s = (parties counted − c) shares, and s < n of them promise less
 
 **What it rests on.** Honest parties draw their shares (`fhe_auc_protocols.polya`), and the aggregator adds up
 at least min_parties submissions, as it says it did; where all parties have to take part, masks
-(`fhe_auc.session.zero_sum_masks`) see to that. With sealed keys a party that gets hold of another's submission can take
-the mask off and decrypt it: one share protects it hardly at all. With joint keys only all together decrypt.
+(`fhe_auc.session.ckks_computation`) see to that. With sealed keys a party that gets hold of another's submission can
+take the mask off and decrypt it: one share protects it hardly at all. With joint keys only all together decrypt.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ other encrypted protocols.
 
 **Who learns what.** Every party learns how many pooled rows lie in each cell. Where rows are few that shows single
 rows, though not whose, unless one party alone has rows in a cell. Where all parties have to take part, masks
-(`fhe_auc.session.zero_sum_masks`) leave nothing of a sum that is not over all of them. An aggregator that adds counts
+(`fhe_auc.session.ckks_computation`) leave nothing of a sum that is not over all of them. An aggregator that adds counts
 of its own is not noticed; where some parties may be missing, one that leaves parties out is not either.
 """
 

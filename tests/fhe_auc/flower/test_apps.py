@@ -43,9 +43,9 @@ from fhe_auc.base.errors import EvaluationError, InputError, MessageError, Resul
 from fhe_auc.machines import outcomes
 from fhe_auc.machines.flower import client_app, mail, supernode
 from fhe_auc.machines.flower.bundle import write_config
-from fhe_auc.machines.flower.limited_replies import limited_replies
+from fhe_auc.machines.flower.mail import limited_replies
 from fhe_auc.machines.flower.payload import REFUSED, packed, unpacked
-from fhe_auc.machines.flower.places import Flower
+from fhe_auc.machines.flower.runtime import Flower
 from fhe_auc.machines.flower.server_app import evaluate
 from fhe_auc.machines.local_sites import Stage
 from fhe_auc.machines.site_state import LocalSites, site_storage

@@ -27,9 +27,8 @@ from flwr.supercore.error import ApiErrorCode
 from fhe_auc.base.errors import InputError
 from fhe_auc.machines.flower import admission, superlink
 from fhe_auc.machines.flower.certificates import TlsFiles, node_keys
-from fhe_auc.machines.flower.ports import reserved_port
 from fhe_auc.machines.flower.superlink import FleetAlone
-from fhe_auc.machines.processes import Processes
+from fhe_auc.machines.processes import Processes, reserved_port
 
 pytestmark = [pytest.mark.xdist_group("flower"), pytest.mark.timeout(300)]
 

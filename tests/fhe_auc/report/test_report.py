@@ -29,7 +29,7 @@ from fhe_auc.base.errors import EvaluationError, InputError, UndefinedAucError, 
 from fhe_auc.figures.report_card import FIGURES, _shares, png, svg
 from fhe_auc.metrics import Histogram
 from fhe_auc.report import page as page_module
-from fhe_auc.report.tripod import items
+from fhe_auc.report.page import tripod_items
 from fhe_auc.results.estimates import Estimate, too_few
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import Interval
@@ -226,7 +226,7 @@ def test_tables_have_captions_and_scopes_and_figures_have_words() -> None:
 def test_the_table_of_tripod_names_places_that_are_on_the_page(there: bool) -> None:
     panels = {"groups": GROUPS, "sites": SITES} if there else {}
     texts = Page(report.render(card(), dataclasses.replace(FACTS, **panels))).texts
-    asked = items(groups=there, sites=there)
+    asked = tripod_items(groups=there, sites=there)
     places = {place for _, _, where in asked for place in where.split("; ")[0].split(", ")}
     assert ({"Groups of rows", "Sites"} <= places) == there
     assert places - set(texts) == {"all tables", "and the figures", "top of the page", "not here"} - set(texts)

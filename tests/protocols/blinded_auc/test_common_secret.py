@@ -17,9 +17,9 @@ import pytest
 
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rows.counts import PartyData
+from fhe_auc.session.ckks_computation import pad_key
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Delivery, Session
-from fhe_auc.session.zero_sum_masks import pad_key
 from fhe_auc_keys.bundles.session_keys import PartySecrets
 from fhe_auc_protocols.blinded_auc.malicious import Malicious, MaliciousTask
 from fhe_auc_protocols.blinded_auc.plan import AucPlan

@@ -314,15 +314,6 @@ def test_results_as_json_have_fractions_and_numbers_of_rows() -> None:
     assert plain["soundness"] < 2**-40
 
 
-def test_old_names_of_errors_still_answer_and_warn() -> None:
-    found = federated_auc(rows(2, 34), interval=None, thresholds=GRID)
-    with pytest.warns(DeprecationWarning, match="resolution is now binning_error"):
-        assert found.resolution == found.binning_error
-    with pytest.warns(DeprecationWarning, match="precision is now numerical_error"):
-        assert found.precision == found.numerical_error
-    assert not {"resolution", "precision"} & found.as_dict().keys()
-
-
 # --- More rows than were agreed on ------------------------------------------------------------------------------------
 
 
