@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from fhe_auc.report import Decision, Facts, ReportCard
     from fhe_auc.results.intervals import Interval
 
-_COMMON = ("backend", "keys", "smudging_bits", "max_rows", "min_rows")
-
 _ABOUT_AUC = {
     True: "of all parties' rows together",
     False: "the noise is random and has no bound; the ranges below leave it out",
@@ -129,7 +127,7 @@ def report(
             interval=interval,
             min_cell=min_cell,
             progress=progress,
-            common={name: session.common[name] for name in _COMMON},
+            common=session.common,
         )
     with output.progress("Drawing"):
         saved = made.save(out)

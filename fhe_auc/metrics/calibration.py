@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fhe_auc.base.errors import InputError, UndefinedMetricError
+from fhe_auc.base.errors import InputError
 from fhe_auc.metrics.histogram import Estimate, Histogram, bin_index
-from fhe_auc.metrics.probabilities import require_probabilities
+from fhe_auc.metrics.probabilities import require_probabilities, with_rows
 
 __all__ = [
     "CalibrationCurve",
@@ -94,8 +94,7 @@ def histogram_binning(histogram: Histogram) -> CalibrationMap:
 
     Raises `UndefinedMetricError` if there are no rows; `InputError` if the edges leave [0, 1].
     """
-    require_probabilities(histogram)
-    usable = _with_rows(histogram)
+    usable = with_rows(histogram, "nothing to calibrate by")
     rates = np.divide(usable.positives, usable.counts, out=usable.centres, where=usable.counts > 0)
     return CalibrationMap(usable.edges, rates)
 
@@ -134,8 +133,7 @@ def calibration_curve(
         raise InputError(f"n_bins is {n_bins}; it must be at least 1")
     if strategy not in ("uniform", "quantile"):
         raise InputError(f"strategy is {strategy!r}; it must be 'uniform' or 'quantile'")
-    require_probabilities(histogram)
-    usable = _with_rows(histogram)
+    usable = with_rows(histogram, "nothing to calibrate by")
     scores, _, _ = _scores(usable, calibration)
     groups = np.searchsorted(_bin_ends(usable, scores, n_bins, strategy), scores)
     per_bin = (usable.positives, usable.counts, usable.counts * scores)
@@ -175,13 +173,6 @@ def expected_calibration_error(
     moved = np.where(ends > 1, np.add(*distances), np.maximum(*distances)) * (ends > 0)
     half_width = float((usable.counts @ reach + 2 * moved.sum()) / total)
     return Estimate(value, max(0.0, value - half_width), min(1.0, value + half_width))
-
-
-def _with_rows(histogram: Histogram) -> Histogram:
-    usable = histogram.cleaned()
-    if not usable.counts.sum() > 0:
-        raise UndefinedMetricError("the histogram holds no row, so there is nothing to calibrate by")
-    return usable
 
 
 def _scores(

@@ -7,9 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.base.errors import UndefinedMetricError
 from fhe_auc.metrics.histogram import Histogram
-from fhe_auc.metrics.probabilities import require_probabilities
+from fhe_auc.metrics.probabilities import with_rows
 
 __all__ = ["DecisionCurve", "decision_curve"]
 
@@ -39,11 +38,8 @@ def decision_curve(histogram: Histogram) -> DecisionCurve:
 
     Raises `UndefinedMetricError` if there are no rows; `InputError` if the edges leave [0, 1].
     """
-    require_probabilities(histogram)
-    usable = histogram.cleaned()
+    usable = with_rows(histogram, "no decision curve")
     rows = usable.counts.sum()
-    if not rows > 0:
-        raise UndefinedMetricError("the histogram holds no row, so there is no decision curve")
     below_one = usable.edges[:-1] < 1
     thresholds = usable.edges[:-1][below_one]
     tp, fp = (np.cumsum(side[::-1])[::-1][below_one] / rows for side in (usable.positives, usable.negatives))

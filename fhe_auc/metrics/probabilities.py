@@ -22,6 +22,7 @@ __all__ = [
     "log_loss",
     "normalised_entropy",
     "require_probabilities",
+    "with_rows",
 ]
 
 _Loss: TypeAlias = Callable[[NDArray[np.float64]], NDArray[np.float64]]
@@ -53,11 +54,8 @@ def brier_decomposition(histogram: Histogram) -> BrierDecomposition:
     probability score", Journal of Applied Meteorology 12 (1973), 595-600. Bins of few rows make the first two larger by
     chance, both alike. Errors as `brier_score_loss`.
     """
-    require_probabilities(histogram)
-    usable = histogram.cleaned()
+    usable = with_rows(histogram, "no Brier score")
     rows = usable.counts.sum()
-    if not rows > 0:
-        raise UndefinedMetricError("the histogram holds no row, so there is no Brier score")
     share = float(usable.positives.sum() / rows)
     observed = np.divide(usable.positives, usable.counts, out=np.zeros(usable.bins), where=usable.counts > 0)
     reliability, resolution = (
@@ -108,13 +106,22 @@ def require_probabilities(histogram: Histogram) -> None:
         )
 
 
-def _mean_loss(histogram: Histogram, of_positive: _Loss, of_negative: _Loss, name: str) -> Estimate:
-    """Average a loss that falls with the score of a positive row and rises with that of a negative one."""
+def with_rows(histogram: Histogram, without: str) -> Histogram:
+    """Return the cleaned histogram; raise `UndefinedMetricError`, with what there is `without` rows, where it has none.
+
+    Errors also as `require_probabilities`.
+    """
     require_probabilities(histogram)
     usable = histogram.cleaned()
+    if not usable.counts.sum() > 0:
+        raise UndefinedMetricError(f"the histogram holds no row, so there is {without}")
+    return usable
+
+
+def _mean_loss(histogram: Histogram, of_positive: _Loss, of_negative: _Loss, name: str) -> Estimate:
+    """Average a loss that falls with the score of a positive row and rises with that of a negative one."""
+    usable = with_rows(histogram, f"no {name}")
     rows = usable.counts.sum()
-    if not rows > 0:
-        raise UndefinedMetricError(f"the histogram holds no row, so there is no {name}")
 
     def mean(positive_scores: NDArray[np.float64], negative_scores: NDArray[np.float64]) -> float:
         losses = usable.positives @ of_positive(positive_scores) + usable.negatives @ of_negative(negative_scores)

@@ -32,7 +32,7 @@ from fhe_auc.rows.frames import Columns, Label, Rows, parties_of
 from fhe_auc.rows.own_rows import warnings_of
 from fhe_auc.rows.score_scale import DEFAULT_SCALE
 from fhe_auc.session import registry
-from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, DEFAULT_PROTOCOL
+from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, DEFAULT_PROTOCOL
 
 __all__ = ["Report", "federated_report", "reported"]
 
@@ -174,8 +174,7 @@ def federated_report(
     name, options = named(protocol)
     refuse_noisy_panels(questions, options)
     wanted = registry.evaluating(name).thresholds_for(several=False) if thresholds is None else thresholds
-    common: dict[str, Any] = {"backend": backend, "keys": keys, "smudging_bits": smudging_bits, "max_rows": max_rows}
-    common["min_rows"] = DEFAULT_MIN_ROWS
+    common = {"backend": backend, "keys": keys, "smudging_bits": smudging_bits, "max_rows": max_rows}
     started = time.perf_counter()
     with shown(progress) as report:
         evaluation = evaluated(

@@ -133,6 +133,11 @@ def describe_key_parts(size: str) -> Parameter:
     return Parameter("joint keys, a party", size, why)
 
 
+def describe_upload(plan: Plan, why: str) -> Parameter:
+    """Return the row on what a party sends."""
+    return Parameter("upload of a party", quantities.bytes_text(plan.submission_bytes), why)
+
+
 def describe_download(plan: Plan) -> Parameter:
     """Return the row on what a party receives."""
     why = "all parties' parts of the keys, and their partial decryptions" if plan.keys == "joint" else "the result"

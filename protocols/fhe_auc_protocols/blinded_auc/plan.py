@@ -26,6 +26,7 @@ from fhe_auc.session.plan import (
     describe_download,
     describe_flooding,
     describe_ring,
+    describe_upload,
     ring_as_dict,
 )
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
@@ -200,9 +201,7 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
                 quantities.bound_text(error_bound(self)),
                 "bound on the AUC's numerical error, from {min_rows:,} rows (--min-rows) on",
             ),
-            Parameter(
-                "upload of a party", quantities.bytes_text(self.submission_bytes), "what the planner makes smallest"
-            ),
+            describe_upload(self, "what the planner makes smallest"),
             describe_download(self),
         ]
 

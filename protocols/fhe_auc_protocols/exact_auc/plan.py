@@ -50,6 +50,7 @@ from fhe_auc.session.plan import (
     describe_key_parts,
     describe_ring,
     describe_smudging,
+    describe_upload,
     ring_as_dict,
 )
 from fhe_auc.sums.authenticator import authenticated
@@ -317,17 +318,13 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             return [
                 *rows,
                 Parameter("opening, ciphertexts", number, "made by who has the key, once"),
-                Parameter("upload of a party", quantities.bytes_text(self.submission_bytes), "its padded sketch"),
+                describe_upload(self, "its padded sketch"),
                 describe_download(self),
             ]
         return [
             *rows,
             Parameter("ciphertexts", f"{self.blocks}", "both factors of every product, for each prime"),
-            Parameter(
-                "upload of a party",
-                quantities.bytes_text(self.submission_bytes),
-                "all ciphertexts; their random halves do not travel",
-            ),
+            describe_upload(self, "all ciphertexts; their random halves do not travel"),
             describe_download(self),
             describe_smudging(math.floor(self.smudging_margin)),
             describe_key_parts(quantities.bytes_text(self.key_bytes)),

@@ -21,7 +21,7 @@ from fhe_auc.ckks import BackendName, Ciphertext, CkksParameters, PublicContext,
 from fhe_auc.ckks.embedding import EXACT_BITS, coefficients_of, slots_of
 from fhe_auc.ckks.parameters import CHAINS
 from fhe_auc.rlwe.second_error import FRESH_VARIANCE
-from fhe_auc.session.plan import Keys, Parameter, Terms, describe_download, describe_ring, ring_as_dict
+from fhe_auc.session.plan import Keys, Parameter, Terms, describe_download, describe_ring, describe_upload, ring_as_dict
 from fhe_auc.session.protocol import DEFAULT_MAX_ROWS
 
 _MOST_SCALE_BITS = 24
@@ -185,7 +185,7 @@ class SumPlan(Sums, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 quantities.bound_text(self.deviation),
                 "standard deviation, in rows: sums are rounded to integers, and refused where they are none",
             ),
-            Parameter("upload of a party", quantities.bytes_text(self.submission_bytes), "one ciphertext"),
+            describe_upload(self, "one ciphertext"),
             describe_download(self),
         ]
 

@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fhe_auc.base import quantities
 from fhe_auc.base.errors import CapacityError, DeserialisationError, EvaluationError
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.bfv.ciphertext_noise import check_joint_room, hidden_by, kept_capacity_bits, sum_bound
@@ -30,7 +29,15 @@ from fhe_auc.rlwe.statistical_security import DEFAULT_SMUDGING_BITS, check_smudg
 from fhe_auc.session.ckks_computation import masks_of
 from fhe_auc.session.computation import JointComputation, PartyTask
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.plan import Keys, Parameter, describe_download, describe_ring, describe_smudging, ring_as_dict
+from fhe_auc.session.plan import (
+    Keys,
+    Parameter,
+    describe_download,
+    describe_ring,
+    describe_smudging,
+    describe_upload,
+    ring_as_dict,
+)
 from fhe_auc.session.protocol import DEFAULT_MAX_ROWS
 from fhe_auc_protocols.histograms.encrypted_sums import NO_SUM, Sums
 
@@ -134,7 +141,7 @@ class JointSumPlan(Sums, frozen=True, kw_only=True, forbid_unknown_fields=True):
             *describe_ring(self.parameters, "N integers a ciphertext", "the room for sums, and for what hides"),
             self.describe_sums(),
             Parameter("ciphertexts", f"{self.blocks}", "as many as the sums need"),
-            Parameter("upload of a party", quantities.bytes_text(self.submission_bytes), "all ciphertexts"),
+            describe_upload(self, "all ciphertexts"),
             describe_download(self),
             describe_smudging(math.floor(self.smudging_margin)),
         ]
