@@ -126,9 +126,7 @@ def test_a_plugin_that_cannot_be_loaded_is_named(third_party: Any, value: str) -
 
 def test_a_plugin_whose_options_are_not_typed_is_refused(third_party: Any) -> None:
     third_party(odd="coin_protocol:Untyped")
-    with pytest.raises(
-        UnknownProtocolError, match=r"'odd': its options are no subclass of fhe_auc\.base\.opt"
-    ):
+    with pytest.raises(UnknownProtocolError, match=r"'odd': its options are no subclass of fhe_auc\.base\.opt"):
         registry.load("odd")
 
 

@@ -35,13 +35,11 @@ from fhe_auc.rows.counts import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.computation import Result
 from fhe_auc.session.messages import Message
-from fhe_auc.session.protocol import Request
 from fhe_auc_benchmarks.attacks.blinded_auc import ciphertext_lies, ciphertexts
 from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import Positions, View
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES
 from fhe_auc_benchmarks.attacks.outcome import HARM, HARMLESS, Outcome
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
-from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from tests.support.chosen import federated_auc
 
 PROTOCOLS = tuple(ciphertexts.PROTOCOLS)
@@ -406,14 +404,6 @@ def test_a_protocol_without_attacks_says_so() -> None:
 
 def test_every_strategy_can_be_asked_for_in_the_demo(protocol: str) -> None:
     assert list(registry.attacks(protocol).descriptions) == list(STRATEGIES)
-
-
-@pytest.mark.openfhe
-def test_with_joint_keys_no_attack_is_played() -> None:
-    parties = ("a", "b")
-    session = SemiHonest().prepare(Request(parties=parties, thresholds=np.linspace(0, 1, 16), keys="joint"))
-    with pytest.raises(InputError, match="attacks are played with sealed keys only"):
-        registry.attacks("semi-honest").aggregator("scale-num", session.manifest, b"", rows=100)
 
 
 # --- The tally --------------------------------------------------------------------------------------------------------
