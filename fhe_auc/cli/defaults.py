@@ -19,7 +19,7 @@ from click.core import ParameterSource
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import read_from_others
 from fhe_auc.base.suggestions import known_names
-from fhe_auc.cli import defaults, output
+from fhe_auc.cli import output
 
 PREFIX = "FHE_AUC"
 """What names of variables begin with."""
@@ -239,5 +239,5 @@ class CommandGroup(click.Group):
         name, command, rest = super().resolve_command(ctx, args)
         if ctx.resilient_parsing or name is None or command is None or isinstance(command, click.Group):
             return name, command, rest
-        defaults.give(ctx, name, command, rest)
+        give(ctx, name, command, rest)
         return name, command, rest
