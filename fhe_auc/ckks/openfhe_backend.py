@@ -49,7 +49,7 @@ class Scheme(OpenFheLibrary[CkksParameters], CkksLibrary):
     @cached_property
     def rotation_halves(self) -> Halves:
         """Halves of the rotation keys."""
-        return Halves(self.rotation_keys, keys=len(self.parameters.rotations or _SOME_ROTATION), b_first=False)
+        return Halves(self.rotation_keys, keys=len(self.parameters.rotations or _SOME_ROTATION))
 
     @cached_property
     def rotation_keys(self) -> Layout:

@@ -90,9 +90,8 @@ def plan(parties: int, session: SessionOptions, as_json: bool) -> None:
 def _plans(plugin: Protocol[Any], request: Request, unfit: dict[BackendName, str]) -> dict[BackendName, Plan]:
     """Return the parameters on each backend; note in `unfit` where there are none."""
     names: tuple[BackendName, ...] = ckks.available_backends()
-    one = request.backend
-    if one is not None:
-        names = (ckks.choose_backend(one),)
+    if request.backend is not None:
+        names = (ckks.choose_backend(request.backend),)
     if not names:
         raise BackendUnavailableError(f"none of {', '.join(ckks.BACKENDS)} can be imported here; install one of them")
     plans: dict[BackendName, Plan] = {}

@@ -99,9 +99,8 @@ def attempt(answering: Callable[[RoleLog], Answer]) -> tuple[bytes | None, str]:
 
 def _reader(config: Mapping[str, Any]) -> Callable[[str, Analysis], PartyData]:
     def read(name: str, analysis: Analysis) -> PartyData:
-        from fhe_auc.rows.tables import (
-            read_for,  # with Arrow, which takes a moment: rows are not read for every message
-        )
+        # With Arrow, which takes a moment: rows are not read for every message.
+        from fhe_auc.rows.tables import read_for
 
         if not config.get("data"):
             raise InputError("data is not configured")

@@ -112,35 +112,28 @@ def private_key_maps(context: Any) -> Iterator[None]:
 
 
 class Halves:
-    """How the objects of one kind split in two: (b, a), of which with a common `a` only b has to be known.
+    """How switching keys split in two, (b, a); a comes first in the library's format.
 
-    There are `keys` in one object, and `b_first` says which half comes first in the library's format. `half` is the
-    shape of either half.
+    There are `keys` in one object. `half` is the shape of either half.
     """
 
-    def __init__(self, layout: Layout, *, keys: int = 1, b_first: bool) -> None:
+    def __init__(self, layout: Layout, *, keys: int = 1) -> None:
         moduli = layout.polynomials.moduli
         self._whole = layout.polynomials
-        self._b = 0 if b_first else 1
         self._shape = (keys, 2, len(moduli) // (2 * keys), layout.polynomials.ring_dimension)
         self.half = Polynomials(layout.polynomials.ring_dimension, moduli[: self._shape[2]] * keys)
-
-    def join(self, b: Words, a: Words) -> Words:
-        """Return a whole object's polynomials."""
-        whole = np.empty(self._shape, np.uint64)
-        whole[:, self._b] = b.reshape(whole[:, 0].shape)
-        whole[:, 1 - self._b] = a.reshape(whole[:, 0].shape)
-        return whole.reshape(-1, self._shape[-1])
 
     def split(self, whole: Words) -> tuple[Words, Words]:
         """Return (b, a) of a whole object's polynomials."""
         whole = whole.reshape(self._shape)
         flat = len(self.half.moduli), self._shape[-1]
-        return whole[:, self._b].reshape(flat), whole[:, 1 - self._b].reshape(flat)
+        return whole[:, 1].reshape(flat), whole[:, 0].reshape(flat)
 
     def pack(self, b: Words, a: Words) -> bytes:
         """Return a packed object."""
-        return self._whole.pack(self.join(b, a))
+        whole = np.empty(self._shape, np.uint64)
+        whole[:, 0], whole[:, 1] = (each.reshape(whole[:, 0].shape) for each in (a, b))
+        return self._whole.pack(whole.reshape(-1, self._shape[-1]))
 
 
 class Keys:
@@ -239,29 +232,22 @@ class OpenFheLibrary(Library[P]):
     @cached_property
     def switching_halves(self) -> Halves:
         """Halves of a relinearisation key, or of any one key that switches."""
-        return Halves(self.relinearisation_key, b_first=False)
-
-    def products(self, secret: Any, x: Words, y: Words, tag: str) -> tuple[Words, Words]:
-        """Return x·secret + e and y·secret + e', each with a fresh error, in the shape of `switching_halves`.
-
-        The error has the standard deviation of fresh encryptions, 3.19.
-        """
-        pair = self.load_switching_key(self.switching_halves.pack(y, x), tag)
-        made = self.context.MultiMultEvalKey(secret, pair, tag)
-        times_y, times_x = self.switching_halves.split(self.relinearisation_key.words(save(made)))
-        return times_x, times_y
+        return Halves(self.relinearisation_key)
 
     def add_errors(self, b: Words, secret: Any, tag: str) -> None:
         """Add fresh errors to the half `b` of switching keys.
 
         OpenFHE makes these keys with errors of standard deviation 1.0 (measured); the tables that say which modulus is
-        secure suppose 3.19.
+        secure suppose 3.19, as a product with the secret key has it: here of zeros, which makes two errors at once.
         """
-        zeros = self.switching_halves.half.zeros()
+        halves = self.switching_halves
+        zeros = halves.half.zeros()
+        nothing = self.load_switching_key(halves.pack(zeros, zeros), tag)
         keys = b.reshape(-1, *zeros.shape)
         for pair in (keys[start : start + 2] for start in range(0, len(keys), 2)):
-            for key, error in zip(pair, self.products(secret, zeros, zeros, tag), strict=False):
-                self.switching_halves.half.add_in_place(key, error)
+            made = self.context.MultiMultEvalKey(secret, nothing, tag)
+            for key, error in zip(pair, halves.split(self.relinearisation_key.words(save(made))), strict=False):
+                halves.half.add_in_place(key, error)
 
     def packed_switching_keys(self, layout: Layout, halves: Halves, item: Any, keys: Keys) -> bytes:
         """Return fresh switching keys for `keys`, packed, with errors as large as they should be."""

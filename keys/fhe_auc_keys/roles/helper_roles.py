@@ -47,8 +47,6 @@ OPEN, DECRYPT = 2, 3
 """Rounds in which the helper opens the sum of the pads, and decrypts the result."""
 
 _ROUNDS = 4
-
-_ROUNDS = 4
 _BLOB, _RESPONSE = b"helper's blob 1", b"helper's response 1"
 _KEY_BYTES = 32
 _BLOB_BYTES = 32 + SEED_BYTES + _KEY_BYTES + 16  # HPKE's key, the two secrets, the tag
@@ -201,9 +199,6 @@ class HelpedAggregator(Aggregator):
 
 class HelpedPartyRole(Party[R]):
     """Pads and submits once, and reads the sums once; it has no key of the session."""
-
-    rounds = _ROUNDS
-    answers = 1, _ROUNDS
 
     rounds = _ROUNDS
     answers = 1, _ROUNDS

@@ -64,7 +64,7 @@ class _Header(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 
 
 class KeyStore:
-    """An open, locked key store; use it as a context manager. It is a `sealed_bundles.ReplayGuard`.
+    """An open, locked key store; use it as a context manager.
 
     `directory` was made by `create`. The passphrase is not kept; the key derived from it is, until the process ends.
 

@@ -53,7 +53,7 @@ def with_lists_of(trusted: Trusted, place: str) -> Trusted:
     InputError
         What is there is no revocation list, or a folder has none (``*.crl``).
     KeysError
-        A URL does not answer in time, or with more than `LONGEST_FETCHED` bytes; As `Trusted.with_list`.
+        A URL does not answer in time, or with more than `LONGEST_FETCHED` bytes; otherwise as `Trusted.with_list`.
     """
     if is_url(place):
         parts = urlsplit(place)

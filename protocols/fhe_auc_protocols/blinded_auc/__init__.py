@@ -1,7 +1,7 @@
 """The AUC under CKKS, blinded: `semi_honest`, and `malicious` for an aggregator that may lie.
 
-What is special to `semi-honest` is this package and its two roles (`fhe_auc_keys.roles.sealed_roles`; with joint keys
-`fhe_auc_keys.roles.joint_roles`). In the order of a session:
+What is special to `semi-honest` is this package and its two roles (`fhe_auc_keys.roles.sealed_roles`). In the order of
+a session:
 
     workload, plan       what the parameters carry and hide; a plan checks itself, so that `planner` need not be trusted
     semi_honest          what a party encodes, whom one has to trust, who learns what
@@ -13,6 +13,6 @@ What is special to `semi-honest` is this package and its two roles (`fhe_auc_key
     protocol             what is common with `malicious`, which has `split_shares` besides
 
 All encrypted protocols share: the envelope and the policy on missing parties (`fhe_auc.session.rounds`), who gets which
-key (`fhe_auc_keys.bundles.session_keys`, `.encrypted_protocol`), encryption and decryption
+key (`fhe_auc_keys.bundles.session_keys`, `roles.encrypted_protocol`), encryption and decryption
 (`fhe_auc.session.ckks_computation`), and the noise that the aggregator adds (`fhe_auc.ckks.flooding`).
 """

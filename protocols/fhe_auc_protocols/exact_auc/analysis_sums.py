@@ -10,8 +10,7 @@ Vectors of a party's sketch, all of its own rows:
     noise 0      in a private session, this party's share of the noise on the first number that is released; and so on
 
 Sums are those of `auc_sums` for each contrast; P and N of each group, from the first model's vectors; for each
-comparison those of `fhe_auc.results.intervals.PairedSums`; the sums of each entry of the last; and, for average
-precision,
+comparison those of `results.intervals.PairedSums`; the sums of each entry of the last; and, for average precision,
 
     Σ p_k·TP_k/M_k = P·AP, TP_k = P_{≥k}
 
