@@ -1,22 +1,8 @@
-"""Tables as files and documents have them."""
+"""Tables as documents have them."""
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterable, Mapping, Sequence
-from io import StringIO
-from pathlib import Path
-
-from fhe_auc.base.files import write_atomically
-
-
-def save_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
-    """Save these columns of the rows, whatever else they have; raise `OSError` where that fails."""
-    text = StringIO(newline="")
-    writer = csv.DictWriter(text, columns, extrasaction="ignore")
-    writer.writeheader()
-    writer.writerows(rows)
-    write_atomically(path, text.getvalue().encode())
+from collections.abc import Iterable, Sequence
 
 
 def markdown(head: Sequence[object], body: Iterable[Sequence[object]]) -> str:

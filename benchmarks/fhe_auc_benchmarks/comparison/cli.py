@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, fields
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +16,8 @@ import click
 from fhe_auc.base import quantities
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.extras import require
+from fhe_auc.base.files import write_atomically
 from fhe_auc.cli import inputs, output
-from fhe_auc_benchmarks.tables import save_csv
 
 if TYPE_CHECKING:
     from fhe_auc_benchmarks.comparison.measure import Row
@@ -149,15 +151,13 @@ def compare(
     if not as_json:
         _print(rows, asked.grid)  # before anything is saved, so that it is not lost where that fails
     if csv_file is not None:
-        table = (
-            asdict(row)
-            | {
-                "verified": "aggregation" if row.verified["aggregation"] else "nothing",
-                "warnings": " | ".join(row.warnings),
-            }
-            for row in rows
-        )
-        save_csv(csv_file, [field.name for field in fields(measure.Row)], table)
+        text = StringIO(newline="")
+        writer = csv.DictWriter(text, [field.name for field in fields(measure.Row)])
+        writer.writeheader()
+        for row in rows:
+            verified = "aggregation" if row.verified["aggregation"] else "nothing"
+            writer.writerow(asdict(row) | {"verified": verified, "warnings": " | ".join(row.warnings)})
+        write_atomically(csv_file, text.getvalue().encode())
         output.print_line(f"table saved as {csv_file}")
     if plot is not None:
         figures.save_figure(figure.draw(rows), plot)

@@ -1,10 +1,9 @@
 """Measure every protocol on the same rows: error, bytes, seconds, privacy.
 
 Protocols that compute the same AUC each time (the encrypted ones, up to 1e-7) run once, for real. Of the [DPAUC] ones a
-real session is run for bytes and seconds, and their AUCs are drawn many times over by
-`fhe_auc_benchmarks.simulations.dpauc`, whose law is that of the real roles; those of `verified` with a budget by
-`fhe_auc_benchmarks.simulations.private_auc`. All use the same grid; the [DPAUC] ones the
-paper's preset.
+real session is run for bytes and seconds, and their AUCs are drawn many times over by `simulated_dpauc`, whose law is
+that of the real roles; those of `verified` with a budget by `simulated_private_auc`. All use the same grid; the [DPAUC]
+ones the paper's preset.
 
 [DPAUC] Sun et al., "DPAUC: differentially private AUC computation in federated learning", AAAI 2023, arXiv 2208.12294.
 """
@@ -29,9 +28,7 @@ from fhe_auc.rows.counts import PartyData, count
 from fhe_auc.rows.own_rows import check_scores
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import DEFAULT_MAX_ROWS
-from fhe_auc_benchmarks.pooled_rows import pooled
-from fhe_auc_benchmarks.simulations import dpauc as simulation
-from fhe_auc_benchmarks.simulations import private_auc
+from fhe_auc_benchmarks.comparison import simulated_dpauc, simulated_private_auc
 from fhe_auc_benchmarks.stopwatch import Stopwatch
 from fhe_auc_protocols import dp_noise
 from fhe_auc_protocols.dpauc.budget import GAUSSIAN, RANDOMIZED_RESPONSE, Budget
@@ -77,7 +74,7 @@ class Comparison:
     backend: str | None = None
     seed: int = 0
     session: Callable[..., Evaluation] = federated_auc
-    simulated: Callable[..., NDArray[np.float64]] = simulation.aucs
+    simulated: Callable[..., NDArray[np.float64]] = simulated_dpauc.aucs
 
     def measured(self) -> list[_Measured]:
         """Return what is measured on each sample; raise `InputError` for a protocol, budget or grid that is none."""
@@ -176,6 +173,11 @@ def compare(
     return found
 
 
+def pooled(parties: Sequence[PartyData]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """Return labels and scores of all rows, party after party."""
+    return np.concatenate([data.y_true for data in parties]), np.concatenate([data.y_score for data in parties])
+
+
 def subsample(parties: Sequence[PartyData], size: int, seed: int) -> list[PartyData]:
     """Draw so many rows without replacement, in the pooled proportion of labels (one of each at least).
 
@@ -267,10 +269,11 @@ def _many(sample: _Sample, asked: Comparison, measured: _Measured, budget: Budge
 def _private(sample: _Sample, asked: Comparison, measured: _Measured, epsilon: float) -> Row:
     """Simulate many sessions of `verified` with a budget for labels, and run a real one for its cost."""
     everybody = sample.everybody
-    pool = private_auc.pool_of(everybody.y_true, everybody.y_score, measured.grid)
-    budget = private_auc.budget(sample.rows, len(sample.parties), epsilon, "label")
+    pool = simulated_private_auc.pool_of(everybody.y_true, everybody.y_score, measured.grid)
+    budget = simulated_private_auc.budget(sample.rows, len(sample.parties), epsilon, "label")
     random = np.random.default_rng([asked.seed, *measured.protocol.encode(), sample.rows, measured.size])
-    aucs = private_auc.aucs(private_auc.releases(pool, budget, runs=asked.runs, random=random), budget)
+    releases = simulated_private_auc.releases(pool, budget, runs=asked.runs, random=random)
+    aucs = simulated_private_auc.aucs(releases, budget)
     options = {"epsilon": epsilon, "epsilon_unit": budget.unit}
     _, cost = _session(sample, asked, measured, options, backend=asked.backend)
     return Row(

@@ -5,9 +5,9 @@
 
 [DPAUC] Sun et al., "DPAUC: differentially private AUC computation in federated learning", AAAI 2023, arXiv 2208.12294.
 
-The rows are those of `synthetic_scores.criteo_like`: as many as the paper's and of the
-same AUC, otherwise a guess. Noise is simulated (`fhe_auc_benchmarks.simulations.dpauc`, seeded), in the paper's preset:
-grid `dpauc:|Θ|`, ε′ = ε / (4|Θ|), sums clipped at 0, points sorted by FPR, no ends added.
+The rows are those of `synthetic_scores.criteo_like`: as many as the paper's and of the same AUC, otherwise a guess.
+Noise is simulated (`fhe_auc_benchmarks.comparison.simulated_dpauc`, seeded), in the paper's preset: grid `dpauc:|Θ|`,
+ε′ = ε / (4|Θ|), sums clipped at 0, points sorted by FPR, no ends added.
 
 - IID rows use the Gamma shortcut, non-IID rows draw the noise of each party; how rows are dealt to parties changes
   neither the sums nor the noise.
@@ -30,7 +30,7 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from fhe_auc.question import thresholds
-from fhe_auc_benchmarks.simulations import dpauc as simulation
+from fhe_auc_benchmarks.comparison import simulated_dpauc as simulation
 from fhe_auc_benchmarks.tables import markdown as table
 from fhe_auc_protocols.dpauc.budget import LAPLACE, RANDOMIZED_RESPONSE, Budget
 from fhe_auc_protocols.dpauc.roc import statistics

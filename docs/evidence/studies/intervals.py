@@ -1,6 +1,6 @@
 """How often DeLong's interval, from binned rows, holds the AUC of the distribution that the rows are drawn from.
 
-    python docs/evidence/studies/intervals.py [--studies 2000] [--grid hybrid:1000]
+    python docs/evidence/studies/intervals.py [--studies 2000]
 
 Scores are the normal distribution function of x/2, where x is normal with variance 1; its mean is 0 for negative rows,
 and for positive ones what the AUC asks for. Each study draws its rows anew. Its interval comes from the sums over bins
@@ -81,9 +81,8 @@ def of_new_site(sites: int, rows: int, share: float, tau: float, grid: np.ndarra
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--studies", type=int, default=2000)
-    parser.add_argument("--grid", default="hybrid:1000")
     arguments = parser.parse_args()
-    grid = thresholds.parse(arguments.grid)
+    grid = thresholds.parse("hybrid:1000")
     print("| rows | positive | AUC | holds the AUC | no interval | SE off by at most |\n" + "| --- " * 6 + "|")
     for rows, share in CASES:
         for auc in AUCS:

@@ -21,9 +21,9 @@ from sklearn.metrics import roc_auc_score
 
 from fhe_auc.figures.plot import save_figure
 from fhe_auc.question import thresholds
+from fhe_auc_benchmarks.comparison import simulated_dpauc
+from fhe_auc_benchmarks.comparison.simulated_private_auc import Pool, aucs, budget, exact, pool_of, read, releases
 from fhe_auc_benchmarks.drawing import blank, make_logarithmic
-from fhe_auc_benchmarks.simulations import dpauc
-from fhe_auc_benchmarks.simulations.private_auc import Pool, aucs, budget, pool_of, read, releases, with_curator
 from fhe_auc_benchmarks.tables import markdown
 from fhe_auc_protocols.dpauc.budget import GAUSSIAN, LAPLACE, RANDOMIZED_RESPONSE, Budget
 from fhe_auc_protocols.dpauc.roc import statistics
@@ -73,8 +73,18 @@ def errors(size: int, prevalence: float, epsilon: float, runs: int, random: np.r
     counts = statistics(labels, scores, grid)
     for name, (mechanism, others) in _DPAUC.items():
         terms = Budget.checked(mechanism, {"epsilon": epsilon, **others}, len(grid))
-        found[name] = dpauc.aucs(counts, terms, parties=PARTIES, runs=runs, random=random)
+        found[name] = simulated_dpauc.aucs(counts, terms, parties=PARTIES, runs=runs, random=random)
     return {name: float(np.sqrt(np.mean((each - truth) ** 2))) for name, each in found.items()}
+
+
+def with_curator(pool: Pool, privacy: Privacy, *, runs: int, random: np.random.Generator) -> NDArray[np.int64]:
+    """Return the same of a trusted curator who adds the noise of all shares at once; drawn by scipy, for comparison."""
+    parties, noise = len(privacy.rows), []
+    for _, _, grain, scale in privacy.channels:
+        law = stats.nbinom(parties / privacy.shares, -np.expm1(-1 / float(scale)))
+        steps = law.rvs(runs, random_state=random) - law.rvs(runs, random_state=random)
+        noise.append(grain * steps + random.integers(0, grain, (runs, parties)).sum(axis=1))
+    return np.asarray(exact(pool, privacy) + np.column_stack(noise))
 
 
 def same_law(size: int, unit: str, runs: int, random: np.random.Generator) -> tuple[float, ...]:

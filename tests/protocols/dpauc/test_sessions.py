@@ -31,7 +31,7 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Message
 from fhe_auc.session.plan import EncodedPlan
 from fhe_auc.session.protocol import Request
-from fhe_auc_benchmarks.simulations import dpauc as simulation
+from fhe_auc_benchmarks.comparison import simulated_dpauc as simulation
 from fhe_auc_protocols.dpauc.budget import Budget
 from fhe_auc_protocols.dpauc.protocol import DpaucParty, DpaucProtocol, NoisyCounts
 from fhe_auc_protocols.dpauc.roc import statistics

@@ -17,7 +17,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-import simulated_u_statistics as simulation
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc_protocols import exact_sampling
@@ -26,6 +25,7 @@ from fhe_auc_protocols.u_statistics.domain import Axis, Domain
 from fhe_auc_protocols.u_statistics.kernels import Kernel
 from fhe_auc_protocols.u_statistics.krr import RandomisedResponse, bins_by_rule, quantisation_bound
 from tests.support.u_statistics import of_rows
+from u_statistics import krr_counts
 
 RUNS = 2000
 
@@ -199,7 +199,7 @@ def test_the_estimate_is_unbiased_given_the_users(name: str, epsilon: float) -> 
     generator = np.random.default_rng(6)
     counts = generator.multinomial(400, generator.dirichlet(np.ones(len(domain))))
     response = RandomisedResponse(len(domain), epsilon)
-    estimates = [response.estimate(simulation.krr_counts(response, counts, generator), matrix) for _ in range(RUNS)]
+    estimates = [response.estimate(krr_counts(response, counts, generator), matrix) for _ in range(RUNS)]
     assert_unbiased(estimates, noiseless.u_statistic(counts, matrix))
 
 
@@ -219,8 +219,8 @@ def test_the_auc_of_public_classes_is_unbiased(epsilon: float) -> None:
     response = RandomisedResponse(10, epsilon)
     estimates = [
         response.estimate_between(
-            simulation.krr_counts(response, positives, generator),
-            simulation.krr_counts(response, negatives, generator),
+            krr_counts(response, positives, generator),
+            krr_counts(response, negatives, generator),
             order,
         )
         for _ in range(RUNS)
@@ -230,8 +230,8 @@ def test_the_auc_of_public_classes_is_unbiased(epsilon: float) -> None:
     assert np.var(estimates) < bound
     errors = [
         response.standard_error_between(
-            simulation.krr_counts(response, positives, generator),
-            simulation.krr_counts(response, negatives, generator),
+            krr_counts(response, positives, generator),
+            krr_counts(response, negatives, generator),
             order,
         )
         for _ in range(100)
@@ -251,11 +251,7 @@ def test_the_squared_error_stays_below_theorem_1(k: int, epsilon: float, users: 
     truth = shares @ matrix @ shares
     response = RandomisedResponse(k, epsilon)
     squares = [
-        (
-            response.estimate(simulation.krr_counts(response, generator.multinomial(users, shares), generator), matrix)
-            - truth
-        )
-        ** 2
+        (response.estimate(krr_counts(response, generator.multinomial(users, shares), generator), matrix) - truth) ** 2
         for _ in range(RUNS)
     ]
     bound = response.variance_bound(users, kernel.width)
@@ -277,7 +273,7 @@ def test_the_standard_error_is_that_of_the_estimates() -> None:
     shares = generator.dirichlet(np.ones(6))
     response = RandomisedResponse(6, 2.0)
     users = generator.multinomial(5000, shares)
-    reported = [simulation.krr_counts(response, users, generator) for _ in range(1000)]
+    reported = [krr_counts(response, users, generator) for _ in range(1000)]
     spread = np.std([response.estimate(of, matrix) for of in reported])
     assert np.mean([response.standard_error(of, matrix) for of in reported]) == pytest.approx(spread, rel=0.1)
 

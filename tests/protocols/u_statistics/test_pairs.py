@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from scipy.stats import kstest, laplace
 
-import simulated_u_statistics as simulation
 from fhe_auc.base.errors import InputError
 from fhe_auc_protocols import dp_noise
 from fhe_auc_protocols.u_statistics import kernels, pairs
@@ -81,6 +80,13 @@ def test_the_estimate_is_unbiased_given_the_users(name: str, number: int) -> Non
     assert abs(found.mean() - of_rows(rows, kernel)) < 4 * found.std(ddof=1) / math.sqrt(RUNS)
 
 
+def zetas(shares: np.ndarray, matrix: np.ndarray) -> pairs.Zetas:
+    """From the probability of each of k values and the kernel's matrix."""
+    conditional = matrix @ shares
+    mean = shares @ conditional
+    return pairs.Zetas(float(shares @ conditional**2 - mean**2), float(shares @ matrix**2 @ shares - mean**2))
+
+
 EVEN = [(100, 1.0, 1), (100, 8.0, 1), (200, 20.0, 2), (50, 20.0, 4), (500, 2.0, 5), (30, 32.0, 10)]
 SETTINGS = [*EVEN, (3, 30.0, 1), (5, 30.0, 2), (7, 30.0, 4)]
 
@@ -96,7 +102,7 @@ def test_the_squared_error_is_theorem_5s_with_the_variance_of_laplace_noise(
     )
     measured = np.mean((found - shares @ matrix @ shares) ** 2)
     noise_of_a_pair = 2 * (3 * number / epsilon) ** 2
-    expected = pairs.mean_squared_error(users, number, simulation.zetas(shares, matrix), noise_of_a_pair)
+    expected = pairs.mean_squared_error(users, number, zetas(shares, matrix), noise_of_a_pair)
     assert measured == pytest.approx(expected, rel=0.15)
     assert measured < pairs.error_bound(users, number, 3.0, noise_of_a_pair) * 1.15
 
@@ -128,9 +134,7 @@ def test_the_squared_error_without_noise_is_that_of_all_users_and_pairings(
         of_pairing = [matrix[np.take(records, pairing[:, 0]), np.take(records, pairing[:, 1])] for pairing in drawn]
         means = [np.mean(choice) for choice in itertools.product([of.mean() for of in of_pairing], repeat=number)]
         squares += float(np.prod(shares[list(records)]) * np.mean((np.array(means) - mean) ** 2))
-    assert pairs.mean_squared_error(users, number, simulation.zetas(shares, matrix), 0.0) == pytest.approx(
-        squares, rel=1e-12
-    )
+    assert pairs.mean_squared_error(users, number, zetas(shares, matrix), 0.0) == pytest.approx(squares, rel=1e-12)
 
 
 @pytest.mark.parametrize(("users", "expected"), [(3, 1 / 4), (5, 1 / 8), (9, 1 / 16)])

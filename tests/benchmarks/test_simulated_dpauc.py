@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 
 from dpauc import aucs_of_noised_scores
 from fhe_auc.question import thresholds
-from fhe_auc_benchmarks.simulations import dpauc as simulation
+from fhe_auc_benchmarks.comparison import simulated_dpauc as simulation
 from fhe_auc_protocols.dpauc.budget import GAUSSIAN, LAPLACE, RANDOMIZED_RESPONSE, Budget
 from fhe_auc_protocols.dpauc.roc import area, estimate, statistics
 

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 from fhe_auc.question.binning import bins_of
@@ -59,16 +58,6 @@ def releases(
     present = len(privacy.rows) if parties is None else parties
     shares = privacy.noise(runs * present, SeededExperiment(random)).reshape(runs, present, -1)
     return np.asarray(shares.sum(axis=1) + exact(pool, privacy))
-
-
-def with_curator(pool: Pool, privacy: Privacy, *, runs: int, random: np.random.Generator) -> NDArray[np.int64]:
-    """Return the same of a trusted curator who adds the noise of all shares at once; drawn by scipy, for comparison."""
-    parties, noise = len(privacy.rows), []
-    for _, _, grain, scale in privacy.channels:
-        law = stats.nbinom(parties / privacy.shares, -np.expm1(-1 / float(scale)))
-        steps = law.rvs(runs, random_state=random) - law.rvs(runs, random_state=random)
-        noise.append(grain * steps + random.integers(0, grain, (runs, parties)).sum(axis=1))
-    return np.asarray(exact(pool, privacy) + np.column_stack(noise))
 
 
 def aucs(released: NDArray[np.int64], privacy: Privacy) -> NDArray[np.float64]:

@@ -1,1 +1,0 @@
-"""SIMULATED noise, for experiments: fast, seeded, and protecting nobody."""
