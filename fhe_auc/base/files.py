@@ -20,20 +20,6 @@ from typing import Any, BinaryIO
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.suggestions import known_names
 
-__all__ = [
-    "LONGEST",
-    "TEMPORARY",
-    "append",
-    "check_writable",
-    "is_private",
-    "open_descriptor",
-    "read_config",
-    "read_from_others",
-    "replacing",
-    "sync_folder",
-    "write_atomically",
-]
-
 LONGEST = 2**28
 """Bytes; three times as many as the longest bundle, an aggregator's with all rotation keys at ring dimension 16384."""
 

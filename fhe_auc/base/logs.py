@@ -19,19 +19,6 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeAlias, get_args
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.serialise import json_text
 
-__all__ = [
-    "LOGGER",
-    "VARIABLE",
-    "Format",
-    "RoleFormatter",
-    "RoleLog",
-    "chosen_format",
-    "keep_format",
-    "one_line",
-    "write_to_stderr",
-    "writes_json",
-]
-
 if TYPE_CHECKING:
     _Adapter = logging.LoggerAdapter[logging.Logger]
     _Handler = logging.StreamHandler[TextIO]

@@ -11,8 +11,6 @@ from typing import Any, ClassVar, get_args, get_type_hints
 
 from fhe_auc.base.suggestions import known_names
 
-__all__ = ["Options", "described", "example", "given", "option"]
-
 _KINDS = {bool: "true or false", int: "whole number", float: "number", str: "text"}
 
 

@@ -22,8 +22,6 @@ from fhe_auc.base.errors import EvaluationError
 from fhe_auc.cli import defaults, failures, output
 from fhe_auc.cli.defaults import CommandGroup
 
-__all__ = ["GROUP", "main"]
-
 GROUP = "fhe_auc.commands"
 """Entry-point group of plug-in commands."""
 

@@ -21,21 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "GREY",
-    "INK",
-    "LIGHT",
-    "PAPER_UPLOAD_BYTES",
-    "SUFFIXES",
-    "check_path",
-    "check_writable",
-    "current",
-    "draw",
-    "save_figure",
-    "site_aucs",
-    "tidy",
-]
-
 SUFFIXES = (".png", ".pdf", ".svg")
 """Kinds of file that a figure can be saved as."""
 

@@ -23,20 +23,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "FIGURES",
-    "Illustration",
-    "draw",
-    "level_text",
-    "plot_calibration",
-    "plot_decision_curve",
-    "plot_precision_recall",
-    "plot_roc",
-    "plot_scores",
-    "png",
-    "svg",
-]
-
 _SIZE = (4.1, 3.6)  # inches, 394 CSS pixels wide: a phone shows it, and its text, at about this size
 _CELLS = 40  # of the score histogram
 

@@ -22,8 +22,6 @@ from fhe_auc.session.journal import Journal, is_finished
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.rounds import Aggregator, SessionRecord, conduct
 
-__all__ = ["DEFAULTS", "Asked", "Transport", "journal_folder", "kind_of_error", "require_absolute_paths", "run"]
-
 DEFAULTS: Mapping[str, str | int | float] = {
     "session": "",
     "holder": "",

@@ -30,8 +30,6 @@ from fhe_auc.session.journal import Journal
 from fhe_auc.session.messages import Message
 from fhe_auc.session.rounds import Aggregator
 
-__all__ = ["FileTransport", "answer", "newest_round"]
-
 _POLL = 0.5  # seconds
 _WAITING = {False: "nothing has come", True: "what has come does not count"}
 _LONGEST_NAME = 200  # bytes; file systems take 255

@@ -21,8 +21,6 @@ from fhe_auc.session.rounds import Party
 if TYPE_CHECKING:
     from fhe_auc.rows.tables import Entries
 
-__all__ = ["ENTRIES", "answer", "attempt"]
-
 ENTRIES = (
     "store",
     "passphrase-file",

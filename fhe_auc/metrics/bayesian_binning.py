@@ -16,8 +16,6 @@ from fhe_auc.metrics.calibration import CalibrationMap
 from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.metrics.probabilities import require_probabilities
 
-__all__ = ["bayesian_binning"]
-
 _PRIOR_ROWS = 2.0  # in each bin: N' = 2 B in [BBQ]
 _NEAREST_END = 0.005  # the prior's mean stays that far from 0 and 1, as in the authors' program
 

@@ -13,14 +13,6 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.metrics.histogram import Estimate, Histogram, bin_index
 from fhe_auc.metrics.probabilities import require_probabilities, with_rows
 
-__all__ = [
-    "CalibrationCurve",
-    "CalibrationMap",
-    "calibration_curve",
-    "expected_calibration_error",
-    "histogram_binning",
-]
-
 _RANK_ROUNDING = 1e-9  # so far below a whole number, rounding decides on which side of an end a row is
 
 

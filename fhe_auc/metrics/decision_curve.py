@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.metrics.probabilities import with_rows
 
-__all__ = ["DecisionCurve", "decision_curve"]
-
 
 class DecisionCurve(NamedTuple):
     """Net benefit at threshold probabilities, all of shape (k,); that of treating nobody is 0.

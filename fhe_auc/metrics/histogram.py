@@ -11,8 +11,6 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.question.binning import bins_of
 from fhe_auc.rows.counts import PartyData
 
-__all__ = ["Estimate", "Histogram", "bin_index"]
-
 
 @dataclass(frozen=True, slots=True)
 class Estimate:

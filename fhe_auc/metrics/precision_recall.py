@@ -18,20 +18,6 @@ from fhe_auc.base.errors import InputError, UndefinedMetricError
 from fhe_auc.metrics.histogram import Estimate, Histogram, bin_index
 from fhe_auc.metrics.ranking import at_or_above
 
-__all__ = [
-    "accuracy_score",
-    "balanced_accuracy_score",
-    "best_f1_threshold",
-    "confusion_matrix",
-    "f1_score",
-    "negative_predictive_value",
-    "precision_score",
-    "recall_score",
-    "specificity_score",
-    "threshold_of_recall",
-    "threshold_of_specificity",
-]
-
 _ROUNDING = 1e-12  # 0.9 of ten rows is nine
 
 

@@ -15,16 +15,6 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import InputError, UndefinedMetricError
 from fhe_auc.metrics.histogram import Estimate, Histogram
 
-__all__ = [
-    "BrierDecomposition",
-    "brier_decomposition",
-    "brier_score_loss",
-    "log_loss",
-    "normalised_entropy",
-    "require_probabilities",
-    "with_rows",
-]
-
 _Loss: TypeAlias = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 _EPSILON = float(np.finfo(np.float64).eps)  # scikit-learn's log_loss takes scores from there to 1 minus that

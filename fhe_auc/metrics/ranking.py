@@ -11,16 +11,6 @@ from fhe_auc.base.errors import UndefinedAucError, UndefinedMetricError
 from fhe_auc.base.numerics import digamma
 from fhe_auc.metrics.histogram import Estimate, Histogram
 
-__all__ = [
-    "PrecisionRecallCurve",
-    "RocCurve",
-    "average_precision_score",
-    "ks_statistic",
-    "precision_recall_curve",
-    "roc_auc_score",
-    "roc_curve",
-]
-
 
 class RocCurve(NamedTuple):
     """Points of the ROC curve, as `sklearn.metrics.roc_curve` returns them.

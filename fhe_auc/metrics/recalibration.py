@@ -21,8 +21,6 @@ from fhe_auc.base.numerics import expit, root
 from fhe_auc.metrics.histogram import Estimate, Histogram
 from fhe_auc.metrics.probabilities import require_probabilities
 
-__all__ = ["CalibrationLine", "calibration_in_the_large", "calibration_line", "observed_expected_ratio"]
-
 _NEAREST_END = 1e-8
 _STEPS, _SMALL_STEP = 100, 1e-9  # about ten are enough
 

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import EvaluationError, InputError
 from fhe_auc.metrics.histogram import Histogram
 
-__all__ = ["merge_small_cells"]
-
 
 def merge_small_cells(histogram: Histogram, min_cell: int, *, keep: float | None = None) -> Histogram:
     """Merge neighbouring bins until each holds, of either class, no row or at least `min_cell` rows.

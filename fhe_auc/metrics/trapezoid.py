@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import UndefinedAucError
 from fhe_auc.rows.counts import Counts
 
-__all__ = ["Trapezoid", "auc_of_rows", "trapezoid"]
-
 
 def auc_of_rows(y_true: NDArray[np.bool_], y_score: NDArray[np.float64]) -> Fraction:
     """Return the AUC of rows as they are, shape (n,) both, exactly: pairs ordered rightly, and half of the ties.

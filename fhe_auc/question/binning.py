@@ -16,8 +16,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["bins_of"]
-
 _CELLS = 2**16
 _BLOCK = 2**15  # rows at a time, which stay in the processor's cache
 _WORTH = 2**14  # rows for which a table is made

@@ -29,23 +29,6 @@ from numpy.typing import ArrayLike, NDArray
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import write_atomically
 
-__all__ = [
-    "GRIDS",
-    "MAX_PLACES",
-    "MAX_SIZE",
-    "MIN_SIZE",
-    "check_savable",
-    "decimals",
-    "dpauc",
-    "explicit",
-    "hybrid",
-    "parse",
-    "quantiles_wanted",
-    "resolve",
-    "save",
-    "uniform",
-]
-
 MIN_SIZE = 2  # with a single bin every AUC is 1/2
 MAX_SIZE = 2**20
 DEFAULT_SIZE = 1000

@@ -21,8 +21,6 @@ from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import Interval
 from fhe_auc.results.report_card import Decision, Facts, Measure, ReportCard, as_dict
 
-__all__ = ["FILES", "render", "save"]
-
 FILES = ("report.html", "report.json", *(f"{name}.png" for name in FIGURES))
 """Names of the files that `save` writes."""
 

@@ -34,8 +34,6 @@ from fhe_auc.rows.score_scale import DEFAULT_SCALE
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, DEFAULT_PROTOCOL
 
-__all__ = ["Report", "federated_report", "reported"]
-
 _KEYS = {
     "sealed": "A key holder has made the secret key and sealed it to each party; it must not collude with the "
     "aggregator. Each party can decrypt any ciphertext that it gets hold of, a single party's too.",

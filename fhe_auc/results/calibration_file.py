@@ -18,8 +18,6 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import write_atomically
 from fhe_auc.metrics import CalibrationMap
 
-__all__ = ["FORMAT", "METHODS", "VERSION", "load", "save"]
-
 FORMAT = "fhe-auc calibration map"
 VERSION = 1
 METHODS = ("bbq",)

@@ -37,8 +37,6 @@ from fhe_auc.results.intervals import (
     wilson,
 )
 
-__all__ = ["Band", "Decision", "Facts", "Measure", "ReportCard", "as_dict", "report_card"]
-
 _T = TypeVar("_T")
 
 _CALIBRATION_BINS = 10  # of about equally many rows: they suit scores squeezed into a corner as well

@@ -25,9 +25,6 @@ from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.question.binning import bins_of
 from fhe_auc.rows.row_store import BATCH, Column, release
 
-__all__ = ["Coded", "Counts", "PartyData", "checked_name", "count", "finite_numbers", "level_text"]
-
-
 _OTHER_LABELS = (
     ". Survival times, censored or not, are not supported: choose a horizon, label 1 who had the event by then and 0 "
     "who had not, and leave out who was censored before it. For several classes, name them (--classes)"

@@ -8,8 +8,6 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.rows.counts import PartyData
 from fhe_auc.rows.tables import read_parties
 
-__all__ = ["NAMES", "load"]
-
 NAMES = ("covid-clinics", "credit-default")
 """The bundled data sets."""
 

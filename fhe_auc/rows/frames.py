@@ -21,8 +21,6 @@ from fhe_auc.question.analysis import Analysis, Questions
 from fhe_auc.rows.counts import PartyData, level_text
 from fhe_auc.rows.score_scale import rescaled
 
-__all__ = ["Columns", "Label", "Rows", "parties_of"]
-
 Label: TypeAlias = str | int | float | bool
 """One label of a row."""
 

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import InputError
 from fhe_auc.rows.counts import PartyData
 
-__all__ = ["check_scores", "near_other_sessions", "warnings_of"]
-
 _NEARLY_ALL = 0.99  # of a party's rows in one end bin: more likely another column than a classifier's scores
 _SIZEABLE = 0.05  # of a party's rows beyond either end are worth a warning
 _FEW = 10  # rows that are easily told from the pool's

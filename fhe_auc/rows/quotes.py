@@ -18,8 +18,6 @@ import numpy as np
 
 from fhe_auc.base.errors import InputError
 
-__all__ = ["QuoteError", "Quotes"]
-
 _ENTRY = re.compile(rb'"[^"]*(""[^"]*)*"')
 _BREAK = re.compile(rb"\r\n|\r|\n")
 _NOTHING = ("", "na", "n/a", "nan", "null", "none")

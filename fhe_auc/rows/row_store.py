@@ -15,8 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["BATCH", "Column", "parted", "release"]
-
 BATCH = 2**20
 """Rows at a time."""
 

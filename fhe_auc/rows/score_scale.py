@@ -18,8 +18,6 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.numerics import expit
 from fhe_auc.rows.counts import PartyData
 
-__all__ = ["DEFAULT_SCALE", "SCALES", "rescaled", "to_probabilities"]
-
 DEFAULT_SCALE = "probability"
 _LOGIT, _PERCENT = "logit", "percent"
 

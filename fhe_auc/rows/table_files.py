@@ -31,8 +31,6 @@ from fhe_auc.rows.counts import Coded, level_text
 from fhe_auc.rows.quotes import QuoteError, Quotes
 from fhe_auc.rows.row_store import BATCH
 
-__all__ = ["SUFFIXES", "Piece", "TableFile", "TextFormat"]
-
 STDIN = Path("-")
 
 _BLOCK = 2**22  # bytes of text at a time

@@ -23,8 +23,6 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import replacing
 from fhe_auc.rows.table_files import TableFile, TextFormat
 
-__all__ = ["add_column"]
-
 _Column = NDArray[np.float64]
 
 

@@ -25,9 +25,6 @@ from fhe_auc.rows.row_store import Column, parted
 from fhe_auc.rows.score_scale import DEFAULT_SCALE, rescaled
 from fhe_auc.rows.table_files import STDIN, SUFFIXES, Piece, TableFile, TextFormat
 
-__all__ = ["Entries", "read_columns", "read_for", "read_parties", "write_rows"]
-
-
 _DROP = "--drop-missing leaves such rows out"
 
 
