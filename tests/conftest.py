@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,6 @@ from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 pytest.register_assert_rewrite("tests.support")
 settings.register_profile("any load", deadline=None)  # no test fails because the machine is busy
 settings.load_profile("any load")
-
-# Primes of both backends at their default; few rotation keys, which are what takes time.
-_PARAMETERS = {
-    "openfhe": ckks.CkksParameters("openfhe", 8192, (55, 51, 51), 60, 40.0, (1, 2, 2048)),
-    "tenseal": ckks.CkksParameters("tenseal", 8192, (56, 56, 48), 58, 40.0, (1, 2, 2048)),
-}
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m "not slow"` chooses
@@ -59,7 +54,10 @@ def backend(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def parameters(backend: str) -> ckks.CkksParameters:
-    return _PARAMETERS[backend]
+    """At the default primes; few rotation keys, which are what takes time."""
+    from tests.support.schemes import Ckks  # only now: after its asserts have been registered
+
+    return Ckks().parameters(backend)
 
 
 @pytest.fixture(scope="session")
@@ -157,11 +155,12 @@ def own_variables() -> Iterator[None]:
 def run_child() -> Callable[..., Any]:
     """Return a function that runs Python code in a process of its own and returns the JSON that it printed last.
 
-    A child that dies, by a signal too, fails the test with what it last wrote to stderr.
+    A child that dies, by a signal too, fails the test with what it last wrote to stderr. It can import `tests.support`.
     """
+    path = os.pathsep.join(filter(None, (str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH"))))
 
     def run(code: str, *arguments: str, data: bytes = b"", timeout: float = 120) -> Any:
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"}
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1", "PYTHONPATH": path}
         child = subprocess.run(
             [sys.executable, "-c", code, *arguments],
             input=data,

@@ -12,29 +12,32 @@ import pytest
 from scipy import stats
 
 from fhe_auc import bfv
+from fhe_auc.base.errors import CapacityError
 from fhe_auc.bfv.ciphertext_noise import (
-    integers,
+    CONFIDENCE,
+    MODULUS_SWITCHING_BOUND,
+    flooding_margin,
     plain_product_bound,
     scaled_noise,
     sum_variance,
 )
 from fhe_auc.bfv.flooding import uniform_noise
-from fhe_auc.bfv.parameters import CHAINS, FLOODING_SHARE, BfvParameters
-from fhe_auc.rlwe.polynomials import Polynomials, Sum, Words
+from fhe_auc.bfv.parameters import BfvParameters
+from fhe_auc.rlwe.modulus_switching import kept_shape, switched
+from fhe_auc.rlwe.polynomials import Polynomials, Sum
 from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.rlwe.transform import coefficients_of, values_of
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.planner import plan_exact
+from tests.support.bfv_contexts import PRIMES, SLOTS, Case, loaded, noise, parameters_of, signed, some
 
-SLOTS = 8192
 (PRIME,) = primes_above(2**41, 1, SLOTS)
 FALSE_ALARM = 1e-7  # of each statistical test; keys and noise are fresh in every run
 
 
 @pytest.fixture(scope="module")
 def pair(backend: str) -> bfv.KeyPair:
-    chain = CHAINS[backend][0]
-    return bfv.generate(BfvParameters(backend, SLOTS, chain.modulus_bits, chain.special_bits, (PRIME,)))
+    return bfv.generate(parameters_of(backend, (PRIME,)))
 
 
 @pytest.fixture(scope="module")
@@ -48,25 +51,9 @@ def factors(plan: ExactPlan) -> bfv.KeyPair:
     return bfv.generate(plan.parameters)
 
 
-def values(seed: int) -> bfv.Residues:
-    return np.random.default_rng(seed).integers(0, PRIME, SLOTS, dtype=np.uint64)
-
-
-def summed(pair: bfv.KeyPair, parties: int) -> Words:
-    total = Sum(pair.public.ciphertext_shape)
-    for seed in range(parties):
-        total.add(pair.public.read_submission(pair.secret.encrypt(values(seed), 0), 0))
-    return total.words
-
-
-def noise(pair: bfv.KeyPair, words: Words) -> np.ndarray:
-    return np.array([each / PRIME for each in scaled_noise(pair.secret, words, 0)])
-
-
 def times(pair: bfv.KeyPair, factor: int) -> bfv.Ciphertext:
     """A fresh ciphertext times the same number in every slot."""
-    fresh = pair.public.ciphertext(pair.public.read_submission(pair.secret.encrypt(values(1), 0), 0), 0)
-    return pair.public.multiply_values(fresh, np.full(SLOTS, factor))
+    return pair.public.multiply_values(loaded(pair, some(1, PRIME)), np.full(SLOTS, factor))
 
 
 # --- Bounds -----------------------------------------------------------------------------------------------------------
@@ -74,39 +61,116 @@ def times(pair: bfv.KeyPair, factor: int) -> bfv.Ciphertext:
 
 @pytest.mark.parametrize("parties", [pytest.param(1, marks=pytest.mark.slow), 20])
 def test_noise_of_sums_is_as_derived(pair: bfv.KeyPair, parties: int) -> None:
-    found = np.sqrt((noise(pair, summed(pair, parties)) ** 2).mean())
+    total = Sum(pair.public.ciphertext_shape)
+    for seed in range(parties):
+        total.add(loaded(pair, some(seed, PRIME)).words)
+    found = np.sqrt((noise(pair.secret, total.words) ** 2).mean())
     assert 0.9 < found / math.sqrt(sum_variance(parties)) < 1.05
+
+
+@pytest.mark.parametrize("products", [1, 4])
+def test_noise_of_plaintext_products_is_as_derived(case: Case, products: int) -> None:
+    """Factors are all polynomials with coefficients t/2 in absolute value: of none is the noise larger on average."""
+    public, t = case.pair.public, case.primes[0]
+    ring = Polynomials(SLOTS, (t,))
+    generator = np.random.default_rng(7)
+    total = public.encrypt(np.zeros(SLOTS, np.uint64), 0)
+    for seed in range(products):
+        signs = generator.choice(np.array([t // 2, t // 2 + 1], np.uint64), SLOTS)
+        factors = values_of(ring, signs[None])[0]
+        public.add_in_place(total, public.multiply_values(case.loaded(case.some(seed)), factors))
+    found = noise(case.pair.secret, public.add_values(total, case.some(99)).words)
+    derived = plain_product_bound(case.parameters, products)
+    assert 0.9 < found.std() * CONFIDENCE / derived < 1.1
+    assert np.abs(found).max() < derived
+
+
+@pytest.mark.parametrize("backend_name", ["openfhe", "tenseal"])
+def test_margins_are_those_of_the_specification(backend_name: str) -> None:
+    """One prime of 54 bits is left of three: b = 119, and about 54 bits, half a bit less for twice the products."""
+    large = parameters_of(backend_name, PRIMES["50 bits"], chain=1)
+    parameters = parameters_of(backend_name, PRIMES["41 bits"])
+    assert parameters.flooding_bits == 119
+    for products in (1, 2, 16):
+        assert abs(flooding_margin(parameters, products, 1) - (54.3 - math.log2(products) / 2)) < 0.1
+    with pytest.raises(CapacityError, match="1 of 4 primes leave results no room"):
+        flooding_margin(large, 1, 1)
+    assert flooding_margin(large, 1, 2) > 73
+
+
+def test_a_modulus_that_cannot_hold_the_flooding_is_no_plan(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    parameters = parameters_of(backend, PRIMES["41 bits"])
+    monkeypatch.setattr(BfvParameters, "flooding_bits", 120)
+    for kept in (1, 2, 3):
+        with pytest.raises(CapacityError, match="no room for noise"):
+            flooding_margin(parameters, 1, kept)
+
+
+# --- Switching down ---------------------------------------------------------------------------------------------------
+
+
+def test_switching_adds_no_more_noise_than_the_bound(case: Case) -> None:
+    """The phase modulo q, less q/Q of the phase modulo Q: the roundings alone."""
+    half, secret = case.half, case.pair.secret.secret_words
+    small = kept_shape(half, case.kept)
+    words = case.pair.public.flood(case.sum_of_products(3)[0]).words
+    phases = []
+    for shape, first, second in (
+        (half, *np.split(words, 2)),
+        (small, *(switched(half, each, case.kept) for each in np.split(words, 2))),
+    ):
+        phase = shape.multiply(second, secret[: len(shape.moduli)])
+        shape.add_in_place(phase, first)
+        phases.append(signed(shape, coefficients_of(shape, phase)))
+    modulus, q = math.prod(half.moduli), math.prod(small.moduli)
+    off = [(after * modulus - before * q) % (modulus * q) for before, after in zip(*phases, strict=True)]
+    added = np.array([(each - modulus * q if each > modulus * q // 2 else each) / modulus for each in off])
+    assert np.abs(added).max() < MODULUS_SWITCHING_BOUND
+    assert 0.8 < added.std() / math.sqrt((1 + SLOTS * 2 / 3) / 12) < 1.25  # roundings, times a ternary key
+
+
+def test_the_bound_on_switching_fails_less_often_than_once_in_two_to_the_78() -> None:
+    assert 2 * SLOTS * math.exp(-2 * MODULUS_SWITCHING_BOUND**2 / (SLOTS + 1)) < 2.0**-78
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_the_largest_noise_that_a_plan_admits_decrypts(case: Case, sign: int) -> None:
+    """Flooding at its end, the bound of the products and of switching on top, in every coefficient."""
+    public, secret = case.pair
+    half, values = case.half, case.some(1)
+    q = math.prod(half.moduli[: case.kept])
+    rounding = int(MODULUS_SWITCHING_BOUND) * math.prod(half.moduli) // q
+    added = sign * (2**case.parameters.flooding_bits + int(plain_product_bound(case.parameters, 8)) + rounding)
+    constant = np.array([[added % modulus] * SLOTS for modulus in half.moduli], np.uint64)
+    ciphertext = case.loaded(values)
+    half.add_in_place(ciphertext.words[: len(half.moduli)], values_of(half, constant))
+    for kept in (None, case.kept):
+        assert secret.decrypt(public.dump_result(ciphertext, kept), 0, kept).tolist() == values.tolist()
 
 
 # --- Flooding ---------------------------------------------------------------------------------------------------------
 
 
-def test_flooding_takes_its_share_of_the_capacity_and_always_decrypts(pair: bfv.KeyPair) -> None:
-    parameters = pair.public.parameters
-    shape = pair.public.ciphertext_shape
-    moduli = shape.moduli[: len(shape.moduli) // 2]
-    capacity = math.prod(moduli) / (2 * PRIME)
-    share = 2**parameters.flooding_bits / capacity
-    assert FLOODING_SHARE / 2 < share <= FLOODING_SHARE * 1.0001
-    flooded = noise(pair, pair.public.flood(times(pair, PRIME // 2)).words)
-    bound = 2.0**parameters.flooding_bits + 2 * plain_product_bound(parameters, 1)
-    assert 2.0**parameters.flooding_bits * 0.99 < np.abs(flooded).max() < bound < capacity
+def test_flooding_takes_what_there_is_and_hides_by_the_margin(case: Case) -> None:
+    before, _ = case.sum_of_products(4)
+    flooded = noise(case.pair.secret, case.pair.public.flood(before).words)
+    parameters = case.parameters
+    capacity = math.prod(case.half.moduli) / (2 * case.primes[0])
+    largest = 2.0**parameters.flooding_bits + plain_product_bound(parameters, 4)
+    assert 2.0**parameters.flooding_bits * 0.99 < np.abs(flooded).max() < largest < capacity
+    assert 0.35 * capacity < 2.0**parameters.flooding_bits <= 0.7001 * capacity
+    hidden = parameters.flooding_bits - math.log2(SLOTS * np.abs(noise(case.pair.secret, before.words)).max())
+    assert hidden > flooding_margin(parameters, 4, case.kept) > 50
 
 
 @pytest.mark.parametrize("bits", [1, 31, 32, 63, 64, 150])
 def test_flooding_noise_is_uniform_on_its_range_to_the_last_unit(bits: int) -> None:
-    half = (
-        Polynomials(SLOTS, primes_above(2**53, 4, SLOTS))
-        if bits > 40
-        else Polynomials(SLOTS, primes_above(2**41, 1, SLOTS))
-    )
-    modulus = math.prod(half.moduli)
-    drawn = integers(half, coefficients_of(half, uniform_noise(half, bits)))
-    signed = [each - modulus if each > modulus // 2 else each for each in drawn]
-    assert -(2**bits) <= min(signed)
-    assert max(signed) < 2**bits
-    assert stats.kstest(np.array(signed, float) / 2**bits, stats.uniform(-1, 2).cdf).pvalue > FALSE_ALARM or bits == 1
-    counts = np.bincount(np.array([each % 4 for each in signed]), minlength=4)  # and the lowest bits, too
+    half = Polynomials(SLOTS, primes_above(2**53, 4, SLOTS) if bits > 40 else (PRIME,))
+    drawn = signed(half, coefficients_of(half, uniform_noise(half, bits)))
+    assert -(2**bits) <= min(drawn)
+    assert max(drawn) < 2**bits
+    assert stats.kstest(np.array(drawn, float) / 2**bits, stats.uniform(-1, 2).cdf).pvalue > FALSE_ALARM or bits == 1
+    counts = np.bincount(np.array([each % 4 for each in drawn]), minlength=4)  # and the lowest bits, too
     assert stats.chisquare(counts).pvalue > FALSE_ALARM
 
 
@@ -117,7 +181,7 @@ def gcd_attack(pair: bfv.KeyPair, ciphertext: bfv.Ciphertext) -> int:
 
 def size_attack(pair: bfv.KeyPair, ciphertext: bfv.Ciphertext) -> float:
     """An estimate of a factor from how large the noise is, for somebody who knows what noise ciphertexts have."""
-    return float(noise(pair, ciphertext.words).std() / math.sqrt(sum_variance(1)))
+    return float(noise(pair.secret, ciphertext.words).std() / math.sqrt(sum_variance(1)))
 
 
 FACTORS = (12_345_678_901, 3, PRIME // 2 - 5)
@@ -138,10 +202,10 @@ def test_with_flooding_the_noise_does_not_tell_a_factor(plan: ExactPlan, factors
     """
     parameters = plan.parameters
     made = times(factors, factor)
-    before = np.abs(noise(factors, made.words)).max()
+    before = np.abs(noise(factors.secret, made.words)).max()
     flooded = factors.public.flood(made)
     assert gcd_attack(factors, flooded) == 1
-    seen = noise(factors, flooded.words) / 2.0**parameters.flooding_bits
+    seen = noise(factors.secret, flooded.words) / 2.0**parameters.flooding_bits
     assert stats.kstest(seen, stats.uniform(-1, 2).cdf).pvalue > FALSE_ALARM  # the same for every factor
     margin = parameters.flooding_bits - math.log2(SLOTS * before)
     assert margin > plan.flooding_margin > plan.flooding_bits == 40
@@ -159,8 +223,8 @@ def test_too_little_flooding_stops_one_attack_and_shows_in_the_other(
 
 
 def test_flooding_changes_both_polynomials_and_not_the_message(pair: bfv.KeyPair) -> None:
-    plain = values(3)
-    ciphertext = pair.public.ciphertext(pair.public.read_submission(pair.secret.encrypt(plain, 0), 0), 0)
+    plain = some(3, PRIME)
+    ciphertext = loaded(pair, plain)
     first, second = (pair.public.flood(ciphertext).words for _ in range(2))
     assert not (first == second).any(axis=1).all()
     assert ((first == second).mean(axis=1) < 0.01).all()
@@ -172,7 +236,7 @@ def test_noise_up_to_the_capacity_decrypts_and_beyond_it_does_not(pair: bfv.KeyP
     half = pair.secret.mask_shape
     added = round(times_capacity * 2**40) * (math.prod(half.moduli) // (2 * PRIME)) >> 40
     constant = np.array([[added % modulus] * SLOTS for modulus in half.moduli], np.uint64)
-    words = pair.public.read_submission(pair.secret.encrypt(values(1), 0), 0)
-    half.add_in_place(words[: len(half.moduli)], values_of(half, constant))
-    found = pair.secret.decrypt(pair.public.dump_result(pair.public.ciphertext(words, 0)), 0)
-    assert (found.tolist() == values(1).tolist()) == (abs(times_capacity) < 1)
+    ciphertext = loaded(pair, some(1, PRIME))
+    half.add_in_place(ciphertext.words[: len(half.moduli)], values_of(half, constant))
+    found = pair.secret.decrypt(pair.public.dump_result(ciphertext), 0)
+    assert (found.tolist() == some(1, PRIME).tolist()) == (abs(times_capacity) < 1)

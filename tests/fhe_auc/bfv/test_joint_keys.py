@@ -33,8 +33,9 @@ from fhe_auc.rlwe.second_error import VARIANCE
 from fhe_auc.rlwe.transform import coefficients_of, values_of
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.planner import plan_exact
+from tests.support import bfv_contexts
+from tests.support.bfv_contexts import SLOTS
 
-SLOTS = 8192
 PRIMES = (*primes_above(2**41, 1, SLOTS), *primes_above(2**49, 1, SLOTS))
 PARAMETERS = bfv.BfvParameters("tenseal", SLOTS, JOINT_CHAINS[0].modulus_bits, JOINT_CHAINS[0].special_bits, PRIMES)
 PRODUCTS, KEPT = 2, 3
@@ -108,17 +109,11 @@ class Joint:
 
 
 def some(seed: int, prime: int) -> bfv.Residues:
-    """Values in all slots, a quarter of them extreme."""
-    t, generator = PRIMES[prime], np.random.default_rng(seed)
-    values = generator.integers(0, t, SLOTS, dtype=np.uint64)
-    values[::4] = generator.choice(np.array([0, 1, t // 2, t // 2 + 1, t - 1], np.uint64), SLOTS // 4)
-    return values
+    return bfv_contexts.some(seed, PRIMES[prime])
 
 
 def centred(half: Polynomials, words: Words) -> list[int]:
-    modulus = math.prod(half.moduli)
-    found = integers(half, coefficients_of(half, words))
-    return [each - modulus if each > modulus // 2 else each for each in found]
+    return bfv_contexts.signed(half, coefficients_of(half, words))
 
 
 @lru_cache

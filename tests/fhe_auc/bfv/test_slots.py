@@ -12,6 +12,7 @@ from fhe_auc.bfv.ciphertext_noise import integers
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.rlwe.transform import coefficients_of, values_of
+from tests.support.bfv_contexts import signed
 
 SIZE = 32
 HALVES = {
@@ -41,11 +42,6 @@ def some(seed: int, t: int) -> slots.Residues:
 def plaintext(t: int, values: slots.Residues) -> list[int]:
     """The coefficients, from 0 to t - 1, of the polynomial with these slots."""
     return coefficients_of(Polynomials(SIZE, (t,)), values[None])[0].tolist()
-
-
-def signed(half: Polynomials, coefficients: Words) -> list[int]:
-    modulus = math.prod(half.moduli)
-    return [each - modulus if each > modulus // 2 else each for each in integers(half, coefficients)]
 
 
 def rounded(numerator: int, denominator: int) -> int:

@@ -1,14 +1,11 @@
-"""CKKS contexts: what they refuse and keep secret, and that slots come out as the algebra says, on both backends."""
+"""What is peculiar to CKKS contexts: parameters, rotation keys, and that slots come out as the algebra says.
+
+What they have in common with other schemes' stands in `rlwe/test_contexts.py`.
+"""
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import copy
-import json
-import pickle
-import threading
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -18,10 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fhe_auc import ckks
-from fhe_auc.base.errors import BackendUnavailableError, CapacityError, DeserialisationError
-from fhe_auc.base.serialise import decode, encode
-from fhe_auc.rlwe import container
-from fhe_auc_keys.bundles.session_keys import PartySecrets
+from fhe_auc.base.errors import CapacityError
 
 SLOTS = 4096
 few = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -53,81 +47,6 @@ def square(pair: ckks.KeyPair, plain: ckks.Slots) -> ckks.Ciphertext:
 
 
 # --- What does not belong to a context is refused ---------------------------------------------------------------------
-
-
-def test_a_submission_under_another_key_is_refused(pair: ckks.KeyPair, other_pair: ckks.KeyPair) -> None:
-    with pytest.raises(DeserialisationError, match="submission was made under another key") as caught:
-        pair.public.load_submission(other_pair.secret.encrypt(values(1)))
-    assert caught.value.field == "fingerprint"
-
-
-def test_a_result_under_another_key_is_refused(pair: ckks.KeyPair, other_pair: ckks.KeyPair) -> None:
-    foreign = other_pair.public.dump_result(other_pair.public.encrypt(values(1), degree=2))
-    with pytest.raises(DeserialisationError, match="result was made under another key") as caught:
-        pair.secret.decrypt(foreign)
-    assert caught.value.field == "fingerprint"
-
-
-@pytest.mark.openfhe
-@pytest.mark.parametrize("relabelled", [False, True], ids=["as it is", "with our fingerprint forged onto it"])
-def test_a_ciphertext_of_the_other_backend_is_refused(pair: ckks.KeyPair, prepare: Any, relabelled: bool) -> None:
-    (foreign,) = set(ckks.available_backends()) - {pair.public.parameters.backend}
-    submission = ckks.load_secret(decode(prepare(foreign).party_material, PartySecrets, "").context).encrypt(values(1))
-    if relabelled:
-        submission = container.seal(
-            "submission", pair.public.fingerprint, container.open_any("submission", submission)[1]
-        )
-    with pytest.raises(DeserialisationError, match="bytes of coefficients and seed" if relabelled else "another key"):
-        pair.public.load_submission(submission)
-
-
-def test_one_kind_of_object_does_not_pass_for_another(pair: ckks.KeyPair) -> None:
-    submission = pair.secret.encrypt(values(1))
-    readers: dict[str, Callable[[bytes], Any]] = {
-        "submission": pair.public.load_submission,
-        "result": pair.secret.decrypt,
-        "public context": ckks.load_public,
-        "secret context": ckks.load_secret,
-    }
-    objects = {
-        "submission": submission,
-        "result": pair.public.dump_result(pair.public.encrypt(values(1), degree=2)),
-        "public context": pair.public.to_bytes(),
-        "secret context": pair.secret.to_bytes(),
-    }
-    for expected, read in readers.items():
-        for kind, data in objects.items():
-            if kind != expected:
-                with pytest.raises(DeserialisationError, match=f"expected a {expected}, got a '{kind}'") as caught:
-                    read(data)
-                assert caught.value.field == "kind"
-
-
-def test_a_public_context_whose_fingerprint_is_not_its_own_is_refused(pair: ckks.KeyPair) -> None:
-    _, payload = container.open_any("public context", pair.public.to_bytes())
-    with pytest.raises(DeserialisationError, match="does not match its fingerprint"):
-        ckks.load_public(container.seal("public context", bytes(32), payload))
-
-
-@pytest.mark.parametrize("which", ["public_key", "relinearisation_key", "rotation_keys"])
-def test_other_keys_of_whatever_kind_make_another_context(
-    pair: ckks.KeyPair, other_pair: ckks.KeyPair, which: str
-) -> None:
-    swapped = msgspec.structs.replace(pair.public._stored, **{which: getattr(other_pair.public._stored, which)})
-    assert swapped.fingerprint != pair.public.fingerprint
-    with pytest.raises(DeserialisationError, match="does not match its fingerprint"):
-        ckks.load_public(container.seal("public context", pair.public.fingerprint, encode(swapped)))
-
-
-@pytest.mark.parametrize("name", ["palisade", "", "OpenFHE"])
-def test_an_unknown_backend_is_named_with_what_there_is(name: str) -> None:
-    with pytest.raises(BackendUnavailableError, match=f"unknown backend '{name}' \\(available: .*Python 3"):
-        ckks.choose_backend(name)
-
-
-@pytest.mark.backends("all")
-def test_the_default_backend_is_the_first_available() -> None:
-    assert ckks.choose_backend() == ckks.available_backends()[0]
 
 
 @pytest.mark.parametrize(
@@ -171,15 +90,6 @@ def test_values_that_no_ciphertext_can_hold_are_refused_before_they_are_sent(pai
     plain[7] = bad
     with pytest.raises(ValueError):  # noqa: PT011 - which one is the implementation's choice
         pair.secret.encrypt(plain)
-
-
-def test_nothing_is_kept_of_the_keys_that_formats_are_learned_from(pair: ckks.KeyPair) -> None:
-    scheme: Any = pair.secret._scheme
-    for name in ("secret_key", "public_key", "relinearisation_key", "rotation_keys", "submission"):
-        layout = getattr(scheme, name)
-        words = layout.words(layout._template)
-        assert words.size >= SLOTS
-        assert not words.any(), name
 
 
 # --- The evaluation keys are those named, no more ---------------------------------------------------------------------
@@ -226,124 +136,6 @@ def test_parameters_without_rotations_make_a_context_that_multiplies(parameters:
     bare = ckks.generate(msgspec.structs.replace(parameters, rotations=()))
     plain = values(3)
     assert np.allclose(decrypted(bare, square(bare, plain)), plain**2, atol=1e-2)
-
-
-# --- The secret key shows nowhere -------------------------------------------------------------------------------------
-
-
-def secret_coefficients(secret: ckks.SecretContext, count: int = 200) -> list[bytes]:
-    """Some of the packed coefficients of a secret key, seven bytes each: too many to occur by chance."""
-    key = secret._stored.secret_key
-    return [key[7 * k : 7 * k + 7] for k in range(0, len(key) // 7 // 4, len(key) // 7 // 4 // count)][:count]
-
-
-def test_the_public_context_does_not_contain_the_secret_key(pair: ckks.KeyPair) -> None:
-    public = pair.public.to_bytes()
-    needles = secret_coefficients(pair.secret)
-    assert all(needle in pair.secret.to_bytes() for needle in needles)
-    assert not any(needle in public for needle in needles)
-
-
-def test_submissions_do_not_contain_the_secret_key(pair: ckks.KeyPair) -> None:
-    submission = pair.secret.encrypt(np.zeros(SLOTS, complex))
-    assert not any(needle in submission for needle in secret_coefficients(pair.secret))
-
-
-def shown_key(text: str, secret: ckks.SecretContext) -> bool:
-    key = secret._stored.secret_key
-    windows = [key[start : start + 8] for start in range(0, 2000, 8)]
-    forms = [repr(window)[2:-1] for window in windows] + [window.hex() for window in windows]
-    return any(form in text for form in forms)
-
-
-@pytest.mark.parametrize(
-    "show",
-    [repr, str, "{}".format, "{!r:>80}".format, lambda secret: f"{[secret]}", lambda secret: f"{secret:}"],
-    ids=["repr", "str", "format", "padded", "in a list", "f-string"],
-)
-def test_text_forms_of_a_secret_context_show_no_key(pair: ckks.KeyPair, show: Callable[[object], str]) -> None:
-    text = show(pair.secret)
-    assert "secret" in text
-    assert len(text) < 200
-    assert not shown_key(text, pair.secret)
-    assert not shown_key(show((pair,)) if show is repr else show(pair.secret), pair.secret)
-
-
-def test_a_debugger_that_prints_attributes_shows_no_key(pair: ckks.KeyPair) -> None:
-    # What error reporters and rich tracebacks do with the locals of a frame.
-    assert not shown_key(repr(vars(pair.secret)), pair.secret)
-
-
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_a_secret_context_cannot_be_pickled(pair: ckks.KeyPair, protocol: int) -> None:
-    with pytest.raises(TypeError, match="not pickled"):
-        pickle.dumps(pair.secret, protocol)
-    with pytest.raises(TypeError):
-        pickle.dumps({"keys": [pair.secret]}, protocol)
-
-
-_PICKLE = """
-import json, pickle, sys
-from fhe_auc import ckks
-public = ckks.load_public(sys.stdin.buffer.read())
-outcomes = []
-for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
-    try:
-        outcomes.append(pickle.loads(pickle.dumps(public, protocol)).fingerprint.hex())
-    except TypeError:
-        outcomes.append("refused")
-print(json.dumps(outcomes))
-"""
-
-
-def test_pickling_a_public_context_is_refused(pair: ckks.KeyPair, run_child: Any) -> None:
-    # In a process of its own: pickling OpenFHE's objects by protocol 0 or 1 aborts.
-    outcomes = run_child(_PICKLE, data=pair.public.to_bytes())
-    assert set(outcomes) == {"refused"}
-
-
-@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy])
-def test_a_secret_context_cannot_be_copied(pair: ckks.KeyPair, duplicate: Callable[[object], object]) -> None:
-    with pytest.raises(TypeError, match="not pickled"):
-        duplicate(pair.secret)
-
-
-@pytest.mark.parametrize("encoder", [json.dumps, msgspec.msgpack.encode, msgspec.json.encode])
-def test_a_secret_context_cannot_be_serialised_by_accident(
-    pair: ckks.KeyPair, encoder: Callable[[object], object]
-) -> None:
-    with pytest.raises(TypeError):
-        encoder(pair.secret)
-
-
-def test_the_public_type_has_no_secret_attribute(pair: ckks.KeyPair) -> None:
-    assert not hasattr(pair.public, "decrypt")
-    assert "secret" not in " ".join([*vars(pair.public), *type(pair.public).__dict__]).lower()
-
-
-# --- Encryption is fresh ----------------------------------------------------------------------------------------------
-
-
-def test_equal_values_never_encrypt_to_equal_bytes(pair: ckks.KeyPair) -> None:
-    zeros = np.zeros(SLOTS, complex)
-    submissions = {pair.secret.encrypt(zeros) for _ in range(5)}
-    results = {pair.public.dump_result(pair.public.encrypt(zeros, degree=2)) for _ in range(5)}
-    assert len(submissions) == len(results) == 5
-
-
-def test_submissions_of_one_party_share_no_coefficients(pair: ckks.KeyPair) -> None:
-    # A second polynomial used twice would give away the difference of the plaintexts.
-    first, second = (pair.secret.encrypt(values(1))[-64:] for _ in range(2))
-    assert first != second
-
-
-def test_the_fingerprint_changes_with_key_and_with_parameters(pair: ckks.KeyPair, other_pair: ckks.KeyPair) -> None:
-    key = pair.public._stored.digest
-    assert pair.public.fingerprint == pair.secret.fingerprint != other_pair.public.fingerprint
-    assert len(pair.public.fingerprint) == 32
-    changed = msgspec.structs.replace(pair.public.parameters, log2_scale=39.75)
-    assert changed.fingerprint(key) != pair.public.fingerprint
-    assert pair.public.parameters.fingerprint(key[:-1] + bytes([key[-1] ^ 1])) != pair.public.fingerprint
 
 
 # --- Slots come out as the algebra says -------------------------------------------------------------------------------
@@ -448,168 +240,3 @@ def test_values_decrypt_up_to_half_the_modulus_and_not_beyond(pair: ckks.KeyPair
     assert np.allclose(decrypted(pair, below) / limit, sign * 0.99**2, rtol=1e-9)
     beyond = pair.public.multiply(loaded(pair, sign * 1.02 * root), loaded(pair, 1.02 * root))
     assert np.abs(decrypted(pair, beyond) / limit - sign * 1.02**2).min() > 0.5
-
-
-# --- Contexts travel --------------------------------------------------------------------------------------------------
-
-
-def test_contexts_come_back_from_bytes_as_they_were(pair: ckks.KeyPair) -> None:
-    public, secret = ckks.load_public(pair.public.to_bytes()), ckks.load_secret(pair.secret.to_bytes())
-    assert (public.to_bytes(), secret.to_bytes()) == (pair.public.to_bytes(), pair.secret.to_bytes())
-    assert public.fingerprint == secret.fingerprint == pair.public.fingerprint
-    assert public.parameters == secret.parameters == pair.public.parameters
-
-
-def test_contexts_from_bytes_work_with_the_originals(pair: ckks.KeyPair) -> None:
-    copied = ckks.KeyPair(ckks.load_public(pair.public.to_bytes()), ckks.load_secret(pair.secret.to_bytes()))
-    plain = values(11)
-    for encryptor in (pair, copied):
-        for evaluator in (pair, copied):
-            ciphertext = evaluator.public.load_submission(encryptor.secret.encrypt(plain))
-            rotated = evaluator.public.rotate(ciphertext, 2)
-            result = evaluator.public.dump_result(evaluator.public.multiply(ciphertext, rotated))
-            for decryptor in (pair, copied):
-                assert np.allclose(decryptor.secret.decrypt(result), plain * np.roll(plain, -2), atol=1e-3)
-
-
-_AGGREGATE = """
-import base64, json, sys
-from fhe_auc import ckks
-context, *submissions = [base64.b64decode(line) for line in sys.stdin.buffer.read().split()]
-public = ckks.load_public(context)
-first, second = map(public.load_submission, submissions)
-public.add_in_place(first, second)
-total = first
-result = public.dump_result(public.multiply(total, public.rotate(total, 2048)))
-print(json.dumps(base64.b64encode(result).decode()))
-"""
-
-
-def test_a_process_that_got_only_bytes_computes_what_the_key_owner_decrypts(pair: ckks.KeyPair, run_child: Any) -> None:
-    left, right = values(12), values(13)
-    parts = [pair.public.to_bytes(), pair.secret.encrypt(left), pair.secret.encrypt(right)]
-    result = base64.b64decode(run_child(_AGGREGATE, data=b"\n".join(map(base64.b64encode, parts))))
-    total = left + right
-    assert np.allclose(pair.secret.decrypt(result), total * np.roll(total, -2048), atol=1e-2)
-
-
-_PARTY = """
-import base64, json, sys
-import numpy as np
-from fhe_auc import ckks
-secret = ckks.load_secret(sys.stdin.buffer.read())
-print(json.dumps(base64.b64encode(secret.encrypt(np.arange(4096, dtype=complex))).decode()))
-"""
-
-
-def test_a_party_in_another_process_encrypts_for_the_same_context(pair: ckks.KeyPair, run_child: Any) -> None:
-    submission = base64.b64decode(run_child(_PARTY, data=pair.secret.to_bytes()))
-    ciphertext = pair.public.load_submission(submission)
-    product = pair.public.multiply(ciphertext, pair.public.encrypt(np.ones(SLOTS, complex)))
-    assert np.allclose(decrypted(pair, product), np.arange(SLOTS), atol=1e-3)
-
-
-def test_contexts_made_side_by_side_in_threads_do_not_mix(parameters: ckks.CkksParameters) -> None:
-    made: list[ckks.KeyPair] = []
-    fresh = msgspec.structs.replace(parameters, log2_scale=39.0)  # no scheme for these is at hand yet
-    threads = [threading.Thread(target=lambda: made.append(ckks.generate(fresh))) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len({made_pair.public.fingerprint for made_pair in made}) == 4
-    plain = values(14)
-    for made_pair in made:
-        ciphertext = loaded(made_pair, plain)
-        product = made_pair.public.multiply(ciphertext, made_pair.public.rotate(ciphertext, 1))
-        assert np.allclose(decrypted(made_pair, product), plain * np.roll(plain, -1), atol=1e-2)
-
-
-# --- Nothing is left behind -------------------------------------------------------------------------------------------
-
-_NEIGHBOUR = """
-import hashlib
-import json
-import numpy as np
-import openfhe
-from fhe_auc import ckks
-
-# Another user of OpenFHE in this process, with parameters and keys of its own.
-settings = openfhe.CCParamsCKKSRNS()
-settings.SetMultiplicativeDepth(2); settings.SetScalingModSize(45); settings.SetRingDim(8192)
-settings.SetSecurityLevel(openfhe.HEStd_NotSet); settings.SetBatchSize(8)
-context = openfhe.GenCryptoContext(settings)
-for feature in (openfhe.PKE, openfhe.KEYSWITCH, openfhe.LEVELEDSHE, openfhe.ADVANCEDSHE):
-    context.Enable(feature)
-keys = context.KeyGen()
-context.EvalMultKeyGen(keys.secretKey)
-context.EvalRotateKeyGen(keys.secretKey, [1, -2])
-
-def maps():
-    def digest(key):
-        return hashlib.sha256(openfhe.Serialize(key, openfhe.BINARY)).hexdigest()
-    return [{tag: [digest(part) for part in parts] for tag, parts in context.GetAllEvalMultKeys().items()},
-            {tag: digest(key) for tag, key in context.GetAllEvalAutomorphismKeys().items()}]
-
-before = maps()
-
-ours = ckks.generate(ckks.CkksParameters("openfhe", 8192, (55, 51, 51), 60, 40.0, (1, 2)))
-public, secret = ckks.load_public(ours.public.to_bytes()), ckks.load_secret(ours.secret.to_bytes())
-one = public.load_submission(secret.encrypt(np.ones(4096, complex)))
-secret.decrypt(public.dump_result(public.multiply(one, public.rotate(one, 1))))
-after = maps()
-
-plain = context.MakeCKKSPackedPlaintext([1.0, 2, 3, 4, 5, 6, 7, 8])
-theirs = context.Encrypt(keys.publicKey, plain)
-product = context.EvalRotate(context.EvalMult(theirs, theirs), 1)
-found = context.Decrypt(product, keys.secretKey)
-found.SetLength(8)
-openfhe.ClearEvalMultKeys(); context.ClearEvalAutomorphismKeys()
-again = secret.decrypt(public.dump_result(public.multiply(one, public.rotate(one, 1))))
-print(json.dumps([before, after, found.GetRealPackedValue(), abs(again - 1).max()]))
-"""
-
-
-@pytest.mark.openfhe
-def test_openfhe_key_maps_are_left_as_found(run_child: Any) -> None:
-    before, after, theirs, error = run_child(_NEIGHBOUR)
-    assert [len(part) for part in before] == [1, 1]
-    assert after == before  # the neighbour's keys are there, ours are not
-    assert np.allclose(theirs, [4, 9, 16, 25, 36, 49, 64, 1], atol=1e-3)
-    assert error < 1e-3  # and ours work after the neighbour has cleared the maps
-
-
-_SESSIONS = """
-import ctypes, gc, json, sys
-import numpy as np
-from fhe_auc import ckks
-from fhe_auc_protocols.blinded_auc.planner import plan
-from fhe_auc_protocols.blinded_auc.workload import Workload
-
-def resident():
-    gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)  # what is freed but kept for later is no leak, and differs from run to run
-    with open("/proc/self/statm") as stream:
-        return int(stream.read().split()[1]) * 4096
-
-parameters = plan(Workload(thresholds=16, parties=3), sys.argv[1]).parameters
-
-def session():
-    pair = ckks.generate(parameters)
-    public, secret = ckks.load_public(pair.public.to_bytes()), ckks.load_secret(pair.secret.to_bytes())
-    one = public.load_submission(secret.encrypt(np.ones(4096, complex)))
-    secret.decrypt(public.dump_result(public.multiply(one, public.rotate(one, 2))))
-    return len(pair.public.to_bytes())
-
-for _ in range(3):
-    keys = session()
-before = resident()
-for _ in range(3):
-    session()
-print(json.dumps([keys, resident() - before]))
-"""
-
-
-def test_memory_does_not_grow_from_session_to_session(backend: str, run_child: Any) -> None:
-    keys, growth = run_child(_SESSIONS, backend)
-    assert growth < keys, f"{growth:,} bytes more after 3 sessions with {keys:,} bytes of keys each"

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from fhe_auc.base.errors import BackendUnavailableError
+from fhe_auc.rlwe.backends import available_backends, choose_backend
+
 _TAKEN = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
@@ -42,3 +45,14 @@ def test_a_library_that_does_not_load_gives_way_to_seal_and_says_why(
     assert (available, chosen) == (["tenseal"], "tenseal")
     assert told.startswith("backend 'openfhe' cannot be imported here (available: tenseal on Python 3.")
     assert told.endswith("): version GLIBCXX_3.4.32 not found")
+
+
+@pytest.mark.parametrize("name", ["palisade", "", "OpenFHE"])
+def test_an_unknown_backend_is_named_with_what_there_is(name: str) -> None:
+    with pytest.raises(BackendUnavailableError, match=f"unknown backend '{name}' \\(available: .*Python 3"):
+        choose_backend(name)
+
+
+@pytest.mark.backends("all")
+def test_the_default_backend_is_the_first_available() -> None:
+    assert choose_backend() == available_backends()[0]

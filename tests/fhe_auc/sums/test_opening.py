@@ -21,7 +21,6 @@ from fhe_auc.base.errors import CapacityError, DeserialisationError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.base.serialise import frame, unframe
 from fhe_auc.bfv.ciphertext_noise import scaled_noise
-from fhe_auc.bfv.parameters import CHAINS
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.primes import primes_above
@@ -32,9 +31,9 @@ from fhe_auc.sums.pads import pad
 from fhe_auc.sums.sketch import Sketch
 from fhe_auc.sums.terms import Factor, Part, Release, Sum, Term
 from tests.support import plain_sums
+from tests.support.bfv_contexts import SLOTS, parameters_of
 from tests.support.plain_sums import PRIMES, PlainKeys
 
-SLOTS = 8192
 MODULI = primes_above(2**41, 2, SLOTS)
 
 
@@ -44,11 +43,6 @@ pytestmark = pytest.mark.backends("one")  # sums are laid out alike on each
 @pytest.fixture(scope="module")
 def pair(backend: str) -> bfv.KeyPair:
     return bfv.generate(parameters_of(backend, MODULI))
-
-
-def parameters_of(backend: str, moduli: Sequence[int]) -> bfv.BfvParameters:
-    chain = CHAINS[backend][0]
-    return bfv.BfvParameters(backend, chain.ring_dimension, chain.modulus_bits, chain.special_bits, tuple(moduli))
 
 
 @dataclass

@@ -1,0 +1,107 @@
+"""BFV contexts of either size of plaintext moduli, what they hold, and the noise of their ciphertexts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from fhe_auc import bfv
+from fhe_auc.bfv.ciphertext_noise import integers, scaled_noise
+from fhe_auc.bfv.parameters import CHAINS
+from fhe_auc.rlwe.polynomials import Polynomials, Words
+from fhe_auc.rlwe.primes import primes_above
+
+SLOTS = 8192
+PRIMES = {
+    "41 bits": (*primes_above(2**41, 2, SLOTS), 65537),
+    "50 bits": (*primes_above(2**50 - 2**21, 1, SLOTS), *primes_above(2**49, 1, SLOTS)),
+}
+KEPT = {"41 bits": 1, "50 bits": 2}
+"""Primes of the modulus that the planner keeps of a result."""
+
+
+def parameters_of(backend: Any, plain_moduli: Sequence[int], *, chain: int = 0) -> bfv.BfvParameters:
+    """Parameters on the smaller chain of primes, or on the larger one, 1."""
+    return bfv.BfvParameters(backend, *msgspec.structs.astuple(CHAINS[backend][chain]), tuple(plain_moduli))
+
+
+def some(seed: int, t: int) -> bfv.Residues:
+    """Values in all slots, a quarter of them extreme."""
+    generator = np.random.default_rng(seed)
+    values = generator.integers(0, t, SLOTS, dtype=np.uint64)
+    values[::4] = generator.choice(np.array([0, 1, t // 2, t // 2 + 1, t - 1], np.uint64), SLOTS // 4)
+    return values
+
+
+def loaded(pair: bfv.KeyPair, values: bfv.Residues, prime: int = 0) -> bfv.Ciphertext:
+    """The ciphertext of a submission."""
+    return pair.public.ciphertext(pair.public.read_submission(pair.secret.encrypt(values, prime), prime), prime)
+
+
+def signed(half: Polynomials, coefficients: Words) -> list[int]:
+    """The coefficients as integers between -Q/2 and Q/2."""
+    modulus = math.prod(half.moduli)
+    return [each - modulus if each > modulus // 2 else each for each in integers(half, coefficients)]
+
+
+def noise(secret: bfv.SecretContext, words: Words, prime: int = 0) -> np.ndarray:
+    """What t times the phase is off by, in units of t."""
+    t = secret.parameters.plain_moduli[prime]
+    return np.array([each / t for each in scaled_noise(secret, words, prime)])
+
+
+@dataclass(frozen=True)
+class Case:
+    """Fresh keys for one size of plaintext moduli."""
+
+    pair: bfv.KeyPair
+    other: bfv.KeyPair
+    kept: int
+
+    @classmethod
+    def of(cls, size: str, backend: str) -> Case:
+        parameters = parameters_of(backend, PRIMES[size], chain=list(PRIMES).index(size))
+        return cls(bfv.generate(parameters), bfv.generate(parameters), KEPT[size])
+
+    @property
+    def parameters(self) -> bfv.BfvParameters:
+        return self.pair.public.parameters
+
+    @property
+    def primes(self) -> tuple[int, ...]:
+        return self.parameters.plain_moduli
+
+    @property
+    def half(self) -> Polynomials:
+        return self.pair.secret.mask_shape
+
+    def some(self, seed: int, prime: int = 0) -> bfv.Residues:
+        return some(seed, self.primes[prime])
+
+    def loaded(self, values: bfv.Residues, prime: int = 0) -> bfv.Ciphertext:
+        return loaded(self.pair, values, prime)
+
+    def fresh(self, prime: int = 0) -> bfv.Ciphertext:
+        """An encryption under the public key."""
+        return self.pair.public.encrypt(self.some(1, prime), prime)
+
+    def sum_of_products(self, products: int, prime: int = 0) -> tuple[bfv.Ciphertext, list[int]]:
+        """Σ plaintext·ciphertext + plaintext, not flooded, and what it is."""
+        public, t = self.pair.public, self.primes[prime]
+        mask = self.some(99, prime)
+        expected = mask.tolist()
+        made = []
+        for seed in range(products):
+            values, factors = self.some(seed, prime), self.some(100 + seed, prime)
+            made.append(public.multiply_values(self.loaded(values, prime), factors))
+            columns = zip(expected, values.tolist(), factors.tolist(), strict=True)
+            expected = [(e + v * f) % t for e, v, f in columns]
+        total, *others = made
+        for each in others:
+            public.add_in_place(total, each)
+        return public.add_values(total, mask), expected
