@@ -6,6 +6,7 @@ import json
 import socket
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -31,30 +32,21 @@ from fhe_auc_benchmarks.stopwatch import Stopwatch
 SMALL = Problem(3, 8)
 
 
-def published(problem: Problem) -> Contender:
-    from fhe_auc_benchmarks.runtime.peers.published import Published
+def peer(module: str, name: str, *, needs: str | None = None) -> Callable[[Problem], Contender]:
+    """What makes a contender of a peer, whose library may be missing here."""
 
-    return Published(problem)
+    def make(problem: Problem) -> Contender:
+        if needs:
+            pytest.importorskip(needs)
+        contender: Contender = getattr(import_module(f"fhe_auc_benchmarks.runtime.peers.{module}"), name)(problem)
+        return contender
 
-
-def published_tuned(problem: Problem) -> Contender:
-    from fhe_auc_benchmarks.runtime.peers.published import PublishedTuned
-
-    return PublishedTuned(problem)
-
-
-def paillier(problem: Problem) -> Contender:
-    pytest.importorskip("phe")
-    from fhe_auc_benchmarks.runtime.peers.paillier import Paillier
-
-    return Paillier(problem)
+    return make
 
 
-def secret_shares(problem: Problem) -> Contender:
-    pytest.importorskip("mpyc")
-    from fhe_auc_benchmarks.runtime.peers.secret_shares import SecretShares
-
-    return SecretShares(problem)
+published, published_tuned = peer("published", "Published"), peer("published", "PublishedTuned")
+paillier = peer("paillier", "Paillier", needs="phe")
+secret_shares = peer("secret_shares", "SecretShares", needs="mpyc")
 
 
 # --- Problems and contenders ------------------------------------------------------------------------------------------
@@ -93,10 +85,8 @@ def test_a_peer_gets_the_auc_again_and_again(make: Any) -> None:
 @pytest.mark.parametrize("reveals", [{0, 1}, {0, 2}, {1, 2}])
 def test_any_two_shares_tell_the_counts(reveals: set[int]) -> None:
     """By Lagrange's formula at zero, in Python's integers."""
-    pytest.importorskip("mpyc")
-    from fhe_auc_benchmarks.runtime.peers.secret_shares import SecretShares
-
-    shares, prime = SecretShares(SMALL)._shares(0), 2**61 - 1
+    contender: Any = secret_shares(SMALL)
+    shares, prime = contender._shares(0), 2**61 - 1
     first, second = sorted(at + 1 for at in reveals)
     inverse = pow(second - first, -1, prime)
     pairs = zip(*(shares[at - 1].tolist() for at in (first, second)), strict=True)

@@ -5,11 +5,8 @@ Few trials each. Rows and the attacks' choices are from a seed; keys, and with t
 
 from __future__ import annotations
 
-import gc
 import json
 import re
-from collections.abc import Iterator
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, get_args
 
 import numpy as np
@@ -41,6 +38,7 @@ from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES
 from fhe_auc_benchmarks.attacks.outcome import HARM, HARMLESS, Outcome
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from tests.support.chosen import federated_auc
+from tests.support.reachable import reachable
 
 PROTOCOLS = tuple(ciphertexts.PROTOCOLS)
 # For every session wrong, unnoticed, and outside what every honest session says.
@@ -142,18 +140,6 @@ def test_power_sums_are_what_they_say_beside_the_totals(protocol: str, backend: 
     expected = values.sum(axis=0) * np.tile([1, 0], packing.classes // 2)
     found = packing.by_class(slots).mean(axis=1) / (packing.gain * liar._view.multiplier)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
-
-
-def reachable(start: object) -> Iterator[object]:
-    """Everything that `start` refers to, code left aside."""
-    code = (type, ModuleType, FunctionType, MethodType, BuiltinFunctionType)
-    seen, waiting = {id(start)}, [start]
-    while waiting:
-        thing = waiting.pop()
-        yield thing
-        new = [each for each in gc.get_referents(thing) if not isinstance(each, code) and id(each) not in seen]
-        seen.update(map(id, new))
-        waiting += new
 
 
 def holds_a_secret(role: object, common_secret: bytes) -> bool:

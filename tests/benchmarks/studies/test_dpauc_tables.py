@@ -8,7 +8,9 @@ for which it does not hold are named here, and must be beyond it; docs/evidence/
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,18 +18,15 @@ import pytest
 import dpauc as tables
 
 EPSILONS = tables.EPSILONS
-MEANS_OFF = {(0, 200, 1), (1, 25, 1), (1, 100, 1), (1, 100, 2), (1, 200, 1), (1, 200, 2)} | {
-    (2, 50, 1),
-    (2, 100, 2),
-    (2, 200, 1),
+MEANS_OFF = {
+    *((0, 200, 1), (1, 25, 1), (1, 100, 1), (1, 100, 2), (1, 200, 1), (1, 200, 2)),
+    *((2, 50, 1), (2, 100, 2), (2, 200, 1)),
 }
 """Cells of Table 5 (epoch, |Θ|, ε) where the mean of 100 runs is further off than 3e-4."""
 
-LIMITS_OFF = {(0, 50, 1), (0, 200, 1), (1, 25, 1), (1, 50, 1), (1, 100, 1), (1, 200, 1), (1, 200, 2)} | {
-    (2, 50, 1),
-    (2, 100, 1),
-    (2, 100, 2),
-    (2, 200, 1),
+LIMITS_OFF = {
+    *((0, 50, 1), (0, 200, 1), (1, 25, 1), (1, 50, 1), (1, 100, 1), (1, 200, 1), (1, 200, 2)),
+    *((2, 50, 1), (2, 100, 1), (2, 100, 2), (2, 200, 1)),
 }
 """Cells of Table 5 where the limit is."""
 
@@ -58,55 +57,34 @@ FURTHEST = {10: 1.5e-3, 1000: 5.5e-3}
 SPREAD_OFF = {(0, 25, 1), (2, 50, 1)}
 """Where our 100 runs were unlucky, and where the paper's standard deviation is smaller than at |Θ| = 25."""
 
-TABLE_5 = [(*key, epsilon) for key in tables.TABLE_5 for epsilon in EPSILONS]
-
 
 def assert_within(off: float, parties: int, exception: bool) -> None:
     low, high = (tables.WITHIN[parties], FURTHEST[parties]) if exception else (0.0, tables.WITHIN[parties])
     assert low <= abs(off) <= high
 
 
-def assert_table_5(epoch: int, size: int, epsilon: int) -> None:
-    cell = (epoch, size, epsilon)
-    found = tables.laplace(
-        tables.printed(tables.TABLE_5[epoch, size], epsilon), epoch, size, 10, epsilon, runs=tables.PAPER_RUNS, seed=0
-    )
+def quick(cells: Iterable[Any], chosen: Callable[[Any], bool]) -> list[Any]:
+    """All cells, of which those that are not chosen are slow."""
+    return [pytest.param(cell, marks=[] if chosen(cell) else pytest.mark.slow, id=str(cell)) for cell in cells]
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("cell", quick(tables.TABLE_5, lambda cell: cell in {(0, 10), (0, 100), (0, 200)}))
+def test_table_5(cell: tuple[int, int], epsilon: int) -> None:
+    paper = tables.printed(tables.TABLE_5[cell], epsilon)
+    found = tables.laplace(paper, *cell, 10, epsilon, runs=tables.PAPER_RUNS, seed=0)
     assert found.limit is not None
-    assert_within(found.difference, 10, cell in MEANS_OFF)
-    assert_within(found.limit, 10, cell in LIMITS_OFF)
-    assert abs(found.spread - 1) < (0.7 if cell in SPREAD_OFF else tables.SPREAD_WITHIN)
-
-
-@pytest.mark.parametrize("size", [10, 100, 200])
-@pytest.mark.parametrize("epsilon", EPSILONS)
-def test_table_5_epoch_0(size: int, epsilon: int) -> None:
-    assert_table_5(0, size, epsilon)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("epoch", "size", "epsilon"), TABLE_5)
-def test_table_5(epoch: int, size: int, epsilon: int) -> None:
-    assert_table_5(epoch, size, epsilon)
+    assert_within(found.difference, 10, (*cell, epsilon) in MEANS_OFF)
+    assert_within(found.limit, 10, (*cell, epsilon) in LIMITS_OFF)
+    assert abs(found.spread - 1) < (0.7 if (*cell, epsilon) in SPREAD_OFF else tables.SPREAD_WITHIN)
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
-def test_table_4_with_a_thousand_parties_epoch_0(epsilon: int) -> None:
-    paper = tables.printed(tables.TABLE_4[0, "IID", 1000], epsilon)
-    found = tables.laplace(paper, 0, 100, 1000, epsilon, runs=100, seed=0)
-    assert found.limit is not None
-    assert_within(found.difference, 1000, exception=False)
-    assert_within(found.limit, 1000, exception=False)
-    assert abs(found.spread - 1) < tables.SPREAD_WITHIN
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("cell", tables.TABLE_4)
+@pytest.mark.parametrize("cell", quick(tables.TABLE_4, lambda cell: cell == (0, "IID", 1000)))
 def test_table_4(cell: tuple[int, str, int], epsilon: int) -> None:
     epoch, way, parties = cell
     paper = tables.printed(tables.TABLE_4[cell], epsilon)
-    by_party = way != "IID"
-    found = tables.laplace(paper, epoch, 100, parties, epsilon, runs=100, seed=0, by_party=by_party)
+    found = tables.laplace(paper, epoch, 100, parties, epsilon, runs=100, seed=0, by_party=way != "IID")
     assert found.limit is not None
     assert_within(found.difference, parties, (*cell, epsilon) in MEANS_OFF_IN_TABLE_4)
     assert_within(found.limit, parties, (*cell, epsilon) in LIMITS_OFF_IN_TABLE_4)

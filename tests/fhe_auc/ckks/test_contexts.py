@@ -15,7 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fhe_auc import ckks
-from fhe_auc.base.errors import CapacityError
+from fhe_auc.base.errors import CapacityError, DeserialisationError
+from fhe_auc.rlwe import container
+from tests.support.schemes import Ckks
 
 SLOTS = 4096
 few = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -90,6 +92,16 @@ def test_values_that_no_ciphertext_can_hold_are_refused_before_they_are_sent(pai
     plain[7] = bad
     with pytest.raises(ValueError):  # noqa: PT011 - which one is the implementation's choice
         pair.secret.encrypt(plain)
+
+
+@pytest.mark.openfhe
+def test_a_ciphertext_of_the_other_backend_is_refused_with_our_fingerprint_forged_onto_it(pair: ckks.KeyPair) -> None:
+    """By its size: the primes of BFV are as large on both."""
+    (foreign,) = set(ckks.available_backends()) - {pair.public.parameters.backend}
+    submission = ckks.generate(Ckks().parameters(foreign)).secret.encrypt(values(1))
+    _, payload = container.open_any("submission", submission)
+    with pytest.raises(DeserialisationError, match="bytes of coefficients and seed"):
+        pair.public.load_submission(container.seal("submission", pair.public.fingerprint, payload))
 
 
 # --- The evaluation keys are those named, no more ---------------------------------------------------------------------

@@ -5,8 +5,6 @@ Statistical tests here fail by chance with a probability of at most 1e-9 each.
 
 from __future__ import annotations
 
-import random
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -14,6 +12,7 @@ from scipy import stats
 from fhe_auc import ckks
 from fhe_auc.base import keystream
 from fhe_auc.ckks import flooding
+from tests.support import general_purpose_generators
 
 FALSE_ALARM = 1e-9
 SLOTS = 4096
@@ -111,22 +110,6 @@ def test_each_layer_has_a_key_stream_of_its_own(monkeypatch: pytest.MonkeyPatch)
     assert asked == [32, 32]
 
 
-def forbidden(*arguments: object, **named: object) -> None:
-    raise AssertionError("a general-purpose generator was used")
-
-
 def test_neither_numpy_nor_the_standard_library_generates(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("random", "randint", "randrange", "getrandbits", "uniform", "gauss", "normalvariate", "seed"):
-        monkeypatch.setattr(random, name, forbidden)
-    for name in np.random.__all__:
-        monkeypatch.setattr(np.random, name, forbidden)
+    general_purpose_generators.forbid(monkeypatch)
     assert np.isfinite(flooding_layers(1.0, slots=16)).all()
-
-
-def test_seeding_the_general_purpose_generators_changes_nothing() -> None:
-    drawn = []
-    for _ in range(2):
-        random.seed(1)
-        np.random.seed(1)  # noqa: NPY002 - the legacy global generator is what is tested here
-        drawn.append(flooding_layers(1.0, slots=4)[0][0])
-    assert drawn[0] != drawn[1]

@@ -99,14 +99,10 @@ def test_ciphertexts_under_another_key_are_refused(scheme: Any, pair: Any, other
 
 
 @pytest.mark.openfhe
-@pytest.mark.parametrize("relabelled", [False, True], ids=["as it is", "with our fingerprint forged onto it"])
-def test_a_ciphertext_of_the_other_backend_is_refused(scheme: Any, pair: Any, relabelled: bool) -> None:
+def test_a_ciphertext_of_the_other_backend_is_refused(scheme: Any, pair: Any) -> None:
     (foreign,) = set(ckks.available_backends()) - {pair.public.parameters.backend}
     submission = scheme.encrypt(made(scheme.name, foreign).secret, scheme.some(1))
-    if relabelled:
-        _, payload = container.open_any(scheme.submission, submission)
-        submission = container.seal(scheme.submission, pair.public.fingerprint, payload)
-    with pytest.raises(DeserialisationError, match="bytes of coefficients and seed" if relabelled else "another key"):
+    with pytest.raises(DeserialisationError, match="another key"):
         scheme.read(pair.public, submission)
 
 

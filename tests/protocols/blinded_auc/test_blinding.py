@@ -5,19 +5,15 @@ Statistical tests here fail by chance with a probability of at most 1e-9 each.
 
 from __future__ import annotations
 
-import random
-
 import numpy as np
 import pytest
 from scipy import stats
 
 from fhe_auc_protocols.blinded_auc import blinding
+from tests.support import general_purpose_generators
 from tests.support.pinned_randomness import LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER
 
 FALSE_ALARM = 1e-9
-
-
-# --- Multipliers ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("bits", [17, 26, 33, 50])
@@ -50,25 +46,6 @@ def test_multipliers_are_not_all_even() -> None:
     assert stats.chisquare(counts).pvalue > FALSE_ALARM
 
 
-# --- Nothing comes from a general-purpose generator -------------------------------------------------------------------
-
-
-def forbidden(*arguments: object, **named: object) -> None:
-    raise AssertionError("a general-purpose generator was used")
-
-
 def test_neither_numpy_nor_the_standard_library_generates(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("random", "randint", "randrange", "getrandbits", "uniform", "gauss", "normalvariate", "seed"):
-        monkeypatch.setattr(random, name, forbidden)
-    for name in np.random.__all__:
-        monkeypatch.setattr(np.random, name, forbidden)
+    general_purpose_generators.forbid(monkeypatch)
     assert 2**10 <= blinding.multiplier(26) <= 2**26
-
-
-def test_seeding_the_general_purpose_generators_changes_nothing() -> None:
-    drawn = []
-    for _ in range(2):
-        random.seed(1)
-        np.random.seed(1)  # noqa: NPY002 - the legacy global generator is what is tested here
-        drawn.append(blinding.multiplier(50))
-    assert drawn[0] != drawn[1]

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import base64
-import gc
 import itertools
 import mmap
 import secrets
-import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +24,7 @@ from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.split_shares import Stream
 from tests.support.malicious_sessions import Roles, backends, engine, request, sites
 from tests.support.platforms import needs_linux
+from tests.support.reachable import reachable
 
 
 def needles(manifest: Manifest, common_secret: bytes) -> dict[str, bytes]:
@@ -44,18 +43,9 @@ def forms(needle: bytes) -> list[bytes]:
     return [needle[:16], needle[16:], needle[:15].hex().encode(), base64.b64encode(needle[:15]), needle[::-1][:16]]
 
 
-_OUTSIDE = (types.ModuleType, type, types.FunctionType, types.BuiltinFunctionType, types.FrameType, types.CodeType)
-
-
 def held_by(root: Any) -> Iterator[bytes]:
-    """Everything that the object holds, recursively, as bytes; modules, classes and code are not its own."""
-    seen: set[int] = set()
-    waiting = [root]
-    while waiting:
-        item = waiting.pop()
-        if id(item) in seen or isinstance(item, _OUTSIDE):
-            continue
-        seen.add(id(item))
+    """Everything that the object holds, as bytes."""
+    for item in reachable(root):
         if isinstance(item, (bytes, bytearray)):
             yield bytes(item)
         elif isinstance(item, str):
@@ -66,7 +56,6 @@ def held_by(root: Any) -> Iterator[bytes]:
             yield item.to_bytes((item.bit_length() + 8) // 8, "little", signed=True)
         elif hasattr(item, "to_bytes"):
             yield item.to_bytes()
-        waiting.extend(gc.get_referents(item))
 
 
 _AGGREGATOR = """

@@ -203,11 +203,6 @@ class TestManifests:
         with pytest.raises(CapacityError):
             msgspec.structs.replace(chosen, **changes)
 
-    @pytest.mark.parametrize("splits", [-1, 0, 5, 2.5, "2", True])
-    def test_a_workload_with_splits_out_of_range_is_refused(self, splits):
-        with pytest.raises(CapacityError, match="splits"):
-            workload_for(splits=splits)
-
     def test_a_party_larger_than_the_bound_is_refused(self):
         manifest = manifest_for(chosen=plan_for(max_rows=100))
         with pytest.raises(InputError, match="more than max_rows = "):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import Any
 
 import msgspec
@@ -19,20 +18,16 @@ from fhe_auc.ckks.parameters import CHAINS
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.rlwe.parameters import MAX_MODULUS_BITS, Chain
 from fhe_auc.rlwe.statistical_security import DEFAULT_FLOODING_BITS
-from fhe_auc.rows.counts import Counts
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import EncodedPlan
 from fhe_auc_protocols.blinded_auc import planner
-from fhe_auc_protocols.blinded_auc.blinding import Randomness
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import products, trace
 from fhe_auc_protocols.blinded_auc.error_bound import disagreement, error_bound, fresh_error
 from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT
 from fhe_auc_protocols.blinded_auc.plan import LEAST_POSITIONS, AucPlan, switching_noise_bits
 from fhe_auc_protocols.blinded_auc.planner import plan
-from fhe_auc_protocols.blinded_auc.result_check import recover
 from fhe_auc_protocols.blinded_auc.workload import LEAST_EXTRA, MAX_SPLITS, Workload
-from tests.support.blinded_auc import counts_of, encoded, encrypted_result, submission
-from tests.support.pinned_randomness import LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER
+from tests.support.blinded_auc import counts_of, encoded, submission
 
 BACKENDS = ("openfhe", "tenseal")  # planning needs no library
 
@@ -333,26 +328,6 @@ def test_submissions_are_as_large_as_planned(backend: Any, chain: Chain) -> None
     assert found.submission_bytes <= size <= found.submission_bytes + 1024
 
 
-def encrypted_auc(found: AucPlan, parties: list[Counts], randomness: Randomness) -> float:
-    public, secret = ckks.generate(found.parameters)
-    submissions = [submission(secret, found, counts) for counts in parties]
-    return recover(secret.decrypt(encrypted_result(public, found, submissions, randomness=randomness)), found).auc
-
-
-@pytest.mark.parametrize("backend", ckks.available_backends())
-@pytest.mark.parametrize("positives", [1, *(pytest.param(number, marks=pytest.mark.slow) for number in (50, 99))])
-def test_the_error_at_the_least_rows_and_smallest_multiplier_is_within_the_precision(
-    backend: Any, positives: int
-) -> None:
-    found = plan(typical(thresholds=16, parties=20), backend)
-    generator = np.random.default_rng(positives)
-    split = [generator.multinomial(rows, np.ones(16) / 16) for rows in (positives, 100 - positives)]
-    zero = counts_of([0] * 16, [0] * 16)
-    whole = counts_of(*split)
-    auc = encrypted_auc(found, [whole] + [zero] * 19, SMALLEST_MULTIPLIER)
-    assert abs(auc - trapezoid(whole).fraction) <= Fraction(error_bound(found))
-
-
 @pytest.mark.parametrize("backend", ckks.available_backends())
 @pytest.mark.parametrize("thresholds", [pytest.param(100, marks=pytest.mark.slow), 1000])
 def test_the_precision_holds_for_few_parties_where_key_switching_errs_most(backend: Any, thresholds: int) -> None:
@@ -373,15 +348,6 @@ def test_the_precision_holds_for_few_parties_where_key_switching_errs_most(backe
         errors.append(num.real / den.real - exact)
     # The bound is seven deviations. The root mean square of 28 exceeds 1.9 deviations with probability 4e-10.
     assert np.sqrt(np.mean(np.square(errors))) <= 1.9 * fresh_error(found) / 7
-
-
-@pytest.mark.parametrize("backend", ckks.available_backends())
-def test_the_largest_workload_comes_out_right_at_the_largest_multiplier(backend: Any) -> None:
-    # AUC = 1 and P = N = max_rows/2: the largest coefficients there can be.
-    found = plan(typical(thresholds=16), backend)
-    half = found.workload.max_rows // 2
-    best = counts_of([0] * 15 + [half], [half] + [0] * 15)
-    assert encrypted_auc(found, [best], LARGEST_MULTIPLIER) == pytest.approx(1.0, abs=1e-7)
 
 
 # --- A plan that is not the planner's ---------------------------------------------------------------------------------
@@ -470,7 +436,7 @@ def test_more_splits_never_cost_less(backend: Any) -> None:
     assert sizes[0] == cost(planned(typical(), backend))  # four executions ride in the same ciphertext
 
 
-@pytest.mark.parametrize("splits", [-1, 0, 5, 2.0, "2", None, True])
+@pytest.mark.parametrize("splits", [-1, 0, 5, 2.0, 2.5, "2", None, True])
 def test_splits_out_of_range_are_refused(splits: Any) -> None:
     with pytest.raises(CapacityError, match="splits must be"):
         typical(splits=splits)

@@ -6,13 +6,11 @@ import hashlib
 import hmac
 import itertools
 import math
-import random
-from collections.abc import Iterator
 from dataclasses import fields, replace
 from fractions import Fraction
 from functools import reduce
 from operator import add
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -28,6 +26,7 @@ from fhe_auc_protocols.blinded_auc.error_bound import MAX_AMPLIFICATION
 from fhe_auc_protocols.blinded_auc.packing import split_norms
 from fhe_auc_protocols.blinded_auc.split_shares import Execution, Stream, amplification
 from fhe_auc_protocols.blinded_auc.workload import LEAST_EXTRA, MAX_SPLITS, Workload
+from tests.support import general_purpose_generators
 from tests.support.blinded_auc import counts_of
 
 FALSE_ALARM = 1e-9
@@ -554,16 +553,7 @@ class TestStream:
 
     def test_no_general_purpose_generator_is_used(self, monkeypatch):
         before = Execution.draw(stream(), thresholds=20, splits=2, positions=64)
-
-        def refuse(*arguments: Any, **options: Any) -> Iterator[None]:
-            raise AssertionError("a general-purpose generator was used")
-
-        for module in (random, np.random):
-            for name in dir(module):
-                if callable(getattr(module, name)) and not name.startswith("_"):
-                    monkeypatch.setattr(module, name, refuse)
-        with pytest.raises(AssertionError, match="general-purpose"):
-            np.random.default_rng()
+        general_purpose_generators.forbid(monkeypatch)
         after = Execution.draw(stream(), thresholds=20, splits=2, positions=64)
         np.testing.assert_array_equal(before.order, after.order)
         np.testing.assert_array_equal(before.multipliers, after.multipliers)
