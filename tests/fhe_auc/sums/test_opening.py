@@ -33,6 +33,7 @@ from fhe_auc.sums.terms import Factor, Part, Release, Sum, Term
 from tests.support import plain_sums
 from tests.support.bfv_contexts import SLOTS, parameters_of
 from tests.support.plain_sums import PRIMES, PlainKeys
+from tests.support.wire import flipped
 
 MODULI = primes_above(2**41, 2, SLOTS)
 
@@ -71,6 +72,11 @@ class Pooled:
     def expected(self) -> list[int]:
         modulus = math.prod(self.moduli)
         return [plain_sums.centred(plain_sums.value(each, self.vectors), modulus) for each in self.release.sums]
+
+
+def opened(keys: Any, pooled: Pooled) -> Opening:
+    """The opening that a key holder makes of the pads, as the aggregator loads it."""
+    return Opening.load(keys.public, pooled.release, make_opening(keys.secret, pooled.release, pooled.pads))
 
 
 def read(release: Release, keys: Any, results: Sequence[bytes]) -> list[int]:
@@ -121,8 +127,7 @@ def test_sums_of_padded_sketches_are_those_of_the_sketches(release: Release, dat
     moduli = data.draw(st.lists(st.sampled_from(PRIMES), min_size=1, max_size=3, unique=True))
     keys = PlainKeys(data.draw(st.integers(len(release.sums), 40)), moduli)
     pooled = Pooled(release, moduli, sketches)
-    opening = Opening.load(keys.public, release, make_opening(keys.secret, release, pooled.pads))
-    assert read(release, keys, opening.result(pooled.padded)) == pooled.expected
+    assert read(release, keys, opened(keys, pooled).result(pooled.padded)) == pooled.expected
 
 
 @pytest.mark.backends("all")
@@ -131,16 +136,14 @@ def test_sums_of_padded_sketches_are_those_of_the_sketches(release: Release, dat
 def test_encrypted_sums_are_those_of_the_sketches(pair: bfv.KeyPair, release: Release, data: st.DataObject) -> None:
     sketches = data.draw(st.lists(plain_sums.sketches(release.sketch), min_size=1, max_size=3))
     pooled = Pooled(release, MODULI, sketches)
-    opening = Opening.load(pair.public, release, make_opening(pair.secret, release, pooled.pads))
-    assert read(release, pair.secret, opening.result(pooled.padded)) == pooled.expected
+    assert read(release, pair.secret, opened(pair, pooled).result(pooled.padded)) == pooled.expected
 
 
 def test_sums_over_several_ciphertexts_come_out_at_every_point(pair: bfv.KeyPair) -> None:
     release, generator = example(1400), np.random.default_rng(1)
     assert Layout.of(release, SLOTS).ciphertexts == 4
     pooled = Pooled(release, MODULI, generator.integers(0, 50, (3, release.sketch.size)).tolist())
-    data = make_opening(pair.secret, release, pooled.pads)
-    assert read(release, pair.secret, Opening.load(pair.public, release, data).result(pooled.padded)) == pooled.expected
+    assert read(release, pair.secret, opened(pair, pooled).result(pooled.padded)) == pooled.expected
 
 
 @pytest.mark.parametrize("pads", ["zero", "such that all residues are zero"])
@@ -161,8 +164,7 @@ def test_ciphertexts_that_would_be_multiplied_by_zero_are_left_out(pair: bfv.Key
 def test_where_all_coefficients_vanish_there_still_is_a_result_that_hides(pair: bfv.KeyPair) -> None:
     release = Release(PRODUCT.sketch, (sum_of(P, Factor(constants=(0,) * 5)),))
     pooled = Pooled(release, MODULI, SKETCHES)
-    opening = Opening.load(pair.public, release, make_opening(pair.secret, release, pooled.pads))
-    results = opening.result(pooled.padded)
+    results = opened(pair, pooled).result(pooled.padded)
     assert read(release, pair.secret, results) == [0]
     assert np.unique(pair.secret.decrypt(results[0], 0)).size > SLOTS - 10
 
@@ -181,18 +183,15 @@ def test_a_result_is_masked_in_every_slot_and_freshly_each_time(monkeypatch: pyt
     """With known streams it is what was computed plus those masks; `test_layout` shows what a mask hides."""
     keys, seeds = PlainKeys(7, PRIMES[-2:]), [bytes([k]) * 32 for k in range(1, 5)]
     pooled = Pooled(PRODUCT, PRIMES[-2:], SKETCHES)
-    opening = Opening.load(keys.public, PRODUCT, make_opening(keys.secret, PRODUCT, pooled.pads))
+    opening = opened(keys, pooled)
     given = iter(seeds)
     monkeypatch.setattr(openings.secrets, "token_bytes", lambda size: next(given))
     layout, found = Layout.of(PRODUCT, 7), [opening.result(pooled.padded) for _ in range(2)]
     computed = []
     for number, seed in enumerate(seeds):
         prime = number % 2
-        modulus, pooled_vectors = (
-            PRIMES[-2:][prime],
-            plain_sums.vectors_of(PRODUCT.sketch, pooled.padded[prime].tolist()),
-        )
-        clear = plain_sums.residues([plain_sums.value(PRODUCT.sums[0], pooled_vectors)], modulus)
+        modulus, vectors = PRIMES[-2:][prime], plain_sums.vectors_of(PRODUCT.sketch, pooled.padded[prime].tolist())
+        clear = plain_sums.residues([plain_sums.value(PRODUCT.sums[0], vectors)], modulus)
         mask = layout.mask(KeyStream(seed), clear, modulus)
         slots = keys.decrypt(found[number // 2][prime], prime)
         computed.append([(int(x) - int(m)) % modulus for x, m in zip(slots, mask, strict=True)])
@@ -202,7 +201,7 @@ def test_a_result_is_masked_in_every_slot_and_freshly_each_time(monkeypatch: pyt
 
 def test_two_results_of_one_session_share_no_slot_but_their_totals(pair: bfv.KeyPair) -> None:
     pooled = Pooled(PRODUCT, MODULI, SKETCHES)
-    opening = Opening.load(pair.public, PRODUCT, make_opening(pair.secret, PRODUCT, pooled.pads))
+    opening = opened(pair, pooled)
     one, other = (pair.secret.decrypt(opening.result(pooled.padded)[0], 0) for _ in range(2))
     assert (one == other).sum() <= 1
     layout = Layout.of(PRODUCT, SLOTS)
@@ -211,8 +210,7 @@ def test_two_results_of_one_session_share_no_slot_but_their_totals(pair: bfv.Key
 
 def test_a_result_s_noise_is_that_of_flooding(pair: bfv.KeyPair) -> None:
     pooled = Pooled(PRODUCT, MODULI, SKETCHES)
-    opening = Opening.load(pair.public, PRODUCT, make_opening(pair.secret, PRODUCT, pooled.pads))
-    for prime, result in enumerate(opening.result(pooled.padded)):
+    for prime, result in enumerate(opened(pair, pooled).result(pooled.padded)):
         _, packed = container.open_any(f"result modulo {MODULI[prime]}", result)
         noise = scaled_noise(pair.secret, pair.public.ciphertext_shape.unpack(packed), prime)
         largest = max(map(abs, noise)) / MODULI[prime]
@@ -253,9 +251,8 @@ def test_an_opening_under_other_keys_or_for_other_primes_is_refused(pair: bfv.Ke
 
 
 def test_an_opening_with_another_number_of_ciphertexts_is_refused(pair: bfv.KeyPair) -> None:
-    stored = unframe(
-        b"fheopen", make_opening(pair.secret, PRODUCT, Pooled(PRODUCT, MODULI, SKETCHES).pads), openings._Stored, ""
-    )
+    data = make_opening(pair.secret, PRODUCT, Pooled(PRODUCT, MODULI, SKETCHES).pads)
+    stored = unframe(b"fheopen", data, openings._Stored, "opening")
     for ciphertexts in ((), stored.ciphertexts[:1], stored.ciphertexts * 2):
         changed = msgspec.structs.replace(stored, ciphertexts=ciphertexts)
         with pytest.raises(DeserialisationError, match=f"has 2 ciphertexts, got {len(ciphertexts)}"):
@@ -264,13 +261,7 @@ def test_an_opening_with_another_number_of_ciphertexts_is_refused(pair: bfv.KeyP
 
 def test_what_is_no_opening_is_refused(pair: bfv.KeyPair) -> None:
     data = make_opening(pair.secret, PRODUCT, Pooled(PRODUCT, MODULI, SKETCHES).pads)
-    for damaged in (
-        b"",
-        data[:-1],
-        data + b"\0",
-        data[:1000] + bytes([data[1000] ^ 1]) + data[1001:],
-        pair.public.to_bytes(),
-    ):
+    for damaged in (b"", data[:-1], data + b"\0", flipped(data, 1000), pair.public.to_bytes()):
         with pytest.raises(DeserialisationError):
             Opening.load(pair.public, PRODUCT, damaged)
 
@@ -281,7 +272,7 @@ def test_what_is_no_opening_is_refused(pair: bfv.KeyPair) -> None:
 def test_other_pads_or_sketches_than_the_session_s_are_refused(wrong: str) -> None:
     keys, moduli = PlainKeys(20, PRIMES[-2:]), PRIMES[-2:]
     good = Pooled(PRODUCT, moduli, SKETCHES)
-    opening = Opening.load(keys.public, PRODUCT, make_opening(keys.secret, PRODUCT, good.pads))
+    opening = opened(keys, good)
 
     def spoilt(vectors: list[Residues]) -> list[Residues]:
         first = vectors[0].copy()
@@ -315,7 +306,7 @@ def test_sums_that_take_too_many_ciphertexts_are_refused_by_both_roles() -> None
 def test_what_is_kept_is_passed_on() -> None:
     keys = PlainKeys(20, PRIMES[-1:])
     pooled = Pooled(PRODUCT, PRIMES[-1:], SKETCHES)
-    opening = Opening.load(keys.public, PRODUCT, make_opening(keys.secret, PRODUCT, pooled.pads))
+    opening = opened(keys, pooled)
     opening.result(pooled.padded, 1)
     assert keys.kept == 1
     opening.result(pooled.padded)

@@ -13,8 +13,9 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from fhe_auc.base.errors import EvaluationError, VerificationError
-from fhe_auc.metrics.trapezoid import trapezoid
+from fhe_auc.metrics.trapezoid import Trapezoid, trapezoid
 from fhe_auc.question import thresholds
+from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows import datasets
 from fhe_auc.rows.counts import PartyData
 from fhe_auc_protocols.blinded_auc import planner
@@ -32,6 +33,12 @@ from tests.support.malicious_sessions import (
     sites,
 )
 from tests.support.pinned_randomness import LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER
+from tests.support.pooled import pooled
+
+
+def assert_close(found: Evaluation, expected: Evaluation | Trapezoid) -> None:
+    assert found.auc == pytest.approx(expected.auc, abs=CLOSE)
+    assert found.binning_error == pytest.approx(expected.binning_error, abs=CLOSE)
 
 
 @pytest.mark.backends("one")
@@ -44,32 +51,21 @@ class TestHonestSessions:
         found = federated_auc(parties, protocol="malicious", thresholds=grid, backend=backend)
         plain = federated_auc(parties, protocol="semi-honest", thresholds=grid, backend=backend)
         truth = exact(parties, thresholds.resolve(grid))
-        assert found.auc == pytest.approx(truth.auc, abs=CLOSE)
-        assert found.auc == pytest.approx(plain.auc, abs=CLOSE)
-        assert found.binning_error == pytest.approx(truth.binning_error, abs=CLOSE)
-        assert found.binning_error == pytest.approx(plain.binning_error, abs=CLOSE)
+        assert_close(found, truth)
+        assert_close(found, plain)
         assert abs(found.auc - truth.auc) <= found.numerical_error
-        y_true = np.concatenate([data.y_true for data in parties])
-        y_score = np.concatenate([data.y_score for data in parties])
-        assert abs(found.auc - roc_auc_score(y_true, y_score)) <= found.binning_error + CLOSE
+        rows = pooled(parties)
+        assert abs(found.auc - roc_auc_score(rows.y_true, rows.y_score)) <= found.binning_error + CLOSE
 
     @backends
     def test_parties_learn_that_it_was_verified_and_by_which_settings(self, backend):
-        parties = sites(4)
-        found = federated_auc(
-            parties,
-            protocol="malicious",
-            thresholds="uniform:16",
-            backend=backend,
-            splits=3,
-            executions=2,
-            tolerance=1e-5,
-        )
+        options = {"splits": 3, "executions": 2, "tolerance": 1e-5}
+        found = federated_auc(sites(4), protocol="malicious", thresholds="uniform:16", backend=backend, **options)
         assert found.verified is True
-        assert dict(found.settings) == {"executions": 2, "splits": 3, "tolerance": 1e-5, "signed": False}
+        assert dict(found.settings) == {**options, "signed": False}
         assert (found.protocol, found.backend, found.parties, found.keys) == ("malicious", backend, 4, "sealed")
         assert (found.thresholds, found.rounds, found.security_bits) == (16, 3, 128)
-        assert found.as_dict()["settings"] == {"executions": 2, "splits": 3, "tolerance": 1e-5, "signed": False}
+        assert found.as_dict()["settings"] == {**options, "signed": False}
 
     def test_without_options_two_splits_and_four_executions_agree_within_the_planned_precision(self):
         found = federated_auc(sites(2), protocol="malicious", thresholds="uniform:16")
@@ -99,14 +95,8 @@ class TestHonestSessions:
         parties = sites(3, seed=executions + splits)
         truth = exact(parties, found.grid)
         for evaluation in found.run(parties):
-            assert dict(evaluation.settings) == {
-                "executions": executions,
-                "splits": splits,
-                "tolerance": found.plan.tolerance,
-                "signed": False,
-            }
-            assert evaluation.auc == pytest.approx(truth.auc, abs=CLOSE)
-            assert evaluation.binning_error == pytest.approx(truth.binning_error, abs=CLOSE)
+            assert dict(evaluation.settings) == {**options, "tolerance": found.plan.tolerance, "signed": False}
+            assert_close(evaluation, truth)
 
     @backends
     def test_every_party_learns_the_same(self, backend):
@@ -124,8 +114,7 @@ class TestHonestSessions:
         parties = datasets.load("credit-default")
         found = federated_auc(parties, protocol="malicious", thresholds="hybrid:1000", backend=backend)
         truth = exact(parties, thresholds.hybrid(1000))
-        assert found.auc == pytest.approx(truth.auc, abs=CLOSE)
-        assert found.binning_error == pytest.approx(truth.binning_error, abs=CLOSE)
+        assert_close(found, truth)
 
     @backends
     def test_parties_of_one_class_only_are_welcome(self, backend):
@@ -261,8 +250,8 @@ def random_split(rng: np.random.Generator, name: str, number: int) -> list[Party
 
 @lru_cache(maxsize=2)
 def bundled(name: str) -> tuple[np.ndarray, np.ndarray]:
-    parties = datasets.load(name)
-    return np.concatenate([data.y_true for data in parties]), np.concatenate([data.y_score for data in parties])
+    rows = pooled(datasets.load(name))
+    return rows.y_true, rows.y_score
 
 
 CONFIGURATIONS = [
@@ -301,8 +290,7 @@ def test_honest_sessions_are_accepted_every_time(backend, grid, splits, executio
         truth = exact(parties, found.grid)
         for evaluation in found.run(parties):
             assert evaluation.verified
-            assert evaluation.auc == pytest.approx(truth.auc, abs=CLOSE)
-            assert evaluation.binning_error == pytest.approx(truth.binning_error, abs=CLOSE)
+            assert_close(evaluation, truth)
 
 
 @pytest.mark.backends("one")
@@ -314,5 +302,4 @@ def test_a_few_honest_sessions_of_the_bundled_sets_are_accepted(backend):
         parties = random_split(rng, datasets.NAMES[session % 2], int(rng.integers(2, 6)))
         truth = exact(parties, found.grid)
         for evaluation in found.run(parties):
-            assert evaluation.auc == pytest.approx(truth.auc, abs=CLOSE)
-            assert evaluation.binning_error == pytest.approx(truth.binning_error, abs=CLOSE)
+            assert_close(evaluation, truth)

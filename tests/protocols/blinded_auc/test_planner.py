@@ -54,6 +54,12 @@ def planned(workload: Workload, backend: Any, **options: Any) -> AucPlan | None:
         return None
 
 
+def plans(of: st.SearchStrategy[Workload] | None = None, **options: Any) -> st.SearchStrategy[AucPlan]:
+    """Plans of all those workloads that have one."""
+    drawn = st.builds(lambda workload, backend: planned(workload, backend, **options), of or workloads(), backends)
+    return drawn.filter(lambda found: found is not None)
+
+
 def typical(**changes: Any) -> Workload:
     return Workload(**{"thresholds": 100, "parties": 10, **changes})
 
@@ -124,11 +130,8 @@ def test_a_precision_that_cannot_be_had_is_refused(precision: float) -> None:
 
 
 @settings(max_examples=300, deadline=None)
-@given(workloads(), backends)
-def test_the_security_table_is_never_exceeded(workload: Workload, backend: str) -> None:
-    found = planned(workload, backend)
-    if found is None:
-        return
+@given(plans())
+def test_the_security_table_is_never_exceeded(found: AucPlan) -> None:
     parameters = found.parameters
     assert parameters.log2_modulus + parameters.special_bits <= MAX_MODULUS_BITS[parameters.ring_dimension]
     # The key-switching prime is not smaller than any other, or its noise would be.
@@ -136,14 +139,11 @@ def test_the_security_table_is_never_exceeded(workload: Workload, backend: str) 
 
 
 @settings(max_examples=300, deadline=None)
-@given(workloads(), backends)
-def test_the_largest_honest_result_fits_the_modulus(workload: Workload, backend: str) -> None:
-    found = planned(workload, backend)
-    if found is None:
-        return
+@given(plans())
+def test_the_largest_honest_result_fits_the_modulus(found: AucPlan) -> None:
     # P = N = n/2 and AUC = 1: num = den = n²/2, den carries its check in the imaginary part; one class of each, so
     # that half their sum is the largest coefficient.
-    n, parameters = workload.max_rows, found.parameters
+    n, parameters = found.workload.max_rows, found.parameters
     den = n**2 / 2
     largest = den * (1 + math.hypot(1, CHECK_WEIGHT)) / 2
     coefficient = math.log2(largest) + found.blinding_bits + math.log2(found.packing.gain)
@@ -155,12 +155,9 @@ def test_the_largest_honest_result_fits_the_modulus(workload: Workload, backend:
 
 
 @settings(max_examples=200, deadline=None)
-@given(workloads(), backends)
-def test_packing_and_keys_are_those_of_the_workload(workload: Workload, backend: str) -> None:
-    found = planned(workload, backend)
-    if found is None:
-        return
-    packing, parameters = found.packing, found.parameters
+@given(plans())
+def test_packing_and_keys_are_those_of_the_workload(found: AucPlan) -> None:
+    workload, packing, parameters = found.workload, found.packing, found.parameters
     assert packing.slots == parameters.slots
     assert packing.classes == workload.classes
     assert packing.blocks * packing.bins >= workload.thresholds
@@ -184,12 +181,9 @@ def test_what_was_asked_for_is_kept(workload: Workload, backend: str) -> None:
 
 
 @settings(max_examples=200, deadline=None)
-@given(workloads(), backends)
-def test_equal_workloads_give_equal_plans_that_travel_unchanged(workload: Workload, backend: str) -> None:
-    found = planned(workload, backend)
-    if found is None:
-        return
-    assert plan(workload, found.parameters.backend) == found
+@given(plans())
+def test_equal_workloads_give_equal_plans_that_travel_unchanged(found: AucPlan) -> None:
+    assert plan(found.workload, found.parameters.backend) == found
     manifest = manifest_with(encoded(found), thresholds=2)
     copied = Manifest.from_bytes(manifest.to_bytes())
     assert copied == manifest
@@ -399,11 +393,9 @@ def split_workloads(draw: st.DrawFn) -> Workload:
 
 
 @settings(max_examples=200, deadline=None)
-@given(split_workloads(), backends)
-def test_every_bin_has_a_position_for_each_split_and_the_extra_element_some(workload: Workload, backend: str) -> None:
-    found = planned(workload, backend, flooding_bits=34)
-    if found is None:
-        return
+@given(plans(split_workloads(), flooding_bits=34))
+def test_every_bin_has_a_position_for_each_split_and_the_extra_element_some(found: AucPlan) -> None:
+    workload = found.workload
     assert workload.is_split
     positions = found.packing.blocks * found.packing.bins
     assert positions >= workload.splits * workload.thresholds + LEAST_EXTRA
@@ -415,15 +407,12 @@ def test_every_bin_has_a_position_for_each_split_and_the_extra_element_some(work
 
 
 @settings(max_examples=200, deadline=None)
-@given(split_workloads(), backends)
-def test_the_largest_result_of_split_shares_fits_the_modulus(workload: Workload, backend: str) -> None:
+@given(plans(split_workloads(), flooding_bits=34))
+def test_the_largest_result_of_split_shares_fits_the_modulus(found: AucPlan) -> None:
     """All multipliers 1, P = N = n/2, AUC 1: num' = num + den = n²; AUC 1/2 of ties alone: |1 + 1/2 + i/2|·n²/2."""
-    found = planned(workload, backend, flooding_bits=34)
-    if found is None:
-        return
     parameters = found.parameters
     # Of each pair of classes half the sum is the largest coefficient: as many num' as den'.
-    den = workload.max_rows**2 / 2
+    den = found.workload.max_rows**2 / 2
     largest = den * max((1 + 1) + 1, abs(1.5 + 0.5j) + 1) / 2
     bits = math.log2(largest) + found.blinding_bits + math.log2(found.packing.gain) + 2 * parameters.log2_scale
     assert bits <= parameters.log2_modulus - 1 + 1e-9

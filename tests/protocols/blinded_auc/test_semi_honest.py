@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import functools
-import os
 import secrets
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -29,6 +26,7 @@ from fhe_auc_protocols.blinded_auc.workload import Workload
 from tests.support import chosen
 from tests.support.blinded_auc import counts_of, encrypted_result, submission
 from tests.support.pinned_randomness import LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER
+from tests.support.pooled import exact_auc, pooled
 
 BACKENDS = ckks.available_backends()
 backends = pytest.mark.parametrize("backend", BACKENDS)
@@ -37,15 +35,9 @@ slow = functools.partial(pytest.param, marks=pytest.mark.slow)
 federated_auc = functools.partial(chosen.federated_auc, protocol="semi-honest")
 
 
-def exact(parties: list[PartyData], grid) -> float:
-    total = count(parties[0], grid)
-    for data in parties[1:]:
-        total = total + count(data, grid)
-    return trapezoid(total).auc
-
-
-def pooled(parties: list[PartyData]) -> tuple[np.ndarray, np.ndarray]:
-    return np.concatenate([data.y_true for data in parties]), np.concatenate([data.y_score for data in parties])
+def sklearn_auc(parties: list[PartyData]) -> float:
+    rows = pooled(parties)
+    return roc_auc_score(rows.y_true, rows.y_score)
 
 
 def split(y_true, y_score, pieces) -> list[PartyData]:
@@ -59,21 +51,18 @@ class Engine:
         self.plan: AucPlan = plan(Workload(**workload), backend)
         self.keys = ckks.generate(self.plan.parameters)
 
-    def result(self, parties: list[Counts], randomness: Randomness = secrets) -> bytes:
-        """What the aggregator makes of their submissions."""
-        return self.result_of([self.submission(counts) for counts in parties], randomness)
-
     def submission(self, counts: Counts) -> tuple[bytes, ...]:
         return submission(self.keys.secret, self.plan, counts)
 
-    def result_of(self, submissions: list[tuple[bytes, ...]], randomness: Randomness = secrets) -> bytes:
+    def result(self, submissions: list[tuple[bytes, ...]], randomness: Randomness = secrets) -> bytes:
+        """What the aggregator makes of submissions."""
         return encrypted_result(self.keys.public, self.plan, submissions, randomness=randomness)
 
     def recover(self, parties: list[Counts], randomness: Randomness = secrets) -> Recovered:
         return self.recover_from([self.submission(counts) for counts in parties], randomness)
 
     def recover_from(self, submissions: list[tuple[bytes, ...]], randomness: Randomness = secrets) -> Recovered:
-        return recover(self.keys.secret.decrypt(self.result_of(submissions, randomness)), self.plan)
+        return recover(self.keys.secret.decrypt(self.result(submissions, randomness)), self.plan)
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
@@ -132,7 +121,7 @@ class TestBeyondItsLimits:
                 engine.recover([counts_of(*sides)], extreme)
 
     def test_a_result_decrypted_with_another_key_is_refused(self, engine):
-        result = engine.result([counts_of(np.ones(100), np.ones(100))])
+        result = engine.result([engine.submission(counts_of(np.ones(100), np.ones(100)))])
         stranger = ckks.generate(engine.plan.parameters).secret
         stranger.fingerprint = engine.keys.secret.fingerprint  # or the envelope would refuse it first
         with pytest.raises(ResultCheckError):
@@ -182,13 +171,14 @@ class TestPrecision:
     @pytest.mark.parametrize("way", [slow("iid"), "sorted", "uneven"])
     def test_bundled_sets_at_uniform_100_whatever_the_split(self, backend, name, number, way):
         """Sorted by score gives one-class parties; uneven gives one-row parties and one with nearly everything."""
-        y_true, y_score = pooled(datasets.load(name))
+        rows = pooled(datasets.load(name))
+        y_true, y_score = rows.y_true, rows.y_score
         rng = np.random.default_rng(number)
         order = np.argsort(y_score, kind="stable") if way == "sorted" else rng.permutation(len(y_true))
         pieces = np.split(order, np.arange(1, number)) if way == "uneven" else np.array_split(order, number)
         parties = split(y_true, y_score, pieces)
         evaluation = federated_auc(parties, thresholds="uniform:100", backend=backend)
-        assert evaluation.auc == pytest.approx(exact(parties, thresholds.uniform(100)), abs=PRECISION)
+        assert evaluation.auc == pytest.approx(exact_auc(parties, thresholds.uniform(100)), abs=PRECISION)
         assert evaluation.parties == number
         assert evaluation.upload_bytes_per_party <= {"tenseal": 170_000, "openfhe": 400_000}[backend]
 
@@ -198,10 +188,10 @@ class TestPrecision:
     def test_the_default_grid_is_within_5e_4_of_scikit_learn_and_the_half_width_is_rigorous(self, backend, name):
         parties = datasets.load(name)
         evaluation = federated_auc(parties, backend=backend)
-        truth = roc_auc_score(*pooled(parties))
+        truth = sklearn_auc(parties)
         assert evaluation.auc == pytest.approx(truth, abs=5e-4)
         assert abs(evaluation.auc - truth) <= evaluation.binning_error + 1e-6
-        assert evaluation.auc == pytest.approx(exact(parties, thresholds.hybrid(1000)), abs=PRECISION)
+        assert evaluation.auc == pytest.approx(exact_auc(parties, thresholds.hybrid(1000)), abs=PRECISION)
 
     @backends
     @pytest.mark.slow
@@ -213,7 +203,7 @@ class TestPrecision:
         pieces = [piece for piece in np.array_split(np.arange(rows), 1000) if len(piece)]
         parties = split(y_true, y_score, pieces)
         evaluation = federated_auc(parties, backend=backend)
-        assert evaluation.auc == pytest.approx(exact(parties, thresholds.hybrid(1000)), abs=PRECISION)
+        assert evaluation.auc == pytest.approx(exact_auc(parties, thresholds.hybrid(1000)), abs=PRECISION)
 
     @backends
     @pytest.mark.parametrize("size", [1025, slow(4000)])
@@ -223,8 +213,8 @@ class TestPrecision:
             PartyData.from_arrays(f"site {i}", rng.random(500) < 0.3, rng.random(500).round(3)) for i in range(3)
         ]
         evaluation = federated_auc(parties, thresholds=f"uniform:{size}", backend=backend)
-        assert evaluation.auc == pytest.approx(exact(parties, thresholds.uniform(size)), abs=PRECISION)
-        assert evaluation.auc == pytest.approx(roc_auc_score(*pooled(parties)), abs=evaluation.binning_error + 1e-6)
+        assert evaluation.auc == pytest.approx(exact_auc(parties, thresholds.uniform(size)), abs=PRECISION)
+        assert evaluation.auc == pytest.approx(sklearn_auc(parties), abs=evaluation.binning_error + 1e-6)
 
     @backends
     def test_ten_billion_rows_take_a_larger_ring_and_stay_exact(self, backend):
@@ -359,7 +349,7 @@ class TestInvariance:
 
 
 _MEMORY = """
-import sys
+import json, sys
 import numpy as np
 import psutil
 from fhe_auc import ckks
@@ -374,20 +364,18 @@ keys = ckks.generate(chosen.parameters)
 counts = Counts(np.arange(100)[::-1].astype(np.int64), np.arange(100)[::-1].astype(np.int64))
 submission = [keys.secret.encrypt(block) for block in chosen.packing.pack(*class_vectors(counts))]
 total = running_sum(keys.public, chosen.blocks)
+used = []
 for done in range(1, 1001):
     total.add(submission)
     if done in (10, 1000):
-        print(psutil.Process().memory_info().rss)
+        used.append(psutil.Process().memory_info().rss)
+print(json.dumps(used))
 """
 
 
 @pytest.mark.backends("one")
 @backends
-def test_the_aggregators_memory_does_not_grow_with_the_parties(backend):
+def test_the_aggregators_memory_does_not_grow_with_the_parties(backend, run_child):
     """1,000 submissions of 164 to 344 kB: kept, they would take 160 MB or more; 10 MB is allowed for the allocator."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    output = subprocess.run(
-        [sys.executable, "-c", _MEMORY, backend], env=environment, capture_output=True, text=True, check=True
-    ).stdout
-    after_10, after_1000 = map(int, output.split())
+    after_10, after_1000 = run_child(_MEMORY, backend)
     assert after_1000 - after_10 < 10 * 2**20
