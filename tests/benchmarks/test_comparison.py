@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import math
 from collections.abc import Callable
@@ -26,18 +27,23 @@ from fhe_auc_benchmarks.comparison import figure, measure
 from fhe_auc_benchmarks.comparison.measure import SKLEARN, Comparison, Row, compare, subsample
 from fhe_auc_protocols import dp_noise
 from synthetic_scores import criteo_like
+from tests.support.pooled import pooled
 
 
 def sites(size: int, number: int = 3, seed: int = 0) -> list[PartyData]:
     random = np.random.default_rng(seed)
     y_true = random.random(size) < 0.3
-    y_score = np.clip(random.normal(0.3 + 0.2 * y_true, 0.15), 0, 1)
-    cut = np.array_split(np.arange(size), number)
-    return [PartyData.from_arrays(f"site {i}", y_true[rows], y_score[rows]) for i, rows in enumerate(cut)]
+    return dealt(y_true, np.clip(random.normal(0.3 + 0.2 * y_true, 0.15), 0, 1), number)
 
 
-def pooled(parties: list[PartyData]) -> tuple[np.ndarray, np.ndarray]:
-    return np.concatenate([p.y_true for p in parties]), np.concatenate([p.y_score for p in parties])
+def dealt(y_true: np.ndarray, y_score: np.ndarray, number: int) -> list[PartyData]:
+    pieces = np.array_split(np.arange(len(y_true)), number)
+    return [PartyData.from_arrays(f"site {i}", y_true[rows], y_score[rows]) for i, rows in enumerate(pieces)]
+
+
+def in_the_clear(parties: list[PartyData]) -> float:
+    rows = pooled(parties)
+    return float(roc_auc_score(rows.y_true, rows.y_score))
 
 
 def asked(**changes: Any) -> Comparison:
@@ -56,12 +62,9 @@ def of(found: list[Row], method: str, **fields: Any) -> Row:
 
 @pytest.fixture(scope="module")
 def story() -> list[Row]:
-    y_true, y_score = criteo_like(0)
-    cut = np.array_split(np.arange(len(y_true)), 10)
-    parties = [PartyData.from_arrays(f"site {i}", y_true[rows], y_score[rows]) for i, rows in enumerate(cut)]
     protocols = ("semi-honest", "dpauc-laplace", "dpauc-gaussian", "dpauc-rr")
     wanted = asked(protocols=protocols, epsilons=(1.0, 8.0), thresholds=(100,), sizes=(100, None), backend="tenseal")
-    return compare(parties, wanted)
+    return compare(dealt(*criteo_like(0), 10), wanted)
 
 
 def test_on_small_data_noise_is_worse_than_guessing_and_the_encrypted_auc_exact(story: list[Row]) -> None:
@@ -111,7 +114,7 @@ def test_mean_deviation_and_errors_are_those_of_the_runs() -> None:
     aucs = np.array([0.5, 0.6, 0.9, np.nan])
     wanted = asked(protocols=("dpauc-rr",), runs=4, simulated=lambda *_, **__: aucs)
     row = of(compare(parties, wanted), "dpauc-rr")
-    truth = roc_auc_score(*pooled(parties))
+    truth = in_the_clear(parties)
     errors = np.abs(aucs[:3] - truth)
     assert (row.runs, row.auc, row.deviation) == (3, pytest.approx(2 / 3), pytest.approx(aucs[:3].std(ddof=1)))
     assert row.error == pytest.approx(errors.mean())
@@ -158,8 +161,9 @@ def test_progress_counts_every_measurement() -> None:
 
 
 def test_the_error_that_thresholds_alone_cause_is_that_of_the_protocols_own_curve() -> None:
-    y_true, y_score = pooled(sites(500))
-    parties = [PartyData.from_arrays("a", y_true, np.clip(8 * (y_score - 0.2), 0, 1))]  # most are 1, the last point
+    rows = pooled(sites(500))
+    y_score = np.clip(8 * (rows.y_score - 0.2), 0, 1)  # most are 1, the last point
+    parties = [PartyData.from_arrays("a", rows.y_true, y_score)]
     wanted = asked(protocols=("semi-honest", "dpauc-rr"), epsilons=(60.0,), grid="uniform", backend="tenseal")
     found = compare(parties, wanted)
     for method in ("semi-honest", "dpauc-rr"):
@@ -193,8 +197,7 @@ def test_loading_opendp_is_no_sessions_time() -> None:
 def test_a_subsample_has_its_size_and_the_proportion_of_labels_and_rows_of_the_parties(size: int, seed: int) -> None:
     parties = sites(300, number=7)
     drawn = subsample(parties, size, seed)
-    y_true, _ = pooled(drawn)
-    whole = pooled(parties)[0].mean()
+    y_true, whole = pooled(drawn).y_true, pooled(parties).y_true.mean()
     assert len(y_true) == size
     assert abs(y_true.sum() - size * whole) <= max(1, 0.5)
     assert 0 < y_true.sum() < size
@@ -228,9 +231,8 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "110")
     parties = sites(400)
-    y_true, y_score = pooled(parties)
-    site = np.repeat(np.arange(3), [len(party.y_true) for party in parties])
-    np.savez("rows.npz", y_true=y_true, y_score=y_score, site=site)
+    rows, site = pooled(parties), np.repeat(np.arange(3), [len(party.y_true) for party in parties])
+    np.savez("rows.npz", y_true=rows.y_true, y_score=rows.y_score, site=site)
     Path("link.csv").symlink_to("rows.npz")
     return "rows.npz"
 
@@ -283,7 +285,7 @@ def test_the_figure_of_one_number_of_rows_names_each_protocol_once() -> None:
 
 def test_people_get_a_table_for_each_number_of_rows(file: str) -> None:
     result = call(file, f"{QUICK} --subsample 50,all")
-    truth = roc_auc_score(*pooled(sites(400)))
+    truth = in_the_clear(sites(400))
     text = " ".join(result.stdout.split())
     assert f"400 rows of 3 parties; scikit-learn, on all of them in the clear: {truth:.6f}" in text
     assert "50 rows of 3 parties" in text
@@ -378,29 +380,17 @@ def test_the_encrypted_protocols_run_for_real_and_agree(file: str) -> None:
 
 
 def made_up(counts: tuple[int, ...], sizes: tuple[int, ...]) -> list[Row]:
+    """As if errors fell with the rows, from method to method."""
     rows = []
     methods = [("semi-honest", None), ("malicious", None)]
     methods += [(name, e) for name in ("dpauc-laplace", "dpauc-gaussian", "dpauc-rr") for e in (1.0, 8.0)]
     for size in sizes:
-        rows.append(Row(rows=size, parties=10, thresholds=None, method=SKLEARN, privacy="none", auc=0.75))
-        for count in counts:
-            for at, (method, epsilon) in enumerate(methods):
-                error = 0.3 / (1 + at) / size**0.3
-                rows.append(
-                    Row(
-                        rows=size,
-                        parties=10,
-                        thresholds=count,
-                        method=method,
-                        epsilon=epsilon,
-                        privacy="",
-                        auc=0.7,
-                        error=error,
-                        error_low=error / 2,
-                        error_high=2 * error,
-                        runs=100 if epsilon else 1,
-                    )
-                )
+        whole: dict[str, Any] = {"rows": size, "parties": 10}
+        rows.append(Row(**whole, thresholds=None, method=SKLEARN, privacy="none", auc=0.75))
+        for count, (at, (method, epsilon)) in itertools.product(counts, enumerate(methods)):
+            error = 0.3 / (1 + at) / size**0.3
+            told = {"error": error, "error_low": error / 2, "error_high": 2 * error, "runs": 100 if epsilon else 1}
+            rows.append(Row(**whole, thresholds=count, method=method, epsilon=epsilon, privacy="", auc=0.7, **told))
     return rows
 
 

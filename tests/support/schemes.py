@@ -23,8 +23,10 @@ class Ckks:
     def __repr__(self) -> str:
         return "ckks"
 
-    def parameters(self, backend: Any, log2_scale: float = 40.0) -> ckks.CkksParameters:
-        return ckks.CkksParameters(backend, *msgspec.structs.astuple(CKKS_CHAINS[backend][0]), log2_scale, (1, 2, 2048))
+    def parameters(
+        self, backend: Any, log2_scale: float = 40.0, rotations: tuple[int, ...] = (1, 2, 2048)
+    ) -> ckks.CkksParameters:
+        return ckks.CkksParameters(backend, *msgspec.structs.astuple(CKKS_CHAINS[backend][0]), log2_scale, rotations)
 
     def other_parameters(self, backend: Any) -> ckks.CkksParameters:
         """Parameters that no test takes otherwise."""

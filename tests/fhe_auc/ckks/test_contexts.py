@@ -62,15 +62,8 @@ def square(pair: ckks.KeyPair, plain: ckks.Slots) -> ckks.Ciphertext:
         ({"special_bits": 61}, "not supported"),
         ({"special_bits": 0}, "not supported"),
         ({"special_bits": -60, "modulus_bits": (60, 60, 60, 60)}, "not supported|security"),
-        ({"log2_scale": 0.0}, "does not fit"),
-        ({"log2_scale": 90.0}, "does not fit"),
-        ({"log2_scale": float("nan")}, "does not fit"),
-        ({"log2_scale": float("inf")}, "does not fit"),
-        ({"rotations": (0,)}, "rotations"),
-        ({"rotations": (4096,)}, "rotations"),
-        ({"rotations": (2, 1)}, "rotations"),
-        ({"rotations": (2, 2)}, "rotations"),
-        ({"rotations": (-1,)}, "rotations"),
+        *(({"log2_scale": scale}, "does not fit") for scale in (0.0, 90.0, float("nan"), float("inf"))),
+        *(({"rotations": steps}, "rotations") for steps in [(0,), (4096,), (2, 1), (2, 2), (-1,)]),
     ],
 )
 def test_parameters_that_are_insecure_or_impossible_are_refused(

@@ -22,12 +22,12 @@ import msgspec
 import numpy as np
 from fhe_auc import ckks
 from fhe_auc.base.errors import DeserialisationError
+from tests.support.schemes import Ckks
 
 warnings.simplefilter("ignore")
 backend, kind, seed, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 generator = np.random.default_rng(seed)
-chain = {"openfhe": ((55, 51, 51), 60), "tenseal": ((56, 56, 48), 58)}[backend]
-pair = ckks.generate(ckks.CkksParameters(backend, 8192, *chain, 40.0, (2,)))
+pair = ckks.generate(Ckks().parameters(backend, rotations=(2,)))
 submission = pair.secret.encrypt(np.arange(4096, dtype=complex))
 result = pair.public.dump_result(pair.public.encrypt(np.arange(4096, dtype=complex), degree=2))
 objects = {
@@ -203,16 +203,12 @@ changes = [
 ]
 for change in changes:
     changed = {**parameters, **change}
-    mark = fingerprint
-    if True:
-        digest = digest_of(keys) if kind == "public context" else keys[0]
-        # As CkksParameters.fingerprint, but for parameters that it may refuse to hold.
+    digest = digest_of(keys) if kind == "public context" else keys[0]
+    try:
+        mark = msgspec.convert(changed, ckks.CkksParameters).fingerprint(digest)
+    except Exception:  # the same for parameters that it refuses to hold
         encoded = msgspec.msgpack.encode(changed, order="deterministic")
         mark = hashlib.sha256(b"fhe-auc ckks context\\0" + hashlib.sha256(encoded).digest() + digest).digest()
-        try:
-            mark = msgspec.convert(changed, ckks.CkksParameters).fingerprint(digest)
-        except Exception:
-            pass
     inner = msgspec.msgpack.encode([changed, *keys])
     attempt(forged(msgspec.msgpack.encode([name, mark, inner])), f"parameters with {change}")
 print(json.dumps(report()))
@@ -299,9 +295,9 @@ from fhe_auc.rlwe import container
 from fhe_auc.ckks.context import StoredPublic
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.serialise import encode
+from tests.support.schemes import Ckks
 
-chain = {"openfhe": ((55, 51, 51), 60), "tenseal": ((56, 56, 48), 58)}[sys.argv[1]]
-few = ckks.CkksParameters(sys.argv[1], 8192, *chain, 40.0, (2,))
+few = Ckks().parameters(sys.argv[1], rotations=(2,))
 ckks.generate(few)
 before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
 try:

@@ -13,18 +13,8 @@ from fhe_auc.rlwe.polynomials import WORD, Polynomials, Sum, Words
 
 N = 4
 # One, two, … eight bytes a coefficient; just below, at and just above a whole number of bytes; the largest allowed.
-MODULI = (
-    251,
-    257,
-    65537,
-    2**24 - 3,
-    2**40 + 15,
-    36028797018652673,
-    2251799813554177,
-    2**56 - 5,
-    2**56 + 81,
-    2**63 - 25,
-)
+MODULI = (251, 257, 65537, 2**24 - 3, 2**40 + 15, 36028797018652673, 2251799813554177)
+MODULI += (2**56 - 5, 2**56 + 81, 2**63 - 25)
 FALSE_ALARM = 1e-9
 """Probability with which a statistical test here fails although all is well."""
 few = settings(max_examples=50, deadline=None)

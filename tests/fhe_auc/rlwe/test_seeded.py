@@ -115,13 +115,11 @@ def test_a_library_that_keeps_polynomials_otherwise_is_refused_before_it_encrypt
 _FORKED_KEYS = """
 import hashlib, json, os
 from fhe_auc.ckks.openfhe_backend import schemes_for
-from fhe_auc.ckks.parameters import CHAINS, CkksParameters
 from fhe_auc.rlwe import openfhe_library
+from tests.support.schemes import Ckks
 
 openfhe_library._refuse_forks = lambda: None  # a fork stands for a machine that is resumed twice
-chain = CHAINS["openfhe"][0]
-parameters = CkksParameters("openfhe", chain.ring_dimension, chain.modulus_bits, chain.special_bits, 40.0, ())
-(scheme,) = schemes_for(parameters)
+(scheme,) = schemes_for(Ckks().parameters("openfhe", rotations=()))
 found = []
 for _ in range(2):
     reading, writing = os.pipe()
@@ -146,11 +144,10 @@ _FORKS = """
 import hashlib, json, os, sys
 import numpy as np
 from fhe_auc import ckks
-from fhe_auc.ckks.parameters import CHAINS, CkksParameters
 from fhe_auc.base.errors import EvaluationError
+from tests.support.schemes import Ckks
 
-chain = CHAINS[sys.argv[1]][0]
-parameters = CkksParameters(sys.argv[1], chain.ring_dimension, chain.modulus_bits, chain.special_bits, 40.0, ())
+parameters = Ckks().parameters(sys.argv[1], rotations=())
 pair = ckks.generate(parameters)
 found = []
 for _ in range(2):

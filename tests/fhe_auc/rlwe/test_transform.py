@@ -7,43 +7,37 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fhe_auc.rlwe.polynomials import Polynomials
+from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.primes import is_prime, primes_above
 from fhe_auc.rlwe.transform import coefficients_of, smallest_root, values_of
+from tests.support.bfv_contexts import parameters_of
 
 SMALL = Polynomials(16, (97, 193, 257))
 LARGE = Polynomials(1024, (*primes_above(2**41, 2, 1024), 72057594037616641, 281474976317441))
 
 
-def by_definition(coefficients: list[int], modulus: int, root: int) -> list[int]:
-    size = len(coefficients)
+def by_definition(ring: Polynomials, words: Words) -> list[list[int]]:
+    size = ring.ring_dimension
     bits = size.bit_length() - 1
     values = []
-    for place in range(size):
-        point = pow(root, 2 * int(f"{place:0{bits}b}"[::-1], 2) + 1, modulus)
-        values.append(sum(c * pow(point, k, modulus) for k, c in enumerate(coefficients)) % modulus)
+    for coefficients, modulus in zip(words.tolist(), ring.moduli, strict=True):
+        root = smallest_root(size, modulus)
+        points = [pow(root, 2 * int(f"{place:0{bits}b}"[::-1], 2) + 1, modulus) for place in range(size)]
+        values.append([sum(c * pow(at, k, modulus) for k, c in enumerate(coefficients)) % modulus for at in points])
     return values
 
 
 @given(st.lists(st.integers(0, 96), min_size=48, max_size=48))
 def test_values_are_those_of_the_definition(numbers: list[int]) -> None:
     words = np.array(numbers, np.uint64).reshape(SMALL.shape)
-    expected = [
-        by_definition(row.tolist(), modulus, smallest_root(16, modulus))
-        for row, modulus in zip(words, SMALL.moduli, strict=True)
-    ]
-    assert values_of(SMALL, words).tolist() == expected
+    assert values_of(SMALL, words).tolist() == by_definition(SMALL, words)
 
 
 @pytest.mark.parametrize("size", [4, 8, 32, 64])
 def test_values_are_those_of_the_definition_in_rings_of_every_shape(size: int) -> None:
     ring = Polynomials(size, primes_above(2**20, 2, size))
     words = ring.uniform(bytes(32))
-    expected = [
-        by_definition(row.tolist(), modulus, smallest_root(size, modulus))
-        for row, modulus in zip(words, ring.moduli, strict=True)
-    ]
-    assert values_of(ring, words).tolist() == expected
+    assert values_of(ring, words).tolist() == by_definition(ring, words)
     assert np.array_equal(coefficients_of(ring, values_of(ring, words)), words)
 
 
@@ -125,16 +119,10 @@ def test_products_of_values_are_products_of_polynomials_modulo_their_last_power_
 def test_seal_keeps_the_same_values_in_the_same_order() -> None:
     import tenseal.sealapi as seal
 
-    from fhe_auc import bfv
-    from fhe_auc.bfv.parameters import CHAINS
     from fhe_auc.bfv.tenseal_backend import schemes_for
     from fhe_auc.rlwe import seal_format
 
-    chain, _ = CHAINS["tenseal"]
-    moduli = primes_above(2**41, 1, chain.ring_dimension)
-    (scheme,) = schemes_for(
-        bfv.BfvParameters("tenseal", chain.ring_dimension, chain.modulus_bits, chain.special_bits, moduli)
-    )
+    (scheme,) = schemes_for(parameters_of("tenseal", primes_above(2**41, 1, 8192)))
     shape = scheme.submission.polynomials
     ciphertext = seal.Ciphertext()
     seal.Encryptor(scheme.context, seal.KeyGenerator(scheme.context).secret_key()).encrypt_zero_symmetric(ciphertext)

@@ -30,10 +30,8 @@ class Priced:
         session: Session = protocol.prepare(request(self.parties, "uniform:100", backend=backend))
         material = decode(session.party_material, PartySecrets, "")
         computation = protocol.sealed_computation(session.manifest)
-        self.public, secret = (
-            computation.load_public(session.aggregator_material),
-            computation.load_secret(material.context),
-        )
+        self.public = computation.load_public(session.aggregator_material)
+        secret = computation.load_secret(material.context)
         self.plan = protocol.plan_of(session.manifest)
         opening = SealedAggregator(session.manifest, computation, self.public).start()
         tasks = [protocol.task(session.manifest, data) for data in self.parties]

@@ -54,9 +54,9 @@ def planned(workload: Workload, backend: Any, **options: Any) -> AucPlan | None:
         return None
 
 
-def plans(of: st.SearchStrategy[Workload] | None = None, **options: Any) -> st.SearchStrategy[AucPlan]:
+def plans(of: st.SearchStrategy[Workload], **options: Any) -> st.SearchStrategy[AucPlan]:
     """Plans of all those workloads that have one."""
-    drawn = st.builds(lambda workload, backend: planned(workload, backend, **options), of or workloads(), backends)
+    drawn = st.builds(lambda workload, backend: planned(workload, backend, **options), of, backends)
     return drawn.filter(lambda found: found is not None)
 
 
@@ -130,7 +130,7 @@ def test_a_precision_that_cannot_be_had_is_refused(precision: float) -> None:
 
 
 @settings(max_examples=300, deadline=None)
-@given(plans())
+@given(plans(workloads()))
 def test_the_security_table_is_never_exceeded(found: AucPlan) -> None:
     parameters = found.parameters
     assert parameters.log2_modulus + parameters.special_bits <= MAX_MODULUS_BITS[parameters.ring_dimension]
@@ -139,7 +139,7 @@ def test_the_security_table_is_never_exceeded(found: AucPlan) -> None:
 
 
 @settings(max_examples=300, deadline=None)
-@given(plans())
+@given(plans(workloads()))
 def test_the_largest_honest_result_fits_the_modulus(found: AucPlan) -> None:
     # P = N = n/2 and AUC = 1: num = den = n²/2, den carries its check in the imaginary part; one class of each, so
     # that half their sum is the largest coefficient.
@@ -155,7 +155,7 @@ def test_the_largest_honest_result_fits_the_modulus(found: AucPlan) -> None:
 
 
 @settings(max_examples=200, deadline=None)
-@given(plans())
+@given(plans(workloads()))
 def test_packing_and_keys_are_those_of_the_workload(found: AucPlan) -> None:
     workload, packing, parameters = found.workload, found.packing, found.parameters
     assert packing.slots == parameters.slots
@@ -181,7 +181,7 @@ def test_what_was_asked_for_is_kept(workload: Workload, backend: str) -> None:
 
 
 @settings(max_examples=200, deadline=None)
-@given(plans())
+@given(plans(workloads()))
 def test_equal_workloads_give_equal_plans_that_travel_unchanged(found: AucPlan) -> None:
     assert plan(found.workload, found.parameters.backend) == found
     manifest = manifest_with(encoded(found), thresholds=2)
