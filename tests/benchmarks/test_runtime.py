@@ -148,9 +148,8 @@ def test_the_published_design_has_the_parameters_of_the_paper() -> None:
     assert context.GetMultiplicativeDepth() == 3
     assert context.GetScalingFactorReal(0) == pytest.approx(2**50, rel=1e-3)
     assert len(contender._sent[0]) == 4
-    assert contender.upload_bytes == pytest.approx(
-        4 * 2 * 4 * 16384 * 8, rel=0.01
-    )  # four of two polynomials of 4 primes
+    four_of_two_polynomials_of_four_primes = 4 * 2 * 4 * 16384 * 8
+    assert contender.upload_bytes == pytest.approx(four_of_two_polynomials_of_four_primes, rel=0.01)
     contender.close()
 
 

@@ -319,9 +319,8 @@ def test_the_demo_shows_what_a_lie_comes_to_where_nobody_checks() -> None:
     result = demo("--protocol", "semi-honest", "--thresholds", "hybrid:200", "--cheat", "scale-num")
     assert (result.exit_code, result.stderr) == (0, "")
     text = " ".join(result.stdout.split())
-    assert (
-        "The aggregator lies: scale-num, multiply num' of every execution by a constant. Parties have accepted" in text
-    )
+    lie = "scale-num, multiply num' of every execution by a constant"
+    assert f"The aggregator lies: {lie}. Parties have accepted" in text
     assert "OUTSIDE the binning error" in text
 
 
@@ -346,21 +345,15 @@ def test_a_lie_that_changes_nothing_goes_through_in_the_demo_with_options_of_the
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            ("--protocol", "semi-honest", "--cheat", "nonsense"),
-            "protocol 'semi-honest' knows no attack 'nonsense' (it knows: scale-num, ",
-        ),
-        (
-            ("--protocol", "semi-honest", "--cheat", "scale-num", "--keys", "joint"),
-            "attacks are played with sealed keys only",
-        ),
+        ("--cheat nonsense", "protocol 'semi-honest' knows no attack 'nonsense' (it knows: scale-num, "),
+        ("--cheat scale-num --keys joint", "attacks are played with sealed keys only"),
     ],
 )
 def test_a_lie_that_cannot_be_told_is_refused_before_anything_is_computed(
-    arguments: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch
+    arguments: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(datasets, "load", None)
-    result = demo(*arguments)
+    result = demo("--protocol", "semi-honest", *arguments.split())
     assert (result.exit_code, result.stdout) == (2, "")
     assert message in result.stderr
 

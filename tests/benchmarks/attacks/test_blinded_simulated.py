@@ -82,12 +82,8 @@ def test_checks_are_those_of_accept(executions):
 
 
 def test_multipliers_are_distributed_like_those_of_the_protocol():
-    real = np.array(
-        [
-            Execution.draw(Stream(bytes(32), bytes(32), number), thresholds=2, splits=2, positions=8).multipliers
-            for number in range(3_000)
-        ]
-    )
+    streams = (Stream(bytes(32), bytes(32), number) for number in range(3_000))
+    real = np.array([Execution.draw(each, thresholds=2, splits=2, positions=8).multipliers for each in streams])
     fast = draw_multipliers(np.random.default_rng(3), 30_000)
     assert amplification(fast[0]) == pytest.approx(amplification(fast)[0])
     assert amplification(fast).max() <= 10

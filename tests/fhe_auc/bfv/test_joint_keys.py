@@ -156,9 +156,8 @@ def test_seal_decrypts_sums_and_products_with_the_key_that_nobody_has(session: J
         block, values = session.setup.blocks(prime)[0], [some(700 + party, prime) for party in range(3)]
         total = session.total(values, prime, block)
         found = seal_decrypted(session, np.concatenate((total, session.setup.common(block))), prime)
-        assert found.tolist() == [
-            sum(column) % PRIMES[prime] for column in zip(*(x.tolist() for x in values), strict=True)
-        ]
+        columns = zip(*(x.tolist() for x in values), strict=True)
+        assert found.tolist() == [sum(column) % PRIMES[prime] for column in columns]
         product, expected = session.product(prime)
         assert seal_decrypted(session, product, prime).tolist() == expected
 
@@ -219,9 +218,7 @@ def test_all_but_one_partial_decryption_give_nothing(session: Joint, finished: A
 def test_a_sum_that_lacks_a_party_decrypts_to_nothing_even_for_all() -> None:
     session = Joint(3)
     blocks = session.setup.blocks(0)
-    parts = [
-        [share.encrypt(np.full(SLOTS, 5), 0, block) for share in session.shares] for block in session.setup.blocks(0)
-    ]
+    parts = [[share.encrypt(np.full(SLOTS, 5), 0, block) for share in session.shares] for block in blocks]
     for present in (*combinations(range(3), 2), (0, 1, 2)):
         totals = [summed(session.half, [parts[block][party] for party in present]) for block in blocks]
         result = session.evaluator.dump_result(session.evaluator.product(totals, 0), 0)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import tenseal.sealapi as seal
@@ -30,6 +32,20 @@ def without_files_in_memory(monkeypatch: pytest.MonkeyPatch, folder: Path, platf
     monkeypatch.setattr("tempfile.tempdir", str(folder))
 
 
+def seen_when_flushed(monkeypatch: pytest.MonkeyPatch, parent: Path, look: Callable[[Path], Any]) -> list[Any]:
+    """A list that gets what can be seen of the only folder in `parent` each time that a file goes to the disk."""
+    seen: list[Any] = []
+    flush = os.fsync
+
+    def watched(descriptor: int) -> None:
+        flush(descriptor)
+        (folder,) = parent.iterdir()
+        seen.append(look(folder))
+
+    monkeypatch.setattr("os.fsync", watched)
+    return seen
+
+
 def test_without_files_in_memory_a_key_is_overwritten_before_its_file_goes(
     generator: seal.KeyGenerator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -37,15 +53,7 @@ def test_without_files_in_memory_a_key_is_overwritten_before_its_file_goes(
     key = generator.secret_key()
     expected = seal_format.save(key)
     without_files_in_memory(monkeypatch, tmp_path)
-    left: list[bytes] = []
-    flush = os.fsync
-
-    def watched(descriptor: int) -> None:
-        flush(descriptor)
-        (folder,) = tmp_path.iterdir()
-        left.append((folder / "object").read_bytes())
-
-    monkeypatch.setattr("os.fsync", watched)
+    left = seen_when_flushed(monkeypatch, tmp_path, lambda folder: (folder / "object").read_bytes())
     assert seal_format.save(key) == expected
     assert left
     assert not any(left[0])
@@ -57,14 +65,7 @@ def test_without_files_in_memory_a_key_is_in_a_folder_that_nobody_else_can_open(
     generator: seal.KeyGenerator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without_files_in_memory(monkeypatch, tmp_path)
-    modes: list[int] = []
-    flush = os.fsync
-
-    def watched(descriptor: int) -> None:
-        flush(descriptor)
-        modes.extend(stat.S_IMODE(folder.stat().st_mode) for folder in tmp_path.iterdir())
-
-    monkeypatch.setattr("os.fsync", watched)
+    modes = seen_when_flushed(monkeypatch, tmp_path, lambda folder: stat.S_IMODE(folder.stat().st_mode))
     seal_format.save(generator.secret_key())
     assert modes == [0o700]
 

@@ -116,6 +116,12 @@ def class_totals(execution: Execution, parties: list[Counts]) -> tuple[list[comp
     )
 
 
+def in_order(execution: Execution) -> Execution:
+    """The same, where every value stays in its place and keeps its phase."""
+    positions = execution.order.shape[1]
+    return replace(execution, order=np.tile(np.arange(positions), (2, 1)), phases=np.ones_like(execution.phases))
+
+
 def fractions(execution: Execution) -> tuple[Exact, Exact, Exact]:
     """R0R1, R2R3 and R4R5, exactly."""
     r = [Exact.of(value) for value in execution.multipliers]
@@ -177,8 +183,7 @@ class TestAlgebra:
     @given(pools())
     def test_permutation_and_phases_change_where_values_stand_and_no_total(self, pool):
         execution, parties = pool
-        positions = execution.order.shape[1]
-        plain = replace(execution, order=np.tile(np.arange(positions), (2, 1)), phases=np.ones_like(execution.phases))
+        plain = in_order(execution)
         placed, bare = execution.vectors(parties[0]), plain.vectors(parties[0])
         for q, (side, phases) in itertools.product(range(2), enumerate((execution.phases, execution.phases.conj()))):
             # X and Y of a position move together, and keep their product.
@@ -205,13 +210,7 @@ class TestAlgebra:
     @given(executions(thresholds=6), st.lists(st.booleans(), min_size=6, max_size=6))
     def test_role_bits_say_which_side_is_split_and_the_other_is_repeated(self, drawn, roles):
         execution, splits, m = drawn
-        positions = execution.order.shape[1]
-        bare = replace(
-            execution,
-            roles=np.array(roles),
-            order=np.tile(np.arange(positions), (2, 1)),
-            phases=np.ones_like(execution.phases),
-        )
+        bare = replace(in_order(execution), roles=np.array(roles))
         counts = counts_of([3, 0, 5, 2, 1, 4], [2, 7, 1, 3, 6, 5])
         x, y = (side[0][: splits * m].reshape(splits, m) for side in bare.vectors(counts))
         r = execution.multipliers
@@ -406,14 +405,8 @@ class TestIndependence:
         for session, number in itertools.product(range(3), range(4)):
             source = stream("execution", number, session=bytes([session]) * 32)
             execution = Execution.draw(source, thresholds=50, splits=3, positions=256)
-            values = np.concatenate(
-                [
-                    np.abs(execution.multipliers),
-                    np.abs(execution.weights.ravel()),
-                    execution.extra.ravel(),
-                    execution.totals.ravel(),
-                ]
-            )
+            parts = (np.abs(execution.multipliers), np.abs(execution.weights), execution.extra, execution.totals)
+            values = np.concatenate([part.ravel() for part in parts])
             assert not seen & set(values)
             assert len(set(values)) == len(values)
             seen |= set(values)
