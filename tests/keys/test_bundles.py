@@ -290,11 +290,7 @@ def test_parts_of_documents_of_two_sessions_do_not_fit(consortium, sealed, other
     other = consortium.seal(other_prepared)
     for mine, theirs, opened in (
         (sealed.announcement, other.announcement, lambda x: open_announcement(x, trust, holder=HOLDER, at=NOW)),
-        (
-            sealed.aggregator,
-            other.aggregator,
-            lambda x: consortium.open_aggregator(x, trust),
-        ),
+        (sealed.aggregator, other.aggregator, lambda x: consortium.open_aggregator(x, trust)),
         (sealed.parties["north"], other.parties["north"], lambda x: consortium.open(x, trust=trust)),
     ):
         (credential, body, signature), (_, other_body, other_signature) = parts(mine)[0], parts(theirs)[0]

@@ -194,10 +194,7 @@ REFUSED_BY_THE_AGGREGATOR: dict[str, tuple[Callable[[Record], Record], str]] = {
     "a short sketch": (lambda it: it._replace(sketch=it.sketch[1:]), aggregator.OTHER_LENGTH),
     "a long blob": (lambda it: it._replace(blob=it.blob + b"\0"), aggregator.OTHER_LENGTH),
     "a short nonce": (lambda it: it._replace(nonce=b""), aggregator.OTHER_LENGTH),
-    "a number beyond its prime": (
-        lambda it: it._replace(sketch=b"\xff" * len(it.sketch)),
-        aggregator.NO_SKETCH,
-    ),
+    "a number beyond its prime": (lambda it: it._replace(sketch=b"\xff" * len(it.sketch)), aggregator.NO_SKETCH),
 }
 
 

@@ -36,14 +36,7 @@ class Preparing(Consortium):
     def announced(self, manifest: Manifest, by: str = "north", of: tuple[str, ...] = PARTIES) -> bytes:
         shown, (adder,) = self.shown(*of), self.shown(ADDER)
         return announce(
-            self.identities[by],
-            manifest,
-            shown,
-            self.trust(),
-            aggregator=adder,
-            study=STUDY,
-            lifetime=WEEK,
-            at=NOW,
+            self.identities[by], manifest, shown, self.trust(), aggregator=adder, study=STUDY, lifetime=WEEK, at=NOW
         )
 
 

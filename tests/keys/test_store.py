@@ -395,10 +395,7 @@ def test_random_bytes_in_any_file_are_refused_with_an_error_of_ours(directory) -
 
 def test_a_passphrase_that_is_no_text_is_not_carried_by_the_error(directory, tmp_path) -> None:
     typed = "half \udcff typed"
-    for action in (
-        lambda: KeyStore(directory, typed),
-        lambda: KeyStore.create(tmp_path / "new", typed, log2_cost=10),
-    ):
+    for action in (lambda: KeyStore(directory, typed), lambda: KeyStore.create(tmp_path / "new", typed, log2_cost=10)):
         with pytest.raises(StoreError, match="not text") as caught:
             action()
         assert caught.value.__context__ is None

@@ -165,10 +165,7 @@ def test_a_session_whose_encryption_library_is_missing_here_is_a_problem(
     session = opened()
     monkeypatch.setattr(backends, "_why_not", lambda name: "it is not installed")
     (found,) = problems()
-    assert (found["entry"], found["remedy"]) == (
-        f"bundle/{session}",
-        "install it: no round can be answered without",
-    )
+    assert (found["entry"], found["remedy"]) == (f"bundle/{session}", "install it: no round can be answered without")
 
 
 # --- close ------------------------------------------------------------------------------------------------------------
