@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from tests.support.keys_commands import ADDER, SITES, SMALL, Clock, make_site, ok, settings, write_study
+from tests.support.keys_commands import Clock, make_site, ok, settings, write_study
+from tests.support.keys_folder import ADDER, AUTHORITY, SESSION, SITES, SMALL
 
 
 @pytest.fixture(scope="session")
@@ -20,20 +21,10 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Resul
         patch.chdir(folder)
         Path("authority").mkdir()
         write_study("study.toml")
-        said = [ok("ca-init", "Heart Study", "--store", "authority/store", "--out", "authority")]
+        said = [ok("ca-init", "Heart Study", *AUTHORITY, "--out", "authority")]
         for name in (*SITES, ADDER):
             said += make_site(name)
-        said.append(
-            ok(
-                "session",
-                *(f"{name}/{name}.credential" for name in SITES),
-                "--store",
-                "north/store",
-                "--out",
-                "week",
-                *SMALL,
-            )
-        )
+        said.append(ok(*SESSION, "--out", "week", *SMALL))
     return folder, said
 
 
