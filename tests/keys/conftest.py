@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import Result
 
+from fhe_auc_keys.store.key_store import KeyStore
 from tests.support.keys_commands import Clock, make_site, ok, settings, write_study
 from tests.support.keys_folder import ADDER, AUTHORITY, SESSION, SITES, SMALL
 
@@ -26,6 +28,13 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Resul
             said += make_site(name)
         said.append(ok(*SESSION, "--out", "week", *SMALL))
     return folder, said
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[KeyStore]:
+    """A key store with nothing in it."""
+    with KeyStore.create(tmp_path / "store", "long enough", log2_cost=10) as made:
+        yield made
 
 
 @pytest.fixture

@@ -71,9 +71,6 @@ from tests.support.keys_folder import (
 from tests.support.own_certificates import Site
 from tests.support.wire import flipped, mended
 
-needs_openfhe = pytest.mark.openfhe
-
-
 # --- The way it is meant ----------------------------------------------------------------------------------------------
 
 
