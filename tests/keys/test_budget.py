@@ -13,6 +13,7 @@ from fhe_auc import InputError
 from fhe_auc.base.errors import FheAucError
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request, Spending, new_session_id
+from fhe_auc.session.rounds import conduct
 from fhe_auc_keys.store import budget
 from fhe_auc_keys.store.key_store import KeyStore
 from tests.support.exact_sessions import GRID, rows
@@ -130,12 +131,7 @@ def test_a_data_set_has_a_name_that_can_be_shown(name: str) -> None:
 
 
 def test_all_sites_end_with_the_same_private_auc_and_each_has_spent_it(private: Consortium) -> None:
-    aggregator = private.aggregator()
-    message: bytes | None = aggregator.start()
-    while message is not None:
-        for name, submission in private.exchange(message):
-            aggregator.receive(name, submission)
-        message = aggregator.finish_round()
+    conduct(private.aggregator(), private.exchange)
     aucs = {found.auc for found in private.results.values()}
     assert len(private.results) == 3
     assert len(aucs) == 1

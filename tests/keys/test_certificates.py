@@ -124,20 +124,15 @@ def test_a_request_for_an_unfit_name_or_none(authority) -> None:
 def test_every_flipped_byte_of_a_request_is_refused(authority) -> None:
     der = x509.load_pem_x509_csr(Identity.create("north").request()).public_bytes(Encoding.DER)
     for position in range(len(der)):
-        bad = bytearray(der)
-        bad[position] ^= 1
-        pem = b"-----BEGIN CERTIFICATE REQUEST-----\n" + base64.encodebytes(bytes(bad))
         with pytest.raises(KeysError):
-            authority.issue(pem + b"-----END CERTIFICATE REQUEST-----\n", "north", days=3, at=NOW)
+            authority.issue(pem("CERTIFICATE REQUEST", flipped(der, position)), "north", days=3, at=NOW)
     assert authority.register == ()
 
 
 def test_a_request_with_a_forged_signature(authority) -> None:
-    der = bytearray(x509.load_pem_x509_csr(Identity.create("north").request()).public_bytes(Encoding.DER))
-    der[-1] ^= 1
-    pem = x509.load_der_x509_csr(bytes(der)).public_bytes(Encoding.PEM)
+    der = x509.load_pem_x509_csr(Identity.create("north").request()).public_bytes(Encoding.DER)
     with pytest.raises(TamperedError, match="no genuine signature"):
-        authority.issue(pem, "north", days=3, at=NOW)
+        authority.issue(pem("CERTIFICATE REQUEST", flipped(der, -8)), "north", days=3, at=NOW)
 
 
 def test_a_request_without_a_fit_encryption_key(authority) -> None:
@@ -346,10 +341,8 @@ def test_an_authority_that_takes_a_new_key_keeps_its_name_and_its_parties(first:
 def test_every_flipped_byte_of_a_revocation_list_is_refused(authority, north) -> None:
     der = x509.load_pem_x509_crl(authority.revocation_list(at=NOW)).public_bytes(Encoding.DER)
     for position in range(len(der)):
-        bad = bytearray(der)
-        bad[position] ^= 1
         try:
-            found = x509.load_der_x509_crl(bytes(bad))
+            found = x509.load_der_x509_crl(flipped(der, position))
         except (ValueError, x509.InvalidVersion):
             continue
         with pytest.raises(KeysError):

@@ -29,6 +29,7 @@ from tests.support.pooled import exact_auc
 from tests.support.sealed_sessions import ADDER, HOLDER, Sealing
 from tests.support.stored_sites import GRID as SITES_GRID
 from tests.support.stored_sites import Consortium as Sites
+from tests.support.wire import flipped
 
 NAMES = ("north", "south", "east", "west")
 GRID = np.linspace(0, 1, 16)
@@ -222,10 +223,8 @@ def test_only_the_sessions_aggregator_may_ask(late: Late) -> None:
     for other in ("north", HOLDER):
         with pytest.raises(KeysError, match="not by 'coordinator'"):
             late.opened(late.asked(*THREE, by=other))
-    request = bytearray(late.asked(*THREE))
-    request[-1] ^= 1
     with pytest.raises(TamperedError):
-        late.opened(bytes(request))
+        late.opened(flipped(late.asked(*THREE), -1))
 
 
 def test_a_request_for_another_session_is_refused(late: Late) -> None:
@@ -244,7 +243,7 @@ def test_no_party_can_open_it_nor_is_it_taken_for_other_parties(late: Late) -> N
     with pytest.raises(KeysError, match="the late opening is for another session, or for"):
         late.read(opening, *NAMES)
     with pytest.raises(TamperedError):
-        late.read(opening[:-1] + bytes([opening[-1] ^ 1]), *THREE)
+        late.read(flipped(opening, -1), *THREE)
 
 
 def test_aggregator_and_key_holder_may_be_on_different_machines_and_pass_files(
