@@ -72,6 +72,10 @@ def request_with(name: str, *extensions: x509.ExtensionType, key: object = None)
     return builder.sign(key, None if isinstance(key, Ed25519PrivateKey) else hashes.SHA256()).public_bytes(Encoding.PEM)
 
 
+def request_der(identity: Identity) -> bytes:
+    return x509.load_pem_x509_csr(identity.request()).public_bytes(Encoding.DER)
+
+
 @pytest.fixture
 def authority() -> Authority:
     return Authority.create("consortium", at=NOW)
@@ -122,7 +126,7 @@ def test_a_request_for_an_unfit_name_or_none(authority) -> None:
 
 
 def test_every_flipped_byte_of_a_request_is_refused(authority) -> None:
-    der = x509.load_pem_x509_csr(Identity.create("north").request()).public_bytes(Encoding.DER)
+    der = request_der(Identity.create("north"))
     for position in range(len(der)):
         with pytest.raises(KeysError):
             authority.issue(pem("CERTIFICATE REQUEST", flipped(der, position)), "north", days=3, at=NOW)
@@ -130,7 +134,7 @@ def test_every_flipped_byte_of_a_request_is_refused(authority) -> None:
 
 
 def test_a_request_with_a_forged_signature(authority) -> None:
-    der = x509.load_pem_x509_csr(Identity.create("north").request()).public_bytes(Encoding.DER)
+    der = request_der(Identity.create("north"))
     with pytest.raises(TamperedError, match="no genuine signature"):
         authority.issue(pem("CERTIFICATE REQUEST", flipped(der, -8)), "north", days=3, at=NOW)
 
@@ -150,7 +154,7 @@ def test_a_request_with_a_signing_key_under_which_one_signature_fits_everything(
     identity = Identity.create("north")
     for signed in (b"one result", b"another one"):
         Ed25519PublicKey.from_public_bytes(NEUTRAL).verify(NEUTRAL + bytes(32), signed)  # so it does
-    der = x509.load_pem_x509_csr(identity.request()).public_bytes(Encoding.DER)
+    der = request_der(identity)
     der = der.replace(identity.signing_key, NEUTRAL)[:-64] + NEUTRAL + bytes(32)
     forged = x509.load_der_x509_csr(der)
     assert forged.is_signature_valid
@@ -162,13 +166,11 @@ def test_a_request_with_a_signing_key_under_which_one_signature_fits_everything(
 @pytest.mark.parametrize(
     "point",  # libsodium's list; its last two are not reduced
     [
-        "0000000000000000000000000000000000000000000000000000000000000000",
-        "0100000000000000000000000000000000000000000000000000000000000000",
+        "00" * 32,
+        "01" + "00" * 31,
         "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
         "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
-        "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
-        "edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
-        "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+        *(f"{first}{'ff' * 30}7f" for first in ("ec", "ed", "ee")),
     ],
 )
 def test_no_point_of_small_order_is_a_signing_key(point: str, sign: int) -> None:
@@ -180,10 +182,9 @@ def test_no_point_of_small_order_is_a_signing_key(point: str, sign: int) -> None
 
 def test_a_request_with_another_kind_of_key_or_another_name(authority) -> None:
     extension = encryption_key_extension(Identity.create("n").encryption_key)
+    other_kind = request_with("north", extension, key=ec.generate_private_key(ec.SECP256R1()))
     with pytest.raises(UnfitCertificateError, match="Ed25519"):
-        authority.issue(
-            request_with("north", extension, key=ec.generate_private_key(ec.SECP256R1())), "north", days=3, at=NOW
-        )
+        authority.issue(other_kind, "north", days=3, at=NOW)
     with pytest.raises(UnfitCertificateError, match="'north', not for 'south'"):
         authority.issue(Identity.create("north").request(), "south", days=3, at=NOW)
 
@@ -234,12 +235,8 @@ def test_names_that_look_alike_are_not_both_certified(authority, north, name) ->
 
 def test_of_a_request_nothing_is_certified_that_was_not_compared(authority) -> None:
     identity = Identity.create("north")
-    subject = x509.Name(
-        [
-            x509.NameAttribute(NameOID.ORGANIZATION_NAME, "University Hospital"),
-            x509.NameAttribute(NameOID.COMMON_NAME, "north"),
-        ]
-    )
+    names = {NameOID.ORGANIZATION_NAME: "University Hospital", NameOID.COMMON_NAME: "north"}
+    subject = x509.Name([x509.NameAttribute(kind, name) for kind, name in names.items()])
     builder = x509.CertificateSigningRequestBuilder().subject_name(subject)
     builder = builder.add_extension(encryption_key_extension(identity.encryption_key), critical=False)
     builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName("south")]), critical=False)
@@ -384,12 +381,10 @@ def chain_of(identity: Identity) -> list[bytes]:
     return msgspec.msgpack.decode(identity.credential[40:])[0]
 
 
-def test_a_signature_with_a_count_of_unused_bits_is_refused() -> None:
+def test_a_signature_with_a_count_of_unused_bits_is_refused(authority) -> None:
     """The library accepts it where the last bit happens to be zero, so keys are tried until it is."""
     while True:
-        authority = Authority.create("consortium", at=NOW)
-        request = Identity.create("north").request()
-        der = bytearray(x509.load_pem_x509_csr(request).public_bytes(Encoding.DER))
+        der = bytearray(request_der(Identity.create("north")))
         if der[-1] % 2 == 0:
             break
     der[-65] = 1
@@ -699,8 +694,7 @@ def test_a_certificate_with_a_serial_number_below_one_is_refused_without_a_warni
 
 def test_a_binding_does_not_move_to_another_certificate(site) -> None:
     other = Site()
-    chain, binding = msgspec.msgpack.decode(site.identity().credential[40:])
-    del chain
+    _, binding = msgspec.msgpack.decode(site.identity().credential[40:])
     with pytest.raises(TamperedError, match="forged"):
         verify(credential(other.chain, binding), other.trust, at=NOW)
 
@@ -809,7 +803,7 @@ def test_whatever_the_bytes_only_our_own_errors_come_out(authority, north, site)
     trust = trusting(authority)
     crl = trust.revocation_lists[0]
     der = chain_of(north)[0]
-    request = x509.load_pem_x509_csr(north.request()).public_bytes(Encoding.DER)
+    request = request_der(north)
     head = {each[:7]: each[:8] for each in (north.credential, north.to_bytes(), authority.to_bytes())}
 
     def framed(magic: bytes, body: bytes) -> bytes:

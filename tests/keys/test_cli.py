@@ -69,6 +69,7 @@ from tests.support.keys_folder import (
     at,
 )
 from tests.support.own_certificates import Site
+from tests.support.programs import run
 from tests.support.wire import flipped, mended
 
 # --- The way it is meant ----------------------------------------------------------------------------------------------
@@ -788,16 +789,8 @@ def test_the_passphrase_is_asked_for_twice_for_a_new_store_and_never_shown(
 
 def test_without_a_terminal_there_is_advice_instead_of_a_question(consortium: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "FHE_AUC_PASSPHRASE"}
-    process = subprocess.run(
-        [sys.executable, "-c", "from fhe_auc.cli import main; main()", "keys", "show", *NORTH],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=60,
-        check=False,
-        start_new_session=True,
-    )
+    show = [sys.executable, "-c", "from fhe_auc.cli import main; main()", "keys", "show", *NORTH]
+    process = run(show, env=environment, stdin=subprocess.DEVNULL, start_new_session=True, timeout=60)
     assert (process.returncode, process.stdout) == (2, "")
     assert re.fullmatch("error: no terminal .*set FHE_AUC_PASSPHRASE or give --passphrase-file\n", process.stderr)
 

@@ -34,7 +34,6 @@ def with_payload(message: bytes, change: Callable[[bytes], bytes]) -> bytes:
 def results(roles: Roles) -> list[bytes]:
     """As many honest results as there are parties: the same AUC, blinded and flooded anew."""
     first, aggregator = roles.aggregator.finish_round(), roles.aggregator
-    assert first is not None
 
     def again(_: bytes) -> bytes:
         return encode(
@@ -48,9 +47,7 @@ def echoed(roles: Roles, given: list[bytes]) -> bytes:
     """What the aggregator passes on once each party has answered the result it was given."""
     for party, message in zip(roles.parties, given, strict=True):
         roles.aggregator.receive(party.name, party.respond(message))
-    last = roles.aggregator.finish_round()
-    assert last is not None
-    return last
+    return roles.aggregator.finish_round()
 
 
 def failed_checks(roles: Roles, last: bytes) -> list[str]:

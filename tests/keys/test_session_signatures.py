@@ -42,9 +42,7 @@ def submitted(consortium: Consortium) -> tuple[Aggregator, dict[str, bytes]]:
 def resulting(consortium: Consortium) -> bytes:
     """The message with the result, of an honest session."""
     aggregator = consortium.aggregator()
-    message = consortium.deliver(aggregator, aggregator.start())
-    assert message is not None
-    return message
+    return consortium.deliver(aggregator, aggregator.start())
 
 
 def refused_by_aggregator(aggregator: Aggregator, party: str, submission: bytes) -> MessageError:
