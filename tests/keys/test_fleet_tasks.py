@@ -84,7 +84,5 @@ def test_a_worker_that_dies_is_replaced_and_what_it_did_counts_once(tmp_path: Pa
 @needs_ray
 def test_where_ray_was_imported_before_its_ports_would_be_open_so_none_is_opened() -> None:
     code = "import ray; from fhe_auc_keys.fleet.tasks import Workers; Workers(2).__enter__()"
-    assert (
-        "EvaluationError: Ray was imported in this process before"
-        in run([sys.executable, "-c", code], timeout=120).stderr
-    )
+    done = run([sys.executable, "-c", code], timeout=120)
+    assert "EvaluationError: Ray was imported in this process before" in done.stderr
