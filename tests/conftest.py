@@ -162,11 +162,7 @@ def run_child() -> Callable[..., Any]:
     def run(code: str, *arguments: str, data: bytes = b"", timeout: float = 120) -> Any:
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1", "PYTHONPATH": path}
         child = subprocess.run(
-            [sys.executable, "-c", code, *arguments],
-            input=data,
-            capture_output=True,
-            timeout=timeout,
-            env=environment,
+            [sys.executable, "-c", code, *arguments], input=data, capture_output=True, timeout=timeout, env=environment
         )
         if child.returncode:
             pytest.fail(f"child process ended with {child.returncode}: {child.stderr[-2000:].decode(errors='replace')}")

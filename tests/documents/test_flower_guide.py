@@ -21,6 +21,7 @@ pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flowe
 from fhe_auc import federated_auc
 from fhe_auc.rows.counts import PartyData
 from fhe_auc_keys.roles.local_consortium import TRIAL
+from tests.support.programs import run
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "flower.md"
 BLOCK = re.compile(r"^```sh (\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -45,17 +46,9 @@ class Walk:
             "FHE_AUC_TEST": self.mark,
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         }
-        done = subprocess.run(
-            ["/bin/bash", "-euc", f". {state}\n{commands}\nexport -p > {state}"],
-            cwd=self.folder,
-            input="y\n" * 9,  # to whether fingerprints are the same
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env=environment,
-            timeout=240,
-            check=False,
-        )
+        shell = ["/bin/bash", "-euc", f". {state}\n{commands}\nexport -p > {state}"]
+        same = "y\n" * 9  # to whether fingerprints are the same
+        done = run(shell, cwd=self.folder, input=same, env=environment, stderr=subprocess.STDOUT)
         assert done.returncode == 0, f"{terminal}: {commands}\n{done.stdout}{self.logs()}"
         return done.stdout
 

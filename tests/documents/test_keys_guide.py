@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 from fhe_auc_keys.bundles.roster import Roster
 from fhe_auc_keys.cli import keys as group
+from tests.support.programs import run
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "keys.md"
 PASSPHRASE = "correct horse battery staple"  # noqa: S105
@@ -66,16 +67,10 @@ def in_terminal(step: Step, folder: Path) -> subprocess.CompletedProcess[str]:
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "OMP_NUM_THREADS": "1",
     }
-    return subprocess.run(
-        ["/bin/bash", "-euc", f". {state}\n{step.commands}\n{{ export -p; echo cd $PWD; }} > {state}"],
-        cwd=folder,
-        input="y\n",  # to whether fingerprints are the same
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=environment,
-        timeout=60,
-        check=False,
+    commands = f". {state}\n{step.commands}\n{{ export -p; echo cd $PWD; }} > {state}"
+    same = "y\n"  # to whether fingerprints are the same
+    return run(
+        ["/bin/bash", "-euc", commands], cwd=folder, input=same, env=environment, stderr=subprocess.STDOUT, timeout=60
     )
 
 

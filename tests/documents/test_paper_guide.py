@@ -12,6 +12,8 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
+from tests.support.programs import run
+
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "paper.md"
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -29,16 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for language, text in FENCE.findall(GUIDE.read_text("utf-8")):
         program = {"python": [sys.executable, "-c"], "sh": ["/bin/bash", "-euc"]}.get(language)
         if program is not None:
-            done = subprocess.run(
-                [*program, text],
-                cwd=place,
-                env=environment,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                timeout=120,
-                check=False,
-            )
+            done = run([*program, text], cwd=place, env=environment, stderr=subprocess.STDOUT, timeout=120)
             assert done.returncode == 0, f"{text}\n{done.stdout}"
             printed.append(done.stdout)
     (place / "printed.txt").write_text("\n".join(printed))

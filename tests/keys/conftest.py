@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import Result
 
-from tests.support.keys_commands import ADDER, SITES, SMALL, Clock, make_site, ok, settings, write_study
+from fhe_auc_keys.store.key_store import KeyStore
+from tests.support.keys_commands import Clock, make_site, ok, settings, write_study
+from tests.support.keys_folder import ADDER, AUTHORITY, SESSION, SITES, SMALL
 
 
 @pytest.fixture(scope="session")
@@ -20,21 +23,18 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Resul
         patch.chdir(folder)
         Path("authority").mkdir()
         write_study("study.toml")
-        said = [ok("ca-init", "Heart Study", "--store", "authority/store", "--out", "authority")]
+        said = [ok("ca-init", "Heart Study", *AUTHORITY, "--out", "authority")]
         for name in (*SITES, ADDER):
             said += make_site(name)
-        said.append(
-            ok(
-                "session",
-                *(f"{name}/{name}.credential" for name in SITES),
-                "--store",
-                "north/store",
-                "--out",
-                "week",
-                *SMALL,
-            )
-        )
+        said.append(ok(*SESSION, "--out", "week", *SMALL))
     return folder, said
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[KeyStore]:
+    """A key store with nothing in it."""
+    with KeyStore.create(tmp_path / "store", "long enough", log2_cost=10) as made:
+        yield made
 
 
 @pytest.fixture

@@ -34,9 +34,13 @@ MANIFEST = registry.load("dpauc-laplace").prepare(REQUEST).manifest
 
 
 @pytest.fixture
-def played(site_rows: list[PartyData], tmp_path: Path) -> Consortium:
+def consortium(site_rows: list[PartyData], tmp_path: Path) -> Consortium:
+    return Consortium(site_rows, tmp_path / "c")
+
+
+@pytest.fixture
+def played(consortium: Consortium) -> Consortium:
     """A session whose aggregator notes its beginning and end, as `fhe_auc.machines.aggregator_role` does."""
-    consortium = Consortium(site_rows, tmp_path / "c")
     conduct(consortium.aggregator(), consortium.exchange)
     return consortium
 
@@ -92,25 +96,18 @@ def test_the_trail_is_its_owners_alone(trail: Path) -> None:
     assert trail.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_site_that_is_asked_again_notes_nothing_twice(consortium_asked_twice: Consortium) -> None:
-    assert [line["event"] for line in lines_of(consortium_asked_twice, "north")] == ["submitted"]
-
-
-@pytest.fixture
-def consortium_asked_twice(site_rows: list[PartyData], tmp_path: Path) -> Consortium:
-    consortium = Consortium(site_rows, tmp_path / "c")
+def test_a_site_that_is_asked_again_notes_nothing_twice(consortium: Consortium) -> None:
     opening = consortium.aggregator().start()
     for _ in range(2):
         consortium.answer("north", opening)
     with pytest.raises(MessageError):
         consortium.answer("north", b"garbage")
-    return consortium
+    assert [line["event"] for line in lines_of(consortium, "north")] == ["submitted"]
 
 
 def test_where_a_line_cannot_be_written_nothing_leaves_the_site(
-    site_rows: list[PartyData], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    consortium = Consortium(site_rows, tmp_path / "c")
     opening = consortium.aggregator().start()
 
     def full(*_: Any, **__: Any) -> None:
@@ -142,8 +139,8 @@ def test_a_party_that_must_not_go_on_does_not_where_its_trail_cannot_be_written_
         consortium.answer("north", opening)
 
 
-def test_a_role_that_has_done_nothing_yet_is_told_so(site_rows: list[PartyData], tmp_path: Path) -> None:
-    told = shown(Consortium(site_rows, tmp_path / "c"), "north")
+def test_a_role_that_has_done_nothing_yet_is_told_so(consortium: Consortium) -> None:
+    told = shown(consortium, "north")
     assert (told.exit_code, "has done nothing yet, or somebody has removed it" in told.stderr) == (2, True)
 
 

@@ -13,10 +13,12 @@ from fhe_auc import InputError
 from fhe_auc.base.errors import FheAucError
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request, Spending, new_session_id
+from fhe_auc.session.rounds import conduct
 from fhe_auc_keys.store import budget
 from fhe_auc_keys.store.key_store import KeyStore
 from tests.support.exact_sessions import GRID, rows
 from tests.support.stored_sites import Consortium
+from tests.support.wire import flipped
 
 NOW = datetime(2026, 11, 24, tzinfo=timezone.utc)
 
@@ -78,29 +80,25 @@ def manifest(protocol: str = "dpauc-laplace", **options: Any) -> Any:
     return registry.load(protocol).prepare(request).manifest
 
 
-def test_sessions_add_up_by_data_set_and_ten_tenths_are_one(tmp_path: Path) -> None:
-    with KeyStore.create(tmp_path / "store", "passphrase", log2_cost=10) as store:
-        budget.set_limit(store, "2025", 1.0)
-        made, tenth = manifest(), Spending(0.1, "label")
-        for _ in range(10):
-            again = msgspec.structs.replace(made, session=new_session_id())
-            budget.spend(store, "2025", again, tenth, at=NOW)
-        budget.spend(store, "2026", made, tenth, at=NOW)
-        assert budget.spent(store) == {"2025": pytest.approx(1.0), "2026": 0.1}
-        with pytest.raises(InputError, match="of which 1 is spent and 1 is the limit; nothing was sent"):
-            budget.spend(store, "2025", msgspec.structs.replace(made, session=new_session_id()), tenth, at=NOW)
-        budget.spend(store, "2025", again, tenth, at=NOW)  # this one is in the ledger
+def test_sessions_add_up_by_data_set_and_ten_tenths_are_one(store: KeyStore) -> None:
+    budget.set_limit(store, "2025", 1.0)
+    made, tenth = manifest(), Spending(0.1, "label")
+    for _ in range(10):
+        again = msgspec.structs.replace(made, session=new_session_id())
+        budget.spend(store, "2025", again, tenth, at=NOW)
+    budget.spend(store, "2026", made, tenth, at=NOW)
+    assert budget.spent(store) == {"2025": pytest.approx(1.0), "2026": 0.1}
+    with pytest.raises(InputError, match="of which 1 is spent and 1 is the limit; nothing was sent"):
+        budget.spend(store, "2025", msgspec.structs.replace(made, session=new_session_id()), tenth, at=NOW)
+    budget.spend(store, "2025", again, tenth, at=NOW)  # this one is in the ledger
 
 
-def test_a_damaged_ledger_stops_sessions(tmp_path: Path) -> None:
-    with KeyStore.create(tmp_path / "store", "passphrase", log2_cost=10) as store:
+def test_a_damaged_ledger_stops_sessions(store: KeyStore, tmp_path: Path) -> None:
+    budget.spend(store, "rows", manifest(), Spending(0.1, "label"), at=NOW)
+    (path,) = (tmp_path / "store" / "budget").iterdir()
+    path.write_bytes(flipped(path.read_bytes(), -1))
+    with pytest.raises(FheAucError, match="budget/"):
         budget.spend(store, "rows", manifest(), Spending(0.1, "label"), at=NOW)
-        (path,) = (tmp_path / "store" / "budget").iterdir()
-        data = bytearray(path.read_bytes())
-        data[-1] ^= 1
-        path.write_bytes(data)
-        with pytest.raises(FheAucError, match="budget/"):
-            budget.spend(store, "rows", manifest(), Spending(0.1, "label"), at=NOW)
 
 
 @pytest.mark.parametrize(
@@ -133,12 +131,7 @@ def test_a_data_set_has_a_name_that_can_be_shown(name: str) -> None:
 
 
 def test_all_sites_end_with_the_same_private_auc_and_each_has_spent_it(private: Consortium) -> None:
-    aggregator = private.aggregator()
-    message: bytes | None = aggregator.start()
-    while message is not None:
-        for name, submission in private.exchange(message):
-            aggregator.receive(name, submission)
-        message = aggregator.finish_round()
+    conduct(private.aggregator(), private.exchange)
     aucs = {found.auc for found in private.results.values()}
     assert len(private.results) == 3
     assert len(aucs) == 1

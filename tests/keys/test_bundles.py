@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import random
 import time
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -18,18 +17,11 @@ from fhe_auc import ckks
 from fhe_auc.base.errors import DeserialisationError, InputError
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe import container
-from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Session
 from fhe_auc_keys.bundles import announcement
 from fhe_auc_keys.bundles import sealed_bundles as bundles
-from fhe_auc_keys.bundles.announcement import Announcement, announce, open_announcement
-from fhe_auc_keys.bundles.sealed_bundles import (
-    OpenedBundle,
-    SealedSession,
-    open_aggregator_bundle,
-    open_party_bundle,
-    seal_session,
-)
+from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
+from fhe_auc_keys.bundles.sealed_bundles import OpenedBundle, SealedSession, open_aggregator_bundle, open_party_bundle
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material
 from fhe_auc_keys.errors import ExpiredError, KeysError, RevokedError, StoreError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.site.session_files import keep_for_party, kept_for_party
@@ -41,38 +33,18 @@ from fhe_auc_keys.trust.certificates import Trust
 from fhe_auc_keys.trust.identity import Identity, signed_bytes
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from tests.support.certified import DAY, NOW, STUDY, Consortium
+from tests.support.sealed_sessions import ADDER, HOLDER, Sealing
 from tests.support.wire import flipped, mended, reframed
 
 pytestmark = pytest.mark.backends("one")  # what is sealed and signed are bytes
-
-HOLDER = "key holder"
-ADDER = "coordinator"
 
 
 def secrets_of(held: OpenedBundle | Session) -> PartySecrets:
     return decode(held.kept.material if isinstance(held, OpenedBundle) else held.party_material, PartySecrets, "")
 
 
-class Sealing(Consortium):
-    """With a key holder and an aggregator beside the parties."""
-
-    def __init__(self, *names: str) -> None:
-        super().__init__(*names, HOLDER, ADDER)
-
-    def seal(self, session: Session, *, holder: str = HOLDER, lifetime: timedelta = 7 * DAY) -> SealedSession:
-        return self.sealed(session, self.shown(*session.manifest.parties), holder=holder, lifetime=lifetime)
-
-    def sealed(
-        self, session: Session, shown: list[bytes], *, holder: str = HOLDER, lifetime: timedelta = DAY, **changes: Any
-    ) -> SealedSession:
-        adder = self.identities[ADDER].credential
-        usual: dict[str, Any] = {"aggregator": adder, "study": STUDY, "trust": self.trust(), "at": NOW}
-        return seal_session(self.identities[holder], session, shown, lifetime=lifetime, **{**usual, **changes})
-
-    def announced(self, manifest: Manifest) -> Manifest:
-        """The manifest with everybody's certificate, as it is announced."""
-        *parties, adder = (peer.fingerprint for peer in self.peers(*manifest.parties, ADDER))
-        return msgspec.structs.replace(manifest, certificates=tuple(parties), aggregator=adder, study=STUDY)
+class Opening(Sealing):
+    """A consortium whose parties and aggregator open what was sealed."""
 
     def open(self, data: bytes, name: str = "north", **changes):
         at = changes.get("at", NOW)
@@ -96,8 +68,8 @@ class Sealing(Consortium):
 
 
 @pytest.fixture(scope="module")
-def consortium() -> Sealing:
-    return Sealing("north", "south", "east")
+def consortium() -> Opening:
+    return Opening("north", "south", "east")
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +106,7 @@ def test_the_announcement_names_parties_with_their_certificates(consortium, seal
 
 
 def test_an_unknown_issuer(prepared, consortium) -> None:
-    strangers = Sealing(*prepared.manifest.parties)
+    strangers = Opening(*prepared.manifest.parties)
     with pytest.raises(KeysError, match="is not signed by any authority trusted here"):
         consortium.open(strangers.seal(prepared).parties["north"])
 
@@ -151,7 +123,7 @@ def test_a_certified_party_is_not_thereby_the_key_holder(prepared, consortium, t
 
 @pytest.mark.parametrize("who", [HOLDER, "north"])
 def test_a_revoked_holder_or_recipient(prepared, who) -> None:
-    consortium = Sealing(*prepared.manifest.parties)
+    consortium = Opening(*prepared.manifest.parties)
     sealed = consortium.seal(prepared)
     consortium.revoke(who)
     with pytest.raises(RevokedError, match=who):
@@ -176,7 +148,7 @@ def test_another_recipient(consortium, sealed) -> None:
 
 
 def test_the_same_party_under_a_new_certificate(prepared) -> None:
-    consortium = Sealing(*prepared.manifest.parties)
+    consortium = Opening(*prepared.manifest.parties)
     sealed = consortium.seal(prepared)
     old = consortium.identities["north"]
     renewed = consortium.authority.issue(old.request(), "north", days=90, at=NOW)
@@ -290,11 +262,7 @@ def test_parts_of_documents_of_two_sessions_do_not_fit(consortium, sealed, other
     other = consortium.seal(other_prepared)
     for mine, theirs, opened in (
         (sealed.announcement, other.announcement, lambda x: open_announcement(x, trust, holder=HOLDER, at=NOW)),
-        (
-            sealed.aggregator,
-            other.aggregator,
-            lambda x: consortium.open_aggregator(x, trust),
-        ),
+        (sealed.aggregator, other.aggregator, lambda x: consortium.open_aggregator(x, trust)),
         (sealed.parties["north"], other.parties["north"], lambda x: consortium.open(x, trust=trust)),
     ):
         (credential, body, signature), (_, other_body, other_signature) = parts(mine)[0], parts(theirs)[0]
@@ -343,7 +311,7 @@ def test_one_kind_of_document_is_not_taken_for_another(consortium, sealed, trust
         consortium.open(moved, trust=trust)
 
 
-def resigned(consortium: Sealing, announcement: bytes, header: bytes, sealed: bytes) -> bytes:
+def resigned(consortium: Opening, announcement: bytes, header: bytes, sealed: bytes) -> bytes:
     """A bundle that the holder's key signs although its parts do not belong together."""
     body = bundles._PartyBody(announcement, header, sealed)
     return documents.sign(bundles.PARTY_KIND, consortium.identities[HOLDER], body)
@@ -369,25 +337,19 @@ def test_parts_of_two_bundles_do_not_fit_even_where_the_holder_signs_them(
             consortium.open(resigned(consortium, *mixed))
 
 
-def sealed_differently(consortium: Sealing, session: Session) -> bytes:
+def sealed_differently(consortium: Opening, session: Session) -> bytes:
     return consortium.seal(session, lifetime=6 * DAY).announcement
 
 
 # --- A bundle kept in a key store -------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def store(tmp_path) -> Iterator[KeyStore]:
-    with KeyStore.create(tmp_path / "store", "long enough", log2_cost=10) as made:
-        yield made
-
-
-def keep(consortium: Sealing, data: bytes, store: KeyStore, trust: Trust, **changes) -> Announcement:
+def keep(consortium: Opening, data: bytes, store: KeyStore, trust: Trust, **changes) -> Announcement:
     usual = {"holder": HOLDER, "session": None, "study": STUDY, "at": NOW}
     return keep_for_party(data, consortium.identities["north"], trust, store, **{**usual, **changes})
 
 
-def kept(consortium: Sealing, store: KeyStore, session: bytes, trust: Trust, *, holder=HOLDER, at=NOW) -> Any:
+def kept(consortium: Opening, store: KeyStore, session: bytes, trust: Trust, *, holder=HOLDER, at=NOW) -> Any:
     return kept_for_party(store, session, consortium.identities["north"], trust, holder=holder, at=at)
 
 
@@ -441,7 +403,7 @@ def test_a_second_bundle_of_a_session_does_not_take_the_first_one_s_place(
 
 
 def test_kept_keys_of_an_ended_session_or_a_revoked_holder_are_not_used(prepared, store) -> None:
-    consortium = Sealing(*prepared.manifest.parties)
+    consortium = Opening(*prepared.manifest.parties)
     keep(consortium, consortium.seal(prepared).parties["north"], store, consortium.trust())
     session, late = prepared.manifest.session, NOW + 8 * DAY
     with pytest.raises(ExpiredError, match="session announced"):
@@ -492,15 +454,13 @@ def test_what_is_loaded_to_check_a_bundle_is_what_the_aggregator_computes_with(
 
 
 def test_a_session_is_announced_without_a_context_but_nothing_is_sealed_to_it(consortium, prepared, trust) -> None:
-    holder = consortium.identities[HOLDER]
     manifest = msgspec.structs.replace(prepared.manifest, keys="joint", context=b"")
-    shown, aggregator = consortium.shown(*manifest.parties), consortium.identities[ADDER].credential
-    signed = announce(holder, manifest, shown, trust, aggregator=aggregator, study=STUDY, lifetime=DAY, at=NOW)
+    signed = consortium.announce(manifest, lifetime=DAY)
     announced = open_announcement(signed, trust, holder=HOLDER, at=NOW)
     assert (announced.manifest, announced.not_after) == (consortium.announced(manifest), NOW + DAY)
     session = Session(manifest, prepared.aggregator_material, prepared.party_material)
     with pytest.raises(KeysError, match="the parties' secret keys are not those of the"):
-        consortium.sealed(session, shown)
+        consortium.seal(session)
     with pytest.raises(KeysError, match="the aggregator's keys are of another context"):
         consortium.open_aggregator(consortium.resigned_aggregator(signed, prepared.aggregator_material), trust)
     (recipient,) = consortium.peers("north")
@@ -540,7 +500,7 @@ def test_parties_without_a_certificate_and_certificates_without_a_party(consorti
     north, south, east = consortium.shown("north", "south", "east")
     for shown in ([north, south], [north, south, east, east], [north, south, east, *consortium.shown(HOLDER)], []):
         with pytest.raises(UnfitCertificateError, match="certificates and the manifest's parties differ"):
-            consortium.sealed(prepared, shown)
+            consortium.seal(prepared, shown)
     careless = Consortium()
     careless.authority = Authority.create("another", at=NOW)  # which has not seen the key before
     sharing = Identity("east", Identity.create("east")._signing, consortium.identities["south"]._encryption)
@@ -548,13 +508,13 @@ def test_parties_without_a_certificate_and_certificates_without_a_party(consorti
         (*trust.anchors, *careless.trust().anchors), (*trust.revocation_lists, *careless.trust().revocation_lists)
     )
     with pytest.raises(UnfitCertificateError, match="same encryption key"):
-        consortium.sealed(prepared, [north, south, careless.certified(sharing).credential], trust=both)
+        consortium.seal(prepared, [north, south, careless.certified(sharing).credential], trust=both)
 
 
 @pytest.mark.parametrize("who", ["north", HOLDER])
 def test_who_adds_up_is_neither_a_party_nor_the_key_holder(consortium, prepared, who) -> None:
     with pytest.raises(UnfitCertificateError, match="aggregator"):
-        consortium.sealed(prepared, consortium.shown("north", "south", "east"), aggregator=consortium.shown(who)[0])
+        consortium.seal(prepared, aggregator=consortium.shown(who)[0])
 
 
 def test_a_lifetime_out_of_range_or_beyond_a_certificate(consortium, prepared) -> None:
@@ -563,13 +523,7 @@ def test_a_lifetime_out_of_range_or_beyond_a_certificate(consortium, prepared) -
             consortium.seal(prepared, lifetime=lifetime)
     late = NOW + 88 * DAY
     with pytest.raises(ExpiredError, match="not valid until"):
-        consortium.sealed(
-            prepared,
-            consortium.shown(*prepared.manifest.parties),
-            trust=consortium.trust(late),
-            lifetime=7 * DAY,
-            at=late,
-        )
+        consortium.seal(prepared, trust=consortium.trust(late), at=late)
 
 
 def test_secret_material_does_not_get_into_the_aggregator_s_bundle(consortium, prepared, other_prepared) -> None:
@@ -700,11 +654,11 @@ def test_opened_keys_are_not_printed(consortium, sealed) -> None:
 
 def test_sealing_and_opening_for_a_hundred_parties(prepare, record_property) -> None:
     names = tuple(f"site {i}" for i in range(100))
-    consortium = Sealing(*names)
+    consortium = Opening(*names)
     session = prepare(ckks.available_backends()[0], parties=names)
     trust = consortium.trust()
     started = time.process_time()
-    sealed = consortium.sealed(session, consortium.shown(*names), trust=trust)
+    sealed = consortium.seal(session, trust=trust)
     sealing = time.process_time() - started
     started = time.process_time()
     opened = [consortium.open(sealed.parties[name], name, trust=trust) for name in names]

@@ -44,6 +44,7 @@ from fhe_auc_keys.trust.public_keys import (
 )
 from fhe_auc_keys.trust.revocation import newer_list
 from tests.support.certified import DAY, NOW
+from tests.support.own_certificates import Site
 from tests.support.wire import flipped, mended, reframed
 
 NEUTRAL = b"\x01" + bytes(31)
@@ -69,6 +70,10 @@ def request_with(name: str, *extensions: x509.ExtensionType, key: object = None)
         builder = builder.add_extension(each, critical=False)
     key = key or Ed25519PrivateKey.generate()
     return builder.sign(key, None if isinstance(key, Ed25519PrivateKey) else hashes.SHA256()).public_bytes(Encoding.PEM)
+
+
+def request_der(identity: Identity) -> bytes:
+    return x509.load_pem_x509_csr(identity.request()).public_bytes(Encoding.DER)
 
 
 @pytest.fixture
@@ -121,22 +126,17 @@ def test_a_request_for_an_unfit_name_or_none(authority) -> None:
 
 
 def test_every_flipped_byte_of_a_request_is_refused(authority) -> None:
-    der = x509.load_pem_x509_csr(Identity.create("north").request()).public_bytes(Encoding.DER)
+    der = request_der(Identity.create("north"))
     for position in range(len(der)):
-        bad = bytearray(der)
-        bad[position] ^= 1
-        pem = b"-----BEGIN CERTIFICATE REQUEST-----\n" + base64.encodebytes(bytes(bad))
         with pytest.raises(KeysError):
-            authority.issue(pem + b"-----END CERTIFICATE REQUEST-----\n", "north", days=3, at=NOW)
+            authority.issue(pem("CERTIFICATE REQUEST", flipped(der, position)), "north", days=3, at=NOW)
     assert authority.register == ()
 
 
 def test_a_request_with_a_forged_signature(authority) -> None:
-    der = bytearray(x509.load_pem_x509_csr(Identity.create("north").request()).public_bytes(Encoding.DER))
-    der[-1] ^= 1
-    pem = x509.load_der_x509_csr(bytes(der)).public_bytes(Encoding.PEM)
+    der = request_der(Identity.create("north"))
     with pytest.raises(TamperedError, match="no genuine signature"):
-        authority.issue(pem, "north", days=3, at=NOW)
+        authority.issue(pem("CERTIFICATE REQUEST", flipped(der, -8)), "north", days=3, at=NOW)
 
 
 def test_a_request_without_a_fit_encryption_key(authority) -> None:
@@ -154,7 +154,7 @@ def test_a_request_with_a_signing_key_under_which_one_signature_fits_everything(
     identity = Identity.create("north")
     for signed in (b"one result", b"another one"):
         Ed25519PublicKey.from_public_bytes(NEUTRAL).verify(NEUTRAL + bytes(32), signed)  # so it does
-    der = x509.load_pem_x509_csr(identity.request()).public_bytes(Encoding.DER)
+    der = request_der(identity)
     der = der.replace(identity.signing_key, NEUTRAL)[:-64] + NEUTRAL + bytes(32)
     forged = x509.load_der_x509_csr(der)
     assert forged.is_signature_valid
@@ -166,13 +166,11 @@ def test_a_request_with_a_signing_key_under_which_one_signature_fits_everything(
 @pytest.mark.parametrize(
     "point",  # libsodium's list; its last two are not reduced
     [
-        "0000000000000000000000000000000000000000000000000000000000000000",
-        "0100000000000000000000000000000000000000000000000000000000000000",
+        "00" * 32,
+        "01" + "00" * 31,
         "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
         "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
-        "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
-        "edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
-        "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+        *(f"{first}{'ff' * 30}7f" for first in ("ec", "ed", "ee")),
     ],
 )
 def test_no_point_of_small_order_is_a_signing_key(point: str, sign: int) -> None:
@@ -184,10 +182,9 @@ def test_no_point_of_small_order_is_a_signing_key(point: str, sign: int) -> None
 
 def test_a_request_with_another_kind_of_key_or_another_name(authority) -> None:
     extension = encryption_key_extension(Identity.create("n").encryption_key)
+    other_kind = request_with("north", extension, key=ec.generate_private_key(ec.SECP256R1()))
     with pytest.raises(UnfitCertificateError, match="Ed25519"):
-        authority.issue(
-            request_with("north", extension, key=ec.generate_private_key(ec.SECP256R1())), "north", days=3, at=NOW
-        )
+        authority.issue(other_kind, "north", days=3, at=NOW)
     with pytest.raises(UnfitCertificateError, match="'north', not for 'south'"):
         authority.issue(Identity.create("north").request(), "south", days=3, at=NOW)
 
@@ -238,12 +235,8 @@ def test_names_that_look_alike_are_not_both_certified(authority, north, name) ->
 
 def test_of_a_request_nothing_is_certified_that_was_not_compared(authority) -> None:
     identity = Identity.create("north")
-    subject = x509.Name(
-        [
-            x509.NameAttribute(NameOID.ORGANIZATION_NAME, "University Hospital"),
-            x509.NameAttribute(NameOID.COMMON_NAME, "north"),
-        ]
-    )
+    names = {NameOID.ORGANIZATION_NAME: "University Hospital", NameOID.COMMON_NAME: "north"}
+    subject = x509.Name([x509.NameAttribute(kind, name) for kind, name in names.items()])
     builder = x509.CertificateSigningRequestBuilder().subject_name(subject)
     builder = builder.add_extension(encryption_key_extension(identity.encryption_key), critical=False)
     builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName("south")]), critical=False)
@@ -345,10 +338,8 @@ def test_an_authority_that_takes_a_new_key_keeps_its_name_and_its_parties(first:
 def test_every_flipped_byte_of_a_revocation_list_is_refused(authority, north) -> None:
     der = x509.load_pem_x509_crl(authority.revocation_list(at=NOW)).public_bytes(Encoding.DER)
     for position in range(len(der)):
-        bad = bytearray(der)
-        bad[position] ^= 1
         try:
-            found = x509.load_der_x509_crl(bytes(bad))
+            found = x509.load_der_x509_crl(flipped(der, position))
         except (ValueError, x509.InvalidVersion):
             continue
         with pytest.raises(KeysError):
@@ -390,12 +381,10 @@ def chain_of(identity: Identity) -> list[bytes]:
     return msgspec.msgpack.decode(identity.credential[40:])[0]
 
 
-def test_a_signature_with_a_count_of_unused_bits_is_refused() -> None:
+def test_a_signature_with_a_count_of_unused_bits_is_refused(authority) -> None:
     """The library accepts it where the last bit happens to be zero, so keys are tried until it is."""
     while True:
-        authority = Authority.create("consortium", at=NOW)
-        request = Identity.create("north").request()
-        der = bytearray(x509.load_pem_x509_csr(request).public_bytes(Encoding.DER))
+        der = bytearray(request_der(Identity.create("north")))
         if der[-1] % 2 == 0:
             break
     der[-65] = 1
@@ -539,61 +528,6 @@ def test_lists_without_a_number_go_by_their_dates(site) -> None:
 # --- A certificate that the site already has --------------------------------------------------------------------------
 
 
-class Site:
-    """A real-world authority: an ECDSA root and an intermediate, and a leaf of the kind asked for."""
-
-    def __init__(
-        self, key=None, *, name: str = "north.example", usage: bool = True, ca: bool = False, constraint: str = ""
-    ) -> None:
-        self.constraint = constraint
-        self.root_key, self.middle_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-        self.key = key or ec.generate_private_key(ec.SECP256R1())
-        self.root = self._certificate("root", self.root_key, "root", self.root_key, ca=True)
-        self.middle = self._certificate("middle", self.middle_key, "root", self.root_key, ca=True)
-        self.leaf = self._certificate(name, self.key, "middle", self.middle_key, ca=ca, usage=usage)
-        self.chain = self.leaf.public_bytes(Encoding.PEM) + self.middle.public_bytes(Encoding.PEM)
-        self.lists = (self.crl("root", self.root_key), self.crl("middle", self.middle_key))
-
-    def _certificate(self, name, key, issuer, issuer_key, *, ca, usage=True):
-        named = [x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, each)]) for each in (name, issuer)]
-        builder = x509.CertificateBuilder(
-            named[1], named[0], key.public_key(), x509.random_serial_number(), NOW - DAY, NOW + 60 * DAY
-        )
-        flags = [not ca and usage, False, not usage, False, False, ca, ca, False, False]
-        builder = builder.add_extension(x509.BasicConstraints(ca, None), critical=True)
-        builder = builder.add_extension(x509.KeyUsage(*flags), critical=True)
-        builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        builder = builder.add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False
-        )
-        if name == "middle" and self.constraint:
-            permitted = x509.NameConstraints([x509.DNSName(self.constraint)], None)
-            builder = builder.add_extension(permitted, critical=True)
-        if not ca:
-            alternative = x509.SubjectAlternativeName([x509.DNSName("alias.north.example")])
-            builder = builder.add_extension(alternative, critical=False)
-        return builder.sign(issuer_key, hashes.SHA256())
-
-    def crl(self, name, key, *revoked, number=None, last_update=NOW - DAY, next_update=NOW + DAY, critical=None):
-        issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        builder = x509.CertificateRevocationListBuilder(issuer, last_update, next_update)
-        if number is not None:
-            builder = builder.add_extension(x509.CRLNumber(number), critical=False)
-        if critical is not None:
-            builder = builder.add_extension(critical, critical=True)
-        for each in revoked:
-            entry = x509.RevokedCertificateBuilder(each.serial_number, NOW - DAY).build()
-            builder = builder.add_revoked_certificate(entry)
-        return builder.sign(key, hashes.SHA256())
-
-    @property
-    def trust(self) -> Trust:
-        return Trust((self.root,), self.lists)
-
-    def identity(self, name: str = "north.example", days: int = 30) -> Identity:
-        return Identity.create(name).bound(self.chain, self.key, days=days, at=NOW)
-
-
 @pytest.fixture(scope="module")
 def site() -> Site:
     return Site()
@@ -718,7 +652,7 @@ def test_a_certificate_trusted_itself_is_refused_since_nobody_could_revoke_it(si
     ids=["P-224", "RSA-1024", "Ed25519"],
 )
 def test_a_weak_or_odd_key_of_a_site_binds_nothing(site, key) -> None:
-    weak = site._certificate("north.example", key, "middle", site.middle_key, ca=False)
+    weak = site.certificate("north.example", key, "middle", site.middle_key, ca=False)
     chain = weak.public_bytes(Encoding.PEM) + site.middle.public_bytes(Encoding.PEM)
     with pytest.raises(UnfitCertificateError, match="needs an ECDSA key"):
         Identity.create("north.example").bound(chain, key, days=3, at=NOW)
@@ -760,8 +694,7 @@ def test_a_certificate_with_a_serial_number_below_one_is_refused_without_a_warni
 
 def test_a_binding_does_not_move_to_another_certificate(site) -> None:
     other = Site()
-    chain, binding = msgspec.msgpack.decode(site.identity().credential[40:])
-    del chain
+    _, binding = msgspec.msgpack.decode(site.identity().credential[40:])
     with pytest.raises(TamperedError, match="forged"):
         verify(credential(other.chain, binding), other.trust, at=NOW)
 
@@ -870,7 +803,7 @@ def test_whatever_the_bytes_only_our_own_errors_come_out(authority, north, site)
     trust = trusting(authority)
     crl = trust.revocation_lists[0]
     der = chain_of(north)[0]
-    request = x509.load_pem_x509_csr(north.request()).public_bytes(Encoding.DER)
+    request = request_der(north)
     head = {each[:7]: each[:8] for each in (north.credential, north.to_bytes(), authority.to_bytes())}
 
     def framed(magic: bytes, body: bytes) -> bytes:

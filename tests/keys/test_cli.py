@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import os
 import re
@@ -19,8 +18,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
 
 from fhe_auc import bfv
 from fhe_auc.base.errors import EvaluationError, InputError
@@ -38,32 +36,41 @@ from fhe_auc_keys.cli import keys as group
 from fhe_auc_keys.site import key_store_sites, late_opening
 from fhe_auc_keys.site.session_files import kept, kept_for_party
 from fhe_auc_keys.store import trusted_authorities as trusting
-from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import Vault, certified_identity
 from fhe_auc_keys.trust.authority import Authority
 from fhe_auc_keys.trust.identity import Identity
 from tests.support.certified import DAY, NOW, STUDY
 from tests.support.keys_commands import (
-    ADDER,
-    PASSPHRASE,
-    SITES,
-    SMALL,
     Clock,
     assert_fails,
-    at_site,
     call,
     fingerprint_in,
+    json_of,
     make_site,
     ok,
     open_as,
     open_as_aggregator,
     refresh,
     request_fingerprint,
+    store_of,
     write_study,
 )
-
-needs_openfhe = pytest.mark.openfhe
-
+from tests.support.keys_folder import (
+    ADDER,
+    AUTHORITY,
+    CREDENTIALS,
+    NORTH,
+    PASSPHRASE,
+    SESSION,
+    SITES,
+    SMALL,
+    SOUTH,
+    TRUST,
+    at,
+)
+from tests.support.own_certificates import Site
+from tests.support.programs import run
+from tests.support.wire import flipped, mended
 
 # --- The way it is meant ----------------------------------------------------------------------------------------------
 
@@ -76,8 +83,8 @@ def test_both_parties_get_the_same_keys_and_a_seed_each_and_the_store_says_so(co
         assert re.search(r"party +north", result.stdout)
         assert re.search(rf"party +{name} +this is you; certificate", result.stdout)
         assert re.search("can be opened +until 2030-05-08 12:00 UTC", result.stdout)
-        shown = json.loads(ok("show", "--store", f"{name}/store", "--json").stdout)
-        with KeyStore(Path(name, "store"), PASSPHRASE) as store:
+        shown = json_of("show", *at(name))
+        with store_of(name) as store:
             (session,) = map(bytes.fromhex, shown["sessions"])
             trust = trusting.Trusted.stored(store).trust
             announced, material = kept_for_party(
@@ -103,13 +110,13 @@ def test_the_aggregator_gets_keys_that_it_can_load_and_nothing_else(consortium: 
 
 
 def test_nobody_but_the_aggregator_that_is_named_opens_its_file(consortium: Path) -> None:
-    refused = open_as_aggregator("--store", "south/store")
+    refused = open_as_aggregator(*SOUTH)
     assert_fails(refused, 1, "'south' is not, with this certificate, the aggregator of the session")
     assert not Path("evaluation.keys").exists()
 
 
 def test_a_session_names_its_aggregator_which_is_neither_party_nor_key_holder(consortium: Path) -> None:
-    own = ("south/south.credential", "--store", "north/store", *SMALL)
+    own = ("south/south.credential", *NORTH, *SMALL)
     result = CliRunner().invoke(main, ["keys", "session", *own, "--study", "study.toml"])
     assert_fails(result, 2, "missing option '--aggregator'")
     for who in SITES:  # south is a party, north makes the keys
@@ -118,16 +125,12 @@ def test_a_session_names_its_aggregator_which_is_neither_party_nor_key_holder(co
 
 def test_a_joint_session_from_the_command_to_the_auc(consortium: Path) -> None:
     """What the commands leave in stores and files is what the roles of a session start from."""
-    credentials = [f"{name}/{name}.credential" for name in SITES]
-    convened = (
-        *("--protocol", "verified", "--keys", "joint", "--thresholds", "uniform:16"),
-        *("--store", "north/store", "--out", "joint"),
-    )
-    said = ok("session", *credentials, *convened).stdout
+    convened = ("--protocol", "verified", "--keys", "joint", "--thresholds", "uniform:16", "--out", "joint")
+    said = ok(*SESSION, *convened).stdout
     assert re.search("convened by +north", said)
     assert re.search("keys +joint", said)
     assert [path.name for path in Path("joint").iterdir()] == ["session.joint"]
-    shown = ok("show", "joint/session.joint", "--store", "south/store").stdout
+    shown = ok("show", "joint/session.joint", *SOUTH).stdout
     assert "'north' is the convener agreed on is for you to know" in re.sub(r"\s+", " ", shown)
 
     aggregator_said = json.loads(open_as_aggregator("--json", bundle="joint/session.joint").stdout)
@@ -137,7 +140,7 @@ def test_a_joint_session_from_the_command_to_the_auc(consortium: Path) -> None:
         opened = json.loads(open_as(name, "joint/session.joint", "--json").stdout)
         assert opened["session"] == aggregator_said["session"]
         assert_fails(open_as(name, "joint/session.joint"), 1, "has been opened before")
-        with KeyStore(Path(name, "store"), PASSPHRASE) as store:
+        with store_of(name) as store:
             session, trust = bytes.fromhex(opened["session"]), trusting.Trusted.stored(store).trust
             identity = certified_identity(store)
             announced, material = kept_for_party(store, session, identity, trust, holder="north", at=NOW)
@@ -148,7 +151,7 @@ def test_a_joint_session_from_the_command_to_the_auc(consortium: Path) -> None:
     aggregator = plugin.aggregator(announced.manifest, Path("evaluation.keys").read_bytes())
     with pytest.raises(EvaluationError, match="no key to sign with"):
         aggregator.start()
-    with KeyStore(Path(ADDER, "store"), PASSPHRASE) as store:
+    with store_of(ADDER) as store:
         aggregator.signatures = announced.signatures(certified_identity(store))
     message: bytes | None = aggregator.start()
     while message is not None:
@@ -164,14 +167,12 @@ def test_thresholds_found_in_one_session_are_what_parties_take_the_next_for(
     consortium: Path, keys: tuple[str, ...]
 ) -> None:
     """Sites exchange files: the first session finds quantiles, its result is a file, and the second is for these."""
-    credentials = [f"{name}/{name}.credential" for name in SITES]
-    common_options = (*credentials, *keys, "--store", "north/store")
-    first = ok("session", *common_options, "--thresholds", "quantile:8", "--out", "first", "--json")
+    first = ok(*SESSION, *keys, "--thresholds", "quantile:8", "--out", "first", "--json")
     assert json.loads(first.stdout)["protocol"] == "boundaries-federated"
     assert "this session finds the thresholds" in first.stderr
 
     thresholds.save("found.txt", np.arange(8) / 16)
-    ok("session", *common_options, "--thresholds", "found.txt", "--out", "second")
+    ok(*SESSION, *keys, "--thresholds", "found.txt", "--out", "second")
     thresholds.save("other.txt", np.arange(8) / 8)
     bundle = "second/session.joint" if "joint" in keys else "second/south.bundle"
     refused = open_as("south", bundle, "--thresholds", "other.txt")
@@ -182,37 +183,33 @@ def test_thresholds_found_in_one_session_are_what_parties_take_the_next_for(
 
 
 def test_options_of_a_protocol_go_into_the_session(consortium: Path) -> None:
-    credentials = [f"{name}/{name}.credential" for name in SITES]
-    at_north = (*credentials, "--store", "north/store", "--backend", "tenseal", "--thresholds", "quantile:8")
+    asked = (*SESSION, "--backend", "tenseal", "--thresholds", "quantile:8")
     noisy = ("--protocol", "histogram-distributed-dp", "-o", "epsilon=1")
-    made = json.loads(ok("session", *at_north, *noisy, "-o", "height=6", "--out", "noisy", "--json").stdout)
+    made = json_of(*asked, *noisy, "-o", "height=6", "--out", "noisy")
     assert (made["protocol"], made["thresholds"]) == ("boundaries-distributed-dp", 64)
     assert made["options"] == {"bins": 8, "epsilon": 0.25}  # a quarter of both sessions' budget
     shown = open_as("south", "noisy/south.bundle").stdout
     assert re.search("thresholds +8 +to be found, from counts in 64 cells of scores", shown)
     assert re.search(r"option +epsilon +0\.25", shown)
-    rounded = ("--protocol", "verified", "--round-scores", "2", "--out", "rounded", "--json")
-    made = json.loads(ok("session", *credentials, "--store", "north/store", *rounded).stdout)
+    rounded = ("--protocol", "verified", "--round-scores", "2", "--out", "rounded")
+    made = json_of(*SESSION, *rounded)
     assert (made["protocol"], made["thresholds"]) == ("verified", 101)
     assert made["options"] == {"interval": 0.95, "round_scores": 2}
     assert (made["max_rows"], made["min_rows"]) == (10**6, None)
     shown = open_as("south", "rounded/south.bundle").stdout
     assert re.search("rows +at most 1,000,000 +of all parties together", shown)
-    assert_fails(call("session", *at_north, *rounded), 2, "every rounded score is a threshold")
-    assert_fails(call("session", *at_north, "-o", "epsilon=1"), 2, "thresholds must not come from the rows")
-    assert_fails(
-        call("session", *at_north, "--protocol", "exact", "--epsilon", "1"), 2, "'exact' has no option 'epsilon'"
-    )
+    assert_fails(call(*asked, *rounded), 2, "every rounded score is a threshold")
+    assert_fails(call(*asked, "-o", "epsilon=1"), 2, "thresholds must not come from the rows")
+    assert_fails(call(*asked, "--protocol", "exact", "--epsilon", "1"), 2, "'exact' has no option 'epsilon'")
     local = ("--protocol", "histogram-local-dp", "-o", "epsilon=1")
-    assert_fails(call("session", *at_north, *local), 2, "encrypts nothing: backend does not apply")
+    assert_fails(call(*asked, *local), 2, "encrypts nothing: backend does not apply")
     dpauc = ("--protocol", "dpauc-laplace", "-o", "epsilon=1")
-    assert_fails(call("session", *at_north, *dpauc), 2, "has no private way to find quantile thresholds")
+    assert_fails(call(*asked, *dpauc), 2, "has no private way to find quantile thresholds")
 
 
 def test_a_session_without_keys_is_convened_and_shows_its_budget_before_a_site_joins(consortium: Path) -> None:
-    credentials = [f"{name}/{name}.credential" for name in SITES]
     noisy = ("--protocol", "dpauc-laplace", "-o", "epsilon=1", "--thresholds", "uniform:8", "--out", "noisy")
-    made = json.loads(ok("session", *credentials, "--store", "north/store", *noisy, "--json").stdout)
+    made = json_of(*SESSION, *noisy)
     assert list(made["files"].values()) == ["noisy/session.convened"]
     shown = open_as("south", "noisy/session.convened").stdout
     assert re.search("convened by +north", shown)
@@ -220,76 +217,59 @@ def test_a_session_without_keys_is_convened_and_shows_its_budget_before_a_site_j
 
 
 def test_a_session_may_go_on_without_some_parties_where_its_holder_says_so(consortium: Path) -> None:
-    credentials = [f"{name}/{name}.credential" for name in SITES]
-    at_north = (*credentials, "--store", "north/store", "--backend", "tenseal", "--thresholds", "uniform:8")
-    assert_fails(call("session", *at_north, "--min-parties", "9"), 2, "min_parties must lie between")
-    ok("session", *at_north, "--min-parties", "2", "--out", "two")
+    assert_fails(call(*SESSION, *SMALL, "--min-parties", "9"), 2, "min_parties must lie between")
+    ok(*SESSION, *SMALL, "--min-parties", "2", "--out", "two")
 
 
 def test_the_key_holder_answers_a_request_by_open_late(consortium: Path) -> None:
     make_site("east")
     sites = *SITES, "east"
-    credentials = [f"{name}/{name}.credential" for name in sites]
     late = ("--protocol", "verified", "--thresholds", "uniform:8", "--min-parties", "2", "--out", "week-20")
-    ok("session", *credentials, "--store", "north/store", *late)
-    with KeyStore(Path(f"{ADDER}/store"), PASSPHRASE) as store:
+    ok(*SESSION, "east/east.credential", *late)
+    with store_of(ADDER) as store:
         adder, trust = certified_identity(store), trusting.Trusted.stored(store).trust
     announced = open_announcement(Path("week-20/session.announcement").read_bytes(), trust, holder="north", at=NOW)
     for name, counted in (("asked", sites[1:]), ("others", sites)):
         Path(name).write_bytes(late_opening.request(adder, announced.manifest, counted))
-    answer = ("--store", "north/store", "--out")
+    answer = (*NORTH, "--out")
     said = ok("open-late", "asked", *answer, "opening").stderr
     assert "'opening'" in said
     assert late_opening.read_opening(Path("opening").read_bytes(), adder, trust, announced, sites[1:], at=NOW)
     ok("open-late", "asked", *answer, "again")
     assert Path("again").read_bytes() == Path("opening").read_bytes()
     assert_fails(call("open-late", "others", *answer, "more"), 1, "for other parties has been made")
-    assert_fails(call("open-late", "asked", "--store", "south/store", "--out", "more"), 1, "holds no seeds")
+    assert_fails(call("open-late", "asked", *SOUTH, "--out", "more"), 1, "holds no seeds")
     assert not Path("more").exists()
 
 
 def test_a_joint_session_is_refused_like_a_bundle(consortium: Path, clock: Clock) -> None:
-    credentials = [f"{name}/{name}.credential" for name in SITES]
     published = ("--keys", "joint", "--protocol", "semi-honest")
-    assert_fails(call("session", *credentials, "--store", "north/store", *published), 2, "has no joint keys")
-    sealed_only = ("--smudging-bits", "40")
-    assert_fails(call("session", *credentials, "--store", "north/store", *sealed_only), 2, "is for joint keys only")
+    assert_fails(call(*SESSION, *published), 2, "has no joint keys")
+    assert_fails(call(*SESSION, "--smudging-bits", "40"), 2, "is for joint keys only")
 
 
 def test_every_command_answers_scripts_with_one_json_object(consortium: Path, clock: Clock) -> None:
     Path("other").mkdir()
-    made = json.loads(ok("ca-init", "Other", "--store", "other/store", "--out", "other", "--json").stdout)
+    made = json_of("ca-init", "Other", *at("other"), "--out", "other")
     assert made["fingerprint"] == fingerprint_in("other")
-    asked = json.loads(ok("enrol", "east", "--store", "east", "--json").stdout)
+    asked = json_of("enrol", "east", "--store", "east")
     told = ("--fingerprint", asked["request_fingerprint"])
-    issued = json.loads(ok("issue", "east.csr", "east", "--store", "other/store", "--json", *told).stdout)
+    issued = json_of("issue", "east.csr", "east", *at("other"), *told)
     assert issued["request_fingerprint"] == asked["request_fingerprint"] == request_fingerprint("east.csr")
     clock.at += timedelta(minutes=1)
-    revoked = json.loads(ok("revoke", issued["serial"], "--store", "other/store", "--json").stdout)
+    revoked = json_of("revoke", issued["serial"], *at("other"))
     assert revoked["revoked"] == [{"name": "east", "serial": issued["serial"]}]
-    credentials = [f"{name}/{name}.credential" for name in SITES]
-    session = json.loads(ok("session", *credentials, "--store", "south/store", "--json", *SMALL).stdout)
+    session = json_of("session", *CREDENTIALS, *SOUTH, *SMALL)
     assert set(session["files"]) == {"everybody", "the aggregator", *SITES}
     assert Path(session["files"]["north"]) == Path(f"session-{session['session'][:8]}", "north.bundle")
     opened = json.loads(open_as("north", session["files"]["north"], "--json", holder="south").stdout)
-    assert {name: opened[name] for name in session if name != "files"} == {
-        name: session[name] for name in session if name != "files"
-    }
+    assert {name: opened[name] for name in session if name != "files"} | {"files": session["files"]} == session
 
 
 def test_what_is_written_is_private_or_public_whatever_the_umask(consortium: Path) -> None:
     before = os.umask(0)
     try:
-        ok(
-            "session",
-            "south/south.credential",
-            "north/north.credential",
-            "--store",
-            "north/store",
-            "--out",
-            "w",
-            *SMALL,
-        )
+        ok("session", "south/south.credential", "north/north.credential", *NORTH, "--out", "w", *SMALL)
         assert open_as_aggregator().exit_code == 0
         ok("enrol", "east", "--store", "east")
     finally:
@@ -308,19 +288,17 @@ def test_what_is_written_is_private_or_public_whatever_the_umask(consortium: Pat
 
 def test_nothing_secret_is_printed_or_sent(consortium: Path, template: tuple[Path, list[Result]]) -> None:
     said = [*template[1], *(open_as(name) for name in SITES), open_as_aggregator()]
-    said += [
-        ok("show", "--store", f"{name}/store", *more) for name in (*SITES, "authority") for more in ((), ("--json",))
-    ]
-    said.append(call("show", *map(str, Path("week").iterdir()), "--store", "north/store"))
+    said += [ok("show", *at(name), *more) for name in (*SITES, "authority") for more in ((), ("--json",))]
+    said.append(call("show", *map(str, Path("week").iterdir()), *NORTH))
     secrets = [PASSPHRASE.encode()]
     for name in SITES:
-        with KeyStore(Path(name, "store"), PASSPHRASE) as store:
+        with store_of(name) as store:
             identity = Identity.from_bytes(store.get("identity", "own"))
             secrets += [identity._signing.private_bytes_raw(), identity._encryption.private_bytes_raw()]
             (session,) = store.names("bundle")
             material = kept(store, bytes.fromhex(session)).material
             secrets += [material[-32:], material[-200:-160]]
-    with KeyStore(Path("authority", "store"), PASSPHRASE) as store:
+    with store_of("authority") as store:
         secrets.append(Authority.from_bytes(store.get("authority", "own"))._key.private_bytes_raw())
     printed = "".join(result.output for result in said)
     assert "fingerprint" in printed
@@ -350,12 +328,10 @@ def test_another_party_s_bundle(consortium: Path) -> None:
 
 def test_a_tampered_bundle(consortium: Path) -> None:
     path = Path("week/north.bundle")
-    data = bytearray(path.read_bytes())
-    data[-100] ^= 1
-    path.write_bytes(data)
+    path.write_bytes(flipped(path.read_bytes(), -100))
     assert_fails(open_as("north"), 1, "week/north.bundle: .*(damaged|forged)")
     assert_fails(open_as("north", "week/session.announcement"), 1, "made by a key holder: open its bundle")
-    assert json.loads(ok("show", "--store", "north/store", "--json").stdout)["sessions"] == {}
+    assert json_of("show", *NORTH)["sessions"] == {}
 
 
 def test_a_bundle_for_a_library_that_is_not_here_is_not_used_up(
@@ -366,7 +342,7 @@ def test_a_bundle_for_a_library_that_is_not_here_is_not_used_up(
         refused = "backend '(openfhe|tenseal)' cannot be imported here"
         assert_fails(open_as("north"), 2, refused)
         assert_fails(open_as_aggregator(), 2, refused)
-        assert json.loads(ok("show", "--store", "north/store", "--json").stdout)["sessions"] == {}
+        assert json_of("show", *NORTH)["sessions"] == {}
     assert open_as("north").exit_code == 0
     assert open_as_aggregator().exit_code == 0
 
@@ -374,8 +350,7 @@ def test_a_bundle_for_a_library_that_is_not_here_is_not_used_up(
 def test_a_joint_session_that_takes_no_library_is_opened_where_there_is_none(
     consortium: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    credentials = [f"{name}/{name}.credential" for name in SITES]
-    ok("session", *credentials, "--keys", "joint", "--store", "north/store", "--out", "joint")
+    ok(*SESSION, "--keys", "joint", "--out", "joint")
     monkeypatch.setattr(backends, "_why_not", lambda name: "it is not installed")
     assert open_as("south", "joint/session.joint").exit_code == 0
     assert open_as_aggregator(bundle="joint/session.joint").exit_code == 0
@@ -383,13 +358,11 @@ def test_a_joint_session_that_takes_no_library_is_opened_where_there_is_none(
 
 def test_an_outdated_bundle_and_an_outdated_revocation_list(consortium: Path, clock: Clock) -> None:
     clock.at += 6 * DAY + timedelta(hours=23)
-    assert json.loads(ok("show", "week/north.bundle", "--store", "north/store", "--json").stdout)["files"][0][
-        "verified"
-    ]
+    assert json_of("show", "week/north.bundle", *NORTH)["files"][0]["verified"]
     clock.at += 24 * DAY
     assert_fails(open_as("north"), 1, "revocation list of 'CN=Heart Study' is outdated")
     assert_fails(open_as("north", None, *refresh(clock, timedelta(0))), 1, "announced by 'north' is outdated")
-    assert call("show", "week/north.bundle", "--store", "north/store").exit_code == 1
+    assert call("show", "week/north.bundle", *NORTH).exit_code == 1
 
 
 def test_a_bundle_of_somebody_who_is_not_the_key_holder_agreed_on(consortium: Path) -> None:
@@ -400,27 +373,21 @@ def test_a_bundle_of_somebody_who_is_not_the_key_holder_agreed_on(consortium: Pa
 def test_a_bundle_of_another_session_than_expected(consortium: Path) -> None:
     assert_fails(open_as("north", None, "--session", "00" * 16), 1, "week/north.bundle: the bundle is for session")
     assert_fails(open_as("north", None, "--session", "00"), 2, "expected 32 hexadecimal digits")
-    (row,) = [
-        line
-        for line in ok("show", "week/north.bundle", "--store", "north/store").stdout.splitlines()
-        if "session  " in line
-    ]
+    (row,) = [line for line in ok("show", "week/north.bundle", *NORTH).stdout.splitlines() if "session  " in line]
     spelled = " ".join(re.findall(r"\b[0-9a-f]{4}\b", row))
     assert open_as("north", None, "--session", spelled).exit_code == 0
 
 
 def test_the_aggregator_s_bundle_needs_a_file_for_the_keys_and_every_file_a_store(consortium: Path) -> None:
     aggregators = ("open", "week/aggregator.bundle", "--holder", "north")
-    assert_fails(call(*aggregators, "--store", f"{ADDER}/store"), 2, "as the aggregator, give --out")
+    assert_fails(call(*aggregators, *at(ADDER)), 2, "as the aggregator, give --out")
     assert_fails(call("open", "week/north.bundle", "--holder", "north"), 2, "--store")
-    assert_fails(call("open", "week/north.bundle", "--store", "north/store"), 2, "give one file, and --holder; or")
+    assert_fails(call("open", "week/north.bundle", *NORTH), 2, "give one file, and --holder; or")
     assert_fails(call("open", "week/north.bundle"), 2, "missing option '--store'")
-    party = ("open", "week/north.bundle", "--holder", "north", "--store", "north/store")
+    party = ("open", "week/north.bundle", "--holder", "north", *NORTH)
     assert_fails(call(*party, "--out", "x"), 1, "not a aggregator bundle")
     assert not Path("x").exists()
-    data = bytearray(Path("week/aggregator.bundle").read_bytes())
-    data[-1] ^= 1
-    Path("bad.bundle").write_bytes(data)
+    Path("bad.bundle").write_bytes(flipped(Path("week/aggregator.bundle").read_bytes(), -1))
     assert_fails(open_as_aggregator(bundle="bad.bundle"), 1, "bad.bundle: .*damaged")
     assert not Path("evaluation.keys").exists()
 
@@ -429,13 +396,9 @@ def test_the_aggregator_s_bundle_needs_a_file_for_the_keys_and_every_file_a_stor
 
 
 def test_a_session_says_what_is_evaluated_to_everybody(consortium: Path) -> None:
-    own = ("south/south.credential", "--store", "north/store", "--aggregator", f"{ADDER}/{ADDER}.credential", *SMALL)
+    own = ("south/south.credential", *NORTH, "--aggregator", f"{ADDER}/{ADDER}.credential", *SMALL)
     assert_fails(CliRunner().invoke(main, ["keys", "session", *own]), 2, "missing option '--study'")
-    for said in (
-        ok("show", "week/south.bundle", "--store", "south/store").stdout,
-        open_as("south").stdout,
-        open_as_aggregator().stdout,
-    ):
+    for said in (ok("show", "week/south.bundle", *SOUTH).stdout, open_as("south").stdout, open_as_aggregator().stdout):
         for name in ("model", "outcome", "cohort", "period"):
             assert re.search(rf"{name} +{getattr(STUDY, name)}", said)
     assert json.loads(open_as("north", None, "--json").stdout)["study"] == STUDY.as_dict()
@@ -445,8 +408,7 @@ def test_a_session_says_what_is_evaluated_to_everybody(consortium: Path) -> None
 def test_a_site_that_agreed_to_another_outcome_refuses_the_bundle_and_opens_the_right_one(consortium: Path) -> None:
     write_study("agreed.toml", outcome="death in hospital")
     assert_fails(open_as("south", study="agreed.toml"), 1, "week/south.bundle: .* differs in outcome")
-    credentials = [f"{name}/{name}.credential" for name in SITES]
-    ok("session", *credentials, "--store", "north/store", "--study", "agreed.toml", "--out", "right", *SMALL)
+    ok(*SESSION, "--study", "agreed.toml", "--out", "right", *SMALL)
     assert open_as("south", "right/south.bundle", study="agreed.toml").exit_code == 0
     assert open_as("south").exit_code == 0  # the first one was not used up either
 
@@ -456,13 +418,13 @@ def test_nothing_is_opened_unless_the_study_is_confirmed(consortium: Path, keys:
     file = "week/south.bundle"
     if keys == "none":
         noisy = ("--protocol", "dpauc-laplace", "-o", "epsilon=1", "--thresholds", "uniform:8", "--out", "noisy")
-        ok("session", *(f"{name}/{name}.credential" for name in SITES), "--store", "north/store", *noisy)
+        ok(*SESSION, *noisy)
         file = "noisy/session.convened"
-    ask = ("open", file, "--holder", "north", "--store", "south/store")
+    ask = ("open", file, "--holder", "north", *SOUTH)
     assert_fails(call(*ask), 2, "nobody is there to confirm the study: give --study")
     for said in ("n\n", "\n"):
         assert_fails(call(*ask, input=said), 1, f"{file}: the study is not confirmed; nothing was kept.*")
-    assert json.loads(ok("show", "--store", "south/store", "--json").stdout)["sessions"] == {}
+    assert json_of("show", *SOUTH)["sessions"] == {}
     opened = ok(*ask, "--json", input="y\n")
     assert json.loads(opened.stdout)["study"] == STUDY.as_dict()
     for name in ("model", "outcome", "cohort", "period"):
@@ -470,8 +432,6 @@ def test_nothing_is_opened_unless_the_study_is_confirmed(consortium: Path, keys:
 
 
 def test_caps_of_all_parties_bound_the_pool_unless_that_is_said_otherwise(consortium: Path) -> None:
-    credentials = [f"{name}/{name}.credential" for name in SITES]
-    at_north = (*credentials, "--store", "north/store", "--json", *SMALL)
     write_study("both.toml", row_caps={"north": 5000, "south": 70_000})
     write_study("one.toml", row_caps={"north": 5000})
     write_study("stranger.toml", row_caps={"north": 5000, "west": 70_000})
@@ -480,20 +440,19 @@ def test_caps_of_all_parties_bound_the_pool_unless_that_is_said_otherwise(consor
         ("both.toml", ("--max-rows", "9000"), 9000),
         ("one.toml", (), 10**6),
     ):
-        made = json.loads(ok("session", *at_north, "--study", study, *more).stdout)
+        made = json_of(*SESSION, *SMALL, "--study", study, *more)
         assert made["max_rows"] == expected
     assert made["study"]["row_caps"] == {"north": 5000}
-    assert_fails(call("session", *at_north, "--study", "stranger.toml"), 2, "row-caps: 'west' is not a party")
+    assert_fails(call(*SESSION, *SMALL, "--study", "stranger.toml"), 2, "row-caps: 'west' is not a party")
 
 
 def test_a_privacy_budget_takes_the_row_caps_as_numbers_of_rows_and_every_site_is_shown_it(consortium: Path) -> None:
-    credentials = [f"{name}/{name}.credential" for name in SITES]
-    asked = ("session", *credentials, "--store", "north/store", *SMALL, "--epsilon", "0.5")
+    asked = (*SESSION, *SMALL, "--epsilon", "0.5")
     write_study("one.toml", row_caps={"north": 30})
     for study in ((), ("--study", "one.toml")):
         assert_fails(call(*asked, *study), 2, "give the study a row cap for each")
     write_study("both.toml", row_caps={"north": 30, "south": 20})
-    made = json.loads(ok(*asked, "--study", "both.toml", "--out", "private", "--json").stdout)
+    made = json_of(*asked, "--study", "both.toml", "--out", "private")
     assert made["options"] == {"colluders": 0, "epsilon": 0.5, "epsilon_unit": "row", "interval": 0.95}
     shown = open_as("south", "private/south.bundle", study="both.toml").stdout
     assert re.search(r"epsilon +0\.5 a row", shown)
@@ -502,14 +461,12 @@ def test_a_privacy_budget_takes_the_row_caps_as_numbers_of_rows_and_every_site_i
 
 
 def test_caps_of_few_rows_lower_the_default_of_min_rows_and_contradict_one_that_is_given(consortium: Path) -> None:
-    credentials = [f"{name}/{name}.credential" for name in SITES]
-    published = ("--protocol", "semi-honest", *SMALL)
-    at_north = (*credentials, "--store", "north/store", "--json", *published, "--study", "few.toml")
+    asked = (*SESSION, "--protocol", "semi-honest", *SMALL, "--study", "few.toml")
     write_study("few.toml", row_caps={"north": 30, "south": 20})
-    made = json.loads(ok("session", *at_north).stdout)
+    made = json_of(*asked)
     assert (made["max_rows"], made["min_rows"]) == (50, 50)
     wanted = "--min-rows is 51, but the study's row caps allow 50 rows in all"
-    assert_fails(call("session", *at_north, "--min-rows", "51"), 2, wanted)
+    assert_fails(call(*asked, "--min-rows", "51"), 2, wanted)
 
 
 def test_a_site_with_more_rows_than_its_cap_answers_nothing_and_results_show_the_caps(
@@ -520,9 +477,8 @@ def test_a_site_with_more_rows_than_its_cap_answers_nothing_and_results_show_the
     Path("passphrase").write_text(PASSPHRASE)
     caps = {"north": 4, "south": 5}
     write_study("capped.toml", row_caps=caps)
-    credentials = [f"{name}/{name}.credential" for name in SITES]
     small = ("--study", "capped.toml", "--min-rows", "2", "--out", "capped", *SMALL)
-    ok("session", *credentials, "--store", "north/store", *small)
+    ok(*SESSION, *small)
     config = {
         name: {"store": f"{name}/store", "passphrase-file": "passphrase", "holder": "north"} for name in (*SITES, ADDER)
     }
@@ -561,8 +517,7 @@ def test_a_site_with_more_rows_than_its_cap_answers_nothing_and_results_show_the
 
 
 def session_of_both(*more: str) -> Result:
-    credentials = [f"{name}/{name}.credential" for name in SITES]
-    return call("session", *credentials, "--store", "north/store", "--out", "next", *SMALL, *more)
+    return call(*SESSION, "--out", "next", *SMALL, *more)
 
 
 def test_a_session_in_which_everybody_receives_much_is_made_with_a_warning(
@@ -576,7 +531,7 @@ def test_a_session_in_which_everybody_receives_much_is_made_with_a_warning(
 
 def test_a_revoked_party_is_refused_at_the_session_and_cannot_open(consortium: Path, clock: Clock) -> None:
     clock.at += timedelta(minutes=1)
-    result = ok("revoke", "south", "--store", "authority/store", "--out", "authority")
+    result = ok("revoke", "south", *AUTHORITY, "--out", "authority")
     assert re.search("revoked +[0-9a-f]+ +of 'south'", result.stdout)
     news = ("--revocation-list", "authority/ca.crl")
     assert_fails(session_of_both(*news), 1, "south/south.credential: .* has been revoked")
@@ -584,58 +539,58 @@ def test_a_revoked_party_is_refused_at_the_session_and_cannot_open(consortium: P
     # The list has been kept, also where the command failed.
     assert_fails(session_of_both(), 1, "has been revoked")
     assert_fails(open_as("south", None, *news), 1, "has been revoked")
-    result = call("enrol", "south", "--store", "south/store", *news)
+    result = call("enrol", "south", *SOUTH, *news)
     assert (result.exit_code, result.stderr.count("\n")) == (0, 1)
     assert re.match("warning: the certificate of .*south.* has been revoked", result.stderr)
-    shown = json.loads(ok("show", "--store", "south/store", "--json").stdout)
+    shown = json_of("show", *SOUTH)
     assert (shown["site"]["certified"], "revoked" in shown["site"]["state"]) == (False, True)
-    assert "south: REVOKED" in ok("show", "--store", "authority/store").stdout
+    assert "south: REVOKED" in ok("show", *AUTHORITY).stdout
 
 
 def test_an_older_revocation_list_does_not_come_back(consortium: Path, clock: Clock) -> None:
     shutil.copy("authority/ca.crl", "old.crl")
     news = refresh(clock, DAY)
-    ok("enrol", "north", "--store", "north/store", *news)
+    ok("enrol", "north", *NORTH, *news)
     assert_fails(session_of_both("--revocation-list", "old.crl"), 1, "old.crl: .*not newer")
-    ok("enrol", "north", "--store", "north/store", *news)
+    ok("enrol", "north", *NORTH, *news)
 
 
 def test_files_of_others_that_never_end_are_not_read(consortium: Path) -> None:
     with Path("endless").open("wb") as file:
         file.truncate(2**40)
     for arguments in (
-        ("open", "endless", "--holder", "north", "--store", "south/store"),
+        ("open", "endless", "--holder", "north", *SOUTH),
         ("show", "endless"),
-        ("issue", "endless", "north", "--store", "authority/store"),
-        ("session", "endless", "south/south.credential", "--store", "north/store", *SMALL),
-        ("session", "south/south.credential", "--aggregator", "endless", "--store", "north/store", *SMALL),
-        ("enrol", "north", "--store", "north/store", "--revocation-list", "endless"),
-        ("enrol", "north", "--store", "north/store", "--certificate", "endless"),
+        ("issue", "endless", "north", *AUTHORITY),
+        ("session", "endless", "south/south.credential", *NORTH, *SMALL),
+        ("session", "south/south.credential", "--aggregator", "endless", *NORTH, *SMALL),
+        ("enrol", "north", *NORTH, "--revocation-list", "endless"),
+        ("enrol", "north", *NORTH, "--certificate", "endless"),
     ):
         assert_fails(call(*arguments), 2, "'endless' is longer than 268,435,456 bytes")
 
 
 def test_a_list_of_somebody_else_or_none(consortium: Path) -> None:
     Path("other").mkdir()
-    ok("ca-init", "Heart Study", "--store", "other/store", "--out", "other")
-    ok("ca-init", "Lung Study", "--store", "lung/store", "--out", "other", "--force")
-    add = ("enrol", "north", "--store", "north/store", "--revocation-list")
+    ok("ca-init", "Heart Study", *at("other"), "--out", "other")
+    ok("ca-init", "Lung Study", *at("lung"), "--out", "other", "--force")
+    add = ("enrol", "north", *NORTH, "--revocation-list")
     assert_fails(call(*add, "other/ca.crl"), 1, "'Lung Study', which is no authority trusted here")
     assert_fails(call(*add, "other/ca.pem"), 2, "'other/ca.pem' is no revocation list")
     assert_fails(call(*add, "absent"), 2, "'absent' does not exist; see fhe-auc keys enrol --help")
-    ok("revoke", "--refresh", "--store", "other/store", "--out", "other", "--force")
+    ok("revoke", "--refresh", *at("other"), "--out", "other", "--force")
     assert_fails(call(*add, "other/ca.crl"), 1, "other/ca.crl: .*of another key than the one trusted")
 
 
 def test_a_party_twice_a_damaged_credential_and_a_session_too_long_for_the_certificates(
     consortium: Path, clock: Clock
 ) -> None:
-    twice = call("session", *["south/south.credential"] * 2, "--store", "north/store", *SMALL)
+    twice = call("session", *["south/south.credential"] * 2, *NORTH, *SMALL)
     assert_fails(twice, 2, "south/south.credential: 'south' is there already")
     Path("south/south.credential").write_bytes(b"fhecred")
     assert_fails(session_of_both(), 1, "south/south.credential: a credential is damaged")
     assert_fails(session_of_both("--days", "32"), 2, "--days")
-    north = ("session", "north/north.credential", "--store", "north/store", *SMALL)
+    north = ("session", "north/north.credential", *NORTH, *SMALL)
     news = refresh(clock, 364 * DAY)
     assert_fails(call(*north, *news), 1, "'north' is not valid until")
     assert not list(Path().glob("session-*"))
@@ -644,7 +599,7 @@ def test_a_party_twice_a_damaged_credential_and_a_session_too_long_for_the_certi
 def test_a_site_that_is_not_certified_yet(consortium: Path) -> None:
     ok("enrol", "east", "--store", "east")
     assert_fails(call("session", "south/south.credential", "--store", "east", *SMALL), 1, "'east' is not certified yet")
-    assert_fails(call("session", "south/south.credential", "--store", "authority/store"), 1, "holds no site's keys")
+    assert_fails(call("session", "south/south.credential", *AUTHORITY), 1, "holds no site's keys")
     assert "not certified yet" in ok("show", "--store", "east").stdout
 
 
@@ -653,26 +608,22 @@ def test_a_site_that_is_not_certified_yet(consortium: Path) -> None:
 
 def test_a_name_that_the_request_does_not_bear(consortium: Path) -> None:
     ok("enrol", "east", "--store", "east")
-    issue = ("issue", "east.csr", "--store", "authority/store")
+    issue = ("issue", "east.csr", *AUTHORITY)
     assert_fails(
         call(*issue, "west", input="y\n"), 1, "east.csr: the certificate request is for 'east', not for 'west'"
     )
     assert not Path("west.pem").exists()
-    assert_fails(
-        call("issue", "south/south.pem", "south", "--store", "authority/store", "--force"),
-        1,
-        "not a certificate request",
-    )
+    assert_fails(call("issue", "south/south.pem", "south", *AUTHORITY, "--force"), 1, "not a certificate request")
 
 
 def test_nothing_is_certified_unless_the_fingerprint_is_confirmed(consortium: Path) -> None:
     ok("enrol", "east", "--store", "east")
-    issue = ("issue", "east.csr", "east", "--store", "authority/store")
+    issue = ("issue", "east.csr", "east", *AUTHORITY)
     assert_fails(call(*issue, "--fingerprint", "ab" * 32), 1, "not the one given: do not use it")
     assert_fails(call(*issue, input="n\n"), 1, "not confirmed; nothing was changed")
     assert_fails(call(*issue), 2, "nobody is there to confirm .*--fingerprint")
     assert_fails(call(*issue, "--fingerprint", "abc"), 2, "expected 64 hexadecimal digits")
-    register = json.loads(ok("show", "--store", "authority/store", "--json").stdout)["authority"]["issued"]
+    register = json_of("show", *AUTHORITY)["authority"]["issued"]
     assert [line["name"] for line in register] == [*SITES, ADDER]
     assert not Path("east.pem").exists()
     result = ok(*issue, input="y\n")
@@ -683,12 +634,12 @@ def test_nothing_is_certified_unless_the_fingerprint_is_confirmed(consortium: Pa
 
 def test_no_authority_is_trusted_unless_its_fingerprint_is_confirmed(consortium: Path) -> None:
     Path("other").mkdir()
-    ok("ca-init", "Lung Study", "--store", "lung/store", "--out", "other")
-    add = ("enrol", "north", "--store", "north/store", "--authority", "other/ca.pem")
+    ok("ca-init", "Lung Study", *at("lung"), "--out", "other")
+    add = ("enrol", "north", *NORTH, "--authority", "other/ca.pem")
     assert_fails(call(*add, "--fingerprint", fingerprint_in()), 1, "fingerprint of authority 'Lung Study'")
     assert_fails(call(*add, input="\n"), 1, "not confirmed")
     assert_fails(call(*add), 2, "nobody is there")
-    trusted = json.loads(ok("show", "--store", "north/store", "--json").stdout)["authorities"]
+    trusted = json_of("show", *NORTH)["authorities"]
     assert [each["name"] for each in trusted] == ["Heart Study"]
     spelled = ":".join(re.findall("..", fingerprint_in("other").upper()))  # as other tools print it
     ok(*add, "--fingerprint", spelled)
@@ -698,7 +649,7 @@ def test_no_authority_is_trusted_unless_its_fingerprint_is_confirmed(consortium:
 
 def test_the_certificate_of_somebody_else(consortium: Path) -> None:
     shutil.copy("south/south.pem", "north/north.pem")
-    result = call(*at_site("north", "--force"))
+    result = call("enrol", "north", *NORTH, "--out", "north", "--certificate", "north/north.pem", *TRUST, "--force")
     assert_fails(result, 1, "north/north.pem: the certificate is for 'south' or other keys, not for 'north'")
     assert_fails(
         call("enrol", "east", "--certificate", "south/south.pem", "--store", "east"), 1, "no key store in 'east'"
@@ -708,43 +659,39 @@ def test_the_certificate_of_somebody_else(consortium: Path) -> None:
 
 def test_renewal_keeps_the_keys(consortium: Path, clock: Clock) -> None:
     news = refresh(clock, 300 * DAY)
-    ok("enrol", "north", "--store", "north/store", "--out", "north")  # the request again: the same bytes
+    ok("enrol", "north", *NORTH, "--out", "north")  # the request again: the same bytes
     told = ("--fingerprint", request_fingerprint("north/north.csr"))
-    ok("issue", "north/north.csr", "north", "--store", "authority/store", "--force", *told)
+    ok("issue", "north/north.csr", "north", *AUTHORITY, "--force", *told)
     old = Path("north/north.credential").read_bytes()
-    renewing = ("enrol", "north", "--store", "north/store", "--out", "north", "--certificate", "north.pem", *news)
+    renewing = ("enrol", "north", *NORTH, "--out", "north", "--certificate", "north.pem", *news)
     assert_fails(call(*renewing), 2, "'north/north.credential' is there already")
     ok(*renewing, "--force")
     assert Path("north/north.credential").read_bytes() != old
     clock.at += 100 * DAY
     news = refresh(clock, timedelta(0))
     make_site("later")
-    own = ("north/north.credential", "--aggregator", "later/later.credential", "--store", "north/store")
+    own = ("north/north.credential", "--aggregator", "later/later.credential", *NORTH)
     alone = call("session", *own, "--out", "next", *SMALL, *news)
     assert alone.exit_code == 0, alone.output
 
 
 def test_a_store_is_one_site_s_or_the_authority_s(consortium: Path) -> None:
-    assert_fails(call("enrol", "west", "--store", "north/store"), 1, "that of 'north'; for 'west' take another --store")
-    assert_fails(call("enrol", "west", "--store", "authority/store"), 1, "the authority's; a site needs one of its own")
-    assert_fails(call("ca-init", "Lung Study", "--store", "north/store"), 1, "is a party's")
-    assert_fails(call("ca-init", "Lung Study", "--store", "authority/store"), 1, "has the authority 'Heart Study'")
-    assert_fails(call("issue", "north/north.csr", "x", "--store", "north/store"), 1, "this key store has no authority")
+    assert_fails(call("enrol", "west", *NORTH), 1, "that of 'north'; for 'west' take another --store")
+    assert_fails(call("enrol", "west", *AUTHORITY), 1, "the authority's; a site needs one of its own")
+    assert_fails(call("ca-init", "Lung Study", *NORTH), 1, "is a party's")
+    assert_fails(call("ca-init", "Lung Study", *AUTHORITY), 1, "has the authority 'Heart Study'")
+    assert_fails(call("issue", "north/north.csr", "x", *NORTH), 1, "this key store has no authority")
     assert_fails(call("enrol", "aggregator", "--store", "new"), 1, "'aggregator'")
     assert not Path("new").exists()
 
 
 def test_revoking_nobody(consortium: Path) -> None:
-    at = ("--store", "authority/store")
-    assert_fails(
-        call("revoke", "west", *at),
-        2,
-        r"'west' is neither a serial number .*certified: 'coordinator', 'north', 'south'",
-    )
+    wrong = "'west' is neither a serial number .*certified: 'coordinator', 'north', 'south'"
+    assert_fails(call("revoke", "west", *AUTHORITY), 2, wrong)
     for none in ((), ("south", "--refresh")):
-        assert_fails(call("revoke", *none, *at), 2, "give a name or a serial number, or --refresh")
-    ok("revoke", "south", *at)
-    assert "nothing new" in ok("revoke", "south", *at).stdout
+        assert_fails(call("revoke", *none, *AUTHORITY), 2, "give a name or a serial number, or --refresh")
+    ok("revoke", "south", *AUTHORITY)
+    assert "nothing new" in ok("revoke", "south", *AUTHORITY).stdout
 
 
 # --- Refusals: files --------------------------------------------------------------------------------------------------
@@ -757,9 +704,9 @@ def test_no_file_is_overwritten_unasked(consortium: Path, clock: Clock) -> None:
     told = ("--fingerprint", request_fingerprint("north/north.csr"))
     commands = {
         "ca.pem": ("ca-init", "Lung Study", "--store", "lung"),
-        "ca.crl": ("revoke", "--refresh", "--store", "authority/store"),
+        "ca.crl": ("revoke", "--refresh", *AUTHORITY),
         "east.csr": ("enrol", "east", "--store", "east"),
-        "north.pem": ("issue", "north/north.csr", "north", "--store", "authority/store", *told),
+        "north.pem": ("issue", "north/north.csr", "north", *AUTHORITY, *told),
     }
     for name, command in commands.items():
         assert_fails(call(*command), 2, f"'{name}' is there already and is not overwritten")
@@ -771,16 +718,16 @@ def test_no_file_is_overwritten_unasked(consortium: Path, clock: Clock) -> None:
         assert Path(name).read_bytes() != mine
     assert open_as_aggregator("--force").exit_code == 0
     assert_fails(open_as_aggregator("--out", "void/evaluation.keys"), 2, "there is no folder 'void'")
-    result = call("session", "north/north.credential", "--store", "north/store", "--out", "week", *SMALL)
+    result = call("session", "north/north.credential", *NORTH, "--out", "week", *SMALL)
     assert_fails(result, 2, "'week' is not empty")
 
 
 def test_the_authority_s_files_can_be_written_again(consortium: Path, clock: Clock) -> None:
     before = Path("authority/ca.pem").read_bytes()
     clock.at += DAY
-    ok("ca-init", "Heart Study", "--store", "authority/store", "--out", "authority", "--force")
+    ok("ca-init", "Heart Study", *AUTHORITY, "--out", "authority", "--force")
     assert Path("authority/ca.pem").read_bytes() == before
-    ok("enrol", "north", "--store", "north/store", "--revocation-list", "authority/ca.crl")  # newer, not another
+    ok("enrol", "north", *NORTH, "--revocation-list", "authority/ca.crl")  # newer, not another
 
 
 def test_names_that_are_no_file_names(consortium: Path) -> None:
@@ -788,8 +735,7 @@ def test_names_that_are_no_file_names(consortium: Path) -> None:
     for number, name in enumerate(names):
         make_site(f"site{number}", name)
     credentials = [str(next(Path(f"site{number}").glob("*.credential"))) for number in range(len(names))]
-    answer = ok("session", *credentials, "--store", "north/store", "--out", "next", "--json", *SMALL)
-    files = json.loads(answer.stdout)["files"]
+    files = json_of("session", *credentials, *NORTH, "--out", "next", *SMALL)["files"]
     assert {str(path.parent) for path in map(Path, files.values())} == {"next"}
     assert len(set(files.values())) == len(names) + 2
     for number, name in enumerate(names):
@@ -812,7 +758,7 @@ def test_a_passphrase_file(consortium: Path, monkeypatch: pytest.MonkeyPatch) ->
     path = Path("passphrase")
     path.write_text(f"{PASSPHRASE}\n")
     path.chmod(0o640)
-    show = ("show", "--store", "north/store", "--passphrase-file", "passphrase")
+    show = ("show", *NORTH, "--passphrase-file", "passphrase")
     assert_fails(call(*show), 1, "passphrase file 'passphrase' is open to other users")
     path.chmod(0o600)
     ok(*show)
@@ -843,16 +789,8 @@ def test_the_passphrase_is_asked_for_twice_for_a_new_store_and_never_shown(
 
 def test_without_a_terminal_there_is_advice_instead_of_a_question(consortium: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "FHE_AUC_PASSPHRASE"}
-    process = subprocess.run(
-        [sys.executable, "-c", "from fhe_auc.cli import main; main()", "keys", "show", "--store", "north/store"],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=60,
-        check=False,
-        start_new_session=True,
-    )
+    show = [sys.executable, "-c", "from fhe_auc.cli import main; main()", "keys", "show", *NORTH]
+    process = run(show, env=environment, stdin=subprocess.DEVNULL, start_new_session=True, timeout=60)
     assert (process.returncode, process.stdout) == (2, "")
     assert re.fullmatch("error: no terminal .*set FHE_AUC_PASSPHRASE or give --passphrase-file\n", process.stderr)
 
@@ -863,40 +801,25 @@ def test_no_store_named_or_none_there(consortium: Path, monkeypatch: pytest.Monk
         call("session", "north/north.credential", "--store", "void"), 1, "no key store in 'void': .*enrol NAME"
     )
     monkeypatch.setenv("FHE_AUC_STORE", "north/store")
-    assert json.loads(ok("show", "--json").stdout)["site"]["name"] == "north"
+    assert json_of("show")["site"]["name"] == "north"
 
 
 # --- A certificate that the site has already --------------------------------------------------------------------------
 
 
 @pytest.fixture
-def real_authority(consortium: Path) -> None:
+def real_authority(consortium: Path) -> Site:
     """Files of a site's own: root.pem, root.crl, chain.pem and its encrypted key.pem."""
-    root_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    root, leaf = (x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, each)]) for each in ("Root", "west.example"))
-    Path("root.pem").write_bytes(_certificate(root, root_key, root, root_key))
-    Path("chain.pem").write_bytes(_certificate(leaf, key, root, root_key))
-    builder = x509.CertificateRevocationListBuilder(root, NOW - DAY, NOW + 30 * DAY)
-    found = builder.sign(root_key, hashes.SHA256())
-    Path("root.crl").write_bytes(found.public_bytes(serialization.Encoding.DER))  # as real authorities publish it
-    how = serialization.BestAvailableEncryption(b"secret of the key")
-    pem = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8)
-    Path("key.pem").write_bytes(key.private_bytes(*pem, how))
-    Path("other.pem").write_bytes(root_key.private_bytes(*pem, serialization.NoEncryption()))
-
-
-def _certificate(subject: x509.Name, key: ec.EllipticCurvePrivateKey, issuer: x509.Name, by) -> bytes:
-    is_authority = subject == issuer
-    builder = x509.CertificateBuilder(
-        issuer, subject, key.public_key(), x509.random_serial_number(), NOW - DAY, NOW + 60 * DAY
-    )
-    flags = [not is_authority, False, False, False, False, is_authority, is_authority, False, False]
-    builder = builder.add_extension(x509.BasicConstraints(is_authority, None), critical=True)
-    builder = builder.add_extension(x509.KeyUsage(*flags), critical=True)
-    builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-    authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(by.public_key())
-    certificate = builder.add_extension(authority, critical=False).sign(by, hashes.SHA256())
-    return certificate.public_bytes(serialization.Encoding.PEM)
+    site = Site()
+    leaf = site.certificate("west.example", site.key, "root", site.root_key, ca=False)
+    Path("root.pem").write_bytes(site.root.public_bytes(Encoding.PEM))
+    Path("chain.pem").write_bytes(leaf.public_bytes(Encoding.PEM))
+    listed = site.crl("root", site.root_key, next_update=NOW + 30 * DAY)
+    Path("root.crl").write_bytes(listed.public_bytes(Encoding.DER))  # as real authorities publish it
+    how = BestAvailableEncryption(b"secret of the key")
+    Path("key.pem").write_bytes(site.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, how))
+    Path("other.pem").write_bytes(site.root_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return site
 
 
 OWN_CHAIN = ("enrol", "west.example", "--store", "west", "--chain", "chain.pem", "--key", "key.pem")
@@ -909,15 +832,14 @@ def test_a_site_s_own_certificate_takes_part(consortium: Path) -> None:
     result = ok(*OWN_CHAIN, *ROOT, input="y\nsecret of the key\n")
     assert "Password of 'key.pem'" in result.stderr
     assert "secret of the key" not in result.output
-    ok("enrol", "north", "--store", "north/store", *ROOT, input="y\n")
+    ok("enrol", "north", *NORTH, *ROOT, input="y\n")
     both = ("north/north.credential", "west.example.credential")
-    assert_fails(call("session", *both, "--store", "south/store", *SMALL), 1, "west.example.credential: no chain from")
-    ok("session", *both, "--store", "north/store", "--out", "next", *SMALL)
-    trust = ("--authority", "authority/ca.pem", "--revocation-list", "authority/ca.crl")
-    ok("enrol", "west.example", "--store", "west", *trust, input="y\n")
+    assert_fails(call("session", *both, *SOUTH, *SMALL), 1, "west.example.credential: no chain from")
+    ok("session", *both, *NORTH, "--out", "next", *SMALL)
+    ok("enrol", "west.example", "--store", "west", *TRUST, input="y\n")
     opened = open_as("west", "next/west.example.bundle", "--store", "west")
     assert "this is you; certificate" in opened.stdout
-    shown = ok("show", "west.example.credential", "--authority", "root.pem", "--revocation-list", "root.crl").stdout
+    shown = ok("show", "west.example.credential", *ROOT).stdout
     assert re.search("verified +yes", shown)
 
 
@@ -951,11 +873,10 @@ KINDS = {
 
 def test_show_tells_what_is_verified_and_what_only_claimed(consortium: Path) -> None:
     def shown(*more: str) -> dict[str, dict[str, object]]:
-        return {each["file"]: each for each in json.loads(ok("show", *KINDS, "--json", *more).stdout)["files"]}
+        return {each["file"]: each for each in json_of("show", *KINDS, *more)["files"]}
 
     claimed = shown()
-    trust = ("--authority", "authority/ca.pem", "--revocation-list", "authority/ca.crl")
-    for verified in (shown("--store", "south/store"), shown(*trust)):
+    for verified in (shown(*SOUTH), shown(*TRUST)):
         for path, (what, verifiable) in KINDS.items():
             assert what in claimed[path]["what"]
             assert not claimed[path]["verified"], path
@@ -971,14 +892,11 @@ def test_show_tells_what_is_verified_and_what_only_claimed(consortium: Path) -> 
 
 
 def test_show_refuses_what_is_not_genuine(consortium: Path, clock: Clock) -> None:
-    at = ("--store", "north/store")
     for path in ("week/south.bundle", "week/session.announcement", "south/south.credential"):
-        data = bytearray(Path(path).read_bytes())
-        data[-1] ^= 1
-        mended = data[:8] + hashlib.sha256(data[40:]).digest() + data[40:]  # by a forger who knows the checksum
-        for bad in (data, mended):
+        data = flipped(Path(path).read_bytes(), -1)
+        for bad in (data, mended(data)):  # this one by a forger who knows the checksum
             Path("bad").write_bytes(bad)
-            result = call("show", "bad", *at)
+            result = call("show", "bad", *NORTH)
             assert (result.exit_code, result.stderr) == (1, "")
             assert re.search("verified +REFUSED", result.stdout)
     Path("bad").write_bytes(b"anything")
@@ -986,26 +904,23 @@ def test_show_refuses_what_is_not_genuine(consortium: Path, clock: Clock) -> Non
     Path("bad").write_bytes(Path("north/north.pem").read_bytes()[:200])
     assert call("show", "bad").exit_code == 1
     Path("other").mkdir()
-    ok("ca-init", "Heart Study", "--store", "other/store", "--out", "other")
+    ok("ca-init", "Heart Study", *at("other"), "--out", "other")
     for path in ("other/ca.pem", "other/ca.crl"):
-        assert call("show", path, *at).exit_code == 1
+        assert call("show", path, *NORTH).exit_code == 1
         assert call("show", path).exit_code == 0
     clock.at += 31 * DAY
-    result = call("show", "authority/ca.crl", *at)
+    result = call("show", "authority/ca.crl", *NORTH)
     assert (result.exit_code, "outdated" in result.stdout) == (1, True)
     assert_fails(call("show"), 2, "name a file, or a key store")
 
 
 def test_show_quotes_no_private_key_and_no_control_characters(consortium: Path) -> None:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "no\x1b[31mrth\nverified yes")])
-    Path("odd.pem").write_bytes(_certificate(name, key, x509.Name([]), key))
+    site = Site(name="no\x1b[31mrth\nverified yes")
+    Path("odd.pem").write_bytes(site.leaf.public_bytes(Encoding.PEM))
     text = ok("show", "odd.pem").stdout
     assert "\x1b" not in text
     assert not re.search("^verified +yes", text, re.MULTILINE)
-    pem = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    ).decode()
+    pem = site.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
     Path("key.pem").write_text(pem)
     text = ok("show", "key.pem").stdout
     assert "a private key" in text
@@ -1034,20 +949,18 @@ def test_groups_are_made_with_all_their_levels_named_and_everybody_is_shown_them
     assert_fails(session_of_both("--by", "sex"), 2, "which levels does 'sex' have")
     asked = ("--by", "sex=F,M", "--score-columns", "risk_a,risk_b", "--thresholds", "uniform:10")
     assert_fails(session_of_both(*asked, "--protocol", "semi-honest"), 2, "answers for one model over all rows")
-    credentials = [f"{name}/{name}.credential" for name in SITES]
-    made = ok("session", *credentials, "--store", "north/store", "--out", "grouped", *asked, "--json")
-    told = json.loads(made.stdout)
-    assert told["analysis"]["models"] == ["risk_a", "risk_b"]
-    assert told["analysis"]["by"] == [{"name": "sex", "levels": ["F", "M"]}]
-    shown = ok("show", "grouped/north.bundle", "--store", "north/store")
+    asked_for = json_of(*SESSION, "--out", "grouped", *asked)["analysis"]
+    assert asked_for["models"] == ["risk_a", "risk_b"]
+    assert asked_for["by"] == [{"name": "sex", "levels": ["F", "M"]}]
+    shown = ok("show", "grouped/north.bundle", *NORTH)
     assert re.search("groups +sex: F, M", shown.stdout)
     assert re.search("models +risk_a, risk_b", shown.stdout)
 
 
 def test_a_site_sees_what_is_spent_and_sets_a_limit(consortium: Path) -> None:
-    shown = json.loads(ok("budget", "--store", "north/store", "--json").stdout)
+    shown = json_of("budget", *NORTH)
     assert shown == {"data_sets": {"rows": {"epsilon": 0.0, "limit": None}}, "sessions": {}}
-    assert re.search("rows +epsilon 0 +no limit", ok("budget", "--store", "north/store").stdout)
-    shown = ok("budget", "--limit", "4", "--data-set", "2026", "--store", "north/store").stdout
+    assert re.search("rows +epsilon 0 +no limit", ok("budget", *NORTH).stdout)
+    shown = ok("budget", "--limit", "4", "--data-set", "2026", *NORTH).stdout
     assert re.search("2026 +epsilon 0 +of 4; 4 is left", shown)
-    assert_fails(call("budget", "--limit", "-1", "--store", "north/store"), 2, "limit")
+    assert_fails(call("budget", "--limit", "-1", *NORTH), 2, "limit")

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
 import pytest
 
 from fhe_auc.base.errors import MessageError, VerificationError
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.session.computation import Result
-from fhe_auc.session.messages import Message
 from tests.support.malicious_sessions import BACKENDS, CLOSE, Roles, engine, exact, sites
+from tests.support.wire import changed, payload_of
 
 PARTIES = sites(5)
-LIMIT = 2**24
 
 
 @pytest.fixture(params=BACKENDS)
@@ -30,14 +28,12 @@ def truth() -> float:
 
 
 def with_payload(message: bytes, change: Callable[[bytes], bytes]) -> bytes:
-    found = Message.from_bytes(message, limit=LIMIT)
-    return msgspec.structs.replace(found, payload=change(found.payload)).to_bytes()
+    return changed(message, payload=change(payload_of(message)))
 
 
 def results(roles: Roles) -> list[bytes]:
     """As many honest results as there are parties: the same AUC, blinded and flooded anew."""
     first, aggregator = roles.aggregator.finish_round(), roles.aggregator
-    assert first is not None
 
     def again(_: bytes) -> bytes:
         return encode(
@@ -51,15 +47,13 @@ def echoed(roles: Roles, given: list[bytes]) -> bytes:
     """What the aggregator passes on once each party has answered the result it was given."""
     for party, message in zip(roles.parties, given, strict=True):
         roles.aggregator.receive(party.name, party.respond(message))
-    last = roles.aggregator.finish_round()
-    assert last is not None
-    return last
+    return roles.aggregator.finish_round()
 
 
 def failed_checks(roles: Roles, last: bytes) -> list[str]:
     found = []
     for party in roles.parties:
-        assert Message.from_bytes(party.respond(last), limit=LIMIT).payload == b""
+        assert payload_of(party.respond(last)) == b""
         with pytest.raises(VerificationError, match="was given another result") as caught:
             party.result()
         found.append(str(caught.value.check))
@@ -111,7 +105,7 @@ def test_an_echo_has_32_bytes_and_the_aggregator_refuses_others_by_name(roles: R
     same, *_ = results(roles)
     party = roles.parties[0]
     echo = party.respond(same)
-    assert len(Message.from_bytes(echo, limit=LIMIT).payload) == 32
+    assert len(payload_of(echo)) == 32
     with pytest.raises(MessageError, match=r"'site 0'.*expected an echo of 32 bytes, got 31"):
         roles.aggregator.receive(party.name, with_payload(echo, lambda payload: payload[:-1]))
     roles.aggregator.receive(party.name, echo)

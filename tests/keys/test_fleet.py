@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from fractions import Fraction
@@ -32,7 +33,17 @@ from fhe_auc_keys.cli.fleet import fleet as command
 from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.fleet import aggregator, helper, members, tables
 from fhe_auc_keys.fleet.device import Device, Record, Submitted, write_records
-from fhe_auc_keys.fleet.session import BLOB, FleetSession, Verdict, associated, commitment, signed_of
+from fhe_auc_keys.fleet.session import (
+    BLOB,
+    BLOB_BYTES,
+    SIGNATURE_BYTES,
+    FleetSession,
+    Verdict,
+    associated,
+    commitment,
+    loaded,
+    signed_of,
+)
 from fhe_auc_keys.fleet.tasks import Workers
 from fhe_auc_keys.roles.local_consortium import LIFETIME, TRIAL, Consortium
 from fhe_auc_keys.store.key_store import KeyStore
@@ -41,7 +52,7 @@ from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.authority import Authority
 from fhe_auc_keys.trust.certificates import Trust
 from fhe_auc_keys.trust.identity import Identity
-from tests.support.exact_sessions import rows
+from tests.support.exact_sessions import pairs_of, rows
 
 GRID = thresholds.uniform(12)
 CONVENER = "vendor"
@@ -88,6 +99,12 @@ class Play:
         for number, records in enumerate(files):
             write_records(self.place(f"records/{number}.parquet"), records)
 
+    def write_all(self) -> list[Submitted]:
+        """Write everybody's record into one file."""
+        submitted = self.submitted()
+        self.write([each.record for each in submitted])
+        return submitted
+
     def collect(self) -> aggregator.Collected:
         folders = self.place("records"), self.place("blobs")
         return aggregator.collect(self.aggregator, *folders, self.at_hand, at=self.consortium.at)
@@ -119,12 +136,7 @@ class Play:
 
 
 def fraction_of(parties: list[PartyData]) -> Fraction:
-    """By going through all pairs of rows."""
-    bins = [np.searchsorted(GRID, each.y_score, side="right") for each in parties]
-    ones = np.concatenate([at[each.y_true] for at, each in zip(bins, parties, strict=True)])
-    zeros = np.concatenate([at[~each.y_true] for at, each in zip(bins, parties, strict=True)])
-    above = sum(2 * int((one > zeros).sum()) + int((one == zeros).sum()) for one in ones)
-    return Fraction(above, 2 * len(ones) * len(zeros))
+    return pairs_of(parties, GRID)[0]
 
 
 @pytest.fixture
@@ -155,8 +167,6 @@ def test_a_record_has_at_most_1600_bytes_at_100_thresholds() -> None:
     fleet = msgspec.structs.replace(Fleet.of(known), members=10**6)
     grid = thresholds.uniform(100)
     request = Request(parties=(), fleet=fleet, thresholds=grid, max_rows=4 * 10**7, min_parties=2, keys="helper")
-    from fhe_auc_keys.fleet.session import BLOB_BYTES, SIGNATURE_BYTES, loaded
-
     session = loaded(registry.load("exact").prepare(request).manifest.to_bytes())
     assert 4 + 32 + 32 + sum(session.computation.part_bytes) + BLOB_BYTES + SIGNATURE_BYTES <= 1600
 
@@ -194,32 +204,23 @@ REFUSED_BY_THE_AGGREGATOR: dict[str, tuple[Callable[[Record], Record], str]] = {
     "a short sketch": (lambda it: it._replace(sketch=it.sketch[1:]), aggregator.OTHER_LENGTH),
     "a long blob": (lambda it: it._replace(blob=it.blob + b"\0"), aggregator.OTHER_LENGTH),
     "a short nonce": (lambda it: it._replace(nonce=b""), aggregator.OTHER_LENGTH),
-    "a number beyond its prime": (
-        lambda it: it._replace(sketch=b"\xff" * len(it.sketch)),
-        aggregator.NO_SKETCH,
-    ),
+    "a number beyond its prime": (lambda it: it._replace(sketch=b"\xff" * len(it.sketch)), aggregator.NO_SKETCH),
 }
 
 
-def test_records_that_are_not_whole_are_named_and_the_others_count(tmp_path: Path) -> None:
-    play = Play(tmp_path, 8)
+def test_records_that_are_not_whole_are_named_and_the_others_count(play: Play) -> None:
     submitted = play.submitted()
     records = [each.record for each in submitted]
     spoilt = [change(records[3]) for change, _ in REFUSED_BY_THE_AGGREGATOR.values()]
     play.write([*spoilt, *records[:3]], records[4:])
     collected, _ = play.to_the_end()
-    expected: dict[str, int] = {}
-    for _, why in REFUSED_BY_THE_AGGREGATOR.values():
-        expected[why] = expected.get(why, 0) + 1
-    assert collected.refusals.counts == expected
+    assert collected.refusals.counts == Counter(why for _, why in REFUSED_BY_THE_AGGREGATOR.values())
     assert collected.refusals.examples[aggregator.NO_MEMBER][0].endswith("row group 0, row 1: member 8")
     assert play.read(0, submitted[0].response_key).fraction == fraction_of(play.rows[:3] + play.rows[4:])
-    play.store.close()
 
 
-def test_blobs_that_do_not_open_are_left_out_and_the_others_count(tmp_path: Path) -> None:
+def test_blobs_that_do_not_open_are_left_out_and_the_others_count(play: Play) -> None:
     """A foreign key, another's blob, a changed blob, a changed sketch, and a blob that is signed but none."""
-    play = Play(tmp_path, 8)
     submitted = play.submitted()
     records = [each.record for each in submitted]
     records[0] = resealed(play, records[0], Identity.create("a stranger"))
@@ -232,7 +233,6 @@ def test_blobs_that_do_not_open_are_left_out_and_the_others_count(tmp_path: Path
     assert verdicts == {"counts": 3, Verdict.UNSIGNED.sentence: 4, Verdict.UNOPENED.sentence: 1}
     assert play.read(2, submitted[2].response_key).fraction == fraction_of([play.rows[each] for each in (2, 5, 6)])
     assert set(play.responses()) == {2, 5, 6}
-    play.store.close()
 
 
 def test_of_a_member_s_records_the_first_counts_that_opens(play: Play) -> None:
@@ -284,8 +284,7 @@ def test_fewer_than_agreed_are_not_opened_and_nothing_is_spent(tmp_path: Path) -
 
 def test_the_helper_is_given_no_sketch_no_nonce_and_no_digest_of_one(play: Play, tmp_path: Path) -> None:
     """It knows the pads: with a digest it could try counts."""
-    records = [each.record for each in play.submitted()]
-    play.write(records)
+    records = [each.record for each in play.write_all()]
     play.to_the_end()
     given = b"".join(path.read_bytes() for path in sorted((tmp_path / "blobs").iterdir()))
     for record in records:
@@ -298,8 +297,7 @@ def test_the_helper_is_given_no_sketch_no_nonce_and_no_digest_of_one(play: Play,
 
 
 def test_asked_again_the_helper_gives_the_same_bytes_and_another_list_it_refuses(play: Play, tmp_path: Path) -> None:
-    records = [each.record for each in play.submitted()]
-    play.write(records)
+    records = [each.record for each in play.write_all()]
     play.collect()
     answer, verdicts = play.open()
     assert play.open() == (answer, verdicts)
@@ -313,8 +311,7 @@ def test_asked_again_the_helper_gives_the_same_bytes_and_another_list_it_refuses
 
 def test_the_helper_decrypts_one_result_and_then_has_no_key(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
     """A crash before the responses are written costs nothing: the same result gives the same bytes."""
-    submitted = play.submitted()
-    play.write([each.record for each in submitted])
+    submitted = play.write_all()
     play.collect()
     opening, _ = play.open()
     result, other = play.add(opening)[0], play.add(opening)[0]
@@ -342,7 +339,7 @@ def test_the_helper_decrypts_one_result_and_then_has_no_key(play: Play, monkeypa
 
 
 def test_blobs_that_change_after_they_were_listed_are_refused(play: Play, tmp_path: Path) -> None:
-    play.write([each.record for each in play.submitted()])
+    play.write_all()
     play.collect()
     file = tmp_path / "blobs" / "blobs-000000.parquet"
     file.write_bytes(flipped(file.read_bytes()))
@@ -351,7 +348,7 @@ def test_blobs_that_change_after_they_were_listed_are_refused(play: Play, tmp_pa
 
 
 def test_a_list_or_a_result_that_is_not_the_aggregator_s_is_refused(play: Play, tmp_path: Path) -> None:
-    play.write([each.record for each in play.submitted()])
+    play.write_all()
     play.collect()
     signed = (tmp_path / "blobs" / "list").read_bytes()
     (tmp_path / "blobs" / "list").write_bytes(flipped(signed))
@@ -366,7 +363,7 @@ def test_a_list_or_a_result_that_is_not_the_aggregator_s_is_refused(play: Play, 
 
 
 def test_each_step_is_for_its_role(play: Play) -> None:
-    play.write([each.record for each in play.submitted()])
+    play.write_all()
     play.aggregator, play.helper = play.helper, play.aggregator
     for step in (play.collect, play.open, lambda: play.add(b""), lambda: play.decrypt(b"")):
         with pytest.raises(KeysError, match="is not, with this certificate"):
@@ -379,11 +376,11 @@ def test_a_result_comes_after_an_opening(play: Play) -> None:
 
 
 def test_an_answer_of_another_session_is_refused(play: Play, tmp_path: Path) -> None:
-    play.write([each.record for each in play.submitted()])
+    play.write_all()
     play.collect()
     opening, _ = play.open()
     (tmp_path / "blobs").rename(tmp_path / "first")
-    play.write([each.record for each in play.submitted()])
+    play.write_all()
     play.collect()
     with pytest.raises(KeysError, match="other blobs"):
         play.add(opening)
@@ -425,8 +422,7 @@ def test_who_says_who_the_members_are_is_neither_aggregator_nor_helper(play: Pla
 
 
 def test_places_may_be_urls(play: Play, tmp_path: Path) -> None:
-    submitted = play.submitted()
-    play.write([each.record for each in submitted])
+    submitted = play.write_all()
     play.place = lambda name: f"file://{tmp_path}/{name}"  # type: ignore[method-assign]
     play.to_the_end()
     assert play.read(0, submitted[0].response_key).fraction == fraction_of(play.rows)
@@ -454,7 +450,7 @@ def test_a_fleet_of_members_without_keys_is_refused(play: Play) -> None:
 
 
 def test_members_of_another_fleet_are_refused(play: Play, tmp_path: Path) -> None:
-    play.write([each.record for each in play.submitted()])
+    play.write_all()
     play.collect()
     members.write(play.place("members.parquet"), play.known[::-1].copy())
     with pytest.raises(InputError, match="not the members of the session's fleet"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import stat
-import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from fhe_auc.base.errors import EvaluationError, InputError
 from fhe_auc_keys.fleet.tasks import Workers
+from tests.support.programs import run
 
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
 
@@ -84,5 +84,5 @@ def test_a_worker_that_dies_is_replaced_and_what_it_did_counts_once(tmp_path: Pa
 @needs_ray
 def test_where_ray_was_imported_before_its_ports_would_be_open_so_none_is_opened() -> None:
     code = "import ray; from fhe_auc_keys.fleet.tasks import Workers; Workers(2).__enter__()"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    done = run([sys.executable, "-c", code], timeout=120)
     assert "EvaluationError: Ray was imported in this process before" in done.stderr

@@ -22,30 +22,27 @@ from fhe_auc.machines.aggregator_role import run
 from fhe_auc.machines.site_state import _Answered
 from fhe_auc_keys.bundles.announcement import KIND, _Body, claimed
 from fhe_auc_keys.site import key_store_sites
-from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import certified_identity
 from fhe_auc_keys.trust.group_sealing import seal_to_all
 from fhe_auc_keys.trust.signed_documents import claimed_body, sign
 from tests.support.certified import DAY
 from tests.support.keys_commands import (
-    ADDER,
-    PASSPHRASE,
-    SITES,
-    SMALL,
     Clock,
     assert_fails,
     call,
+    json_of,
     make_site,
     ok,
     open_as,
     request_fingerprint,
+    store_of,
 )
+from tests.support.keys_folder import ADDER, AUTHORITY, NORTH, SESSION, SITES, SMALL, SOUTH
 
-CREDENTIALS = [f"{name}/{name}.credential" for name in SITES]
 AGGREGATOR = ("--store", f"{ADDER}/store", "--holder", "north")
 
 
-HELPED = ("session", *CREDENTIALS, "--store", "north/store", "--out", "helped", "--keys", "helper", *SMALL)
+HELPED = (*SESSION, "--out", "helped", "--keys", "helper", *SMALL)
 REGISTRY = ("--helper", "registry/registry.credential")
 
 
@@ -109,9 +106,9 @@ def test_everybody_sees_who_helps_and_can_check_what_is_kept() -> None:
     for reader in ("north", "registry"):
         shown = call("check", "--store", f"{reader}/store")
         assert shown.exit_code == 0, shown.output
-    told = json.loads(ok("open", "helped/session.helper", *AGGREGATOR, "--out", "roster", "--json").stdout)
+    told = json_of("open", "helped/session.helper", *AGGREGATOR, "--out", "roster")
     assert (list(told["helpers"]), told["context"]) == (["registry"], "")
-    shown = ok("show", "helped/session.helper", "--store", "north/store").stdout
+    shown = ok("show", "helped/session.helper", *NORTH).stdout
     assert re.search(r"helper-1 +registry", shown)
 
 
@@ -130,7 +127,7 @@ def test_a_session_that_was_opened_with_a_helpers_older_certificate_is_found_by_
     """The session names that certificate, and the helper would be refused in its first round."""
     at = ("--store", "registry/store")
     request = "registry/registry.csr"
-    told = ("--fingerprint", request_fingerprint(request), "--store", "authority/store", "--out", "registry", "--force")
+    told = ("--fingerprint", request_fingerprint(request), *AUTHORITY, "--out", "registry", "--force")
     ok("issue", request, "registry", *told)
     ok("enrol", "registry", *at, "--out", "registry", "--certificate", "registry/registry.pem", "--force")
     checked = call("check", *at, "--json")
@@ -144,7 +141,7 @@ def test_who_closes_a_session_early_is_told_what_is_lost() -> None:
     session = claimed(Path("helped/session.helper").read_bytes()).manifest.session.hex()
     refused = call("close", session, "--store", "registry/store")
     assert_fails(refused, 1, "if it is closed now, the session cannot go on without this helper; --lose-result closes")
-    refused = call("close", session, "--store", "south/store")
+    refused = call("close", session, *SOUTH)
     assert_fails(refused, 1, "if it is closed now, this site gets no result of it, .*; --lose-result closes")
 
 
@@ -173,7 +170,7 @@ def test_closing_erases_at_the_helper_what_a_session_that_never_ended_has_left(c
 
 def left() -> tuple[bytes, bytes, bytes]:
     """What the helper would go on from, the question that it has answered last, and its answer."""
-    with KeyStore(Path("registry/store"), PASSPHRASE) as store:
+    with store_of("registry") as store:
         (session,) = store.names("state")
         kept = decode(store.get("state", session), _Answered, "state")
     return kept.party, kept.message, kept.submission
@@ -189,7 +186,7 @@ def test_a_common_secret_that_does_not_open_is_found_when_the_session_is_opened_
     file = Path("helped/session.helper")
     whole = file.read_bytes()
     body = claimed_body(KIND, whole, _Body)
-    with KeyStore(Path("north/store"), PASSPHRASE) as store:
+    with store_of("north") as store:
         north = certified_identity(store)
     elsewhere = seal_to_all({"north": north.encryption_key}, bytes(32), info=b"another", associated=b"")
     to_another = seal_to_all({"south": north.encryption_key}, bytes(32), info=b"another", associated=b"")

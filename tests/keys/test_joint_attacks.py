@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -35,12 +35,29 @@ def state(party: Any) -> tuple[Any, ...]:
     return {**vars(party), "_seconds": dict(party._seconds)}, encrypted, dict(vars(party._task))
 
 
+def assert_refuses(party: Any, message: bytes, why: str | None = None) -> None:
+    """A party does not answer, and is afterwards as it was."""
+    before = state(party)
+    with pytest.raises(MessageError, match=why):
+        party.respond(message)
+    assert state(party) == before
+
+
+def carrying(message: bytes, items: Iterable[Any]) -> bytes:
+    """The message with other contributions, or excerpts of them."""
+    return changed(message, payload=encode(tuple(items)))
+
+
 # --- First parts of the relinearisation key, and parts of the common secret -------------------------------------------
 #
 # From a sum of its own choice the aggregator would read the share off the next answer; a common secret made of parts of
 # its own choice it would know.
 
 Excerpts = list[Excerpt]
+
+
+def excerpts_of(message: bytes) -> Excerpts:
+    return list(decode(payload_of(message), tuple[Excerpt, ...], ""))
 
 
 def part_of(excerpt: Excerpt, index: int = RELINEARISATION) -> bytes:
@@ -81,6 +98,16 @@ def own_parts(play: JointPlay, name: str, **changes: bytes) -> tuple[bytes, ...]
 def signed_by(play: JointPlay, identity: Identity, round_number: int = 1, **changes: bytes) -> Excerpt:
     """South's parts of the first round, one or the other changed, and somebody's signature."""
     return signed(identity, play.binding, round_number, own_parts(play, "south", **changes))
+
+
+def with_digests_that_fit(play: JointPlay, excerpts: Excerpts, **changes: bytes) -> Excerpts:
+    """South's excerpt with something changed, under its signature for what it has sent."""
+    fitting = signed_by(play, Identity.create("south"), **changes)
+    return with_excerpt(excerpts, msgspec.structs.replace(fitting, signature=excerpts[1].signature))
+
+
+def of_fewer_parts(excerpts: Excerpts, number: int) -> Excerpts:
+    return with_excerpt(excerpts, msgspec.structs.replace(excerpts[1], digests=excerpts[1].digests[:number]))
 
 
 def sealed_secret(
@@ -137,12 +164,7 @@ PARTS: dict[str, Callable[[JointPlay, JointPlay, Excerpts], Excerpts]] = {
     "empty": lambda play, other, e: with_part(e, b""),
     "one's part for another's": lambda play, other, e: with_part(e, part_of(e[0])),
     "one's excerpt for another's": lambda play, other, e: with_excerpt(e, e[0]),
-    "digests changed to fit": lambda play, other, e: with_excerpt(
-        e,
-        msgspec.structs.replace(
-            signed_by(play, Identity.create("south"), relinearisation=constant(play, 1)), signature=e[1].signature
-        ),
-    ),
+    "digests changed to fit": lambda play, other, e: with_digests_that_fit(play, e, relinearisation=constant(play, 1)),
     "signed by the aggregator in a party's name": lambda play, other, e: with_excerpt(
         e, signed_by(play, Identity.create("south"), relinearisation=constant(play, 1))
     ),
@@ -184,11 +206,8 @@ PARTS: dict[str, Callable[[JointPlay, JointPlay, Excerpts], Excerpts]] = {
     "secret: the aggregator's own, sealed to the parties": lambda play, other, e: with_part(
         e, sealed_secret(play, "south"), SECRET
     ),
-    "secret: the aggregator's own, digests changed to fit": lambda play, other, e: with_excerpt(
-        e,
-        msgspec.structs.replace(
-            signed_by(play, Identity.create("south"), secret=sealed_secret(play, "south")), signature=e[1].signature
-        ),
+    "secret: the aggregator's own, digests changed to fit": lambda play, other, e: with_digests_that_fit(
+        play, e, secret=sealed_secret(play, "south")
     ),
     "secret: the aggregator's own, signed in a party's name": lambda play, other, e: with_excerpt(
         e, signed_by(play, Identity.create("south"), secret=sealed_secret(play, "south"))
@@ -196,12 +215,8 @@ PARTS: dict[str, Callable[[JointPlay, JointPlay, Excerpts], Excerpts]] = {
     "secret: another's, signed by another party": lambda play, other, e: with_excerpt(
         e, signed_by(play, play.identity("north"), secret=sealed_secret(play, "north"))
     ),
-    "secret: a contribution with no such part": lambda play, other, e: with_excerpt(
-        e, msgspec.structs.replace(e[1], digests=e[1].digests[:3])
-    ),
-    "a contribution with no such part": lambda play, other, e: with_excerpt(
-        e, msgspec.structs.replace(e[1], digests=e[1].digests[:1])
-    ),
+    "secret: a contribution with no such part": lambda play, other, e: of_fewer_parts(e, 3),
+    "a contribution with no such part": lambda play, other, e: of_fewer_parts(e, 1),
     "order swapped": lambda play, other, e: [e[1], e[0], e[2]],
     "the last left out and the first doubled": lambda play, other, e: [e[0], e[1], e[0]],
     "one left out": lambda play, other, e: e[:2],
@@ -226,13 +241,9 @@ def second(site_rows: list[PartyData], other: JointPlay) -> tuple[JointPlay, byt
 
 
 def refused_parts(play: JointPlay, other: JointPlay, message: bytes, attack: str) -> None:
-    excerpts = list(decode(payload_of(message), tuple[Excerpt, ...], ""))
-    forged = changed(message, payload=encode(tuple(PARTS[attack](play, other, excerpts))))
+    forged = carrying(message, PARTS[attack](play, other, excerpts_of(message)))
     for party in play.parties.values():
-        before = state(party)
-        with pytest.raises(MessageError, match=CULPRITS.get(attack, "south")):
-            party.respond(forged)
-        assert state(party) == before
+        assert_refuses(party, forged, CULPRITS.get(attack, "south"))
 
 
 @pytest.mark.parametrize("attack", PARTS)
@@ -267,15 +278,10 @@ SIGNED_SECRETS: dict[str, Callable[[JointPlay, JointPlay], bytes]] = {  # what o
 
 
 def refused_secret(play: JointPlay, other: JointPlay, message: bytes, attack: str) -> None:
-    excerpts = list(decode(payload_of(message), tuple[Excerpt, ...], ""))
-    forged = signed_secret(play, excerpts, SIGNED_SECRETS[attack](play, other))
+    forged = signed_secret(play, excerpts_of(message), SIGNED_SECRETS[attack](play, other))
     for name in ("north", "east"):  # south takes its own part from itself
-        party = play.parties[name]
-        before = state(party)
-        with pytest.raises(MessageError, match="contribution of party 'south'"):
-            party.respond(changed(message, payload=encode(tuple(forged))))
-        assert state(party) == before
-        assert party._state.common_secret == b""
+        assert_refuses(play.parties[name], carrying(message, forged), "contribution of party 'south'")
+        assert play.parties[name]._state.common_secret == b""
 
 
 @pytest.mark.parametrize("attack", SIGNED_SECRETS)
@@ -289,14 +295,10 @@ def test_a_part_of_the_common_secret_sealed_to_some_parties_only_is_refused_by_t
     second: tuple[JointPlay, bytes],
 ) -> None:
     play, message = second
-    excerpts = list(decode(payload_of(message), tuple[Excerpt, ...], ""))
     for favoured, left_out in (("north", "east"), ("east", "north")):
-        forged = signed_secret(play, excerpts, sealed_secret(play, "south", to=(favoured,)))
-        party = play.parties[left_out]
-        before = state(party)
-        with pytest.raises(MessageError, match=f"contribution of party 'south': not sealed to '{left_out}'"):
-            party.respond(changed(message, payload=encode(tuple(forged))))
-        assert state(party) == before
+        forged = signed_secret(play, excerpts_of(message), sealed_secret(play, "south", to=(favoured,)))
+        why = f"contribution of party 'south': not sealed to '{left_out}'"
+        assert_refuses(play.parties[left_out], carrying(message, forged), why)
 
 
 def test_a_party_notices_that_its_own_part_was_replaced_even_by_one_that_it_signed(
@@ -304,15 +306,10 @@ def test_a_party_notices_that_its_own_part_was_replaced_even_by_one_that_it_sign
 ) -> None:
     # As when a party was restarted in mid-session, or its signing key is in somebody else's hands.
     play, message = second
-    excerpts = list(decode(payload_of(message), tuple[Excerpt, ...], ""))
     restarted = play.party(play.sites[1]).respond(play.wire[0])
     parts = decode(payload_of(restarted), Contribution, "").parts
-    forged = with_excerpt(excerpts, signed(play.identity("south"), play.binding, 1, parts))
-    south = play.parties["south"]
-    before = state(south)
-    with pytest.raises(MessageError, match="'south': it is not the one that was sent"):
-        south.respond(changed(message, payload=encode(tuple(forged))))
-    assert state(south) == before
+    forged = with_excerpt(excerpts_of(message), signed(play.identity("south"), play.binding, 1, parts))
+    assert_refuses(play.parties["south"], carrying(message, forged), "'south': it is not the one that was sent")
 
 
 # --- The common secret ------------------------------------------------------------------------------------------------
@@ -338,7 +335,7 @@ def test_all_parties_of_a_session_derive_the_same_common_secret_and_in_another_s
 
 def test_the_common_secret_depends_on_every_partys_part_and_on_whose_it_is(second: tuple[JointPlay, bytes]) -> None:
     play, message = second
-    excerpts = list(decode(payload_of(message), tuple[Excerpt, ...], ""))
+    excerpts = excerpts_of(message)
     (honest,) = {derived(play, name, excerpts) for name in NAMES}
     found = {honest}
     for author in NAMES:
@@ -414,8 +411,7 @@ def test_a_task_is_given_the_common_secret_whenever_it_is_asked_for_anything_and
 def test_a_part_of_the_common_secret_is_sealed_to_all_other_parties_and_to_nobody_else(
     second: tuple[JointPlay, bytes],
 ) -> None:
-    excerpts = decode(payload_of(second[1]), tuple[Excerpt, ...], "")
-    for name, excerpt in zip(NAMES, excerpts, strict=True):
+    for name, excerpt in zip(NAMES, excerpts_of(second[1]), strict=True):
         keys, ciphertext = msgspec.msgpack.decode(part_of(excerpt, SECRET))
         assert set(keys) == set(NAMES) - {name}
         assert len(ciphertext) == 32 + 32 + 16  # commitment, secret, tag
@@ -435,6 +431,10 @@ def test_a_party_is_not_pickled_or_copied(
 # --- Partial decryptions ----------------------------------------------------------------------------------------------
 
 Contributions = list[Contribution]
+
+
+def contributions_of(message: bytes) -> Contributions:
+    return list(decode(payload_of(message), tuple[Contribution, ...], ""))
 
 
 def of_another_result(play: JointPlay) -> Contribution:
@@ -501,13 +501,9 @@ def fourth(site_rows: list[PartyData], other: JointPlay) -> tuple[JointPlay, byt
 
 
 def refused_partials(play: JointPlay, other: JointPlay, message: bytes, attack: str) -> None:
-    contributions = list(decode(payload_of(message), tuple[Contribution, ...], ""))
-    forged = changed(message, payload=encode(tuple(PARTIALS[attack](play, other, contributions))))
+    forged = carrying(message, PARTIALS[attack](play, other, contributions_of(message)))
     for name in ("north", "east"):  # south takes its own partial decryption from itself
-        before = state(play.parties[name])
-        with pytest.raises(MessageError, match=CULPRITS.get(attack, "south")):
-            play.parties[name].respond(forged)
-        assert state(play.parties[name]) == before
+        assert_refuses(play.parties[name], forged, CULPRITS.get(attack, "south"))
         with pytest.raises(EvaluationError, match="no result"):
             play.parties[name].result()
 
@@ -531,8 +527,7 @@ def test_what_is_sealed_is_sealed_for_its_purpose_session_and_sender(
 def test_the_same_partial_decryption_sealed_anew_for_its_purpose_opens(fourth: tuple[JointPlay, bytes]) -> None:
     """So it is for their purpose that the ones above are refused."""
     play, message = fourth
-    contributions = list(decode(payload_of(message), tuple[Contribution, ...], ""))
-    payload = encode(tuple(signed_in_place(play, contributions, resealed(play, PARTIAL_PURPOSE))))
+    payload = encode(tuple(signed_in_place(play, contributions_of(message), resealed(play, PARTIAL_PURPOSE))))
     for name in ("north", "east"):
         partials = list(play.parties[name]._all_partials(payload))
         honest = list(play.parties[name]._all_partials(payload_of(message)))
@@ -605,38 +600,22 @@ def test_a_party_decrypts_no_result_that_is_damaged_or_of_another_kind_then_one_
     play, message = third
     result = decode(payload_of(message), Forged, "").ciphertext
     kind, fingerprint, packed = opened(result)
-    for wrong in (
-        b"",
-        result[:-1],
-        flipped(result, 1000),
-        encode(()),
-        *(
-            encode((container.seal(*sealed),))
-            for sealed in (
-                ("submission", fingerprint, packed),
-                (kind, bytes(32), packed),
-                (kind, fingerprint, packed[:-1]),
-                (kind, fingerprint, b"\xff" * len(packed)),
-            )
-        ),
-    ):
+    other_ciphertexts = (
+        ("submission", fingerprint, packed),
+        (kind, bytes(32), packed),
+        (kind, fingerprint, packed[:-1]),
+        (kind, fingerprint, b"\xff" * len(packed)),
+    )
+    wrongly_sealed = [encode((container.seal(*each),)) for each in other_ciphertexts]
+    for wrong in (b"", result[:-1], flipped(result, 1000), encode(()), *wrongly_sealed):
         for party in play.parties.values():
-            before = state(party)
-            with pytest.raises(MessageError):
-                party.respond(changed(message, payload=encode(Forged(NAMES, wrong))))
-            assert state(party) == before
+            assert_refuses(party, changed(message, payload=encode(Forged(NAMES, wrong))))
     north = play.parties["north"]
     for counted in ((), NAMES[:2], NAMES[1:], (*NAMES, "west"), (NAMES[0], *NAMES), NAMES[::-1]):
-        forged = Forged(tuple(counted), decode(payload_of(message), Forged, "").ciphertext)
-        wrong = changed(message, payload=encode(forged))
-        with pytest.raises(MessageError, match="count"):
-            north.respond(wrong)
+        assert_refuses(north, changed(message, payload=encode(Forged(tuple(counted), result))), "count")
     first = north.respond(message)
-    before = state(north)
     for asked in (message, another_result(message), changed(another_result(message), round=4)):
-        with pytest.raises(MessageError):
-            north.respond(asked)
-        assert state(north) == before
+        assert_refuses(north, asked)
     play.aggregator.receive("north", first)
     for name in ("south", "east"):
         play.aggregator.receive(name, play.parties[name].respond(message))
@@ -649,10 +628,8 @@ def test_a_party_decrypts_no_result_that_is_damaged_or_of_another_kind_then_one_
 
 def no_number_with_sums(play: JointPlay, spoil: Callable[[JointPlay], None]) -> None:
     message = play.until(2)
-    play.wire.append(message)
-    for name, party in play.parties.items():
-        play.wire.append(party.respond(message))
-        play.aggregator.receive(name, play.wire[-1])
+    for name, submission in play.answers(message).items():
+        play.aggregator.receive(name, submission)
     spoil(play)
     message = play.aggregator.finish_round()
     message = play.play_round(message)
@@ -673,10 +650,13 @@ def submitted(play: JointPlay, name: str) -> np.ndarray:
     return sum_of_submissions(play).polynomials.unpack(play.contributed(name, 2).parts[1])
 
 
-def drop(play: JointPlay) -> None:
-    total = sum_of_submissions(play)
+def subtract(total: Sum, words: np.ndarray) -> None:
     moduli = np.array(total.polynomials.moduli, np.uint64)[:, None]
-    total.add((moduli - submitted(play, "south")) % moduli)
+    total.add((moduli - words) % moduli)
+
+
+def drop(play: JointPlay) -> None:
+    subtract(sum_of_submissions(play), submitted(play, "south"))
 
 
 def double(play: JointPlay) -> None:
@@ -689,8 +669,7 @@ def only_one(play: JointPlay) -> None:
 
 def without_a_relinearisation_part(play: JointPlay) -> None:
     total = play.aggregator._submissions._sums[0]
-    moduli = np.array(total.polynomials.moduli, np.uint64)[:, None]
-    total.add((moduli - total.polynomials.unpack(play.contributed("south", 2).parts[0])) % moduli)
+    subtract(total, total.polynomials.unpack(play.contributed("south", 2).parts[0]))
 
 
 @pytest.mark.parametrize(

@@ -75,11 +75,7 @@ def test_the_same_question_gets_the_same_bytes_again_and_another_one_for_that_ro
 def result_message(consortium: Consortium) -> bytes:
     """The aggregator's message once all parties have submitted."""
     aggregator = consortium.aggregator()
-    for name, submission in consortium.exchange(aggregator.start()):
-        aggregator.receive(name, submission)
-    message = aggregator.finish_round()
-    assert message is not None
-    return message
+    return consortium.deliver(aggregator, aggregator.start())
 
 
 @pytest.mark.parametrize("rows", ["fewer", "gone"])
@@ -103,10 +99,7 @@ def test_rows_that_change_before_they_are_submitted_are_refused(tmp_path: Path, 
     """With joint keys the first round is about keys; rows are fixed from then on."""
     consortium = Consortium(site_rows, tmp_path / "joint", "exact", keys="joint")
     aggregator = consortium.aggregator()
-    for name, submission in consortium.exchange(aggregator.start()):
-        aggregator.receive(name, submission)
-    message = aggregator.finish_round()
-    assert message is not None
+    message = consortium.deliver(aggregator, aggregator.start())
     fewer = PartyData.from_arrays("north", site_rows[0].y_true[1:], site_rows[0].y_score[1:])
     with pytest.raises(InputError, match="'north': the rows have changed since the session began"):
         consortium.answer("north", message, lambda *_: fewer)

@@ -16,19 +16,20 @@ from fhe_auc.base.errors import EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.rows.counts import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request, Session
-from fhe_auc.session.rounds import Party, conduct
+from fhe_auc.session.rounds import conduct
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
-from fhe_auc_keys.bundles.sealed_bundles import seal_session
 from fhe_auc_keys.bundles.session_keys import aggregator_material, party_secrets, public_context
 from fhe_auc_keys.errors import ExpiredError, KeysError, StoreError, TamperedError
 from fhe_auc_keys.site import key_store_sites, late_opening
 from fhe_auc_keys.site.late_opening import ask_by_file, hold, is_late, open_late, read_opening, request
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_protocols.exact_auc.padded_computation import PaddedComputation
-from tests.support.certified import DAY, NOW, STUDY, Consortium
+from tests.support.certified import DAY, NOW
 from tests.support.pooled import exact_auc
+from tests.support.sealed_sessions import ADDER, HOLDER, Sealing
 from tests.support.stored_sites import GRID as SITES_GRID
 from tests.support.stored_sites import Consortium as Sites
+from tests.support.wire import flipped
 
 NAMES = ("north", "south", "east", "west")
 GRID = np.linspace(0, 1, 16)
@@ -38,19 +39,19 @@ THREE = ("north", "east", "west")
 class Late(NamedTuple):
     """A session of four parties that goes on with three, and the key holder's store."""
 
-    consortium: Consortium
+    consortium: Sealing
     session: Session
     announced: Announcement
     store: KeyStore
 
-    def asked(self, *counted: str, by: str = "adder") -> bytes:
+    def asked(self, *counted: str, by: str = ADDER) -> bytes:
         return request(self.consortium.identities[by], self.announced.manifest, counted)
 
     def opened(self, document: bytes, at: object = NOW) -> bytes:
-        holder = self.consortium.identities["holder"]
+        holder = self.consortium.identities[HOLDER]
         return open_late(self.store, holder, self.consortium.trust(at), document, at=at)  # type: ignore[arg-type]
 
-    def read(self, opening: bytes, *counted: str, by: str = "adder") -> bytes:
+    def read(self, opening: bytes, *counted: str, by: str = ADDER) -> bytes:
         identity, trust = self.consortium.identities[by], self.consortium.trust()
         return read_opening(opening, identity, trust, self.announced, counted, at=NOW)
 
@@ -60,24 +61,14 @@ class Late(NamedTuple):
 
 
 @pytest.fixture(params=["exact", "verified"])
-def late(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Late]:
-    consortium = Consortium("holder", "adder", *NAMES)
+def late(request: pytest.FixtureRequest, store: KeyStore) -> Late:
+    consortium = Sealing(*NAMES)
     asked = Request(parties=NAMES, thresholds=GRID, min_parties=3, max_rows=1000)
     session = registry.load(request.param).prepare(asked)
-    sealed = seal_session(
-        consortium.identities["holder"],
-        session,
-        consortium.shown(*NAMES),
-        consortium.trust(),
-        aggregator=consortium.identities["adder"].credential,
-        study=STUDY,
-        lifetime=2 * DAY,
-        at=NOW,
-    )
-    announced = open_announcement(sealed.announcement, consortium.trust(), holder="holder", at=NOW)
-    with KeyStore.create(tmp_path / "store", "a passphrase", log2_cost=10) as store:
-        hold(store, session, sealed.announcement, announced.not_after)
-        yield Late(consortium, session, announced, store)
+    sealed = consortium.seal(session, lifetime=2 * DAY)
+    announced = open_announcement(sealed.announcement, consortium.trust(), holder=HOLDER, at=NOW)
+    hold(store, session, sealed.announcement, announced.not_after)
+    return Late(consortium, session, announced, store)
 
 
 def rows() -> dict[str, PartyData]:
@@ -96,8 +87,7 @@ def test_a_session_without_one_party_gives_the_auc_of_the_others(late: Late) -> 
         for name, party in parties.items():
             aggregator.receive(name, party.respond(message))
         message = aggregator.finish_round()
-    found: list[Party[object]] = list(parties.values())
-    for party in found:
+    for party in parties.values():
         assert party.result().fraction == pytest.approx(exact_auc([data[name] for name in THREE], GRID), abs=1e-15)
         assert party.result().parties == 3
 
@@ -136,7 +126,7 @@ def test_a_bound_counts_the_groups_that_may_be_given_results_of_their_own() -> N
 
 
 def test_the_aggregator_asks_with_its_certificate_of_the_session_not_with_another_of_its_own(late: Late) -> None:
-    renewed = late.consortium.certified(late.consortium.identities["adder"])
+    renewed = late.consortium.certified(late.consortium.identities[ADDER])
     with pytest.raises(TamperedError, match="with its certificate of this session"):
         late.opened(request(renewed, late.announced.manifest, THREE))
 
@@ -145,7 +135,7 @@ def test_seeds_of_a_session_that_has_ended_are_erased_whenever_a_session_opens_t
     late: Late, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     passphrase = tmp_path / "passphrase"
-    passphrase.write_text("a passphrase")
+    passphrase.write_text("long enough")
     passphrase.chmod(0o600)
     late.store.close()
     config = {"store": str(tmp_path / "store"), "passphrase-file": str(passphrase)}
@@ -191,7 +181,7 @@ def test_seeds_are_erased_at_the_sessions_end(late: Late) -> None:
 
 
 def test_seeds_of_an_ended_session_are_erased_whoever_was_revoked(late: Late) -> None:
-    for revoked in ("holder", "south"):
+    for revoked in (HOLDER, "south"):
         late.consortium.revoke(revoked)
     late_opening.purge(late.store, at=NOW + timedelta(days=1))
     assert all(seed in late.everything() for seed in late.session.seeds.values())  # it has not ended yet
@@ -229,22 +219,20 @@ def test_names_that_cannot_count_are_refused(late: Late, counted: tuple[str, ...
 
 
 def test_only_the_sessions_aggregator_may_ask(late: Late) -> None:
-    for other in ("north", "holder"):
-        with pytest.raises(KeysError, match="not by 'adder'"):
+    for other in ("north", HOLDER):
+        with pytest.raises(KeysError, match="not by 'coordinator'"):
             late.opened(late.asked(*THREE, by=other))
-    request = bytearray(late.asked(*THREE))
-    request[-1] ^= 1
     with pytest.raises(TamperedError):
-        late.opened(bytes(request))
+        late.opened(flipped(late.asked(*THREE), -1))
 
 
 def test_a_request_for_another_session_is_refused(late: Late) -> None:
     other = msgspec.structs.replace(late.announced.manifest, session=bytes(16))
     with pytest.raises(StoreError, match="holds no seeds"):
-        late.opened(late_opening.request(late.consortium.identities["adder"], other, THREE))
+        late.opened(late_opening.request(late.consortium.identities[ADDER], other, THREE))
     same_id = msgspec.structs.replace(late.announced.manifest, min_parties=2)
     with pytest.raises(KeysError, match="the request is for another session, or its"):
-        late.opened(late_opening.request(late.consortium.identities["adder"], same_id, NAMES[:2]))
+        late.opened(late_opening.request(late.consortium.identities[ADDER], same_id, NAMES[:2]))
 
 
 def test_no_party_can_open_it_nor_is_it_taken_for_other_parties(late: Late) -> None:
@@ -254,7 +242,7 @@ def test_no_party_can_open_it_nor_is_it_taken_for_other_parties(late: Late) -> N
     with pytest.raises(KeysError, match="the late opening is for another session, or for"):
         late.read(opening, *NAMES)
     with pytest.raises(TamperedError):
-        late.read(opening[:-1] + bytes([opening[-1] ^ 1]), *THREE)
+        late.read(flipped(opening, -1), *THREE)
 
 
 def test_aggregator_and_key_holder_may_be_on_different_machines_and_pass_files(
@@ -287,14 +275,13 @@ def test_too_few_parties_end_the_session_and_who_has_submitted_cannot_miss_the_e
     aggregator.receive("east", consortium.answer("east", opening))
     with consortium.made.meanwhile:
         result = aggregator.finish_round()
-    assert result is not None
     aggregator.receive("north", consortium.answer("north", result))
     with pytest.raises(TooFewPartiesError, match="'east'"):
         aggregator.finish_round()
 
 
 def test_an_aggregator_whose_key_holder_does_not_answer_says_what_to_do(late: Late, tmp_path: Path) -> None:
-    identity, trust = late.consortium.identities["adder"], late.consortium.trust()
+    identity, trust = late.consortium.identities[ADDER], late.consortium.trust()
     with pytest.raises(EvaluationError, match="fhe-auc keys open-late"):
         ask_by_file(tmp_path, identity, trust, late.announced, 0.0, THREE)
     (request,) = tmp_path.glob("*.request")

@@ -14,25 +14,24 @@ from fhe_auc.question import thresholds
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
 from fhe_auc_keys.site import late_opening
 from fhe_auc_keys.site.key_store_sites import StoredState
-from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.trusted_authorities import Trusted
 from fhe_auc_keys.store.vault import certified_identity
 from fhe_auc_keys.trust.identity import Identity
 from tests.support.certified import DAY, NOW
 from tests.support.keys_commands import (
-    ADDER,
-    PASSPHRASE,
     Clock,
     assert_fails,
     call,
+    json_of,
     make_site,
     ok,
     open_as,
     refresh,
+    store_of,
     write_study,
 )
+from tests.support.keys_folder import ADDER, AUTHORITY, NORTH, SOUTH
 
-NORTH = ("--store", "north/store")
 FOUR = ("north", "south", "east", "west")
 STATED = "--no-result-was-released"
 
@@ -47,9 +46,7 @@ def four(consortium: Path) -> Path:
 def made(out: str, *options: str, parties: tuple[str, ...] = FOUR) -> dict[str, Any]:
     credentials = [f"{name}/{name}.credential" for name in parties]
     grid = () if "--thresholds" in options else ("--thresholds", "uniform:16")
-    said: dict[str, Any] = json.loads(
-        ok("session", *credentials, *NORTH, *grid, *options, "--out", out, "--json").stdout
-    )
+    said: dict[str, Any] = json_of("session", *credentials, *NORTH, *grid, *options, "--out", out)
     return said
 
 
@@ -58,13 +55,13 @@ def again(old: dict[str, Any], out: str, *options: str) -> Result:
 
 
 def announced(path: str) -> Announcement:
-    with KeyStore(Path("north/store"), PASSPHRASE) as store:
+    with store_of("north") as store:
         return open_announcement(Path(path).read_bytes(), Trusted.stored(store).trust, holder="north", at=NOW)
 
 
 def request_of_all(old: str, counted: tuple[str, ...]) -> Path:
     """The aggregator's request for the opening of a session."""
-    with KeyStore(Path(f"{ADDER}/store"), PASSPHRASE) as store:
+    with store_of(ADDER) as store:
         adder: Identity = certified_identity(store)
     path = Path(f"{Path(old).parent}.request")
     path.write_bytes(late_opening.request(adder, announced(old).manifest, counted))
@@ -166,7 +163,7 @@ def test_a_session_that_was_opened_late_is_not_made_again_whatever_anybody_state
 def test_a_key_holder_that_has_the_result_itself_makes_nothing_again_whatever_anybody_states(four: Path) -> None:
     old = made("old")
     assert open_as("north", "old/north.bundle").exit_code == 0
-    with KeyStore(Path("north/store"), PASSPHRASE) as store:
+    with store_of("north") as store:
         StoredState(store, "north").close(bytes.fromhex(old["session"]))  # as `answer` does after the result
     for closed in range(2):
         for stated in ((), (STATED,)):
@@ -186,7 +183,7 @@ def test_fewer_than_the_old_session_needed_are_not_enough(four: Path) -> None:
 def test_a_party_that_was_revoked_meanwhile_is_named(four: Path, clock: Clock) -> None:
     old = made("old")
     clock.at += DAY
-    ok("revoke", "east", "--store", "authority/store", "--out", "authority")
+    ok("revoke", "east", *AUTHORITY, "--out", "authority")
     news = ("--revocation-list", "authority/ca.crl")
     assert_fails(
         again(old, "new", "--without", "south", STATED, *news), 1, "certificate of 'CN=east' .* has been revoked"
@@ -204,7 +201,7 @@ def test_what_does_not_go_with_from_is_refused(four: Path, clock: Clock) -> None
     own = ("north/north.credential", *NORTH)
     assert_fails(call("session", *own, "--without", "south"), 2, "go with --from")
     assert_fails(call("session", *NORTH), 2, "missing argument 'CREDENTIAL...'")
-    at_south = ("session", "--from", old["session"], "--without", "east", STATED, "--store", "south/store")
+    at_south = ("session", "--from", old["session"], "--without", "east", STATED, *SOUTH)
     assert_fails(call(*at_south), 1, "no session .* was made with this key store")
     clock.at += 10 * DAY
     refresh(clock, 0 * DAY)

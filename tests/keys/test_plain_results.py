@@ -72,9 +72,6 @@ def test_a_party_with_joint_keys_neither_decrypts_nor_reads_it(
     _, packed = container.open_any("result", forged)
     kinds = (f"joint result modulo {prime}" for prime in computation.plan.parameters.plain_moduli)
     forged = encode(tuple(container.seal(kind, bytes(32), packed) for kind in kinds))
-    for call in (
-        lambda: computation.partial_decryption(share, forged),
-        lambda: computation.combine(forged, []),
-    ):
+    for call in (lambda: computation.partial_decryption(share, forged), lambda: computation.combine(forged, [])):
         with pytest.raises(DeserialisationError, match="not a ciphertext: its second polynomial is"):
             call()

@@ -13,22 +13,20 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from fhe_auc_keys.store.key_store import KeyStore
 from tests.support.certified import DAY, STUDY
 from tests.support.keys_commands import (
-    PASSPHRASE,
-    SITES,
     Clock,
     assert_fails,
     call,
+    json_of,
     make_site,
     ok,
     open_as,
+    store_of,
     write_study,
 )
+from tests.support.keys_folder import AUTHORITY, CREDENTIALS, SOUTH
 
-SOUTH = ("--store", "south/store")
-CREDENTIALS = tuple(f"{name}/{name}.credential" for name in SITES)
 CLASSES = ("--classes", "low,middle,high", "--score-columns", "a,b,c")
 POLICY: Mapping[str, Any] = {
     "holder": "north",
@@ -66,7 +64,7 @@ def opened(*paths: str) -> dict[str, tuple[str, str]]:
 
 
 def sessions() -> dict[str, str]:
-    found: dict[str, str] = json.loads(ok("show", *SOUTH, "--json").stdout)["sessions"]
+    found: dict[str, str] = json_of("show", *SOUTH)["sessions"]
     return found
 
 
@@ -202,7 +200,7 @@ def test_forged_and_outdated_files_are_refused_and_do_not_keep_others_from_being
 def test_a_revoked_party_keeps_a_session_from_being_opened(consortium: Path, clock: Clock) -> None:
     set_policy()
     clock.at += timedelta(minutes=1)
-    ok("revoke", "north", "--store", "authority/store", "--out", "authority")
+    ok("revoke", "north", *AUTHORITY, "--out", "authority")
     refused = call("open", "--policy", "week", *SOUTH, "--revocation-list", "authority/ca.crl")
     assert refused.exit_code == 1
     assert "has been revoked" in " ".join(refused.stdout.split())
@@ -212,11 +210,11 @@ def test_a_policy_is_shown_replaced_and_removed(consortium: Path) -> None:
     assert_fails(call("policy", *SOUTH), 1, "this key store has no policy: `fhe-auc keys policy FILE` sets one")
     assert_fails(call("open", "--policy", "week", *SOUTH), 1, "this key store has no policy")
     first = json.loads(set_policy().stdout)["policy"]
-    assert first == json.loads(ok("policy", *SOUTH, "--json").stdout)["policy"]
+    assert first == json_of("policy", *SOUTH)["policy"]
     assert (first["min-parties"], first["keys"]) == (2, ["sealed"])
     assert json.loads(set_policy(min_parties=5).stdout)["policy"]["min-parties"] == 5
     assert "sepsis-net 2.1" in ok("policy", *SOUTH).stdout
-    assert json.loads(ok("check", *SOUTH, "--json").stdout)["problems"] == []
+    assert json_of("check", *SOUTH)["problems"] == []
     ok("policy", "--remove", *SOUTH)
     assert_fails(call("policy", "--remove", *SOUTH), 1, "has no policy")
     assert_fails(call("open", "--policy", "week", *SOUTH), 1, "has no policy")
@@ -230,7 +228,7 @@ def test_a_tampered_policy_opens_nothing(consortium: Path) -> None:
         path.write_bytes(bad)
         assert_fails(call("open", "--policy", "week", *SOUTH), 1, "trust/policy is damaged, or another entry's file")
     path.write_bytes(whole)
-    with KeyStore(Path("south/store"), PASSPHRASE) as store:
+    with store_of("south") as store:
         store.put("trust", "policy", b"\x80", replace=True)  # of another version
     assert_fails(call("open", "--policy", "week", *SOUTH), 1, "trust/policy is malformed: set it again")
     assert sessions() == {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import ssl
@@ -26,9 +25,8 @@ from fhe_auc_keys.store.trusted_authorities import parse_list
 from fhe_auc_keys.trust.authority import Authority
 from fhe_auc_keys.trust.revocation import ends_soon
 from tests.support.certified import DAY, NOW
-from tests.support.keys_commands import SITES, SMALL, Clock, assert_fails, call, ok, open_as, refresh
-
-NORTH = ("--store", "north/store")
+from tests.support.keys_commands import Clock, assert_fails, call, json_of, ok, open_as, refresh
+from tests.support.keys_folder import AUTHORITY, NORTH, SESSION, SMALL
 
 
 class Pages(BaseHTTPRequestHandler):
@@ -70,12 +68,12 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def lists_of(store: str = "north/store") -> dict[str, str]:
     """When each list in a store ends."""
-    told = json.loads(ok("show", "--store", store, "--json").stdout)["revocation_lists"]
+    told = json_of("show", "--store", store)["revocation_lists"]
     return {each["authority"]: each["next_update"] for each in told}
 
 
 def session_of_both(out: str = "next") -> object:
-    return call("session", *(f"{name}/{name}.credential" for name in SITES), *NORTH, "--out", out, *SMALL)
+    return call(*SESSION, "--out", out, *SMALL)
 
 
 def test_a_list_is_fetched_from_where_it_was_fetched_before_and_a_revocation_heard_of(
@@ -83,9 +81,9 @@ def test_a_list_is_fetched_from_where_it_was_fetched_before_and_a_revocation_hea
 ) -> None:
     Pages.pages["/ca.crl"] = Path("authority/ca.crl").read_bytes()
     ok("enrol", "north", *NORTH, "--revocation-list", f"{server}/ca.crl")
-    assert json.loads(ok("show", *NORTH, "--json").stdout)["revocation_list_places"] == [f"{server}/ca.crl"]
+    assert json_of("show", *NORTH)["revocation_list_places"] == [f"{server}/ca.crl"]
     clock.at += DAY
-    ok("revoke", "south", "--store", "authority/store", "--out", "authority")
+    ok("revoke", "south", *AUTHORITY, "--out", "authority")
     Pages.pages["/ca.crl"] = Path("authority/ca.crl").read_bytes()
     assert_fails(session_of_both(), 1, "south/south.credential: .* has been revoked")  # type: ignore[arg-type]
     assert open_as("north").exit_code == 1
@@ -117,7 +115,7 @@ def test_what_is_no_list_is_refused_and_an_endless_reply_is_not_read(
     refused = call("enrol", "north", *NORTH, "--revocation-list", f"{server}/ca.crl")
     long = len(bad) > 100_000
     assert_fails(refused, 1 if long else 2, "is longer than 100,000 bytes" if long else "is no revocation list")
-    assert json.loads(ok("show", *NORTH, "--json").stdout)["revocation_list_places"] == []
+    assert json_of("show", *NORTH)["revocation_list_places"] == []
 
 
 def test_a_server_that_never_ends_is_left(consortium: Path, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +166,7 @@ def test_a_folder_yields_what_is_newer_and_of_those_who_are_trusted(consortium: 
     ok(*take, Path("lists").absolute().as_uri())
     assert lists_of() == {"Heart Study": "2030-06-01 12:00 UTC"}
     ok(*take, "lists")
-    assert json.loads(ok("show", *NORTH, "--json").stdout)["revocation_list_places"] == [str(Path("lists").absolute())]
+    assert json_of("show", *NORTH)["revocation_list_places"] == [str(Path("lists").absolute())]
     refresh(clock, DAY)
     shutil.copy("authority/ca.crl", "lists/2.crl")
     assert open_as("north").exit_code == 0

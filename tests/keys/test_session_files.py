@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
-from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -19,29 +15,20 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import EncodedPlan
 from fhe_auc.session.protocol import Request, Session
 from fhe_auc_keys.bundles.announcement import announce
-from fhe_auc_keys.bundles.sealed_bundles import SealedSession, seal_session
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site.session_files import keep_for_party, open_for_aggregator
 from fhe_auc_keys.store.key_store import KeyStore
-from tests.support.certified import NOW, STUDY, Consortium
+from tests.support.certified import NOW, STUDY
+from tests.support.sealed_sessions import ADDER, HOLDER, WEEK, Sealing
 
 pytestmark = pytest.mark.backends("one")  # what is sealed and signed are bytes
 
-HOLDER = "key holder"
-ADDER = "coordinator"
 PARTIES = "north", "south", "east"
-LIFETIME = timedelta(days=7)
 
 
 @pytest.fixture(scope="module")
-def consortium() -> Consortium:
-    return Consortium(*PARTIES, HOLDER, ADDER)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[KeyStore]:
-    with KeyStore.create(tmp_path / "store", "long enough", log2_cost=10) as made:
-        yield made
+def consortium() -> Sealing:
+    return Sealing(*PARTIES)
 
 
 def of_a_newer_version(manifest: Manifest) -> Manifest:
@@ -57,31 +44,15 @@ def joint_manifest() -> Manifest:
     return registry.load("exact").prepare(request).manifest
 
 
-def sealed(consortium: Consortium, session: Session) -> SealedSession:
-    shown, (adder,) = consortium.shown(*session.manifest.parties), consortium.shown(ADDER)
-    holder = consortium.identities[HOLDER]
-    return seal_session(
-        holder, session, shown, consortium.trust(), aggregator=adder, study=STUDY, lifetime=LIFETIME, at=NOW
-    )
-
-
-def announced(consortium: Consortium, manifest: Manifest) -> bytes:
-    shown, (adder,) = consortium.shown(*manifest.parties), consortium.shown(ADDER)
-    holder = consortium.identities[HOLDER]
-    return announce(
-        holder, manifest, shown, consortium.trust(), aggregator=adder, study=STUDY, lifetime=LIFETIME, at=NOW
-    )
-
-
-def keep(consortium: Consortium, data: bytes, store: KeyStore, *, agreed: Study = STUDY) -> None:
+def keep(consortium: Sealing, data: bytes, store: KeyStore, *, agreed: Study = STUDY) -> None:
     identity = consortium.identities["north"]
     keep_for_party(data, identity, consortium.trust(), store, holder=HOLDER, session=None, at=NOW, study=agreed)
 
 
 def test_a_bundle_with_a_plan_that_cannot_be_read_is_not_used_up(
-    consortium: Consortium, prepared: Session, store: KeyStore
+    consortium: Sealing, prepared: Session, store: KeyStore
 ) -> None:
-    newer = sealed(consortium, replace(prepared, manifest=of_a_newer_version(prepared.manifest)))
+    newer = consortium.seal(replace(prepared, manifest=of_a_newer_version(prepared.manifest)))
     for _ in range(2):  # the second time would say "opened before"
         with pytest.raises(InputError, match="no valid plan"):
             keep(consortium, newer.parties["north"], store)
@@ -90,14 +61,12 @@ def test_a_bundle_with_a_plan_that_cannot_be_read_is_not_used_up(
         open_for_aggregator(
             newer.aggregator, consortium.identities[ADDER], consortium.trust(), holder=HOLDER, session=None, at=NOW
         )
-    keep(consortium, sealed(consortium, prepared).parties["north"], store)
+    keep(consortium, consortium.seal(prepared).parties["north"], store)
 
 
-def test_a_joint_session_with_a_plan_that_cannot_be_read_is_not_used_up(
-    consortium: Consortium, store: KeyStore
-) -> None:
+def test_a_joint_session_with_a_plan_that_cannot_be_read_is_not_used_up(consortium: Sealing, store: KeyStore) -> None:
     manifest = joint_manifest()
-    newer = announced(consortium, of_a_newer_version(manifest))
+    newer = consortium.announce(of_a_newer_version(manifest))
     for _ in range(2):
         with pytest.raises(InputError, match="no valid plan"):
             keep(consortium, newer, store)
@@ -106,14 +75,14 @@ def test_a_joint_session_with_a_plan_that_cannot_be_read_is_not_used_up(
         open_for_aggregator(
             newer, consortium.identities[ADDER], consortium.trust(), holder=HOLDER, session=None, at=NOW
         )
-    keep(consortium, announced(consortium, manifest), store)
+    keep(consortium, consortium.announce(manifest), store)
 
 
 @pytest.mark.parametrize("field", ["model", "outcome", "cohort", "period", "row_caps"])
 def test_a_bundle_for_another_study_than_agreed_to_is_refused_and_not_used_up(
-    consortium: Consortium, prepared: Session, store: KeyStore, field: str
+    consortium: Sealing, prepared: Session, store: KeyStore, field: str
 ) -> None:
-    bundle = sealed(consortium, prepared).parties["north"]
+    bundle = consortium.seal(prepared).parties["north"]
     other = msgspec.structs.replace(STUDY, **{field: {"north": 9} if field == "row_caps" else "another"})
     with pytest.raises(KeysError, match=f"differs in {field.replace('_', '-')}$"):
         keep(consortium, bundle, store, agreed=other)
@@ -123,14 +92,14 @@ def test_a_bundle_for_another_study_than_agreed_to_is_refused_and_not_used_up(
 
 @pytest.mark.parametrize("keys", ["joint", "none"])
 def test_a_session_without_a_key_holder_for_another_study_is_refused_and_not_used_up(
-    consortium: Consortium, store: KeyStore, keys: str
+    consortium: Sealing, store: KeyStore, keys: str
 ) -> None:
     if keys == "joint":
         manifest = joint_manifest()
     else:
         request = Request(parties=PARTIES, thresholds=np.linspace(0, 1, 4), options={"epsilon": 1.0})
         manifest = registry.load("dpauc-laplace").prepare(request).manifest
-    document = announced(consortium, manifest)
+    document = consortium.announce(manifest)
     other = msgspec.structs.replace(STUDY, outcome="death in hospital", period="2028")
     with pytest.raises(KeysError, match=r"differs in outcome, period$"):
         keep(consortium, document, store, agreed=other)
@@ -139,23 +108,22 @@ def test_a_session_without_a_key_holder_for_another_study_is_refused_and_not_use
 
 
 def test_a_session_between_machines_is_announced_with_a_study_of_its_own_parties_only(
-    consortium: Consortium, prepared: Session
+    consortium: Sealing, prepared: Session
 ) -> None:
     manifest = prepared.manifest
     shown, (adder,) = consortium.shown(*manifest.parties), consortium.shown(ADDER)
     who = consortium.identities[HOLDER], manifest, shown, consortium.trust()
-    about: Any = {"aggregator": adder, "lifetime": LIFETIME, "at": NOW}
     with pytest.raises(TypeError, match="study"):
-        announce(*who, **about)
+        announce(*who, aggregator=adder, lifetime=WEEK, at=NOW)  # type: ignore[call-arg]
     with pytest.raises(InputError, match="says what is evaluated"):
-        announce(*who, study=None, **about)
+        consortium.announce(manifest, study=None)
     with pytest.raises(InputError, match="row-caps: 'west' is not a party"):
-        announce(*who, study=msgspec.structs.replace(STUDY, row_caps={"north": 5, "west": 5}), **about)
+        consortium.announce(manifest, study=msgspec.structs.replace(STUDY, row_caps={"north": 5, "west": 5}))
 
 
 def test_a_session_of_a_protocol_that_is_not_installed_here_is_kept(
-    consortium: Consortium, prepared: Session, store: KeyStore
+    consortium: Sealing, prepared: Session, store: KeyStore
 ) -> None:
     elsewhere = msgspec.structs.replace(of_a_newer_version(prepared.manifest), protocol="elsewhere")
-    keep(consortium, sealed(consortium, replace(prepared, manifest=elsewhere)).parties["north"], store)
+    keep(consortium, consortium.seal(replace(prepared, manifest=elsewhere)).parties["north"], store)
     assert store.names("bundle") == (elsewhere.session.hex(),)

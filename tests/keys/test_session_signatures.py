@@ -19,13 +19,12 @@ from fhe_auc.rows.counts import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.computation import Result
 from fhe_auc.session.messages import NONCE_BYTES, Message
-from fhe_auc.session.rounds import Aggregator, conduct
+from fhe_auc.session.rounds import Aggregator
 from fhe_auc_keys.bundles.session_keys import party_secrets
 from fhe_auc_keys.bundles.session_signatures import SessionSignatures
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
-from tests.support.pooled import exact_auc
-from tests.support.stored_sites import GRID, Consortium
+from tests.support.stored_sites import Consortium
 from tests.support.wire import LIMIT, changed, payload_of
 
 
@@ -42,12 +41,8 @@ def submitted(consortium: Consortium) -> tuple[Aggregator, dict[str, bytes]]:
 
 def resulting(consortium: Consortium) -> bytes:
     """The message with the result, of an honest session."""
-    aggregator, submissions = submitted(consortium)
-    for name, submission in submissions.items():
-        aggregator.receive(name, submission)
-    message = aggregator.finish_round()
-    assert message is not None
-    return message
+    aggregator = consortium.aggregator()
+    return consortium.deliver(aggregator, aggregator.start())
 
 
 def refused_by_aggregator(aggregator: Aggregator, party: str, submission: bytes) -> MessageError:
@@ -242,13 +237,6 @@ def test_a_result_without_ones_own_rows_or_with_others_than_the_list_is_refused(
     forged = changed(genuine, payload=encode(msgspec.structs.replace(result, counted=result.counted[:2])))
     error = refused_by_party(consortium, resigned(consortium, forged, None))
     assert "not those whose submissions the aggregator has listed" in str(error)
-
-
-def test_what_a_party_has_sent_is_in_its_state(consortium: Consortium) -> None:
-    """Every answer here is that of a fresh process: a list that lacks it would be refused otherwise."""
-    assert conduct(consortium.aggregator(), consortium.exchange).counted == tuple(consortium.sites)
-    auc = exact_auc(list(consortium.sites.values()), GRID)
-    assert consortium.results["north"].auc == pytest.approx(auc, abs=1e-6)
 
 
 # --- Without signatures -----------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -60,23 +61,18 @@ class Folder:
         self.files.append(outcomes.write(folder, party, records.signed))
 
 
+Made = Callable[[str], Folder]
+
+
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[list[PartyData], str], Folder]:
-    kept: dict[str, Folder] = {}
-
-    def of(sites: list[PartyData], protocol: str) -> Folder:
-        if protocol not in kept:
-            kept[protocol] = Folder(sites, tmp_path_factory.mktemp("results"), protocol)
-        return kept[protocol]
-
-    return of
+def made(site_rows: list[PartyData], tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """Return a function that returns the results of a protocol's session, which is played once."""
+    return cache(lambda protocol: Folder(site_rows, tmp_path_factory.mktemp("results"), protocol))
 
 
 @pytest.mark.parametrize("protocol", ["semi-honest", "verified"])
-def test_the_results_of_all_sites_are_verified_and_say_the_same(
-    made: Callable[..., Folder], site_rows: list[PartyData], protocol: str
-) -> None:
-    folder = made(site_rows, protocol)
+def test_the_results_of_all_sites_are_verified_and_say_the_same(made: Made, protocol: str) -> None:
+    folder = made(protocol)
     told = check(*folder.files, *folder.trust, "--json")
     assert told.exit_code == 0, told.output
     found = json.loads(told.stdout)
@@ -91,8 +87,8 @@ def test_the_results_of_all_sites_are_verified_and_say_the_same(
     assert check(*folder.files, *own).exit_code == 0
 
 
-def test_a_signed_result_is_still_read_as_a_result(made: Callable[..., Folder], site_rows: list[PartyData]) -> None:
-    folder = made(site_rows, "verified")
+def test_a_signed_result_is_still_read_as_a_result(made: Made) -> None:
+    folder = made("verified")
     told = json.loads(folder.files[0].read_text())
     assert told["evaluation"]["soundness"] is not None
     assert told["version"]
@@ -108,10 +104,8 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield path
 
 
-def test_whatever_is_changed_in_a_result_is_found(
-    made: Callable[..., Folder], site_rows: list[PartyData], tmp_path: Path
-) -> None:
-    folder = made(site_rows, "verified")
+def test_whatever_is_changed_in_a_result_is_found(made: Made, tmp_path: Path) -> None:
+    folder = made("verified")
     text = folder.files[0].read_text()
     with folder.consortium.store("north") as store:
         trust = Trusted.stored(store).trust
@@ -132,19 +126,15 @@ def test_whatever_is_changed_in_a_result_is_found(
             signed_json.check(json.loads(text) | more, RESULT, trust, at=now)
 
 
-def test_blanks_and_the_order_of_names_do_not_matter(
-    made: Callable[..., Folder], site_rows: list[PartyData], tmp_path: Path
-) -> None:
-    folder = made(site_rows, "semi-honest")
+def test_blanks_and_the_order_of_names_do_not_matter(made: Made, tmp_path: Path) -> None:
+    folder = made("semi-honest")
     told = json.loads(folder.files[0].read_text())
     (copy := tmp_path / "copy.json").write_text(json.dumps(told, indent=4, sort_keys=True))
     assert check(copy, *folder.trust).exit_code == 0
 
 
-def test_a_name_that_is_there_twice_is_refused_as_readers_differ_about_it(
-    made: Callable[..., Folder], site_rows: list[PartyData], tmp_path: Path
-) -> None:
-    folder = made(site_rows, "semi-honest")
+def test_a_name_that_is_there_twice_is_refused_as_readers_differ_about_it(made: Made, tmp_path: Path) -> None:
+    folder = made("semi-honest")
     text = folder.files[0].read_text()
     (copy := tmp_path / "copy.json").write_text(text.replace('{"auc": ', '{"auc": 0.99, "auc": ', 1))
     told = check(copy, *folder.trust)
@@ -300,9 +290,8 @@ def test_without_saying_whom_to_trust_nothing_is_checked(certified: Certified, t
 
 def test_a_signature_on_a_line_of_an_audit_trail_is_none_on_a_result(certified: Certified, tmp_path: Path) -> None:
     told = {"party": "north", **RESULT_OF, "evaluation": EVALUATION}
-    (file := tmp_path / "r.json").write_text(
-        json.dumps(signed_json.sign(certified.identities["north"], b"audit line 1", told))
-    )
+    line = signed_json.sign(certified.identities["north"], b"audit line 1", told)
+    (file := tmp_path / "r.json").write_text(json.dumps(line))
     assert check(file, *publish(certified, tmp_path)).exit_code == 1
 
 

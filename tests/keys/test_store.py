@@ -19,6 +19,7 @@ from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import Vault
 from fhe_auc_keys.trust.identity import Identity
 from tests.support.platforms import needs_modes
+from tests.support.wire import flipped
 
 PASSPHRASE = "correct horse, K\u00f6ln"  # noqa: S105
 SECRET = b"the secret key's own coefficients"
@@ -63,14 +64,10 @@ def test_a_wrong_passphrase_and_a_damaged_header_are_told_apart(directory) -> No
     header = directory / "store.header"
     good = header.read_bytes()
     for position in range(len(good)):
-        bad = bytearray(good)
-        bad[position] ^= 1
-        header.write_bytes(bytes(bad))
-        with pytest.raises(DamagedFileError):
-            KeyStore(directory, PASSPHRASE)
-        header.write_bytes(good[:position])
-        with pytest.raises(DamagedFileError):
-            KeyStore(directory, PASSPHRASE)
+        for bad in (flipped(good, position), good[:position]):
+            header.write_bytes(bad)
+            with pytest.raises(DamagedFileError):
+                KeyStore(directory, PASSPHRASE)
 
 
 def test_every_flipped_or_missing_byte_of_an_entry(directory) -> None:
@@ -78,9 +75,7 @@ def test_every_flipped_or_missing_byte_of_an_entry(directory) -> None:
     good = path.read_bytes()
     with KeyStore(directory, PASSPHRASE) as store:
         for position in range(len(good)):
-            bad = bytearray(good)
-            bad[position] ^= 1
-            for data in (bytes(bad), good[:position]):
+            for data in (flipped(good, position), good[:position]):
                 path.write_bytes(data)
                 with pytest.raises(DamagedFileError, match="state/north"):
                     store.get("state", "north")
@@ -395,10 +390,7 @@ def test_random_bytes_in_any_file_are_refused_with_an_error_of_ours(directory) -
 
 def test_a_passphrase_that_is_no_text_is_not_carried_by_the_error(directory, tmp_path) -> None:
     typed = "half \udcff typed"
-    for action in (
-        lambda: KeyStore(directory, typed),
-        lambda: KeyStore.create(tmp_path / "new", typed, log2_cost=10),
-    ):
+    for action in (lambda: KeyStore(directory, typed), lambda: KeyStore.create(tmp_path / "new", typed, log2_cost=10)):
         with pytest.raises(StoreError, match="not text") as caught:
             action()
         assert caught.value.__context__ is None

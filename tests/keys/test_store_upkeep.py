@@ -19,26 +19,12 @@ from fhe_auc_keys.cli.common import now
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site import closing
 from fhe_auc_keys.site.session_files import kept
-from fhe_auc_keys.store.key_store import KeyStore
 from tests.support import stored_sites
 from tests.support.certified import DAY
-from tests.support.keys_commands import (
-    ADDER,
-    PASSPHRASE,
-    SITES,
-    SMALL,
-    Clock,
-    assert_fails,
-    call,
-    make_site,
-    ok,
-    open_as,
-    refresh,
-)
+from tests.support.keys_commands import Clock, assert_fails, call, json_of, make_site, ok, open_as, refresh, store_of
+from tests.support.keys_folder import ADDER, AUTHORITY, CREDENTIALS, NORTH, SESSION, SMALL
 
-NORTH = ("--store", "north/store")
 NEW_SESSION = "ask for a new session: out of a backup, a seed that is used could come back"
-CREDENTIALS = [f"{name}/{name}.credential" for name in SITES]
 
 
 def problems(store: str = "north/store") -> list[dict[str, str]]:
@@ -57,19 +43,19 @@ def opened(bundle: str = "week/north.bundle") -> str:
 
 
 def made(*options: str, out: str) -> None:
-    ok("session", *CREDENTIALS, *NORTH, "--out", out, *options)
+    ok(*SESSION, "--out", out, *options)
 
 
 def secrets_of(session: str) -> list[bytes]:
     """What decrypts in north's bundle."""
-    with KeyStore(Path("north/store"), PASSPHRASE) as store:
+    with store_of("north") as store:
         own = decode(kept(store, bytes.fromhex(session)).material, PartySecrets, "")
     return [own.context[-200:], own.common_secret, own.seed]
 
 
 def kept_of(session: str) -> bytes:
     """All that north's store has of a session, decrypted."""
-    with KeyStore(Path("north/store"), PASSPHRASE) as store:
+    with store_of("north") as store:
         kinds = [kind for kind in ("bundle", "late", "state") if session in store.names(kind)]  # type: ignore[arg-type]
         return b"".join(store.get(kind, session) for kind in kinds)  # type: ignore[arg-type]
 
@@ -116,10 +102,10 @@ def test_keys_that_are_another_session_s_or_incomplete_are_noticed(consortium: P
     """An entry that decrypts is not yet one that a session can go on with."""
     made(*SMALL, out="next")
     sessions = opened(), opened("next/north.bundle")
-    with KeyStore(Path("north/store"), PASSPHRASE) as store:
+    with store_of("north") as store:
         mine, others = (decode(store.get("bundle", each), Kept, "bundle") for each in sessions)
     for material in (others.material, mine.material[:-1]):
-        with KeyStore(Path("north/store"), PASSPHRASE) as store:
+        with store_of("north") as store:
             store.put("bundle", sessions[0], encode(Kept(mine.announcement, material)), replace=True)
         (found,) = problems()
         assert (found["entry"], found["remedy"]) == (f"bundle/{sessions[0]}", NEW_SESSION)
@@ -144,7 +130,7 @@ def test_lists_and_certificates_that_are_outdated_are_problems_and_so_are_revoke
 ) -> None:
     opened()
     clock.at += DAY
-    ok("revoke", "south", "--store", "authority/store", "--out", "authority")
+    ok("revoke", "south", *AUTHORITY, "--out", "authority")
     ok("enrol", "north", *NORTH, "--revocation-list", "authority/ca.crl")
     (found,) = problems()  # the session that north has opened is with south
     assert found["entry"].startswith("bundle/")
@@ -165,10 +151,7 @@ def test_a_session_whose_encryption_library_is_missing_here_is_a_problem(
     session = opened()
     monkeypatch.setattr(backends, "_why_not", lambda name: "it is not installed")
     (found,) = problems()
-    assert (found["entry"], found["remedy"]) == (
-        f"bundle/{session}",
-        "install it: no round can be answered without",
-    )
+    assert (found["entry"], found["remedy"]) == (f"bundle/{session}", "install it: no round can be answered without")
 
 
 # --- close ------------------------------------------------------------------------------------------------------------
@@ -205,14 +188,14 @@ def test_ended_sessions_are_closed_together_and_others_stay(consortium: Path, cl
     made("--protocol", "dpauc-laplace", "-o", "epsilon=1", "--thresholds", "uniform:8", out="noisy")
     ended = {opened(), opened("noisy/session.convened")}
     going_on = opened("long/north.bundle")
-    assert json.loads(ok("close", "--ended", *NORTH, "--json").stdout)["closed"] == []
+    assert json_of("close", "--ended", *NORTH)["closed"] == []
     clock.at += 8 * DAY
     Path("north/store/bundle", "ab" * 16).touch(mode=0o600)
     done = ok("close", "--ended", *NORTH, "--json")
     assert set(json.loads(done.stdout)["closed"]) == ended
     assert f"warning: session {'ab' * 16} is left as it is" in done.stderr  # a damaged entry does not keep others
-    assert json.loads(ok("close", "--ended", *NORTH, "--json").stdout)["closed"] == []
-    shown = json.loads(ok("show", *NORTH, "--json").stdout)["sessions"]
+    assert json_of("close", "--ended", *NORTH)["closed"] == []
+    shown = json_of("show", *NORTH)["sessions"]
     assert {each for each, state in shown.items() if state.startswith("closed")} == ended
     assert secrets_of(going_on)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from fhe_auc.base.extras import EXTRAS
+from tests.support.programs import output_of
 
 ROOT = Path(__file__).parents[2]
 INSTALLS_FROM_AN_INDEX = re.compile(
@@ -64,17 +64,8 @@ def test_no_document_installs_from_an_index_what_is_on_none_yet() -> None:
 @pytest.fixture(scope="module")
 def page() -> str:
     """The long description, as the build makes it from the README."""
-    made = subprocess.run(
-        [sys.executable, "-m", "hatch_fancy_pypi_readme"],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONUTF8": "1"},
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=60,
-    )
-    assert made.returncode == 0, made.stderr
-    return made.stdout
+    command = [sys.executable, "-m", "hatch_fancy_pypi_readme"]
+    return output_of(command, cwd=ROOT, env={**os.environ, "PYTHONUTF8": "1"}, timeout=60)
 
 
 def test_the_page_has_the_readmes_sections_but_where_to_read_on(page: str) -> None:

@@ -6,7 +6,6 @@ import hashlib
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tarfile
 import zipfile
@@ -17,6 +16,7 @@ import yaml
 from packaging.requirements import Requirement
 
 import fhe_auc
+from tests.support.programs import output_of
 
 ROOT = Path(__file__).parents[2]
 SITES = ROOT / "requirements" / "sites.txt"
@@ -151,14 +151,8 @@ def test_the_same_sources_give_the_same_wheel_wherever_and_whenever_it_is_built(
                 shutil.copy(source, target)
         for path in copy.rglob("*"):
             os.utime(path, (time, time))
-        built = subprocess.run(
-            [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", str(copy / "dist"), str(copy)],
-            env={**os.environ, "SOURCE_DATE_EPOCH": "1600000000"},
-            capture_output=True,
-            text=True,
-            timeout=240,
-        )
-        assert built.returncode == 0, built.stderr[-2000:]
+        build = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", str(copy / "dist"), str(copy)]
+        output_of(build, env={**os.environ, "SOURCE_DATE_EPOCH": "1600000000"})
         (wheel,) = (copy / "dist").glob("*.whl")
         with zipfile.ZipFile(wheel) as archive:
             (name,) = [each for each in archive.namelist() if each.endswith("/METADATA")]
@@ -171,12 +165,9 @@ def test_the_same_sources_give_the_same_wheel_wherever_and_whenever_it_is_built(
 
 @pytest.mark.skipif(GIT is None or not (ROOT / ".git").exists(), reason="git knows what the sources should hold")
 def test_the_published_sources_hold_all_that_is_in_git_and_no_stray_file(tmp_path: Path) -> None:
-    listed = subprocess.run([str(GIT), "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert listed.returncode == 0, listed.stderr
-    tracked = {name for name in listed.stdout.split("\0") if name and (ROOT / name).exists()}
-    build = [sys.executable, "-m", "build", "--no-isolation", "--sdist", "--outdir", str(tmp_path), str(ROOT)]
-    built = subprocess.run(build, capture_output=True, text=True, timeout=240)
-    assert built.returncode == 0, built.stderr[-2000:]
+    listed = output_of([str(GIT), "ls-files", "-z"], cwd=ROOT, timeout=60)
+    tracked = {name for name in listed.split("\0") if name and (ROOT / name).exists()}
+    output_of([sys.executable, "-m", "build", "--no-isolation", "--sdist", "--outdir", str(tmp_path), str(ROOT)])
     (archive,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(archive) as found:
         names = {name.partition("/")[2] for name in found.getnames()}

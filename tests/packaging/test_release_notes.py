@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import fhe_auc
+from tests.support.programs import run
 
 ROOT = Path(__file__).parents[2]
 CHANGELOG = """# Changelog
@@ -43,14 +44,8 @@ NOTES = """The – second.
 
 
 def notes(root: Path, tag: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, str(root / "scripts" / "release_notes.py"), tag, "https://example.org/blob/v1.1.0"],
-        env={**os.environ, "PYTHONUTF8": "1"},
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=60,
-    )
+    command = [sys.executable, str(root / "scripts" / "release_notes.py"), tag, "https://example.org/blob/v1.1.0"]
+    return run(command, env={**os.environ, "PYTHONUTF8": "1"}, timeout=60)
 
 
 @pytest.fixture

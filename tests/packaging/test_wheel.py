@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support.programs import output_of
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "protocol_plugin"
@@ -24,13 +25,7 @@ pytestmark = pytest.mark.xdist_group("wheel")  # built once
 def install(target: Path, source: Path) -> None:
     """Build a wheel of `source` and install it, without its dependencies, into a folder; needs no network."""
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index"]
-    found = subprocess.run(
-        [*pip, "--no-deps", "--no-build-isolation", "--target", str(target), str(source)],
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
-    assert found.returncode == 0, found.stderr[-2000:]
+    output_of([*pip, "--no-deps", "--no-build-isolation", "--target", str(target), str(source)])
 
 
 @pytest.fixture(scope="module")
@@ -57,21 +52,13 @@ def run(installed: Path, tmp_path: Path) -> Run:
 
     def call(code: str, *arguments: str) -> Any:
         # "-c" puts the current folder first on the path: stray modules win over ours, if ours had their names.
-        found = subprocess.run(
-            [sys.executable, "-c", code, *arguments],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=240,
-        )
-        assert found.returncode == 0, found.stderr[-2000:]
-        return json.loads(found.stdout)
+        return json.loads(output_of([sys.executable, "-c", code, *arguments], cwd=tmp_path, env=environment))
 
     return call
 
 
 COMMAND = "from fhe_auc.cli import main; main()"
+EVALUATE = (COMMAND, "evaluate", "north.csv", "south.csv", "--json", "--thresholds", "uniform:17")
 AUC = 14 / 16  # of the eight rows: of 16 pairs, all but those of 0.3125 with 0.375 and with 0.5 are in order
 
 
@@ -91,24 +78,12 @@ def test_what_runs_is_the_installed_wheel(installed: Path, run: Run) -> None:
 
 @pytest.mark.parametrize("protocol", [pytest.param("semi-honest", marks=pytest.mark.slow), "verified"])
 def test_a_command_runs_beside_stray_modules_of_generic_names(run: Run, protocol: str) -> None:
-    found = run(
-        COMMAND, "evaluate", "north.csv", "south.csv", "--json", "--thresholds", "uniform:17", "--protocol", protocol
-    )
+    found = run(*EVALUATE, "--protocol", protocol)
     assert found["auc"] == pytest.approx(AUC, abs=1e-6)
 
 
 def test_somebody_elses_encrypted_protocol_evaluates_like_ours(run: Run) -> None:
-    found = run(
-        COMMAND,
-        "evaluate",
-        "north.csv",
-        "south.csv",
-        "--json",
-        "--thresholds",
-        "uniform:17",
-        "--protocol",
-        "pooled-counts",
-    )
+    found = run(*EVALUATE, "--protocol", "pooled-counts")
     assert found["auc"] == AUC
     assert found["protocol"] == "pooled-counts"
     assert found["keys"] == "sealed"

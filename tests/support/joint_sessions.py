@@ -85,11 +85,9 @@ class JointPlay:
 
     def until(self, round_number: int) -> bytes:
         """Play honestly up to a round, and return the message that opens it."""
-        message: bytes | None = self.aggregator.start()
+        message = self.aggregator.start()
         while self.aggregator.round < round_number:
-            assert message is not None
             message = self.play_round(message)
-        assert message is not None
         return message
 
     def finish(self, message: bytes | None, submissions: dict[str, bytes] | None = None) -> list[Evaluation]:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -18,10 +19,7 @@ from fhe_auc.cli import main
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.store.key_store import KeyStore
 from tests.support.certified import NOW, STUDY
-
-PASSPHRASE = "correct horse battery staple"  # noqa: S105
-SMALL = ("--thresholds", "uniform:16", "--backend", "tenseal")
-SITES = ("north", "south")
+from tests.support.keys_folder import ADDER, AUTHORITY, PASSPHRASE, TRUST, at
 
 
 class Clock:
@@ -32,9 +30,6 @@ class Clock:
 
     def __call__(self) -> datetime:
         return self.at
-
-
-ADDER = "coordinator"
 
 
 def write_study(path: str, *, row_caps: Mapping[str, int] | None = None, **changes: str) -> None:
@@ -60,6 +55,16 @@ def ok(*arguments: str, **options: str) -> Result:
     return result
 
 
+def json_of(*arguments: str, **options: str) -> dict[str, Any]:
+    """What a command says with --json."""
+    said: dict[str, Any] = json.loads(ok(*arguments, "--json", **options).stdout)
+    return said
+
+
+def store_of(name: str) -> KeyStore:
+    return KeyStore(Path(name, "store"), PASSPHRASE)
+
+
 def assert_fails(result: Result, status: int, message: str) -> None:
     told = f"error: {json.loads(result.stdout)['error']}" if result.stdout else result.stderr.splitlines()[-1]
     assert (result.exit_code, told) == (status, result.stderr.splitlines()[-1])  # with --json the same as an object
@@ -77,30 +82,16 @@ def request_fingerprint(path: str) -> str:
     return digest.finalize().hex()
 
 
-def at_site(name: str, *more: str) -> tuple[str, ...]:
-    """The arguments of a site that takes its certificate in."""
-    files = (
-        "--certificate",
-        f"{name}/{name}.pem",
-        "--authority",
-        "authority/ca.pem",
-        "--revocation-list",
-        "authority/ca.crl",
-    )
-    return ("enrol", name, "--store", f"{name}/store", "--out", name, *files, *more)
-
-
 def make_site(name: str, stem: str | None = None) -> list[Result]:
     stem = stem or name
     Path(name).mkdir(exist_ok=True)
-    first = ok("enrol", stem, "--store", f"{name}/store", "--out", name)
+    enrol = ("enrol", stem, *at(name), "--out", name)
+    first = ok(*enrol)
     request = next(Path(name).glob("*.csr"))
     asked = ("--fingerprint", request_fingerprint(str(request)))
-    issued = ok("issue", str(request), stem, "--store", "authority/store", "--out", name, *asked)
-    certificate = str(request.with_suffix(".pem"))
-    files = ("--certificate", certificate, "--authority", "authority/ca.pem", "--revocation-list", "authority/ca.crl")
-    trusted = ("--fingerprint", fingerprint_in())
-    return [first, issued, ok("enrol", stem, "--store", f"{name}/store", "--out", name, *files, *trusted)]
+    issued = ok("issue", str(request), stem, *AUTHORITY, "--out", name, *asked)
+    certificate = ("--certificate", str(request.with_suffix(".pem")))
+    return [first, issued, ok(*enrol, *certificate, *TRUST, "--fingerprint", fingerprint_in())]
 
 
 def settings(patch: pytest.MonkeyPatch, clock: Callable[[], datetime]) -> None:
@@ -115,17 +106,15 @@ def settings(patch: pytest.MonkeyPatch, clock: Callable[[], datetime]) -> None:
 def open_as(
     name: str, bundle: str | None = None, *more: str, holder: str = "north", study: str = "study.toml"
 ) -> Result:
-    at = ("--holder", holder, "--store", f"{name}/store", "--study", study)
-    return call("open", bundle or f"week/{name}.bundle", *at, *more)
+    return call("open", bundle or f"week/{name}.bundle", "--holder", holder, *at(name), "--study", study, *more)
 
 
 def open_as_aggregator(*more: str, bundle: str = "week/aggregator.bundle") -> Result:
-    at = ("--holder", "north", "--store", f"{ADDER}/store")
-    return call("open", bundle, *at, "--out", "evaluation.keys", *more)
+    return call("open", bundle, "--holder", "north", *at(ADDER), "--out", "evaluation.keys", *more)
 
 
 def refresh(clock: Clock, after: timedelta) -> tuple[str, str]:
     """Let time go by and the authority write a fresh list; return the option that passes it on."""
     clock.at += after
-    ok("revoke", "--refresh", "--store", "authority/store", "--out", "authority")
+    ok("revoke", "--refresh", *AUTHORITY, "--out", "authority")
     return "--revocation-list", "authority/ca.crl"

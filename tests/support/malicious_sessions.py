@@ -133,10 +133,7 @@ class Engine:
     def manifest(self, parties: Sequence[str]) -> Manifest:
         """The manifest of a new session of these parties."""
         return msgspec.structs.replace(
-            self.session.manifest,
-            session=secrets.token_bytes(16),
-            parties=tuple(parties),
-            min_parties=len(parties),
+            self.session.manifest, session=secrets.token_bytes(16), parties=tuple(parties), min_parties=len(parties)
         )
 
     def roles(self, parties: Sequence[PartyData], randomness: Randomness = secrets) -> Roles:

@@ -108,6 +108,12 @@ class Consortium:
     def done(self, party: Party[Any], records: Records) -> None:
         self.results[party.name] = party.result()
 
+    def deliver(self, aggregator: Aggregator, message: bytes) -> bytes | None:
+        """Everybody's answers to a message, and what the aggregator says next."""
+        for name, submission in self.exchange(message):
+            aggregator.receive(name, submission)
+        return aggregator.finish_round()
+
     def exchange(self, message: bytes) -> Iterator[tuple[str, bytes]]:
         for name in self.sites:
             yield name, self.answer(name, message)
