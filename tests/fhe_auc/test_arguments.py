@@ -29,10 +29,7 @@ def test_a_typo_is_a_type_error_with_the_argument_that_is_meant(function: Any) -
 @pytest.mark.parametrize(
     ("values", "told"),
     [
-        (
-            {"executions": 4},
-            r"an option of a protocol: protocol=Malicious\(executions=4\), from fhe_auc_protoc",
-        ),
+        ({"executions": 4}, r"an option of a protocol: protocol=Malicious\(executions=4\), from fhe_auc_protoc"),
         (
             {"epsilon": 1.0, "protocol": "dpauc-laplace"},
             r"protocol=DpaucLaplace\(epsilon=1.0\), from fhe_auc_protocols",

@@ -15,40 +15,23 @@ from fhe_auc.results.estimates import Comparison, Estimate, too_few
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import Interval
+from tests.support.evaluations import made_evaluation
 
 COLUMNS = [
     *("model", "group", "contrast", "n", "events", "auc", "low", "high", "level", "method"),
     *("standard_error", "binning_error", "missing"),
 ]
+HEADLINE = "AUC 0.8000 (90 % interval 0.7500 to 0.8500, DeLong); n 1,300, events 300; protocol verified, 7 parties"
 ATTACK = "<script>alert(1)</script>\"'&"
 
 
 def make_evaluation(name: str = "risk_b") -> Evaluation:
     interval = Interval(0.9, 0.75, 0.85, "DeLong")
-    return Evaluation(
-        auc=0.8,
-        binning_error=0.002,
-        numerical_error=0.0,
-        protocol="verified",
-        backend="openfhe",
-        parties=7,
-        thresholds=1000,
-        verified=True,
-        security_bits=128,
-        positives=300,
-        negatives=1000,
-        interval=interval,
+    own = {"auc": 0.8, "binning_error": 0.002, "interval": interval, "positives": 300, "negatives": 1000}
+    return made_evaluation(
+        **own,
         estimates=(
-            Estimate(
-                model="risk_a",
-                group="",
-                auc=0.8,
-                standard_error=0.03,
-                binning_error=0.002,
-                interval=interval,
-                positives=300,
-                negatives=1000,
-            ),
+            Estimate(model="risk_a", group="", standard_error=0.03, **own),
             Estimate(model=name, group=f"sex: {name}", contrast=name, auc=None, missing=too_few(10)),
         ),
         comparisons=(
@@ -86,13 +69,7 @@ def test_the_frame_of_a_session_is_the_rows_counted() -> None:
         for name, sexes in (("north", "FFMMMM" * 4), ("south", "MMFFFF" * 4))
     }
     evaluation = federated_auc(
-        sites,
-        label="y",
-        score="risk",
-        by="sex",
-        protocol="exact",
-        thresholds="uniform:10",
-        backend="tenseal",
+        sites, label="y", score="risk", by="sex", protocol="exact", thresholds="uniform:10", backend="tenseal"
     )
     pooled = pd.concat(sites.values())
     counted = pooled.groupby("sex")["y"].agg(["size", "sum"])
@@ -129,8 +106,7 @@ class Tags(HTMLParser):
 def test_the_html_shows_headline_estimates_comparisons_and_sites() -> None:
     shown = Tags(make_evaluation()._repr_html_())
     lines = shown.text.splitlines()
-    headline = "AUC 0.8000 (90 % interval 0.7500 to 0.8500, DeLong); n 1,300, events 300; protocol verified, 7 parties"
-    assert lines[0] == headline
+    assert lines[0] == HEADLINE
     assert {"risk_a", "all rows", "1,300", "0.8000", "0.7500 to 0.8500", f"not shown: {too_few(10)}"} <= set(lines)
     assert {"risk_b minus risk_a", "-0.0400", "-0.0700 to -0.0100", "< 0.0001"} <= set(lines)
     assert any(line.startswith("within sites 0.7726: risk_b: ") for line in lines)
@@ -151,23 +127,11 @@ def test_the_html_sets_no_colour_so_that_dark_notebooks_can() -> None:
 
 
 def test_one_auc_has_no_table() -> None:
-    evaluation = Evaluation(
-        auc=0.8,
-        binning_error=0.1,
-        numerical_error=0.0,
-        protocol="semi-honest",
-        backend="tenseal",
-        parties=3,
-        thresholds=10,
-        verified=False,
-        security_bits=128,
-    )
+    evaluation = made_evaluation(protocol="semi-honest", parties=3, verified=False)
     assert Tags(evaluation._repr_html_()).text.strip() == "AUC 0.8000; protocol semi-honest, 3 parties"
 
 
 def test_an_evaluation_is_one_line_and_a_number() -> None:
     evaluation = make_evaluation()
-    assert str(evaluation) == (
-        "AUC 0.8000 (90 % interval 0.7500 to 0.8500, DeLong); n 1,300, events 300; protocol verified, 7 parties"
-    )
+    assert str(evaluation) == HEADLINE
     assert float(evaluation) == 0.8

@@ -14,6 +14,7 @@ from fhe_auc.results.estimates import Estimate, too_few
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import Interval
+from tests.support.evaluations import made_evaluation
 
 GROUPS = ("", "sex: F", "sex: M", "band: 18-49", "band: 50-64", "band: 65-79", "band: 80+")
 
@@ -26,37 +27,13 @@ def make_estimate(model: str, group: str, auc: float | None, reach: float = 0.05
 
 
 def make_evaluation(estimates: list[Estimate], sites: tuple[SiteSummary, ...] = ()) -> Evaluation:
-    return Evaluation(
-        auc=0.8,
-        binning_error=0.001,
-        numerical_error=0.0,
-        protocol="verified",
-        backend="openfhe",
-        parties=7,
-        thresholds=1000,
-        verified=True,
-        security_bits=128,
-        estimates=tuple(estimates),
-        sites=sites,
-    )
+    return made_evaluation(estimates=tuple(estimates), sites=sites)
 
 
 def make_sites(*models: str) -> tuple[SiteSummary, ...]:
+    found = {"within": 0.77, "mean": 0.76, "i2": 0.3, "tau2": 0.04, "both_classes": 7, "one_class": 0, "usable": 6}
     prediction = Interval(0.95, 0.61, 0.88, "prediction")
-    return tuple(
-        SiteSummary(
-            model=each,
-            within=0.77,
-            both_classes=7,
-            one_class=0,
-            usable=6,
-            mean=0.76,
-            i2=0.3,
-            tau2=0.04,
-            prediction=prediction,
-        )
-        for each in models
-    )
+    return tuple(SiteSummary(model=each, prediction=prediction, **found) for each in models)
 
 
 def two_models() -> Evaluation:

@@ -198,11 +198,7 @@ def test_each_party_is_told_of_its_own_rows_only_and_who_holds_all_of_all() -> N
 
 @pytest.mark.parametrize(
     ("number", "told"),
-    [
-        (1, "there is only one party"),
-        (2, "only two parties are in the result: each can subtract"),
-        (3, ""),
-    ],
+    [(1, "there is only one party"), (2, "only two parties are in the result: each can subtract"), (3, "")],
 )
 @pytest.mark.parametrize(
     ("protocol", "options"),

@@ -13,6 +13,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.figures import plot
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.counts import PartyData
+from tests.support.evaluations import made_evaluation
 
 PARTIES = [
     PartyData.from_arrays("north", [0, 1, 1, 0], [0.1, 0.8, 0.4, 0.5]),
@@ -22,16 +23,14 @@ PARTIES = [
 
 
 def make_evaluation(auc: float = 0.8274116, binning_error: float = 0.0015758) -> Evaluation:
-    return Evaluation(
+    return made_evaluation(
         auc=auc,
         binning_error=binning_error,
         numerical_error=6.9e-8,
         protocol="semi-honest",
         backend="tenseal",
         parties=3,
-        thresholds=1000,
         verified=False,
-        security_bits=128,
         upload_bytes_per_party=164_288,
         download_bytes_per_party=328_015,
         seconds={"keys": 0.2753, "ingest": 0.1118, "circuit": 0.044, "submit": 0.0039, "recover": 0.0023, "other": 2.0},

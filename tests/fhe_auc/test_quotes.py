@@ -15,12 +15,6 @@ from fhe_auc.rows.table_files import TextFormat
 from fhe_auc.rows.tables import Entries, read_parties
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def rows(number: int, **notes: str) -> list[str]:
     """Lines of a file: the header, and rows with notes, those of given rows (r1, ...) as they are to stand there."""
     return ["y_true,y_score,note,site"] + [

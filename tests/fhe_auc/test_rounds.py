@@ -37,14 +37,15 @@ from fhe_auc_keys.roles.sealed_roles import SealedAggregator, SealedParty
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_totals
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest, SemiHonestTask
-from tests.support import pooled
+from tests.support.pooled import exact_auc
 from tests.support.wire import LIMIT, changed, flipped, payload_of, reframed
 
 pytestmark = pytest.mark.backends("one")  # messages, rounds and refusals are the same on each
 
 
-def exact_auc(sites: list[PartyData]) -> float:
-    return pooled.exact_auc(sites, np.linspace(0, 1, 16))
+def auc_of(sites: list[PartyData]) -> Any:
+    """Their pooled AUC in the clear, as near as a session gives it."""
+    return pytest.approx(exact_auc(sites, np.linspace(0, 1, 16)), abs=1e-7)
 
 
 @lru_cache(maxsize=16)
@@ -59,6 +60,7 @@ class Roles:
     """All roles of a prepared session."""
 
     session: Session
+    sites: list[PartyData]
     aggregator: Aggregator
     parties: list[Party]
 
@@ -71,22 +73,33 @@ class Roles:
         tasks = [SemiHonestTask(manifest, data) for data in sites]
         return cls(
             session,
+            sites,
             SealedAggregator(manifest, computation, keys.public),
             [SealedParty(manifest, computation, keys.secret, task, common_secret=bytes(32)) for task in tasks],
         )
 
-    def finish(self, sites: list[PartyData], submissions: list[bytes]) -> None:
-        """Submit what has not been submitted yet, finish, and check every party's AUC."""
+    def submit(self) -> list[bytes]:
+        """Open the session, and return everybody's submission of round 1, not yet delivered."""
+        opening = self.aggregator.start()
+        return [party.respond(opening) for party in self.parties]
+
+    def deliver(self, submissions: list[bytes]) -> bytes:
+        """Submit what has not been submitted yet, and return the result."""
         for party, submission in zip(self.parties, submissions, strict=True):
             if party.name not in self.aggregator._answered:
                 self.aggregator.receive(party.name, submission)
         result = self.aggregator.finish_round()
         assert result is not None
+        return result
+
+    def finish(self, submissions: list[bytes]) -> None:
+        """Deliver the submissions and end the session, and check every party's AUC."""
+        result = self.deliver(submissions)
         for party in self.parties:
             self.aggregator.receive(party.name, party.respond(result))
         assert self.aggregator.finish_round() is None
         for party in self.parties:
-            assert party.result().auc == pytest.approx(exact_auc(sites), abs=1e-7)
+            assert party.result().auc == auc_of(self.sites)
 
 
 @pytest.fixture
@@ -96,9 +109,7 @@ def roles(prepared: Session, site_rows: list[PartyData]) -> Roles:
 
 @pytest.fixture
 def submissions(roles: Roles) -> list[bytes]:
-    """The session opened, and everybody's submission of round 1, not yet delivered."""
-    opening = roles.aggregator.start()
-    return [party.respond(opening) for party in roles.parties]
+    return roles.submit()
 
 
 def with_surplus_field(data: bytes) -> bytes:
@@ -129,16 +140,14 @@ DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_the_aggregator_refuses_and_finishes_right(
-    roles: Roles, submissions: list[bytes], site_rows: list[PartyData], damage: str
-) -> None:
+def test_the_aggregator_refuses_and_finishes_right(roles: Roles, submissions: list[bytes], damage: str) -> None:
     spoil, field = DAMAGES[damage]
     roles.aggregator.receive("north", submissions[0])
     with pytest.raises(MessageError) as caught:
         roles.aggregator.receive("south", spoil(submissions[1]))
     assert caught.value.field == field
     assert str(caught.value).startswith("submission of party 'south' refused: ")
-    roles.finish(site_rows, submissions)
+    roles.finish(submissions)
     record = roles.aggregator.result()
     assert record.counted == ("north", "south", "east")
     ((party, reason),) = record.refused
@@ -160,23 +169,23 @@ PAYLOADS: dict[str, Callable[[bytes], bytes]] = {
 @pytest.mark.backends("all")
 @pytest.mark.parametrize("case", PAYLOADS)
 def test_a_good_envelope_with_a_bad_payload_is_refused_and_forgotten(
-    roles: Roles, submissions: list[bytes], site_rows: list[PartyData], case: str
+    roles: Roles, submissions: list[bytes], case: str
 ) -> None:
     payload = payload_of(submissions[1])
     with pytest.raises(MessageError, match="submission of party 'south' refused: "):
         roles.aggregator.receive("south", changed(submissions[1], payload=PAYLOADS[case](payload)))
-    roles.finish(site_rows, submissions)
+    roles.finish(submissions)
 
 
 def test_a_submission_encrypted_under_another_session_key_is_refused(
-    roles: Roles, submissions: list[bytes], other_prepared: Session, site_rows: list[PartyData]
+    roles: Roles, submissions: list[bytes], other_prepared: Session
 ) -> None:
-    foreign = Roles.of(other_prepared, site_rows)
+    foreign = Roles.of(other_prepared, roles.sites)
     payload = payload_of(foreign.parties[1].respond(foreign.aggregator.start()))
     with pytest.raises(MessageError, match="under another key") as caught:
         roles.aggregator.receive("south", changed(submissions[1], payload=payload))
     assert caught.value.field == "fingerprint"
-    roles.finish(site_rows, submissions)
+    roles.finish(submissions)
 
 
 def test_of_several_ciphertexts_a_bad_one_leaves_no_trace_of_the_good_ones(
@@ -185,76 +194,64 @@ def test_of_several_ciphertexts_a_bad_one_leaves_no_trace_of_the_good_ones(
     grid = np.unique(np.concatenate([np.linspace(0, 1, 16), np.linspace(2, 3, 1500)]))
     roles = Roles.of(prepare(backend, thresholds=grid), site_rows)
     assert roles.session.manifest.decoded_plan(AucPlan).blocks == 2
-    opening = roles.aggregator.start()
-    submissions = [party.respond(opening) for party in roles.parties]
+    submissions = roles.submit()
     roles.aggregator.receive("north", submissions[0])
     first, second = decode(payload_of(submissions[1]), tuple[bytes, ...], "")
     for blocks in ((first, second[:-1]), (first,), (first, second, second)):
         with pytest.raises(MessageError):
             roles.aggregator.receive("south", changed(submissions[1], payload=encode(blocks)))
-    roles.finish(site_rows, submissions)
+    roles.finish(submissions)
 
 
-def test_a_duplicate_is_refused_and_counts_once(
-    roles: Roles, submissions: list[bytes], site_rows: list[PartyData]
-) -> None:
+def test_a_duplicate_is_refused_and_counts_once(roles: Roles, submissions: list[bytes]) -> None:
     roles.aggregator.receive("north", submissions[0])
     with pytest.raises(MessageError, match="already submitted in this round") as caught:
         roles.aggregator.receive("north", submissions[0])
     assert caught.value.field == "sender"
-    roles.finish(site_rows, submissions)
+    roles.finish(submissions)
 
 
-def test_a_second_different_submission_of_a_party_is_refused(
-    roles: Roles, submissions: list[bytes], site_rows: list[PartyData]
-) -> None:
-    again = Roles.of(roles.session, site_rows).parties[0]
+def test_a_second_different_submission_of_a_party_is_refused(roles: Roles, submissions: list[bytes]) -> None:
+    again = Roles.of(roles.session, roles.sites).parties[0]
     second = again.respond(changed(submissions[0], sender=AGGREGATOR, payload=b""))
     assert second != submissions[0]
     roles.aggregator.receive("north", submissions[0])
     with pytest.raises(MessageError, match="already submitted"):
         roles.aggregator.receive("north", second)
-    roles.finish(site_rows, submissions)
+    roles.finish(submissions)
 
 
-def test_a_party_cannot_submit_for_another(roles: Roles, submissions: list[bytes], site_rows: list[PartyData]) -> None:
+def test_a_party_cannot_submit_for_another(roles: Roles, submissions: list[bytes]) -> None:
     # The transport says south, the message says north.
     with pytest.raises(MessageError) as caught:
         roles.aggregator.receive("south", submissions[0])
     assert caught.value.field == "sender"
     assert "sender 'north', expected 'south'" in str(caught.value)
-    roles.finish(site_rows, submissions)
+    roles.finish(submissions)
 
 
 @pytest.mark.parametrize("name", ["mallory", "", AGGREGATOR, "North", "north\n"])
-def test_who_is_not_of_the_session_cannot_submit(
-    roles: Roles, submissions: list[bytes], site_rows: list[PartyData], name: str
-) -> None:
+def test_who_is_not_of_the_session_cannot_submit(roles: Roles, submissions: list[bytes], name: str) -> None:
     with pytest.raises(MessageError, match="not a party of this session") as caught:
         roles.aggregator.receive(name, changed(submissions[0], sender=name))
     assert caught.value.field == "sender"
     assert "\n" not in str(caught.value)
-    roles.finish(site_rows, submissions)
+    roles.finish(submissions)
 
 
 def test_a_replay_from_another_session_is_refused(
-    roles: Roles, submissions: list[bytes], other_prepared: Session, site_rows: list[PartyData]
+    roles: Roles, submissions: list[bytes], other_prepared: Session
 ) -> None:
-    foreign = Roles.of(other_prepared, site_rows)
+    foreign = Roles.of(other_prepared, roles.sites)
     replay = foreign.parties[0].respond(foreign.aggregator.start())
     with pytest.raises(MessageError) as caught:
         roles.aggregator.receive("north", replay)
     assert caught.value.field == "session"
-    roles.finish(site_rows, submissions)
+    roles.finish(submissions)
 
 
-def test_a_replay_of_an_earlier_round_is_refused(
-    roles: Roles, submissions: list[bytes], site_rows: list[PartyData]
-) -> None:
-    for party, submission in zip(roles.parties, submissions, strict=True):
-        roles.aggregator.receive(party.name, submission)
-    result = roles.aggregator.finish_round()
-    assert result is not None
+def test_a_replay_of_an_earlier_round_is_refused(roles: Roles, submissions: list[bytes]) -> None:
+    result = roles.deliver(submissions)
     with pytest.raises(MessageError) as caught:
         roles.aggregator.receive("north", submissions[0])
     assert caught.value.field == "round"
@@ -262,14 +259,14 @@ def test_a_replay_of_an_earlier_round_is_refused(
     for party in roles.parties:
         roles.aggregator.receive(party.name, party.respond(result))
     assert roles.aggregator.finish_round() is None
-    assert roles.parties[0].result().auc == pytest.approx(exact_auc(site_rows), abs=1e-7)
+    assert roles.parties[0].result().auc == auc_of(roles.sites)
 
 
 def test_nothing_is_accepted_before_the_start_or_after_the_end(
-    prepared: Session, roles: Roles, submissions: list[bytes], site_rows: list[PartyData]
+    prepared: Session, roles: Roles, submissions: list[bytes]
 ) -> None:
-    early = Roles.of(prepared, site_rows).aggregator
-    roles.finish(site_rows, submissions)
+    early = Roles.of(prepared, roles.sites).aggregator
+    roles.finish(submissions)
     for aggregator in (early, roles.aggregator):
         with pytest.raises(MessageError, match="the session is not open") as caught:
             aggregator.receive("north", submissions[0])
@@ -278,22 +275,20 @@ def test_nothing_is_accepted_before_the_start_or_after_the_end(
             aggregator.finish_round()
 
 
-def test_a_session_runs_once(roles: Roles, submissions: list[bytes], site_rows: list[PartyData]) -> None:
+def test_a_session_runs_once(roles: Roles, submissions: list[bytes]) -> None:
     with pytest.raises(EvaluationError, match="already been started; every session runs once"):
         roles.aggregator.start()
-    roles.finish(site_rows, submissions)
+    roles.finish(submissions)
     with pytest.raises(EvaluationError, match="already been started"):
         roles.aggregator.start()
 
 
-def test_all_refusals_together_do_not_spoil_a_session(
-    roles: Roles, submissions: list[bytes], site_rows: list[PartyData]
-) -> None:
+def test_all_refusals_together_do_not_spoil_a_session(roles: Roles, submissions: list[bytes]) -> None:
     for position, party in enumerate(roles.parties):
         for spoil, _ in DAMAGES.values():
             with pytest.raises(MessageError):
                 roles.aggregator.receive(party.name, spoil(submissions[position]))
-    roles.finish(site_rows, submissions)
+    roles.finish(submissions)
     assert [party for party, _ in roles.aggregator.result().refused] == [party.name for party in roles.parties]
 
 
@@ -318,26 +313,19 @@ def test_errors_of_the_aggregator_carry_no_secret_and_one_line(roles: Roles, sub
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_party_refuses_a_bad_opening_and_finishes_right(
-    roles: Roles, site_rows: list[PartyData], damage: str
-) -> None:
+def test_a_party_refuses_a_bad_opening_and_finishes_right(roles: Roles, damage: str) -> None:
     spoil, field = DAMAGES[damage]
     opening = roles.aggregator.start()
     with pytest.raises(MessageError) as caught:
         roles.parties[1].respond(spoil(opening) if damage != "a flipped bit in the payload" else flipped(opening, 50))
     assert caught.value.field == field
     assert roles.parties[1].bytes_sent == roles.parties[1].bytes_received == 0
-    roles.finish(site_rows, [party.respond(opening) for party in roles.parties])
+    roles.finish([party.respond(opening) for party in roles.parties])
 
 
 @pytest.mark.parametrize("damage", [*DAMAGES, "the opening once more"])
-def test_a_party_refuses_a_bad_result_and_finishes_right(
-    roles: Roles, submissions: list[bytes], site_rows: list[PartyData], damage: str
-) -> None:
-    for party, submission in zip(roles.parties, submissions, strict=True):
-        roles.aggregator.receive(party.name, submission)
-    result = roles.aggregator.finish_round()
-    assert result is not None
+def test_a_party_refuses_a_bad_result_and_finishes_right(roles: Roles, submissions: list[bytes], damage: str) -> None:
+    result = roles.deliver(submissions)
     if damage == "the opening once more":
         bad, field = changed(result, round=1, payload=b""), "round"
     else:
@@ -355,15 +343,7 @@ def test_a_party_refuses_a_bad_result_and_finishes_right(
     assert (victim.bytes_sent, victim.bytes_received) == (sent, received)
     for party in roles.parties:
         party.respond(result)
-        assert party.result().auc == pytest.approx(exact_auc(site_rows), abs=1e-7)
-
-
-def delivered(roles: Roles, submissions: list[bytes]) -> bytes:
-    for party, submission in zip(roles.parties, submissions, strict=True):
-        roles.aggregator.receive(party.name, submission)
-    result = roles.aggregator.finish_round()
-    assert result is not None
-    return result
+        assert party.result().auc == auc_of(roles.sites)
 
 
 BAD_RESULTS: dict[str, Callable[[tuple[str, ...], bytes], object]] = {
@@ -383,20 +363,18 @@ BAD_RESULTS: dict[str, Callable[[tuple[str, ...], bytes], object]] = {
 
 
 @pytest.mark.parametrize("case", BAD_RESULTS)
-def test_a_party_refuses_a_result_that_is_not_one(
-    roles: Roles, submissions: list[bytes], site_rows: list[PartyData], case: str
-) -> None:
-    result = delivered(roles, submissions)
+def test_a_party_refuses_a_result_that_is_not_one(roles: Roles, submissions: list[bytes], case: str) -> None:
+    result = roles.deliver(submissions)
     counted, ciphertext = decode(payload_of(result), tuple[tuple[str, ...], bytes], "")
     bad = changed(result, payload=encode(BAD_RESULTS[case](counted, ciphertext)))
     with pytest.raises(MessageError, match="message of the aggregator refused"):
         roles.parties[0].respond(bad)
     roles.parties[0].respond(result)
-    assert roles.parties[0].result().auc == pytest.approx(exact_auc(site_rows), abs=1e-7)
+    assert roles.parties[0].result().auc == auc_of(roles.sites)
 
 
 def test_a_result_that_is_someones_submission_is_refused(roles: Roles, submissions: list[bytes]) -> None:
-    result = delivered(roles, submissions)
+    result = roles.deliver(submissions)
     (raw,) = decode(payload_of(submissions[1]), tuple[bytes, ...], "")
     with pytest.raises(MessageError, match="expected a result, got a 'submission'"):
         roles.parties[0].respond(changed(result, payload=encode((roles.aggregator.counted, raw))))
@@ -410,11 +388,9 @@ def well_formed_result(session: Session, draw: Callable[[Any], Any]) -> bytes:
     return container.seal("result", public.fingerprint, polynomials.pack(words))
 
 
-def test_well_formed_garbage_gives_an_error_and_never_a_number(
-    roles: Roles, submissions: list[bytes], site_rows: list[PartyData]
-) -> None:
+def test_well_formed_garbage_gives_an_error_and_never_a_number(roles: Roles, submissions: list[bytes]) -> None:
     generator = np.random.default_rng(3)
-    result = delivered(roles, submissions)
+    result = roles.deliver(submissions)
     bad = well_formed_result(roles.session, lambda run: generator.integers(0, run.modulus, run.count, dtype=np.uint64))
     victim = roles.parties[0]
     assert payload_of(victim.respond(changed(result, payload=encode((roles.aggregator.counted, bad))))) == b""
@@ -432,7 +408,7 @@ def test_a_party_that_submits_garbage_spoils_the_result_but_no_number_comes_out(
     half = Seeded(public.ciphertext_shape).half
     packed = half.pack(half.uniform(generator.bytes(32))) + generator.bytes(SEED_BYTES)
     garbage = encode((container.seal("submission", public.fingerprint, packed),))
-    result = delivered(roles, [submissions[0], changed(submissions[1], payload=garbage), submissions[2]])
+    result = roles.deliver([submissions[0], changed(submissions[1], payload=garbage), submissions[2]])
     for party in roles.parties:
         party.respond(result)
         with pytest.raises((ResultCheckError, UndefinedAucError)):
@@ -441,10 +417,8 @@ def test_a_party_that_submits_garbage_spoils_the_result_but_no_number_comes_out(
 
 @pytest.mark.backends("all")
 @pytest.mark.parametrize("value", ["zero", "largest", "half"])
-def test_a_result_of_constants_hides_nothing_and_is_refused(
-    roles: Roles, submissions: list[bytes], site_rows: list[PartyData], value: str
-) -> None:
-    result, victim = delivered(roles, submissions), roles.parties[0]
+def test_a_result_of_constants_hides_nothing_and_is_refused(roles: Roles, submissions: list[bytes], value: str) -> None:
+    result, victim = roles.deliver(submissions), roles.parties[0]
     values = {"zero": lambda q: 0, "largest": lambda q: q - 1, "half": lambda q: q // 2}
     bad = well_formed_result(roles.session, lambda run: np.full(run.count, values[value](run.modulus), np.uint64))
     with pytest.raises(MessageError, match="not a ciphertext: its second polynomial is"):
@@ -452,14 +426,14 @@ def test_a_result_of_constants_hides_nothing_and_is_refused(
     with pytest.raises(EvaluationError, match="has no result"):
         victim.result()
     victim.respond(result)
-    assert victim.result().auc == pytest.approx(exact_auc(site_rows), abs=1e-7)
+    assert victim.result().auc == auc_of(roles.sites)
 
 
 def test_the_aggregator_cannot_tell_from_the_answer_whether_a_check_failed(
     roles: Roles, submissions: list[bytes]
 ) -> None:
     """It could choose what the check depends on, and so read one bit of its choice from each party."""
-    result = delivered(roles, submissions)
+    result = roles.deliver(submissions)
     generator = np.random.default_rng(5)
     random = well_formed_result(roles.session, lambda run: generator.integers(0, run.modulus, run.count, np.uint64))
     bad = changed(result, payload=encode((roles.aggregator.counted, random)))
@@ -468,14 +442,14 @@ def test_the_aggregator_cannot_tell_from_the_answer_whether_a_check_failed(
     roles.aggregator.receive(roles.parties[1].name, bad_answer)
 
 
-def test_a_party_answers_each_round_once(roles: Roles, submissions: list[bytes], site_rows: list[PartyData]) -> None:
+def test_a_party_answers_each_round_once(roles: Roles, submissions: list[bytes]) -> None:
     # Two encryptions of the same rows, or two results, are what a curious aggregator would like to have.
     opening = changed(submissions[0], sender=AGGREGATOR, payload=b"")
     for party in roles.parties:
         with pytest.raises(MessageError) as caught:
             party.respond(opening)
         assert caught.value.field == "round"
-    result = delivered(roles, submissions)
+    result = roles.deliver(submissions)
     for party in roles.parties:
         party.respond(result)
         for message in (opening, result):
@@ -486,7 +460,7 @@ def test_a_party_answers_each_round_once(roles: Roles, submissions: list[bytes],
 
 def test_a_party_answers_no_round_after_the_last(roles: Roles, submissions: list[bytes]) -> None:
     # A "round 3" must not make it decrypt once more and replace the evaluation it has reported.
-    result = delivered(roles, submissions)
+    result = roles.deliver(submissions)
     counted, ciphertext = decode(payload_of(result), tuple[tuple[str, ...], bytes], "")
     party = roles.parties[0]
     party.respond(result)
@@ -498,7 +472,7 @@ def test_a_party_answers_no_round_after_the_last(roles: Roles, submissions: list
 
 def test_a_party_whose_check_failed_answers_no_second_result(roles: Roles, submissions: list[bytes]) -> None:
     # Otherwise the aggregator can ask again and again, and learns one bit about the key each time: refused or not.
-    result = delivered(roles, submissions)
+    result = roles.deliver(submissions)
     bad = well_formed_result(roles.session, lambda run: np.arange(run.count, dtype=np.uint64))
     roles.parties[0].respond(changed(result, payload=encode((roles.aggregator.counted, bad))))
     with pytest.raises(MessageError):
@@ -515,11 +489,11 @@ def test_a_message_of_a_party_does_not_pass_for_the_aggregators(roles: Roles, su
     assert caught.value.field == "sender"
 
 
-def test_no_result_before_the_end(roles: Roles, submissions: list[bytes], site_rows: list[PartyData]) -> None:
+def test_no_result_before_the_end(roles: Roles, submissions: list[bytes]) -> None:
     for role in (roles.parties[0], roles.aggregator):
         with pytest.raises(EvaluationError, match="has not ended"):
             role.result()
-    delivered(roles, submissions)
+    roles.deliver(submissions)
     for role in (roles.parties[0], roles.aggregator):
         with pytest.raises(EvaluationError, match="has not ended"):
             role.result()
@@ -563,7 +537,7 @@ def test_a_party_with_more_rows_than_agreed_does_not_take_part(prepare: Any, bac
 
 
 def test_below_min_parties_the_round_stays_open_and_the_missing_are_named(
-    roles: Roles, submissions: list[bytes], site_rows: list[PartyData]
+    roles: Roles, submissions: list[bytes]
 ) -> None:
     with pytest.raises(TooFewPartiesError, match="0 of 3 parties submitted, at least 2 are needed"):
         roles.aggregator.finish_round()
@@ -573,7 +547,7 @@ def test_below_min_parties_the_round_stays_open_and_the_missing_are_named(
     assert str(caught.value) == "1 of 3 parties submitted, at least 2 are needed; missing: 'north', 'east'"
     with pytest.raises(EvaluationError, match="has not ended"):
         roles.aggregator.result()
-    roles.finish(site_rows, submissions)  # those who come late are still welcome
+    roles.finish(submissions)  # those who come late are still welcome
 
 
 def test_of_many_missing_parties_ten_are_named(prepare: Any, backend: str) -> None:
@@ -589,9 +563,7 @@ def test_of_many_missing_parties_ten_are_named(prepare: Any, backend: str) -> No
     assert "at least 30" in text
 
 
-def test_the_session_goes_on_without_a_party_and_says_so(
-    roles: Roles, submissions: list[bytes], site_rows: list[PartyData]
-) -> None:
+def test_the_session_goes_on_without_a_party_and_says_so(roles: Roles, submissions: list[bytes]) -> None:
     roles.aggregator.receive("north", submissions[0])
     with pytest.raises(MessageError):
         roles.aggregator.receive("south", submissions[1][:-1])
@@ -604,15 +576,15 @@ def test_the_session_goes_on_without_a_party_and_says_so(
         with pytest.raises(MessageError, match="left out in an earlier round"):
             roles.aggregator.receive("south", late)
 
-    present = [site_rows[0], site_rows[2]]
+    present = [roles.sites[0], roles.sites[2]]
     north, south, east = roles.parties
     with pytest.raises(MessageError, match="what party 'south' submitted does not count"):
         south.respond(result)  # it hears the result as well
     for party in (north, east):
         party.respond(result)
         evaluation = party.result()
-        assert evaluation.auc == pytest.approx(exact_auc(present), abs=1e-7)
-        assert evaluation.auc != pytest.approx(exact_auc(site_rows), abs=1e-4)
+        assert evaluation.auc == auc_of(present)
+        assert evaluation.auc != pytest.approx(exact_auc(roles.sites, np.linspace(0, 1, 16)), abs=1e-4)
         assert evaluation.parties == 2
         assert "1 of 3 parties are not in the result" in evaluation.warnings
     assert roles.aggregator.finish_round() is None
@@ -621,22 +593,18 @@ def test_the_session_goes_on_without_a_party_and_says_so(
     assert [name for name, _ in record.refused] == ["south"]
 
 
-def test_the_last_round_needs_no_acknowledgement(
-    roles: Roles, submissions: list[bytes], site_rows: list[PartyData]
-) -> None:
-    result = delivered(roles, submissions)
+def test_the_last_round_needs_no_acknowledgement(roles: Roles, submissions: list[bytes]) -> None:
+    result = roles.deliver(submissions)
     assert roles.aggregator.finish_round() is None
     assert roles.aggregator.result().counted == ("north", "south", "east")
     roles.parties[0].respond(result)
-    assert roles.parties[0].result().auc == pytest.approx(exact_auc(site_rows), abs=1e-7)
+    assert roles.parties[0].result().auc == auc_of(roles.sites)
 
 
-def test_the_order_of_arrival_changes_nothing(
-    roles: Roles, submissions: list[bytes], site_rows: list[PartyData]
-) -> None:
+def test_the_order_of_arrival_changes_nothing(roles: Roles, submissions: list[bytes]) -> None:
     for position in (2, 0, 1):
         roles.aggregator.receive(roles.parties[position].name, submissions[position])
-    roles.finish(site_rows, submissions)
+    roles.finish(submissions)
 
 
 def test_a_failure_of_the_circuit_can_be_tried_again(prepared: Session, site_rows: list[PartyData]) -> None:
@@ -649,22 +617,19 @@ def test_a_failure_of_the_circuit_can_be_tried_again(prepared: Session, site_row
         return honest(context, sums)
 
     roles = Roles.of(prepared, site_rows, failing_once)
-    opening = roles.aggregator.start()
-    submissions = [party.respond(opening) for party in roles.parties]
+    submissions = roles.submit()
     for party, submission in zip(roles.parties, submissions, strict=True):
         roles.aggregator.receive(party.name, submission)
     with pytest.raises(ZeroDivisionError):
         roles.aggregator.finish_round()
-    roles.finish(site_rows, submissions)
+    roles.finish(submissions)
 
 
 # --- What the roles tell ----------------------------------------------------------------------------------------------
 
 
-def test_the_aggregators_record_holds_no_auc(
-    roles: Roles, submissions: list[bytes], site_rows: list[PartyData]
-) -> None:
-    roles.finish(site_rows, submissions)
+def test_the_aggregators_record_holds_no_auc(roles: Roles, submissions: list[bytes]) -> None:
+    roles.finish(submissions)
     record = roles.aggregator.result()
     assert isinstance(record, SessionRecord)
     assert {field.name for field in fields(record)} == {"session", "counted", "missing", "delivered", "refused"}
@@ -675,11 +640,9 @@ def test_the_aggregators_record_holds_no_auc(
         record.counted = ()  # type: ignore[misc]
 
 
-def test_the_evaluation_counts_every_byte_of_both_directions(
-    roles: Roles, submissions: list[bytes], site_rows: list[PartyData]
-) -> None:
+def test_the_evaluation_counts_every_byte_of_both_directions(roles: Roles, submissions: list[bytes]) -> None:
     opening = changed(submissions[0], sender=AGGREGATOR, payload=b"")
-    result = delivered(roles, submissions)
+    result = roles.deliver(submissions)
     answers = [party.respond(result) for party in roles.parties]
     for party, submission, answer in zip(roles.parties, submissions, answers, strict=True):
         evaluation = party.result()
@@ -692,10 +655,8 @@ def test_the_session_hides_material_from_text(prepared: Session) -> None:
     assert len(repr(prepared)) < 3000
 
 
-def test_no_message_of_a_session_contains_the_secret_key(
-    roles: Roles, submissions: list[bytes], site_rows: list[PartyData]
-) -> None:
-    result = delivered(roles, submissions)
+def test_no_message_of_a_session_contains_the_secret_key(roles: Roles, submissions: list[bytes]) -> None:
+    result = roles.deliver(submissions)
     key = ckks.load_secret(decode(roles.session.party_material, PartySecrets, "").context)._stored.secret_key
     needles = [key[start : start + 7] for start in range(0, 7 * 2000, 7 * 100)]
     wire = [roles.session.aggregator_material, roles.session.manifest.to_bytes(), result, *submissions]
@@ -703,12 +664,11 @@ def test_no_message_of_a_session_contains_the_secret_key(
 
 
 def test_two_sessions_of_the_same_rows_share_no_ciphertext_and_agree(
-    roles: Roles, submissions: list[bytes], other_prepared: Session, site_rows: list[PartyData]
+    roles: Roles, submissions: list[bytes], other_prepared: Session
 ) -> None:
-    other = Roles.of(other_prepared, site_rows)
-    opening = other.aggregator.start()
-    others = [party.respond(opening) for party in other.parties]
+    other = Roles.of(other_prepared, roles.sites)
+    others = other.submit()
     assert not set(submissions) & set(others)
-    roles.finish(site_rows, submissions)
-    other.finish(site_rows, others)
+    roles.finish(submissions)
+    other.finish(others)
     assert roles.parties[0].result().auc == pytest.approx(other.parties[0].result().auc, abs=1e-7)

@@ -15,13 +15,6 @@ from fhe_auc.rows.own_rows import check_scores
 from fhe_auc.rows.tables import Entries, read_parties
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working directory of our own, so that errors show short file names."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def write(name: str, *lines: str, encoding: str = "utf-8") -> str:
     Path(name).write_text("\n".join(lines) + "\n", encoding=encoding)
     return name

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
-import re
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner, Result
 from numpy.typing import NDArray
 
 from fhe_auc import metrics
 from fhe_auc.base.errors import InputError
-from fhe_auc.cli import main
 from fhe_auc.cli.session_options import SessionOptions
 from fhe_auc.metrics import CalibrationMap, Histogram
 from fhe_auc.question import thresholds
@@ -27,22 +25,10 @@ from fhe_auc.results import calibration_file
 from fhe_auc.rows import datasets
 from fhe_auc.rows.counts import PartyData
 from fhe_auc.rows.table_writer import add_column
+from tests.support import command_line
+from tests.support.command_line import assert_refused
 
-
-def call(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["calibrate", *arguments])
-
-
-def assert_refused(result: Result, message: str) -> None:
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert re.fullmatch(rf"error: .*{message}.*\n", result.stderr), result.stderr
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "110")
-    return tmp_path
+call = partial(command_line.call, "calibrate")
 
 
 @pytest.fixture(scope="module")

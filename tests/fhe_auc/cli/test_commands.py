@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 from sklearn.metrics import roc_auc_score
 
 import fhe_auc.cli
@@ -34,7 +34,6 @@ from fhe_auc.cli.session_options import SessionOptions
 from fhe_auc.figures import plot
 from fhe_auc.metrics.trapezoid import Trapezoid, trapezoid
 from fhe_auc.question import thresholds
-from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.counts import PartyData, count
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
@@ -43,49 +42,17 @@ from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.workload import Workload
 from fhe_auc_protocols.exact_auc.planner import plan_exact
+from tests.support.command_line import PROGRAM, assert_fails, call
 
 SMALL = ("--thresholds", "uniform:25", "--backend", "tenseal")
 KEYS = {
-    "auc",
-    "estimates",
-    "comparisons",
-    "sites",
-    "average_precision",
-    "binning_error",
-    "numerical_error",
-    "protocol",
-    "backend",
-    "parties",
-    "thresholds",
-    "verified",
-    "fraction",
-    "binning_error_fraction",
-    "positives",
-    "negatives",
-    "standard_error",
-    "interval",
-    "soundness",
-    "security_bits",
-    "keys",
-    "rounds",
-    "upload_bytes_per_party",
-    "download_bytes_per_party",
-    "key_bytes_per_party",
-    "seconds",
-    "settings",
-    "histogram",
-    "warnings",
-    "study",
+    *("auc", "estimates", "comparisons", "sites", "average_precision", "fraction", "standard_error", "interval"),
+    *("binning_error", "binning_error_fraction", "numerical_error", "positives", "negatives", "histogram"),
+    *("protocol", "backend", "parties", "thresholds", "keys", "rounds", "settings", "study", "warnings"),
+    *("verified", "soundness", "security_bits", "seconds"),
+    *("upload_bytes_per_party", "download_bytes_per_party", "key_bytes_per_party"),
 }
 ESCAPE = "\x1b"
-PROGRAM = [sys.executable, "-c", "from fhe_auc.cli import main; main()"]
-
-
-needs_openfhe = pytest.mark.openfhe
-
-
-def call(*arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments)
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -95,20 +62,9 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
     )
 
 
-def assert_fails(result: Result, status: int, message: str) -> None:
-    assert (result.exit_code, result.stdout) == (status, "")
-    assert re.fullmatch(rf"error: .*{message}.*\n", result.stderr), result.stderr
-
-
 @pytest.fixture(autouse=True)
 def wide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "110")  # lines are wrapped to this
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def rows(seed: int, size: int = 60) -> tuple[list[int], list[float]]:
@@ -493,7 +449,7 @@ def test_plan_has_nothing_to_say_of_a_protocol_without_encryption() -> None:
     assert_fails(call("plan", "--protocol", "dpauc-laplace"), 2, "'dpauc-laplace' encrypts nothing")
 
 
-@needs_openfhe
+@pytest.mark.openfhe
 def test_plan_goes_on_without_a_backend_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     real = planner.plan
 
@@ -519,13 +475,7 @@ def test_protocols_begins_with_five_lines_that_lead_to_one(monkeypatch: pytest.M
     lines = call("protocols").stdout.splitlines()
     assert lines[5] == ""
     named = [re.findall(r"[a-z]+(?:-[a-z]+)*", line.split("  ")[-1]) for line in lines[:5]]
-    assert [each[0] for each in named] == [
-        "verified",
-        "exact",
-        "histogram-federated",
-        "verified",
-        "semi-honest",
-    ]
+    assert [each[0] for each in named] == ["verified", "exact", "histogram-federated", "verified", "semi-honest"]
     assert "verified --epsilon 1" in lines[3]
     listed = [line.split()[0] for line in lines[6:] if re.match(r"  [a-z]", line)]
     assert sorted(listed) == list(registry.names())
@@ -758,21 +708,7 @@ def test_bounds_are_rounded_up(bound: float, text: str) -> None:
     ],
 )
 def test_the_binning_error_is_rounded_outwards(binning_error: float, text: str) -> None:
-    evaluation = Evaluation(
-        auc=0.7874116,
-        binning_error=binning_error,
-        numerical_error=1e-7,
-        protocol="semi-honest",
-        backend="tenseal",
-        parties=3,
-        thresholds=25,
-        verified=False,
-        security_bits=128,
-        upload_bytes_per_party=1,
-        download_bytes_per_party=1,
-        seconds={},
-    )
-    ((label, shown, _),) = binning_error_rows(evaluation.auc, evaluation.binning_error, evaluation.numerical_error)
+    ((label, shown, _),) = binning_error_rows(0.7874116, binning_error, 1e-7)
     assert (label, shown) == ("binning error", text)
 
 

@@ -6,28 +6,21 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner, Result
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc.cli import main
 from fhe_auc.cli.session_options import SessionOptions
 from fhe_auc.results.result_tables import p_text
+from tests.support.command_line import PROGRAM, call
 
-PROGRAM = "from fhe_auc.cli import main; main()"
 OPTIONS = (
     *("--label-column", "died", "--score-columns", "risk_a,risk_b", "--by", "sex,band", "--heterogeneity"),
     *("--round-scores", "2", "--protocol", "exact", "--backend", "tenseal"),
 )
-
-
-def call(*arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments)
 
 
 def site(seed: int, rows: int = 120) -> pd.DataFrame:
@@ -56,7 +49,7 @@ def pooled(folder: Path) -> pd.DataFrame:
 def shown(folder: Path) -> str:
     """What a terminal of 100 columns shows that is to have no colours, with the figure."""
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, "evaluate", *files(folder), *OPTIONS, "--plot", str(folder / "forest.svg")],
+        [*PROGRAM, "evaluate", *files(folder), *OPTIONS, "--plot", str(folder / "forest.svg")],
         capture_output=True,
         text=True,
         env={**os.environ, "NO_COLOR": "1", "COLUMNS": "100", "TERM": "xterm-256color"},

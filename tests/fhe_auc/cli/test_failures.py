@@ -5,22 +5,16 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from fhe_auc.cli import main
 from fhe_auc.session import registry
-
-PROGRAM = [sys.executable, "-c", "from fhe_auc.cli import main; main()"]
-
-
-def call(*arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments)
+from tests.support.command_line import PROGRAM, call
 
 
 def failure(result: Result, status: int) -> dict[str, object]:

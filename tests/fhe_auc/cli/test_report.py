@@ -6,6 +6,7 @@ import datetime
 import json
 import re
 from dataclasses import dataclass, replace
+from functools import partial
 from html.parser import HTMLParser
 from importlib import resources
 from pathlib import Path
@@ -13,12 +14,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, precision_score, recall_score, roc_auc_score
 
 from fhe_auc.base.errors import EvaluationError
-from fhe_auc.cli import main
 from fhe_auc.cli.histogram_session import pool as pool_rows
 from fhe_auc.metrics import Histogram
 from fhe_auc.metrics import roc_auc_score as roc_auc_score_of
@@ -33,6 +33,8 @@ from fhe_auc_protocols.histograms.protocols import HistogramFederated
 from fhe_auc_protocols.histograms.readout import PooledCounts
 from fhe_auc_protocols.histograms.score_histogram import ExactScoreHistogram, pooled_histogram
 from fhe_auc_protocols.options import HistogramLocalDp
+from tests.support import command_line
+from tests.support.command_line import assert_refused
 
 CREDIT = (str(resources.files("fhe_auc") / "data" / "credit_default.npz"), "--site-column", "site")
 AT = ("--threshold", "0.3")
@@ -40,13 +42,7 @@ CURVES = ("roc_curve", "precision_recall_curve", "calibration_curve", "decision_
 NUMBERS = ("metrics", "calibration", "decisions", "prevalence", "small_cells", *CURVES, "histogram")
 
 
-def call(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["report", *arguments])
-
-
-def assert_refused(result: Result, message: str) -> None:
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert re.fullmatch(rf"error: .*{message}.*\n", result.stderr), result.stderr
+call = partial(command_line.call, "report")
 
 
 @pytest.fixture(scope="module")
@@ -63,13 +59,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
     result = call(*CREDIT, *AT, "--out", str(folder), "--title", "Credit <cards>", "--json")
     assert result.exit_code == 0, result.stderr
     return folder, result
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "110")
-    return tmp_path
 
 
 def write_csv(name: str, scores: list[float]) -> str:

@@ -11,20 +11,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from sklearn.metrics import roc_auc_score
 
 from fhe_auc import ckks
-from fhe_auc.cli import main
 from fhe_auc.question import thresholds
+from tests.support.command_line import assert_refused, call
 
 FILES = ("north.csv", "south.csv", "west.csv")
 SUMS = ("--protocol", "histogram-federated")
 TENSEAL = ("--backend", "tenseal")
-
-
-def call(*arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments)
 
 
 def ok(*arguments: str) -> Result:
@@ -33,16 +29,9 @@ def ok(*arguments: str) -> Result:
     return result
 
 
-def assert_fails(result: Result, status: int, message: str) -> None:
-    assert (result.exit_code, result.stdout) == (status, "")
-    assert re.search(message, " ".join(result.stderr.split())), result.stderr
-
-
 @pytest.fixture
-def truth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> float:
+def truth(folder: Path) -> float:
     """Three sites' files in the current folder; scikit-learn's AUC of all their rows."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "110")
     random = np.random.default_rng(0)
     labels, scores = [], []
     for name in FILES:
@@ -84,16 +73,16 @@ def test_private_thresholds_take_their_options(truth: float) -> None:
     noisy = ("--protocol", "boundaries-local-dp", "-o", "epsilon=6", "-o", "height=3")
     found = json.loads(ok("thresholds", *FILES, "--bins", "4", *noisy, "--out", "found.txt", "--json").stdout)
     assert found["settings"] == {"epsilon": 6.0, "height": 3, "signed": False}
-    assert_fails(call("thresholds", *FILES, "--out", "a.txt", *noisy[:2]), 2, "epsilon has no default")
-    assert_fails(call("thresholds", *FILES, "--out", "a.txt", "-o", "bins=5"), 2, "with --bins, not with -o")
+    assert_refused(call("thresholds", *FILES, "--out", "a.txt", *noisy[:2]), "epsilon has no default")
+    assert_refused(call("thresholds", *FILES, "--out", "a.txt", "-o", "bins=5"), "with --bins, not with -o")
     assert not Path("a.txt").exists()
 
 
 def test_thresholds_are_not_written_where_they_should_not_be(truth: float) -> None:
     Path("there.txt").write_text("0\n1\n")
-    assert_fails(call("thresholds", *FILES, "--out", "there.txt"), 2, "is there already; choose another --out")
-    assert_fails(call("thresholds", *FILES, "--out", "found.npy"), 2, r"must end in \.txt or \.csv")
-    assert_fails(call("thresholds", *FILES, "--out", "absent/found.txt"), 2, "name a file in a folder that exists")
+    assert_refused(call("thresholds", *FILES, "--out", "there.txt"), "is there already; choose another --out")
+    assert_refused(call("thresholds", *FILES, "--out", "found.npy"), r"must end in \.txt or \.csv")
+    assert_refused(call("thresholds", *FILES, "--out", "absent/found.txt"), "name a file in a folder that exists")
     assert Path("there.txt").read_text() == "0\n1\n"
     ok("thresholds", *FILES, *TENSEAL, "--bins", "3", "--out", "there.txt", "--force")
     assert len(thresholds.parse("there.txt")) == 3
@@ -102,15 +91,15 @@ def test_thresholds_are_not_written_where_they_should_not_be(truth: float) -> No
 def test_what_cannot_find_quantiles_says_so_before_a_file_is_read(truth: float) -> None:
     quantiles = ("--thresholds", "quantile:20")
     dpauc = call("evaluate", "absent.csv", *quantiles, "--protocol", "dpauc-laplace", "-o", "epsilon=1")
-    assert_fails(
-        dpauc, 2, "'dpauc-laplace' has no private way to find quantile thresholds; give thresholds that no data"
+    assert_refused(
+        dpauc, "'dpauc-laplace' has no private way to find quantile thresholds; give thresholds that no data"
     )
     no_auc = call("evaluate", "absent.csv", "--protocol", "boundaries-federated")
-    assert_fails(no_auc, 2, "finds thresholds and gives no AUC; fhe-auc thresholds and federated_thresholds run it")
+    assert_refused(no_auc, "finds thresholds and gives no AUC; fhe-auc thresholds and federated_thresholds run it")
     no_thresholds = call("thresholds", "absent.csv", "--protocol", "semi-honest", "--out", "a.txt")
-    assert_fails(no_thresholds, 2, "'semi-honest' finds no thresholds")
-    assert_fails(call("evaluate", "absent.csv", "--thresholds", "quantile:1"), 2, "from 2 to 1,048,576, not 1")
-    assert_fails(call("compare-protocols", "absent.csv", "--grid", "quantile"), 2, "'quantile' is not one of")
+    assert_refused(no_thresholds, "'semi-honest' finds no thresholds")
+    assert_refused(call("evaluate", "absent.csv", "--thresholds", "quantile:1"), "from 2 to 1,048,576, not 1")
+    assert_refused(call("compare-protocols", "absent.csv", "--grid", "quantile"), "'quantile' is not one of")
     assert "no private way to find quantiles" in " ".join(ok("compare-protocols", "--help").stdout.split())
 
 
@@ -118,7 +107,7 @@ def test_a_score_outside_0_to_1_is_one_line_with_the_remedy(truth: float) -> Non
     Path("logits.csv").write_text("y_true,y_score\n0,-1.5\n1,2.0\n")
     refused = call("evaluate", "logits.csv", "north.csv", "--thresholds", "quantile:20", *TENSEAL)
     named = "party 'logits', logits.csv, line 2, column 'y_score'"
-    assert_fails(refused, 2, f"{named}: score is -1.5, .* percent or logit .--score-scale, in Python score_scale=")
+    assert_refused(refused, f"{named}: score is -1.5, .* percent or logit .--score-scale, in Python score_scale=")
 
 
 def test_a_report_and_a_calibration_map_can_rest_on_quantiles(truth: float) -> None:
@@ -160,4 +149,4 @@ def test_a_folder_that_cannot_be_written_to_is_refused_before_anything_is_run(
     monkeypatch.setattr(tempfile, "TemporaryFile", full)
     monkeypatch.setattr("fhe_auc.cli.thresholds.federated_thresholds", None)
     refused = call("thresholds", *FILES, "--out", "new.txt")
-    assert_fails(refused, 2, "'new.txt' cannot be written: No space left on device")
+    assert_refused(refused, "'new.txt' cannot be written: No space left on device")

@@ -56,6 +56,7 @@ from fhe_auc.session import registry
 from fhe_auc.session.journal import read_status
 from fhe_auc.session.messages import Message as Envelope
 from fhe_auc.session.protocol import Request
+from fhe_auc.session.rounds import SessionRecord
 from fhe_auc_keys.errors import StoreError
 from fhe_auc_keys.roles.local_consortium import TRIAL
 from tests.support.certified import STUDY
@@ -64,6 +65,14 @@ from tests.support.fake_grid import Answer, FakeGrid, Node
 pytestmark = pytest.mark.usefixtures("in_a_run")
 
 GRID = np.linspace(0, 1, 16)
+NODES = "north:1, south:2, east:3"
+
+
+def message_of(question: bytes) -> Message:
+    """A question as it comes to a site, which can be answered."""
+    message = Message(packed(question), 1, "query.fhe_auc")
+    message.metadata.__dict__["_message_id"] = "m"
+    return message
 
 
 @dataclass
@@ -92,9 +101,23 @@ class Consortium:
     def config(self, **changes: Any) -> dict[str, Any]:
         return {**self.made.aggregator, "journal": str(self.folder / "journal"), "round-timeout": 20.0, **changes}
 
+    def run(self, grid: Any = None, **changes: Any) -> SessionRecord:
+        return evaluate(self.grid() if grid is None else grid, self.config(**changes))
+
     def record(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads((self.folder / "journal" / "record.json").read_text())
         return found
+
+    def auc(self, name: str) -> float:
+        """The AUC that a site has written down."""
+        return outcomes.read(self.result(name)).auc
+
+    def asked(self, name: str, **changes: str) -> Message:
+        """What a site, so configured, replies to the session's first message."""
+        opening = site_storage().aggregator(self.made.aggregator).aggregator().start()
+        reply = self.site(name, **changes).answer(message_of(opening))
+        assert reply is not None
+        return reply
 
 
 @pytest.fixture(autouse=True)
@@ -123,8 +146,8 @@ def made_consortium(
 
 
 @pytest.fixture
-def new_consortium(made_consortium: Callable[[int], Consortium], tmp_path: Path) -> Callable[..., Consortium]:
-    def new(min_parties: int = 2) -> Consortium:
+def new_consortium(made_consortium: Callable[[int], Consortium], tmp_path: Path) -> Callable[[int], Consortium]:
+    def new(min_parties: int) -> Consortium:
         made = made_consortium(min_parties)
         folder = tmp_path / "consortium"
         shutil.copytree(made.folder, folder, copy_function=os.link)  # what changes there is written anew
@@ -136,6 +159,18 @@ def new_consortium(made_consortium: Callable[[int], Consortium], tmp_path: Path)
         return Consortium(LocalSites(moved(made.made.aggregator), sites), folder, made.sites)
 
     return new
+
+
+@pytest.fixture
+def consortium(new_consortium: Callable[[int], Consortium]) -> Consortium:
+    """One whose sessions go on with two sites of three."""
+    return new_consortium(2)
+
+
+@pytest.fixture
+def whole_consortium(new_consortium: Callable[[int], Consortium]) -> Consortium:
+    """One whose sessions need all three sites."""
+    return new_consortium(3)
 
 
 def test_a_fraction_in_a_file_is_read_as_one(tmp_path: Path) -> None:
@@ -199,8 +234,7 @@ def in_round(number: int, fault: Answer, otherwise: Node) -> Node:
     return Node(answer)
 
 
-def test_a_site_reads_its_file_as_its_configuration_says(new_consortium: Callable[..., Consortium]) -> None:
-    consortium = new_consortium()
+def test_a_site_reads_its_file_as_its_configuration_says(consortium: Consortium) -> None:
     data = consortium.sites["north"]
     pairs = zip(data.y_true.tolist(), data.y_score.tolist(), strict=True)
     rows = [f"{'krank' if label else 'gesund'};{score!r}".replace(".", ",") for label, score in pairs]
@@ -209,19 +243,19 @@ def test_a_site_reads_its_file_as_its_configuration_says(new_consortium: Callabl
     form = {"delimiter": ";", "decimal": ",", "encoding": "windows-1252"}
     columns = {"label-column": "Ausgang", "score-column": "Wert für Risiko", "positive-label": "krank"}
     north: Any = {"data": str(file), "drop-missing": True, **form, **columns}
-    grid: Any = consortium.grid(north=consortium.site("north", **north))
-    assert evaluate(grid, consortium.config()).counted == ("north", "south", "east")
+    assert consortium.run(consortium.grid(north=consortium.site("north", **north))).counted == (
+        "north",
+        "south",
+        "east",
+    )
     found = outcomes.read(consortium.result("north"))
     assert found.auc == pytest.approx(exact(consortium.sites.values()), abs=1e-6)
     assert "party 'north': 1 rows with a missing entry were left out" in found.warnings
 
 
-def test_each_site_writes_down_the_auc_and_the_server_learns_who_took_part(
-    new_consortium: Callable[..., Consortium],
-) -> None:
-    consortium = new_consortium()
+def test_each_site_writes_down_the_auc_and_the_server_learns_who_took_part(consortium: Consortium) -> None:
     grid: Any = consortium.grid()
-    record = evaluate(grid, consortium.config())
+    record = consortium.run(grid)
     assert record.counted == ("north", "south", "east")
     for name in consortium.sites:
         found = outcomes.read(consortium.result(name))
@@ -247,13 +281,12 @@ def test_each_site_writes_down_the_auc_and_the_server_learns_who_took_part(
         pytest.param(saying(packed(b"")), "not a fhe-auc message", id="empty"),
     ],
 )
-@pytest.mark.parametrize("nodes", [pytest.param("", marks=pytest.mark.slow), "north:1, south:2, east:3"])
+@pytest.mark.parametrize("nodes", [pytest.param("", marks=pytest.mark.slow), NODES])
 def test_a_site_at_fault_is_named_and_the_others_go_on_or_nobody_does(
-    fault: Answer, why: str, nodes: str, new_consortium: Callable[..., Consortium], caplog: pytest.LogCaptureFixture
+    fault: Answer, why: str, nodes: str, consortium: Consortium, caplog: pytest.LogCaptureFixture
 ) -> None:
-    consortium = new_consortium(2)
     changes = {"round-timeout": 1.0, "nodes": nodes}
-    record = evaluate(consortium.grid(east=Node(fault)), consortium.config(**changes))  # type: ignore[arg-type]
+    record = consortium.run(consortium.grid(east=Node(fault)), **changes)
     assert (record.counted, record.missing) == (("north", "south"), ("east",))
     found = outcomes.read(consortium.result("north"))
     assert found.auc == pytest.approx(exact(list(consortium.sites.values())[:2]), abs=1e-6)
@@ -263,43 +296,35 @@ def test_a_site_at_fault_is_named_and_the_others_go_on_or_nobody_does(
     assert any("node 3" in line and why in line for line in caplog.messages), caplog.text
 
 
-@pytest.mark.parametrize("nodes", ["", "north:1, south:2, east:3"])
+@pytest.mark.parametrize("nodes", ["", NODES])
 def test_where_all_have_to_take_part_the_session_ends_with_one_error_that_names_the_site(
-    nodes: str, new_consortium: Callable[..., Consortium]
+    nodes: str, whole_consortium: Consortium
 ) -> None:
-    consortium = new_consortium(3)
     secret = Node(lambda message: Message(Error(2, "<class 'ValueError'>:<'label 1 of row 7'>"), reply_to=message))
     with pytest.raises(TooFewPartiesError, match="missing: 'east'") as caught:
-        evaluate(consortium.grid(east=secret), consortium.config(nodes=nodes, **{"ask-again": False}))  # type: ignore[arg-type]
+        whole_consortium.run(whole_consortium.grid(east=secret), nodes=nodes, **{"ask-again": False})
     assert "ValueError" in str(caught.value)
     assert "row 7" not in str(caught.value)
-    assert not any(consortium.results(name) for name in consortium.sites)
-    assert consortium.record()["error"]["type"] == "TooFewPartiesError"
+    assert not any(whole_consortium.results(name) for name in whole_consortium.sites)
+    assert whole_consortium.record()["error"]["type"] == "TooFewPartiesError"
 
 
-def test_a_site_that_is_lost_after_the_first_round_costs_its_own_result_only(
-    new_consortium: Callable[..., Consortium],
-) -> None:
-    consortium = new_consortium(2)
+def test_a_site_that_is_lost_after_the_first_round_costs_its_own_result_only(consortium: Consortium) -> None:
     lost = in_round(2, silent, consortium.site("east"))
-    record = evaluate(consortium.grid(east=lost), consortium.config(**{"round-timeout": 1.0}))  # type: ignore[arg-type]
+    record = consortium.run(consortium.grid(east=lost), **{"round-timeout": 1.0})
     assert record.counted == ("north", "south", "east")  # its rows are in the result
-    assert outcomes.read(consortium.result("north")).auc == pytest.approx(exact(consortium.sites.values()), abs=1e-6)
+    assert consortium.auc("north") == pytest.approx(exact(consortium.sites.values()), abs=1e-6)
     assert not consortium.results("east")
 
 
-def test_a_site_that_joins_late_is_waited_for(new_consortium: Callable[..., Consortium]) -> None:
-    consortium = new_consortium(3)
-    late = Node(consortium.site("east").answer, joins_at=1.0)
-    assert evaluate(consortium.grid(east=late), consortium.config()).counted == ("north", "south", "east")  # type: ignore[arg-type]
+def test_a_site_that_joins_late_is_waited_for(whole_consortium: Consortium) -> None:
+    late = Node(whole_consortium.site("east").answer, joins_at=1.0)
+    assert whole_consortium.run(whole_consortium.grid(east=late)).counted == ("north", "south", "east")
 
 
-def test_an_answer_that_comes_twice_or_to_another_question_counts_once(
-    new_consortium: Callable[..., Consortium],
-) -> None:
-    consortium = new_consortium(3)
-    grid: Any = consortium.grid()
-    well = consortium.site("east").answer
+def test_an_answer_that_comes_twice_or_to_another_question_counts_once(whole_consortium: Consortium) -> None:
+    grid: Any = whole_consortium.grid()
+    well = whole_consortium.site("east").answer
 
     def twice(message: Message) -> Message | None:
         reply = well(message)
@@ -308,25 +333,23 @@ def test_an_answer_that_comes_twice_or_to_another_question_counts_once(
         return reply
 
     grid.nodes[3] = Node(twice)
-    assert evaluate(grid, consortium.config()).counted == ("north", "south", "east")
-    assert outcomes.read(consortium.result("north")).auc == pytest.approx(exact(consortium.sites.values()), abs=1e-6)
+    assert whole_consortium.run(grid).counted == ("north", "south", "east")
+    assert whole_consortium.auc("north") == pytest.approx(exact(whole_consortium.sites.values()), abs=1e-6)
 
 
-def test_two_nodes_of_the_same_party_count_once(new_consortium: Callable[..., Consortium]) -> None:
-    consortium = new_consortium(2)
+def test_two_nodes_of_the_same_party_count_once(consortium: Consortium) -> None:
     grid: Any = consortium.grid()
     grid.nodes = {1: consortium.site("north"), 2: consortium.site("north"), 3: Node(silent)}
     with pytest.raises(TooFewPartiesError, match="missing: 'south', 'east'"):
-        evaluate(grid, consortium.config(**{"round-timeout": 1.0}))
+        consortium.run(grid, **{"round-timeout": 1.0})
 
 
 def test_a_stranger_node_cannot_be_a_party_though_it_is_the_first_to_say_so(
-    new_consortium: Callable[..., Consortium], caplog: pytest.LogCaptureFixture
+    whole_consortium: Consortium, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It has the announcement, and what another site has sent; without the party's key nothing it says counts."""
-    consortium = new_consortium(3)
-    grid: Any = consortium.grid()
-    south, asked = consortium.site("south").answer, []
+    grid: Any = whole_consortium.grid()
+    south, asked = whole_consortium.site("south").answer, []
 
     def pretending(message: Message) -> Message | None:
         asked.append(message)
@@ -335,111 +358,92 @@ def test_a_stranger_node_cannot_be_a_party_though_it_is_the_first_to_say_so(
         parsed = Envelope.from_bytes(unpacked(answer), limit=2**25)
         return Message(packed(msgspec.structs.replace(parsed, sender="north").to_bytes()), reply_to=message)
 
-    late = Node(consortium.site("north").answer, joins_at=0.5)
+    late = Node(whole_consortium.site("north").answer, joins_at=0.5)
     grid.nodes = {1: Node(pretending), **{number: grid.nodes[number] for number in (2, 3)}, 4: late}
-    record = evaluate(grid, consortium.config())
+    record = whole_consortium.run(grid)
     assert record.counted == ("north", "south", "east")
     assert not record.refused  # of which north has sent nothing
     assert "no genuine signature of 'north'" in caplog.text
     assert len(set(asked)) == 1  # it is not sent the result
-    assert outcomes.read(consortium.result("north")).auc == pytest.approx(exact(consortium.sites.values()), abs=1e-6)
+    assert whole_consortium.auc("north") == pytest.approx(exact(whole_consortium.sites.values()), abs=1e-6)
 
 
-def test_a_session_whose_messages_are_not_signed_does_not_leave_the_machine(
-    new_consortium: Callable[..., Consortium],
-) -> None:
-    joined = site_storage().aggregator(new_consortium().made.aggregator)
+def test_a_session_whose_messages_are_not_signed_does_not_leave_the_machine(consortium: Consortium) -> None:
+    joined = site_storage().aggregator(consortium.made.aggregator)
     aggregator = registry.load(joined.manifest.protocol).aggregator(joined.manifest, joined.material)
     with pytest.raises(EvaluationError, match="between machines messages are signed"):
         mail.Mail(FakeGrid({}), aggregator, None, nodes={}, timeout=1.0, again=True)  # type: ignore[arg-type]
 
 
-def test_a_node_that_is_configured_as_one_party_cannot_answer_as_another(
-    new_consortium: Callable[..., Consortium],
-) -> None:
-    consortium = new_consortium(2)
-    grid: Any = consortium.grid(east=consortium.site("north"))
-    record = evaluate(grid, consortium.config(nodes="north:1, south:2, east:3"))
+def test_a_node_that_is_configured_as_one_party_cannot_answer_as_another(consortium: Consortium) -> None:
+    record = consortium.run(consortium.grid(east=consortium.site("north")), nodes=NODES)
     assert record.counted == ("north", "south")
     assert (record.missing, record.refused) == (("east",), ())
 
 
-def test_nodes_that_are_not_named_are_not_addressed(new_consortium: Callable[..., Consortium]) -> None:
-    consortium = new_consortium(3)
-    grid: Any = consortium.grid()
+def test_nodes_that_are_not_named_are_not_addressed(whole_consortium: Consortium) -> None:
+    grid: Any = whole_consortium.grid()
     grid.nodes[7] = Node(lambda message: pytest.fail("addressed"))
-    evaluate(grid, consortium.config(nodes="north:1, south:2, east:3"))
+    whole_consortium.run(grid, nodes=NODES)
     assert {message.metadata.dst_node_id for message in grid.pushed} == {1, 2, 3}
 
 
-def test_strangers_are_passed_over_where_no_nodes_are_named(new_consortium: Callable[..., Consortium]) -> None:
-    consortium = new_consortium(3)
-    grid: Any = consortium.grid()
+def test_strangers_are_passed_over_where_no_nodes_are_named(whole_consortium: Consortium) -> None:
+    grid: Any = whole_consortium.grid()
     grid.nodes = {9: Node(saying(packed(b"?"))), **grid.nodes}
-    assert evaluate(grid, consortium.config()).counted == ("north", "south", "east")
+    assert whole_consortium.run(grid).counted == ("north", "south", "east")
 
 
-def test_a_run_that_is_over_is_not_run_again(
-    new_consortium: Callable[..., Consortium], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_run_that_is_over_is_not_run_again(whole_consortium: Consortium, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "fhe_auc")
-    consortium = new_consortium(3)
-    record = evaluate(consortium.grid(), consortium.config())  # type: ignore[arg-type]
-    again: Any = consortium.grid()
-    assert evaluate(again, consortium.config()) == record
+    record = whole_consortium.run()
+    again: Any = whole_consortium.grid()
+    assert whole_consortium.run(again) == record
     assert not again.pushed
     assert "finished: all 3 sites have its result" in caplog.text
 
 
 def test_a_site_that_missed_the_last_round_gets_its_result_when_the_run_is_repeated(
-    new_consortium: Callable[..., Consortium],
+    whole_consortium: Consortium,
 ) -> None:
-    consortium = new_consortium(3)
-    lost = in_round(2, silent, consortium.site("east"))
-    first = evaluate(consortium.grid(east=lost), consortium.config(**{"round-timeout": 1.0}))  # type: ignore[arg-type]
+    lost = in_round(2, silent, whole_consortium.site("east"))
+    first = whole_consortium.run(whole_consortium.grid(east=lost), **{"round-timeout": 1.0})
     assert (first.counted, first.delivered) == (("north", "south", "east"), ("north", "south"))
-    assert consortium.record()["delivered"] == ["north", "south"]
-    again: Any = consortium.grid()
-    assert evaluate(again, consortium.config()).delivered == ("north", "south", "east")
-    assert consortium.record()["delivered"] == ["north", "south", "east"]
-    assert outcomes.read(consortium.result("east")) == replace(
-        outcomes.read(consortium.result("north")), **costs(outcomes.read(consortium.result("east")))
-    )
+    assert whole_consortium.record()["delivered"] == ["north", "south"]
+    assert whole_consortium.run().delivered == ("north", "south", "east")
+    assert whole_consortium.record()["delivered"] == ["north", "south", "east"]
+    north, east = (outcomes.read(whole_consortium.result(name)) for name in ("north", "east"))
+    of_a_site = ("seconds", "upload_bytes_per_party", "download_bytes_per_party", "warnings")
+    assert east == replace(north, **{name: getattr(east, name) for name in of_a_site})
 
 
-def test_a_session_does_not_go_on_in_another_ones_journal(new_consortium: Callable[..., Consortium]) -> None:
+def test_a_session_does_not_go_on_in_another_ones_journal(whole_consortium: Consortium) -> None:
     """Next week's bundle has the same name: its session must not be taken for finished."""
-    first = new_consortium(3)
-    record = evaluate(first.grid(), first.config())  # type: ignore[arg-type]
-    told = first.record()
-    request = Request(parties=tuple(first.sites), thresholds=GRID, options={"epsilon": 8.0})
-    other = site_storage().local_sites(registry.load("dpauc-rr").prepare(request), made(first.folder / "next"), {})
-    with pytest.raises(InputError, match=f"is of session {record.session.hex()}; give session .* a folder of its own"):
-        evaluate(first.grid(), {**first.config(), **other.aggregator})  # type: ignore[arg-type]
-    assert first.record() == told
-
-
-def made(folder: Path) -> Path:
+    record = whole_consortium.run()
+    told = whole_consortium.record()
+    request = Request(parties=tuple(whole_consortium.sites), thresholds=GRID, options={"epsilon": 8.0})
+    folder = whole_consortium.folder / "next"
     folder.mkdir(mode=0o700)
-    return folder
+    other = site_storage().local_sites(registry.load("dpauc-rr").prepare(request), folder, {})
+    with pytest.raises(InputError, match=f"is of session {record.session.hex()}; give session .* a folder of its own"):
+        whole_consortium.run(**other.aggregator)
+    assert whole_consortium.record() == told
 
 
-def test_a_rerun_that_fails_keeps_the_record_of_who_took_part(new_consortium: Callable[..., Consortium]) -> None:
-    consortium = new_consortium(3)
-    lost = in_round(2, silent, consortium.site("east"))
-    evaluate(consortium.grid(east=lost), consortium.config(**{"round-timeout": 1.0}))  # type: ignore[arg-type]
+def test_a_rerun_that_fails_keeps_the_record_of_who_took_part(whole_consortium: Consortium) -> None:
+    lost = in_round(2, silent, whole_consortium.site("east"))
+    whole_consortium.run(whole_consortium.grid(east=lost), **{"round-timeout": 1.0})
     with pytest.raises(StoreError, match="`fhe-auc keys enrol NAME` makes a site's"):
-        evaluate(consortium.grid(), consortium.config(store="/nowhere"))  # type: ignore[arg-type]
-    told = consortium.record()
+        whole_consortium.run(store="/nowhere")
+    told = whole_consortium.record()
     assert (told["delivered"], told["error"]["type"]) == (["north", "south"], "StoreError")
-    assert evaluate(consortium.grid(), consortium.config()).delivered == ("north", "south", "east")  # type: ignore[arg-type]
-    assert "error" not in consortium.record()
+    assert whole_consortium.run().delivered == ("north", "south", "east")
+    assert "error" not in whole_consortium.record()
 
 
 def test_after_a_restart_sites_that_are_away_are_waited_for_though_no_nodes_are_named(
-    new_consortium: Callable[..., Consortium], monkeypatch: pytest.MonkeyPatch
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    consortium = new_consortium(2)
     first: Any = consortium.grid(south=Node(silent, joins_at=float("inf")), east=Node(silent, joins_at=float("inf")))
 
     class KilledError(BaseException):
@@ -451,55 +455,42 @@ def test_after_a_restart_sites_that_are_away_are_waited_for_though_no_nodes_are_
     with monkeypatch.context() as patched:
         patched.setattr(mail, "time", SimpleNamespace(monotonic=time.monotonic, sleep=killed))
         with pytest.raises(KilledError):
-            evaluate(first, consortium.config())
+            consortium.run(first)
     late = Node(consortium.site("east").answer, joins_at=1.0)
-    record = evaluate(consortium.grid(east=late), consortium.config())  # type: ignore[arg-type]
+    record = consortium.run(consortium.grid(east=late))
     assert (record.counted, record.delivered) == (("north", "south", "east"), ("north", "south", "east"))
 
 
-def test_paths_that_hang_on_a_working_directory_are_refused(new_consortium: Callable[..., Consortium]) -> None:
-    consortium = new_consortium(2)
+def test_paths_that_hang_on_a_working_directory_are_refused(consortium: Consortium) -> None:
     with pytest.raises(InputError, match="journal must be an absolute path, got 'week-18'"):
-        evaluate(consortium.grid(), consortium.config(journal="week-18"))  # type: ignore[arg-type]
+        consortium.run(journal="week-18")
 
 
-def costs(found: Any) -> dict[str, Any]:
-    """What differs between the results of two parties of a session."""
-    return {
-        name: getattr(found, name)
-        for name in ("seconds", "upload_bytes_per_party", "download_bytes_per_party", "warnings")
-    }
-
-
-def test_a_run_without_its_journal_gets_the_same_submissions_and_no_other_result(
-    new_consortium: Callable[..., Consortium],
-) -> None:
+def test_a_run_without_its_journal_gets_the_same_submissions_and_no_other_result(whole_consortium: Consortium) -> None:
     """A server that begins a session anew gets what it had: a site answers a round in one way."""
-    consortium = new_consortium(3)
-    first: Any = consortium.grid()
+    first: Any = whole_consortium.grid()
     sent: list[bytes] = []
     for node in first.nodes.values():
         node.answer = lambda message, well=node.answer: (reply := well(message), sent.append(unpacked(reply)))[0]
-    evaluate(first, consortium.config())
-    shutil.rmtree(consortium.folder / "journal")
+    whole_consortium.run(first)
+    shutil.rmtree(whole_consortium.folder / "journal")
     with pytest.raises(TooFewPartiesError, match="MessageError"):  # they are beyond the first round
-        evaluate(consortium.grid(), consortium.config(**{"ask-again": False}))  # type: ignore[arg-type]
+        whole_consortium.run(**{"ask-again": False})
     assert len(sent) == 6
 
 
-@pytest.mark.parametrize("nodes", ["", "north:1, south:2, east:3"])
+@pytest.mark.parametrize("nodes", ["", NODES])
 def test_a_site_that_fails_is_asked_again_until_it_answers(
-    nodes: str, new_consortium: Callable[..., Consortium], caplog: pytest.LogCaptureFixture
+    nodes: str, whole_consortium: Consortium, caplog: pytest.LogCaptureFixture
 ) -> None:
-    consortium = new_consortium(3)
-    well, asked = consortium.site("east").answer, []
+    well, asked = whole_consortium.site("east").answer, []
 
     def answer(message: Message) -> Message | None:
         asked.append(unpacked(message))
         failing = Message(Error(REFUSED, "OSError"), reply_to=message)
         return failing if len(asked) in (1, 2, 3, 5, 6) else well(message)
 
-    record = evaluate(consortium.grid(east=Node(answer)), consortium.config(nodes=nodes))  # type: ignore[arg-type]
+    record = whole_consortium.run(whole_consortium.grid(east=Node(answer)), nodes=nodes)
     assert record.delivered == ("north", "south", "east")
     assert len(asked) == 7  # four times in the first round, three times in the second
     assert len(set(asked)) == 2  # with the same bytes each time
@@ -507,30 +498,28 @@ def test_a_site_that_fails_is_asked_again_until_it_answers(
 
 
 def test_a_site_whose_answer_is_lost_is_asked_again_after_a_while(
-    new_consortium: Callable[..., Consortium], monkeypatch: pytest.MonkeyPatch
+    whole_consortium: Consortium, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Flower does not tell of a node that was killed with a message, and is back before its absence is noticed."""
     monkeypatch.setattr(mail, "_AFTER_SILENCE", (0.01, 0.1))
-    consortium = new_consortium(3)
-    well, asked = consortium.site("east").answer, []
+    well, asked = whole_consortium.site("east").answer, []
 
     def answer(message: Message) -> Message | None:
         asked.append(message)
         return None if len(asked) == 1 else well(message)
 
-    record = evaluate(consortium.grid(east=Node(answer)), consortium.config())  # type: ignore[arg-type]
+    record = whole_consortium.run(whole_consortium.grid(east=Node(answer)))
     assert record.delivered == ("north", "south", "east")
 
 
-def test_who_is_awaited_and_why_can_be_read_meanwhile(new_consortium: Callable[..., Consortium]) -> None:
-    consortium = new_consortium(2)
+def test_who_is_awaited_and_why_can_be_read_meanwhile(consortium: Consortium) -> None:
     grid: Any = consortium.grid(
         south=Node(lambda message: Message(Error(REFUSED, "InputError"), reply_to=message)),
         east=Node(silent, joins_at=float("inf")),
     )
-    named = {"nodes": "north:1, south:2, east:3", "round-timeout": 1.0}
+    named = {"nodes": NODES, "round-timeout": 1.0}
     with pytest.raises(TooFewPartiesError):
-        evaluate(grid, consortium.config(**named))
+        consortium.run(grid, **named)
     status = read_status(consortium.folder / "journal")
     assert status is not None
     assert (status["round"], status["rounds"], status["counted"]) == (1, 2, 3)
@@ -555,20 +544,18 @@ def test_who_is_awaited_and_why_can_be_read_meanwhile(new_consortium: Callable[.
     ],
 )
 def test_a_run_configuration_that_does_not_fit_the_session_is_refused(
-    changes: dict[str, Any], message: str, new_consortium: Callable[..., Consortium]
+    changes: dict[str, Any], message: str, consortium: Consortium
 ) -> None:
-    consortium = new_consortium()
     grid: Any = consortium.grid()
     with pytest.raises(InputError, match=message):
-        evaluate(grid, consortium.config(**changes))
+        consortium.run(grid, **changes)
     assert not grid.pushed
     assert message in consortium.record()["error"]["message"]
 
 
-def test_what_the_configuration_expects_and_finds_is_taken(new_consortium: Callable[..., Consortium]) -> None:
-    consortium = new_consortium()
+def test_what_the_configuration_expects_and_finds_is_taken(consortium: Consortium) -> None:
     changes = {"protocol": "semi-honest", "thresholds": "uniform:16", "min-parties": 2}
-    assert len(evaluate(consortium.grid(), consortium.config(**changes)).counted) == 3  # type: ignore[arg-type]
+    assert len(consortium.run(**changes).counted) == 3
 
 
 @pytest.mark.parametrize(
@@ -578,30 +565,18 @@ def test_what_the_configuration_expects_and_finds_is_taken(new_consortium: Calla
         ({"data": ""}, "InputError", "data is not configured"),
         ({"holder": "mallory"}, "KeysError", "not by 'mallory'"),
         ({"store": "/nowhere"}, "StoreError", "no key store"),
-        (
-            {"score-column": "age"},
-            "InputError",
-            "'north', .*, row 0, column 'age': score is 40.*, .* run from 40 to ",
-        ),
+        ({"score-column": "age"}, "InputError", "'north', .*, row 0, column 'age': score is 40.*, .* run from 40 to "),
         ({"score-scale": "log"}, "InputError", "score scale 'log' is unknown"),
         ({"drop-missing": "yes"}, "InputError", "drop-missing is true or false, not 'yes'"),
     ],
 )
 def test_a_site_tells_the_kind_of_its_error_and_keeps_the_rest_to_itself(
-    changes: dict[str, str],
-    kind: str,
-    logged: str,
-    new_consortium: Callable[..., Consortium],
-    caplog: pytest.LogCaptureFixture,
+    changes: dict[str, str], kind: str, logged: str, consortium: Consortium, caplog: pytest.LogCaptureFixture
 ) -> None:
-    consortium = new_consortium()
-    message = Message(packed(opening(consortium)), 1, "query.fhe_auc")
-    message.metadata.__dict__["_message_id"] = "m"
     rows, data = consortium.folder / "north.npz", consortium.sites["north"]
     rows.unlink()  # a link to what all tests share
     np.savez(rows, y_true=data.y_true, y_score=data.y_score, age=40 + np.arange(len(data.y_true)) % 60)
-    reply = consortium.site("north", **changes).answer(message)
-    assert reply is not None
+    reply = consortium.asked("north", **changes)
     assert (reply.error.code, reply.error.reason) == (REFUSED, kind)
     assert not reply.has_content()
     assert re.search(logged, caplog.text)
@@ -616,25 +591,19 @@ def test_where_all_sites_are_on_this_machine_their_user_is_told_why_scores_do_no
 
 
 def test_an_error_that_nobody_foresaw_does_not_travel_either(
-    new_consortium: Callable[..., Consortium], monkeypatch: pytest.MonkeyPatch
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    consortium = new_consortium()
-
     def burst(*_: object, **__: object) -> None:
         raise RuntimeError("score 0.123 of patient 7")
 
     monkeypatch.setattr("fhe_auc.rows.tables.read_for", burst)
-    message = Message(packed(opening(consortium)), 1, "query.fhe_auc")
-    message.metadata.__dict__["_message_id"] = "m"
-    reply = consortium.site("north").answer(message)
-    assert reply is not None
+    reply = consortium.asked("north")
     assert reply.error.reason == "RuntimeError"
 
 
 def test_a_run_that_fails_for_no_foreseen_reason_is_recorded_and_an_older_record_does_not_stand_for_it(
-    new_consortium: Callable[..., Consortium], monkeypatch: pytest.MonkeyPatch
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    consortium = new_consortium()
     record = consortium.folder / "journal" / "record.json"
     record.parent.mkdir(mode=0o700)
     record.write_text('{"error": {"type": "TooFewPartiesError", "message": "1 of 3"}}')
@@ -646,7 +615,7 @@ def test_a_run_that_fails_for_no_foreseen_reason_is_recorded_and_an_older_record
 
     monkeypatch.setattr(grid, "get_node_ids", burst)
     with pytest.raises(ConnectionResetError):
-        evaluate(grid, consortium.config())
+        consortium.run(grid)
     assert consortium.record()["error"] == {"type": "ConnectionResetError", "message": "the SuperLink has gone"}
 
 
@@ -661,16 +630,12 @@ def test_a_run_that_fails_for_no_foreseen_reason_is_recorded_and_an_older_record
 def test_a_site_that_could_not_finish_a_session_does_not_begin_it(
     changes: dict[str, str],
     why: str,
-    new_consortium: Callable[..., Consortium],
+    consortium: Consortium,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.delenv("FHE_AUC_PASSPHRASE", raising=False)
-    consortium = new_consortium()
-    message = Message(packed(opening(consortium)), 1, "query.fhe_auc")
-    message.metadata.__dict__["_message_id"] = "m"
-    reply = consortium.site("north", **changes).answer(message)
-    assert reply is not None
+    reply = consortium.asked("north", **changes)
     assert reply.error.reason == "InputError"
     assert why in caplog.text
     store = Path(consortium.made.sites["north"]["store"])
@@ -678,15 +643,11 @@ def test_a_site_that_could_not_finish_a_session_does_not_begin_it(
 
 
 def test_a_site_says_in_its_own_log_which_file_stops_it(
-    new_consortium: Callable[..., Consortium], caplog: pytest.LogCaptureFixture
+    consortium: Consortium, caplog: pytest.LogCaptureFixture
 ) -> None:
-    consortium = new_consortium()
     trail = Path(consortium.made.sites["north"]["store"], "audit.jsonl")
     trail.symlink_to("elsewhere")
-    message = Message(packed(opening(consortium)), 1, "query.fhe_auc")
-    message.metadata.__dict__["_message_id"] = "m"
-    reply = consortium.site("north").answer(message)
-    assert reply is not None
+    reply = consortium.asked("north")
     assert reply.error.reason == "OSError"
     assert str(trail) in caplog.text
 
@@ -718,8 +679,7 @@ class Stub:
 
 @pytest.mark.parametrize("malformed", [False, True], ids=["never comes", "is malformed"])
 def test_what_a_site_announces_and_does_not_deliver_costs_its_own_reply_only(malformed: bool) -> None:
-    asked = Message(packed(b"question"), 1, "query.fhe_auc")
-    asked.metadata.__dict__["_message_id"] = "m"
+    asked = message_of(b"question")
     good, bad = (Message(packed(text), reply_to=asked) for text in (b"good", b"bad"))
     stub = Stub({2: bad, 1: good})
     content = next(key for key in get_all_nested_objects(bad) if key not in get_all_nested_objects(good))
@@ -781,8 +741,8 @@ def test_a_site_runs_what_is_pinned_whatever_else_the_server_calls_it(
     monkeypatch.setattr(supernode, "get_metadata_from_config", lambda found: ("a/b", "1"))
     run_in_place_of_flower(lambda: None, monkeypatch, bundle_sha256=pinned)
 
-    asked = Message(packed(b"question"), 1, "query.fhe_auc")
-    asked.metadata.__dict__.update(_message_id="m", _run_id=1)
+    asked = message_of(b"question")
+    asked.metadata.__dict__["_run_id"] = 1
     names = ("fab_hash", "fab_id", "fab_version", "primary_task_type")
     run = SimpleNamespace(**{name: told[name] for name in names})
     fab = SimpleNamespace(content=told["content"], hash_str=told["hash_str"], verifications={})
@@ -842,10 +802,6 @@ def test_a_nodes_configuration_survives_any_path(tmp_path: Path) -> None:
     config = {"store": '/home/O\'Neil "x" \U0001f600/ü', "holder": "north, south"}
     write_config(tmp_path / "node.toml", config)
     assert parse_config_args([str(tmp_path / "node.toml")]) == config
-
-
-def opening(consortium: Consortium) -> bytes:
-    return site_storage().aggregator(consortium.made.aggregator).aggregator().start()
 
 
 def test_a_node_cannot_be_told_by_the_server_which_virtual_site_it_is(

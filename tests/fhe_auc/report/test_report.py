@@ -535,14 +535,8 @@ def test_svg_figures_carry_no_date() -> None:
 
 
 SITES = SiteSummary(
-    model="model",
-    within=0.77261,
-    both_classes=23,
-    one_class=55,
-    usable=14,
-    mean=0.77154,
-    i2=0.29079,
-    tau2=0.04401,
+    **{"model": "model", "both_classes": 23, "one_class": 55, "usable": 14},
+    **{"within": 0.77261, "mean": 0.77154, "i2": 0.29079, "tau2": 0.04401},
     prediction=Interval(0.95, 0.65969, 0.85457, "prediction for a new site"),
 )
 GROUPS = (

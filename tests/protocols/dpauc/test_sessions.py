@@ -80,6 +80,33 @@ def split(y_true: np.ndarray, y_score: np.ndarray, order: np.ndarray, pieces: in
     ]
 
 
+def sites_with(size: int, pieces: int) -> list[PartyData]:
+    """So many rows in all."""
+    return split(*rows(size), np.arange(size), pieces)
+
+
+def opened(manifest: Manifest, *names: str, size: int = 10) -> tuple[Any, list[DpaucParty], list[bytes]]:
+    """An aggregator, some of the session's parties with so many rows each, and what these submit, not yet delivered."""
+    aggregator = plugin(manifest.protocol).aggregator(manifest, b"")
+    datas = [PartyData.from_arrays(each, *rows(size)) for each in names or manifest.parties]
+    parties = [plugin(manifest.protocol).party(manifest, b"", data) for data in datas]
+    opening = aggregator.start()
+    return aggregator, parties, [party.respond(opening) for party in parties]
+
+
+def delivered(aggregator: Any, parties: list[DpaucParty], answers: list[bytes]) -> bytes:
+    """The result, once these have submitted."""
+    for party, answer in zip(parties, answers, strict=True):
+        aggregator.receive(party.name, answer)
+    result = aggregator.finish_round()
+    assert result is not None
+    return result
+
+
+def counts_in(message: bytes) -> NoisyCounts:
+    return decode(Message.from_bytes(message, limit=10**6).payload, NoisyCounts, "")
+
+
 def submitted(name: str, data: PartyData, times: int, grid: np.ndarray = GRID, **options: Any) -> np.ndarray:
     """Return the counts that a party's submissions hold, from so many sessions: (times, 4, m)."""
     found = []
@@ -87,8 +114,7 @@ def submitted(name: str, data: PartyData, times: int, grid: np.ndarray = GRID, *
         manifest = manifest_of(name, (data.name, "other"), grid, **options)
         aggregator = plugin(name).aggregator(manifest, b"")
         submission = plugin(name).party(manifest, b"", data).respond(aggregator.start())
-        payload = Message.from_bytes(submission, limit=10**6).payload
-        counts = decode(payload, NoisyCounts, "submission")
+        counts = counts_in(submission)
         found.append([counts.tp, counts.fp, counts.fn, counts.tn])
     return np.array(found)
 
@@ -126,7 +152,7 @@ def test_gaussian_noise_beyond_any_integer_is_cut_off_and_does_not_wrap_around()
     boundless = Budget(mechanism="gaussian", epsilon=1e-40, delta=1e-60, budget_thresholds=11)
     party = DpaucParty(manifest, boundless, PartyData.from_arrays("a", *rows(20)))
     answer = party.respond(plugin("dpauc-gaussian").aggregator(manifest, b"").start())
-    counts = decode(Message.from_bytes(answer, limit=10**6).payload, NoisyCounts, "submission")
+    counts = counts_in(answer)
     assert {abs(count) for count in [*counts.tp, *counts.fp, *counts.fn, *counts.tn]} == {(2**63 - 1) // 2}
 
 
@@ -185,7 +211,7 @@ def test_score_noise_moves_scores_by_laplace_of_the_stated_scale() -> None:
     ],
 )
 def test_with_the_largest_budget_the_auc_is_the_exact_trapezoid(name: str, options: dict[str, float]) -> None:
-    parties = split(*rows(30_000), np.arange(30_000), 3)
+    parties = sites_with(30_000, 3)
     first, *others = [count(data, GRID) for data in parties]
     expected = trapezoid(sum(others, start=first)).auc
     found = federated_auc(parties, protocol=name, thresholds=GRID, epsilon=100.0, **options, **EXACT)
@@ -219,7 +245,7 @@ def test_sites_that_hold_like_scores_give_the_same_aucs_as_sites_dealt_at_random
 
 @each
 def test_variants_are_options_and_reach_the_result(name: str) -> None:
-    parties = split(*rows(500), np.arange(500), 2)
+    parties = sites_with(500, 2)
     variants = {"clip": False, "endpoints": True, "monotone": True}
     found = federated_auc(parties, protocol=name, thresholds=GRID, **NEEDED[name], **variants)
     assert {key: found.settings[key] for key in variants} == variants
@@ -228,7 +254,7 @@ def test_variants_are_options_and_reach_the_result(name: str) -> None:
 
 @each
 def test_a_result_says_that_nothing_is_encrypted_and_nothing_bounded(name: str) -> None:
-    found = federated_auc(split(*rows(300), np.arange(300), 3), protocol=name, thresholds=GRID, **NEEDED[name])
+    found = federated_auc(sites_with(300, 3), protocol=name, thresholds=GRID, **NEEDED[name])
     assert (found.backend, found.security_bits, found.keys, found.verified) == ("none", 0, "none", False)
     assert math.isnan(found.binning_error)
     assert math.isnan(found.numerical_error)
@@ -239,21 +265,21 @@ def test_a_result_says_that_nothing_is_encrypted_and_nothing_bounded(name: str) 
     assert any("every restart within one: budgets on the same labels add up" in text for text in found.warnings)
 
 
+def warned(parties: list[PartyData], name: str, grid: Any, **options: Any) -> str:
+    return " ".join(federated_auc(parties, protocol=name, thresholds=grid, **options).warnings)
+
+
 def test_warnings_tell_of_noise_that_drowns_the_counts_and_of_scores_that_show() -> None:
-    small, large = split(*rows(300), np.arange(300), 3), split(*rows(300_000), np.arange(300_000), 3)
+    small, large = sites_with(300, 3), sites_with(300_000, 3)
 
     def warnings(parties: list[PartyData], name: str = "dpauc-laplace", **options: Any) -> str:
-        return " ".join(federated_auc(parties, protocol=name, thresholds=GRID, **NEEDED[name], **options).warnings)
+        return warned(parties, name, GRID, **NEEDED[name], **options)
 
     assert "the noise on each count (standard deviation 108)" in warnings(small)
     assert "the noise on each count" not in warnings(large)
     assert "scores are not protected" in warnings(small, "dpauc-rr")
     assert "scores are not protected" not in warnings(small, "dpauc-rr", score_epsilon=1.0)
     assert "only one party" in warnings(small[:1])
-
-
-def warned(parties: list[PartyData], name: str, grid: str | list[float], **options: Any) -> str:
-    return " ".join(federated_auc(parties, protocol=name, thresholds=grid, **options).warnings)
 
 
 @each
@@ -273,25 +299,22 @@ def test_thresholds_that_miss_the_scores_are_told(name: str, sign: int) -> None:
 @pytest.mark.parametrize("name", ["dpauc-laplace", "dpauc-gaussian"])
 def test_noise_alone_does_not_look_like_scores_beyond_the_thresholds(name: str) -> None:
     """What passes 4 standard deviations does so once in a thousand sessions: four of ten have no chance."""
-    parties = split(*rows(300), np.arange(300), 3)
+    parties = sites_with(300, 3)
     found = [warned(parties, name, "uniform:20", **NEEDED[name]) for _ in range(10)]
     assert sum("do not span" in text for text in found) < 4
 
 
 def test_randomised_response_on_little_data_says_that_its_number_is_worth_little() -> None:
     told = "what flips do to the number of positives (standard deviation"
-    assert told in warned(split(*rows(60), np.arange(60), 3), "dpauc-rr", "uniform:20", epsilon=1.0)
-    assert told not in warned(split(*rows(60_000), np.arange(60_000), 3), "dpauc-rr", "uniform:20", epsilon=1.0)
-    assert told not in warned(split(*rows(60), np.arange(60), 3), "dpauc-rr", "uniform:20", epsilon=20.0)
+    assert told in warned(sites_with(60, 3), "dpauc-rr", "uniform:20", epsilon=1.0)
+    assert told not in warned(sites_with(60_000, 3), "dpauc-rr", "uniform:20", epsilon=1.0)
+    assert told not in warned(sites_with(60, 3), "dpauc-rr", "uniform:20", epsilon=20.0)
 
 
 def test_an_estimate_that_had_to_be_moved_is_told() -> None:
-    manifest = manifest_of("dpauc-rr", ("a",))
-    party = plugin("dpauc-rr").party(manifest, b"", PartyData.from_arrays("a", *rows(50)))
-    aggregator = plugin("dpauc-rr").aggregator(manifest, b"")
-    aggregator.receive("a", party.respond(aggregator.start()))
+    aggregator, (party,), answers = opened(manifest_of("dpauc-rr", ("a",)), size=50)
     separated = [[100] * 6 + [0] * 5, [100, *[0] * 10], [0] * 6 + [100] * 5, [0, *[100] * 10]]
-    party.respond(with_payload(aggregator.finish_round() or b"", encode([1, *separated])))
+    party.respond(with_payload(delivered(aggregator, [party], answers), encode([1, *separated])))
     found = party.result()
     assert found.auc == 1
     assert any("is no AUC, and was moved" in warning for warning in found.warnings)
@@ -299,7 +322,7 @@ def test_an_estimate_that_had_to_be_moved_is_told() -> None:
 
 def test_a_result_says_that_a_large_budget_protects_little() -> None:
     def weak(**budget: float) -> list[str]:
-        found = federated_auc(split(*rows(300), np.arange(300), 3), protocol="dpauc-rr", thresholds=GRID, **budget)
+        found = federated_auc(sites_with(300, 3), protocol="dpauc-rr", thresholds=GRID, **budget)
         return [warning.split(":")[0] for warning in found.warnings if "protects little" in warning]
 
     assert weak(epsilon=10.0, score_epsilon=10.0) == []
@@ -475,17 +498,10 @@ def honest(limit: int = 5) -> list[Any]:
     ],
 )
 def test_a_bad_submission_is_refused_and_changes_nothing(payload: bytes, message: str) -> None:
-    manifest = manifest_of("dpauc-laplace")
-    aggregator = plugin("dpauc-laplace").aggregator(manifest, b"")
-    opening = aggregator.start()
-    parties = [plugin("dpauc-laplace").party(manifest, b"", PartyData.from_arrays(n, *rows(10))) for n in ("a", "b")]
-    answers = [party.respond(opening) for party in parties]
+    aggregator, parties, answers = opened(manifest_of("dpauc-laplace"))
     with pytest.raises(MessageError, match=message):
         aggregator.receive("a", with_payload(answers[0], payload))
-    for party, answer in zip(parties, answers, strict=True):
-        aggregator.receive(party.name, answer)
-    sums = decode(Message.from_bytes(aggregator.finish_round(), limit=10**6).payload, NoisyCounts, "result")
-    sent = [decode(Message.from_bytes(answer, limit=10**6).payload, NoisyCounts, "submission") for answer in answers]
+    sums, sent = counts_in(delivered(aggregator, parties, answers)), [counts_in(answer) for answer in answers]
     assert (sums.parties, sums.tp) == (2, [a + b for a, b in zip(sent[0].tp, sent[1].tp, strict=True)])
     assert sums.tn == [a + b for a, b in zip(sent[0].tn, sent[1].tn, strict=True)]
 
@@ -500,14 +516,8 @@ def test_a_bad_submission_is_refused_and_changes_nothing(payload: bytes, message
     ],
 )
 def test_a_bad_result_is_refused(payload: bytes, message: str) -> None:
-    manifest = manifest_of("dpauc-laplace")
-    aggregator = plugin("dpauc-laplace").aggregator(manifest, b"")
-    opening = aggregator.start()
-    parties = [plugin("dpauc-laplace").party(manifest, b"", PartyData.from_arrays(n, *rows(10))) for n in ("a", "b")]
-    for party in parties:
-        aggregator.receive(party.name, party.respond(opening))
-    result = aggregator.finish_round()
-    assert result is not None
+    aggregator, parties, answers = opened(manifest_of("dpauc-laplace"))
+    result = delivered(aggregator, parties, answers)
     with pytest.raises(MessageError, match=message):
         parties[0].respond(with_payload(result, payload))
     parties[0].respond(result)
@@ -536,17 +546,10 @@ NOT_OF_ROWS = pytest.mark.parametrize(
 
 @NOT_OF_ROWS
 def test_randomised_responses_that_no_labels_could_give_are_refused(counts: list[list[int]]) -> None:
-    manifest = manifest_of("dpauc-rr")
-    aggregator = plugin("dpauc-rr").aggregator(manifest, b"")
-    opening = aggregator.start()
-    parties = [plugin("dpauc-rr").party(manifest, b"", PartyData.from_arrays(n, *rows(50))) for n in ("a", "b")]
-    answers = [party.respond(opening) for party in parties]
+    aggregator, parties, answers = opened(manifest_of("dpauc-rr"), size=50)
     with pytest.raises(MessageError, match="the counts are not those of flipped labels"):
         aggregator.receive("a", with_payload(answers[0], encode([1, *counts])))
-    for party, answer in zip(parties, answers, strict=True):
-        aggregator.receive(party.name, answer)
-    result = aggregator.finish_round()
-    assert result is not None
+    result = delivered(aggregator, parties, answers)
     with pytest.raises(MessageError, match="the counts are not those of flipped labels"):
         parties[0].respond(with_payload(result, encode([2, *counts])))
     parties[0].respond(with_payload(result, encode([2, *crooked()])))
@@ -555,39 +558,25 @@ def test_randomised_responses_that_no_labels_could_give_are_refused(counts: list
 
 @pytest.mark.parametrize("counts", [[[0] * 11] * 4, [[1] * 11, [0] * 11, [0] * 11, [0] * 11]])
 def test_sums_of_no_row_or_of_one_have_no_auc(counts: list[list[int]]) -> None:
-    manifest = manifest_of("dpauc-rr", ("a",))
-    aggregator = plugin("dpauc-rr").aggregator(manifest, b"")
-    party = plugin("dpauc-rr").party(manifest, b"", PartyData.from_arrays("a", *rows(50)))
-    aggregator.receive("a", party.respond(aggregator.start()))
-    party.respond(with_payload(aggregator.finish_round() or b"", encode([1, *counts])))
+    aggregator, (party,), answers = opened(manifest_of("dpauc-rr", ("a",)), size=50)
+    party.respond(with_payload(delivered(aggregator, [party], answers), encode([1, *counts])))
     with pytest.raises(UndefinedAucError, match="one class only"):
         party.result()
 
 
 def test_a_session_goes_on_without_a_party_where_its_policy_allows_and_says_so() -> None:
-    names = ("a", "b", "c")
-    session = plugin("dpauc-rr").prepare(request(names, options=NEEDED["dpauc-rr"], min_parties=2))
-    aggregator = plugin("dpauc-rr").aggregator(session.manifest, b"")
-    opening = aggregator.start()
-    parties = [plugin("dpauc-rr").party(session.manifest, b"", PartyData.from_arrays(n, *rows(50))) for n in names[:2]]
-    for party in parties:
-        aggregator.receive(party.name, party.respond(opening))
-    parties[0].respond(aggregator.finish_round())
+    session = plugin("dpauc-rr").prepare(request(("a", "b", "c"), options=NEEDED["dpauc-rr"], min_parties=2))
+    aggregator, parties, answers = opened(session.manifest, "a", "b", size=50)
+    parties[0].respond(delivered(aggregator, parties, answers))
     assert parties[0].result().parties == 2
     assert "1 of 3 parties are not in the result" in parties[0].result().warnings
 
 
 def test_the_largest_counts_of_all_parties_together_still_fit() -> None:
-    manifest = manifest_of("dpauc-laplace", tuple(f"p{i}" for i in range(3)))
-    aggregator = plugin("dpauc-laplace").aggregator(manifest, b"")
-    opening = aggregator.start()
+    aggregator, parties, answers = opened(manifest_of("dpauc-laplace", ("a", "b", "c")))
     most = (2**63 - 1) // 3
-    for name in manifest.parties:
-        data = PartyData.from_arrays(name, *rows(10))
-        answer = plugin("dpauc-laplace").party(manifest, b"", data).respond(opening)
-        aggregator.receive(name, with_payload(answer, encode(honest(most))))
-    sums = decode(Message.from_bytes(aggregator.finish_round(), limit=10**6).payload, NoisyCounts, "result")
-    assert sums.tp == [3 * most] * 11
+    largest = [with_payload(answer, encode(honest(most))) for answer in answers]
+    assert counts_in(delivered(aggregator, parties, largest)).tp == [3 * most] * 11
 
 
 # --- Command line -----------------------------------------------------------------------------------------------------
@@ -626,12 +615,8 @@ def test_evaluate_tells_people_what_is_true_of_noise(call: Callable[[str], Resul
 
 def test_json_of_a_noisy_result_has_null_for_what_nothing_bounds(call: Callable[[str], Result]) -> None:
     found = json.loads(call("--protocol dpauc-rr -o epsilon=8 --thresholds uniform:10 --json").stdout)
-    assert (found["binning_error"], found["numerical_error"], found["backend"], found["security_bits"]) == (
-        None,
-        None,
-        "none",
-        0,
-    )
+    assert (found["binning_error"], found["numerical_error"]) == (None, None)
+    assert (found["backend"], found["security_bits"]) == ("none", 0)
     assert found["settings"]["epsilon"] == 8
     assert found["settings"]["flip_probability"] == pytest.approx(1 / (1 + math.exp(8)))
 
