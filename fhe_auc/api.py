@@ -145,7 +145,7 @@ def federated_auc(
         Encryption library; None takes openfhe where it can be imported, else tenseal.
     keys : "sealed" or "joint"
         A key holder makes the secret key and seals it to each party, or the parties make it together, so that only all
-        of them can decrypt (backend openfhe, more rounds and bytes).
+        of them can decrypt (five rounds and more bytes).
     smudging_bits : int, optional
         For joint keys: by how many bits a party's noise on its partial decryption exceeds what it hides; 30 to 80.
     progress : bool or callable

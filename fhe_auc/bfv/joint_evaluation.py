@@ -26,7 +26,7 @@ _SEED_BYTES = 32
 
 
 class JointEvaluator:
-    """The parties' public keys: sums of their parts, `key_parts` of the first round, `relinearisation` of the second.
+    """The parties' public keys: sums of their parts, `key_parts` of the second round, `relinearisation` of the third.
 
     Results here are two polynomials modulo q, as values at the roots of -1, of a plaintext modulus named by its index.
     """

@@ -3,13 +3,14 @@
 Party i draws its own share s_i, and once more a secret u_i that it needs for one key only; S = Σ s_i is the secret key.
 The random polynomials `a` that parts must have in common are expanded from what names the session and all its parties'
 keys, others for every purpose, so that nobody chooses them and they need not travel. Every e is a fresh error, w what
-the key switches, which is public:
+the key switches, which is public. In round 1 parties commit to what they send in round 2
+(`fhe_auc_keys.roles.joint_roles`).
 
-    round 1   public key         b_i = e - a·s_i                               pk = (Σ b_i, a)
+    round 2   public key         b_i = e - a·s_i                               pk = (Σ b_i, a)
               relinearisation    h_i = e - a·u_i + w·s_i,  g_i = e + a·s_i     H = Σ h_i, G = Σ g_i
-    round 2   relinearisation    r_i = e + s_i·H + (u_i - s_i)·G               (Σ r_i, G): encrypts w·S²
+    round 3   relinearisation    r_i = e + s_i·H + (u_i - s_i)·G               (Σ r_i, G): encrypts w·S²
               submission         b_i = e - a·s_i + m_i                         (Σ b_i, a): encrypts Σ m_i
-    round 3   result (c0, c1)    d_i = c1·s_i + smudging                       c0 + Σ d_i: decrypts to the result
+    round 4   result (c0, c1)    d_i = c1·s_i + smudging                       c0 + Σ d_i: decrypts to the result
 
 Sources: Mouchet et al., PoPETs 2021 (protocols 1 to 3; without u_i, as in OpenFHE's own, the two relinearisation parts
 of one party add up to w·s_i and an error: anybody who sees both reads the share). That a submission is one party's part
@@ -17,11 +18,13 @@ of a single ciphertext is ours: it takes half the bytes of a public-key encrypti
 n, and only the sum of all parties' parts can be decrypted.
 
 Whoever chose `a`, H or G could read s_i from a single answer. So every party expands `a` itself, and adds up H and G
-itself from parts whose authors it has verified. Whether a part is right nobody can tell; only that it is one.
+itself from parts whose authors it has verified, and who had committed to them before they saw another one's. Whether a
+part is right nobody can tell; only that it is one.
 
 A product of ciphertexts (c0, c1)·(c0', c1') = (d0, d1, d2) decrypts to d0 + d1·S + d2·S². Every second polynomial is a
 common one, which nobody chooses and everybody knows from the start; so is d2. What a relinearisation key must encrypt
-is therefore one polynomial, d2·S²: there are no digits, and no noise to speak of comes from them.
+is therefore one polynomial, d2·S²: there are no digits, and no noise to speak of comes from them. A usual key, of all
+digits, yields one of this form (docs/security/joint-keys.md, "From a usual key to this one").
 
     w = d2 = round(t·q/Q²·Σ a·a')     over the integers, for each plaintext modulus t
     (d0 + Σ r_i, d1 + G)              decrypts to the product, modulo q
@@ -61,7 +64,7 @@ Purpose = Literal["public key", "relinearisation key", "submission"]
 
 
 class KeyParts(NamedTuple):
-    """What a party contributes to the keys in the first round, packed; `JointSetup.key_parts` has the shapes.
+    """What a party contributes to the keys in the second round, packed; `JointSetup.key_parts` has the shapes.
 
     The relinearisation part is both h_i and g_i, and empty where nothing is multiplied. `rotation_keys` is always
     empty: the format has a place for them, and no circuit takes any.
@@ -206,11 +209,11 @@ class JointShare:
         raise TypeError("a share of a secret key is not pickled; it ends with its session")
 
     def saved(self) -> bytes:
-        """Return the share as bytes, once `key_parts` has been sent; nobody else may see them."""
+        """Return the share as bytes, once `key_parts` are made; nobody else may see them."""
         return encode(_Share(*self._seeds, tuple(sorted(self._encrypted))))
 
     def key_parts(self) -> KeyParts:
-        """Return this party's parts of the keys, first round."""
+        """Return this party's parts of the keys, second round; with fresh errors, so that they are made once."""
         setup, secret = self.setup, self._secret_modulo_q
         shape, (_, both, _) = setup.result_part, setup.key_parts
         public_key = self._sample(shape, shape.uniform(setup.seed("public key", 0)), secret)

@@ -21,6 +21,10 @@ from fhe_auc.rlwe.parameters import FINGERPRINT_BYTES
 from fhe_auc.session.plan import EncodedPlan, Keys, Plan
 
 SESSION_BYTES = 16
+JOINT_KEYS_LEAVE = (
+    "with joint keys an aggregator that deviates can read, together with any one party, what every other one submitted"
+)
+"""What stays to be trusted, for whoever is about to join such a session and for readers of its results."""
 
 P = TypeVar("P", bound=Plan)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.manifest import JOINT_KEYS_LEAVE, Manifest
 
 _COARSE = 0.01  # a binning error above this is worth a warning
 _ALL_DIGITS = (
@@ -12,7 +12,10 @@ _ALL_DIGITS = (
 
 
 def of_parties(manifest: Manifest, parties: int) -> tuple[str, ...]:
-    """Return warnings where fewer than three parties are in the result (`parties`), or fewer than the session has."""
+    """Return warnings on whose rows are in the result, and on who can read them.
+
+    Where fewer than three parties are in it (`parties`), or fewer than the session has; and where keys are joint.
+    """
     found = []
     if manifest.size == 1:
         found.append("there is only one party, so the result is that party's own AUC (a site column?)")
@@ -25,6 +28,8 @@ def of_parties(manifest: Manifest, parties: int) -> tuple[str, ...]:
         )
     if parties < manifest.size:
         found.append(f"{manifest.size - parties} of {manifest.size} parties are not in the result")
+    if manifest.joint_keys:
+        found.append(JOINT_KEYS_LEAVE)
     return tuple(found)
 
 

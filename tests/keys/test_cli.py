@@ -29,6 +29,7 @@ from fhe_auc.question import thresholds
 from fhe_auc.rlwe import backends
 from fhe_auc.rows.counts import PartyData
 from fhe_auc.session import registry
+from fhe_auc.session.manifest import JOINT_KEYS_LEAVE
 from fhe_auc.session.rounds import Party
 from fhe_auc_keys.bundles.announcement import open_announcement
 from fhe_auc_keys.bundles.session_keys import party_secrets, public_context
@@ -129,6 +130,7 @@ def test_a_joint_session_from_the_command_to_the_auc(consortium: Path) -> None:
     said = ok(*SESSION, *convened).stdout
     assert re.search("convened by +north", said)
     assert re.search("keys +joint", said)
+    assert JOINT_KEYS_LEAVE in re.sub(r"\s+", " ", said)
     assert [path.name for path in Path("joint").iterdir()] == ["session.joint"]
     shown = ok("show", "joint/session.joint", *SOUTH).stdout
     assert "'north' is the convener agreed on is for you to know" in re.sub(r"\s+", " ", shown)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import hashlib
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import msgspec
@@ -19,7 +20,8 @@ from fhe_auc.rlwe.polynomials import Sum
 from fhe_auc.rows.counts import PartyData
 from fhe_auc.session.ckks_computation import zero_sum_masks
 from fhe_auc.session.rounds import SessionRecord
-from fhe_auc_keys.bundles.roster import Contribution, Excerpt
+from fhe_auc_keys.bundles.roster import Contribution, Excerpt, digests
+from fhe_auc_keys.roles.joint_roles import _commitment
 from fhe_auc_keys.trust.group_sealing import seal_to_all
 from fhe_auc_keys.trust.identity import Identity
 from tests.support.joint_sessions import JointPlay
@@ -90,14 +92,14 @@ def signed(identity: Identity, session: bytes, round_number: int, parts: tuple[b
 
 def own_parts(play: JointPlay, name: str, **changes: bytes) -> tuple[bytes, ...]:
     """What a party sent in the first round, one or the other part changed."""
-    public_key, relinearisation, rotation_keys, secret = play.contributed(name, 1).parts
+    public_key, relinearisation, rotation_keys, secret = play.contributed(name, 2).parts
     changed_parts = {"relinearisation": relinearisation, "secret": secret, **changes}
     return public_key, changed_parts["relinearisation"], rotation_keys, changed_parts["secret"]
 
 
-def signed_by(play: JointPlay, identity: Identity, round_number: int = 1, **changes: bytes) -> Excerpt:
+def signed_by(play: JointPlay, identity: Identity, round_number: int = 2, **changes: bytes) -> Excerpt:
     """South's parts of the first round, one or the other changed, and somebody's signature."""
-    return signed(identity, play.binding, round_number, own_parts(play, "south", **changes))
+    return signed(identity, play.signed_binding, round_number, own_parts(play, "south", **changes))
 
 
 def with_digests_that_fit(play: JointPlay, excerpts: Excerpts, **changes: bytes) -> Excerpts:
@@ -127,10 +129,25 @@ def sealed_secret(
     )
 
 
-def signed_secret(play: JointPlay, excerpts: Excerpts, sealed: bytes, name: str = "south") -> Excerpts:
-    """A part of the common secret that a party has signed itself, with its own other parts."""
-    parts = own_parts(play, name, secret=sealed)
-    return with_excerpt(excerpts, signed(play.identity(name), play.binding, 1, parts), name)
+@contextmanager
+def committed_to(play: JointPlay, parts: dict[str, tuple[bytes, ...]]) -> Iterator[Excerpts]:
+    """Everybody's key parts, had some parties drawn these ones at first and committed to them."""
+    honest = {name: party._state for name, party in play.parties.items()}
+    drawn = {name: parts.get(name, play.contributed(name, 2).parts) for name in NAMES}
+    commitments = tuple(_commitment(play.binding, name, digests(each)) for name, each in drawn.items())
+    binding = hashlib.sha256(play.binding + b"".join(commitments)).digest()
+    for party in play.parties.values():
+        party._state = msgspec.structs.replace(party._state, commitments=commitments)
+    try:
+        yield [signed(play.identity(name), binding, 2, each) for name, each in drawn.items()]
+    finally:
+        for name, party in play.parties.items():
+            party._state = honest[name]
+
+
+def signed_secrets(play: JointPlay, sealed: dict[str, bytes]) -> AbstractContextManager[Excerpts]:
+    """Parts of the common secret that parties have committed to and signed themselves, with their own other parts."""
+    return committed_to(play, {name: own_parts(play, name, secret=each) for name, each in sealed.items()})
 
 
 def sealed_to(play: JointPlay, recipients: dict[str, Identity]) -> bytes:
@@ -170,13 +187,13 @@ PARTS: dict[str, Callable[[JointPlay, JointPlay, Excerpts], Excerpts]] = {
     ),
     "signed by another party": lambda play, other, e: with_excerpt(e, signed_by(play, play.identity("north"))),
     "the party's own of another session": lambda play, other, e: with_excerpt(
-        e, other.contributed("south", 1).excerpt(RELINEARISATION, SECRET)
+        e, other.contributed("south", 2).excerpt(RELINEARISATION, SECRET)
     ),
     "signed by the party for another round": lambda play, other, e: with_excerpt(
-        e, signed_by(play, play.identity("south"), 2)
+        e, signed_by(play, play.identity("south"), 3)
     ),
     "another part of the same contribution": lambda play, other, e: with_excerpt(
-        e, play.contributed("south", 1).excerpt(0, SECRET)
+        e, play.contributed("south", 2).excerpt(0, SECRET)
     ),
     "another part of the same contribution, its index changed": lambda play, other, e: with_part(
         e, own_parts(play, "south")[0]
@@ -185,7 +202,7 @@ PARTS: dict[str, Callable[[JointPlay, JointPlay, Excerpts], Excerpts]] = {
     "left out": lambda play, other, e: with_parts(e, (SECRET, part_of(e[1], SECRET))),
     "nothing passed on": lambda play, other, e: with_parts(e),
     "a part more": lambda play, other, e: with_parts(e, *e[1].parts, (2, b"")),
-    "all parts passed on": lambda play, other, e: with_excerpt(e, play.contributed("south", 1).excerpt(0, 1, 2, 3)),
+    "all parts passed on": lambda play, other, e: with_excerpt(e, play.contributed("south", 2).excerpt(0, 1, 2, 3)),
     "the two exchanged": lambda play, other, e: with_parts(e, *e[1].parts[::-1]),
     "the two under each other's index": lambda play, other, e: with_parts(
         e, (RELINEARISATION, part_of(e[1], SECRET)), (SECRET, part_of(e[1]))
@@ -229,7 +246,7 @@ PARTS: dict[str, Callable[[JointPlay, JointPlay, Excerpts], Excerpts]] = {
 def other(site_rows: list[PartyData]) -> JointPlay:
     """Another session of the same parties with the same certified keys, played to its last round."""
     play = JointPlay(site_rows)
-    play.until(4)
+    play.until(5)
     return play
 
 
@@ -237,7 +254,7 @@ def other(site_rows: list[PartyData]) -> JointPlay:
 def second(site_rows: list[PartyData], other: JointPlay) -> tuple[JointPlay, bytes]:
     """A session whose parties are about to get the first parts of the relinearisation key."""
     play = JointPlay(site_rows, delivery=other.delivery)
-    return play, play.until(2)
+    return play, play.until(3)
 
 
 def refused_parts(play: JointPlay, other: JointPlay, message: bytes, attack: str) -> None:
@@ -278,10 +295,14 @@ SIGNED_SECRETS: dict[str, Callable[[JointPlay, JointPlay], bytes]] = {  # what o
 
 
 def refused_secret(play: JointPlay, other: JointPlay, message: bytes, attack: str) -> None:
-    forged = signed_secret(play, excerpts_of(message), SIGNED_SECRETS[attack](play, other))
-    for name in ("north", "east"):  # south takes its own part from itself
-        assert_refuses(play.parties[name], carrying(message, forged), "contribution of party 'south'")
-        assert play.parties[name]._state.common_secret == b""
+    with signed_secrets(play, {"south": SIGNED_SECRETS[attack](play, other)}) as forged:
+        for name in ("north", "east"):  # south takes its own part from itself
+            party = play.parties[name]
+            before = state(party)
+            with pytest.raises(MessageError, match=r"contribution of party 'south': (?!the key parts)"):
+                party.respond(changed(message, payload=encode(tuple(forged))))
+            assert state(party) == before
+            assert party._state.common_secret == b""
 
 
 @pytest.mark.parametrize("attack", SIGNED_SECRETS)
@@ -296,9 +317,12 @@ def test_a_part_of_the_common_secret_sealed_to_some_parties_only_is_refused_by_t
 ) -> None:
     play, message = second
     for favoured, left_out in (("north", "east"), ("east", "north")):
-        forged = signed_secret(play, excerpts_of(message), sealed_secret(play, "south", to=(favoured,)))
-        why = f"contribution of party 'south': not sealed to '{left_out}'"
-        assert_refuses(play.parties[left_out], carrying(message, forged), why)
+        with signed_secrets(play, {"south": sealed_secret(play, "south", to=(favoured,))}) as forged:
+            party = play.parties[left_out]
+            before = state(party)
+            with pytest.raises(MessageError, match=f"contribution of party 'south': not sealed to '{left_out}'"):
+                party.respond(changed(message, payload=encode(tuple(forged))))
+            assert state(party) == before
 
 
 def test_a_party_notices_that_its_own_part_was_replaced_even_by_one_that_it_signed(
@@ -306,10 +330,174 @@ def test_a_party_notices_that_its_own_part_was_replaced_even_by_one_that_it_sign
 ) -> None:
     # As when a party was restarted in mid-session, or its signing key is in somebody else's hands.
     play, message = second
-    restarted = play.party(play.sites[1]).respond(play.wire[0])
-    parts = decode(payload_of(restarted), Contribution, "").parts
-    forged = with_excerpt(excerpts_of(message), signed(play.identity("south"), play.binding, 1, parts))
-    assert_refuses(play.parties["south"], carrying(message, forged), "'south': it is not the one that was sent")
+    excerpts = list(decode(payload_of(message), tuple[Excerpt, ...], ""))
+    restarted = play.party(play.sites[1])
+    restarted.respond(play.wire[0])
+    forged = with_excerpt(excerpts, signed(play.identity("south"), play.signed_binding, 2, restarted._state.key_parts))
+    south = play.parties["south"]
+    before = state(south)
+    with pytest.raises(MessageError, match="'south': the key parts of 'south' are not those that it committed to"):
+        south.respond(changed(message, payload=encode(tuple(forged))))
+    assert state(south) == before
+
+
+# --- Commitments ------------------------------------------------------------------------------------------------------
+#
+# Whoever sends its parts last, having seen all others', would choose the sum, and read shares off the next answers.
+
+
+def chosen_last(play: JointPlay, submissions: dict[str, bytes]) -> Contribution:
+    """South's key parts, such that with the others', which it has seen, they add up to what it likes: H = 2^20, G = 0.
+
+    It has signed them.
+    """
+    _, shape, _ = play.aggregator._computation.setup.key_parts
+    wanted = shape.zeros()
+    wanted[: len(shape.moduli) // 2] = 2**20
+    for name in ("north", "east"):
+        parts = decode(payload_of(submissions[name]), Contribution, "").parts
+        shape.subtract_in_place(wanted, shape.unpack(parts[RELINEARISATION]))
+    parts = own_parts(play, "south", relinearisation=shape.pack(wanted))
+    return Contribution.sign(play.identity("south"), play.signed_binding, 2, parts)
+
+
+def test_a_party_that_changes_its_parts_once_it_has_seen_the_others_is_refused_by_name(
+    site_rows: list[PartyData], other: JointPlay
+) -> None:
+    play = JointPlay(site_rows, delivery=other.delivery)
+    submissions = play.answers(play.until(2))
+    forged = changed(submissions["south"], payload=encode(chosen_last(play, submissions)))
+    for name in ("north", "east"):
+        play.aggregator.receive(name, submissions[name])
+    with pytest.raises(MessageError, match="'south' refused: the key parts of 'south' are not those that it committed"):
+        play.aggregator.receive("south", forged)
+    play.finish(None, submissions)  # it sends what it had committed to, and all is well
+
+
+def test_nor_does_an_aggregator_help_it_that_shows_it_the_others_parts_and_passes_on_what_it_makes_of_them(
+    second: tuple[JointPlay, bytes],
+) -> None:
+    play, message = second
+    excerpts = list(decode(payload_of(message), tuple[Excerpt, ...], ""))
+    chosen = chosen_last(play, {name: play.submission(name, 2) for name in NAMES}).excerpt(RELINEARISATION, SECRET)
+    forged = changed(message, payload=encode(tuple(with_excerpt(excerpts, chosen))))
+    for party in play.parties.values():
+        before = state(party)
+        with pytest.raises(MessageError, match="'south': the key parts of 'south' are not those that it committed to"):
+            party.respond(forged)
+        assert state(party) == before
+
+
+def test_parties_that_were_shown_different_commitments_refuse_each_other(
+    site_rows: list[PartyData], other: JointPlay
+) -> None:
+    """South has signed two, and shows each of the others the parts that it had committed to there."""
+    play = JointPlay(site_rows, delivery=other.delivery)
+    message = play.until(2)
+    play.wire.append(message)
+    twin = play.party(play.sites[1])
+    twins = decode(payload_of(twin.respond(play.wire[0])), Contribution, "")
+    shown = list(decode(payload_of(message), tuple[Contribution, ...], ""))
+    differently = changed(message, payload=encode((shown[0], twins, shown[2])))
+    answers = {
+        "north": (play.parties["north"].respond(message), play.parties["south"].respond(message)),
+        "east": (play.parties["east"].respond(differently), twin.respond(differently)),
+    }
+    contributions = {
+        name: [decode(payload_of(each), Contribution, "").excerpt(RELINEARISATION, SECRET) for each in both]
+        for name, both in answers.items()
+    }
+    (north, south), (east, south_s_other) = contributions["north"], contributions["east"]
+    for name, souths, accused in (("north", south, "east"), ("east", south_s_other, "north")):
+        forged = changed(message, round=3, payload=encode((north, souths, east)))
+        with pytest.raises(MessageError, match=f"'{accused}' for this session and round, and for the same commitments"):
+            play.parties[name].respond(forged)
+
+
+Commitments = list[Contribution]
+
+
+def committing(play: JointPlay, identity: Identity, *parts: bytes, session: bytes = b"", in_round: int = 1) -> Any:
+    return Contribution.sign(identity, session or play.binding, in_round, parts)
+
+
+COMMITMENTS: dict[str, Callable[[JointPlay, JointPlay, Commitments], Commitments]] = {
+    "another's": lambda play, other, c: [c[0], c[0], c[2]],
+    "made up, under the genuine signature": lambda play, other, c: [
+        c[0],
+        Contribution((bytes(32),), c[1].signature),
+        c[2],
+    ],
+    "made up, signed in its name": lambda play, other, c: [
+        c[0],
+        committing(play, Identity.create("south"), bytes(32)),
+        c[2],
+    ],
+    "signed by another party": lambda play, other, c: [c[0], committing(play, play.identity("north"), bytes(32)), c[2]],
+    "its own of another session": lambda play, other, c: [c[0], other.contributed("south", 1), c[2]],
+    "its own for another round": lambda play, other, c: [
+        c[0],
+        committing(play, play.identity("south"), bytes(32), in_round=2),
+        c[2],
+    ],
+    "too short": lambda play, other, c: [c[0], committing(play, play.identity("south"), bytes(31)), c[2]],
+    "too long": lambda play, other, c: [c[0], committing(play, play.identity("south"), bytes(33)), c[2]],
+    "none in it": lambda play, other, c: [c[0], committing(play, play.identity("south")), c[2]],
+    "two in it": lambda play, other, c: [c[0], committing(play, play.identity("south"), bytes(32), bytes(32)), c[2]],
+    "order swapped": lambda play, other, c: [c[1], c[0], c[2]],
+    "one left out": lambda play, other, c: c[:2],
+    "one doubled": lambda play, other, c: [*c, c[0]],
+    "none": lambda play, other, c: [],
+}
+
+
+@pytest.fixture(scope="module")
+def committed(site_rows: list[PartyData], other: JointPlay) -> tuple[JointPlay, bytes]:
+    """A session whose parties are about to get everybody's commitments."""
+    play = JointPlay(site_rows, delivery=other.delivery)
+    return play, play.until(2)
+
+
+@pytest.mark.parametrize("attack", COMMITMENTS)
+def test_no_party_shows_its_parts_before_it_has_a_commitment_of_every_party(
+    committed: tuple[JointPlay, bytes], other: JointPlay, attack: str
+) -> None:
+    play, message = committed
+    commitments = list(decode(payload_of(message), tuple[Contribution, ...], ""))
+    forged = changed(message, payload=encode(tuple(COMMITMENTS[attack](play, other, commitments))))
+    for party in play.parties.values():
+        before = state(party)
+        with pytest.raises(MessageError, match=CULPRITS.get(attack, "south")):
+            party.respond(forged)
+        assert state(party) == before
+
+
+def test_a_party_notices_that_its_own_commitment_was_replaced_even_by_one_that_it_signed(
+    committed: tuple[JointPlay, bytes],
+) -> None:
+    play, message = committed
+    commitments = list(decode(payload_of(message), tuple[Contribution, ...], ""))
+    commitments[1] = committing(play, play.identity("south"), bytes(32))
+    with pytest.raises(MessageError, match="'south': the key parts of 'south' are not those that it committed to"):
+        play.parties["south"].respond(changed(message, payload=encode(tuple(commitments))))
+
+
+def test_a_commitment_is_its_partys_own_and_tells_nothing_that_another_party_can_use(
+    site_rows: list[PartyData], other: JointPlay
+) -> None:
+    """South copies north's commitment, and then its parts: nobody takes them for south's."""
+    play = JointPlay(site_rows, delivery=other.delivery)
+    first = play.answers(play.until(1))
+    copied = decode(payload_of(first["north"]), Contribution, "").parts
+    first["south"] = changed(
+        first["south"], payload=encode(Contribution.sign(play.identity("south"), play.binding, 1, copied))
+    )
+    message = play.deliver(first)
+    assert message is not None
+    norths = decode(payload_of(play.parties["north"].respond(message)), Contribution, "").parts
+    forged = Contribution.sign(play.identity("south"), play.aggregator._signed_binding(), 2, norths)
+    with pytest.raises(MessageError, match="'south' refused: the key parts of 'south' are not those that it committed"):
+        play.aggregator.receive("south", changed(first["south"], round=2, payload=encode(forged)))
 
 
 # --- The common secret ------------------------------------------------------------------------------------------------
@@ -317,7 +505,7 @@ def test_a_party_notices_that_its_own_part_was_replaced_even_by_one_that_it_sign
 
 def derived(play: JointPlay, name: str, excerpts: Excerpts) -> bytes:
     """The common secret that a party would derive; its state stays as it is."""
-    _, common_secret = play.parties[name]._first_round_of_all(encode(tuple(excerpts)))
+    _, common_secret = play.parties[name]._key_parts_of_all(encode(tuple(excerpts)))
     return bytes(common_secret)
 
 
@@ -342,18 +530,18 @@ def test_the_common_secret_depends_on_every_partys_part_and_on_whose_it_is(secon
         readers = [name for name in NAMES if name != author]
         part = play.parties[author]._state.secret_part
         for changed_part in (flipped(part, 0), flipped(part, 31), bytes(32)):
-            forged = signed_secret(play, excerpts, sealed_secret(play, author, changed_part), author)
-            (common_secret,) = {derived(play, name, forged) for name in readers}
+            with signed_secrets(play, {author: sealed_secret(play, author, changed_part)}) as forged:
+                (common_secret,) = {derived(play, name, forged) for name in readers}
             found.add(common_secret)
         # The same part sealed anew changes nothing, and two parties' parts exchanged do.
-        again = signed_secret(play, excerpts, sealed_secret(play, author, part), author)
-        assert {derived(play, name, again) for name in readers} == {honest}
-        one, another = readers
-        swapped = excerpts
-        for name, from_name in ((one, another), (another, one)):
-            sealed = sealed_secret(play, name, play.parties[from_name]._state.secret_part)
-            swapped = signed_secret(play, swapped, sealed, name)
-        found.add(derived(play, author, swapped))
+        with signed_secrets(play, {author: sealed_secret(play, author, part)}) as again:
+            assert {derived(play, name, again) for name in readers} == {honest}
+        exchanged = {
+            name: sealed_secret(play, name, play.parties[other]._state.secret_part)
+            for name, other in (readers, readers[::-1])
+        }
+        with signed_secrets(play, exchanged) as swapped:
+            found.add(derived(play, author, swapped))
     assert len(found) == 1 + 3 * 3 + 3
 
 
@@ -362,15 +550,12 @@ def test_the_same_parts_make_another_common_secret_in_another_session(
 ) -> None:
     found = []
     for play in (second[0], other):
-        first_round = [play.contributed(name, 1).excerpt(RELINEARISATION, SECRET) for name in NAMES]
-        for number, name in enumerate(NAMES):
-            party = play.parties[name]
-            sealed = sealed_secret(play, name, bytes([number]) * 32)
-            forwarded = party._state.forwarded[0], hashlib.sha256(sealed).digest()
-            chosen = msgspec.structs.replace(party._state, secret_part=bytes([number]) * 32, forwarded=forwarded)
-            monkeypatch.setattr(party, "_state", chosen)
-            first_round = signed_secret(play, first_round, sealed, name)
-        (common_secret,) = {derived(play, name, first_round) for name in NAMES}
+        parts = {name: bytes([number]) * 32 for number, name in enumerate(NAMES)}
+        for name, party in play.parties.items():
+            monkeypatch.setattr(party, "_state", msgspec.structs.replace(party._state, secret_part=parts[name]))
+        sealed = {name: sealed_secret(play, name, part) for name, part in parts.items()}
+        with signed_secrets(play, sealed) as excerpts:
+            (common_secret,) = {derived(play, name, excerpts) for name in NAMES}
         found.append(common_secret)
     assert found[0] != found[1]
 
@@ -379,7 +564,7 @@ def test_a_task_is_given_the_common_secret_whenever_it_is_asked_for_anything_and
     site_rows: list[PartyData], other: JointPlay
 ) -> None:
     play = JointPlay(site_rows, protocol="histogram-federated", delivery=other.delivery)
-    message = play.until(2)
+    message = play.until(3)
     seen: list[tuple[str, bytes]] = []
     masks: dict[str, np.ndarray] = {}
     for name, party in play.parties.items():
@@ -447,7 +632,7 @@ def of_another_result(play: JointPlay) -> Contribution:
         info=south._info(PARTIAL_PURPOSE, "south"),
         associated=bytes(32),
     )
-    return Contribution.sign(play.identity("south"), play.binding, 3, (sealed,))
+    return Contribution.sign(play.identity("south"), play.signed_binding, 4, (sealed,))
 
 
 def resealed(play: JointPlay, purpose: bytes) -> bytes:
@@ -463,7 +648,7 @@ def in_place(contributions: Contributions, contribution: Contribution) -> Contri
 
 def signed_in_place(play: JointPlay, contributions: Contributions, *parts: bytes) -> Contributions:
     """With what south itself has signed."""
-    return in_place(contributions, Contribution.sign(play.identity("south"), play.binding, 3, parts))
+    return in_place(contributions, Contribution.sign(play.identity("south"), play.signed_binding, 4, parts))
 
 
 PARTIALS: dict[str, Callable[[JointPlay, JointPlay, Contributions], Contributions]] = {
@@ -471,14 +656,14 @@ PARTIALS: dict[str, Callable[[JointPlay, JointPlay, Contributions], Contribution
     "another's": lambda play, other, c: in_place(c, c[0]),
     "another's, signed by the party": lambda play, other, c: signed_in_place(play, c, *c[0].parts),
     "altered, signed by a stranger": lambda play, other, c: in_place(
-        c, Contribution.sign(Identity.create("south"), play.binding, 3, c[1].parts)
+        c, Contribution.sign(Identity.create("south"), play.signed_binding, 4, c[1].parts)
     ),
-    "of another session": lambda play, other, c: in_place(c, other.contributed("south", 3)),
+    "of another session": lambda play, other, c: in_place(c, other.contributed("south", 4)),
     "of another session, signed for this one": lambda play, other, c: signed_in_place(
-        play, c, *other.contributed("south", 3).parts
+        play, c, *other.contributed("south", 4).parts
     ),
     "of another result": lambda play, other, c: in_place(c, of_another_result(play)),
-    "the party's contribution of another round": lambda play, other, c: in_place(c, play.contributed("south", 2)),
+    "the party's contribution of another round": lambda play, other, c: in_place(c, play.contributed("south", 3)),
     "sealed as a part of the common secret": lambda play, other, c: signed_in_place(
         play, c, resealed(play, SECRET_PURPOSE)
     ),
@@ -497,7 +682,7 @@ PARTIALS: dict[str, Callable[[JointPlay, JointPlay, Contributions], Contribution
 def fourth(site_rows: list[PartyData], other: JointPlay) -> tuple[JointPlay, bytes]:
     """A session whose parties are about to get the partial decryptions."""
     play = JointPlay(site_rows, delivery=other.delivery)
-    return play, play.until(4)
+    return play, play.until(5)
 
 
 def refused_partials(play: JointPlay, other: JointPlay, message: bytes, attack: str) -> None:
@@ -538,7 +723,7 @@ def test_after_all_these_attacks_the_honest_messages_are_still_answered_and_the_
     site_rows: list[PartyData], other: JointPlay
 ) -> None:
     play = JointPlay(site_rows, delivery=other.delivery)
-    message = play.until(2)
+    message = play.until(3)
     for attack in PARTS:
         refused_parts(play, other, message, attack)
     for attack in SIGNED_SECRETS:
@@ -579,7 +764,7 @@ def opened(result: bytes) -> tuple[str, bytes, bytes]:
 def third(site_rows: list[PartyData], other: JointPlay) -> tuple[JointPlay, bytes]:
     """A session whose parties are about to get the result."""
     play = JointPlay(site_rows, delivery=other.delivery)
-    return play, play.until(3)
+    return play, play.until(4)
 
 
 def test_of_different_results_for_different_parties_nobody_gets_a_number(third: tuple[JointPlay, bytes]) -> None:
@@ -614,8 +799,11 @@ def test_a_party_decrypts_no_result_that_is_damaged_or_of_another_kind_then_one_
     for counted in ((), NAMES[:2], NAMES[1:], (*NAMES, "west"), (NAMES[0], *NAMES), NAMES[::-1]):
         assert_refuses(north, changed(message, payload=encode(Forged(tuple(counted), result))), "count")
     first = north.respond(message)
-    for asked in (message, another_result(message), changed(another_result(message), round=4)):
-        assert_refuses(north, asked)
+    before = state(north)
+    for asked in (message, another_result(message), changed(another_result(message), round=5)):
+        with pytest.raises(MessageError):
+            north.respond(asked)
+        assert state(north) == before
     play.aggregator.receive("north", first)
     for name in ("south", "east"):
         play.aggregator.receive(name, play.parties[name].respond(message))
@@ -627,9 +815,11 @@ def test_a_party_decrypts_no_result_that_is_damaged_or_of_another_kind_then_one_
 
 
 def no_number_with_sums(play: JointPlay, spoil: Callable[[JointPlay], None]) -> None:
-    message = play.until(2)
-    for name, submission in play.answers(message).items():
-        play.aggregator.receive(name, submission)
+    message = play.until(3)
+    play.wire.append(message)
+    for name, party in play.parties.items():
+        play.wire.append(party.respond(message))
+        play.aggregator.receive(name, play.wire[-1])
     spoil(play)
     message = play.aggregator.finish_round()
     message = play.play_round(message)
@@ -647,7 +837,7 @@ def sum_of_submissions(play: JointPlay) -> Sum:
 
 
 def submitted(play: JointPlay, name: str) -> np.ndarray:
-    return sum_of_submissions(play).polynomials.unpack(play.contributed(name, 2).parts[1])
+    return sum_of_submissions(play).polynomials.unpack(play.contributed(name, 3).parts[1])
 
 
 def subtract(total: Sum, words: np.ndarray) -> None:
@@ -669,7 +859,8 @@ def only_one(play: JointPlay) -> None:
 
 def without_a_relinearisation_part(play: JointPlay) -> None:
     total = play.aggregator._submissions._sums[0]
-    subtract(total, total.polynomials.unpack(play.contributed("south", 2).parts[0]))
+    moduli = np.array(total.polynomials.moduli, np.uint64)[:, None]
+    total.add((moduli - total.polynomials.unpack(play.contributed("south", 3).parts[0])) % moduli)
 
 
 @pytest.mark.parametrize(
@@ -741,13 +932,13 @@ def test_neither_the_aggregator_nor_the_wire_holds_a_share_a_partial_decryption_
         for name, party in play.parties.items():
             play.wire.append(party.respond(message))
             play.aggregator.receive(name, play.wire[-1])
-            if play.aggregator.round == 1:
+            if play.aggregator.round == 2:
                 for words, polynomials in secret_words(party):
                     secret += pieces(words, polynomials)
                 secret += halves(party._state.secret_part)
-            if play.aggregator.round == 2:
-                secret += halves(party._state.common_secret)
             if play.aggregator.round == 3:
+                secret += halves(party._state.common_secret)
+            if play.aggregator.round == 4:
                 partial = party._computation.partial_shape
                 secret += pieces(partial.unpack(party._state.partial), partial)
         held.update(bytes_within(play.aggregator, {}))
@@ -760,7 +951,7 @@ def test_neither_the_aggregator_nor_the_wire_holds_a_share_a_partial_decryption_
     # What the aggregator and the wire do hold is found in the same way.
     total = play.aggregator._submissions._sums[1]
     assert all(piece in everything for piece in pieces(total.words, total.polynomials)[-10:])
-    own = total.polynomials.unpack(play.contributed("south", 2).parts[1])
+    own = total.polynomials.unpack(play.contributed("south", 3).parts[1])
     assert all(piece in everything for piece in pieces(own, total.polynomials)[:10])
     for name in NAMES:
         assert all(piece in everything for piece in halves(own_parts(play, name)[SECRET]))

@@ -153,7 +153,7 @@ def expected() -> list[list[int]]:
     return found
 
 
-def test_an_exact_session_runs_through_the_four_rounds_of_joint_keys() -> None:
+def test_an_exact_session_runs_through_the_five_rounds_of_joint_keys() -> None:
     play = Play(manifest_of())
     message: bytes | None = play.aggregator.start()
     while message is not None:
@@ -172,7 +172,7 @@ def test_parties_that_were_given_different_results_open_nothing() -> None:
     """Partial decryptions are sealed for one result: whoever has another one cannot open them."""
     play = Play(manifest_of())
     message = play.aggregator.start()
-    for _ in range(2):
+    for _ in range(3):
         message = play.round(message)  # type: ignore[assignment]
     relinearisation, *totals = play.aggregator._submissions.totals
     product = Product(play.aggregator._binding)

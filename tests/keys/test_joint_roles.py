@@ -13,7 +13,9 @@ import pytest
 from fhe_auc.base.errors import EvaluationError, MessageError, TooFewPartiesError, UndefinedAucError
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rows.counts import PartyData
-from fhe_auc_keys.bundles.roster import Contribution
+from fhe_auc.session.manifest import JOINT_KEYS_LEAVE
+from fhe_auc_keys.bundles.roster import Contribution, digests
+from fhe_auc_keys.roles.joint_roles import _commitment
 from fhe_auc_keys.trust.identity import Identity
 from tests.support.joint_sessions import GRID, PRECISION, JointPlay
 from tests.support.pooled import exact_auc
@@ -25,7 +27,7 @@ from tests.support.wire import changed, payload_of
 def test_a_pool_of_one_class_has_no_auc_under_joint_keys_either(site_rows: list[PartyData]) -> None:
     sites = [PartyData.from_arrays(data.name, np.zeros_like(data.y_true), data.y_score) for data in site_rows]
     play = JointPlay(sites)
-    message = play.until(4)
+    message = play.until(5)
     for party in play.parties.values():
         party.respond(message)
         for _ in range(2):
@@ -33,6 +35,13 @@ def test_a_pool_of_one_class_has_no_auc_under_joint_keys_either(site_rows: list[
                 party.result()
         with pytest.raises(MessageError, match="round"):
             party.respond(message)
+
+
+@pytest.mark.parametrize("protocol", ["exact", "verified", "histogram-federated"])
+def test_every_result_says_what_an_aggregator_and_one_party_can_read(site_rows: list[PartyData], protocol: str) -> None:
+    play = JointPlay(site_rows, protocol=protocol)
+    for found in play.finish(play.until(1)):
+        assert JOINT_KEYS_LEAVE in found.warnings
 
 
 # --- Parties' mistakes, and strangers ---------------------------------------------------------------------------------
@@ -47,24 +56,41 @@ def with_contribution(data: bytes, **fields: Any) -> bytes:
 
 
 def signed_anew(play: JointPlay, name: str, data: bytes, **other: Any) -> bytes:
-    """The message with something changed and signed for it, by the party's own key if not told otherwise."""
-    honest = {"identity": play.identity(name), "session": play.binding, "round_number": play.aggregator.round}
-    signed = Contribution.sign(**{**honest, "parts": contribution(data).parts, **other})
-    return changed(data, payload=encode(signed))
+    """The message with something changed and signed for it, by the party's own key if not told otherwise.
+
+    In round 2 the party has committed to what is changed, until `committed_as_before`.
+    """
+    parts = other.get("parts", contribution(data).parts)
+    if play.aggregator.round == 2:
+        play.aggregator._commitments[name] = _commitment(play.binding, name, digests(parts))
+    honest = {
+        "identity": play.identity(name),
+        "session": play.aggregator._signed_binding(),
+        "round_number": play.aggregator.round,
+        "parts": parts,
+    }
+    return changed(data, payload=encode(Contribution.sign(**{**honest, **other})))
+
+
+def committed_as_before(play: JointPlay) -> None:
+    if play.aggregator.round == 2:
+        play.aggregator._commitments = dict(zip(play.manifest.parties, play.committed, strict=True))
 
 
 def with_part(play: JointPlay, name: str, data: bytes, index: int, change: Callable[[bytes], bytes]) -> bytes:
     """The message with one of the parts that the aggregator can read changed, and signed for it."""
     parts = list(contribution(data).parts)
-    # Of the first round public key and relinearisation parts; the rotation keys' is empty, and one is sealed.
-    readable = range(2) if play.aggregator.round == 1 else range(len(parts))
-    parts[readable[index]] = change(parts[readable[index]])
+    # Of the key parts those of public and relinearisation key; the rotation keys' is empty, and one is sealed.
+    readable = slice(2) if play.aggregator.round == 2 else slice(None)
+    changed_parts = parts[readable]
+    changed_parts[index] = change(changed_parts[index])
+    parts[readable] = changed_parts
     return signed_anew(play, name, data, parts=tuple(parts))
 
 
 def in_another_order(play: JointPlay, name: str, data: bytes) -> bytes:
     parts = contribution(data).parts
-    if play.aggregator.round == 1:
+    if play.aggregator.round == 2:
         return signed_anew(play, name, data, parts=(*parts[2::-1], *parts[3:]))
     return signed_anew(play, name, data, parts=parts[::-1])
 
@@ -115,12 +141,16 @@ MISTAKES: dict[str, Callable[[JointPlay, str, bytes], bytes]] = {
     "another session": lambda play, name, data: changed(data, session=bytes(16)),
     "another manifest": lambda play, name, data: changed(data, manifest=bytes(32)),
 }
-SEALED = (  # what the aggregator cannot tell of a partial decryption, which is sealed to the parties
-    "a part cut off",
+COEFFICIENTS = (
     "a coefficient out of range, in the first part",
     "a coefficient out of range, in the last part",
     "parts in another order",
 )
+UNSEEN: dict[int, tuple[str, ...]] = {
+    1: COEFFICIENTS,  # a commitment is one part, and any 32 bytes
+    4: ("a part cut off", *COEFFICIENTS),  # a partial decryption is sealed to the parties
+}
+"""What the aggregator cannot tell, in which round."""
 
 
 LONGEST_SECRET_PART = 3 * 4096  # of three parties; an honest one has some 250 bytes
@@ -133,7 +163,7 @@ def sums(play: JointPlay) -> bytes:
     for total in (*state._keys.totals, *state._submissions.totals):
         digest.update(total.tobytes())
     digest.update(encode(tuple(state._passed_on.items())))
-    digest.update(encode(tuple(state._answered)))
+    digest.update(encode((tuple(state._answered), tuple(state._commitments.items()))))
     return digest.digest()
 
 
@@ -142,15 +172,16 @@ def test_every_mistake_in_every_round_is_refused_by_name_and_the_session_still_e
 ) -> None:
     play = JointPlay(site_rows)
     message = play.until(1)
-    for round_number in (1, 2, 3):
+    for round_number in (1, 2, 3, 4):
         submissions = play.answers(message)
         play.aggregator.receive("north", submissions["north"])
         before = sums(play)
         for name, mistake in MISTAKES.items():
-            if round_number == 3 and name in SEALED:
+            if name in UNSEEN.get(round_number, ()):
                 continue
-            with pytest.raises(MessageError, match="'south'"):
+            with pytest.raises(MessageError, match=r"'south' refused: (?!the key parts)"):
                 play.aggregator.receive("south", mistake(play, "south", submissions["south"]))
+            committed_as_before(play)
             assert sums(play) == before, name
         for sender in ("mallory", "aggregator", "South", ""):
             with pytest.raises(MessageError, match="not a party"):
@@ -167,7 +198,7 @@ def test_a_part_of_the_common_secret_that_is_too_long_is_refused_by_name_and_the
     site_rows: list[PartyData],
 ) -> None:
     play = JointPlay(site_rows)
-    submissions = play.answers(play.until(1))
+    submissions = play.answers(play.until(2))
     play.aggregator.receive("north", submissions["north"])
     before = sums(play)
     *key_parts, honest = contribution(submissions["south"]).parts
@@ -180,10 +211,12 @@ def test_a_part_of_the_common_secret_that_is_too_long_is_refused_by_name_and_the
         long = signed_anew(play, "south", submissions["south"], parts=(*key_parts, sealed))
         with pytest.raises(MessageError, match=r"'south' refused: the part of the common secret is too long"):
             play.aggregator.receive("south", long)
+        committed_as_before(play)
         assert sums(play) == before
     longer = signed_anew(play, "south", submissions["south"], parts=(*key_parts, bytes(10 * LONGEST_SECRET_PART)))
     with pytest.raises(MessageError, match=r"'south' refused: .*bytes, at most"):
         play.aggregator.receive("south", longer)
+    committed_as_before(play)
     assert sums(play) == before
     play.finish(None, submissions)
     assert [party for party, _ in play.aggregator.result().refused] == ["south"]
@@ -193,20 +226,25 @@ def test_the_longest_part_of_the_common_secret_that_passes_still_reaches_the_par
     site_rows: list[PartyData],
 ) -> None:
     play = JointPlay(site_rows)
-    longest = {
-        name: signed_anew(play, name, data, parts=(*contribution(data).parts[:-1], bytes([0xC1]) * LONGEST_SECRET_PART))
-        for name, data in play.answers(play.until(1)).items()
-    }
-    message = play.deliver(longest)
-    for party in play.parties.values():
-        with pytest.raises(MessageError, match="contribution of party 'north'"):
-            party.respond(message)
+    commitments = {}
+    for name, data in play.answers(play.until(1)).items():
+        party = play.parties[name]
+        parts = (*party._state.key_parts[:-1], bytes([0xC1]) * LONGEST_SECRET_PART)
+        party._state = msgspec.structs.replace(party._state, key_parts=parts)
+        commitments[name] = signed_anew(play, name, data, parts=(_commitment(play.binding, name, digests(parts)),))
+    message = play.deliver(commitments)
+    assert message is not None
+    message = play.play_round(message)
+    assert message is not None
+    for name, accused in (("north", "south"), ("south", "north"), ("east", "north")):
+        with pytest.raises(MessageError, match=f"contribution of party '{accused}': (?!the key parts)"):
+            play.parties[name].respond(message)
 
 
 def test_a_party_that_vanishes_is_named_and_the_session_goes_on_when_it_returns(site_rows: list[PartyData]) -> None:
     play = JointPlay(site_rows)
     message = play.until(1)
-    for round_number in (1, 2, 3):
+    for round_number in (1, 2, 3, 4):
         submissions = play.answers(message)
         for name in ("north", "east"):
             play.aggregator.receive(name, submissions[name])

@@ -152,7 +152,7 @@ def test_a_share_of_a_joint_key_is_in_no_state_once_the_partial_decryption_is_ma
     play = Play(site_rows, "exact", "joint")
     message = play.aggregator.start()
     sizes = []
-    for _ in range(3):
+    for _ in range(4):
         name, party = next(iter(play.parties.items()))
         share = party._share.saved() if party._share is not None else b""
         found = play.answered(message)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
 import secrets
 from typing import Any
 
@@ -10,17 +12,22 @@ import pytest
 from scipy import stats
 
 from fhe_auc import bfv, ckks
+from fhe_auc.base.errors import MessageError
 from fhe_auc.base.serialise import decode, encode, unframe
-from fhe_auc.bfv.joint_keys import JointSetup, JointShare
-from fhe_auc.rlwe import modular
+from fhe_auc.bfv import slots
+from fhe_auc.rlwe import container, modular
+from fhe_auc.rlwe.modular import combined
 from fhe_auc.rlwe.polynomials import Polynomials
-from fhe_auc.rlwe.transform import coefficients_of
+from fhe_auc.rlwe.transform import coefficients_of, values_of
 from fhe_auc.rows.counts import PartyData
 from fhe_auc.session import registry
+from fhe_auc.session.computation import Result
 from fhe_auc.session.protocol import Request, Session
 from fhe_auc.sums.layout import Layout
 from fhe_auc.sums.opening import _MAGIC, _Stored
+from fhe_auc_keys.bundles.roster import Contribution
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, party_secrets, public_context
+from fhe_auc_keys.trust.group_sealing import unseal_mine
 from fhe_auc_protocols.exact_auc import joint_computation
 from fhe_auc_protocols.exact_auc.analysis_sums import one_auc
 from fhe_auc_protocols.histograms.encrypted_sums import encrypted_sum
@@ -220,25 +227,58 @@ def recorded(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[Any
     return found
 
 
-def test_with_joint_keys_a_party_that_signs_last_reads_another_one_s_share_off_its_answer() -> None:
-    """The aggregator shows it the other's parts, and then passes on all of them: their sum is what the two choose."""
-    plan = registry.load("exact").plan(Request(parties=NAMES[:2], thresholds=GRID, keys="joint"))
-    setup = JointSetup(plan.parameters, secrets.token_bytes(32), products=1, kept=plan.kept)
-    share, (_, shape, _) = JointShare(setup), setup.key_parts
-    theirs, own = shape.unpack(share.key_parts().relinearisation), shape.zeros()
-    prime = shape.moduli[0]
-    own[0] = prime // 3  # H, and G is nothing
-    shape.subtract_in_place(own, theirs)
+def test_with_joint_keys_a_deviating_aggregator_and_a_party_read_another_one_s_submission() -> None:
+    """One forged result is enough, and the party's private key: it need not deviate. No one else gets a number."""
+    play = Play("verified", SITES, keys="joint")
+    plan, (colluding, victim, *_) = play.plan, play.parties
+    setup, (t, *_) = victim._setup, plan.parameters.plain_moduli
+    half, q = setup.result_part, math.prod(setup.result_part.moduli)
+    third = play.until(3)
+    submissions = play.answers(third)
+    message = play.deliver(submissions)
+    assert message is not None
 
-    total = own.copy()
-    shape.add_in_place(total, theirs)
-    answer = setup.relinearisation_part.unpack(share.relinearisation_part(total))
-    one = Polynomials(shape.ring_dimension, (prime,))
-    found, key = (
-        (coefficients_of(one, words[:1])[0].astype(np.int64) + prime // 2) % prime - prime // 2
-        for words in (answer, share.secret_words)
-    )
-    assert np.rint(3 * found / prime).tolist() == key.tolist()
+    # Encoded masks, and whatever they add, are multiples of q/t. So c1 = D + (q/t)·k: D·s stands between the multiples,
+    # above the smudging. It looks uniform, k being so.
+    d = 5 * 2 ** (plan.smudging_exponent - 1)
+    assert d + 2**plan.smudging_exponent < q // (2 * t)
+    k = [secrets.randbelow(t) for _ in range(half.ring_dimension)]
+    c1 = [(each * q + t // 2) // t + d * (not index) for index, each in enumerate(k)]
+    c1_words = values_of(half, np.array([[each % modulus for each in c1] for modulus in half.moduli], np.uint64))
+    whole = Polynomials(half.ring_dimension, 2 * half.moduli)
+    both = np.concatenate((half.uniform(secrets.token_bytes(32)), c1_words))
+    forged = encode((container.seal(setup.result_kind(0), setup.binding, whole.pack(both)),))
+    genuine = decode(payload_of(message), Result, "")
+    answer = victim.respond(changed(message, payload=encode(Result(genuine.counted, forged))))
+
+    (sealed,) = decode(payload_of(answer), Contribution, "").parts
+    info, digest = victim._info(b"partial decryption 1", victim.name), hashlib.sha256(forged).digest()
+    opened = unseal_mine(colluding._identity, sealed, info=info, associated=digest)
+    phase = combined(list(coefficients_of(half, half.unpack(opened))), half.moduli)
+    between = [t * each % q for each in phase]
+    share = [round((each - q if each > q // 2 else each) / (t * d)) for each in between]
+    assert set(share) == {-1, 0, 1}
+
+    big = setup.submission_part
+    secret = values_of(big, np.array([[each % modulus for each in share] for modulus in big.moduli], np.uint64))
+    read_off = []
+    for block, part in enumerate(decode(payload_of(submissions[victim.name]), Contribution, "").parts[1:]):
+        submitted = big.unpack(part)
+        big.add_in_place(submitted, big.multiply(setup.common(block), secret))
+        read_off.append(slots.decrypted(big, t, submitted))
+    names = [each.name for each in plan.computed.sums]
+    start = sum(plan.layout.widths[: names.index("ties at 0")])  # whose left factor is the counts of positive rows
+    counts = np.concatenate(read_off[::2])[start : start + len(GRID)]
+    data = SITES[1]
+    bins = np.searchsorted(GRID, data.y_score, side="right") - 1
+    assert counts.tolist() == np.bincount(bins[data.y_true], minlength=len(GRID)).tolist()
+
+    others = {each.name: each.respond(message) for each in play.parties if each is not victim}
+    last = play.deliver({**others, victim.name: answer})
+    assert last is not None
+    for party in play.parties:
+        with pytest.raises(MessageError, match="contribution of party"):
+            party.respond(last)
 
 
 # --- Lies that nobody notices -----------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,16 @@ class JointPlay:
             if (message.sender, message.round) == (name, round_number):
                 return data
         raise KeyError(name)
+
+    @property
+    def signed_binding(self) -> bytes:
+        """What contributions are signed for, once everybody has committed to its key parts."""
+        return hashlib.sha256(self.binding + b"".join(self.committed)).digest()
+
+    @property
+    def committed(self) -> list[bytes]:
+        """Everybody's commitment."""
+        return [self.contributed(data.name, 1).parts[0] for data in self.sites]
 
     def contributed(self, name: str, round_number: int) -> Contribution:
         return decode(payload_of(self.submission(name, round_number)), Contribution, "")

@@ -56,7 +56,7 @@ class Simulator(Place):
             (own / f"{client}.toml").write_text("".join(entries), encoding="utf-8")
         write_job(job, {**config, "journal": str(self.folder / "journal"), "clients": clients}, min_clients=len(nodes))
         command = ["nvflare", "simulator", str(job), "-w", str(workspace), "-c", ",".join(clients.values())]
-        limit = 4 * float(config["round-timeout"]) + 300.0  # for its rounds, and to start and to end
+        limit = 5 * float(config["round-timeout"]) + 300.0  # for its rounds, and to start and to end
         said = self._processes.call([*command, "-t", str(len(nodes))], timeout=limit, check=False)
         if (record := read_record(self.folder / "journal")) is None:
             raise EvaluationError(f"FLARE has not run the job: {said.strip()[-2000:]}")

@@ -22,7 +22,7 @@ _POLL = 0.1
 _LAST_WORDS = 2000  # characters of a log that an error quotes
 _STARTING = 30.0  # seconds for a SuperLink or a SuperNode to come up
 _ASK_FLOWER = 5.0  # seconds between questions to Flower itself, each of which starts a process
-_MOST_ROUNDS = 4
+_MOST_ROUNDS = 5
 _BESIDES = 120.0  # seconds, beyond the rounds' own limits, for Flower to start and for the circuit
 
 

@@ -135,18 +135,18 @@ class Contribution(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
 
     @classmethod
     def sign(cls, identity: Identity, session: bytes, round_number: int, parts: tuple[bytes, ...]) -> Contribution:
-        """Return `parts` signed; `session` is `Roster.binding`."""
-        signed = _signed(session, round_number, identity.name, _digests(parts))
+        """Return `parts` signed; `session` is `Roster.binding`, or a digest of it and of what the author was shown."""
+        signed = _signed(session, round_number, identity.name, digests(parts))
         return cls(parts, identity.sign(_PURPOSE, signed))
 
     def check(self, roster: Roster, session: bytes, round_number: int, author: str) -> None:
         """Raise `TamperedError` unless `author` has signed just these parts for this session and round."""
-        signed = _signed(session, round_number, author, _digests(self.parts))
+        signed = _signed(session, round_number, author, digests(self.parts))
         _check_signature(roster.signing_keys, author, self.signature, signed)
 
     def excerpt(self, *indices: int) -> Excerpt:
         """Return some parts, to be passed on."""
-        return Excerpt(tuple((index, self.parts[index]) for index in indices), _digests(self.parts), self.signature)
+        return Excerpt(tuple((index, self.parts[index]) for index in indices), digests(self.parts), self.signature)
 
 
 def open_excerpt(
@@ -176,7 +176,8 @@ def _signed(session: bytes, round_number: int, author: str, digests: tuple[bytes
     return encode((session, round_number, author, digests))
 
 
-def _digests(parts: tuple[bytes, ...]) -> tuple[bytes, ...]:
+def digests(parts: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    """Return the SHA-256 of every part."""
     return tuple(hashlib.sha256(part).digest() for part in parts)
 
 
@@ -184,4 +185,7 @@ def _check_signature(keys: Mapping[str, bytes], author: str, signature: bytes, s
     try:
         Ed25519PublicKey.from_public_bytes(keys[author]).verify(signature, signed_bytes(_PURPOSE, signed))
     except InvalidSignature:
-        raise TamperedError(f"a contribution bears no genuine signature of {author!r}") from None
+        raise TamperedError(
+            f"a contribution bears no genuine signature of {author!r} for this session and round, and for the same "
+            "commitments as were shown here"
+        ) from None

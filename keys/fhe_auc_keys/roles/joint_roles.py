@@ -1,14 +1,19 @@
 """Joint keys in rounds: nobody ever holds the whole secret key, and only all parties together can decrypt.
 
-    1  "begin"                       ->  parts of the public and the relinearisation key,
+    1  "begin"                       ->  commitment to what it will send in round 2: a digest
+    2  all commitments               ->  parts of the public and the relinearisation key,
                                          part of a common secret, sealed to the other parties
-    2  all first parts of the        ->  second part of the relinearisation key, submission
+    3  all first parts of the        ->  second part of the relinearisation key, submission
        relinearisation key, and of
        the common secret
-    3  the encrypted result          ->  partial decryption, sealed to the other parties
-    4  all partial decryptions       ->  (nothing: each party adds them up, and reads the result)
+    4  the encrypted result          ->  partial decryption, sealed to the other parties
+    5  all partial decryptions       ->  (nothing: each party adds them up, and reads the result)
 
 A computation that only adds up takes a public key and no others: all parts of those are empty.
+
+Whoever chose the sum of all first parts could read a share off the next answer. So a party has committed to its parts
+before it sees another one's, and each party holds everybody's parts against everybody's commitments. From round 2 on
+the commitments are under every signature: parties that were shown different ones refuse each other.
 
 Everything that a party sends is signed with its certified key. The aggregator adds the parts up and passes on what must
 be seen by all; it can read none of it. All parties are needed in every round: when one vanishes, the aggregator names
@@ -18,8 +23,7 @@ having become known, and a new session starts without that party.
 Trust. An aggregator alone learns nothing, even when it deviates: the parties' secrets meet only polynomials that it did
 not choose (`fhe_auc.bfv.joint_keys`), and partial decryptions are sealed to the parties. Parties alone learn
 nothing beyond the result, even if all but one pool their shares. An aggregator that deviates *and* one party together
-can read everything: the party opens the partial decryptions of whatever ciphertext the aggregator has sent around, or,
-as the last to send its parts, chooses their sums.
+can read everything: the party opens the partial decryptions of whatever the aggregator has sent around as the result.
 """
 
 from __future__ import annotations
@@ -42,16 +46,17 @@ from fhe_auc.session.computation import JointComputation, PartyTask, Result
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.rounds import Aggregator, Party, R
 from fhe_auc.session.submissions import RunningSum
-from fhe_auc_keys.bundles.roster import Contribution, Excerpt, Roster, blaming, open_excerpt
+from fhe_auc_keys.bundles.roster import Contribution, Excerpt, Roster, blaming, digests, open_excerpt
 from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.trust.group_sealing import seal_to_all, unseal_mine
 from fhe_auc_keys.trust.identity import Identity, signed_bytes
 
-_ROUNDS = 4
-_KEY_PARTS, _SUBMISSION, _PARTIAL = 1, 2, 3  # what parties send in which round
+_ROUNDS = 5
+_COMMITMENT, _KEY_PARTS, _SUBMISSION, _PARTIAL = 1, 2, 3, 4  # what parties send in which round
 _RELINEARISATION = KeyParts._fields.index("relinearisation")
 _COMMON_SECRET = len(KeyParts._fields)
-_FORWARDED = _RELINEARISATION, _COMMON_SECRET  # indices of what all parties see of the first round
+_FORWARDED = _RELINEARISATION, _COMMON_SECRET  # indices of what all parties see of the key parts
+_COMMITMENT_BYTES = 32
 _SECRET_PURPOSE = b"part of a common secret 1"
 _PARTIAL_PURPOSE = b"partial decryption 1"
 _SLACK = 4096  # bytes of envelopes, signatures and names, generously
@@ -61,10 +66,11 @@ T = TypeVar("T")
 class _State(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """What a party holds between rounds beside its share of the key; every round puts a new one in its place."""
 
-    forwarded: tuple[bytes, ...] = ()  # digests of what it sent in the first round, and gets back in the second
+    key_parts: tuple[bytes, ...] = ()  # drawn and committed to in the first round, sent in the second, then forgotten
+    commitments: tuple[bytes, ...] = ()  # everybody's, in the manifest's order: from the second round on
     secret_part: bytes = b""  # its part of the common secret
-    common_secret: bytes = b""  # from the second round on
-    result: bytes = b""  # from the third round on
+    common_secret: bytes = b""  # from the third round on
+    result: bytes = b""  # from the fourth round on
     partial: bytes = b""  # its partial decryption of the result
     key_bytes: int = 0  # sent so far for keys
 
@@ -99,6 +105,7 @@ class JointAggregator(Aggregator):
         second_round = [setup.relinearisation_part] + [setup.submission_part] * blocks
         self._keys = RunningSum(setup.key_parts)
         self._submissions = RunningSum(second_round)
+        self._commitments: dict[str, bytes] = {}
         self._passed_on: dict[str, Contribution | Excerpt] = {}
         self.submission_limit = _SLACK + max(
             sum(shape.packed_size for shape in setup.key_parts) + len(manifest.parties) * _SLACK,
@@ -111,7 +118,13 @@ class JointAggregator(Aggregator):
             return
         contribution = decode(payload, Contribution, "contribution")
         try:
-            contribution.check(self._roster, self._binding, self.round, party)
+            contribution.check(self._roster, self._signed_binding(), self.round, party)
+            if self.round == _COMMITMENT:
+                self._commitments[party] = _committed(contribution)
+                self._passed_on[party] = contribution
+                return
+            if self.round == _KEY_PARTS:
+                _check_committed(self._binding, party, digests(contribution.parts), self._commitments[party])
         except KeysError as error:
             raise DeserialisationError(str(error)) from None
         if self.round == _KEY_PARTS:
@@ -135,6 +148,11 @@ class JointAggregator(Aggregator):
         in_order = tuple(self._passed_on[party] for party in self.manifest.parties)
         self._passed_on = {}
         return encode(in_order)
+
+    def _signed_binding(self) -> bytes:
+        if self.round == _COMMITMENT:
+            return self._binding
+        return _with_commitments(self._binding, tuple(self._commitments[party] for party in self.manifest.parties))
 
 
 class JointParty(Party[R]):
@@ -178,8 +196,10 @@ class JointParty(Party[R]):
         raise TypeError("a party of a joint session is not pickled or copied: a second one would have the same share")
 
     def _answer(self, round_number: int, payload: bytes) -> bytes:
+        if round_number == _COMMITMENT:
+            return self._signed((self._commitment(),))
         if round_number == _KEY_PARTS:
-            return self._signed(self._key_parts())
+            return self._signed(self._key_parts(payload))
         if round_number == _SUBMISSION:
             return self._signed(self._submission(payload))
         if round_number == _PARTIAL:
@@ -187,8 +207,11 @@ class JointParty(Party[R]):
         self._recover(payload)
         return b""
 
-    def _key_parts(self) -> tuple[bytes, ...]:
-        """Draw a share of the key and a part of the common secret; return the parts for the others."""
+    def _commitment(self) -> bytes:
+        """Draw a share of the key and a part of the common secret; return the commitment to the parts for the others.
+
+        The parts have fresh errors and a fresh content key in them, so that their digest tells nothing of them.
+        """
         started = time.perf_counter()
         share = JointShare(self._setup)
         parts = share.key_parts()
@@ -196,18 +219,28 @@ class JointParty(Party[R]):
         sealed = self._sealed(_SECRET_PURPOSE, secret_part, associated=b"")
         self._share = share
         self._state = _State(
-            forwarded=(_sha256(parts.relinearisation), _sha256(sealed)),
-            secret_part=secret_part,
-            key_bytes=sum(map(len, parts)),
+            key_parts=(*parts, sealed), secret_part=secret_part, key_bytes=sum(len(part) for part in parts)
         )
         self._seconds["key parts"] = time.perf_counter() - started
-        return (*parts, sealed)
+        return _commitment(self._binding, self.name, digests(self._state.key_parts))
+
+    def _key_parts(self, payload: bytes) -> tuple[bytes, ...]:
+        """Return the parts of the keys and of the common secret, once everybody has committed to its own."""
+        parts, commitments = self._state.key_parts, []
+        for party, contribution in self._one_of_each(payload, Contribution):
+            with blaming(party):
+                contribution.check(self._roster, self._binding, _COMMITMENT, party)
+                commitments.append(_committed(contribution))
+                if party == self.name:
+                    _check_committed(self._binding, party, digests(parts), commitments[-1])
+        self._state = msgspec.structs.replace(self._state, key_parts=(), commitments=tuple(commitments))
+        return parts
 
     def _submission(self, payload: bytes) -> tuple[bytes, ...]:
         """Return the second part of the relinearisation key, and this party's rows, encrypted."""
         started = time.perf_counter()
         share = self._living_share()
-        total, common_secret = self._first_round_of_all(payload)
+        total, common_secret = self._key_parts_of_all(payload)
         relinearisation = share.relinearisation_part(total)
         encrypting = time.perf_counter()
         blocks = self._computation.encrypt(share, self._task, common_secret)
@@ -254,19 +287,19 @@ class JointParty(Party[R]):
             raise EvaluationError(f"party {self.name!r} has no share of the key any more")
         return self._share
 
-    def _first_round_of_all(self, payload: bytes) -> tuple[Words, bytes]:
+    def _key_parts_of_all(self, payload: bytes) -> tuple[Words, bytes]:
         """Return the sum of all first parts of the relinearisation key, and the common secret.
 
-        Every part is verified to be its author's own: whoever chose this sum could read this party's share from its
-        next answer.
+        Every part is verified to be its author's own, and what it had committed to: whoever chose this sum could read
+        this party's share from its next answer.
         """
         _, shape, _ = self._setup.key_parts
-        total, secret_parts = Sum(shape), []
+        total, secret_parts, binding = Sum(shape), [], self._signed_binding()
+        commitments = dict(zip(self.manifest.parties, self._state.commitments, strict=True))
         for party, excerpt in self._one_of_each(payload, Excerpt):
             with blaming(party):
-                found = open_excerpt(excerpt, self._roster, self._binding, _KEY_PARTS, party, indices=_FORWARDED)
-                if party == self.name and tuple(_sha256(each) for each in found) != self._state.forwarded:
-                    raise TamperedError("it is not the one that was sent")
+                found = open_excerpt(excerpt, self._roster, binding, _KEY_PARTS, party, indices=_FORWARDED)
+                _check_committed(self._binding, party, excerpt.digests, commitments[party])
                 total.add(total.polynomials.unpack(found[0]))
                 secret = self._unsealed(_SECRET_PURPOSE, party, found[1], self._state.secret_part, associated=b"")
                 if len(secret) != COMMON_SECRET_BYTES:
@@ -275,10 +308,10 @@ class JointParty(Party[R]):
         return total.words, _sha256(_SECRET_PURPOSE + self._binding + b"".join(secret_parts))
 
     def _all_partials(self, payload: bytes) -> Iterator[Words]:
-        polynomials = self._computation.partial_shape
+        polynomials, binding = self._computation.partial_shape, self._signed_binding()
         for party, contribution in self._one_of_each(payload, Contribution):
             with blaming(party):
-                contribution.check(self._roster, self._binding, _PARTIAL, party)
+                contribution.check(self._roster, binding, _PARTIAL, party)
                 if len(contribution.parts) != 1:
                     raise TamperedError("it has not one part")
                 (sealed,) = contribution.parts
@@ -306,7 +339,34 @@ class JointParty(Party[R]):
         return signed_bytes(purpose, encode((self._binding, sender)))
 
     def _signed(self, parts: tuple[bytes, ...]) -> bytes:
-        return encode(Contribution.sign(self._identity, self._binding, self._round + 1, parts))
+        return encode(Contribution.sign(self._identity, self._signed_binding(), self._round + 1, parts))
+
+    def _signed_binding(self) -> bytes:
+        """Return what contributions are signed for: the session, and the commitments once they are known."""
+        if not self._state.commitments:
+            return self._binding
+        return _with_commitments(self._binding, self._state.commitments)
+
+
+def _commitment(binding: bytes, party: str, parts: tuple[bytes, ...]) -> bytes:
+    """Return a party's commitment to parts with these digests; with its name, so that nobody can copy another one's."""
+    return _sha256(b"fhe-auc joint key parts\0" + encode((binding, party, parts)))
+
+
+def _committed(contribution: Contribution) -> bytes:
+    """Return the commitment that a contribution holds; raise `TamperedError` where it holds anything else."""
+    if [len(part) for part in contribution.parts] != [_COMMITMENT_BYTES]:
+        raise TamperedError(f"a commitment is one part of {_COMMITMENT_BYTES} bytes")
+    return contribution.parts[0]
+
+
+def _check_committed(binding: bytes, party: str, parts: tuple[bytes, ...], commitment: bytes) -> None:
+    if _commitment(binding, party, parts) != commitment:
+        raise TamperedError(f"the key parts of {party!r} are not those that it committed to")
+
+
+def _with_commitments(binding: bytes, commitments: tuple[bytes, ...]) -> bytes:
+    return _sha256(binding + b"".join(commitments))
 
 
 def _check(manifest: Manifest, roster: Roster, computation: JointComputation[Any, Any, Any]) -> None:

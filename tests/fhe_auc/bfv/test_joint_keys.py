@@ -348,6 +348,72 @@ def test_errors_of_all_parts_are_as_large_as_the_security_table_supposes(session
     assert np.abs(np.corrcoef(errors) - np.eye(8)).max() < 0.1  # no two parts have the same
 
 
+@pytest.mark.parametrize("bits", [16, 24])
+def test_a_usual_relinearisation_key_yields_one_of_this_form_by_a_public_linear_combination(bits: int) -> None:
+    """docs/security/joint-keys.md, "From a usual key to this one": the map, in its letters, for two parties."""
+    setup = JointSetup(PARAMETERS, secrets.token_bytes(32), products=1, kept=KEPT)
+    shape, (w, *_) = setup.result_part, setup.switched_keys()
+    shares = [JointShare(setup) for _ in range(2)]
+    s, u = [share._secret_modulo_q for share in shares], [share._ephemeral for share in shares]
+    digits = range(-(-math.prod(shape.moduli).bit_length() // bits))
+
+    def plus(*words: Words) -> Words:
+        total = Sum(shape)
+        for each in words:
+            total.add(each)
+        return total.words
+
+    def minus(left: Words, *right: Words) -> Words:
+        found = left.copy()
+        for each in right:
+            shape.subtract_in_place(found, each)
+        return found
+
+    # The usual key: for each digit j, of each party i.
+    a = [shape.uniform(secrets.token_bytes(32)) for _ in digits]
+    p = [np.array([[pow(2, bits * j, each)] * SLOTS for each in shape.moduli], np.uint64) for j in digits]
+    h, g, r = [], [], []
+    for i, share in enumerate(shares):
+        h.append([share._sample(shape, a[j], u[i], shape.multiply(p[j], s[i])) for j in digits])
+        g.append([share._sample(shape, minus(shape.zeros(), a[j]), s[i]) for j in digits])
+    sums = [(plus(*(each[j] for each in h)), plus(*(each[j] for each in g))) for j in digits]
+    for i, share in enumerate(shares):
+        terms = [(shape.multiply(x, s[i]), shape.multiply(y, u[i])) for x, y in sums]
+        r.append([share._sample(shape, sums[j][1], s[i], *terms[j]) for j in digits])
+
+    # The map, which takes no secret.
+    small, left = [], centred(shape, w)
+    for _ in digits[1:]:
+        small.append([(each + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1) for each in left])
+        left = [(each - digit) >> bits for each, digit in zip(left, small[-1], strict=True)]
+    small.append(left)
+    w_j = [values_of(shape, np.array([[x % each for x in row] for each in shape.moduli], np.uint64)) for row in small]
+
+    def mapped(parts: Sequence[Words]) -> Words:
+        return plus(*(shape.multiply(x, y) for x, y in zip(w_j, parts, strict=True)))
+
+    assert np.array_equal(mapped(p), w)
+    h_, g_, r_ = ([mapped(each) for each in parts] for parts in (h, g, r))
+    big_h, big_g, a_ = plus(*h_), plus(*g_), mapped(a)
+
+    # What depends on the secrets is that of this key, exactly; what is left is noise as stated.
+    deviation = math.sqrt(VARIANCE * sum(x * x for each in small for x in each))
+    assert deviation == pytest.approx(math.sqrt(VARIANCE * len(digits) * SLOTS / 12) * 2**bits, rel=0.01)
+    for i in range(2):
+        for noise in (
+            minus(plus(h_[i], shape.multiply(a_, u[i])), shape.multiply(w, s[i])),
+            minus(g_[i], shape.multiply(a_, s[i])),
+            minus(plus(r_[i], shape.multiply(big_g, s[i])), shape.multiply(big_h, s[i]), shape.multiply(big_g, u[i])),
+        ):
+            found = centred(shape, noise)
+            assert max(map(abs, found)) < CONFIDENCE * deviation
+            assert math.sqrt(sum(each * each for each in found) / SLOTS) == pytest.approx(deviation, rel=0.1)
+    secret = plus(*s)
+    switched = minus(plus(*r_, shape.multiply(big_g, secret)), shape.multiply(w, shape.multiply(secret, secret)))
+    bound = CONFIDENCE * deviation * math.sqrt(2 * (1 + 2 * SLOTS * 2 * 2 / 3))
+    assert max(map(abs, centred(shape, switched))) < bound
+
+
 def test_a_ciphertext_is_encrypted_once_with_a_share() -> None:
     share = JointShare(joint(3).setup)
     share.encrypt(some(1, 0), 0, 300)

@@ -396,7 +396,7 @@ def test_with_joint_keys_a_lie_is_refused_and_the_last_answer_does_not_tell(
 
     monkeypatch.setattr(JointEvaluator, "product", lying)
     play = Play("verified", rows(3, 21), keys="joint", backend=backend)
-    last = play.answers(play.until(4))
+    last = play.answers(play.until(5))
     assert {payload_of(each) for each in last.values()} == {b""}
     for party in play.parties:
         with pytest.raises(VerificationError) as caught:

@@ -88,8 +88,9 @@ def test_every_party_finds_the_integers_of_the_rows(protocol: str, backend: str)
 def test_with_joint_keys_they_are_the_same(protocol: str, number: int, backend: str) -> None:
     """Of four primes three are left, as messages show: all first parts of keys, result, and all partial decryptions."""
     play = Play(protocol, rows(number, 20), keys="joint", backend=backend)
-    _, keys, result, partials = map(len, play.messages())
+    _, commitments, keys, result, partials = map(len, play.messages())
     polynomial, envelopes = 8192 * 6 * 3, 2_000 * (number + 1)
+    assert commitments < 200 * (number + 1)
     for size, polynomials in ((keys, 2 * number), (result, 2), (partials, number)):
         assert polynomials * polynomial < size < polynomials * polynomial + envelopes
     planned = play.plan.download_bytes

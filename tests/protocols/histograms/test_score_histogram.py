@@ -75,7 +75,7 @@ def test_with_joint_keys_too(parties, backend):
     sites = random_sites(parties)
     found = evaluated(sites, thresholds="uniform:200", keys="joint", backend=backend)
     assert same(found, count(pooled(sites), thresholds.uniform(200)))
-    assert (found.keys, found.rounds) == ("joint", 4)
+    assert (found.keys, found.rounds) == ("joint", 5)
     # A part of a public key, and no others: a sum multiplies nothing.
     plan = plan_joint_sum(thresholds=200, vectors=2, parties=parties, backend=backend)
     assert found.key_bytes_per_party == plan.key_bytes
