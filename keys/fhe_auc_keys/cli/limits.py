@@ -38,8 +38,8 @@ def policy(file: Path | None, vault: Vault, remove: bool, as_json: bool) -> None
     (any, unless they are there); keys, a list of "sealed" (the default), "joint", "none" and "helper"; with "helper"
     also helpers, a list of the names of who may be one; max-days, how long a session can still go on (7); max-row-cap,
     which each party must have then; score-columns and groups, lists of columns that may be asked for; and a table
-    [options] with each option of the protocol that a session may have, such as interval = 0.95, or epsilon =
-    [0.25, 0.75].
+    [options] with the options of the protocol that a session must have, such as interval = 0.95, or epsilon =
+    [0.25, 0.75]. A session that lacks one of these, or has another option, is outside the policy.
 
     The policy is kept in the key store, and nothing that arrives can change it.
     """

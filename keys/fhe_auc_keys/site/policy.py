@@ -55,8 +55,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     score_columns, groups : tuple of str
         Columns that a session of several models, or of groups, may ask for; none unless they are named.
     options : dict
-        By name, the value or values that an option of the protocol may have; one that is not named here must not be in
-        the session.
+        By name, the value or values that an option of the protocol must have; one that is not named here must not be
+        in the session.
 
     Raises `InputError` where a field cannot be that.
     """
@@ -140,6 +140,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             for party in manifest.parties:
                 if study.row_caps.get(party, self.max_row_cap + 1) > self.max_row_cap:
                     yield f"{party!r} has no row cap, or one above {self.max_row_cap:,}"
+        for name in self.options:
+            if name not in manifest.options:
+                yield f"option {name} is not there, which the policy's [options] demand"
         for name, value in manifest.options.items():
             values = self.options.get(name, ())
             if not any(_same(value, each) for each in (values if isinstance(values, tuple) else (values,))):
