@@ -58,6 +58,7 @@ from fhe_auc_keys.fleet import tables
 from fhe_auc_keys.fleet.aggregator import BlobFile, BlobList, FleetResult, Opened
 from fhe_auc_keys.site import late_opening
 from fhe_auc_keys.store import trusted_authorities
+from fhe_auc_keys.store.budget import Entry, Ledger, Limit
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust import existing_certificate, group_sealing, sealing
 from fhe_auc_keys.trust.authority import Authority, Issued
@@ -90,6 +91,7 @@ MAGICS = {
     "fhefope": "fleet's opening",
     "fhefres": "fleet's result",
     "fhelate": "late opening",
+    "fheledg": "privacy ledger",
     "fheopen": "opening of padded sums",
     "fhereqs": "request for an opening",
     "fherlwe": "context or ciphertext",
@@ -109,7 +111,12 @@ LAYOUTS = {
     "announcement._Body": "[manifest: bytes, credentials: tuple[bytes, ...], not_before: int, not_after: int, sealed_secret: bytes]",
     "authority.Issued": "[serial: str, name: str, signing_key: bytes, encryption_key: bytes, not_after: int, revoked: int]",
     "authority._Stored": "[key: bytes, certificate: bytes, register: tuple[Issued, ...], list_number: int]",
-    "budget.Entry": "[data_set: str, protocol: str, epsilon: float, delta: float, unit: str, at: int]",
+    "budget.Entry": "[data_set: str, protocol: str, epsilon: float, delta: float, unit: str, at: int, refused: str, acknowledged: str]",
+    "budget.Ledger": "[limits: dict[str, Limit], entries: dict[str, Entry]]",
+    "budget.Limit": "[epsilon: float, delta: float | None]",
+    "budget._Limited": "{data_set: str, epsilon: float, delta: float | None}",
+    "budget._Line": "{event: str, session: str, protocol: str, outcome: str, by: str, spent: _Spent | None, limit: _Limited | None}",
+    "budget._Spent": "{data_set: str, epsilon: float, delta: float, unit: str, refused: str}",
     "sealed_bundles.Kept": "[announcement: bytes, material: bytes, has_result: bool]",
     "sealed_bundles._AggregatorBody": "[announcement: bytes, sealed: bytes]",
     "sealed_bundles._Header": "[bundle_id: bytes, session: bytes, recipient: bytes, context: bytes, holder: bytes, not_after: int]",
@@ -297,6 +304,10 @@ RELEASE = Release(
 STUDY = Study(
     model="sepsis-net 2.1", outcome="sepsis", cohort="adults", period="2025", row_caps={"north": 5000, "south": 70_000}
 )
+LEDGER = Ledger(
+    {"rows": Limit(4.0, 1e-6)},
+    {SESSION.hex(): Entry("rows", "verified", 0.5, 0.0, "row", 1_800_000_000, "VerificationError", "Ada Osei")},
+)
 CONTRIBUTION = Contribution.sign(NORTH, SESSION, 2, (b"first", b"second"))
 
 
@@ -448,6 +459,7 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     ),
     "party bundle": lambda _: sign(bundles.PARTY_KIND, NORTH, bundles._PartyBody(b"announcement", _header(), b"seal")),
     "list of authorities": lambda _: _trusted(),
+    "privacy ledger": lambda _: LEDGER.to_bytes(),
     "calibration map": _file(
         lambda path: calibration_file.save(
             path, CalibrationMap.from_dict({"edges": [0, 0.5, 1], "probabilities": [0.1, 0.7]}), method="bbq"
@@ -503,6 +515,7 @@ PINNED = {
     "aggregator bundle": "6668656261676702... 566 bytes, SHA-256 03425743b6ed0fa0c26ed74bda7f4ee4eb6d027b8015eb06b2c873483fd95f41",
     "party bundle": "6668656270617202... 712 bytes, SHA-256 23bb35b75143309445c0ab735a37e3ba96002ccd5888bce0111669fe61536eec",
     "list of authorities": "6668657472757302... 567 bytes, SHA-256 58215b79e779c5651a9c367778c18148795b12069b034c84d52446819164c8f6",
+    "privacy ledger": "6668656c65646702... 170 bytes, SHA-256 969f0f47e5afd9facca89b5b9ef591ee7c5733986000a3c7aeefa18f25ac00eb",
     "calibration map": "7b22666f726d6174... 124 bytes, SHA-256 b5e0b02f5fbb9db134a1f3342adf788ca95e859f314cf63c52db0e1ea9eeebf4",
     "thresholds": "302e300a302e310a302e350a",
     "outcome": "7b227061727479223a20226e6f727468222c2022617563223a206e756c6c7d",
