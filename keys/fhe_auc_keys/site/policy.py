@@ -15,12 +15,12 @@ import msgspec
 
 from fhe_auc.base.errors import DeserialisationError, InputError, UnknownProtocolError
 from fhe_auc.base.files import read_from_others
-from fhe_auc.base.serialise import decode, encode
+from fhe_auc.base.serialise import KeptFormat
 from fhe_auc.question.analysis import DEFAULT_MIN_CELL, Analysis
 from fhe_auc.session import registry
 from fhe_auc.session.plan import Keys
 from fhe_auc_keys.bundles.announcement import Announcement
-from fhe_auc_keys.errors import DamagedFileError, KeysError, StoreError
+from fhe_auc_keys.errors import KeysError, StoreError, unreadable
 from fhe_auc_keys.store.key_store import KeyStore
 
 Value = bool | int | float | str
@@ -101,13 +101,14 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if not is_in(store):
             raise StoreError("this key store has no policy: `fhe-auc keys policy FILE` sets one")
         try:
-            return decode(store.get("trust", _NAME), cls, "policy")
-        except DeserialisationError:
-            raise DamagedFileError(f"trust/{_NAME} is malformed: set it again by `fhe-auc keys policy FILE`") from None
+            return _FORMAT.unframe(store.get("trust", _NAME))
+        except DeserialisationError as error:
+            again = f"trust/{_NAME} is malformed: set it again by `fhe-auc keys policy FILE`"
+            raise unreadable(error, again) from None
 
     def keep(self, store: KeyStore) -> None:
         """Put it into a key store, in place of another."""
-        store.put("trust", _NAME, encode(self), replace=True)
+        store.put("trust", _NAME, _FORMAT.frame(self), replace=True)
 
     def require(self, announced: Announcement, *, at: datetime) -> None:
         """Raise `KeysError`, with the first reason, unless a session is within the policy."""
@@ -170,6 +171,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """Say for a table what is allowed: key, value, nothing."""
         said = msgspec.to_builtins(self).items()
         return [(name, _said(value), "") for name, value in said if value not in ("", None, [], {})]
+
+
+_FORMAT = KeptFormat(b"fhepoli", Policy, "policy")
 
 
 def is_in(store: KeyStore) -> bool:

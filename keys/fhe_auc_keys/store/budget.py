@@ -31,10 +31,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from fhe_auc.base.errors import DeserialisationError, InputError
-from fhe_auc.base.serialise import frame, unframe
+from fhe_auc.base.serialise import KeptFormat
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Spending
-from fhe_auc_keys.errors import DamagedFileError, KeysError
+from fhe_auc_keys.errors import KeysError, unreadable
 from fhe_auc_keys.store.key_store import TRAIL, KeyStore
 
 DEFAULT_DATA_SET = "rows"
@@ -45,7 +45,6 @@ INCIDENTS = ("ResultCheckError", "VerificationError")
 LEDGER = "ledger"
 """Name of its entry in the key store."""
 
-_MAGIC = b"fheledg"
 _ROUNDING = 1e-9  # sums of ten times 0.1 may reach a limit of 1
 _PROTECTS: Mapping[str, set[str]] = {"row": {"label", "score"}, "label": {"label"}, "score": {"score"}}
 
@@ -95,13 +94,13 @@ class Ledger(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
         if LEDGER not in store.names("budget"):
             return cls()
         try:
-            return unframe(_MAGIC, store.get("budget", LEDGER), cls, "privacy ledger")
+            return _FORMAT.unframe(store.get("budget", LEDGER))
         except DeserialisationError as error:
-            raise DamagedFileError(f"budget/{LEDGER}: {error}; restore it from the backup") from None
+            raise unreadable(error, f"budget/{LEDGER}: {error}; restore it from the backup") from None
 
     def to_bytes(self) -> bytes:
         """Serialise, for a key store."""
-        return frame(_MAGIC, self)
+        return _FORMAT.frame(self)
 
     def keep(self, store: KeyStore) -> None:
         """Put it into a key store, in place of another."""
@@ -124,6 +123,9 @@ class Ledger(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     def protects(self, data_set: str) -> str:
         """Return in words what the sums are bounds for: what every session protects, "nothing" where that is none."""
         return " and ".join(sorted(_protected(each.unit for each in self.of(data_set).values()))) or "nothing"
+
+
+_FORMAT = KeptFormat(b"fheledg", Ledger, "privacy ledger")
 
 
 class Difference(NamedTuple):
