@@ -39,7 +39,7 @@ def append(
     folder: Path, identity: Identity, event: str, manifest: Manifest, holder: str, *, at: datetime, **facts: Any
 ) -> None:
     """Add a line about a session, as `append_line` does; `holder` has made its keys, or has convened it."""
-    append_line(folder, identity, event, at=at, **_about(manifest, holder), **facts)
+    append_line(folder, identity, event, at=at, **{**_about(manifest, holder), **facts})  # facts may say more
 
 
 def append_line(folder: Path, identity: Identity, event: str, *, at: datetime, **facts: Any) -> None:
