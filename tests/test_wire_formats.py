@@ -1,8 +1,8 @@
 """Every format that leaves a process is pinned here: framed, signed, sealed and stored things, and files of text.
 
 A test that fails here says that what was written before cannot be read any more, or reads differently. Where that is
-meant, `fhe_auc.base.serialise.FORMAT_VERSION` goes up and the line that changed is written anew; where it is not, the code
-is wrong. Nothing is random: keys, times and certificates are fixed, so that whole documents can be pinned.
+meant, `fhe_auc.base.serialise.FORMAT_VERSION` goes up, or the version of that `KeptFormat`, and the line that changed is
+written anew; where it is not, the code is wrong. Nothing is random: keys, times and certificates are fixed, so that whole documents can be pinned.
 """
 
 # ruff: noqa: E501 - one format a line, so that a difference shows which one has changed
@@ -56,8 +56,10 @@ from fhe_auc_keys.bundles.session_signatures import SessionSignatures
 from fhe_auc_keys.fleet import session as fleet_session
 from fhe_auc_keys.fleet import tables
 from fhe_auc_keys.fleet.aggregator import BlobFile, BlobList, FleetResult, Opened
-from fhe_auc_keys.site import late_opening
-from fhe_auc_keys.store import trusted_authorities
+from fhe_auc_keys.site import late_opening, policy
+from fhe_auc_keys.site.policy import Policy
+from fhe_auc_keys.store import key_store, trusted_authorities
+from fhe_auc_keys.store.budget import Entry, Ledger, Limit
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust import existing_certificate, group_sealing, sealing
 from fhe_auc_keys.trust.authority import Authority, Issued
@@ -90,10 +92,13 @@ MAGICS = {
     "fhefope": "fleet's opening",
     "fhefres": "fleet's result",
     "fhelate": "late opening",
+    "fheledg": "privacy ledger",
     "fheopen": "opening of padded sums",
+    "fhepoli": "policy",
     "fhereqs": "request for an opening",
     "fherlwe": "context or ciphertext",
     "fherost": "roster",
+    "fheseen": "list of opened bundles",
     "fhestat": "party's state",
     "fhestor": "key store header",
     "fhetrus": "list of authorities",
@@ -109,7 +114,12 @@ LAYOUTS = {
     "announcement._Body": "[manifest: bytes, credentials: tuple[bytes, ...], not_before: int, not_after: int, sealed_secret: bytes]",
     "authority.Issued": "[serial: str, name: str, signing_key: bytes, encryption_key: bytes, not_after: int, revoked: int]",
     "authority._Stored": "[key: bytes, certificate: bytes, register: tuple[Issued, ...], list_number: int]",
-    "budget.Entry": "[data_set: str, protocol: str, epsilon: float, delta: float, unit: str, at: int]",
+    "budget.Entry": "[data_set: str, protocol: str, epsilon: float, delta: float, unit: str, at: int, refused: str, acknowledged: str]",
+    "budget.Ledger": "[limits: dict[str, Limit], entries: dict[str, Entry]]",
+    "budget.Limit": "[epsilon: float, delta: float | None]",
+    "budget._Limited": "{data_set: str, epsilon: float, delta: float | None}",
+    "budget._Line": "{event: str, session: str, protocol: str, outcome: str, by: str, spent: _Spent | None, limit: _Limited | None}",
+    "budget._Spent": "{data_set: str, epsilon: float, delta: float, unit: str, refused: str}",
     "sealed_bundles.Kept": "[announcement: bytes, material: bytes, has_result: bool]",
     "sealed_bundles._AggregatorBody": "[announcement: bytes, sealed: bytes]",
     "sealed_bundles._Header": "[bundle_id: bytes, session: bytes, recipient: bytes, context: bytes, holder: bytes, not_after: int]",
@@ -297,6 +307,19 @@ RELEASE = Release(
 STUDY = Study(
     model="sepsis-net 2.1", outcome="sepsis", cohort="adults", period="2025", row_caps={"north": 5000, "south": 70_000}
 )
+LEDGER = Ledger(
+    {"rows": Limit(4.0, 1e-6)},
+    {SESSION.hex(): Entry("rows", "verified", 0.5, 0.0, "row", 1_800_000_000, "VerificationError", "Ada Osei")},
+)
+POLICY = Policy(
+    holder="north",
+    protocols=("verified",),
+    model="sepsis-net 2.1",
+    outcome="sepsis",
+    min_parties=2,
+    max_thresholds=16,
+    options={"interval": 0.95, "epsilon": (0.25, 0.5)},
+)
 CONTRIBUTION = Contribution.sign(NORTH, SESSION, 2, (b"first", b"second"))
 
 
@@ -347,7 +370,7 @@ def _header() -> bytes:
 
 def _binding() -> bytes:
     binding = existing_certificate._Binding(serialise.encode(_statement()), b"certified", b"possession")
-    return serialise.frame(existing_certificate._MAGIC, binding)
+    return existing_certificate._FORMAT.frame(binding)
 
 
 def _announcement() -> bytes:
@@ -448,6 +471,9 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     ),
     "party bundle": lambda _: sign(bundles.PARTY_KIND, NORTH, bundles._PartyBody(b"announcement", _header(), b"seal")),
     "list of authorities": lambda _: _trusted(),
+    "privacy ledger": lambda _: LEDGER.to_bytes(),
+    "policy": lambda _: policy._FORMAT.frame(POLICY),
+    "list of opened bundles": lambda _: key_store._SEEN_FORMAT.frame((SESSION,)),
     "calibration map": _file(
         lambda path: calibration_file.save(
             path, CalibrationMap.from_dict({"edges": [0, 0.5, 1], "probabilities": [0.1, 0.7]}), method="bbq"
@@ -478,41 +504,44 @@ PINNED = {
     "packed residues": "01000400000004",
     "secrets of a party": "93c407636f6e7465... 78 bytes, SHA-256 576717f8f320b719b87ed2eacc9f6088d7c9c108628799b1d750e0b828aa9875",
     "aggregator's material with an opening": "6668656167676b02d27a5f93d5b9e4963d34b23caec0161708f16f5acf50e6c919baccdac25c18b892c407636f6e74657874c4076f70656e696e67",
-    "request for an opening": "6668657265717302... 605 bytes, SHA-256 18b6abfa984626bc7fec107e0c52f19c80937f7c03fc3c4497f347918a4cd3c9",
-    "late opening": "6668656c61746502... 612 bytes, SHA-256 d098f6329376ba3235c6bbbf24f3f30c0d0b549122e8aaec14f2975286e7684e",
+    "request for an opening": "6668657265717302... 605 bytes, SHA-256 b105f4b3b769679fdcaed561bbdd901e8849343f608a562d674a6d64414c8dfc",
+    "late opening": "6668656c61746502... 612 bytes, SHA-256 bb3ea9fe0ffcc0b83e6a323e0acd35f6f04b79b841664fba5a1b3755dfb4db30",
     "fleet": "83a86b6e6f776e5f... 71 bytes, SHA-256 0cd41d0b6a794c9073d724f1f3d8cd2a8808eecda9fd474f5a1f409e0bacc73a",
-    "list of a fleet's blobs": "666865666c697302... 638 bytes, SHA-256 4a13d46df328aa6cf4416cfc76d943dad93b52897a8f5051ec48495188a2b079",
-    "fleet's opening": "666865666f706502... 636 bytes, SHA-256 e6c9c362040c53035ec0ddaa1f13c480e91f32694bebeb6e6aa992e25fade111",
-    "fleet's result": "6668656672657302... 626 bytes, SHA-256 46056b6dd9e0e0778304e500d1ec4204856f47c1462d34338d616587e72626a0",
+    "list of a fleet's blobs": "666865666c697302... 638 bytes, SHA-256 4aff87ed41376866c9c361b1eeedde67db3977f533a4aacdc7cf25fbe2ac7354",
+    "fleet's opening": "666865666f706502... 636 bytes, SHA-256 4e86f1bbd915adb8b6c880c1c0466b3068e6c37dd79b0755851298715700fdec",
+    "fleet's result": "6668656672657302... 626 bytes, SHA-256 8e36d6e77f7e94d21cce38d1598f397d131274453edb2e6bf14e59678f0c1718",
     "columns of a fleet's files": "6d656d6265722075... 182 bytes, SHA-256 12bee69892188c4126246e36f2b2a0951fd349c77783ed3fc57513a8cd8a39ee",
     "what a fleet's sketch is bound by": "93c4200001020304... 70 bytes, SHA-256 ed5931b7b66958f95ee0e7875cc6c7ce4eacd36c3641753eedd79efd926fe394",
     "what a fleet's member signs": "61626f7574fa2c8cc4f28176bbeed4b736df569a34c79cd3723e9ec42f9674b4d46ac6b8b8",
-    "identity": "6668656964656e02... 551 bytes, SHA-256 27550bd9f1cffd57ff3a75bacc99b181ecde17ced717da621b066bf6f4ff26dc",
-    "credential": "6668656372656402... 440 bytes, SHA-256 1ddae0c2e36b9c9157acf624a9632f8c0800c553838aa6c6dca7020dd9058a3f",
-    "key binding": "66686562696e6402... 250 bytes, SHA-256 282f00d7cca61910f3d7d7786439e32ffb3c49812c590987459fa1594548c444",
+    "identity": "6668656964656e03... 551 bytes, SHA-256 e9a6ef50d6ff43ab27d94596880fe4b3f1b448ba7295928cc05cc485dcb8afaa",
+    "credential": "6668656372656403... 440 bytes, SHA-256 b36590f44fb88516c67ab0cc284389b7e5249d7ec798a67de5dab5c39557e4a5",
+    "key binding": "66686562696e6403... 250 bytes, SHA-256 6eb19f935531c0e74d06d6301bec38478414a19331f127a0f220a9c248fe3da0",
     "fingerprint of a key binding": "b80e16be4a83f46b39fde9c1fb1af42bc0c59d9c2e24c165e5d4bf391ebe7eae",
-    "authority": "6668656175746802... 491 bytes, SHA-256 0c6d51a8e2d0c3acec6d3707f987835bcb5a760b1e996b9f2a3949901f6cfaaf",
+    "authority": "6668656175746803... 491 bytes, SHA-256 240dc990e88a08666495420143b3586ad853698314386c2b7b44a58044337c5c",
     "roster": "666865726f737402... 192 bytes, SHA-256 75615429ce7d60f3e7f4320816915c4652c9bf447d08283118fbbf566aa7e75a",
     "name of a session with its roster": "33b903b59a341722d2782183a04af04426a1071c7ed33417cfbfce26008f54d4",
     "material of a party of a joint session": "92919293a56e6f72... 163 bytes, SHA-256 73b235b0da1b589cff2e3096acd170b0fb3820f43017b515726791bf62984b7f",
     "contribution": "9292c40566697273... 83 bytes, SHA-256 ce5c789f9328e694c9301cb2d9afa4252545a23d17a6df940dcb949e1f549615",
     "excerpt": "93919201c4067365... 147 bytes, SHA-256 22224ff4d1a27126c9edfe7689a3803ef39aba888df1f9b1662dd6b40542eca1",
-    "announcement": "666865616e6e6f02... 2652 bytes, SHA-256 0eba9c735f4c65687f483ca3d092108fad83fe4234240b6028ebf8eeba7ebda0",
+    "announcement": "666865616e6e6f02... 2652 bytes, SHA-256 9cd0bf7304b336f059d1d6a7ce61e849a7761a8499ab3df2bccfc72aeec588be",
     "signature of a message": "5d83916a0c7cc4ee1e51c44d40b085817ec586377e1aee3423eddb56369b9ab804180eb3bea1d20ea63ab57d2652d53af76da3849b696701b5c83b57f5685f07",
     "statement of a message": "9502a56e6f727468... 118 bytes, SHA-256 efd8cec71492b83d76926da34386f4a0380643f6d02b94448d40504559bb013f",
-    "aggregator bundle": "6668656261676702... 566 bytes, SHA-256 03425743b6ed0fa0c26ed74bda7f4ee4eb6d027b8015eb06b2c873483fd95f41",
-    "party bundle": "6668656270617202... 712 bytes, SHA-256 23bb35b75143309445c0ab735a37e3ba96002ccd5888bce0111669fe61536eec",
-    "list of authorities": "6668657472757302... 567 bytes, SHA-256 58215b79e779c5651a9c367778c18148795b12069b034c84d52446819164c8f6",
+    "aggregator bundle": "6668656261676702... 566 bytes, SHA-256 853b0d0a108dd429572199a78017b0d2c2a4ffe5d8abbebea1b2905a7d643b0f",
+    "party bundle": "6668656270617202... 712 bytes, SHA-256 bfba1fc94e23575a9b4ac8118ba3a515c4b6031ca263c3a9cfcfd044701df83f",
+    "list of authorities": "6668657472757303... 567 bytes, SHA-256 5157d02f70ae1923f082afec8d24a1243f99c5177d789bba4d4cbf68fd686a55",
+    "policy": "666865706f6c6903... 277 bytes, SHA-256 9aef3c01330c69119a181d6888d6dc607afcfa8e4b88cfe71e4dc53fba2ad4e3",
+    "list of opened bundles": "6668657365656e037df226deb3df2a2edfc36c10be3c82aa17667ea5d612f74709f0f22645dba32491c410000102030405060708090a0b0c0d0e0f",
+    "privacy ledger": "6668656c65646703... 170 bytes, SHA-256 55c52f9ebd10ce46ec0f2a4f49eb3bf9ec3627b086f2f4668fecb39e0cd37361",
     "calibration map": "7b22666f726d6174... 124 bytes, SHA-256 b5e0b02f5fbb9db134a1f3342adf788ca95e859f314cf63c52db0e1ea9eeebf4",
     "thresholds": "302e300a302e310a302e350a",
     "outcome": "7b227061727479223a20226e6f727468222c2022617563223a206e756c6c7d",
 }
 
 STORE = {
-    "store.header": "66686573746f7202b7ecf8d43f1671976d3f1351b358fbd8eb5c4a479da68a585b1da1f475f282ec930ac410aeee3d07bfd3"
-    "ebe337efa002c07306fac410aaccd2affc1f22e36f4165982cfc4676",
-    "trust/own": "d9c055bb41529c5325e995d9ec3190cba7038891436d962b843033d27a07deeeecf87ed1",
-    "seen/bundles": "0008029307b22d712eb7f24ac630f62e42349730b25cc2c659857659eb",
+    "store.header": "66686573746f7203a2ba0d0f1f6bb1cf39c239e5fe1a0b5bc4ff7f42e83f671efd517961e188dbcf930ac41035e3b4d329e3"
+    "dfec64a68643c86edd94c4107ac0f24b55d8ff0183c6bdfaee062692",
+    "trust/own": "a879bb68238f520ccaa0590e6b125c33549de12876d319bd42d309e4caabc9fe98ad9c3e",
+    "seen/bundles": "7845c36cee70e336ee34cf2d5939e6d75765fb0bfe2e48e6484f8c3d68eaec96a6fc66be7177d0d873035a9d0becce01cdc085bd68fe2d7a2b75dabd8b3303e2b976e3e1e9",
 }
 
 

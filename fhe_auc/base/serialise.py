@@ -2,7 +2,8 @@
 
     7 bytes magic | 1 byte format version | 32 bytes SHA-256 of the rest | msgpack
 
-The digest finds damage, not forgery: who sent the bytes is settled by signatures (`keys`).
+What is kept beyond a session has the version in its digest, too (`KeptFormat`). The digest finds damage, not forgery:
+who sent the bytes is settled by signatures (`keys`).
 """
 
 from __future__ import annotations
@@ -10,14 +11,20 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
 from fhe_auc.base.errors import DeserialisationError
 
 FORMAT_VERSION = 2
+"""Of messages, and of all else that a session needs and that ends with it: not read by other versions."""
+
+FIRST_KEPT_VERSION = 3
+"""Of each `KeptFormat`; below it are checkouts before the first release, which had one version for all."""
+
 _MAGIC_BYTES = 7
 _HEAD = _MAGIC_BYTES + 1
 _DIGEST = 32
@@ -62,15 +69,82 @@ def unframe(magic: bytes, data: bytes, shape: type[T], what: str) -> T:
     Raises `DeserialisationError` for another kind of thing or format version, and for what is truncated, damaged or
     malformed.
     """
-    if not isinstance(data, bytes) or data[:_MAGIC_BYTES] != magic:  # type: ignore[redundant-expr] # from a transport
-        raise DeserialisationError(f"not a {what}", field="format")
-    if data[_MAGIC_BYTES:_HEAD] not in (b"", bytes([FORMAT_VERSION])):
+    version, digest, body = _parts(magic, data, what)
+    if version not in (b"", bytes([FORMAT_VERSION])):
         raise DeserialisationError(
-            f"{what} of format version {data[_MAGIC_BYTES]}, but this is {FORMAT_VERSION}: "
+            f"{what} of format version {version[0]}, but this is {FORMAT_VERSION}: "
             "install the same version of fhe-auc everywhere",
             field="version",
         )
-    digest, body = data[_HEAD : _HEAD + _DIGEST], memoryview(data)[_HEAD + _DIGEST :]
     if hashlib.sha256(body).digest() != digest:
-        raise DeserialisationError(f"{what} truncated or damaged (checksum mismatch)", field="checksum")
+        raise _damaged(what)
     return decode(body, shape, what)
+
+
+@dataclass(frozen=True)
+class KeptFormat(Generic[T]):
+    """What outlives the version of fhe-auc that wrote it: it has a format version of its own, apart from messages.
+
+    The digest in its frame covers the version as well, so that a version that is not ours tells from damage; later
+    versions keep this frame.
+
+    Attributes
+    ----------
+    magic : bytes
+        As of `frame`.
+    shape : type
+        What it holds in this version.
+    what : str
+        In words, for errors.
+    version : int
+        Of what is written; from `FIRST_KEPT_VERSION`.
+    older : mapping
+        By version, what a thing of it holds, and what makes that of the next version out of it.
+    """
+
+    magic: bytes
+    shape: type[T]
+    what: str
+    version: int = FIRST_KEPT_VERSION
+    older: Mapping[int, tuple[type[Any], Callable[[Any], Any]]] = field(default_factory=dict)
+
+    def frame(self, value: T) -> bytes:
+        """Return the value encoded and framed, in this version."""
+        version, body = bytes([self.version]), encode(value)
+        return self.magic + version + hashlib.sha256(version + body).digest() + body
+
+    def unframe(self, data: bytes) -> T:
+        """Return the value in a frame of this version, or of an older one, migrated.
+
+        Raises `DeserialisationError` as the function `unframe`; for another version its `field` is "version".
+        """
+        version, digest, body = _parts(self.magic, data, self.what)
+        if version and version[0] < FIRST_KEPT_VERSION and hashlib.sha256(body).digest() == digest:
+            raise DeserialisationError(
+                f"{self.what} of format version {version[0]}, from before the first release: make it again",
+                field="version",
+            )
+        if hashlib.sha256(version + bytes(body)).digest() != digest:
+            raise _damaged(self.what)
+        found = version[0]
+        if found > self.version:
+            raise DeserialisationError(
+                f"{self.what} of format version {found}, from a newer fhe-auc than this, which reads up to "
+                f"{self.version}: install the newer one here",
+                field="version",
+            )
+        value = decode(body, self.shape if found == self.version else self.older[found][0], self.what)
+        for each in range(found, self.version):
+            value = self.older[each][1](value)
+        return cast("T", value)
+
+
+def _parts(magic: bytes, data: bytes, what: str) -> tuple[bytes, bytes, memoryview]:
+    """Return the version, which is empty where it is cut off, the digest and the body of what is framed."""
+    if not isinstance(data, bytes) or data[:_MAGIC_BYTES] != magic:  # type: ignore[redundant-expr] # from a transport
+        raise DeserialisationError(f"not a {what}", field="format")
+    return data[_MAGIC_BYTES:_HEAD], data[_HEAD : _HEAD + _DIGEST], memoryview(data)[_HEAD + _DIGEST :]
+
+
+def _damaged(what: str) -> DeserialisationError:
+    return DeserialisationError(f"{what} truncated or damaged (checksum mismatch)", field="checksum")

@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, MessageError
+from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, MessageError, ResultCheckError
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.rows.counts import PartyData
@@ -124,10 +124,18 @@ class SiteState(ABC):
         """Write down a session's state: after a crash the old or the new one is there, whole."""
 
     @abstractmethod
-    def charge(self, manifest: Manifest, spending: Spending) -> None:
+    def charge(self, manifest: Manifest, spending: Spending | None, *, rows: int) -> Mapping[str, Any]:
         """Write down what a session spends of the privacy of the site's rows, once; before its submission leaves.
 
-        Raises `InputError` where that is more than the site allows.
+        `spending` None is a session without a privacy budget, `rows` are so many as the site puts in. Returns what the
+        audit trail has to say of it, as plain JSON. Raises `FheAucError` where the site does not allow it.
+        """
+
+    @abstractmethod
+    def refuse(self, manifest: Manifest, error: str) -> None:
+        """Write down that a session's result has failed its checks, with an error of this name, before all else.
+
+        With a privacy budget, the site has to look into that before it submits these rows again.
         """
 
     @abstractmethod
@@ -227,8 +235,8 @@ def answer(
         is written down or sent, so that a crash cannot lose the result. Among its warnings is one where the site has
         put nearly as many rows into another session of the same model and outcome.
 
-    The site's audit trail says when it has submitted, and how many rows; a helper's, whose pads it has opened; and when
-    the session has ended, and with what.
+    The site's audit trail says when it has submitted, how many rows, and what that spends of their privacy; a helper's,
+    whose pads it has opened; and when the session has ended, and with what.
     As it is written first, a crash may put a line there twice.
 
     Raises
@@ -237,7 +245,7 @@ def answer(
         Not a message, or not the one that comes next in its session.
     FheAucError
         The site is not in that session; or (`InputError`) its rows have changed too early, or are more than its cap, or
-        the session spends more of their privacy than is left.
+        the site does not allow what the session spends of their privacy.
     """
     session = Message.from_bytes(message, limit=_MAX_MESSAGE).session
     kept = site.state(session)
@@ -276,6 +284,7 @@ def answer(
     try:
         submission = party.respond(message)
     except EvaluationError as error:
+        _check_verdict(site, joined, error)
         try:
             joined.records.note("ended", outcome=type(error).__name__)
         finally:
@@ -284,9 +293,13 @@ def answer(
     if party.opened:
         joined.records.note("opened", parties=list(party.opened))
     if party.submitted and not (last and last.submitted):
-        if (spending := registry.load(joined.manifest.protocol).spends(joined.manifest)) is not None:
-            site.charge(joined.manifest, spending)
-        joined.records.note("submitted", rows=size)
+        facts: Mapping[str, Any] = {}
+        if not joined.helps:
+            spending = registry.load(joined.manifest.protocol).spends(joined.manifest)
+            facts = site.charge(joined.manifest, spending, rows=size)
+        joined.records.note("submitted", rows=size, **facts)
+    if party.ended and party.failure is not None:
+        _check_verdict(site, joined, party.failure)
     if party.ended and not joined.helps:
         sizes = [other.size for other in map(_known, site.others(session)) if other and other.question == question]
         party.own_warnings += near_other_sessions(party.name, size, sizes if question else ())
@@ -298,6 +311,12 @@ def answer(
     return submission
 
 
+def _check_verdict(site: SiteState, joined: Joined, error: EvaluationError) -> None:
+    """Have the site write down, before anything leaves it, that a result has failed its checks."""
+    if isinstance(error, ResultCheckError) and not joined.helps:
+        site.refuse(joined.manifest, type(error).__name__)
+
+
 def has_ended(site: SiteState, session: bytes) -> bool:
     """Return whether the site answers nothing more in a session."""
     kept = site.state(session)
@@ -306,11 +325,7 @@ def has_ended(site: SiteState, session: bytes) -> bool:
 
 def _outcome(party: Party[Any]) -> str:
     """Return in a word what a party that has ended has got: "result", or the kind of error."""
-    try:
-        party.result()
-    except EvaluationError as error:
-        return type(error).__name__
-    return "result"
+    return "result" if party.failure is None else type(party.failure).__name__
 
 
 def _rows(

@@ -431,6 +431,11 @@ class Party(ABC, Generic[R]):
         """Whether this party answers nothing more."""
         return self._ended
 
+    @property
+    def failure(self) -> EvaluationError | None:
+        """Why there is no result for good, as the last round has shown; None: no such thing."""
+        return self._failure
+
     def saved(self) -> bytes:
         """Return what another process needs to go on as this party, with the same manifest, material and rows.
 

@@ -5,7 +5,7 @@ It holds no secret. What nobody tells apart is a `KeysError`.
 
 from __future__ import annotations
 
-from fhe_auc.base.errors import FheAucError
+from fhe_auc.base.errors import DeserialisationError, FheAucError
 
 
 class KeysError(FheAucError):
@@ -46,3 +46,10 @@ class LockedError(StoreError):
 
 class UnsafeModeError(StoreError):
     """A file or directory of a key store is open to others than its owner, or not a plain one."""
+
+
+def unreadable(error: Exception, damaged: str) -> StoreError:
+    """Return what to raise of what is kept and cannot be read: another version is no damage, all else is `damaged`."""
+    if isinstance(error, DeserialisationError) and error.field == "version":
+        return StoreError(str(error))
+    return DamagedFileError(damaged)

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from fhe_auc import InputError
 from fhe_auc.base.errors import FheAucError
+from fhe_auc.base.files import write_atomically
 from fhe_auc.session import registry
+from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request, Spending, new_session_id
-from fhe_auc.session.rounds import conduct
-from fhe_auc_keys.store import budget
-from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc.sums.residues import pack
+from fhe_auc_keys.errors import KeysError
+from fhe_auc_keys.site.store_check import problems
+from fhe_auc_keys.store import audit, budget
+from fhe_auc_keys.store.budget import Ledger
+from fhe_auc_keys.store.key_store import TRAIL, KeyStore
+from fhe_auc_keys.store.vault import certified_identity
 from tests.support.exact_sessions import GRID, rows
+from tests.support.keys_commands import ok
 from tests.support.stored_sites import Consortium
 from tests.support.wire import flipped
 
@@ -32,7 +43,12 @@ def private(tmp_path: Path) -> Consortium:
 
 def entries(made: Consortium, name: str) -> dict[str, budget.Entry]:
     with made.store(name) as store:
-        return budget.entries(store)
+        return dict(Ledger.stored(store).entries)
+
+
+def limit(made: Consortium, name: str, epsilon: float, delta: float | None = None) -> None:
+    with made.store(name) as store:
+        budget.set_limit(store, "rows", epsilon, delta)
 
 
 def test_a_session_spends_once_however_often_it_is_asked(private: Consortium) -> None:
@@ -61,8 +77,7 @@ def test_it_is_written_down_before_the_submission_is_and_after_a_crash_between_t
 
 def test_beyond_the_limit_nothing_is_sent_and_nothing_kept_until_it_is_raised(private: Consortium) -> None:
     name, opening = next(iter(private.sites)), private.aggregator().start()
-    with private.store(name) as store:
-        budget.set_limit(store, "rows", 0.4)
+    limit(private, name, 0.4)
     with pytest.raises(
         InputError, match=r"would spend epsilon = 0\.5 of data set 'rows', of which 0 is spent and 0\.4"
     ):
@@ -80,25 +95,298 @@ def manifest(protocol: str = "dpauc-laplace", **options: Any) -> Any:
     return registry.load(protocol).prepare(request).manifest
 
 
+def spend(store: KeyStore, made: Manifest, spending: Spending | None, data_set: str = "rows", rows: int = 1000) -> None:
+    budget.spend(store, data_set, made, spending, rows=rows, at=NOW)
+
+
+def again(made: Manifest) -> Manifest:
+    return msgspec.structs.replace(made, session=new_session_id())
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[KeyStore]:
+    with KeyStore.create(tmp_path / "store", "passphrase", log2_cost=10) as made:
+        yield made
+
+
 def test_sessions_add_up_by_data_set_and_ten_tenths_are_one(store: KeyStore) -> None:
     budget.set_limit(store, "2025", 1.0)
     made, tenth = manifest(), Spending(0.1, "label")
     for _ in range(10):
-        again = msgspec.structs.replace(made, session=new_session_id())
-        budget.spend(store, "2025", again, tenth, at=NOW)
-    budget.spend(store, "2026", made, tenth, at=NOW)
-    assert budget.spent(store) == {"2025": pytest.approx(1.0), "2026": 0.1}
-    with pytest.raises(InputError, match="of which 1 is spent and 1 is the limit; nothing was sent"):
-        budget.spend(store, "2025", msgspec.structs.replace(made, session=new_session_id()), tenth, at=NOW)
-    budget.spend(store, "2025", again, tenth, at=NOW)  # this one is in the ledger
+        last = again(made)
+        spend(store, last, tenth, "2025")
+    spend(store, made, tenth, "2026")
+    ledger = Ledger.stored(store)
+    assert ledger.spent("2025") == (pytest.approx(1.0), 0)
+    assert ledger.spent("2026") == (0.1, 0)
+    with pytest.raises(InputError, match=r"of which 1 is spent and 1 is the limit\. .*; nothing was sent"):
+        spend(store, again(made), tenth, "2025")
+    spend(store, last, tenth, "2025")  # this one is in the ledger
 
 
-def test_a_damaged_ledger_stops_sessions(store: KeyStore, tmp_path: Path) -> None:
-    budget.spend(store, "rows", manifest(), Spending(0.1, "label"), at=NOW)
-    (path,) = (tmp_path / "store" / "budget").iterdir()
-    path.write_bytes(flipped(path.read_bytes(), -1))
+def test_a_damaged_ledger_stops_sessions(store: KeyStore) -> None:
+    spend(store, manifest(), Spending(0.1, "label"))
+    path = store.directory / "budget" / "ledger"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
     with pytest.raises(FheAucError, match="budget/"):
-        budget.spend(store, "rows", manifest(), Spending(0.1, "label"), at=NOW)
+        spend(store, manifest(), Spending(0.1, "label"))
+
+
+@pytest.mark.parametrize(
+    "protocol", ["exact", "verified", "semi-honest", "histogram-federated", "boundaries-federated"]
+)
+def test_where_a_data_set_has_a_limit_a_session_without_a_budget_sends_nothing(tmp_path: Path, protocol: str) -> None:
+    """It would spend all that there is, and more."""
+    options = {"bins": 4} if protocol.startswith("boundaries") else {}
+    made = Consortium(rows(3, 9), tmp_path / "sites", protocol, thresholds=GRID, options=options)
+    name, opening = next(iter(made.sites)), made.aggregator().start()
+    limit(made, name, 1e6)
+    with pytest.raises(InputError, match=r"data set 'rows' has a limit, and the session no privacy budget"):
+        made.answer(name, opening)
+    other = list(made.sites)[1]
+    assert made.answer(other, opening)
+    assert entries(made, other) == {}
+
+
+def test_what_bounds_nothing_is_refused_where_there_is_a_limit(store: KeyStore) -> None:
+    """A budget for scores leaves labels without a bound, and the other way round: then the sum bounds neither."""
+    spend(store, manifest(), Spending(0.1, "label"))
+    spend(store, manifest(), Spending(0.1, "row"))
+    assert Ledger.stored(store).protects("rows") == "label"
+    budget.set_limit(store, "rows", 4)
+    with pytest.raises(InputError, match="nothing is left that the limit bounds; nothing was sent"):
+        spend(store, manifest(), Spending(0.1, "score"))
+    spend(store, manifest(), Spending(0.1, "score"), "without a limit")
+    spend(store, manifest(), Spending(0.1, "label"), "without a limit")
+    assert Ledger.stored(store).protects("without a limit") == "nothing"
+
+
+def test_delta_must_be_below_1_over_the_rows_with_a_limit_or_without(tmp_path: Path) -> None:
+    """With delta = 0.999999 a session may publish a row outright, at any epsilon."""
+    options = {"epsilon": 1e-6, "delta": 0.999999}
+    made = Consortium(rows(3, 9), tmp_path / "sites", "dpauc-gaussian", thresholds=GRID, options=options)
+    name, opening = next(iter(made.sites)), made.aggregator().start()
+    with pytest.raises(InputError, match=r"delta = 0\.999999, which must be below 1/rows"):
+        made.answer(name, opening)
+    assert entries(made, name) == {}
+
+
+def test_deltas_add_up_to_less_than_1_over_the_rows_or_to_the_limit_that_is_set(store: KeyStore) -> None:
+    part = Spending(0.1, "label", 4e-4)
+    for _ in range(2):
+        spend(store, manifest(), part, rows=1000)
+    assert Ledger.stored(store).spent("rows")[1] == pytest.approx(8e-4)
+    with pytest.raises(
+        InputError, match=r"delta = 0\.0004 .* of which 0\.0008 is spent, and the sum must be below 1/rows"
+    ):
+        spend(store, manifest(), part, rows=1000)
+    budget.set_limit(store, "rows", 10, 1.2e-3)
+    spend(store, manifest(), part, rows=1000)
+    with pytest.raises(InputError, match=r"the limit is 0\.0012"):
+        spend(store, manifest(), part, rows=1000)
+    with pytest.raises(InputError, match="must be below 1/rows"):
+        spend(store, manifest(), Spending(0.1, "label", 1e-3), "another", rows=1000)
+
+
+# The audit trail, which is signed and chained, says what the ledger says.
+
+
+def played(made: Consortium, name: str) -> bytes:
+    """Let a site answer a session's first round; return what is in its ledger's file then."""
+    made.answer(name, made.aggregator().start())
+    return ledger_file(made, name).read_bytes()
+
+
+def ledger_file(made: Consortium, name: str) -> Path:
+    return Path(made.made.sites[name]["store"], "budget", "ledger")
+
+
+def another(made: Consortium, name: str) -> None:
+    """Let the site's store be charged for another session on the same rows."""
+    with made.store(name) as store:
+        spend(store, again(made.session.manifest), Spending(0.5, "row"))
+
+
+def wrong_with(made: Consortium, name: str) -> list[str]:
+    with made.store(name) as store:
+        return [each.wrong for each in problems(store, at=datetime.now(timezone.utc))]
+
+
+def test_a_ledger_that_is_removed_shows_and_no_session_goes_on(private: Consortium) -> None:
+    name = next(iter(private.sites))
+    whole = played(private, name)
+    assert wrong_with(private, name) == []
+    ledger_file(private, name).unlink()
+    lost = f"session {private.id.hex()} has spent a budget, and the ledger has no entry of it"
+    assert wrong_with(private, name) == [lost]
+    with pytest.raises(KeysError, match=f"the audit trail differ: {lost}; nothing was sent"):
+        another(private, name)
+    write_atomically(ledger_file(private, name), whole, mode=0o600)
+    another(private, name)
+
+
+def test_a_ledger_that_is_put_back_to_an_older_version_shows(private: Consortium) -> None:
+    name = next(iter(private.sites))
+    limit(private, name, 4)
+    before = ledger_file(private, name).read_bytes()
+    played(private, name)
+    write_atomically(ledger_file(private, name), before, mode=0o600)
+    assert any("the ledger has no entry of it" in each for each in wrong_with(private, name))
+    with pytest.raises(KeysError, match="differ"):
+        another(private, name)
+
+
+def test_a_limit_that_is_taken_away_with_the_ledger_shows(private: Consortium) -> None:
+    """The command writes a limit into the trail as well."""
+    name = next(iter(private.sites))
+    site = private.made.sites[name]
+    ok("budget", "--limit", "0.6", "--store", site["store"], "--passphrase-file", site["passphrase-file"])
+    assert wrong_with(private, name) == []
+    ledger_file(private, name).unlink()
+    assert wrong_with(private, name) == ["the limit of data set 'rows' is not the one that was set last"]
+    with pytest.raises(KeysError, match="differ: the limit of data set 'rows'"):
+        private.answer(name, private.aggregator().start())
+
+
+def test_an_entry_that_is_changed_or_moved_or_has_no_submission_shows(private: Consortium) -> None:
+    name = next(iter(private.sites))
+    played(private, name)
+    with private.store(name) as store:
+        ledger = Ledger.stored(store)
+        ((session, entry),) = ledger.entries.items()
+        ledger.with_entry(session, msgspec.structs.replace(entry, epsilon=0.1)).keep(store)
+    assert wrong_with(private, name) == [f"the ledger's entry of session {session} is not what was submitted"]
+    with private.store(name) as store:
+        ledger.with_entry("00" * 16, entry).keep(store)
+    extra = f"the ledger has an entry of session {'00' * 16}, which has not submitted"
+    assert wrong_with(private, name) == [extra]
+    with private.store(name) as store:
+        told = {"session": "00" * 16, "protocol": "verified", "spent": entry.facts()}
+        audit.append_line(
+            store.directory, certified_identity(store), "submitted", at=datetime.now(timezone.utc), **told
+        )
+        Ledger({}, {"00" * 16: entry, session: entry}).keep(store)
+    assert wrong_with(private, name) == ["the ledger's entries are not in the order of the submissions"]
+
+
+def test_lines_removed_from_the_trail_show_beside_the_ledger(private: Consortium) -> None:
+    name = next(iter(private.sites))
+    played(private, name)
+    Path(private.made.sites[name]["store"], TRAIL).unlink()
+    assert wrong_with(private, name) == [
+        f"the ledger has an entry of session {private.id.hex()}, which has not submitted"
+    ]
+
+
+def test_a_line_of_the_trail_that_is_changed_shows_in_a_check(private: Consortium) -> None:
+    name = next(iter(private.sites))
+    played(private, name)
+    trail = Path(private.made.sites[name]["store"], TRAIL)
+    trail.write_bytes(trail.read_bytes().replace(b'"epsilon": 0.5', b'"epsilon": 0.1'))
+    changed, differs = sorted(wrong_with(private, name))
+    assert changed.startswith("line 1: it is not what")
+    assert differs.endswith("is not what was submitted")
+
+
+def test_what_a_ledger_has_lost_is_put_back_from_the_trail_by_somebody_who_says_so(private: Consortium) -> None:
+    name = next(iter(private.sites))
+    played(private, name)
+    before = entries(private, name)[private.id.hex()]
+    ledger_file(private, name).unlink()
+    acknowledge(private, name, "Ada Osei")
+    (entry,) = entries(private, name).values()
+    assert (entry.epsilon, entry.data_set, entry.acknowledged) == (before.epsilon, before.data_set, "Ada Osei")
+    assert wrong_with(private, name) == []
+    another(private, name)
+
+
+# A refused result of a session with a budget.
+
+
+def acknowledge(made: Consortium, name: str, by: str) -> None:
+    site = made.made.sites[name]
+    at = ("--store", site["store"], "--passphrase-file", site["passphrase-file"])
+    ok("budget", "--acknowledge", made.id.hex(), "--by", by, *at)
+
+
+def lied_to(made: Consortium) -> None:
+    """Play a session whose aggregator adds one to a count: a guess, of which the verdict would tell it more."""
+    aggregator = made.aggregator()
+    message: bytes | None = aggregator.start()
+    while message is not None:
+        for sender, submission in made.exchange(message):
+            aggregator.receive(sender, submission)
+        if aggregator.round == 1:
+            computation: Any = aggregator._computation  # type: ignore[attr-defined]
+            one = np.zeros(computation.plan.computed.sketch.size, dtype=np.uint64)
+            one[3] = 1
+            primes = computation.plan.parameters.plain_moduli
+            aggregator._sum.add(tuple(pack(one, prime) for prime in primes))  # type: ignore[attr-defined]
+        message = aggregator.finish_round()
+
+
+def test_a_refused_result_stops_the_data_set_until_somebody_has_acknowledged_it(private: Consortium) -> None:
+    """Published or not is one exact bit of the aggregator's choice: with a budget it must not be had twice."""
+    name = next(iter(private.sites))
+
+    def unread(*_: Any) -> None:
+        pass
+
+    private.done = unread  # type: ignore[method-assign]
+    lied_to(private)
+    assert [entries(private, each)[private.id.hex()].refused for each in private.sites] == ["VerificationError"] * 3
+    told = f"the result of session {private.id.hex()} was refused (VerificationError), and nobody has acknowledged it"
+    assert wrong_with(private, name) == [told]
+    for spending in (Spending(0.01, "row"), None):
+        with private.store(name) as store, pytest.raises(InputError, match=f"session {private.id.hex()} on data set"):
+            spend(store, again(private.session.manifest), spending)
+    with private.store(name) as store:
+        spend(store, again(private.session.manifest), None, "other rows")
+    site = private.made.sites[name]
+    at = ("--store", site["store"], "--passphrase-file", site["passphrase-file"])
+    assert re.search(r"INCIDENT .*NOT\s+acknowledged", ok("budget", *at).stdout, re.DOTALL)
+    acknowledge(private, name, "Ada Osei")
+    assert re.search(r"INCIDENT .*acknowledged\s+by\s+Ada\s+Osei", ok("budget", *at).stdout, re.DOTALL)
+    last = json.loads(Path(site["store"], TRAIL).read_text().splitlines()[-1])
+    assert (last["event"], last["session"], last["by"]) == ("acknowledged", private.id.hex(), "Ada Osei")
+    assert wrong_with(private, name) == []
+    another(private, name)
+
+
+def test_a_refused_result_is_written_down_before_anything_is_answered(private: Consortium) -> None:
+    private.done = crash  # type: ignore[assignment]
+    with pytest.raises(OSError, match="no power"):
+        lied_to(private)
+    assert any(each.is_open for name in private.sites for each in entries(private, name).values())
+
+
+def crash(*_: object) -> None:
+    raise OSError("no power")
+
+
+def test_nothing_can_be_acknowledged_where_nothing_is_wrong_or_by_nobody(private: Consortium) -> None:
+    name = next(iter(private.sites))
+    played(private, name)
+    with private.store(name) as store:
+        with pytest.raises(InputError, match="there is nothing to acknowledge"):
+            budget.acknowledge(store, private.id.hex(), "Ada Osei")
+        with pytest.raises(InputError, match="there is nothing to acknowledge"):
+            budget.acknowledge(store, "00" * 16, "Ada Osei")
+        with pytest.raises(InputError, match="by: a name has"):
+            budget.acknowledge(store, private.id.hex(), " ")
+
+
+def test_an_incident_that_is_taken_out_of_the_ledger_shows(private: Consortium) -> None:
+    name = next(iter(private.sites))
+    before = played(private, name)
+    private.done = lambda *_: None  # type: ignore[method-assign]
+    lied_to(private)
+    write_atomically(ledger_file(private, name), before, mode=0o600)
+    assert wrong_with(private, name) == [f"the ledger's entry of session {private.id.hex()} is not what was submitted"]
+    with pytest.raises(KeysError, match="differ"):
+        another(private, name)
 
 
 @pytest.mark.parametrize(
@@ -107,6 +395,7 @@ def test_a_damaged_ledger_stops_sessions(store: KeyStore, tmp_path: Path) -> Non
         ("dpauc-laplace", {}, Spending(0.1, "label")),
         ("dpauc-gaussian", {"delta": 1e-6}, Spending(0.1, "label", 1e-6)),
         ("dpauc-rr", {}, Spending(0.1, "label")),
+        ("dpauc-rr", {"score_epsilon": 50.0}, Spending(50.1, "row")),
         ("histogram-distributed-dp", {}, Spending(0.2, "row")),
         ("histogram-local-dp", {}, Spending(0.1, "row")),
         ("ustat-krr", {}, Spending(0.1, "score")),
@@ -127,7 +416,7 @@ def test_exact_protocols_spend_nothing() -> None:
 @pytest.mark.parametrize("name", ["", " rows", "a\nb", "x" * 101])
 def test_a_data_set_has_a_name_that_can_be_shown(name: str) -> None:
     with pytest.raises(InputError, match="data-set"):
-        budget.checked_data_set(name)
+        budget.checked_name("data-set", name)
 
 
 def test_all_sites_end_with_the_same_private_auc_and_each_has_spent_it(private: Consortium) -> None:

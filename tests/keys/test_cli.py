@@ -460,6 +460,7 @@ def test_a_privacy_budget_takes_the_row_caps_as_numbers_of_rows_and_every_site_i
     assert re.search(r"epsilon +0\.5 a row", shown)
     assert re.search("rows, in public +50 ", shown)
     assert re.search("released +D, P ", shown)
+    assert "epsilon does not cover whether a result is published" in " ".join(shown.split())
 
 
 def test_caps_of_few_rows_lower_the_default_of_min_rows_and_contradict_one_that_is_given(consortium: Path) -> None:
@@ -960,9 +961,14 @@ def test_groups_are_made_with_all_their_levels_named_and_everybody_is_shown_them
 
 
 def test_a_site_sees_what_is_spent_and_sets_a_limit(consortium: Path) -> None:
-    shown = json_of("budget", *NORTH)
-    assert shown == {"data_sets": {"rows": {"epsilon": 0.0, "limit": None}}, "sessions": {}}
-    assert re.search("rows +epsilon 0 +no limit", ok("budget", *NORTH).stdout)
-    shown = ok("budget", "--limit", "4", "--data-set", "2026", *NORTH).stdout
+    shown = json.loads(ok("budget", "--store", "north/store", "--json").stdout)
+    nothing = {"epsilon": 0.0, "delta": 0.0, "limit": None, "protects": None}
+    assert shown == {"data_sets": {"rows": nothing}, "sessions": {}, "differences": []}
+    assert re.search("rows +epsilon 0 +no limit", ok("budget", "--store", "north/store").stdout)
+    shown = ok("budget", "--limit", "4", "--data-set", "2026", "--store", "north/store").stdout
     assert re.search("2026 +epsilon 0 +of 4; 4 is left", shown)
-    assert_fails(call("budget", "--limit", "-1", *NORTH), 2, "limit")
+    shown = ok("budget", "--limit", "4", "--delta", "1e-6", "--store", "north/store").stdout
+    assert re.search("delta 0 +of 1e-06", shown)
+    assert_fails(call("budget", "--limit", "-1", "--store", "north/store"), 2, "limit")
+    for half in (("--delta", "1e-6"), ("--acknowledge", "00" * 16), ("--by", "Ada Osei")):
+        assert_fails(call("budget", *half, "--store", "north/store"), 2, "")

@@ -162,6 +162,18 @@ def test_caps_and_columns_and_noise_are_within_the_policy_only_where_it_names_th
     assert opened(convened)["session.convened"][0] == "opened"
 
 
+def test_a_session_without_an_option_that_the_policy_names_is_refused(consortium: Path) -> None:
+    """Else a policy that allows one epsilon would open a session without noise."""
+    write_study("capped.toml", row_caps={"north": 4000, "south": 5000})
+    made("private", "--study", "capped.toml", "--epsilon", "0.5")
+    set_policy(options={"interval": 0.95, "epsilon": 0.5})
+    outcome, why = opened("week/south.bundle")["south.bundle"]
+    assert outcome == "REFUSED"
+    assert why.endswith("option epsilon is not there, which the policy's [options] demand")
+    set_policy(options={"interval": 0.95, "epsilon": 0.5, "epsilon_unit": "row", "colluders": 0})
+    assert opened("private/south.bundle")["south.bundle"][0] == "opened"
+
+
 def test_a_helper_is_within_the_policy_only_where_it_is_named(consortium: Path) -> None:
     """Else who convenes would pick alone who, with the aggregator, reads every party's counts."""
     make_site("registry")

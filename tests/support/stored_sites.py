@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -54,8 +54,11 @@ class Failing(SiteState):
     def keep(self, session: bytes, state: bytes) -> None:
         self._site.keep(session, state) if self._keep is None else self._keep()
 
-    def charge(self, manifest: Manifest, spending: Spending) -> None:
-        self._site.charge(manifest, spending)
+    def charge(self, manifest: Manifest, spending: Spending | None, *, rows: int) -> Mapping[str, Any]:
+        return self._site.charge(manifest, spending, rows=rows)
+
+    def refuse(self, manifest: Manifest, error: str) -> None:
+        self._site.refuse(manifest, error)
 
     def spend(self, session: bytes) -> None:
         self._site.spend(session) if self._spend is None else self._spend()

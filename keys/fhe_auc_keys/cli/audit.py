@@ -19,7 +19,7 @@ from fhe_auc_keys.store.vault import Vault
 from fhe_auc_keys.trust.public_keys import printable
 
 _HEADER = ("time", "event", "session", "protocol", "details")
-_DETAILS = ("rows", "outcome", "error", "counted", "missing", "delivered")
+_DETAILS = ("rows", "spent", "limit", "by", "outcome", "error", "counted", "missing", "delivered")
 
 
 @click.command(
@@ -82,6 +82,8 @@ def _row(line: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _in_words(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {each}" for name, each in value.items())
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "nobody"
     return str(value)

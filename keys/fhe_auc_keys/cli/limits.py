@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
 
 from fhe_auc.cli import output
+from fhe_auc.session.manifest import SESSION_BYTES
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.cli.key_store import key_store
 from fhe_auc_keys.site import policy as policies
 from fhe_auc_keys.site.policy import Policy
+from fhe_auc_keys.store import audit
 from fhe_auc_keys.store import budget as budgets
-from fhe_auc_keys.store.vault import Vault
+from fhe_auc_keys.store.budget import Ledger
+from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.store.vault import Vault, certified_identity
 
 
 @click.command(
@@ -38,8 +44,8 @@ def policy(file: Path | None, vault: Vault, remove: bool, as_json: bool) -> None
     (any, unless they are there); keys, a list of "sealed" (the default), "joint", "none" and "helper"; with "helper"
     also helpers, a list of the names of who may be one; max-days, how long a session can still go on (7); max-row-cap,
     which each party must have then; score-columns and groups, lists of columns that may be asked for; and a table
-    [options] with each option of the protocol that a session may have, such as interval = 0.95, or epsilon =
-    [0.25, 0.75].
+    [options] with the options of the protocol that a session must have, such as interval = 0.95, or epsilon =
+    [0.25, 0.75]. A session that lacks one of these, or has another option, is outside the policy.
 
     The policy is kept in the key store, and nothing that arrives can change it.
     """
@@ -59,42 +65,98 @@ def policy(file: Path | None, vault: Vault, remove: bool, as_json: bool) -> None
 
 
 @click.command(
-    short_help="Show what sessions have spent of a privacy budget; set a limit.",
+    short_help="Show what sessions have spent of a privacy budget; set a limit; acknowledge an incident.",
     epilog=output.examples(
         "fhe-auc keys budget --store keystore             what is spent, and what is left",
         "fhe-auc keys budget --limit 4 --store keystore   from now on sessions beyond 4 in all are refused",
+        'fhe-auc keys budget --acknowledge SESSION --by "Ada Osei" --store keystore',
     ),
 )
 @key_store
-@click.option("--limit", type=click.FloatRange(min=0, max=1e6), help="Most that all sessions together may spend.")
+@click.option(
+    "--limit", type=click.FloatRange(min=0, max=1e6), help="Most epsilon that all sessions may spend together."
+)
+@click.option(
+    "--delta",
+    type=click.FloatRange(min=0, max=1, max_open=True),
+    help="With --limit: most delta that they may spend together. Default: anything below 1 over the rows put in.",
+)
 @click.option(
     "--data-set",
     default=budgets.DEFAULT_DATA_SET,
     show_default=True,
     help="Rows that --limit is for, as data-set in the site's configuration names them.",
 )
+@click.option(
+    "--acknowledge",
+    metavar="SESSION",
+    help="Say that somebody has looked into what is wrong with this session; sessions go on then. Needs --by.",
+)
+@click.option("--by", metavar="NAME", help="Who has looked into it; stands in the audit trail.")
 @output.json_option
-def budget(vault: Vault, limit: float | None, data_set: str, as_json: bool) -> None:
-    """Show what differentially private sessions have spent of each data set, and set a limit.
+def budget(
+    vault: Vault,
+    limit: float | None,
+    delta: float | None,
+    data_set: str,
+    acknowledge: str | None,
+    by: str | None,
+    as_json: bool,
+) -> None:
+    """Show what differentially private sessions have spent of each data set; set a limit; acknowledge an incident.
 
-    A session spends its epsilon when the site's submission leaves; that it is sent again costs nothing, a new session
-    does. All that is spent adds up, budgets for rows and for labels alike. Without a limit nothing is refused.
+    A session spends its budget when the site's submission leaves; that it is sent again costs nothing, a new session
+    does. Epsilons and deltas add up (basic composition), over budgets for rows, labels and scores alike; the sums are
+    bounds for what all these sessions protect, which is shown. A session's delta must be below 1 over the rows put in,
+    and so must the sum. Where there is a limit, sessions without a budget are refused. Without one nothing else is.
+
+    A result of a session with a budget that is refused is an incident: that it was refused can be one exact bit, chosen
+    by the aggregator. The next session on the data set is refused until somebody has acknowledged it.
     """
+    if (acknowledge is None) is not (by is None):
+        raise click.UsageError("give --acknowledge and --by together")
+    if delta is not None and limit is None:
+        raise click.UsageError("--delta goes with --limit")
+    if limit is not None and acknowledge is not None:
+        raise click.UsageError("give --limit or --acknowledge, and not both")
+    session = None if acknowledge is None else common.hexadecimal(acknowledge, 2 * SESSION_BYTES).hex()
     with vault.open() as store:
         if limit is not None:
-            budgets.set_limit(store, data_set, limit)
-        spent, limits, entries = budgets.spent(store), budgets.limits(store), budgets.entries(store)
+            _note(store, "limited", budgets.set_limit(store, data_set, limit, delta))
+        if session is not None and by is not None:
+            entry = budgets.acknowledge(store, session, by)
+            about = {"session": session, "protocol": entry.protocol, "by": by, "spent": entry.facts()}
+            _note(store, "acknowledged", about)
+        ledger, wrong = Ledger.stored(store), budgets.differences(store)
     rows: list[tuple[output.Cell, ...]] = []
     told = {}
-    for name in sorted({*spent, *limits, budgets.DEFAULT_DATA_SET}):
-        found, most = spent.get(name, 0.0), limits.get(name)
-        note = "no limit" if most is None else f"of {most:g}; {max(0.0, most - found):g} is left"
-        rows.append((name, f"epsilon {found:g}", note))
-        told[name] = {"epsilon": found, "limit": most}
-        for session, entry in sorted(entries.items(), key=lambda each: each[1].at):
-            if entry.data_set == name:
-                when = datetime.fromtimestamp(entry.at, timezone.utc)
-                what = f"{entry.epsilon:g} a {entry.unit}" + (f", delta {entry.delta:g}" if entry.delta else "")
-                rows.append(("", what, f"{when:%Y-%m-%d %H:%M}, {entry.protocol}, session {session[:8]}"))
-    sessions = {session: msgspec.structs.asdict(entry) for session, entry in entries.items()}
-    common.report(rows, {"data_sets": told, "sessions": sessions}, as_json=as_json)
+    used = {each.data_set for each in ledger.entries.values()}
+    for name in sorted({*used, *ledger.limits, budgets.DEFAULT_DATA_SET}):
+        (epsilon, deltas), most = ledger.spent(name), ledger.limits.get(name)
+        note = "no limit" if most is None else f"of {most.epsilon:g}; {max(0.0, most.epsilon - epsilon):g} is left"
+        rows.append((name, f"epsilon {epsilon:g}", note))
+        if deltas or (most is not None and most.delta is not None):
+            below = "must stay below 1/rows" if most is None or most.delta is None else f"of {most.delta:g}"
+            rows.append(("", f"delta {deltas:g}", below))
+        if name in used:
+            rows.append(("", "these sums", f"(basic composition) bound what is told of: {ledger.protects(name)}"))
+        told[name] = {
+            "epsilon": epsilon,
+            "delta": deltas,
+            "limit": None if most is None else msgspec.structs.asdict(most),
+            "protects": ledger.protects(name) if name in used else None,
+        }
+        for session, entry in ledger.of(name).items():
+            when = datetime.fromtimestamp(entry.at, timezone.utc)
+            what = f"{entry.epsilon:g} a {entry.unit}" + (f", delta {entry.delta:g}" if entry.delta else "")
+            rows.append(("", what, f"{when:%Y-%m-%d %H:%M}, {entry.protocol}, session {session[:8]}"))
+            if entry.refused:
+                by_whom = f"acknowledged by {entry.acknowledged}" if entry.acknowledged else "NOT acknowledged"
+                rows.append(("", "INCIDENT", f"session {session}: result refused, {entry.refused}; {by_whom}"))
+    rows += [("", "DIFFERENCE", f"from the audit trail: {each}") for each in wrong]
+    sessions = {session: msgspec.structs.asdict(entry) for session, entry in ledger.entries.items()}
+    common.report(rows, {"data_sets": told, "sessions": sessions, "differences": wrong}, as_json=as_json)
+
+
+def _note(store: KeyStore, event: str, facts: Mapping[str, Any]) -> None:
+    audit.append_line(store.directory, certified_identity(store), event, at=common.now(), **facts)

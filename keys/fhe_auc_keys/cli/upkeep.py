@@ -29,8 +29,9 @@ def check(vault: Vault, as_json: bool) -> None:
 
     Every entry must decrypt and be whole, and nothing else lie in the folder. Certificates and revocation lists must be
     current. Sessions that are not over need genuine signatures, nobody in them revoked, all keys, and an encryption
-    library that works here. The audit trail is for `fhe-auc audit`. Nothing is changed, but that files
-    are removed which a crash left half-written.
+    library that works here. The audit trail must be whole, and the privacy ledger say the same as it does, with no
+    incident that nobody has acknowledged. Nothing is changed, but that files are removed which a crash left
+    half-written.
     """
     with vault.open() as store:
         found = problems(store, at=common.now())

@@ -69,7 +69,7 @@ class StoredState(SiteState):
 
     def __init__(self, store: KeyStore, holder: str, data_set: str = budget.DEFAULT_DATA_SET) -> None:
         self._store = store
-        self._data_set = budget.checked_data_set(data_set)
+        self._data_set = budget.checked_name("data-set", data_set)
         self._holder = holder
         self._identity = certified_identity(store)
         self.name = self._identity.name
@@ -98,9 +98,13 @@ class StoredState(SiteState):
         """Put the session's state into the key store."""
         self._store.put("state", session.hex(), state, replace=True)
 
-    def charge(self, manifest: Manifest, spending: Spending) -> None:
+    def charge(self, manifest: Manifest, spending: Spending | None, *, rows: int) -> Mapping[str, Any]:
         """Put what the session spends into the key store's ledger (`fhe_auc_keys.store.budget`)."""
-        budget.spend(self._store, self._data_set, manifest, spending, at=_now())
+        return budget.spend(self._store, self._data_set, manifest, spending, rows=rows, at=_now())
+
+    def refuse(self, manifest: Manifest, error: str) -> None:
+        """Put it into the ledger, where the session has a budget."""
+        budget.refuse(self._store, manifest, error)
 
     def spend(self, session: bytes) -> None:
         """Take the party's seed out of the key store, where sealed keys brought one."""

@@ -15,12 +15,12 @@ import msgspec
 
 from fhe_auc.base.errors import DeserialisationError, InputError, UnknownProtocolError
 from fhe_auc.base.files import read_from_others
-from fhe_auc.base.serialise import decode, encode
+from fhe_auc.base.serialise import KeptFormat
 from fhe_auc.question.analysis import DEFAULT_MIN_CELL, Analysis
 from fhe_auc.session import registry
 from fhe_auc.session.plan import Keys
 from fhe_auc_keys.bundles.announcement import Announcement
-from fhe_auc_keys.errors import DamagedFileError, KeysError, StoreError
+from fhe_auc_keys.errors import KeysError, StoreError, unreadable
 from fhe_auc_keys.store.key_store import KeyStore
 
 Value = bool | int | float | str
@@ -55,8 +55,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     score_columns, groups : tuple of str
         Columns that a session of several models, or of groups, may ask for; none unless they are named.
     options : dict
-        By name, the value or values that an option of the protocol may have; one that is not named here must not be in
-        the session.
+        By name, the value or values that an option of the protocol must have; one that is not named here must not be
+        in the session.
 
     Raises `InputError` where a field cannot be that.
     """
@@ -101,13 +101,14 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if not is_in(store):
             raise StoreError("this key store has no policy: `fhe-auc keys policy FILE` sets one")
         try:
-            return decode(store.get("trust", _NAME), cls, "policy")
-        except DeserialisationError:
-            raise DamagedFileError(f"trust/{_NAME} is malformed: set it again by `fhe-auc keys policy FILE`") from None
+            return _FORMAT.unframe(store.get("trust", _NAME))
+        except DeserialisationError as error:
+            again = f"trust/{_NAME} is malformed: set it again by `fhe-auc keys policy FILE`"
+            raise unreadable(error, again) from None
 
     def keep(self, store: KeyStore) -> None:
         """Put it into a key store, in place of another."""
-        store.put("trust", _NAME, encode(self), replace=True)
+        store.put("trust", _NAME, _FORMAT.frame(self), replace=True)
 
     def require(self, announced: Announcement, *, at: datetime) -> None:
         """Raise `KeysError`, with the first reason, unless a session is within the policy."""
@@ -140,6 +141,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             for party in manifest.parties:
                 if study.row_caps.get(party, self.max_row_cap + 1) > self.max_row_cap:
                     yield f"{party!r} has no row cap, or one above {self.max_row_cap:,}"
+        for name in self.options:
+            if name not in manifest.options:
+                yield f"option {name} is not there, which the policy's [options] demand"
         for name, value in manifest.options.items():
             values = self.options.get(name, ())
             if not any(_same(value, each) for each in (values if isinstance(values, tuple) else (values,))):
@@ -167,6 +171,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """Say for a table what is allowed: key, value, nothing."""
         said = msgspec.to_builtins(self).items()
         return [(name, _said(value), "") for name, value in said if value not in ("", None, [], {})]
+
+
+_FORMAT = KeptFormat(b"fhepoli", Policy, "policy")
 
 
 def is_in(store: KeyStore) -> bool:

@@ -12,8 +12,8 @@ from fhe_auc.machines.site_state import without_secrets
 from fhe_auc_keys.errors import ExpiredError, OutdatedListError, RevokedError, UnsafeModeError
 from fhe_auc_keys.site import closing, late_opening, made_sessions, policy
 from fhe_auc_keys.site.session_files import verify_kept
-from fhe_auc_keys.store import budget
-from fhe_auc_keys.store.key_store import KeyStore, Kind, session_ids
+from fhe_auc_keys.store import audit, budget
+from fhe_auc_keys.store.key_store import TRAIL, KeyStore, Kind, session_ids
 from fhe_auc_keys.store.trusted_authorities import Trusted
 from fhe_auc_keys.store.vault import OWN
 from fhe_auc_keys.trust.authority import Authority
@@ -60,7 +60,29 @@ def problems(store: KeyStore, *, at: datetime) -> list[Problem]:
             whole = _NEW_SESSION if entry.startswith(("bundle/", "fleet/", "late/", "state/")) else _RESTORE
             remedy = next((text for kind, text in _REMEDIES if isinstance(error, kind)), whole)
             found.setdefault(wrong, Problem(entry, wrong, remedy))
+    trusted = all(problem.entry != f"trust/{OWN}" for problem in found.values())
+    for problem in _record_problems(store, at, trusted=trusted):
+        found.setdefault(problem.wrong, problem)
     return list(found.values())
+
+
+def _record_problems(store: KeyStore, at: datetime, *, trusted: bool) -> Iterator[Problem]:
+    """Yield what is wrong with the audit trail and the privacy ledger, which have to say the same.
+
+    Where it is not known whom the store trusts, nor can it be who has signed the trail.
+    """
+    trail, ledger = store.directory / TRAIL, f"budget/{budget.LEDGER}"
+    if trail.exists() and trusted:
+        for wrong in audit.read(trail.read_bytes(), Trusted.stored(store).trust, at=at).problems:
+            yield Problem(TRAIL, wrong, "compare it with a copy elsewhere, and find out who can write here")
+    try:
+        for wrong in budget.differences(store):
+            yield Problem(ledger, wrong, "find out who can write here; then `fhe-auc keys budget` sets it right")
+        for session, incident in budget.open_incidents(store).items():
+            wrong = f"the result of session {session} was refused ({incident.refused}), and nobody has acknowledged it"
+            yield Problem(ledger, wrong, f"find out why; then `fhe-auc keys budget --acknowledge {session} --by NAME`")
+    except FheAucError as error:
+        yield Problem(ledger, str(error).removesuffix(f"; {_RESTORE}"), _RESTORE)
 
 
 def _checks(store: KeyStore, strangers: Collection[str], at: datetime) -> Iterator[tuple[str, Callable[[], object]]]:
@@ -85,8 +107,6 @@ def _checks(store: KeyStore, strangers: Collection[str], at: datetime) -> Iterat
         yield f"made/{session.hex()}", partial(made_sessions.made, store, session)
     for session in session_ids(store, "state"):
         yield f"state/{session.hex()}", partial(_check_state, store, session)
-    if store.names("budget"):
-        yield "budget", partial(_check_budget, store)
 
 
 def _check_authorities(store: KeyStore, at: datetime) -> None:
@@ -99,11 +119,6 @@ def _check_lists(store: KeyStore, at: datetime) -> None:
     for found in Trusted.stored(store).lists:
         if not is_current(found, at=at):
             raise OutdatedListError(f"the revocation list of {shown(found.issuer)} is outdated or not yet valid")
-
-
-def _check_budget(store: KeyStore) -> None:
-    budget.entries(store)
-    budget.limits(store)
 
 
 def _check_authority(store: KeyStore, at: datetime) -> None:

@@ -38,14 +38,19 @@ _BLOCK = 2**14  # bytes; most lines are shorter
 def append(
     folder: Path, identity: Identity, event: str, manifest: Manifest, holder: str, *, at: datetime, **facts: Any
 ) -> None:
-    """Add a line about a session to the trail in a key store's folder; it is on the disk when this returns.
+    """Add a line about a session, as `append_line` does; `holder` has made its keys, or has convened it."""
+    append_line(folder, identity, event, at=at, **{**_about(manifest, holder), **facts})  # facts may say more
 
-    `identity` is the role's, certified; `holder` has made the session's keys, or has convened it; `at` is the present.
+
+def append_line(folder: Path, identity: Identity, event: str, *, at: datetime, **facts: Any) -> None:
+    """Add a line to the trail in a key store's folder; it is on the disk when this returns.
+
+    `identity` is the role's, certified; `at` is the present; `facts` are plain JSON.
     What a crash has left of a line is removed first. Raises `OSError`, which names the file, where the line cannot be
     written, and then nothing of it is there.
     """
     path = folder / TRAIL
-    told = {"time": at.isoformat(timespec="seconds"), "event": event, **_about(manifest, holder), **facts}
+    told = {"time": at.isoformat(timespec="seconds"), "event": event, **facts}
     try:
         with _locked(folder):
             trail = files.open_descriptor(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)

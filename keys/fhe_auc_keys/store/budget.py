@@ -1,36 +1,66 @@
-"""What differentially private sessions have spent of a site's rows, and the limit that the site has set.
+"""The ledger of a site's rows: what differentially private sessions have spent, the limits, and what was refused.
 
-An entry of the key store for each session, written before the submission leaves, and kept when the session is closed.
-The same submission, sent again, is in the same entry; a new session on the same rows is another one.
+One entry of the key store, written before a submission leaves, and kept when sessions are closed. The same submission,
+sent again, is in the same line; a new session on the same rows is another one. The role's audit trail, which is signed
+and chained, says the same of each session and limit: so a ledger that is lost, put back to an older version or changed
+does not agree with it (`differences`), and `spend` refuses. Who can put the whole key store back, trail included, or
+has the role's key and its disk, can still make the two agree.
 
-**What adds up.** Budgets of sessions on the same rows (basic composition). One that protects a row protects its label
-too, with as much; so the total over both units is what a flipped label may have told, and that is what the limit
-bounds. A *data set* is what a site calls so: rows that sessions have in common must be in one.
+**What adds up** (basic composition; Dwork and Roth, "The algorithmic foundations of differential privacy", 2014,
+theorem 3.16). Sessions on the same rows with (epsilon_i, delta_i) are together (sum of epsilon_i, sum of delta_i)
+private, for what each of them protects: "row" protects label and score of a row, "label" the label alone, "score" the
+score alone. A *data set* is what a site calls so: rows that sessions have in common must be in one.
+
+**Delta** counts only as far as it is below 1/rows: with more, a session may publish a row outright. So a session's
+delta is below 1 over the rows that the site puts in, and so is the sum, unless the limit on it is set otherwise.
+
+**Where a data set has a limit**, a session that spends without a bound is refused: one without noise, or one after
+which nothing is left that all sessions protect.
+
+**A refused result is an incident.** That it was refused can be one exact bit, of the aggregator's choice. So no session
+on the data set goes on until somebody has acknowledged it by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from typing import Any, NamedTuple
 
 import msgspec
 
-from fhe_auc.base.errors import InputError
-from fhe_auc.base.serialise import encode
+from fhe_auc.base.errors import DeserialisationError, InputError
+from fhe_auc.base.serialise import KeptFormat
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Spending
-from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.trust.signed_documents import parsed
+from fhe_auc_keys.errors import KeysError, unreadable
+from fhe_auc_keys.store.key_store import TRAIL, KeyStore
 
 DEFAULT_DATA_SET = "rows"
 MOST_CHARACTERS = 100
+INCIDENTS = ("ResultCheckError", "VerificationError")
+"""Names of the errors with which a session ends whose result has failed its checks."""
 
-_LIMITS = "limits"
+LEDGER = "ledger"
+"""Name of its entry in the key store."""
+
 _ROUNDING = 1e-9  # sums of ten times 0.1 may reach a limit of 1
+_PROTECTS: Mapping[str, set[str]] = {"row": {"label", "score"}, "label": {"label"}, "score": {"score"}}
+
+
+class Limit(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Most that a data set's sessions may spend together; `delta` None: anything below 1 over the rows."""
+
+    epsilon: float
+    delta: float | None = None
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What one session has spent; `at` is in seconds since 1970."""
+    """What one session has spent; `at` is in seconds since 1970, and no part of what two entries have to agree on.
+
+    `refused` names the error where its result failed the checks, `acknowledged` who has looked into that.
+    """
 
     data_set: str
     protocol: str
@@ -38,58 +68,276 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     delta: float
     unit: str
     at: int
+    refused: str = ""
+    acknowledged: str = ""
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the audit trail says of it, as plain JSON."""
+        told = msgspec.structs.asdict(self)
+        return {name: told[name] for name in ("data_set", "epsilon", "delta", "unit", "refused") if told[name] != ""}
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is an incident that nobody has acknowledged."""
+        return bool(self.refused) and not self.acknowledged
 
 
-def spend(store: KeyStore, data_set: str, manifest: Manifest, spending: Spending, *, at: datetime) -> None:
-    """Write down what a session spends, once.
+class Ledger(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Limits by data set, and what each session has spent, by its id in hex, in order."""
 
-    Raises `InputError` where it is more than is left: nothing is written then.
+    limits: dict[str, Limit] = {}
+    entries: dict[str, Entry] = {}
+
+    @classmethod
+    def stored(cls, store: KeyStore) -> Ledger:
+        """Return a key store's ledger, which may be empty; raise `DamagedFileError` where it cannot be read."""
+        if LEDGER not in store.names("budget"):
+            return cls()
+        try:
+            return _FORMAT.unframe(store.get("budget", LEDGER))
+        except DeserialisationError as error:
+            raise unreadable(error, f"budget/{LEDGER}: {error}; restore it from the backup") from None
+
+    def to_bytes(self) -> bytes:
+        """Serialise, for a key store."""
+        return _FORMAT.frame(self)
+
+    def keep(self, store: KeyStore) -> None:
+        """Put it into a key store, in place of another."""
+        store.put("budget", LEDGER, self.to_bytes(), replace=True)
+
+    def with_entry(self, session: str, entry: Entry) -> Ledger:
+        """Return this with a session's entry at its end, in place of another."""
+        others = {name: each for name, each in self.entries.items() if name != session}
+        return Ledger(self.limits, {**others, session: entry})
+
+    def of(self, data_set: str) -> dict[str, Entry]:
+        """Return a data set's entries."""
+        return {session: each for session, each in self.entries.items() if each.data_set == data_set}
+
+    def spent(self, data_set: str) -> tuple[float, float]:
+        """Return the sums of epsilon and of delta."""
+        found = self.of(data_set).values()
+        return sum(each.epsilon for each in found), math.fsum(each.delta for each in found)
+
+    def protects(self, data_set: str) -> str:
+        """Return in words what the sums are bounds for: what every session protects, "nothing" where that is none."""
+        return " and ".join(sorted(_protected(each.unit for each in self.of(data_set).values()))) or "nothing"
+
+
+_FORMAT = KeptFormat(b"fheledg", Ledger, "privacy ledger")
+
+
+class Difference(NamedTuple):
+    """What ledger and trail say differently; `lost` where the ledger lacks what the trail says."""
+
+    wrong: str
+    lost: bool
+
+
+def spend(
+    store: KeyStore, data_set: str, manifest: Manifest, spending: Spending | None, *, rows: int, at: datetime
+) -> Mapping[str, Any]:
+    """Write down what a session spends, once; `rows` are those that the site puts in, `spending` None is no bound.
+
+    Returns what the audit trail has to say of it, which is nothing where nothing is spent.
+
+    Raises
+    ------
+    InputError
+        It is more than is left, its delta is too large, or spent without a bound where there is a limit; or an incident
+        on the data set is not acknowledged. Nothing is written then.
+    KeysError
+        The ledger lacks what the audit trail says.
     """
-    name = manifest.session.hex()
-    if name in store.names("budget"):
-        return
-    before, limit = spent(store).get(data_set, 0.0), limits(store).get(data_set)
-    if limit is not None and before + spending.epsilon > limit * (1 + _ROUNDING):
-        raise InputError(
-            f"the session would spend epsilon = {spending.epsilon:g} of data set {data_set!r}, of which {before:g} is "
-            f"spent and {limit:g} is the limit; nothing was sent. Raise the limit (fhe-auc keys budget --limit), if "
-            "those whom the rows are about may be told more of"
-        )
-    entry = Entry(data_set, manifest.protocol, spending.epsilon, spending.delta, spending.unit, int(at.timestamp()))
-    store.put("budget", name, encode(entry))
+    name, ledger, trail = manifest.session.hex(), Ledger.stored(store), _trail(store)
+    if lost := next((each.wrong for each in _differences(ledger, trail) if each.lost), None):
+        raise KeysError(f"the privacy ledger and the audit trail differ: {lost}; nothing was sent. Run keys check")
+    if name in ledger.entries:
+        if name not in trail.entries:  # a crash came between the two, and the trail's line is yet to come
+            ledger.with_entry(name, ledger.entries[name]).keep(store)
+        return {"spent": ledger.entries[name].facts()}
+    if reason := _objection(ledger, data_set, spending, rows):
+        raise InputError(f"{reason}; nothing was sent")
+    if spending is None:
+        return {}
+    found = Entry(data_set, manifest.protocol, *_of(spending), int(at.timestamp()))
+    ledger.with_entry(name, found).keep(store)
+    return {"spent": found.facts()}
 
 
-def entries(store: KeyStore) -> dict[str, Entry]:
-    """Return what each session has spent, by its id in hex; raise `DamagedFileError` where that cannot be read."""
-    return {name: parsed(store.get("budget", name), Entry, f"budget/{name}") for name in _sessions(store)}
+def refuse(store: KeyStore, manifest: Manifest, error: str) -> None:
+    """Write down that a session's result was refused, with an error of `INCIDENTS`; nothing where it had no budget."""
+    name, ledger = manifest.session.hex(), Ledger.stored(store)
+    if name in ledger.entries and not ledger.entries[name].refused:
+        entry = msgspec.structs.replace(ledger.entries[name], refused=error)
+        Ledger(ledger.limits, {**ledger.entries, name: entry}).keep(store)
 
 
-def spent(store: KeyStore) -> dict[str, float]:
-    """Return epsilon of all sessions together, by data set."""
-    found: dict[str, float] = {}
-    for entry in entries(store).values():
-        found[entry.data_set] = found.get(entry.data_set, 0.0) + entry.epsilon
+def acknowledge(store: KeyStore, session: str, by: str) -> Entry:
+    """Write down who has looked into what is wrong with a session, an incident or a difference from the trail.
+
+    Returns the entry, which the audit trail has to say next; what the ledger had lost is in it again.
+
+    Raises `InputError` where nothing is wrong with that session, or `by` is no name.
+    """
+    checked_name("by", by)
+    ledger, trail = Ledger.stored(store), _trail(store)
+    mine, told = ledger.entries.get(session), trail.entries.get(session)
+    found = told or mine
+    if found is None or (not found.is_open and mine is not None and told is not None and _agree(mine, told)):
+        raise InputError(f"session {session}: there is nothing to acknowledge (`fhe-auc keys budget` shows what is)")
+    found = msgspec.structs.replace(found, acknowledged=by, refused=found.refused or (mine.refused if mine else ""))
+    ledger.with_entry(session, found).keep(store)
     return found
 
 
-def limits(store: KeyStore) -> Mapping[str, float]:
-    """Return the limits that are set, by data set."""
-    if _LIMITS not in store.names("budget"):
-        return {}
-    return parsed(store.get("budget", _LIMITS), dict[str, float], f"budget/{_LIMITS}")
+def differences(store: KeyStore) -> list[str]:
+    """Return what the ledger and the audit trail say differently, in sentences; errors as `Ledger.stored`."""
+    return [each.wrong for each in _differences(Ledger.stored(store), _trail(store))]
 
 
-def set_limit(store: KeyStore, data_set: str, limit: float) -> None:
-    """Set a data set's limit, in place of another; it may be below what is spent: then nothing is left."""
-    store.put("budget", _LIMITS, encode({**limits(store), checked_data_set(data_set): limit}), replace=True)
+def open_incidents(store: KeyStore) -> dict[str, Entry]:
+    """Return the incidents that nobody has acknowledged, by session; errors as `Ledger.stored`."""
+    return {session: each for session, each in Ledger.stored(store).entries.items() if each.is_open}
 
 
-def checked_data_set(name: str) -> str:
-    """Return the name of a data set; raise `InputError` where it is none."""
+def set_limit(store: KeyStore, data_set: str, epsilon: float, delta: float | None = None) -> Mapping[str, Any]:
+    """Set a data set's limits, in place of others; they may be below what is spent: then nothing is left.
+
+    Returns what the audit trail has to say of it. Raises `InputError` where `data_set` is no name.
+    """
+    ledger, limit = Ledger.stored(store), Limit(epsilon, delta)
+    Ledger({**ledger.limits, checked_name("data-set", data_set): limit}, ledger.entries).keep(store)
+    return {"limit": {"data_set": data_set, **msgspec.structs.asdict(limit)}}
+
+
+def checked_name(what: str, name: str) -> str:
+    """Return the name of a data set or of a person; raise `InputError`, which says `what`, where it is none."""
     if not (0 < len(name) <= MOST_CHARACTERS and name.isprintable() and name == name.strip()):
-        raise InputError(f"data-set: a name has 1 to {MOST_CHARACTERS} printable characters, got {name!a}")
+        raise InputError(f"{what}: a name has 1 to {MOST_CHARACTERS} printable characters, got {name!a}")
     return name
 
 
-def _sessions(store: KeyStore) -> list[str]:
-    return [name for name in store.names("budget") if name != _LIMITS]
+def _of(spending: Spending) -> tuple[float, float, str]:
+    return spending.epsilon, spending.delta, spending.unit
+
+
+def _protected(units: Iterable[str]) -> set[str]:
+    return {"label", "score"}.intersection(*(_PROTECTS.get(unit, set()) for unit in units))
+
+
+def _objection(ledger: Ledger, data_set: str, spending: Spending | None, rows: int) -> str:
+    """Say why a session must not go on; empty where it may."""
+    limit, mine = ledger.limits.get(data_set), ledger.of(data_set)
+    for session, each in mine.items():
+        if each.is_open:
+            return (
+                f"session {session} on data set {data_set!r} ended with a result that failed its checks "
+                f"({each.refused}), which may have told the aggregator an exact count. Find out why; then "
+                f"`fhe-auc keys budget --acknowledge {session} --by NAME`"
+            )
+    if spending is None:
+        if limit is None:
+            return ""
+        return f"data set {data_set!r} has a limit, and the session no privacy budget: it would spend without a bound"
+    epsilon, delta = ledger.spent(data_set)
+    if spending.delta * rows >= 1:
+        return f"the session has delta = {spending.delta:g}, which must be below 1/rows = {1 / rows:.3g}"
+    if spending.delta:
+        most = None if limit is None else limit.delta
+        total = delta + spending.delta
+        if total * rows >= 1 if most is None else total > most * (1 + _ROUNDING):
+            bound = f"the limit is {most:g}" if most is not None else f"the sum must be below 1/rows = {1 / rows:.3g}"
+            return (
+                f"the session would spend delta = {spending.delta:g} of data set {data_set!r}, of which {delta:g} is "
+                f"spent, and {bound}"
+            )
+    if limit is None:
+        return ""
+    if not _protected([spending.unit, *(each.unit for each in mine.values())]):
+        return (
+            f"data set {data_set!r} has a limit, and the session's budget is for a {spending.unit}, which earlier ones "
+            "did not protect: then nothing is left that the limit bounds"
+        )
+    if epsilon + spending.epsilon > limit.epsilon * (1 + _ROUNDING):
+        return (
+            f"the session would spend epsilon = {spending.epsilon:g} of data set {data_set!r}, of which {epsilon:g} is "
+            f"spent and {limit.epsilon:g} is the limit. Raise the limit (fhe-auc keys budget --limit), if those whom "
+            "the rows are about may be told more of"
+        )
+    return ""
+
+
+class _Spent(msgspec.Struct, frozen=True):
+    data_set: str
+    epsilon: float
+    delta: float
+    unit: str
+    refused: str = ""
+
+
+class _Limited(msgspec.Struct, frozen=True):
+    data_set: str
+    epsilon: float
+    delta: float | None
+
+
+class _Line(msgspec.Struct, frozen=True):
+    """What counts here of a line of the trail."""
+
+    event: str
+    session: str = ""
+    protocol: str = ""
+    outcome: str = ""
+    by: str = ""
+    spent: _Spent | None = None
+    limit: _Limited | None = None
+
+
+def _trail(store: KeyStore) -> Ledger:
+    """Return the ledger that follows from the store's audit trail, whose signatures are for `keys check`."""
+    path = store.directory / TRAIL
+    limits: dict[str, Limit] = {}
+    entries: dict[str, Entry] = {}
+    for text in path.read_bytes().split(b"\n")[:-1] if path.exists() else ():
+        try:
+            line = msgspec.json.decode(text, type=_Line)
+        except msgspec.DecodeError:
+            raise KeysError(f"{TRAIL} holds a line that no role has written: see `fhe-auc audit`") from None
+        if line.limit is not None:
+            limits[line.limit.data_set] = Limit(line.limit.epsilon, line.limit.delta)
+        if line.event == "acknowledged":
+            entries.pop(line.session, None)  # the ledger has it at the end then, too
+        if (spent := line.spent) is not None:
+            plain = Entry(spent.data_set, line.protocol, spent.epsilon, spent.delta, spent.unit, 0)
+            entries[line.session] = msgspec.structs.replace(plain, refused=spent.refused, acknowledged=line.by)
+        elif line.outcome in INCIDENTS and line.session in entries:
+            entries[line.session] = msgspec.structs.replace(entries[line.session], refused=line.outcome)
+    return Ledger(limits, entries)
+
+
+def _differences(ledger: Ledger, trail: Ledger) -> Iterator[Difference]:
+    mine, told = ledger.entries, trail.entries
+    for session, each in told.items():
+        if session not in mine:
+            yield Difference(f"session {session} has spent a budget, and the ledger has no entry of it", lost=True)
+        elif not _agree(mine[session], each):
+            lost = _plain(mine[session]) != _plain(each) or bool(each.refused and not mine[session].refused)
+            yield Difference(f"the ledger's entry of session {session} is not what was submitted", lost=lost)
+    for session in mine.keys() - told.keys():
+        yield Difference(f"the ledger has an entry of session {session}, which has not submitted", lost=False)
+    if [each for each in mine if each in told] != [each for each in told if each in mine]:
+        yield Difference("the ledger's entries are not in the order of the submissions", lost=False)
+    for data_set in sorted(ledger.limits.keys() | trail.limits.keys()):
+        if ledger.limits.get(data_set) != trail.limits.get(data_set):
+            lost = data_set in trail.limits
+            yield Difference(f"the limit of data set {data_set!r} is not the one that was set last", lost=lost)
+
+
+def _plain(entry: Entry) -> Entry:
+    return msgspec.structs.replace(entry, at=0, refused="", acknowledged="")
+
+
+def _agree(one: Entry, other: Entry) -> bool:
+    return msgspec.structs.replace(one, at=0) == msgspec.structs.replace(other, at=0)

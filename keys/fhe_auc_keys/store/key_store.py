@@ -34,9 +34,9 @@ from filelock import lock_descriptor
 
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.files import TEMPORARY, is_private, open_descriptor, write_atomically
-from fhe_auc.base.serialise import decode, encode, frame, unframe
+from fhe_auc.base.serialise import KeptFormat, encode
 from fhe_auc.session.manifest import SESSION_BYTES
-from fhe_auc_keys.errors import DamagedFileError, KeysError, LockedError, StoreError, UnsafeModeError
+from fhe_auc_keys.errors import DamagedFileError, KeysError, LockedError, StoreError, UnsafeModeError, unreadable
 
 Kind = Literal["authority", "budget", "bundle", "fleet", "identity", "late", "made", "state", "trust"]
 SCRYPT_LOG2_COST = 17
@@ -63,6 +63,10 @@ class _Header(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     tag: bytes  # ChaCha20-Poly1305 of nothing, under a key of its own
 
 
+_FORMAT = KeptFormat(MAGIC, _Header, "key store header")
+_SEEN_FORMAT = KeptFormat[tuple[bytes, ...]](b"fheseen", tuple[bytes, ...], "list of opened bundles")
+
+
 class KeyStore:
     """An open, locked key store; use it as a context manager.
 
@@ -71,7 +75,7 @@ class KeyStore:
     Raises
     ------
     StoreError
-        No key store there, or the passphrase does not fit.
+        No key store there, or of another format version; or the passphrase does not fit.
     LockedError
         Another process has it open.
     UnsafeModeError
@@ -128,8 +132,8 @@ class KeyStore:
                 (directory / each).mkdir(mode=0o700)
         except FileExistsError:
             raise StoreError(f"{str(directory)!r} is not empty; a key store is made in a new directory") from None
-        _write(directory / _SEEN / _BUNDLES, _encrypted(root, _SEEN, _BUNDLES, encode(())))
-        _write(directory / _HEADER, frame(MAGIC, _Header(log2_cost, salt, _tag(root, log2_cost, salt))))
+        _write(directory / _SEEN / _BUNDLES, _encrypted(root, _SEEN, _BUNDLES, _SEEN_FORMAT.frame(())))
+        _write(directory / _HEADER, _FORMAT.frame(_Header(log2_cost, salt, _tag(root, log2_cost, salt))))
         return cls(directory, passphrase)
 
     def __repr__(self) -> str:
@@ -207,8 +211,8 @@ class KeyStore:
 
     def register(self, bundle_id: bytes) -> None:
         """Remember an opened bundle for good; raise `KeysError` where it is known already."""
-        seen = self._unseen(bundle_id)
-        _write(self._directory / _SEEN / _BUNDLES, _encrypted(self._key, _SEEN, _BUNDLES, encode((*seen, bundle_id))))
+        seen = _SEEN_FORMAT.frame((*self._unseen(bundle_id), bundle_id))
+        _write(self._directory / _SEEN / _BUNDLES, _encrypted(self._key, _SEEN, _BUNDLES, seen))
 
     def keep(self, kind: Kind, name: str, data: bytes, *, bundle_id: bytes) -> None:
         """Put what an opened bundle held, and remember the bundle for good: a crash in between loses nothing.
@@ -236,9 +240,9 @@ class KeyStore:
         self._check_open()
         data = _decrypted(self._key, _SEEN, _BUNDLES, _read(self._directory / _SEEN / _BUNDLES))
         try:
-            return decode(data, tuple[bytes, ...], "list of bundles")
-        except DeserialisationError:
-            raise DamagedFileError("the key store's list of opened bundles is malformed") from None
+            return _SEEN_FORMAT.unframe(data)
+        except DeserialisationError as error:
+            raise unreadable(error, "the key store's list of opened bundles is malformed") from None
 
     def _unseen(self, bundle_id: bytes) -> tuple[bytes, ...]:
         """Return the ids seen so far; raise `KeysError` where `bundle_id` is one of them."""
@@ -331,10 +335,9 @@ def _tag(root: bytes, log2_cost: int, salt: bytes) -> bytes:
 
 def _unlocked(data: bytes, passphrase: str) -> bytes:
     try:
-        header = unframe(MAGIC, data, _Header, "key store header")
+        header = _FORMAT.unframe(data)
     except DeserialisationError as error:
-        remedy = "make the key store again" if error.field == "version" else "restore it from the backup"
-        raise DamagedFileError(f"{error}; {remedy}") from None
+        raise unreadable(error, f"{error}; restore it from the backup") from None
     if header.log2_cost not in _LOG2_COSTS or len(header.salt) != _SALT_BYTES:
         raise DamagedFileError("the key store's header is malformed; restore it from the backup")
     root = _stretch(passphrase, header.salt, header.log2_cost)

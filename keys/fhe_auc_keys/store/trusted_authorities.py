@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from fhe_auc.base.errors import DeserialisationError, InputError
 from fhe_auc.base.files import read_from_others
-from fhe_auc.base.serialise import frame, unframe
-from fhe_auc_keys.errors import DamagedFileError, KeysError
+from fhe_auc.base.serialise import KeptFormat
+from fhe_auc_keys.errors import KeysError, unreadable
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import OWN
 from fhe_auc_keys.trust.certificates import Trust
@@ -23,7 +23,6 @@ from fhe_auc_keys.trust.public_keys import MALFORMED, subject_name
 from fhe_auc_keys.trust.revocation import ends_soon, is_of, newer_list
 
 T = TypeVar("T")
-_MAGIC = b"fhetrus"
 
 
 class _Stored(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -31,6 +30,9 @@ class _Stored(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     intermediates: tuple[bytes, ...]
     lists: tuple[bytes, ...]
     places: tuple[str, ...] = ()
+
+
+_FORMAT = KeptFormat(b"fhetrus", _Stored, "list of authorities")
 
 
 @dataclass(frozen=True)
@@ -48,15 +50,15 @@ class Trusted:
         if OWN not in store.names("trust"):
             return cls()
         try:
-            found = unframe(_MAGIC, store.get("trust", OWN), _Stored, "list of authorities")
+            found = _FORMAT.unframe(store.get("trust", OWN))
             return cls(
                 tuple(x509.load_der_x509_certificate(each) for each in found.authorities),
                 tuple(x509.load_der_x509_certificate(each) for each in found.intermediates),
                 tuple(x509.load_der_x509_crl(each) for each in found.lists),
                 found.places,
             )
-        except (DeserialisationError, *MALFORMED):
-            raise DamagedFileError(f"trust/{OWN} is malformed; restore it from the backup") from None
+        except (DeserialisationError, *MALFORMED) as error:
+            raise unreadable(error, f"trust/{OWN} is malformed; restore it from the backup") from None
 
     def keep(self, store: KeyStore) -> None:
         """Put it into a key store."""
@@ -66,7 +68,7 @@ class Trusted:
             tuple(each.public_bytes(Encoding.DER) for each in self.lists),
             self.places,
         )
-        store.put("trust", OWN, frame(_MAGIC, stored), replace=True)
+        store.put("trust", OWN, _FORMAT.frame(stored), replace=True)
 
     @property
     def trust(self) -> Trust:

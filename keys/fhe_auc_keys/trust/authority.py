@@ -14,8 +14,15 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.party_names import alike
-from fhe_auc.base.serialise import frame, unframe
-from fhe_auc_keys.errors import DamagedFileError, ExpiredError, StoreError, TamperedError, UnfitCertificateError
+from fhe_auc.base.serialise import KeptFormat
+from fhe_auc_keys.errors import (
+    DamagedFileError,
+    ExpiredError,
+    StoreError,
+    TamperedError,
+    UnfitCertificateError,
+    unreadable,
+)
 from fhe_auc_keys.trust.public_keys import (
     MALFORMED,
     MAX_DAYS,
@@ -31,7 +38,8 @@ from fhe_auc_keys.trust.public_keys import (
 LIST_DAYS = 30
 """How long a revocation list is accepted: so long can one who withholds the next hide what was revoked since."""
 
-_MAGIC = b"fheauth"
+
+_DAMAGED = "not a stored authority, or damaged"
 
 
 class Issued(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -53,6 +61,9 @@ class _Stored(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 
     def __repr__(self) -> str:
         return "_Stored(...)"
+
+
+_FORMAT = KeptFormat(b"fheauth", _Stored, "authority")
 
 
 class Authority:
@@ -173,20 +184,20 @@ class Authority:
     def to_bytes(self) -> bytes:
         """Serialise, private key in the clear: for `fhe_auc_keys.store.key_store` only."""
         certificate = self.certificate.public_bytes(Encoding.DER)
-        return frame(_MAGIC, _Stored(self._key.private_bytes_raw(), certificate, self.register, self._list_number))
+        return _FORMAT.frame(_Stored(self._key.private_bytes_raw(), certificate, self.register, self._list_number))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Authority:
-        """Read what `to_bytes` wrote; `DamagedFileError` for anything else."""
+        """Read what `to_bytes` wrote; `DamagedFileError` for anything else, `StoreError` for another version."""
         try:
-            stored = unframe(_MAGIC, data, _Stored, "authority")
+            stored = _FORMAT.unframe(data)
             key = Ed25519PrivateKey.from_private_bytes(stored.key)
             certificate = x509.load_der_x509_certificate(stored.certificate)
             fits = certificate.public_key() == key.public_key()
-        except (DeserialisationError, *MALFORMED):
-            fits = False
+        except (DeserialisationError, *MALFORMED) as error:
+            raise unreadable(error, _DAMAGED) from None
         if not fits:
-            raise DamagedFileError("not a stored authority, or damaged")
+            raise DamagedFileError(_DAMAGED)
         return cls(key, certificate, stored.register, stored.list_number)
 
     @property

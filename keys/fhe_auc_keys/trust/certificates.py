@@ -25,7 +25,7 @@ from cryptography.x509 import verification
 from cryptography.x509.oid import NameOID
 
 from fhe_auc.base.errors import DeserialisationError
-from fhe_auc.base.serialise import frame, unframe
+from fhe_auc.base.serialise import KeptFormat
 from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.trust.existing_certificate import verify_binding
 from fhe_auc_keys.trust.public_keys import (
@@ -90,6 +90,9 @@ class _Credential(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
     binding: bytes = b""
 
 
+_FORMAT = KeptFormat(MAGIC, _Credential, "credential")  # identities and audit trails hold some
+
+
 def credential(chain: bytes, binding: bytes = b"") -> bytes:
     """Return the credential made of a PEM chain, the party's own certificate first, and a binding.
 
@@ -101,7 +104,7 @@ def credential(chain: bytes, binding: bytes = b"") -> bytes:
         raise UnfitCertificateError(f"malformed certificate chain: {error}") from None
     if len(certificates) > _MAX_CHAIN:
         raise UnfitCertificateError(f"a chain has at most {_MAX_CHAIN} certificates, got {len(certificates)}")
-    return frame(MAGIC, _Credential(tuple(each.public_bytes(Encoding.DER) for each in certificates), binding))
+    return _FORMAT.frame(_Credential(tuple(each.public_bytes(Encoding.DER) for each in certificates), binding))
 
 
 def claimed(shown: bytes) -> tuple[x509.Certificate, bool]:
@@ -109,7 +112,7 @@ def claimed(shown: bytes) -> tuple[x509.Certificate, bool]:
 
     Raise `DeserialisationError`, `TamperedError` or `ValueError` where it is no credential, or damaged.
     """
-    found = unframe(MAGIC, shown, _Credential, "credential")
+    found = _FORMAT.unframe(shown)
     if not found.chain:
         raise TamperedError("it holds no certificate")
     return _loaded(found.chain[0]), bool(found.binding)
@@ -135,7 +138,7 @@ def verify(shown: bytes, trust: Trust, *, at: datetime, lists_at: datetime | Non
     at = check_time(at)
     now = at if lists_at is None else check_time(lists_at)
     try:
-        parts = unframe(MAGIC, shown, _Credential, "credential")
+        parts = _FORMAT.unframe(shown)
         chain = [_loaded(each) for each in parts.chain]
     except (DeserialisationError, *MALFORMED) as error:
         raise TamperedError(f"a credential is damaged: {error}") from None

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from fhe_auc.base.errors import DeserialisationError
-from fhe_auc.base.serialise import decode, encode, frame, unframe
+from fhe_auc.base.serialise import KeptFormat, decode, encode
 from fhe_auc_keys.errors import ExpiredError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.trust.public_keys import (
     MALFORMED,
@@ -31,7 +31,6 @@ from fhe_auc_keys.trust.public_keys import (
 
 CertifiedKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
-_MAGIC = b"fhebind"
 _PURPOSE = b"fhe-auc key binding 1\0"  # signatures for one purpose are none for another
 _LEAST_RSA_BITS = 2048
 _LEAST_CURVE_BITS = 256
@@ -71,6 +70,9 @@ class _Binding(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
     possession: bytes  # signature by our signing key
 
 
+_FORMAT = KeptFormat(b"fhebind", _Binding, "key binding")  # credentials hold some
+
+
 def bind_keys(
     name: str,
     signing: Ed25519PrivateKey,
@@ -107,7 +109,7 @@ def bind_keys(
         by_certificate = certified_key.sign(signed, _PSS, hashes.SHA256())
     else:
         by_certificate = certified_key.sign(signed, _ECDSA)
-    return frame(_MAGIC, _Binding(statement, by_certificate, signing.sign(signed)))
+    return _FORMAT.frame(_Binding(statement, by_certificate, signing.sign(signed)))
 
 
 def verify_binding(data: bytes, certificate: x509.Certificate, *, at: datetime) -> Statement:
@@ -118,7 +120,7 @@ def verify_binding(data: bytes, certificate: x509.Certificate, *, at: datetime) 
     name is not allowed.
     """
     try:
-        binding = unframe(_MAGIC, data, _Binding, "key binding")
+        binding = _FORMAT.unframe(data)
         _check_signature(certificate, binding.certified, _PURPOSE + binding.statement)
         statement = decode(binding.statement, Statement, "key binding")
         Ed25519PublicKey.from_public_bytes(statement.signing_key).verify(

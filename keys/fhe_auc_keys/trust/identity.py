@@ -11,14 +11,12 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from fhe_auc.base.errors import DeserialisationError
-from fhe_auc.base.serialise import frame, unframe
-from fhe_auc_keys.errors import DamagedFileError, UnfitCertificateError
+from fhe_auc.base.serialise import KeptFormat
+from fhe_auc_keys.errors import UnfitCertificateError, unreadable
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.certificates import certified_names, credential
 from fhe_auc_keys.trust.existing_certificate import CertifiedKey, bind_keys
 from fhe_auc_keys.trust.public_keys import MALFORMED, certified_keys, check_name, encryption_key_extension, subject_of
-
-_MAGIC = b"fheiden"
 
 
 class _Stored(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -29,6 +27,9 @@ class _Stored(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 
     def __repr__(self) -> str:
         return "_Stored(...)"
+
+
+_FORMAT = KeptFormat(b"fheiden", _Stored, "identity")
 
 
 class Identity:
@@ -119,18 +120,18 @@ class Identity:
     def to_bytes(self) -> bytes:
         """Serialise, private keys in the clear: for `fhe_auc_keys.store.key_store` only."""
         private = self._signing.private_bytes_raw(), self._encryption.private_bytes_raw()
-        return frame(_MAGIC, _Stored(self.name, *private, self.credential))
+        return _FORMAT.frame(_Stored(self.name, *private, self.credential))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Identity:
-        """Read what `to_bytes` wrote; `DamagedFileError` for anything else."""
+        """Read what `to_bytes` wrote; `DamagedFileError` for anything else, `StoreError` for another version."""
         try:
-            stored = unframe(_MAGIC, data, _Stored, "identity")
+            stored = _FORMAT.unframe(data)
             signing = Ed25519PrivateKey.from_private_bytes(stored.signing)
             encryption = X25519PrivateKey.from_private_bytes(stored.encryption)
             return cls(stored.name, signing, encryption, stored.credential)
-        except (DeserialisationError, UnfitCertificateError, ValueError):
-            raise DamagedFileError("not a stored identity, or damaged") from None
+        except (DeserialisationError, UnfitCertificateError, ValueError) as error:
+            raise unreadable(error, "not a stored identity, or damaged") from None
 
 
 def signed_bytes(purpose: bytes, data: bytes) -> bytes:

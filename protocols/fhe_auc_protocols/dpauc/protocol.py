@@ -127,8 +127,10 @@ class DpaucProtocol(UnencryptedProtocol[Evaluation, Budget]):
     trust = "aggregator and parties compute what they should; a manifest whose budget every party has checked"
 
     def spends(self, manifest: Manifest) -> Spending:
-        """Return the budget of the labels; that of scores, where there is one, protects them besides."""
+        """Return the budget of the labels; where scores have one as well, that of a row, which is both together."""
         budget = self.terms(manifest.options, len(manifest.thresholds))
+        if budget.score_epsilon is not None:
+            return Spending(budget.epsilon + budget.score_epsilon, "row")
         return Spending(budget.epsilon, "label", budget.delta or 0.0)
 
     def agreed(self, request: Request) -> dict[str, bool | int | float | str]:

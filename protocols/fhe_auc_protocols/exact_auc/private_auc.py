@@ -33,7 +33,8 @@ independent noise.
 **What it rests on.** At least n of the parties counted draw their shares and tell nobody. Whoever leaves its share out
 is one more colluder; whoever makes it huge spoils the result; nobody can check either. A party and the aggregator
 together, or the key holder or a helper and the aggregator, see the exact pool, without noise. The authenticators of
-`verified` have the aggregator compute these two numbers and no others.
+`verified` have the aggregator compute these two numbers and no others, or fail the session: whether it fails is one
+exact bit, of the aggregator's choice, that epsilon does not cover.
 """
 
 from __future__ import annotations
@@ -59,6 +60,12 @@ from fhe_auc_protocols.option_values import checked_epsilon, is_whole
 from fhe_auc_protocols.polya import MOST_SCALE, polya
 
 Unit = Literal["row", "label"]
+
+VERDICT = (
+    "epsilon does not cover whether a result is published: an aggregator that lies learns one exact bit of its choice "
+    "from that, so a refused result is an incident"
+)
+"""The condition of the guarantee, for whoever reads a plan or a result."""
 
 METHOD = "Hanley and McNeil, with noise"
 
@@ -193,6 +200,7 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             Parameter(
                 "epsilon", f"{self.epsilon:g} a {self.unit}", f"bounds what all that is released tells of {told}"
             ),
+            Parameter("not covered", "the verdict", VERDICT),
             Parameter("rows, in public", f"{self.total:,}", "each party has as many as its row cap, no fewer"),
             Parameter("noise", f"{self.shares} shares", "of so many parties, who keep theirs secret, make all of it"),
         ]
@@ -271,7 +279,7 @@ class PrivateReading:
 
     def warnings(self) -> tuple[str, ...]:
         """Return what the reader ought to know; all of it follows from what is released."""
-        found = ["epsilon is spent by every session: budgets on the same rows add up"]
+        found = ["epsilon is spent by every session: budgets on the same rows add up", VERDICT]
         if self._loudest > _LOUD:
             found.append(
                 f"the noise alone makes a standard error of {self._loudest:.2g}: take a larger epsilon, or more rows"

@@ -19,7 +19,7 @@ from fhe_auc.base.errors import VerificationError
 from fhe_auc.question.analysis import Analysis, Variable
 from fhe_auc.session.protocol import Request
 from fhe_auc.session.registry import load
-from fhe_auc_protocols.exact_auc.private_auc import Privacy, PrivateReading
+from fhe_auc_protocols.exact_auc.private_auc import VERDICT, Privacy, PrivateReading
 from fhe_auc_protocols.options import Verified
 from tests.support.exact_sessions import GRID
 from tests.support.helped_sessions import Play
@@ -317,4 +317,5 @@ def test_the_interval_widens_by_the_noise_and_its_method_says_so() -> None:
     assert wide.method == "Hanley and McNeil, with noise"
     assert wide.high - wide.low > 1.3 * (narrow.high - narrow.low)
     assert any("the noise alone makes a standard error" in each for each in reading.warnings())
+    assert all(VERDICT in each.warnings() for each in (reading, exact))
     assert not any("the noise alone" in each for each in exact.warnings())

@@ -1,0 +1,161 @@
+"""Key stores of earlier versions are read: one of each kind is kept below `kept/`, in a folder for each release.
+
+A release that changes the version of a `KeptFormat` adds a folder, and no folder is ever made again after its release:
+
+    python -m tests.keys.test_kept_formats 0.3
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from fhe_auc.base import serialise
+from fhe_auc.base.errors import DeserialisationError
+from fhe_auc.base.serialise import FIRST_KEPT_VERSION, KeptFormat
+from fhe_auc_keys.errors import StoreError
+from fhe_auc_keys.site.policy import Policy
+from fhe_auc_keys.site.store_check import problems
+from fhe_auc_keys.store import audit, budget
+from fhe_auc_keys.store.budget import Entry, Ledger, Limit
+from fhe_auc_keys.store.key_store import MAGIC, KeyStore
+from fhe_auc_keys.store.trusted_authorities import Trusted
+from fhe_auc_keys.store.vault import OWN, certified_identity
+from fhe_auc_keys.trust.authority import Authority
+from tests.support.certified import NOW, STUDY, Consortium
+
+KEPT = Path(__file__).with_name("kept")
+PASSPHRASE = "four random words"  # noqa: S105
+SESSION, BUNDLE = "31c4ce5c3af100a30dd3d4d0b7191bc8", bytes(range(16))
+ENTRY = Entry("rows", "verified", 0.5, 0.0, "row", int(NOW.timestamp()), "VerificationError", "Ada Osei")
+POLICY = Policy(
+    holder="north",
+    protocols=("verified", "exact"),
+    model=STUDY.model,
+    outcome=STUDY.outcome,
+    min_parties=2,
+    max_thresholds=16,
+    options={"interval": 0.95, "epsilon": (0.25, 0.5)},
+)
+
+
+def make(folder: Path) -> None:
+    """Write a site's key store and an authority's, in place of what is in the folder."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    certified = Consortium("north")
+    identity, trust = certified.identities["north"], certified.trust()
+    with KeyStore.create(folder / "authority", PASSPHRASE, log2_cost=10) as store:
+        store.put("authority", OWN, certified.authority.to_bytes())
+    with KeyStore.create(folder / "site", PASSPHRASE, log2_cost=10) as store:
+        store.put("identity", OWN, identity.to_bytes())
+        Trusted(trust.anchors, (), trust.revocation_lists).keep(store)
+        POLICY.keep(store)
+        store.register(BUNDLE)
+        facts = budget.set_limit(store, "rows", 4.0, 1e-6)
+        audit.append_line(store.directory, identity, "limited", at=NOW, **facts)
+        Ledger(Ledger.stored(store).limits, {SESSION: ENTRY}).keep(store)
+        told = {"session": SESSION, "protocol": "verified", "spent": ENTRY.facts(), "by": ENTRY.acknowledged}
+        audit.append_line(store.directory, identity, "acknowledged", at=NOW, **told)
+    for lock in folder.rglob("*lock"):
+        lock.unlink()
+
+
+def copied(source: Path, folder: Path) -> Path:
+    """Return a copy that only its owner can read: a checkout keeps no modes, nor empty folders."""
+    copy = Path(shutil.copytree(source, folder / "store"))
+    for path in (copy, *copy.rglob("*")):
+        path.chmod(0o700 if path.is_dir() else 0o600)
+    return copy
+
+
+@pytest.fixture(params=sorted(path.name for path in KEPT.iterdir() if path.is_dir()))
+def release(request: pytest.FixtureRequest) -> Path:
+    return KEPT / str(request.param)
+
+
+def test_a_site_s_key_store_of_that_release_is_read(release: Path, tmp_path: Path) -> None:
+    with KeyStore(copied(release / "site", tmp_path), PASSPHRASE) as store:
+        assert certified_identity(store).name == "north"
+        assert len(Trusted.stored(store).authorities) == len(Trusted.stored(store).lists) == 1
+        assert Policy.stored(store) == POLICY
+        assert Ledger.stored(store) == Ledger({"rows": Limit(4.0, 1e-6)}, {SESSION: ENTRY})
+        assert store.opened_bundles() == (BUNDLE,)
+        assert problems(store, at=NOW) == []
+
+
+def test_an_authority_s_key_store_of_that_release_is_read_and_goes_on(release: Path, tmp_path: Path) -> None:
+    with KeyStore(copied(release / "authority", tmp_path), PASSPHRASE) as store:
+        authority = Authority.from_bytes(store.get("authority", OWN))
+        assert [line.name for line in authority.register] == ["north"]
+        authority.revoke(authority.register[0].serial, at=NOW)
+        assert authority.revocation_list(at=NOW + timedelta(days=1))
+        assert problems(store, at=NOW) == []
+
+
+class One(msgspec.Struct):
+    limit: float
+
+
+class Two(msgspec.Struct):
+    limits: dict[str, float]
+
+
+class Three(msgspec.Struct):
+    limits: dict[str, tuple[float, float]]
+
+
+OLD = KeptFormat(b"fhetest", One, "thing")
+NEW = KeptFormat(
+    b"fhetest",
+    Three,
+    "thing",
+    version=5,
+    older={
+        3: (One, lambda old: Two({"rows": old.limit})),
+        4: (Two, lambda old: Three({name: (limit, 0.0) for name, limit in old.limits.items()})),
+    },
+)
+
+
+def test_an_older_version_is_migrated_step_by_step() -> None:
+    assert NEW.unframe(OLD.frame(One(4.0))) == Three({"rows": (4.0, 0.0)})
+    assert NEW.unframe(NEW.frame(Three({}))) == Three({})
+
+
+def test_a_newer_version_is_refused_with_what_to_do() -> None:
+    with pytest.raises(DeserialisationError, match=r"version 5, from a newer .* up to 3: install the newer one"):
+        OLD.unframe(NEW.frame(Three({})))
+
+
+def test_what_is_from_before_the_first_release_is_refused_with_what_to_do() -> None:
+    with pytest.raises(DeserialisationError, match="version 2, from before the first release: make it again"):
+        OLD.unframe(serialise.frame(b"fhetest", One(4.0)))
+
+
+def test_what_is_cut_off_or_altered_is_damaged_and_of_no_other_version() -> None:
+    framed = OLD.frame(One(4.0))
+    for position in range(len(framed)):
+        altered = bytes([*framed[:position], framed[position] ^ 1, *framed[position + 1 :]])
+        for bad in (framed[:position], altered):
+            with pytest.raises(DeserialisationError) as caught:
+                OLD.unframe(bad)
+            assert caught.value.field == ("format" if position < 7 else "checksum")
+
+
+def test_a_key_store_of_a_newer_version_is_not_called_damaged(tmp_path: Path) -> None:
+    """Whoever reads that it is damaged takes the backup, which is as new, or makes a new one."""
+    store = copied(KEPT / "0.2" / "site", tmp_path)
+    newer = KeptFormat(MAGIC, bytes, "key store header", version=FIRST_KEPT_VERSION + 1)
+    (store / "store.header").write_bytes(newer.frame(b"who knows"))
+    with pytest.raises(StoreError, match=r"from a newer fhe-auc than this, .*: install the newer one here$"):
+        KeyStore(store, PASSPHRASE)
+
+
+if __name__ == "__main__":
+    make(KEPT / sys.argv[1])
