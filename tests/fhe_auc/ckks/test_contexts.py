@@ -553,7 +553,7 @@ def maps():
 
 before = maps()
 
-ours = ckks.generate(ckks.CkksParameters("openfhe", 8192, (55, 51, 51), 60, 40.0, (1, 2)))
+ours = ckks.generate(ckks.CkksParameters("openfhe", 8192, (52, 51, 51), 60, 40.0, (1, 2)))
 public, secret = ckks.load_public(ours.public.to_bytes()), ckks.load_secret(ours.secret.to_bytes())
 one = public.load_submission(secret.encrypt(np.ones(4096, complex)))
 secret.decrypt(public.dump_result(public.multiply(one, public.rotate(one, 1))))

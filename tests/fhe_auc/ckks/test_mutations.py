@@ -29,7 +29,7 @@ from fhe_auc.base.errors import DeserialisationError
 warnings.simplefilter("ignore")
 backend, kind, seed, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 generator = np.random.default_rng(seed)
-chain = {"openfhe": ((55, 51, 51), 60), "tenseal": ((56, 56, 48), 58)}[backend]
+chain = {"openfhe": ((52, 51, 51), 60), "tenseal": ((55, 55, 48), 56)}[backend]
 pair = ckks.generate(ckks.CkksParameters(backend, 8192, *chain, 40.0, (2,)))
 submission = pair.secret.encrypt(np.arange(4096, dtype=complex))
 result = pair.public.dump_result(pair.public.encrypt(np.arange(4096, dtype=complex), degree=2))
@@ -303,7 +303,7 @@ from fhe_auc.ckks.context import StoredPublic
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.serialise import encode
 
-chain = {"openfhe": ((55, 51, 51), 60), "tenseal": ((56, 56, 48), 58)}[sys.argv[1]]
+chain = {"openfhe": ((52, 51, 51), 60), "tenseal": ((55, 55, 48), 56)}[sys.argv[1]]
 few = ckks.CkksParameters(sys.argv[1], 8192, *chain, 40.0, (2,))
 ckks.generate(few)
 before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()

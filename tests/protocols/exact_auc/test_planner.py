@@ -156,11 +156,11 @@ def test_any_number_of_parties_has_the_same_plan_with_sealed_keys(parties: int) 
         (60, 10**6, 60, 48, 3),
         (1000, 10**6, 40, 48, 3),
         (10**5, 10**6, 40, 48, 3),
-        (2, 10**6, 80, 54, 3),
-        (60, 10**6, 80, 54, 4),
-        (2000, 10**6, 80, 54, 4),
+        (2, 10**6, 80, 53, 3),
+        (60, 10**6, 80, 53, 4),
+        (600, 10**6, 80, 53, 4),
         (1000, 2 * 10**7, 40, 48, 3),
-        (10_000, 2 * 10**7, 40, 54, 3),
+        (10_000, 2 * 10**7, 40, 53, 3),
     ],
 )
 def test_with_joint_keys_the_fewest_primes_are_kept_that_leave_room_for_everybodys_smudging(
