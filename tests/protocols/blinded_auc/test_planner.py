@@ -315,7 +315,7 @@ def test_the_library_builds_the_chain_with_primes_of_the_stated_sizes(backend: A
     # Capacity counts nominal bits, of which there is one to spare in the formula's sign bit: less than a hundredth
     # may be missing.
     assert modulus > sum(chain.modulus_bits) - 0.01
-    assert whole <= MAX_MODULUS_BITS[chain.ring_dimension]
+    assert whole <= MAX_MODULUS_BITS[chain.ring_dimension] + 1e-10  # OpenFHE takes primes on both sides of 2^51
     assert len(special) == 1
     assert math.log2(max(special)) > math.log2(max(primes))
     assert all(prime % (2 * chain.ring_dimension) == 1 for prime in all_primes)
