@@ -201,9 +201,9 @@ AT = datetime(2026, 1, 2, tzinfo=timezone.utc)
 SESSION = bytes(range(16))
 FINGERPRINT = bytes(range(32))
 
-CKKS = CkksParameters("openfhe", 8192, (55, 51, 51), 60, 40.5, tuple(2**step for step in range(1, 12)))
-ADDING = CkksParameters("openfhe", 8192, (55, 51, 51), 60, 24.0, ())
-BFV = BfvParameters("openfhe", 8192, (54, 54, 54, 54), 0, (2199023288321, 2199023566849))
+CKKS = CkksParameters("openfhe", 8192, (52, 51, 51), 60, 39.0, tuple(2**step for step in range(1, 12)))
+ADDING = CkksParameters("openfhe", 8192, (52, 51, 51), 60, 24.0, ())
+BFV = BfvParameters("openfhe", 8192, (53, 53, 53, 53), 0, (2199023288321, 2199023566849))
 SUMS = BfvParameters("openfhe", 8192, (54, 54, 54), 0, (2199023288321,))
 PLANS = {
     "AUC": AucPlan(
@@ -486,8 +486,8 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
 
 PINNED = {
     "manifest, nothing encrypted": "8da870726f746f63... 214 bytes, SHA-256 c730ec31b22caf205ab0c98e7aaaffca819a0f5448877aba0e8cf5fe2112b7e9",
-    "manifest, AUC": "8da870726f746f63... 589 bytes, SHA-256 34f34d737d56fc0c5f7be348d445afa1dac29c27c7f6af63e3b69efea10d808a",
-    "manifest, sum": "8da870726f746f63... 409 bytes, SHA-256 04360627704a986b0ff80e72430bee65c6ce8b5ada59d00059e18dc14bfa5bfa",
+    "manifest, AUC": "8da870726f746f63... 589 bytes, SHA-256 516e1b3657e39fa53df39f754a0649813cf43d4bfebd50936d2e43dea7062d95",
+    "manifest, sum": "8da870726f746f63... 409 bytes, SHA-256 0c7f694b157e61f64256c983007fa20a81ca1789011d2ebeef43b1aec163140a",
     "manifest, exact": "8da870726f746f63... 604 bytes, SHA-256 79060a6ab199b29da4850997a436b92b7bfb540b1cb230f1a35a25f83f83964b",
     "digest of a manifest": "95114f92536d01e942d13aa944ddd85cec8b72fa8fc1ca9aa52a0ee078f345b4",
     "message": "666865616d736702... 263 bytes, SHA-256 29703a7d45586ecfff42600642aa70172be763407a09c8f0e1eb3680dd535ca8",
@@ -495,8 +495,8 @@ PINNED = {
     "whose submissions count": "666865636c6f730256ef9d21be569a92295045c2aeaf2b86e947b53ba6e04172c07d102250278f9f91a56e6f727468",
     "submission in a journal": "666865656e7472024138e55caf597a3ec1c06629bda14135991123a70fdcd6173062eb1e1e518b5a92a56e6f727468c40a7375626d697373696f6e",
     "container of a ciphertext": "666865726c776502... 95 bytes, SHA-256 431999cd346682b807adce04e4d5d9f0aac7bcafc932043457604b5ffe6f3e8a",
-    "name of a CKKS context": "56b6fae726a43016aa4f9182964a962b8ef7c759a5278f0b4fbc02ff84a4dd75",
-    "name of a BFV context": "ab6ec482ca4690fca8903f3cf7f6faed9ae8e50a800dee9a4489bfe08eca0055",
+    "name of a CKKS context": "b02b66d1a658db3309f63e2da1730fc84a00860d1de7709c345c7dc76413cb5c",
+    "name of a BFV context": "62bc73d271890b44df78cdc7ace41e7e3e309b3087627aed51c67690814b5b6c",
     "packed polynomials": "00000101000000010200",
     "polynomial from a seed": "cedb00f8d90005d800e9d800",
     "release of sums": "82a6736b65746368... 180 bytes, SHA-256 12a4cd97941d4a9ad9eed3e70555859317243d85ae1ef5d67732b8d0c788fb14",
@@ -523,7 +523,7 @@ PINNED = {
     "material of a party of a joint session": "92919293a56e6f72... 163 bytes, SHA-256 73b235b0da1b589cff2e3096acd170b0fb3820f43017b515726791bf62984b7f",
     "contribution": "9292c40566697273... 83 bytes, SHA-256 ce5c789f9328e694c9301cb2d9afa4252545a23d17a6df940dcb949e1f549615",
     "excerpt": "93919201c4067365... 147 bytes, SHA-256 22224ff4d1a27126c9edfe7689a3803ef39aba888df1f9b1662dd6b40542eca1",
-    "announcement": "666865616e6e6f02... 2652 bytes, SHA-256 9cd0bf7304b336f059d1d6a7ce61e849a7761a8499ab3df2bccfc72aeec588be",
+    "announcement": "666865616e6e6f02... 2652 bytes, SHA-256 9709ab9cb14251a1a5f8bfe593f1ab5e0eab35dfe5587319585448a246bef33c",
     "signature of a message": "5d83916a0c7cc4ee1e51c44d40b085817ec586377e1aee3423eddb56369b9ab804180eb3bea1d20ea63ab57d2652d53af76da3849b696701b5c83b57f5685f07",
     "statement of a message": "9502a56e6f727468... 118 bytes, SHA-256 efd8cec71492b83d76926da34386f4a0380643f6d02b94448d40504559bb013f",
     "aggregator bundle": "6668656261676702... 566 bytes, SHA-256 853b0d0a108dd429572199a78017b0d2c2a4ffe5d8abbebea1b2905a7d643b0f",

@@ -28,5 +28,10 @@ def bound_text(bound: float) -> str:
     return f"{math.ceil(round(bound / unit, 6)) * unit:.1e}"
 
 
+def chance_text(chance: float) -> str:
+    """Write an upper bound on a probability as a power of two, rounded up: 1e-12 as "2^-39.8"."""
+    return f"2^{math.ceil(round(10 * math.log2(chance), 6)) / 10:g}"
+
+
 def _three_digits(number: float) -> str:
     return f"{number:.{2 if number < 9.995 else 1 if number < 99.95 else 0}f}"

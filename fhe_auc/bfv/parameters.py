@@ -12,16 +12,16 @@ from fhe_auc.rlwe.primes import is_prime, primes_below
 CHAINS: dict[BackendName, tuple[Chain, ...]] = {
     # The first is for plaintext moduli of up to 42 bits, the second for larger ones. Keys take the special prime, which
     # SEAL always has, and nothing else does.
-    "tenseal": (Chain(8192, (54, 54, 54), 18), Chain(8192, (50, 50, 50, 50), 18)),
-    "openfhe": (Chain(8192, (54, 54, 54), 0), Chain(8192, (53, 53, 53, 53), 0)),
+    "tenseal": (Chain(8192, (54, 54, 54), 18), Chain(8192, (49, 49, 49, 49), 18)),
+    "openfhe": (Chain(8192, (54, 54, 54), 0), Chain(8192, (52, 52, 52, 52), 0)),
 }
 """Chains of the libraries: ciphertexts are added up and multiplied by plaintexts."""
 
-JOINT_CHAINS = Chain(8192, (48, 48, 48, 48), 0), Chain(8192, (54, 54, 54, 54), 0)
+JOINT_CHAINS = Chain(8192, (48, 48, 48, 48), 0), Chain(8192, (53, 53, 53, 53), 0)
 """Chains for joint keys: ciphertexts are multiplied by ciphertexts, without a library.
 
 A prime is dropped with the product, whose noise takes as much. What the first chain has left holds flooding and
-smudging of 40 bits for some thousand parties; the second, of 80 bits.
+smudging of 40 bits for some thousand parties; the second, of 80 bits for some hundred.
 """
 
 JOINT_SUM_CHAIN = Chain(8192, (48, 48, 48), 0)

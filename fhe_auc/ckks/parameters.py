@@ -8,11 +8,11 @@ from fhe_auc.base.errors import CapacityError
 from fhe_auc.rlwe.parameters import BackendName, Chain, RingParameters
 
 CHAINS: dict[BackendName, tuple[Chain, ...]] = {
-    # All primes just under a whole number of bytes, since coefficients travel in whole bytes. The special prime is
+    # Q fills whole bytes, almost: coefficients travel in whole bytes. The special prime is
     # larger than every other, which keeps key-switching noise at a few bits.
-    "tenseal": (Chain(8192, (56, 56, 48), 58), Chain(16384, (56, 56, 56, 56), 60)),
-    # The library sets key-switching primes of 60 bits; 55 + 2·51 is the most it admits beside one at 8192.
-    "openfhe": (Chain(8192, (55, 51, 51), 60), Chain(16384, (55, 51, 51, 51), 60)),
+    "tenseal": (Chain(8192, (55, 55, 48), 56), Chain(16384, (56, 56, 56, 56), 60)),
+    # The library sets key-switching primes of 60 bits; 52 + 2·51 is the most beside one at 8192.
+    "openfhe": (Chain(8192, (52, 51, 51), 60), Chain(16384, (55, 51, 51, 51), 60)),
 }
 """All chains in use."""
 

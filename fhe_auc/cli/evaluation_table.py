@@ -178,7 +178,12 @@ def print_tables(tables: Sequence[result_tables.TextTable]) -> None:
 def _verified(evaluation: Evaluation) -> tuple[output.Cell, ...]:
     if not evaluation.verified:
         return "verified", "nothing", "neither a lying aggregator nor a lying party would be noticed"
-    return "verified", "aggregation", "a lying aggregator would be noticed; a lying party would not"
+    chance, but = evaluation.soundness, ""
+    if chance is not None:
+        but = f" (but for {quantities.chance_text(chance)})"
+    if evaluation.average_precision is not None:
+        but += ", but not in average precision"
+    return "verified", "aggregation", f"a lying aggregator would be noticed{but}; a lying party would not"
 
 
 def _protection(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
@@ -189,7 +194,6 @@ def _protection(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
         *_settings(evaluation),
         ("encryption", *encryption),
         ("keys", evaluation.keys, _KEYS.get(evaluation.keys, "")),
-        *_soundness(evaluation),
     ]
 
 
@@ -200,12 +204,6 @@ def _costs(evaluation: Evaluation, session: SessionOptions, sent_note: str) -> l
         ("a party sent", quantities.bytes_text(evaluation.upload_bytes_per_party), _sent(evaluation) or sent_note),
         ("a party received", quantities.bytes_text(evaluation.download_bytes_per_party), ""),
     ]
-
-
-def _soundness(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
-    if evaluation.soundness is None:
-        return []
-    return [("a lie passes", f"< {quantities.bound_text(evaluation.soundness)}", "chance for the aggregator, proved")]
 
 
 def _who_does_what(phase: str, evaluation: Evaluation) -> str:
@@ -290,7 +288,7 @@ def _average_precision(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
     if evaluation.average_precision is None or positives is None or negatives is None:
         return []
     chance = positives / (positives + negatives)
-    note = f"at these thresholds; random scores would have {chance:.4f}"
+    note = f"not verified; at these thresholds; random scores would have {chance:.4f}"
     return [("average precision", f"{evaluation.average_precision:.4f}", note)]
 
 

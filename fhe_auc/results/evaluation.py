@@ -115,8 +115,9 @@ class Evaluation(Outcome):
     thresholds : int
         Number of decision points.
     verified : bool
-        Whether the aggregation is verified: the protocol would have caught an aggregator that lied. What parties put in
-        never is, in any protocol: a party can enter any rows. JSON says both (`verified_as_dict`).
+        Whether the aggregation is verified: the protocol would have caught an aggregator that lied. That covers every
+        number of the pooled rows here but `average_precision`. What parties put in never is verified, in any protocol:
+        a party can enter any rows. JSON says all three (`verified_as_dict`).
     histogram : fhe_auc.metrics.Histogram or None
         Pooled rows of each label in each bin, where the protocol gives them to the parties; with privacy noise they may
         be negative.
@@ -132,7 +133,7 @@ class Evaluation(Outcome):
         not release what it takes, or where the rows allow none (a warning says so).
     average_precision : float or None
         Over the thresholds, where a session before has found these and told how many rows lie at or above each:
-        scikit-learn's, of scores binned by them.
+        scikit-learn's, of scores binned by them. Never verified: nobody checks what the session before has told.
     estimates : tuple of fhe_auc.results.estimates.Estimate
         One for each model and group, all rows of the first model first: this is what ``auc`` and so on say, too (but
         with several classes, where ``auc`` is the average over all pairs of classes).
@@ -141,8 +142,8 @@ class Evaluation(Outcome):
     sites : tuple of fhe_auc.results.heterogeneity.SiteSummary
         What sites have in common and how far they differ, for each model; empty where that is not released.
     soundness : float or None
-        Where that is proved: an aggregator that may do anything has a wrong AUC or binning error accepted with a
-        probability below this.
+        Where that is proved: an aggregator that may do anything has a wrong number that `verified` covers accepted, by
+        any party of this session, with a probability of at most this.
     """
 
     auc: float
@@ -186,7 +187,9 @@ class Evaluation(Outcome):
         plain["warnings"] = list(self.warnings)
         plain["study"] = None if self.study is None else self.study.as_dict()
         plain["estimates"] = [each.as_dict() for each in self.estimates]
-        plain["verified"] = verified_as_dict(aggregation=self.verified)
+        plain["verified"] = verified_as_dict(
+            aggregation=self.verified, average_precision=self.average_precision is not None
+        )
         for name in FRACTIONS:
             plain[name] = None if plain[name] is None else str(plain[name])
         if self.histogram is not None:
@@ -242,9 +245,12 @@ def _parties(outcome: Outcome) -> str:
     return f"{outcome.parties:,} {'party' if outcome.parties == 1 else 'parties'}"
 
 
-def verified_as_dict(*, aggregation: bool) -> dict[str, bool]:
-    """Return what JSON says of being verified; what parties put in never is, as nobody else sees their rows."""
-    return {"aggregation": aggregation, "parties": False}
+def verified_as_dict(*, aggregation: bool, average_precision: bool = False) -> dict[str, bool]:
+    """Return what JSON says of being verified; what parties put in never is, as nobody else sees their rows.
+
+    Nor is average precision, where the result has one.
+    """
+    return {"aggregation": aggregation, "parties": False} | ({"average_precision": False} if average_precision else {})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -253,6 +259,7 @@ class QuantileThresholds(Outcome):
 
     Every party computes them from what the session tells it. They become public in the manifest of the evaluation that
     follows, which somebody else may have made: each party compares the two (`require`) before it counts a row for it.
+    Nobody verifies either list.
 
     Attributes
     ----------

@@ -18,10 +18,11 @@ SECURITY_BITS = 128
 FINGERPRINT_BYTES = 32
 """Length of a context's name, a SHA-256."""
 
-MAX_MODULUS_BITS = {4096: 109, 8192: 218, 16384: 438, 32768: 881}
+MAX_MODULUS_BITS = {4096: 106, 8192: 214, 16384: 430, 32768: 868}
 """Ring dimension to the largest log2(QP) with 128-bit classical security and a ternary secret.
 
-Source: HomomorphicEncryption.org security standard (2018), table 1. Both libraries enforce it as well.
+Source: Bossuat et al., "Security Guidelines for Implementing Homomorphic Encryption" (2024), table 5.2,
+https://eprint.iacr.org/2024/463. Both libraries enforce the larger numbers of the standard of 2018.
 """
 
 

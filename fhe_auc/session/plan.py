@@ -106,7 +106,7 @@ def describe_ring(parameters: RingParameters, why: str, why_modulus: str) -> lis
         Parameter(
             "Q·P and limit, bits",
             f"{parameters.log2_modulus + special} of {MAX_MODULUS_BITS[parameters.ring_dimension]}",
-            "beyond it, 128-bit security needs a larger N (HomomorphicEncryption.org standard)",
+            "beyond it, 128-bit security needs a larger N (guidelines of 2024, https://eprint.iacr.org/2024/463)",
         ),
     ]
 

@@ -210,6 +210,13 @@ class Protocol(ABC, Generic[R]):
         """
         return None
 
+    def soundness(self, manifest: Manifest) -> float | None:
+        """Return a proved bound on the chance that a party accepts a wrong number; None where there is none.
+
+        Raises `InputError` as `plan_of`.
+        """
+        return None
+
     def check_options(self, names: Iterable[str]) -> None:
         """Raise `InputError` for an option that this protocol does not have."""
         known = [each.name for each in fields(self.options)]

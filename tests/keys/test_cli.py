@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 
 from fhe_auc import bfv
 from fhe_auc.base.errors import EvaluationError, InputError
+from fhe_auc.base.quantities import chance_text
 from fhe_auc.cli import main
 from fhe_auc.machines import outcomes
 from fhe_auc.machines.site_state import Records, answer, site_storage
@@ -958,6 +959,13 @@ def test_groups_are_made_with_all_their_levels_named_and_everybody_is_shown_them
     shown = ok("show", "grouped/north.bundle", *NORTH)
     assert re.search("groups +sex: F, M", shown.stdout)
     assert re.search("models +risk_a, risk_b", shown.stdout)
+
+
+def test_everybody_is_shown_the_chance_that_a_lie_passes_in_this_session(consortium: Path) -> None:
+    made = json.loads(session_of_both("--out", "chance", "--json").stdout)
+    assert made["soundness"] < 2**-40
+    shown = ok("show", "chance/north.bundle", "--store", "north/store")
+    assert f"a lie passes  < {chance_text(made['soundness'])}" in re.sub(" {3,}", "  ", shown.stdout)
 
 
 def test_a_site_sees_what_is_spent_and_sets_a_limit(consortium: Path) -> None:

@@ -122,7 +122,7 @@ def test_a_bound_counts_the_groups_that_may_be_given_results_of_their_own() -> N
     for least, tries in ((4, 1), (3, 1), (2, 2)):
         asked = Request(parties=parties, thresholds=GRID, min_parties=least, max_rows=1000)
         found = api.run(plugin, asked, list(data.values()), lambda *_: None)
-        assert found.soundness == tries * plugin.plan(asked).soundness
+        assert found.soundness == tries * plugin.plan(asked).soundness(4)
 
 
 def test_the_aggregator_asks_with_its_certificate_of_the_session_not_with_another_of_its_own(late: Late) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from fhe_auc.base import quantities
 from fhe_auc.base.errors import UnknownProtocolError
 from fhe_auc.base.party_names import HELPER
 from fhe_auc.ckks import SECURITY_BITS
@@ -44,6 +45,8 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> list[tupl
     ]
     if plan is not None:
         rows += plan.terms().rows
+        if protocol is not None and (soundness := protocol.soundness(manifest)) is not None:
+            rows.append(("a lie passes", f"< {quantities.chance_text(soundness)}", "chance for the aggregator, proved"))
         rows.append(("encryption", f"{SECURITY_BITS}-bit security", plan.parameters.backend))
     elif manifest.plan is not None:
         rows.append(("encryption", "yes", "its parameters: unknown, this protocol is not installed here"))
@@ -71,7 +74,7 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> list[tupl
 def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
     """Say the same for JSON."""
     manifest = announced.manifest
-    _, plan = _protocol_and_plan(manifest)
+    protocol, plan = _protocol_and_plan(manifest)
     agreed, fleet, helper = {} if plan is None else plan.terms().data, manifest.fleet, announced.helper
     return {
         "session": manifest.session.hex(),
@@ -84,6 +87,7 @@ def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
         "thresholds": len(manifest.thresholds),
         "options": dict(manifest.options),
         "min_parties": manifest.min_parties,
+        "soundness": protocol and protocol.soundness(manifest),
         **{
             name: agreed.get(name)
             for name in ("max_rows", "min_rows", "sums", "analysis", "sites", "average_precision")

@@ -103,7 +103,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         said = self._exact(found, counted, given) if isinstance(found, Sums) else self._private(found, counted, given)
         return Evaluation(
             **said,
-            soundness=self._soundness if plan.authenticated else None,
+            soundness=plan.soundness(self._manifest.min_parties),
             protocol=self._manifest.protocol,
             backend=plan.parameters.backend,
             parties=len(counted),
@@ -158,16 +158,6 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         options = {name: value for name, value in self._manifest.options.items() if name != INTERVAL}
         plan = self.plan
         return {**options, "primes": plan.primes, "flooding_bits": round(plan.flooding_margin, 1)}
-
-    @property
-    def _soundness(self) -> float:
-        """Of any party: each group that compares what it was given may be given another result.
-
-        Groups have no party in common. With a helper nobody compares, and each party is one.
-        """
-        manifest = self._manifest
-        groups = len(manifest.parties) // (1 if self.plan.helpers else manifest.min_parties)
-        return groups * self.plan.soundness
 
     def _accepted(self, totals: Sequence[Residues]) -> Sums | _Noisy:
         plan = self.plan

@@ -1,8 +1,8 @@
 """The parameters of an exact AUC: what is released, plaintext primes, flooding, and what is left of the modulus.
 
 Integers are released, so the product T of the plaintext primes is at least the number of values that one can take
-(`AnalysisSums.least_modulus`). Every prime is above d·2^40, d the largest degree of a sum: the authenticators'
-soundness, d/(t − 1), is then below 2^-40.
+(`AnalysisSums.least_modulus`). Every prime is above d·2^40, d the largest degree of a sum: a lie on one result then
+passes with a chance of at most d/(t − 1), below 2^-40 (`ExactPlan.soundness` of all results that parties may be given).
 
     sealed keys   parties send padded sketches in the clear, and the aggregator multiplies plaintexts by ciphertexts of
                   an opening (`fhe_auc.sums`)
@@ -61,7 +61,7 @@ from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.private_auc import Privacy
 
 SOUNDNESS_BITS = 40
-"""A wrong integer is accepted with a probability below 2^-40."""
+"""A wrong integer of one result is accepted with a probability below 2^-40."""
 
 LEAST_FLOODING_BITS, MOST_FLOODING_BITS = 40, 80
 
@@ -259,10 +259,16 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """λ that smudging reaches, at least `smudging_bits`; 0 without joint keys."""
         return hidden_by(self.parameters, self.smudging_exponent, self.noise_bound) if self.joint_keys else 0.0
 
-    @property
-    def soundness(self) -> float:
-        """Of parties given the same result, any accepts a wrong integer with at most this chance; `authenticated`."""
-        return max(each.degree for each in self.release.sums) / (min(self.parameters.plain_moduli) - 1)
+    def soundness(self, min_parties: int) -> float | None:
+        """Return a bound on the chance that any party accepts a wrong integer; None where results are not verified.
+
+        Each group that compares what it was given, of `min_parties` at least, may be given another result. Groups have
+        no party in common. With a helper nobody compares, and each party is one.
+        """
+        if not self.authenticated:
+            return None
+        groups = self.parties // (1 if self.helpers else min_parties)
+        return groups * max(each.degree for each in self.release.sums) / (min(self.parameters.plain_moduli) - 1)
 
     @property
     def key_bytes(self) -> int:
@@ -313,6 +319,9 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             ),
             describe_flooding(math.floor(self.flooding_margin), -self.flooding_margin),
         ]
+        if (soundness := self.soundness(self.parties)) is not None:
+            why = "chance for the aggregator in a session, proved, where all must submit"
+            rows.append(Parameter("a lie passes", f"< {quantities.chance_text(soundness)}", why))
         if not self.joint_keys:
             number = f"{self.layout.ciphertexts * self.primes}"
             return [
@@ -341,6 +350,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             "kept_primes": self.kept,
             "result_bytes": self.result_bytes,
             "flooding_bits": self.flooding_margin,
+            "soundness": self.soundness(self.parties),
         }
 
     def terms(self) -> Terms:
@@ -363,7 +373,12 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                 "who knows all sites with rows of both labels but two can work out these two's AUCs",
                 analysis.heterogeneity,
             ),
-            ("average precision", "yes", "each site gives its result of the session before", self.average_precision),
+            (
+                "average precision",
+                "yes",
+                "from each site's result of the session before; not verified",
+                self.average_precision,
+            ),
         ]
         return Terms(
             [

@@ -135,6 +135,10 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
         asked = private_auc.agreed(manifest.options)
         return Spending(float(asked["epsilon"]), str(asked["epsilon_unit"])) if asked else None
 
+    def soundness(self, manifest: Manifest) -> float | None:
+        """Return the proved bound of the session."""
+        return self.plan_of(manifest).soundness(manifest.min_parties)
+
     def own_warnings(self, manifest: Manifest, parties: Sequence[PartyData]) -> tuple[str, ...]:
         """Return what parties ought to know of their own rows; nothing where a budget has to cover all that is told."""
         return () if private_auc.agreed(manifest.options) else super().own_warnings(manifest, parties)
@@ -187,7 +191,10 @@ class Verified(Exact):
 
     name = "verified"
     options = options_of.Verified
-    summary = "pads, BFV, one-time authenticators: the AUC as an exact fraction, P and N; a liar passes below 2^-40"
+    summary = (
+        "pads, BFV, one-time authenticators: the AUC as an exact fraction, P and N; a liar passes below 2^-40 where "
+        "all must submit, without a helper"
+    )
     trust = "the aggregator does not collude with a party; what it computes is proved"
     authenticated = True
 

@@ -26,7 +26,7 @@ protocol:
 
 What it does not withstand is a user that deviates (a malformed ciphertext, a chosen u), which garbled circuits with
 malicious security would; and a user can always lie about the own record. BFV is Microsoft SEAL's, through TenSEAL:
-128-bit classical security at N = 4096 with 109 bits of modulus.
+128-bit classical security at N = 4096 with 106 bits of modulus.
 """
 
 from __future__ import annotations
@@ -51,14 +51,15 @@ from fhe_auc_protocols.u_statistics.kernels import ROUNDING, Floats, Integers, K
 from fhe_auc_protocols.u_statistics.pairs import PairStep, ValueResponse
 
 RING_DIMENSION = 4096
-MODULUS_BITS = (46, 46, 17)
-"""Of primes; the last is SEAL's special one, which is used in encryption only. In all 109, the most at 128 bits."""
+MODULUS_BITS = (45, 44, 17)
+"""Of primes; the last is SEAL's special one, which is used in encryption only. In all 106, the most at 128 bits
+(`fhe_auc.rlwe.parameters.MAX_MODULUS_BITS`)."""
 
-FLOODING_BITS = 85
+FLOODING_BITS = 82
 """At q = 64 the product's noise stays below 21·N·q/2 < 2^22 (SEAL's errors are at most 21: centred binomial ones, on
 [-21, 21]), and that of the fresh encryption below 21·(2N + 1) < 2^18; so the flooded noise of two records differs by
-less than 2^(24 - 85) per coefficient, 2^-49 over all. Half the space between two messages is 2^92 / 2q >= 2^85, which
-±2^84 stays inside."""
+less than 2^(24 - 82) per coefficient, 2^-46 over all. Half the space between two messages is 2^89 / 2q >= 2^82, which
+±2^81 stays inside."""
 
 MAX_RECORDS, MAX_VALUES = 1024, 64
 

@@ -27,7 +27,8 @@ from tests.support.schemes import Ckks
 warnings.simplefilter("ignore")
 backend, kind, seed, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 generator = np.random.default_rng(seed)
-pair = ckks.generate(Ckks().parameters(backend, rotations=(2,)))
+chain = {"openfhe": ((52, 51, 51), 60), "tenseal": ((55, 55, 48), 56)}[backend]
+pair = ckks.generate(ckks.CkksParameters(backend, 8192, *chain, 40.0, (2,)))
 submission = pair.secret.encrypt(np.arange(4096, dtype=complex))
 result = pair.public.dump_result(pair.public.encrypt(np.arange(4096, dtype=complex), degree=2))
 objects = {
@@ -297,7 +298,8 @@ from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.serialise import encode
 from tests.support.schemes import Ckks
 
-few = Ckks().parameters(sys.argv[1], rotations=(2,))
+chain = {"openfhe": ((52, 51, 51), 60), "tenseal": ((55, 55, 48), 56)}[sys.argv[1]]
+few = ckks.CkksParameters(sys.argv[1], 8192, *chain, 40.0, (2,))
 ckks.generate(few)
 before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
 try:

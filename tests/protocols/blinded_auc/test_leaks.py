@@ -35,7 +35,7 @@ pytestmark = pytest.mark.backends("one")  # what leaks is in the algebra of both
 
 @pytest.fixture(scope="module", params=BACKENDS)
 def chosen(request) -> AucPlan:
-    return plan(Workload(thresholds=BINS, parties=1), request.param)
+    return plan(Workload(thresholds=BINS, parties=1, min_rows=200), request.param)  # the smaller ring with both
 
 
 @pytest.fixture(scope="module")

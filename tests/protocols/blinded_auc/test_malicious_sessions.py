@@ -106,7 +106,7 @@ class TestHonestSessions:
     @pytest.mark.parametrize("backend", ["openfhe", "tenseal"])
     def test_eight_executions_at_a_hundred_thresholds_take_several_ciphertexts(self, backend):
         """So that the test above runs with several blocks, each with a mask of its own."""
-        assert plan_for(backend=backend, thresholds=100, classes=16).packing.blocks > 1
+        assert plan_for(backend=backend, thresholds=100, classes=16, max_rows=10**5).packing.blocks > 1
 
     @backends
     @pytest.mark.slow

@@ -240,9 +240,9 @@ def test_a_sum_that_no_parameters_hold_is_refused(changes):
     [
         {"max_total": 2**21},
         {"thresholds": 5000},
-        {"parameters": ckks.CkksParameters("tenseal", 8192, (56, 56, 48), 58, 24.0, (1,))},
-        {"parameters": ckks.CkksParameters("tenseal", 8192, (56, 56, 48), 58, 23.5, ())},
-        {"parameters": ckks.CkksParameters("tenseal", 8192, (56, 56, 48), 58, 5.0, ())},
+        {"parameters": ckks.CkksParameters("tenseal", 8192, (55, 55, 48), 56, 24.0, (1,))},
+        {"parameters": ckks.CkksParameters("tenseal", 8192, (55, 55, 48), 56, 23.5, ())},
+        {"parameters": ckks.CkksParameters("tenseal", 8192, (55, 55, 48), 56, 5.0, ())},
     ],
     ids=str,
 )

@@ -13,6 +13,7 @@ from scipy.stats import chisquare
 
 from fhe_auc.base.errors import DeserialisationError, InputError
 from fhe_auc.base.serialise import encode
+from fhe_auc.rlwe.parameters import MAX_MODULUS_BITS
 from fhe_auc_protocols.u_statistics import kernels, pairs, two_party
 from fhe_auc_protocols.u_statistics.domain import Axis, Domain
 from fhe_auc_protocols.u_statistics.kernels import Kernel
@@ -199,6 +200,11 @@ def test_kernel_values_that_differ_by_rounding_are_one() -> None:
     assert np.array_equal(of.response.index(matrix), of.indices)
 
 
+def test_the_modulus_is_within_the_security_table() -> None:
+    moduli = two_party._Scheme(2).public_key.polynomials.moduli  # of two polynomials
+    assert math.prod(moduli[: len(moduli) // 2]) < 2 ** MAX_MODULUS_BITS[RING_DIMENSION]
+
+
 def test_the_flooding_covers_what_seals_errors_can_come_to() -> None:
     # Centred binomial errors of at most 21; a product with N coefficients of at most q/2, a fresh encryption.
     drawn = two_party._Scheme(2)
@@ -207,7 +213,7 @@ def test_the_flooding_covers_what_seals_errors_can_come_to() -> None:
         keys, ciphertext, text = seal.KeyGenerator(drawn.context), seal.Ciphertext(), seal.Plaintext("0")
         seal.Encryptor(drawn.context, keys.secret_key()).encrypt_symmetric(text, ciphertext)
         noise = seal.Decryptor(drawn.context, keys.secret_key()).invariant_noise_budget(ciphertext)
-        errors.append(2.0 ** (92 - 1 - 1 - noise))
+        errors.append(2.0 ** (sum(two_party.MODULUS_BITS[:-1]) - 1 - 1 - noise))
     assert max(errors) <= 2 * 21
     largest = 21 * RING_DIMENSION * two_party.MAX_VALUES // 2 + 21 * (2 * RING_DIMENSION + 1)
     assert largest < 2**22
