@@ -426,9 +426,8 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
         ", ".join(f"{each.name} {each.type}" for each in schema)
         for schema in (tables.RECORDS, tables.BLOBS, tables.RESPONSES)
     ).encode(),
-    "what a fleet's sketch is bound by": lambda _: fleet_session.associated(
-        FINGERPRINT, 7, fleet_session.commitment(FINGERPRINT, b"sketch")
-    ),
+    "what a fleet's sketch is sealed for": lambda _: fleet_session.sketch_info(FINGERPRINT, 7),
+    "what a fleet's blob is sealed for": lambda _: fleet_session.blob_info(FINGERPRINT, 7, FINGERPRINT),
     "what a fleet's member signs": lambda _: fleet_session.signed_of(b"blob", b"about"),
     "identity": lambda _: NORTH.to_bytes(),
     "credential": lambda _: credential(CERTIFICATES["north"], b"binding"),
@@ -484,8 +483,9 @@ PINNED = {
     "list of a fleet's blobs": "666865666c697302... 638 bytes, SHA-256 4a13d46df328aa6cf4416cfc76d943dad93b52897a8f5051ec48495188a2b079",
     "fleet's opening": "666865666f706502... 636 bytes, SHA-256 e6c9c362040c53035ec0ddaa1f13c480e91f32694bebeb6e6aa992e25fade111",
     "fleet's result": "6668656672657302... 626 bytes, SHA-256 46056b6dd9e0e0778304e500d1ec4204856f47c1462d34338d616587e72626a0",
-    "columns of a fleet's files": "6d656d6265722075... 182 bytes, SHA-256 12bee69892188c4126246e36f2b2a0951fd349c77783ed3fc57513a8cd8a39ee",
-    "what a fleet's sketch is bound by": "93c4200001020304... 70 bytes, SHA-256 ed5931b7b66958f95ee0e7875cc6c7ce4eacd36c3641753eedd79efd926fe394",
+    "columns of a fleet's files": "6d656d6265722075... 171 bytes, SHA-256 4193ca293551198bfb83d1ac674b468b3561d0aa0f154e2552753b290771d607",
+    "what a fleet's sketch is sealed for": "93c410666c656574277320736b657463682031c420000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f07",
+    "what a fleet's blob is sealed for": "94c40e666c656574... 86 bytes, SHA-256 52031025fff2fa7480a3ee1216ee1adafbceb096af4ff2b366c906ea9d52b89a",
     "what a fleet's member signs": "61626f7574fa2c8cc4f28176bbeed4b736df569a34c79cd3723e9ec42f9674b4d46ac6b8b8",
     "identity": "6668656964656e02... 551 bytes, SHA-256 27550bd9f1cffd57ff3a75bacc99b181ecde17ced717da621b066bf6f4ff26dc",
     "credential": "6668656372656402... 440 bytes, SHA-256 1ddae0c2e36b9c9157acf624a9632f8c0800c553838aa6c6dca7020dd9058a3f",

@@ -27,12 +27,23 @@ from fhe_auc.rows.counts import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
+from fhe_auc.sums.residues import unpack
 from fhe_auc_keys.bundles.announcement import announce, open_announcement
 from fhe_auc_keys.cli.fleet import fleet as command
 from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.fleet import aggregator, helper, members, tables
 from fhe_auc_keys.fleet.device import Device, Record, Submitted, write_records
-from fhe_auc_keys.fleet.session import BLOB, FleetSession, Verdict, associated, commitment, signed_of
+from fhe_auc_keys.fleet.session import (
+    BLOB,
+    OPENING,
+    RESULT,
+    FleetSession,
+    Verdict,
+    blob_info,
+    loaded,
+    signed_of,
+    sketch_info,
+)
 from fhe_auc_keys.fleet.tasks import Workers
 from fhe_auc_keys.roles.local_consortium import LIFETIME, TRIAL, Consortium
 from fhe_auc_keys.store.key_store import KeyStore
@@ -41,6 +52,8 @@ from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.authority import Authority
 from fhe_auc_keys.trust.certificates import Trust
 from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.signed_documents import claimed_body
+from fhe_auc_protocols.exact_auc.padded_computation import PaddedComputation
 from tests.support.exact_sessions import rows
 
 GRID = thresholds.uniform(12)
@@ -150,15 +163,13 @@ def test_three_hundred_devices_have_the_exact_fraction_of_all_their_rows(tmp_pat
     play.store.close()
 
 
-def test_a_record_has_at_most_1600_bytes_at_100_thresholds() -> None:
+def test_a_record_has_at_most_4000_bytes_at_100_thresholds_though_a_seal_takes_1136() -> None:
     known = np.random.default_rng(0).integers(0, 256, (10**4, 32)).astype(np.uint8)
     fleet = msgspec.structs.replace(Fleet.of(known), members=10**6)
     grid = thresholds.uniform(100)
     request = Request(parties=(), fleet=fleet, thresholds=grid, max_rows=4 * 10**7, min_parties=2, keys="helper")
-    from fhe_auc_keys.fleet.session import BLOB_BYTES, SIGNATURE_BYTES, loaded
-
     session = loaded(registry.load("exact").prepare(request).manifest.to_bytes())
-    assert 4 + 32 + 32 + sum(session.computation.part_bytes) + BLOB_BYTES + SIGNATURE_BYTES <= 1600
+    assert 4 + 32 + sum(session.computation.part_bytes) + 64 + 64 + 2 * 1136 <= 4000
 
 
 def test_a_device_shows_by_its_path_that_it_is_a_member(play: Play) -> None:
@@ -177,15 +188,23 @@ def flipped(data: bytes) -> bytes:
 def resealed(play: Play, record: Record, identity: Identity) -> Record:
     """The record with a blob that somebody else has made, who has this identity, for the same sketch."""
     key = play.announced.helper.encryption_key
-    return signed(record, sealing.seal(key, bytes(64), info=BLOB, associated=about_of(record)), identity)
+    return signed(record, sealing.seal(key, bytes(64), info=info_of(record), associated=b""), identity)
+
+
+def resketched(play: Play, index: int, padded: bytes) -> Record:
+    """What a device that runs other code sends: any padded sketch, sealed and signed as its own."""
+    record = play.device(index).submit(play.rows[index]).record
+    info = sketch_info(record.session, index)
+    sketch = sealing.seal(play.announced.aggregator.encryption_key, padded, info=info, associated=b"")
+    return resealed(play, record._replace(sketch=sketch), play.identities[index])
 
 
 def signed(record: Record, blob: bytes, identity: Identity) -> Record:
-    return record._replace(blob=blob, signature=identity.sign(BLOB, signed_of(blob, about_of(record))))
+    return record._replace(blob=blob, signature=identity.sign(BLOB, signed_of(blob, info_of(record))))
 
 
-def about_of(record: Record) -> bytes:
-    return associated(record.session, record.member, commitment(record.nonce, record.sketch))
+def info_of(record: Record) -> bytes:
+    return blob_info(record.session, record.member, hashlib.sha256(record.sketch).digest())
 
 
 REFUSED_BY_THE_AGGREGATOR: dict[str, tuple[Callable[[Record], Record], str]] = {
@@ -193,11 +212,8 @@ REFUSED_BY_THE_AGGREGATOR: dict[str, tuple[Callable[[Record], Record], str]] = {
     "of no member": (lambda it: it._replace(member=8), aggregator.NO_MEMBER),
     "a short sketch": (lambda it: it._replace(sketch=it.sketch[1:]), aggregator.OTHER_LENGTH),
     "a long blob": (lambda it: it._replace(blob=it.blob + b"\0"), aggregator.OTHER_LENGTH),
-    "a short nonce": (lambda it: it._replace(nonce=b""), aggregator.OTHER_LENGTH),
-    "a number beyond its prime": (
-        lambda it: it._replace(sketch=b"\xff" * len(it.sketch)),
-        aggregator.NO_SKETCH,
-    ),
+    "a sketch that is not sealed": (lambda it: it._replace(sketch=bytes(len(it.sketch))), aggregator.NOT_SEALED),
+    "another one's sketch": (lambda it: it._replace(member=it.member + 1), aggregator.NOT_SEALED),
 }
 
 
@@ -206,13 +222,14 @@ def test_records_that_are_not_whole_are_named_and_the_others_count(tmp_path: Pat
     submitted = play.submitted()
     records = [each.record for each in submitted]
     spoilt = [change(records[3]) for change, _ in REFUSED_BY_THE_AGGREGATOR.values()]
-    play.write([*spoilt, *records[:3]], records[4:])
+    too_large = resketched(play, 3, b"\xff" * (len(records[3].sketch) - sealing.OVERHEAD))
+    play.write([too_large, *spoilt, *records[:3]], records[4:])
     collected, _ = play.to_the_end()
-    expected: dict[str, int] = {}
+    expected: dict[str, int] = {aggregator.NO_SKETCH: 1}
     for _, why in REFUSED_BY_THE_AGGREGATOR.values():
         expected[why] = expected.get(why, 0) + 1
     assert collected.refusals.counts == expected
-    assert collected.refusals.examples[aggregator.NO_MEMBER][0].endswith("row group 0, row 1: member 8")
+    assert collected.refusals.examples[aggregator.NO_MEMBER][0].endswith("row group 0, row 2: member 8")
     assert play.read(0, submitted[0].response_key).fraction == fraction_of(play.rows[:3] + play.rows[4:])
     play.store.close()
 
@@ -225,7 +242,7 @@ def test_blobs_that_do_not_open_are_left_out_and_the_others_count(tmp_path: Path
     records[0] = resealed(play, records[0], Identity.create("a stranger"))
     records[1] = records[1]._replace(blob=records[2].blob, signature=records[2].signature)
     records[3] = records[3]._replace(blob=flipped(records[3].blob))
-    records[4] = records[4]._replace(sketch=bytes(len(records[4].sketch)))
+    records[4] = records[4]._replace(sketch=play.device(4).submit(play.rows[4]).record.sketch)
     records[7] = signed(records[7], flipped(records[7].blob), play.identities[7])
     play.write(records)
     _, verdicts = play.to_the_end()
@@ -240,7 +257,7 @@ def test_of_a_member_s_records_the_first_counts_that_opens(play: Play) -> None:
     submitted, again = play.submitted(), play.submitted()
     records = [each.record for each in submitted]
     stranger = resealed(play, records[5], Identity.create("a stranger"))
-    play.write([stranger, records[5]._replace(sketch=bytes(len(records[5].sketch)))],
+    play.write([stranger, records[5]._replace(sketch=again[5].record.sketch)],
                [*records, again[5].record, records[6]])  # fmt: skip
     _, verdicts = play.to_the_end()
     assert verdicts == {"counts": 8, Verdict.UNSIGNED.sentence: 2, Verdict.AGAIN.sentence: 2}
@@ -282,19 +299,63 @@ def test_fewer_than_agreed_are_not_opened_and_nothing_is_spent(tmp_path: Path) -
 # --- What the helper sees, and does once ------------------------------------------------------------------------------
 
 
-def test_the_helper_is_given_no_sketch_no_nonce_and_no_digest_of_one(play: Play, tmp_path: Path) -> None:
-    """It knows the pads: with a digest it could try counts."""
+def counts_in(play: Play, sketch: bytes, seed: bytes, index: int) -> list[int]:
+    """What a device has counted, from its padded sketch and its pad's seed."""
+    computation = loaded(play.announced.manifest.to_bytes()).computation
+    assert isinstance(computation, PaddedComputation)
+    prime, pad = computation.plan.parameters.plain_moduli[0], computation.pads(index, seed)[0]
+    padded = unpack(sketch[: computation.part_bytes[0]], len(pad), prime)
+    return [(int(each) - int(own)) % prime for each, own in zip(padded, pad, strict=True)]
+
+
+def test_who_reads_everything_but_the_aggregator_s_store_reads_no_device_s_counts(play: Play, tmp_path: Path) -> None:
+    """With the helper's store it knows all pads, and yet no sketch opens; nor with a device's."""
+    submitted = play.submitted()
+    play.write([each.record for each in submitted])
+    play.to_the_end()
+    record, session = submitted[5].record, play.announced.manifest.digest
+    about = blob_info(session, 5, hashlib.sha256(record.sketch).digest())
+    seed = play.helper.identity.unseal(record.blob, info=about, associated=b"")[:32]
+    info, others = sketch_info(session, 5), (play.helper.identity, play.identities[4], play.identities[5])
+    for identity in others:
+        with pytest.raises(TamperedError):
+            identity.unseal(record.sketch, info=info, associated=b"")
+    padded = play.aggregator.identity.unseal(record.sketch, info=info, associated=b"")
+    every_file = b"".join(path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file())
+    assert padded[:32] not in every_file
+    assert record.sketch in every_file
+    assert sum(counts_in(play, padded, seed, 5)[: 2 * len(GRID)]) == play.rows[5].rows  # so the seal alone keeps them
+
+
+def test_what_helper_and_aggregator_send_each_other_opens_for_the_other_alone(play: Play) -> None:
+    play.write([each.record for each in play.submitted()])
+    play.collect()
+    opening, _ = play.open()
+    sealed = claimed_body(OPENING, opening, aggregator.Opened).opening
+    assert play.aggregator.unseal(OPENING, sealed)
+    with pytest.raises(TamperedError):
+        play.helper.unseal(OPENING, sealed)
+    sealed = claimed_body(RESULT, play.add(opening)[0], aggregator.FleetResult).ciphertext
+    assert play.helper.unseal(RESULT, sealed)
+    with pytest.raises(TamperedError):
+        play.aggregator.unseal(RESULT, sealed)
+
+
+def test_the_helper_is_given_no_sketch(play: Play, tmp_path: Path) -> None:
+    """And of a sealed sketch the digest, which is another one each time."""
     records = [each.record for each in play.submitted()]
     play.write(records)
     play.to_the_end()
     given = b"".join(path.read_bytes() for path in sorted((tmp_path / "blobs").iterdir()))
     for record in records:
         assert record.blob in given
-        whole = b"".join(record[1:])
-        for secret in (record.sketch, record.nonce, whole):
-            assert secret[:32] not in given.replace(record.session, b"")
-            assert hashlib.sha256(secret).digest() not in given
-        assert hashlib.sha256(record.sketch + record.nonce).digest() not in given
+        assert record.sketch[:32] not in given
+        assert hashlib.sha256(record.sketch).digest() in given
+        padded = play.aggregator.identity.unseal(
+            record.sketch, info=sketch_info(record.session, record.member), associated=b""
+        )
+        assert padded[:32] not in given
+        assert hashlib.sha256(padded).digest() not in given
 
 
 def test_asked_again_the_helper_gives_the_same_bytes_and_another_list_it_refuses(play: Play, tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ aggregator    add        adds their sketches; the encrypted result
 helper        decrypt    decrypts it, and seals the sums to each device
 each device   (Python)   reads them
 
-Folders may be URLs, s3:// and gs:// among them. The helper must not be able to read the folder of records.
+Folders may be URLs, s3:// and gs:// among them.
 """
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -19,13 +20,12 @@ from fhe_auc_keys.fleet import tables
 from fhe_auc_keys.fleet.session import (
     BLOB,
     KEY_BYTES,
-    NONCE_BYTES,
     RESPONSE,
-    associated,
-    commitment,
+    blob_info,
     helper_of,
     loaded,
     signed_of,
+    sketch_info,
 )
 from fhe_auc_keys.roles.helper_roles import totals_of
 from fhe_auc_keys.trust import sealing
@@ -38,10 +38,9 @@ class Record(NamedTuple):
 
     member: int
     session: bytes  # the manifest's digest
-    nonce: bytes
-    sketch: bytes  # padded, part after part
+    sketch: bytes  # padded, part after part, and sealed to the aggregator
     blob: bytes  # sealed to the helper
-    signature: bytes  # of the blob
+    signature: bytes  # over the blob, and the digest of the sealed sketch
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ class Device:
         self.manifest = self._loaded.manifest
         self.index = index
         self._digest = self._loaded.digest
-        self._helper = helper_of(announced).encryption_key
+        self._helper, self._aggregator = helper_of(announced).encryption_key, announced.aggregator.encryption_key
         self._identity = identity
 
     def __repr__(self) -> str:
@@ -87,13 +86,14 @@ class Device:
         """
         check_scores(data, self.manifest.thresholds)
         seed, response_key = secrets.token_bytes(SEED_BYTES), secrets.token_bytes(KEY_BYTES)
-        nonce = secrets.token_bytes(NONCE_BYTES)
         task = self._loaded.plugin.task(self.manifest, data)
-        sketch = b"".join(self._loaded.computation.under_pad(task, self.index, seed, b""))
-        about = associated(self._digest, self.index, commitment(nonce, sketch))
-        blob = sealing.seal(self._helper, seed + response_key, info=BLOB, associated=about)
-        signature = self._identity.sign(BLOB, signed_of(blob, about))
-        return Submitted(Record(self.index, self._digest, nonce, sketch, blob, signature), response_key)
+        padded = b"".join(self._loaded.computation.under_pad(task, self.index, seed, b""))
+        info = sketch_info(self._digest, self.index)
+        sketch = sealing.seal(self._aggregator, padded, info=info, associated=b"")
+        info = blob_info(self._digest, self.index, hashlib.sha256(sketch).digest())
+        blob = sealing.seal(self._helper, seed + response_key, info=info, associated=b"")
+        signature = self._identity.sign(BLOB, signed_of(blob, info))
+        return Submitted(Record(self.index, self._digest, sketch, blob, signature), response_key)
 
     def read(self, data: PartyData, response_key: bytes, part: bytes, sums: bytes) -> Evaluation:
         """Return the result.
