@@ -64,6 +64,7 @@ from fhe_auc_keys.trust.authority import Authority, Issued
 from fhe_auc_keys.trust.certificates import Trust, credential, verify
 from fhe_auc_keys.trust.existing_certificate import Statement
 from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.member_lists import sign_list
 from fhe_auc_keys.trust.signed_documents import sign
 from fhe_auc_protocols.blinded_auc.packing import Packing
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
@@ -90,6 +91,7 @@ MAGICS = {
     "fhefope": "fleet's opening",
     "fhefres": "fleet's result",
     "fhelate": "late opening",
+    "fhememb": "signed list of a fleet's members",
     "fheopen": "opening of padded sums",
     "fhereqs": "request for an opening",
     "fherlwe": "context or ciphertext",
@@ -124,7 +126,7 @@ LAYOUTS = {
     "encrypted_sums.Sums": "{thresholds: int, vectors: int, parties: int, max_total: int}",
     "existing_certificate.Statement": "{name: str, signing_key: bytes, encryption_key: bytes, certificate: bytes, not_before: int, not_after: int}",
     "existing_certificate._Binding": "[statement: bytes, certified: bytes, possession: bytes]",
-    "fleet.Fleet": "{known_by: Literal['certificates'], members: int, root: bytes}",
+    "fleet.Fleet": "{known_by: Literal['certificates'], members: int, root: bytes, row_cap: int, listed: bytes}",
     "group_sealing._Sealed": "[keys: dict[str, bytes], ciphertext: bytes]",
     "helper._State": "[blobs: bytes, answer: bytes, material: bytes, members: bytes, response_keys: bytes, result: bytes, content_key: bytes]",
     "helper_roles.HelpedParty": "[identity: bytes, helpers: tuple[bytes], common_secret: bytes]",
@@ -149,6 +151,7 @@ LAYOUTS = {
         "{contender: str, parties: int, thresholds: int, runs: int, cpu: dict[str, float], wall: dict[str, float], "
         "before_bytes: int, upload_bytes: int, download_bytes: int, auc: float, exact_auc: float}"
     ),
+    "member_lists._Listed": "[not_after: int, signature: bytes]",
     "messages.Message": "[protocol: str, session: bytes, round: int, sender: str, manifest: bytes, payload: bytes, nonce: bytes, submissions: tuple[tuple[str, bytes], ...], signature: bytes]",
     "opening._Stored": "[release: bytes, ciphertexts: tuple[bytes, ...]]",
     "packing.Packing": "{slots: int, classes: int, bins: int, blocks: int, x_bits: int}",
@@ -324,6 +327,11 @@ class _Scribe(Party):
         return b""
 
 
+def _fleet() -> Fleet:
+    known = np.arange(96, dtype=np.uint8).reshape(3, 32)
+    return Fleet.of(known, row_cap=20, listed=sign_list(Authority.from_bytes(_authority()), known, at=AT))
+
+
 def _authority() -> bytes:
     key = Ed25519PrivateKey.from_private_bytes(bytes([1] * 32))
     issued = Issued("1002", "north", NORTH.signing_key, NORTH.encryption_key, 1_800_000_000)
@@ -414,7 +422,8 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
         NORTH,
         late_opening._OpeningBody(late_opening._Request(SESSION, FINGERPRINT, ("south",)), b"seal"),
     ),
-    "fleet": lambda _: serialise.encode(Fleet.of(np.arange(96, dtype=np.uint8).reshape(3, 32))),
+    "fleet": lambda _: serialise.encode(_fleet()),
+    "signed list of a fleet's members": lambda _: _fleet().listed,
     "list of a fleet's blobs": lambda _: sign(
         fleet_session.LIST, NORTH, BlobList(FINGERPRINT, (BlobFile("blobs-000000.parquet", 2, FINGERPRINT),))
     ),
@@ -479,13 +488,14 @@ PINNED = {
     "aggregator's material with an opening": "6668656167676b02d27a5f93d5b9e4963d34b23caec0161708f16f5acf50e6c919baccdac25c18b892c407636f6e74657874c4076f70656e696e67",
     "request for an opening": "6668657265717302... 605 bytes, SHA-256 18b6abfa984626bc7fec107e0c52f19c80937f7c03fc3c4497f347918a4cd3c9",
     "late opening": "6668656c61746502... 612 bytes, SHA-256 d098f6329376ba3235c6bbbf24f3f30c0d0b549122e8aaec14f2975286e7684e",
-    "fleet": "83a86b6e6f776e5f... 71 bytes, SHA-256 0cd41d0b6a794c9073d724f1f3d8cd2a8808eecda9fd474f5a1f409e0bacc73a",
+    "fleet": "85a86b6e6f776e5f... 201 bytes, SHA-256 b1d8289ed182edc4e626633219473b8e35c3569550c5fe0bb25bc627991ee214",
     "list of a fleet's blobs": "666865666c697302... 638 bytes, SHA-256 4a13d46df328aa6cf4416cfc76d943dad93b52897a8f5051ec48495188a2b079",
     "fleet's opening": "666865666f706502... 636 bytes, SHA-256 e6c9c362040c53035ec0ddaa1f13c480e91f32694bebeb6e6aa992e25fade111",
     "fleet's result": "6668656672657302... 626 bytes, SHA-256 46056b6dd9e0e0778304e500d1ec4204856f47c1462d34338d616587e72626a0",
     "columns of a fleet's files": "6d656d6265722075... 171 bytes, SHA-256 4193ca293551198bfb83d1ac674b468b3561d0aa0f154e2552753b290771d607",
     "what a fleet's sketch is sealed for": "93c410666c656574277320736b657463682031c420000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f07",
     "what a fleet's blob is sealed for": "94c40e666c656574... 86 bytes, SHA-256 52031025fff2fa7480a3ee1216ee1adafbceb096af4ff2b366c906ea9d52b89a",
+    "signed list of a fleet's members": "6668656d656d6202... 112 bytes, SHA-256 1e5b7d1d776cf5a4a246d572a42377cf3bbc6acc52f5d60a9da7a086791eea6c",
     "what a fleet's member signs": "61626f7574fa2c8cc4f28176bbeed4b736df569a34c79cd3723e9ec42f9674b4d46ac6b8b8",
     "identity": "6668656964656e02... 551 bytes, SHA-256 27550bd9f1cffd57ff3a75bacc99b181ecde17ced717da621b066bf6f4ff26dc",
     "credential": "6668656372656402... 440 bytes, SHA-256 1ddae0c2e36b9c9157acf624a9632f8c0800c553838aa6c6dca7020dd9058a3f",

@@ -6,7 +6,8 @@ import hashlib
 import itertools
 import json
 from collections.abc import Callable, Iterator
-from datetime import datetime, timezone
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from numpy.typing import NDArray
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.question import thresholds
@@ -27,10 +29,10 @@ from fhe_auc.rows.counts import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
-from fhe_auc.sums.residues import unpack
+from fhe_auc.sums.residues import pack, unpack
 from fhe_auc_keys.bundles.announcement import announce, open_announcement
 from fhe_auc_keys.cli.fleet import fleet as command
-from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError
+from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.fleet import aggregator, helper, members, tables
 from fhe_auc_keys.fleet.device import Device, Record, Submitted, write_records
 from fhe_auc_keys.fleet.session import (
@@ -52,6 +54,7 @@ from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.authority import Authority
 from fhe_auc_keys.trust.certificates import Trust
 from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.member_lists import sign_list, sign_members
 from fhe_auc_keys.trust.signed_documents import claimed_body
 from fhe_auc_protocols.exact_auc.padded_computation import PaddedComputation
 from tests.support.exact_sessions import rows
@@ -66,10 +69,14 @@ class Play:
     def __init__(self, folder: Path, number: int, *, least: int = 2, interval: float | None = None) -> None:
         self.folder, self.at_hand = folder, Workers()
         self.rows = rows(number, 3, most=12)
-        self.identities = [Identity.create("a device") for _ in range(number)]
+        self.identities = [Identity.create(f"device {index}") for index in range(number)]
         self.known = np.frombuffer(b"".join(each.signing_key for each in self.identities), np.uint8).reshape(number, 32)
-        self.fleet = members.write(self.place("members.parquet"), self.known)
+        members.write(self.place("members.parquet"), self.known)
         self.consortium = made = Consortium([CONVENER])
+        for each in self.identities:
+            made.authority.issue(each.request(), each.name, days=1, at=made.at)
+        listed = sign_members(made.authority, self.known, at=made.at)
+        self.fleet = Fleet.of(self.known, row_cap=12, listed=listed)
         self.request = request = Request(
             parties=(), fleet=self.fleet, thresholds=GRID, max_rows=12 * number, min_parties=least, keys="helper",
             interval=interval,
@@ -165,7 +172,7 @@ def test_three_hundred_devices_have_the_exact_fraction_of_all_their_rows(tmp_pat
 
 def test_a_record_has_at_most_4000_bytes_at_100_thresholds_though_a_seal_takes_1136() -> None:
     known = np.random.default_rng(0).integers(0, 256, (10**4, 32)).astype(np.uint8)
-    fleet = msgspec.structs.replace(Fleet.of(known), members=10**6)
+    fleet = msgspec.structs.replace(Fleet.of(known, row_cap=40, listed=bytes(111)), members=10**6)
     grid = thresholds.uniform(100)
     request = Request(parties=(), fleet=fleet, thresholds=grid, max_rows=4 * 10**7, min_parties=2, keys="helper")
     session = loaded(registry.load("exact").prepare(request).manifest.to_bytes())
@@ -197,6 +204,23 @@ def resketched(play: Play, index: int, padded: bytes) -> Record:
     info = sketch_info(record.session, index)
     sketch = sealing.seal(play.announced.aggregator.encryption_key, padded, info=info, associated=b"")
     return resealed(play, record._replace(sketch=sketch), play.identities[index])
+
+
+def lying(play: Play, index: int, shift: NDArray[np.object_]) -> Record:
+    """The record of a device that adds these integers to its counts, whatever they are."""
+    session = loaded(play.announced.manifest.to_bytes())
+    computation, seed = session.computation, bytes(range(32))
+    assert isinstance(computation, PaddedComputation)
+    primes, pads = computation.plan.parameters.plain_moduli, computation.pads(index, seed)
+    encoded = session.plugin.task(session.manifest, play.rows[index]).encode(b"")
+    parts = []
+    for values, pad, prime in zip(encoded, pads, primes, strict=True):
+        changed = values.astype(object) + pad.astype(object)
+        changed[: len(shift)] += shift
+        parts.append(pack((changed % prime).astype(np.uint64), prime))
+    record = resketched(play, index, b"".join(parts))
+    blob = sealing.seal(play.announced.helper.encryption_key, seed + bytes(32), info=info_of(record), associated=b"")
+    return signed(record, blob, play.identities[index])
 
 
 def signed(record: Record, blob: bytes, identity: Identity) -> Record:
@@ -294,6 +318,93 @@ def test_fewer_than_agreed_are_not_opened_and_nothing_is_spent(tmp_path: Path) -
     play.to_the_end()
     assert play.read(7, submitted[7].response_key).fraction == fraction_of(play.rows)
     play.store.close()
+
+
+# --- Devices: what they refuse, and what one can do that runs other code ----------------------------------------------
+
+
+def test_a_device_with_more_rows_than_the_cap_sends_nothing(play: Play) -> None:
+    many = PartyData.from_arrays("many", [0, 1] * 7, [0.5] * 14)
+    with pytest.raises(InputError, match="member 3 has 14 rows, more than a device's cap, 12"):
+        play.device(3).submit(many)
+
+
+@pytest.mark.parametrize("shift", [(-1, 1), (1, 0), (-100, 100)], ids=["below zero", "a row too many", "moved"])
+def test_counts_below_zero_or_of_other_rows_than_there_are_do_not_leave(play: Play, shift: tuple[int, int]) -> None:
+    session = loaded(play.announced.manifest.to_bytes())
+    task = session.plugin.task(session.manifest, play.rows[0])
+    encoded = task.encode(b"")
+    task.check_counts(encoded)
+    empty = int(np.flatnonzero(encoded[0][: 2 * len(GRID)] == 0)[0])
+    for values, prime in zip(encoded, session.computation.plan.parameters.plain_moduli, strict=True):
+        for at, change in zip((empty, empty - 1), shift, strict=True):
+            values[at] = (int(values[at]) + change) % prime
+    with pytest.raises(InputError, match=f"does not count its {play.rows[0].rows} rows, so nothing is"):
+        task.check_counts(encoded)
+
+
+def test_one_device_that_runs_other_code_decides_the_auc(play: Play) -> None:
+    """Nobody checks what is under a pad: its counts may be below zero, and of any number of rows."""
+    submitted = play.submitted()
+    records, session = [each.record for each in submitted], loaded(play.announced.manifest.to_bytes())
+    pooled = sum(session.plugin.task(session.manifest, data).encode(b"")[0][: 2 * len(GRID)] for data in play.rows)
+    lie = np.zeros(2 * len(GRID), object)
+    lie[len(GRID) :] = -pooled[len(GRID) :].astype(object)
+    lie[-1] += int(pooled[len(GRID) :].sum())  # all positives into the bin of the highest scores
+    records[2] = lying(play, 2, lie)
+    play.write(records)
+    play.to_the_end()
+    found, positives = play.read(0, submitted[0].response_key), sum(int(each.y_true.sum()) for each in play.rows)
+    assert fraction_of(play.rows) < Fraction(9, 10)
+    assert found.auc > 0.95
+    assert (found.positives, found.negatives) == (positives, sum(each.rows for each in play.rows) - positives)
+
+
+# --- Who may be a member ----------------------------------------------------------------------------------------------
+
+
+def convened(play: Play, fleet: Fleet, trust: Trust) -> bytes:
+    made, manifest = play.consortium, registry.load("exact").prepare(replace(play.request, fleet=fleet)).manifest
+    return announce(
+        made.identities[CONVENER], manifest, (), trust, aggregator=made.identities[made.aggregator].credential,
+        helper=made.identities[made.holder].credential, study=TRIAL, lifetime=LIFETIME, at=made.at,
+    )  # fmt: skip
+
+
+def test_members_whom_no_trusted_authority_has_signed_are_refused_by_all(play: Play) -> None:
+    """Else the convener could name a fleet of which it plays all members but one."""
+    made, sybils = play.consortium, np.random.default_rng(0).integers(0, 256, (8, 32)).astype(np.uint8)
+    sybils[0] = play.known[0]
+    borrowed = Fleet.of(sybils, row_cap=12, listed=play.fleet.listed)
+    with pytest.raises(KeysError, match="no authority trusted here has signed the list of the fleet's 8 members"):
+        convened(play, borrowed, made.trust)
+    own = Authority.create("own", days=60, at=made.at)
+    both = Trust((*made.trust.anchors, own.certificate), made.trust.revocation_lists)
+    listed = sign_list(own, sybils, at=made.at)
+    announcement = convened(play, Fleet.of(sybils, row_cap=12, listed=listed), both)
+    with pytest.raises(KeysError, match="no authority trusted here has signed the list"):
+        open_announcement(announcement, made.trust, holder=CONVENER, at=made.at)
+    with pytest.raises(TamperedError, match="signed list of a fleet's members"):
+        convened(play, Fleet.of(sybils, row_cap=12, listed=b""), made.trust)
+
+
+def test_the_authority_signs_those_only_whom_it_has_certified(play: Play) -> None:
+    made, known = play.consortium, play.known.copy()
+    known[5] = np.frombuffer(Identity.create("a stranger").signing_key, np.uint8)
+    with pytest.raises(UnfitCertificateError, match="member 5 of the fleet has no valid certificate"):
+        sign_members(made.authority, known, at=made.at)
+    serial = next(each.serial for each in made.authority.register if each.name == "device 2")
+    made.authority.revoke(serial, at=made.at)
+    with pytest.raises(UnfitCertificateError, match="member 2 of the fleet has no valid certificate"):
+        sign_members(made.authority, play.known, at=made.at)
+
+
+def test_a_list_of_members_ends_after_thirty_days(play: Play) -> None:
+    """So a device that is revoked does not count for ever."""
+    made = play.consortium
+    old = sign_list(made.authority, play.known, at=made.at - timedelta(days=30))
+    with pytest.raises(ExpiredError, match="the list of the fleet's members is accepted until"):
+        convened(play, Fleet.of(play.known, row_cap=12, listed=old), made.trust)
 
 
 # --- What the helper sees, and does once ------------------------------------------------------------------------------
@@ -545,6 +656,10 @@ def test_the_commands_play_a_session_between_key_stores(play: Play, tmp_path: Pa
         with KeyStore.create(tmp_path / name, "four random words", log2_cost=10) as store:
             store.put("identity", "own", identity.to_bytes())
             Trusted(trust.anchors, (), trust.revocation_lists).keep(store)
+    for each in play.identities:
+        authority.issue(each.request(), each.name, days=20, at=now)
+    with KeyStore.create(tmp_path / "authority", "four random words", log2_cost=10) as store:
+        store.put("authority", "own", authority.to_bytes())
     (tmp_path / "study.toml").write_text('model = "m"\noutcome = "o"\ncohort = "c"\nperiod = "p"\n')
 
     def run(who: str, *arguments: str) -> Any:
@@ -556,7 +671,9 @@ def test_the_commands_play_a_session_between_key_stores(play: Play, tmp_path: Pa
     session, blobs, opening, result = map(play.place, ("session.fleet", "blobs", "opening", "result"))
     credentials = "--aggregator", play.place("adder.credential"), "--helper", play.place("trustee.credential")
     study = "--study", play.place("study.toml"), "--min-parties", "5", "--thresholds", "uniform:12"
-    run("vendor", "convene", play.place("members.parquet"), *credentials, *study, "--out", session)
+    listed = "--list", play.place("members.list"), "--row-cap", "12"
+    assert run("authority", "sign", play.place("members.parquet"), listed[1])["members"] == 8
+    run("vendor", "convene", play.place("members.parquet"), *credentials, *study, *listed, "--out", session)
     play.announced = open_announcement(Path(session).read_bytes(), trust, holder=CONVENER, at=now)
     submitted = play.submitted()
     play.write([each.record for each in submitted[:7]])

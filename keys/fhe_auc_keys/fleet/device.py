@@ -82,8 +82,11 @@ class Device:
     def submit(self, data: PartyData) -> Submitted:
         """Return the device's record of its rows, under a fresh pad; whatever `data` is named stays here.
 
-        Raises `InputError` where the rows do not fit the session.
+        Raises `InputError` where the rows do not fit the session, or are more than its row cap.
         """
+        cap = self._loaded.fleet.row_cap
+        if data.rows > cap:
+            raise InputError(f"member {self.index} has {data.rows:,} rows, more than a device's cap, {cap:,}")
         check_scores(data, self.manifest.thresholds)
         seed, response_key = secrets.token_bytes(SEED_BYTES), secrets.token_bytes(KEY_BYTES)
         task = self._loaded.plugin.task(self.manifest, data)

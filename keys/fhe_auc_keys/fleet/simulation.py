@@ -36,6 +36,7 @@ from fhe_auc_keys.roles.local_consortium import LIFETIME, TRIAL, Consortium
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.certificates import Trust
 from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.member_lists import sign_list
 
 MOST_ROWS = 19
 """Of a device."""
@@ -105,8 +106,11 @@ def simulate(
     chunks = [_Chunk(first, min(_CHUNK, parties - first)) for first in range(0, parties, _CHUNK)]
     with measured("devices", "make their secrets"):
         known = np.concatenate(list(workers.map(_known_by, chunks, seed)))
-        fleet = members.write(f"{place}/members.parquet", known)
+        members.write(f"{place}/members.parquet", known)
     consortium = Consortium([_CONVENER])
+    # The devices have keys and no certificates: a million of those would measure the authority.
+    listed = sign_list(consortium.authority, known, at=consortium.at)
+    fleet = Fleet.of(known, row_cap=MOST_ROWS, listed=listed)
     announced = _announced(consortium, fleet, grid)
     sessions = {
         role: FleetSession.open(announced, consortium.identities[name], consortium.trust, holder=_CONVENER, at=now)
