@@ -53,8 +53,8 @@ from fhe_auc_keys.bundles.announcement import announce, open_announcement
 from fhe_auc_keys.bundles.roster import Contribution, PartyMaterial, Roster
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material
 from fhe_auc_keys.bundles.session_signatures import SessionSignatures
+from fhe_auc_keys.fleet import device, tables
 from fhe_auc_keys.fleet import session as fleet_session
-from fhe_auc_keys.fleet import tables
 from fhe_auc_keys.fleet.aggregator import BlobFile, BlobList, FleetResult, Opened
 from fhe_auc_keys.site import late_opening
 from fhe_auc_keys.store import trusted_authorities
@@ -87,6 +87,7 @@ MAGICS = {
     "fhecred": "credential",
     "fheentr": "submission in a journal",
     "fheiden": "identity with its private keys",
+    "fhefmem": "device's memory of its submissions",
     "fheflis": "list of a fleet's blobs",
     "fhefope": "fleet's opening",
     "fhefres": "fleet's result",
@@ -122,6 +123,8 @@ LAYOUTS = {
     "context.PublicKeys": "[parameters: P, public_key: bytes, relinearisation_key: bytes]",
     "context.SecretKey": "[parameters: P, public_keys_digest: bytes, secret_key: bytes]",
     "context.StoredPublic": "[parameters: P, public_key: bytes, relinearisation_key: bytes, rotation_keys: bytes]",
+    "device._Answer": "[session: bytes, rows: bytes, members: int]",
+    "device._Memory": "[salt: bytes, answers: tuple[_Answer, ...]]",
     "encrypted_sums.SumPlan": "{thresholds: int, vectors: int, parties: int, max_total: int, parameters: CkksParameters}",
     "encrypted_sums.Sums": "{thresholds: int, vectors: int, parties: int, max_total: int}",
     "existing_certificate.Statement": "{name: str, signing_key: bytes, encryption_key: bytes, certificate: bytes, not_before: int, not_after: int}",
@@ -423,6 +426,9 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
         late_opening._OpeningBody(late_opening._Request(SESSION, FINGERPRINT, ("south",)), b"seal"),
     ),
     "fleet": lambda _: serialise.encode(_fleet()),
+    "device's memory": lambda _: serialise.frame(
+        device._MAGIC, device._Memory(FINGERPRINT, (device._Answer(SESSION, FINGERPRINT, 1000),))
+    ),
     "signed list of a fleet's members": lambda _: _fleet().listed,
     "list of a fleet's blobs": lambda _: sign(
         fleet_session.LIST, NORTH, BlobList(FINGERPRINT, (BlobFile("blobs-000000.parquet", 2, FINGERPRINT),))
@@ -496,6 +502,7 @@ PINNED = {
     "what a fleet's sketch is sealed for": "93c410666c656574277320736b657463682031c420000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f07",
     "what a fleet's blob is sealed for": "94c40e666c656574... 86 bytes, SHA-256 52031025fff2fa7480a3ee1216ee1adafbceb096af4ff2b366c906ea9d52b89a",
     "signed list of a fleet's members": "6668656d656d6202... 112 bytes, SHA-256 1e5b7d1d776cf5a4a246d572a42377cf3bbc6acc52f5d60a9da7a086791eea6c",
+    "device's memory": "666865666d656d02... 132 bytes, SHA-256 e41969b5367e4026c31e483cd30be0b06788a75a3a07820a080689f8a0ae13da",
     "what a fleet's member signs": "61626f7574fa2c8cc4f28176bbeed4b736df569a34c79cd3723e9ec42f9674b4d46ac6b8b8",
     "identity": "6668656964656e02... 551 bytes, SHA-256 27550bd9f1cffd57ff3a75bacc99b181ecde17ced717da621b066bf6f4ff26dc",
     "credential": "6668656372656402... 440 bytes, SHA-256 1ddae0c2e36b9c9157acf624a9632f8c0800c553838aa6c6dca7020dd9058a3f",

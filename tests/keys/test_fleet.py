@@ -30,11 +30,11 @@ from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
 from fhe_auc.sums.residues import pack, unpack
-from fhe_auc_keys.bundles.announcement import announce, open_announcement
+from fhe_auc_keys.bundles.announcement import Announcement, announce, open_announcement
 from fhe_auc_keys.cli.fleet import fleet as command
 from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.fleet import aggregator, helper, members, tables
-from fhe_auc_keys.fleet.device import Device, Record, Submitted, write_records
+from fhe_auc_keys.fleet.device import Device, Floor, Record, Submitted, write_records
 from fhe_auc_keys.fleet.session import (
     BLOB,
     OPENING,
@@ -98,11 +98,11 @@ class Play:
         made = self.consortium
         return FleetSession.open(self.announcement, identity, made.trust, holder=CONVENER, at=made.at)
 
-    def device(self, index: int) -> Device:
-        return Device(self.announced, index, self.identities[index])
+    def device(self, index: int, floor: Floor = Floor(members=4, share=0.25)) -> Device:  # noqa: B008 - frozen
+        return Device(self.announced, index, self.identities[index], floor)
 
     def submitted(self) -> list[Submitted]:
-        return [self.device(index).submit(data) for index, data in enumerate(self.rows)]
+        return [self.device(index).submit(data, b"") for index, data in enumerate(self.rows)]
 
     def write(self, *files: list[Record]) -> None:
         for number, records in enumerate(files):
@@ -200,7 +200,7 @@ def resealed(play: Play, record: Record, identity: Identity) -> Record:
 
 def resketched(play: Play, index: int, padded: bytes) -> Record:
     """What a device that runs other code sends: any padded sketch, sealed and signed as its own."""
-    record = play.device(index).submit(play.rows[index]).record
+    record = play.device(index).submit(play.rows[index], b"").record
     info = sketch_info(record.session, index)
     sketch = sealing.seal(play.announced.aggregator.encryption_key, padded, info=info, associated=b"")
     return resealed(play, record._replace(sketch=sketch), play.identities[index])
@@ -266,7 +266,7 @@ def test_blobs_that_do_not_open_are_left_out_and_the_others_count(tmp_path: Path
     records[0] = resealed(play, records[0], Identity.create("a stranger"))
     records[1] = records[1]._replace(blob=records[2].blob, signature=records[2].signature)
     records[3] = records[3]._replace(blob=flipped(records[3].blob))
-    records[4] = records[4]._replace(sketch=play.device(4).submit(play.rows[4]).record.sketch)
+    records[4] = records[4]._replace(sketch=play.device(4).submit(play.rows[4], b"").record.sketch)
     records[7] = signed(records[7], flipped(records[7].blob), play.identities[7])
     play.write(records)
     _, verdicts = play.to_the_end()
@@ -326,7 +326,7 @@ def test_fewer_than_agreed_are_not_opened_and_nothing_is_spent(tmp_path: Path) -
 def test_a_device_with_more_rows_than_the_cap_sends_nothing(play: Play) -> None:
     many = PartyData.from_arrays("many", [0, 1] * 7, [0.5] * 14)
     with pytest.raises(InputError, match="member 3 has 14 rows, more than a device's cap, 12"):
-        play.device(3).submit(many)
+        play.device(3).submit(many, b"")
 
 
 @pytest.mark.parametrize("shift", [(-1, 1), (1, 0), (-100, 100)], ids=["below zero", "a row too many", "moved"])
@@ -341,6 +341,56 @@ def test_counts_below_zero_or_of_other_rows_than_there_are_do_not_leave(play: Pl
             values[at] = (int(values[at]) + change) % prime
     with pytest.raises(InputError, match=f"does not count its {play.rows[0].rows} rows, so nothing is"):
         task.check_counts(encoded)
+
+
+@pytest.mark.parametrize(
+    ("floor", "why"),
+    [
+        (Floor(members=9, share=0.25), "the fleet has 8 members, fewer than this device's floor, 9"),
+        (Floor(members=8, share=0.5), "2 of 8 members are enough for the session, a smaller share than"),
+    ],
+)
+def test_a_device_takes_no_part_in_a_session_below_its_floor(play: Play, floor: Floor, why: str) -> None:
+    """Of 1,000 members 20 might be enough, and who convenes plays 19: the floor is the device's own."""
+    with pytest.raises(InputError, match=why):
+        play.device(0, floor)
+
+
+def another_session(play: Play, number: int) -> Announcement:
+    """With so many of the fleet's members."""
+    made, known = play.consortium, play.known[:number]
+    fleet = Fleet.of(known, row_cap=12, listed=sign_members(made.authority, known, at=made.at))
+    return open_announcement(convened(play, fleet, made.trust), made.trust, holder=CONVENER, at=made.at)
+
+
+def test_a_device_answers_once_for_its_rows_until_they_or_the_number_of_members_have_changed(play: Play) -> None:
+    """Two sums whose members differ in one device tell its counts."""
+    rows, floor = play.rows[0], Floor(members=4, share=0.25)
+    memory = play.device(0).submit(rows, b"").memory
+    for announced in (play.announced, another_session(play, 8), another_session(play, 7), another_session(play, 5)):
+        device = Device(announced, 0, play.identities[0], floor)
+        turned = PartyData.from_arrays("other", rows.y_true[::-1], rows.y_score[::-1])
+        with pytest.raises(EvaluationError, match="member 0 has answered"):
+            device.submit(turned, memory)
+    Device(another_session(play, 4), 0, play.identities[0], floor).submit(rows, memory)
+    changed = PartyData.from_arrays("mine", [*rows.y_true, True], [*rows.y_score, 0.5])
+    device = Device(another_session(play, 7), 0, play.identities[0], floor)
+    again = device.submit(changed, memory).memory
+    for known in (rows, changed):
+        with pytest.raises(EvaluationError, match="member 0 has answered"):
+            Device(another_session(play, 6), 0, play.identities[0], floor).submit(known, again)
+
+
+def test_a_device_whose_memory_is_damaged_sends_nothing(play: Play) -> None:
+    memory = play.device(0).submit(play.rows[0], b"").memory
+    with pytest.raises(DeserialisationError, match="device's memory"):
+        play.device(0).submit(play.rows[0], flipped(memory))
+
+
+@pytest.mark.parametrize(("members", "share"), [(1, 0.5), (2, 0.0), (2, 1.1), (2, float("nan"))])
+def test_a_floor_that_holds_nothing_back_is_refused(members: int, share: float) -> None:
+    with pytest.raises(InputError, match="a floor has 2 members or more"):
+        Floor(members, share)
 
 
 def test_one_device_that_runs_other_code_decides_the_auc(play: Play) -> None:
@@ -615,7 +665,7 @@ def test_rounds_are_not_for_fleets(play: Play) -> None:
 @pytest.mark.parametrize("index", [8, -1], ids=["beyond", "before"])
 def test_a_device_that_cannot_be_a_member_is_refused(play: Play, index: int) -> None:
     with pytest.raises(InputError, match=f"has members 0 to 7, and no {index}"):
-        Device(play.announced, index, play.identities[0])
+        Device(play.announced, index, play.identities[0], Floor(members=4, share=0.25))
 
 
 def test_a_fleet_of_members_without_keys_is_refused(play: Play) -> None:
@@ -637,7 +687,7 @@ def test_members_of_another_fleet_are_refused(play: Play, tmp_path: Path) -> Non
 
 
 def test_secrets_stay_out_of_reprs(play: Play) -> None:
-    submitted = play.device(0).submit(play.rows[0])
+    submitted = play.device(0).submit(play.rows[0], b"")
     assert repr(play.device(0)) == "<Device 0>"
     assert repr(submitted.response_key) not in repr(submitted)
 
