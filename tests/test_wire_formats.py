@@ -53,8 +53,8 @@ from fhe_auc_keys.bundles.announcement import announce, open_announcement
 from fhe_auc_keys.bundles.roster import Contribution, PartyMaterial, Roster
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material
 from fhe_auc_keys.bundles.session_signatures import SessionSignatures
+from fhe_auc_keys.fleet import device, tables
 from fhe_auc_keys.fleet import session as fleet_session
-from fhe_auc_keys.fleet import tables
 from fhe_auc_keys.fleet.aggregator import BlobFile, BlobList, FleetResult, Opened
 from fhe_auc_keys.site import late_opening, policy
 from fhe_auc_keys.site.policy import Policy
@@ -66,6 +66,7 @@ from fhe_auc_keys.trust.authority import Authority, Issued
 from fhe_auc_keys.trust.certificates import Trust, credential, verify
 from fhe_auc_keys.trust.existing_certificate import Statement
 from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.member_lists import sign_list
 from fhe_auc_keys.trust.signed_documents import sign
 from fhe_auc_protocols.blinded_auc.packing import Packing
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
@@ -88,11 +89,12 @@ MAGICS = {
     "fhecred": "credential",
     "fheentr": "submission in a journal",
     "fheiden": "identity with its private keys",
+    "fhefmem": "device's memory of its submissions",
     "fheflis": "list of a fleet's blobs",
     "fhefope": "fleet's opening",
     "fhefres": "fleet's result",
     "fhelate": "late opening",
-    "fheledg": "privacy ledger",
+    "fhememb": "signed list of a fleet's members",
     "fheopen": "opening of padded sums",
     "fhepoli": "policy",
     "fhereqs": "request for an opening",
@@ -130,11 +132,13 @@ LAYOUTS = {
     "context.PublicKeys": "[parameters: P, public_key: bytes, relinearisation_key: bytes]",
     "context.SecretKey": "[parameters: P, public_keys_digest: bytes, secret_key: bytes]",
     "context.StoredPublic": "[parameters: P, public_key: bytes, relinearisation_key: bytes, rotation_keys: bytes]",
+    "device._Answer": "[session: bytes, rows: bytes, members: int]",
+    "device._Memory": "[salt: bytes, answers: tuple[_Answer, ...]]",
     "encrypted_sums.SumPlan": "{thresholds: int, vectors: int, parties: int, max_total: int, parameters: CkksParameters}",
     "encrypted_sums.Sums": "{thresholds: int, vectors: int, parties: int, max_total: int}",
     "existing_certificate.Statement": "{name: str, signing_key: bytes, encryption_key: bytes, certificate: bytes, not_before: int, not_after: int}",
     "existing_certificate._Binding": "[statement: bytes, certified: bytes, possession: bytes]",
-    "fleet.Fleet": "{known_by: Literal['certificates'], members: int, root: bytes}",
+    "fleet.Fleet": "{known_by: Literal['certificates'], members: int, root: bytes, row_cap: int, listed: bytes}",
     "group_sealing._Sealed": "[keys: dict[str, bytes], ciphertext: bytes]",
     "helper._State": "[blobs: bytes, answer: bytes, material: bytes, members: bytes, response_keys: bytes, result: bytes, content_key: bytes]",
     "helper_roles.HelpedParty": "[identity: bytes, helpers: tuple[bytes], common_secret: bytes]",
@@ -159,6 +163,7 @@ LAYOUTS = {
         "{contender: str, parties: int, thresholds: int, runs: int, cpu: dict[str, float], wall: dict[str, float], "
         "before_bytes: int, upload_bytes: int, download_bytes: int, auc: float, exact_auc: float}"
     ),
+    "member_lists._Listed": "[not_after: int, signature: bytes]",
     "messages.Message": "[protocol: str, session: bytes, round: int, sender: str, manifest: bytes, payload: bytes, nonce: bytes, submissions: tuple[tuple[str, bytes], ...], signature: bytes]",
     "opening._Stored": "[release: bytes, ciphertexts: tuple[bytes, ...]]",
     "packing.Packing": "{slots: int, classes: int, bins: int, blocks: int, x_bits: int}",
@@ -347,6 +352,11 @@ class _Scribe(Party):
         return b""
 
 
+def _fleet() -> Fleet:
+    known = np.arange(96, dtype=np.uint8).reshape(3, 32)
+    return Fleet.of(known, row_cap=20, listed=sign_list(Authority.from_bytes(_authority()), known, at=AT))
+
+
 def _authority() -> bytes:
     key = Ed25519PrivateKey.from_private_bytes(bytes([1] * 32))
     issued = Issued("1002", "north", NORTH.signing_key, NORTH.encryption_key, 1_800_000_000)
@@ -437,7 +447,11 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
         NORTH,
         late_opening._OpeningBody(late_opening._Request(SESSION, FINGERPRINT, ("south",)), b"seal"),
     ),
-    "fleet": lambda _: serialise.encode(Fleet.of(np.arange(96, dtype=np.uint8).reshape(3, 32))),
+    "fleet": lambda _: serialise.encode(_fleet()),
+    "device's memory": lambda _: serialise.frame(
+        device._MAGIC, device._Memory(FINGERPRINT, (device._Answer(SESSION, FINGERPRINT, 1000),))
+    ),
+    "signed list of a fleet's members": lambda _: _fleet().listed,
     "list of a fleet's blobs": lambda _: sign(
         fleet_session.LIST, NORTH, BlobList(FINGERPRINT, (BlobFile("blobs-000000.parquet", 2, FINGERPRINT),))
     ),
@@ -449,9 +463,8 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
         ", ".join(f"{each.name} {each.type}" for each in schema)
         for schema in (tables.RECORDS, tables.BLOBS, tables.RESPONSES)
     ).encode(),
-    "what a fleet's sketch is bound by": lambda _: fleet_session.associated(
-        FINGERPRINT, 7, fleet_session.commitment(FINGERPRINT, b"sketch")
-    ),
+    "what a fleet's sketch is sealed for": lambda _: fleet_session.sketch_info(FINGERPRINT, 7),
+    "what a fleet's blob is sealed for": lambda _: fleet_session.blob_info(FINGERPRINT, 7, FINGERPRINT),
     "what a fleet's member signs": lambda _: fleet_session.signed_of(b"blob", b"about"),
     "identity": lambda _: NORTH.to_bytes(),
     "credential": lambda _: credential(CERTIFICATES["north"], b"binding"),
@@ -504,14 +517,17 @@ PINNED = {
     "packed residues": "01000400000004",
     "secrets of a party": "93c407636f6e7465... 78 bytes, SHA-256 576717f8f320b719b87ed2eacc9f6088d7c9c108628799b1d750e0b828aa9875",
     "aggregator's material with an opening": "6668656167676b02d27a5f93d5b9e4963d34b23caec0161708f16f5acf50e6c919baccdac25c18b892c407636f6e74657874c4076f70656e696e67",
-    "request for an opening": "6668657265717302... 605 bytes, SHA-256 b105f4b3b769679fdcaed561bbdd901e8849343f608a562d674a6d64414c8dfc",
-    "late opening": "6668656c61746502... 612 bytes, SHA-256 bb3ea9fe0ffcc0b83e6a323e0acd35f6f04b79b841664fba5a1b3755dfb4db30",
-    "fleet": "83a86b6e6f776e5f... 71 bytes, SHA-256 0cd41d0b6a794c9073d724f1f3d8cd2a8808eecda9fd474f5a1f409e0bacc73a",
-    "list of a fleet's blobs": "666865666c697302... 638 bytes, SHA-256 4aff87ed41376866c9c361b1eeedde67db3977f533a4aacdc7cf25fbe2ac7354",
-    "fleet's opening": "666865666f706502... 636 bytes, SHA-256 4e86f1bbd915adb8b6c880c1c0466b3068e6c37dd79b0755851298715700fdec",
-    "fleet's result": "6668656672657302... 626 bytes, SHA-256 8e36d6e77f7e94d21cce38d1598f397d131274453edb2e6bf14e59678f0c1718",
-    "columns of a fleet's files": "6d656d6265722075... 182 bytes, SHA-256 12bee69892188c4126246e36f2b2a0951fd349c77783ed3fc57513a8cd8a39ee",
-    "what a fleet's sketch is bound by": "93c4200001020304... 70 bytes, SHA-256 ed5931b7b66958f95ee0e7875cc6c7ce4eacd36c3641753eedd79efd926fe394",
+    "request for an opening": "6668657265717302... 605 bytes, SHA-256 18b6abfa984626bc7fec107e0c52f19c80937f7c03fc3c4497f347918a4cd3c9",
+    "late opening": "6668656c61746502... 612 bytes, SHA-256 d098f6329376ba3235c6bbbf24f3f30c0d0b549122e8aaec14f2975286e7684e",
+    "fleet": "85a86b6e6f776e5f... 201 bytes, SHA-256 b1d8289ed182edc4e626633219473b8e35c3569550c5fe0bb25bc627991ee214",
+    "list of a fleet's blobs": "666865666c697302... 638 bytes, SHA-256 4a13d46df328aa6cf4416cfc76d943dad93b52897a8f5051ec48495188a2b079",
+    "fleet's opening": "666865666f706502... 636 bytes, SHA-256 e6c9c362040c53035ec0ddaa1f13c480e91f32694bebeb6e6aa992e25fade111",
+    "fleet's result": "6668656672657302... 626 bytes, SHA-256 46056b6dd9e0e0778304e500d1ec4204856f47c1462d34338d616587e72626a0",
+    "columns of a fleet's files": "6d656d6265722075... 171 bytes, SHA-256 4193ca293551198bfb83d1ac674b468b3561d0aa0f154e2552753b290771d607",
+    "what a fleet's sketch is sealed for": "93c410666c656574277320736b657463682031c420000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f07",
+    "what a fleet's blob is sealed for": "94c40e666c656574... 86 bytes, SHA-256 52031025fff2fa7480a3ee1216ee1adafbceb096af4ff2b366c906ea9d52b89a",
+    "signed list of a fleet's members": "6668656d656d6202... 112 bytes, SHA-256 1e5b7d1d776cf5a4a246d572a42377cf3bbc6acc52f5d60a9da7a086791eea6c",
+    "device's memory": "666865666d656d02... 132 bytes, SHA-256 e41969b5367e4026c31e483cd30be0b06788a75a3a07820a080689f8a0ae13da",
     "what a fleet's member signs": "61626f7574fa2c8cc4f28176bbeed4b736df569a34c79cd3723e9ec42f9674b4d46ac6b8b8",
     "identity": "6668656964656e03... 551 bytes, SHA-256 e9a6ef50d6ff43ab27d94596880fe4b3f1b448ba7295928cc05cc485dcb8afaa",
     "credential": "6668656372656403... 440 bytes, SHA-256 b36590f44fb88516c67ab0cc284389b7e5249d7ec798a67de5dab5c39557e4a5",

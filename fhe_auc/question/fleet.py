@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
+from fhe_auc.question.study import MOST_ROWS
 
 MEMBER_BYTES = ROOT_BYTES = 32
 MOST_MEMBERS = 2**32
@@ -39,6 +40,10 @@ class Fleet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         How many, from 2 to 2^32.
     root : bytes
         Of the tree, 32 bytes.
+    row_cap : int
+        The most rows that a device may put in, 1 to 2^40; it checks that itself.
+    listed : bytes
+        Number and root as the authority has signed them (`fhe_auc_keys.trust.member_lists`).
 
     Raises `InputError` if a field cannot be that.
     """
@@ -46,26 +51,25 @@ class Fleet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     known_by: Literal["certificates"]
     members: int
     root: bytes
+    row_cap: int
+    listed: bytes
 
     def __post_init__(self) -> None:
         if not 2 <= self.members <= MOST_MEMBERS:
             raise InputError(f"a fleet has from 2 to {MOST_MEMBERS:,} members, got {self.members:,}")
         if len(self.root) != ROOT_BYTES:
             raise InputError(f"the root of a fleet has {ROOT_BYTES} bytes, got {len(self.root)}")
+        if not 1 <= self.row_cap <= MOST_ROWS:
+            raise InputError(f"a device's row cap must lie between 1 and {MOST_ROWS}, got {self.row_cap}")
 
     @classmethod
-    def of(cls, members: Members) -> Fleet:
-        """Return the fleet of these members; raise `InputError` for fewer than two, or one that is there twice."""
-        _, firsts, times = np.unique(members, axis=0, return_index=True, return_counts=True)
-        if len(firsts) != len(members):
-            twice = int(firsts[times > 1].min())
-            others = np.flatnonzero((members == members[twice]).all(axis=1))
-            raise InputError(f"members {twice} and {int(others[1])} of the fleet are the same, and would count twice")
-        return cls("certificates", len(members), _levels(members)[-1][0])
+    def of(cls, members: Members, *, row_cap: int, listed: bytes) -> Fleet:
+        """Return the fleet of these members; raise `InputError` as `Fleet` and `root_of`."""
+        return cls("certificates", len(members), root_of(members), row_cap, listed)
 
     def require(self, members: Members) -> None:
         """Raise `InputError` where these are not the fleet's members."""
-        if len(members) != self.members or Fleet.of(members) != self:
+        if len(members) != self.members or root_of(members) != self.root:
             raise InputError("these are not the members of the session's fleet: their number or Merkle root differs")
 
     def has(self, index: int, member: bytes, path: Sequence[bytes]) -> bool:
@@ -82,6 +86,18 @@ class Fleet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 node = _node(other, node) if at % 2 else _node(node, other)
             at, last = at // 2, last // 2
         return not rest and node == self.root
+
+
+def root_of(members: Members) -> bytes:
+    """Return the root over these members, 32 bytes; raise `InputError` for none, or one that is there twice."""
+    if not len(members):
+        raise InputError("a fleet has members, got none")
+    _, firsts, times = np.unique(members, axis=0, return_index=True, return_counts=True)
+    if len(firsts) != len(members):
+        twice = int(firsts[times > 1].min())
+        others = np.flatnonzero((members == members[twice]).all(axis=1))
+        raise InputError(f"members {twice} and {int(others[1])} of the fleet are the same, and would count twice")
+    return _levels(members)[-1][0]
 
 
 def path_to(members: Members, index: int) -> tuple[bytes, ...]:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.question.fleet import Fleet, Members, path_to
+from fhe_auc.question.fleet import Fleet, Members, path_to, root_of
 
 sizes = st.integers(2, 70)
 
@@ -19,6 +19,10 @@ sizes = st.integers(2, 70)
 def members(number: int, seed: int = 0) -> Members:
     drawn = [hashlib.sha256(bytes([seed]) + index.to_bytes(4, "big")).digest() for index in range(number)]
     return np.frombuffer(b"".join(drawn), np.uint8).reshape(number, 32)
+
+
+def fleet_of(known: Members) -> Fleet:
+    return Fleet.of(known, row_cap=20, listed=b"signed")
 
 
 def root_by_definition(nodes: list[bytes]) -> bytes:
@@ -35,13 +39,13 @@ def test_the_root_is_that_of_rfc_6962(number: int) -> None:
         hashlib.sha256(b"\0fhe-auc fleet member 1\0" + index.to_bytes(8, "big") + each.tobytes()).digest()
         for index, each in enumerate(members(number))
     ]
-    assert Fleet.of(members(number)).root == root_by_definition(leaves)
+    assert root_of(members(number)) == root_by_definition(leaves)
 
 
 @given(sizes, st.data())
 def test_a_path_shows_its_member_at_its_index_and_no_other(number: int, data: st.DataObject) -> None:
     index, other = (data.draw(st.integers(0, number - 1)) for _ in range(2))
-    fleet, known = Fleet.of(members(number)), members(number)
+    fleet, known = fleet_of(members(number)), members(number)
     path = path_to(known, index)
     assert len(path) <= math.ceil(math.log2(number))
     assert fleet.has(index, known[index].tobytes(), path)
@@ -54,11 +58,11 @@ def test_a_path_shows_its_member_at_its_index_and_no_other(number: int, data: st
 
 @pytest.mark.parametrize("index", [-1, 5, 2**40])
 def test_an_index_beyond_the_fleet_is_no_member_s(index: int) -> None:
-    assert not Fleet.of(members(5)).has(index, bytes(32), path_to(members(5), 1))
+    assert not fleet_of(members(5)).has(index, bytes(32), path_to(members(5), 1))
 
 
 def test_members_that_are_changed_left_out_or_exchanged_are_not_the_fleet_s() -> None:
-    fleet, known = Fleet.of(members(9)), members(9)
+    fleet, known = fleet_of(members(9)), members(9)
     fleet.require(known)
     exchanged = known[[1, 0, *range(2, 9)]]
     for other in (known[:-1], exchanged, members(9, seed=1)):
@@ -70,10 +74,12 @@ def test_a_member_that_is_there_twice_is_refused_by_its_places() -> None:
     """Its device would count twice."""
     twice = np.concatenate([members(4), members(4)[1:2]])
     with pytest.raises(InputError, match="members 1 and 4 of the fleet are the same"):
-        Fleet.of(twice)
+        root_of(twice)
 
 
-@pytest.mark.parametrize("fields", [{"members": 1}, {"members": 2**33}, {"root": bytes(31)}])
+@pytest.mark.parametrize(
+    "fields", [{"members": 1}, {"members": 2**33}, {"root": bytes(31)}, {"row_cap": 0}, {"row_cap": 2**41}]
+)
 def test_fields_out_of_range_are_refused(fields: dict[str, object]) -> None:
     with pytest.raises(InputError):
-        Fleet(**{"known_by": "certificates", "members": 2, "root": bytes(32), **fields})  # type: ignore[arg-type]
+        Fleet(**{"known_by": "certificates", "members": 2, "root": bytes(32), "row_cap": 1, "listed": b"", **fields})  # type: ignore[arg-type]

@@ -7,7 +7,8 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
-from datetime import datetime, timezone
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from numpy.typing import NDArray
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.question import thresholds
@@ -28,21 +30,22 @@ from fhe_auc.rows.counts import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
-from fhe_auc_keys.bundles.announcement import announce, open_announcement
+from fhe_auc.sums.residues import pack, unpack
+from fhe_auc_keys.bundles.announcement import Announcement, announce, open_announcement
 from fhe_auc_keys.cli.fleet import fleet as command
-from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError
+from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.fleet import aggregator, helper, members, tables
-from fhe_auc_keys.fleet.device import Device, Record, Submitted, write_records
+from fhe_auc_keys.fleet.device import Device, Floor, Record, Submitted, write_records
 from fhe_auc_keys.fleet.session import (
     BLOB,
-    BLOB_BYTES,
-    SIGNATURE_BYTES,
+    OPENING,
+    RESULT,
     FleetSession,
     Verdict,
-    associated,
-    commitment,
+    blob_info,
     loaded,
     signed_of,
+    sketch_info,
 )
 from fhe_auc_keys.fleet.tasks import Workers
 from fhe_auc_keys.roles.local_consortium import LIFETIME, TRIAL, Consortium
@@ -52,7 +55,10 @@ from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.authority import Authority
 from fhe_auc_keys.trust.certificates import Trust
 from fhe_auc_keys.trust.identity import Identity
-from tests.support.exact_sessions import pairs_of, rows
+from fhe_auc_keys.trust.member_lists import sign_list, sign_members
+from fhe_auc_keys.trust.signed_documents import claimed_body
+from fhe_auc_protocols.exact_auc.padded_computation import PaddedComputation
+from tests.support.exact_sessions import rows
 
 GRID = thresholds.uniform(12)
 CONVENER = "vendor"
@@ -64,10 +70,14 @@ class Play:
     def __init__(self, folder: Path, number: int, *, least: int = 2, interval: float | None = None) -> None:
         self.folder, self.at_hand = folder, Workers()
         self.rows = rows(number, 3, most=12)
-        self.identities = [Identity.create("a device") for _ in range(number)]
+        self.identities = [Identity.create(f"device {index}") for index in range(number)]
         self.known = np.frombuffer(b"".join(each.signing_key for each in self.identities), np.uint8).reshape(number, 32)
-        self.fleet = members.write(self.place("members.parquet"), self.known)
+        members.write(self.place("members.parquet"), self.known)
         self.consortium = made = Consortium([CONVENER])
+        for each in self.identities:
+            made.authority.issue(each.request(), each.name, days=1, at=made.at)
+        listed = sign_members(made.authority, self.known, at=made.at)
+        self.fleet = Fleet.of(self.known, row_cap=12, listed=listed)
         self.request = request = Request(
             parties=(), fleet=self.fleet, thresholds=GRID, max_rows=12 * number, min_parties=least, keys="helper",
             interval=interval,
@@ -89,11 +99,11 @@ class Play:
         made = self.consortium
         return FleetSession.open(self.announcement, identity, made.trust, holder=CONVENER, at=made.at)
 
-    def device(self, index: int) -> Device:
-        return Device(self.announced, index, self.identities[index])
+    def device(self, index: int, floor: Floor = Floor(members=4, share=0.25)) -> Device:  # noqa: B008 - frozen
+        return Device(self.announced, index, self.identities[index], floor)
 
     def submitted(self) -> list[Submitted]:
-        return [self.device(index).submit(data) for index, data in enumerate(self.rows)]
+        return [self.device(index).submit(data, b"") for index, data in enumerate(self.rows)]
 
     def write(self, *files: list[Record]) -> None:
         for number, records in enumerate(files):
@@ -162,13 +172,13 @@ def test_three_hundred_devices_have_the_exact_fraction_of_all_their_rows(tmp_pat
     play.store.close()
 
 
-def test_a_record_has_at_most_1600_bytes_at_100_thresholds() -> None:
+def test_a_record_has_at_most_4000_bytes_at_100_thresholds_though_a_seal_takes_1136() -> None:
     known = np.random.default_rng(0).integers(0, 256, (10**4, 32)).astype(np.uint8)
-    fleet = msgspec.structs.replace(Fleet.of(known), members=10**6)
+    fleet = msgspec.structs.replace(Fleet.of(known, row_cap=40, listed=bytes(111)), members=10**6)
     grid = thresholds.uniform(100)
     request = Request(parties=(), fleet=fleet, thresholds=grid, max_rows=4 * 10**7, min_parties=2, keys="helper")
     session = loaded(registry.load("exact").prepare(request).manifest.to_bytes())
-    assert 4 + 32 + 32 + sum(session.computation.part_bytes) + BLOB_BYTES + SIGNATURE_BYTES <= 1600
+    assert 4 + 32 + sum(session.computation.part_bytes) + 64 + 64 + 2 * 1136 <= 4000
 
 
 def test_a_device_shows_by_its_path_that_it_is_a_member(play: Play) -> None:
@@ -187,15 +197,40 @@ def flipped(data: bytes) -> bytes:
 def resealed(play: Play, record: Record, identity: Identity) -> Record:
     """The record with a blob that somebody else has made, who has this identity, for the same sketch."""
     key = play.announced.helper.encryption_key
-    return signed(record, sealing.seal(key, bytes(64), info=BLOB, associated=about_of(record)), identity)
+    return signed(record, sealing.seal(key, bytes(64), info=info_of(record), associated=b""), identity)
+
+
+def resketched(play: Play, index: int, padded: bytes) -> Record:
+    """What a device that runs other code sends: any padded sketch, sealed and signed as its own."""
+    record = play.device(index).submit(play.rows[index], b"").record
+    info = sketch_info(record.session, index)
+    sketch = sealing.seal(play.announced.aggregator.encryption_key, padded, info=info, associated=b"")
+    return resealed(play, record._replace(sketch=sketch), play.identities[index])
+
+
+def lying(play: Play, index: int, shift: NDArray[np.object_]) -> Record:
+    """The record of a device that adds these integers to its counts, whatever they are."""
+    session = loaded(play.announced.manifest.to_bytes())
+    computation, seed = session.computation, bytes(range(32))
+    assert isinstance(computation, PaddedComputation)
+    primes, pads = computation.plan.parameters.plain_moduli, computation.pads(index, seed)
+    encoded = session.plugin.task(session.manifest, play.rows[index]).encode(b"")
+    parts = []
+    for values, pad, prime in zip(encoded, pads, primes, strict=True):
+        changed = values.astype(object) + pad.astype(object)
+        changed[: len(shift)] += shift
+        parts.append(pack((changed % prime).astype(np.uint64), prime))
+    record = resketched(play, index, b"".join(parts))
+    blob = sealing.seal(play.announced.helper.encryption_key, seed + bytes(32), info=info_of(record), associated=b"")
+    return signed(record, blob, play.identities[index])
 
 
 def signed(record: Record, blob: bytes, identity: Identity) -> Record:
-    return record._replace(blob=blob, signature=identity.sign(BLOB, signed_of(blob, about_of(record))))
+    return record._replace(blob=blob, signature=identity.sign(BLOB, signed_of(blob, info_of(record))))
 
 
-def about_of(record: Record) -> bytes:
-    return associated(record.session, record.member, commitment(record.nonce, record.sketch))
+def info_of(record: Record) -> bytes:
+    return blob_info(record.session, record.member, hashlib.sha256(record.sketch).digest())
 
 
 REFUSED_BY_THE_AGGREGATOR: dict[str, tuple[Callable[[Record], Record], str]] = {
@@ -203,8 +238,8 @@ REFUSED_BY_THE_AGGREGATOR: dict[str, tuple[Callable[[Record], Record], str]] = {
     "of no member": (lambda it: it._replace(member=8), aggregator.NO_MEMBER),
     "a short sketch": (lambda it: it._replace(sketch=it.sketch[1:]), aggregator.OTHER_LENGTH),
     "a long blob": (lambda it: it._replace(blob=it.blob + b"\0"), aggregator.OTHER_LENGTH),
-    "a short nonce": (lambda it: it._replace(nonce=b""), aggregator.OTHER_LENGTH),
-    "a number beyond its prime": (lambda it: it._replace(sketch=b"\xff" * len(it.sketch)), aggregator.NO_SKETCH),
+    "a sketch that is not sealed": (lambda it: it._replace(sketch=bytes(len(it.sketch))), aggregator.NOT_SEALED),
+    "another one's sketch": (lambda it: it._replace(member=it.member + 1), aggregator.NOT_SEALED),
 }
 
 
@@ -212,10 +247,14 @@ def test_records_that_are_not_whole_are_named_and_the_others_count(play: Play) -
     submitted = play.submitted()
     records = [each.record for each in submitted]
     spoilt = [change(records[3]) for change, _ in REFUSED_BY_THE_AGGREGATOR.values()]
-    play.write([*spoilt, *records[:3]], records[4:])
+    too_large = resketched(play, 3, b"\xff" * (len(records[3].sketch) - sealing.OVERHEAD))
+    play.write([too_large, *spoilt, *records[:3]], records[4:])
     collected, _ = play.to_the_end()
-    assert collected.refusals.counts == Counter(why for _, why in REFUSED_BY_THE_AGGREGATOR.values())
-    assert collected.refusals.examples[aggregator.NO_MEMBER][0].endswith("row group 0, row 1: member 8")
+    expected: dict[str, int] = {aggregator.NO_SKETCH: 1}
+    for _, why in REFUSED_BY_THE_AGGREGATOR.values():
+        expected[why] = expected.get(why, 0) + 1
+    assert collected.refusals.counts == expected
+    assert collected.refusals.examples[aggregator.NO_MEMBER][0].endswith("row group 0, row 2: member 8")
     assert play.read(0, submitted[0].response_key).fraction == fraction_of(play.rows[:3] + play.rows[4:])
 
 
@@ -226,7 +265,7 @@ def test_blobs_that_do_not_open_are_left_out_and_the_others_count(play: Play) ->
     records[0] = resealed(play, records[0], Identity.create("a stranger"))
     records[1] = records[1]._replace(blob=records[2].blob, signature=records[2].signature)
     records[3] = records[3]._replace(blob=flipped(records[3].blob))
-    records[4] = records[4]._replace(sketch=bytes(len(records[4].sketch)))
+    records[4] = records[4]._replace(sketch=play.device(4).submit(play.rows[4], b"").record.sketch)
     records[7] = signed(records[7], flipped(records[7].blob), play.identities[7])
     play.write(records)
     _, verdicts = play.to_the_end()
@@ -240,7 +279,7 @@ def test_of_a_member_s_records_the_first_counts_that_opens(play: Play) -> None:
     submitted, again = play.submitted(), play.submitted()
     records = [each.record for each in submitted]
     stranger = resealed(play, records[5], Identity.create("a stranger"))
-    play.write([stranger, records[5]._replace(sketch=bytes(len(records[5].sketch)))],
+    play.write([stranger, records[5]._replace(sketch=again[5].record.sketch)],
                [*records, again[5].record, records[6]])  # fmt: skip
     _, verdicts = play.to_the_end()
     assert verdicts == {"counts": 8, Verdict.UNSIGNED.sentence: 2, Verdict.AGAIN.sentence: 2}
@@ -279,21 +318,203 @@ def test_fewer_than_agreed_are_not_opened_and_nothing_is_spent(tmp_path: Path) -
     play.store.close()
 
 
+# --- Devices: what they refuse, and what one can do that runs other code ----------------------------------------------
+
+
+def test_a_device_with_more_rows_than_the_cap_sends_nothing(play: Play) -> None:
+    many = PartyData.from_arrays("many", [0, 1] * 7, [0.5] * 14)
+    with pytest.raises(InputError, match="member 3 has 14 rows, more than a device's cap, 12"):
+        play.device(3).submit(many, b"")
+
+
+@pytest.mark.parametrize("shift", [(-1, 1), (1, 0), (-100, 100)], ids=["below zero", "a row too many", "moved"])
+def test_counts_below_zero_or_of_other_rows_than_there_are_do_not_leave(play: Play, shift: tuple[int, int]) -> None:
+    session = loaded(play.announced.manifest.to_bytes())
+    task = session.plugin.task(session.manifest, play.rows[0])
+    encoded = task.encode(b"")
+    task.check_counts(encoded)
+    empty = int(np.flatnonzero(encoded[0][: 2 * len(GRID)] == 0)[0])
+    for values, prime in zip(encoded, session.computation.plan.parameters.plain_moduli, strict=True):
+        for at, change in zip((empty, empty - 1), shift, strict=True):
+            values[at] = (int(values[at]) + change) % prime
+    with pytest.raises(InputError, match=f"does not count its {play.rows[0].rows} rows, so nothing is"):
+        task.check_counts(encoded)
+
+
+@pytest.mark.parametrize(
+    ("floor", "why"),
+    [
+        (Floor(members=9, share=0.25), "the fleet has 8 members, fewer than this device's floor, 9"),
+        (Floor(members=8, share=0.5), "2 of 8 members are enough for the session, a smaller share than"),
+    ],
+)
+def test_a_device_takes_no_part_in_a_session_below_its_floor(play: Play, floor: Floor, why: str) -> None:
+    """Of 1,000 members 20 might be enough, and who convenes plays 19: the floor is the device's own."""
+    with pytest.raises(InputError, match=why):
+        play.device(0, floor)
+
+
+def another_session(play: Play, number: int) -> Announcement:
+    """With so many of the fleet's members."""
+    made, known = play.consortium, play.known[:number]
+    fleet = Fleet.of(known, row_cap=12, listed=sign_members(made.authority, known, at=made.at))
+    return open_announcement(convened(play, fleet, made.trust), made.trust, holder=CONVENER, at=made.at)
+
+
+def test_a_device_answers_once_for_its_rows_until_they_or_the_number_of_members_have_changed(play: Play) -> None:
+    """Two sums whose members differ in one device tell its counts."""
+    rows, floor = play.rows[0], Floor(members=4, share=0.25)
+    memory = play.device(0).submit(rows, b"").memory
+    for announced in (play.announced, another_session(play, 8), another_session(play, 7), another_session(play, 5)):
+        device = Device(announced, 0, play.identities[0], floor)
+        turned = PartyData.from_arrays("other", rows.y_true[::-1], rows.y_score[::-1])
+        with pytest.raises(EvaluationError, match="member 0 has answered"):
+            device.submit(turned, memory)
+    Device(another_session(play, 4), 0, play.identities[0], floor).submit(rows, memory)
+    changed = PartyData.from_arrays("mine", [*rows.y_true, True], [*rows.y_score, 0.5])
+    device = Device(another_session(play, 7), 0, play.identities[0], floor)
+    again = device.submit(changed, memory).memory
+    for known in (rows, changed):
+        with pytest.raises(EvaluationError, match="member 0 has answered"):
+            Device(another_session(play, 6), 0, play.identities[0], floor).submit(known, again)
+
+
+def test_a_device_whose_memory_is_damaged_sends_nothing(play: Play) -> None:
+    memory = play.device(0).submit(play.rows[0], b"").memory
+    with pytest.raises(DeserialisationError, match="device's memory"):
+        play.device(0).submit(play.rows[0], flipped(memory))
+
+
+@pytest.mark.parametrize(("members", "share"), [(1, 0.5), (2, 0.0), (2, 1.1), (2, float("nan"))])
+def test_a_floor_that_holds_nothing_back_is_refused(members: int, share: float) -> None:
+    with pytest.raises(InputError, match="a floor has 2 members or more"):
+        Floor(members, share)
+
+
+def test_one_device_that_runs_other_code_decides_the_auc(play: Play) -> None:
+    """Nobody checks what is under a pad: its counts may be below zero, and of any number of rows."""
+    submitted = play.submitted()
+    records, session = [each.record for each in submitted], loaded(play.announced.manifest.to_bytes())
+    pooled = sum(session.plugin.task(session.manifest, data).encode(b"")[0][: 2 * len(GRID)] for data in play.rows)
+    lie = np.zeros(2 * len(GRID), object)
+    lie[len(GRID) :] = -pooled[len(GRID) :].astype(object)
+    lie[-1] += int(pooled[len(GRID) :].sum())  # all positives into the bin of the highest scores
+    records[2] = lying(play, 2, lie)
+    play.write(records)
+    play.to_the_end()
+    found, positives = play.read(0, submitted[0].response_key), sum(int(each.y_true.sum()) for each in play.rows)
+    assert fraction_of(play.rows) < Fraction(9, 10)
+    assert found.auc > 0.95
+    assert (found.positives, found.negatives) == (positives, sum(each.rows for each in play.rows) - positives)
+
+
+# --- Who may be a member ----------------------------------------------------------------------------------------------
+
+
+def convened(play: Play, fleet: Fleet, trust: Trust) -> bytes:
+    made, manifest = play.consortium, registry.load("exact").prepare(replace(play.request, fleet=fleet)).manifest
+    return announce(
+        made.identities[CONVENER], manifest, (), trust, aggregator=made.identities[made.aggregator].credential,
+        helper=made.identities[made.holder].credential, study=TRIAL, lifetime=LIFETIME, at=made.at,
+    )  # fmt: skip
+
+
+def test_members_whom_no_trusted_authority_has_signed_are_refused_by_all(play: Play) -> None:
+    """Else the convener could name a fleet of which it plays all members but one."""
+    made, sybils = play.consortium, np.random.default_rng(0).integers(0, 256, (8, 32)).astype(np.uint8)
+    sybils[0] = play.known[0]
+    borrowed = Fleet.of(sybils, row_cap=12, listed=play.fleet.listed)
+    with pytest.raises(KeysError, match="no authority trusted here has signed the list of the fleet's 8 members"):
+        convened(play, borrowed, made.trust)
+    own = Authority.create("own", days=60, at=made.at)
+    both = Trust((*made.trust.anchors, own.certificate), made.trust.revocation_lists)
+    listed = sign_list(own, sybils, at=made.at)
+    announcement = convened(play, Fleet.of(sybils, row_cap=12, listed=listed), both)
+    with pytest.raises(KeysError, match="no authority trusted here has signed the list"):
+        open_announcement(announcement, made.trust, holder=CONVENER, at=made.at)
+    with pytest.raises(TamperedError, match="signed list of a fleet's members"):
+        convened(play, Fleet.of(sybils, row_cap=12, listed=b""), made.trust)
+
+
+def test_the_authority_signs_those_only_whom_it_has_certified(play: Play) -> None:
+    made, known = play.consortium, play.known.copy()
+    known[5] = np.frombuffer(Identity.create("a stranger").signing_key, np.uint8)
+    with pytest.raises(UnfitCertificateError, match="member 5 of the fleet has no valid certificate"):
+        sign_members(made.authority, known, at=made.at)
+    serial = next(each.serial for each in made.authority.register if each.name == "device 2")
+    made.authority.revoke(serial, at=made.at)
+    with pytest.raises(UnfitCertificateError, match="member 2 of the fleet has no valid certificate"):
+        sign_members(made.authority, play.known, at=made.at)
+
+
+def test_a_list_of_members_ends_after_thirty_days(play: Play) -> None:
+    """So a device that is revoked does not count for ever."""
+    made = play.consortium
+    old = sign_list(made.authority, play.known, at=made.at - timedelta(days=30))
+    with pytest.raises(ExpiredError, match="the list of the fleet's members is accepted until"):
+        convened(play, Fleet.of(play.known, row_cap=12, listed=old), made.trust)
+
+
 # --- What the helper sees, and does once ------------------------------------------------------------------------------
 
 
-def test_the_helper_is_given_no_sketch_no_nonce_and_no_digest_of_one(play: Play, tmp_path: Path) -> None:
-    """It knows the pads: with a digest it could try counts."""
-    records = [each.record for each in play.write_all()]
+def counts_in(play: Play, sketch: bytes, seed: bytes, index: int) -> list[int]:
+    """What a device has counted, from its padded sketch and its pad's seed."""
+    computation = loaded(play.announced.manifest.to_bytes()).computation
+    assert isinstance(computation, PaddedComputation)
+    prime, pad = computation.plan.parameters.plain_moduli[0], computation.pads(index, seed)[0]
+    padded = unpack(sketch[: computation.part_bytes[0]], len(pad), prime)
+    return [(int(each) - int(own)) % prime for each, own in zip(padded, pad, strict=True)]
+
+
+def test_who_reads_everything_but_the_aggregator_s_store_reads_no_device_s_counts(play: Play, tmp_path: Path) -> None:
+    """With the helper's store it knows all pads, and yet no sketch opens; nor with a device's."""
+    submitted = play.submitted()
+    play.write([each.record for each in submitted])
+    play.to_the_end()
+    record, session = submitted[5].record, play.announced.manifest.digest
+    about = blob_info(session, 5, hashlib.sha256(record.sketch).digest())
+    seed = play.helper.identity.unseal(record.blob, info=about, associated=b"")[:32]
+    info, others = sketch_info(session, 5), (play.helper.identity, play.identities[4], play.identities[5])
+    for identity in others:
+        with pytest.raises(TamperedError):
+            identity.unseal(record.sketch, info=info, associated=b"")
+    padded = play.aggregator.identity.unseal(record.sketch, info=info, associated=b"")
+    every_file = b"".join(path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file())
+    assert padded[:32] not in every_file
+    assert record.sketch in every_file
+    assert sum(counts_in(play, padded, seed, 5)[: 2 * len(GRID)]) == play.rows[5].rows  # so the seal alone keeps them
+
+
+def test_what_helper_and_aggregator_send_each_other_opens_for_the_other_alone(play: Play) -> None:
+    play.write([each.record for each in play.submitted()])
+    play.collect()
+    opening, _ = play.open()
+    sealed = claimed_body(OPENING, opening, aggregator.Opened).opening
+    assert play.aggregator.unseal(OPENING, sealed)
+    with pytest.raises(TamperedError):
+        play.helper.unseal(OPENING, sealed)
+    sealed = claimed_body(RESULT, play.add(opening)[0], aggregator.FleetResult).ciphertext
+    assert play.helper.unseal(RESULT, sealed)
+    with pytest.raises(TamperedError):
+        play.aggregator.unseal(RESULT, sealed)
+
+
+def test_the_helper_is_given_no_sketch(play: Play, tmp_path: Path) -> None:
+    """And of a sealed sketch the digest, which is another one each time."""
+    records = [each.record for each in play.submitted()]
+    play.write(records)
     play.to_the_end()
     given = b"".join(path.read_bytes() for path in sorted((tmp_path / "blobs").iterdir()))
     for record in records:
         assert record.blob in given
-        whole = b"".join(record[1:])
-        for secret in (record.sketch, record.nonce, whole):
-            assert secret[:32] not in given.replace(record.session, b"")
-            assert hashlib.sha256(secret).digest() not in given
-        assert hashlib.sha256(record.sketch + record.nonce).digest() not in given
+        assert record.sketch[:32] not in given
+        assert hashlib.sha256(record.sketch).digest() in given
+        padded = play.aggregator.identity.unseal(
+            record.sketch, info=sketch_info(record.session, record.member), associated=b""
+        )
+        assert padded[:32] not in given
+        assert hashlib.sha256(padded).digest() not in given
 
 
 def test_asked_again_the_helper_gives_the_same_bytes_and_another_list_it_refuses(play: Play, tmp_path: Path) -> None:
@@ -439,7 +660,7 @@ def test_rounds_are_not_for_fleets(play: Play) -> None:
 @pytest.mark.parametrize("index", [8, -1], ids=["beyond", "before"])
 def test_a_device_that_cannot_be_a_member_is_refused(play: Play, index: int) -> None:
     with pytest.raises(InputError, match=f"has members 0 to 7, and no {index}"):
-        Device(play.announced, index, play.identities[0])
+        Device(play.announced, index, play.identities[0], Floor(members=4, share=0.25))
 
 
 def test_a_fleet_of_members_without_keys_is_refused(play: Play) -> None:
@@ -461,7 +682,7 @@ def test_members_of_another_fleet_are_refused(play: Play, tmp_path: Path) -> Non
 
 
 def test_secrets_stay_out_of_reprs(play: Play) -> None:
-    submitted = play.device(0).submit(play.rows[0])
+    submitted = play.device(0).submit(play.rows[0], b"")
     assert repr(play.device(0)) == "<Device 0>"
     assert repr(submitted.response_key) not in repr(submitted)
 
@@ -480,6 +701,10 @@ def test_the_commands_play_a_session_between_key_stores(play: Play, tmp_path: Pa
         with KeyStore.create(tmp_path / name, "four random words", log2_cost=10) as store:
             store.put("identity", "own", identity.to_bytes())
             Trusted(trust.anchors, (), trust.revocation_lists).keep(store)
+    for each in play.identities:
+        authority.issue(each.request(), each.name, days=20, at=now)
+    with KeyStore.create(tmp_path / "authority", "four random words", log2_cost=10) as store:
+        store.put("authority", "own", authority.to_bytes())
     (tmp_path / "study.toml").write_text('model = "m"\noutcome = "o"\ncohort = "c"\nperiod = "p"\n')
 
     def run(who: str, *arguments: str) -> Any:
@@ -491,7 +716,9 @@ def test_the_commands_play_a_session_between_key_stores(play: Play, tmp_path: Pa
     session, blobs, opening, result = map(play.place, ("session.fleet", "blobs", "opening", "result"))
     credentials = "--aggregator", play.place("adder.credential"), "--helper", play.place("trustee.credential")
     study = "--study", play.place("study.toml"), "--min-parties", "5", "--thresholds", "uniform:12"
-    run("vendor", "convene", play.place("members.parquet"), *credentials, *study, "--out", session)
+    listed = "--list", play.place("members.list"), "--row-cap", "12"
+    assert run("authority", "sign", play.place("members.parquet"), listed[1])["members"] == 8
+    run("vendor", "convene", play.place("members.parquet"), *credentials, *study, *listed, "--out", session)
     play.announced = open_announcement(Path(session).read_bytes(), trust, holder=CONVENER, at=now)
     submitted = play.submitted()
     play.write([each.record for each in submitted[:7]])

@@ -27,6 +27,7 @@ from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError, UnfitCer
 from fhe_auc_keys.trust.certificates import Peer, Trust, verify
 from fhe_auc_keys.trust.group_sealing import seal_to_all, unseal_mine
 from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.member_lists import check_members
 from fhe_auc_keys.trust.public_keys import SKEW, check_time
 from fhe_auc_keys.trust.signed_documents import Kind, claimed_body, open_signed, sign
 
@@ -132,7 +133,8 @@ def announce(
     ExpiredError
         A certificate ends before the announcement does, or `lifetime` is out of range.
     KeysError
-        A credential that is not valid; see `fhe_auc_keys.trust.certificates.verify`.
+        A credential that is not valid; see `fhe_auc_keys.trust.certificates.verify`. A fleet whose members no trusted
+        authority has signed; see `fhe_auc_keys.trust.member_lists.check_members`.
     """
     at = check_time(at)
     if not timedelta(0) < lifetime <= MAX_LIFETIME:
@@ -147,6 +149,8 @@ def announce(
         raise UnfitCertificateError(
             f"certificates and the manifest's parties differ: {who} is missing, too many or double"
         )
+    if manifest.fleet is not None:
+        check_members(manifest.fleet, trust, at=ends)
     me, adder = verify(holder.credential, trust, at=at), verify(aggregator, trust, at=at)
     assistant = verify(helper, trust, at=at) if helper else None
     roster = _roster(peers, adder, assistant)
@@ -186,7 +190,8 @@ def open_announcement(data: bytes, trust: Trust, *, holder: str, at: datetime) -
         Not an announcement, damaged or forged; or it holds other credentials than its manifest names.
     KeysError, RevokedError, ExpiredError, UnfitCertificateError
         Anybody's certificate, or another holder: as `fhe_auc_keys.trust.certificates.verify` and
-        `fhe_auc_keys.trust.signed_documents.open_signed`. `ExpiredError` also for the announcement itself.
+        `fhe_auc_keys.trust.signed_documents.open_signed`. `ExpiredError` also for the announcement itself. A fleet's
+        members: as `fhe_auc_keys.trust.member_lists.check_members`.
     """
     signer, body = open_signed(KIND, data, _Body, trust, signer=holder, at=at)
     if not body.not_before <= at.timestamp() <= body.not_after:
@@ -209,6 +214,8 @@ def open_announcement(data: bytes, trust: Trust, *, holder: str, at: datetime) -
         )
     roster = _roster(peers, adder, helper)
     _check_helper(manifest, roster, signer, adder, helper)
+    if manifest.fleet is not None:
+        check_members(manifest.fleet, trust, at=at)
     return Announcement(manifest, manifest.study, roster, adder, signer, ends, helper, body.sealed_secret)
 
 
@@ -267,7 +274,7 @@ def _roster(peers: list[Peer], aggregator: Peer, helper: Peer | None) -> Roster:
 def _check_helper(manifest: Manifest, roster: Roster, holder: Peer, aggregator: Peer, helper: Peer | None) -> None:
     """Raise `UnfitCertificateError` where a helper is missing or too many, or who convenes with one is no party.
 
-    Who convenes a session of a fleet, and so says who its members are, is neither helper nor aggregator.
+    Who convenes a session of a fleet, and so says which list of members it is for, is neither helper nor aggregator.
     """
     if (helper is not None) != (manifest.keys == "helper"):
         raise UnfitCertificateError(f"a session with {manifest.keys} keys has a helper too many, or none")

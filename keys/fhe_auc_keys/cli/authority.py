@@ -48,7 +48,7 @@ def ca_init(name: str, vault: Vault, folder: Path, force: bool, as_json: bool) -
         if OWN in store.names("identity"):
             raise StoreError("this key store is a party's; an authority needs one of its own: take another --store")
         if OWN in store.names("authority"):
-            authority = _stored(store)
+            authority = stored(store)
             known = subject_name(authority.certificate.subject)
             if known != name:
                 raise StoreError(f"this key store has the authority {known!r}; for {name!r} take another --store")
@@ -112,7 +112,7 @@ def issue(
     target = folder / f"{common.file_stem(name)}.pem"
     common.check_free(target, force=force)
     with vault.open() as store:
-        authority = _stored(store)
+        authority = stored(store)
         with common.about(request):
             pem = authority.issue(data, name, days=days, at=common.now())
         asked = fingerprint(x509.load_pem_x509_csr(data))
@@ -163,7 +163,7 @@ def revoke(serial_or_name: str | None, refresh: bool, vault: Vault, folder: Path
         raise click.UsageError("give a name or a serial number, or --refresh, and not both")
     target = folder / _LIST
     with vault.open() as store:
-        authority = _stored(store)
+        authority = stored(store)
         common.check_free(target, force=force or _is_list_of(authority, target))
         before = authority.register
         for serial in _serials(authority, serial_or_name) if serial_or_name is not None else ():
@@ -181,7 +181,8 @@ def revoke(serial_or_name: str | None, refresh: bool, vault: Vault, folder: Path
     common.report(rows, facts, as_json=as_json)
 
 
-def _stored(store: KeyStore) -> Authority:
+def stored(store: KeyStore) -> Authority:
+    """Return the authority of a key store; raise `StoreError` where it has none."""
     if OWN not in store.names("authority"):
         raise StoreError("this key store has no authority: name the authority's with --store, or run ca-init")
     return Authority.from_bytes(store.get("authority", OWN))

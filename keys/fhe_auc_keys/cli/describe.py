@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
-from fhe_auc.base import quantities
 from fhe_auc.base.errors import UnknownProtocolError
 from fhe_auc.base.party_names import HELPER
 from fhe_auc.ckks import SECURITY_BITS
@@ -55,7 +52,8 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> list[tupl
     if manifest.keys == "sealed":
         rows.append(("context", common.spelled(manifest.context), "names parameters and public keys"))
     if manifest.fleet is not None:
-        root = f"known by {manifest.fleet.known_by}; Merkle root\n{common.spelled(manifest.fleet.root)}"
+        root = f"at most {manifest.fleet.row_cap:,} rows each; Merkle root, which the authority has signed"
+        root = f"{root}\n{common.spelled(manifest.fleet.root)}"
         rows.append(("fleet", f"{manifest.fleet.members:,} members", root))
     roles = [("party", *each) for each in announced.fingerprints.items()]
     helper = announced.helper
@@ -96,7 +94,9 @@ def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
         "aggregator": {announced.aggregator.name: announced.aggregator.fingerprint.hex()},
         "helpers": {} if helper is None else {helper.name: helper.fingerprint.hex()},
         "parties": {name: fingerprint.hex() for name, fingerprint in announced.fingerprints.items()},
-        "fleet": None if fleet is None else {**msgspec.structs.asdict(fleet), "root": fleet.root.hex()},
+        "fleet": None
+        if fleet is None
+        else {"members": fleet.members, "root": fleet.root.hex(), "row_cap": fleet.row_cap},
     }
 
 

@@ -17,12 +17,14 @@ from fhe_auc.base.files import read_from_others
 from fhe_auc.base.quantities import bytes_text
 from fhe_auc.cli import failures, inputs, output
 from fhe_auc.question import thresholds as grids
-from fhe_auc.question.fleet import Fleet
+from fhe_auc.question.fleet import Fleet, root_of
+from fhe_auc.question.study import MOST_ROWS as MOST_OF_A_CAP
 from fhe_auc.question.study import Study
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.announcement import MAX_LIFETIME, announce, open_announcement
 from fhe_auc_keys.cli import common, describe, trust
+from fhe_auc_keys.cli.authority import stored
 from fhe_auc_keys.cli.key_store import key_store
 from fhe_auc_keys.fleet import aggregator, helper, members, tables
 from fhe_auc_keys.fleet.session import FleetSession
@@ -31,6 +33,7 @@ from fhe_auc_keys.fleet.tasks import Workers
 from fhe_auc_keys.store import audit
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import Vault
+from fhe_auc_keys.trust.member_lists import sign_members
 
 _THRESHOLDS = "uniform:100"
 _SESSION = click.argument("session_file", metavar="SESSION", type=common.FILE)
@@ -40,6 +43,7 @@ _HELP = """Evaluate on a fleet: on so many devices that each is a record in a fi
 Who runs what, in this order; docs/guide/scale.md says what each sees.
 
 \b
+authority     sign       signs the list of the fleet's members
 convener      convene    names fleet, study, aggregator and helper in a signed file
 each device   (Python)   fhe_auc_keys.fleet.device: a record of its rows
 aggregator    collect    checks the records, and writes the blobs for the helper
@@ -48,7 +52,7 @@ aggregator    add        adds their sketches; the encrypted result
 helper        decrypt    decrypts it, and seals the sums to each device
 each device   (Python)   reads them
 
-Folders may be URLs, s3:// and gs:// among them. The helper must not be able to read the folder of records.
+Folders may be URLs, s3:// and gs:// among them.
 """
 
 
@@ -118,10 +122,37 @@ def _as_role(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @fleet.command(
+    "sign",
+    short_help="As the authority: sign the list of members.",
+    epilog=output.examples("fhe-auc fleet sign members.parquet members.list --store authority"),
+)
+@click.argument("members_file", metavar="MEMBERS")
+@click.argument("target", metavar="LIST", type=common.NEW_FILE)
+@key_store
+@common.force_option
+@output.json_option
+def sign_list(members_file: str, target: Path, vault: Vault, force: bool, as_json: bool) -> None:
+    """Sign the members of a fleet with the consortium's authority, of `fhe-auc keys ca-init`.
+
+    MEMBERS is a Parquet file with one column of 32 bytes a member, binary: ``certificate``, the Ed25519 keys of the
+    members' certificates. Each must have a valid certificate of this authority. LIST is the file to write; the convener
+    gives it to `convene`. It is accepted for 30 days.
+    """
+    common.check_free(target, force=force)
+    known = members.read(members_file)
+    with vault.open() as store:
+        signed = sign_members(stored(store), known, at=common.now())
+    common.write(target, signed, common.PUBLIC, force=force)
+    facts = {"members": len(known), "root": root_of(known).hex(), "file": str(target)}
+    rows: list[tuple[output.Cell, ...]] = [("signed", f"{len(known):,} members", f"{str(target)!r}, for the convener")]
+    common.report(rows, facts, as_json=as_json)
+
+
+@fleet.command(
     short_help="Name a fleet and all that is agreed, in a signed file.",
     epilog=output.examples(
         "fhe-auc fleet convene members.parquet --aggregator adder.credential --helper trustee.credential "
-        "--study study.toml --min-parties 1000 --max-rows 2000000 --store keystore",
+        "--study study.toml --list members.list --row-cap 500 --min-parties 1000 --max-rows 2000000 --store keystore",
     ),
 )
 @click.argument("members_file", metavar="MEMBERS", type=str)
@@ -129,6 +160,14 @@ def _as_role(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--helper", metavar="CREDENTIAL", type=common.FILE, required=True, help="Of who has the key.")
 @click.option(
     "--study", "study_file", metavar="FILE", type=common.FILE, required=True, help="What is evaluated (TOML)."
+)
+@click.option("--list", "list_file", metavar="FILE", type=common.FILE, required=True, help="Of `fleet sign`.")
+@click.option(
+    "--row-cap",
+    metavar="N",
+    type=click.IntRange(1, MOST_OF_A_CAP),
+    required=True,
+    help="Most rows of a device; it refuses more.",
 )
 @inputs.whole_number("--min-parties", 2, about="How many devices must count at least. Default: all.")
 @click.option("--thresholds", metavar="SPEC", default=_THRESHOLDS, help="Decision points, as of `fhe-auc evaluate`.")
@@ -155,6 +194,8 @@ def convene(
     aggregator: Path,
     helper: Path,
     study_file: Path,
+    list_file: Path,
+    row_cap: int,
     min_parties: int | None,
     thresholds: str,
     max_rows: int,
@@ -169,15 +210,14 @@ def convene(
 ) -> None:
     """Convene a session of a fleet, by the protocol exact.
 
-    MEMBERS is a Parquet file with one column of 32 bytes a member, binary: ``certificate``, the Ed25519 keys of the
-    members' certificates. The session names the root of a Merkle tree over it. The convener is neither aggregator nor
-    helper.
+    MEMBERS is the file that the authority has signed with `sign`, and FILE of --list what it wrote. The convener is
+    neither aggregator nor helper.
     """
     study = Study.read(study_file)
     common.check_free(target, force=force)
     request = Request(
         parties=(),
-        fleet=Fleet.of(members.read(members_file)),
+        fleet=Fleet.of(members.read(members_file), row_cap=row_cap, listed=read_from_others(list_file)),
         thresholds=grids.resolve(thresholds),
         backend=backend,
         max_rows=max_rows,

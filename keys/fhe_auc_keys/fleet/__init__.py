@@ -7,8 +7,8 @@
     5  helper        decrypts it; the sums, sealed under each member's key
     6  device        unseals and reads them
 
-What a helper is trusted with, `fhe_auc_keys.roles.helper_roles` says. Nobody but it can open a blob, and it sees no
-sketch: as it knows the pads, it could try counts against one. A blob is bound to its sketch by a commitment, which
-hides it from the helper: SHA-256 of a nonce, which the aggregator alone is sent, and the sketch. So whoever changes a
-sketch on its way takes it out of the session, and can do no more.
+What a helper is trusted with, `fhe_auc_keys.roles.helper_roles` says. Nobody but it can open a blob, and nobody but the
+aggregator a sketch: the helper, who knows the pads, reads no counts though it has the records. A blob is bound to its
+sketch by the SHA-256 of the sketch as it is sealed, which tells nothing of it. So whoever changes a sketch on its way
+takes it out of the session, and can do no more. What helper and aggregator send each other is sealed likewise.
 """

@@ -1,6 +1,6 @@
 """The aggregator of a fleet: it collects records, and adds the sketches of those that count.
 
-What the helper is given, the folder of `collect`, holds blobs and commitments, and neither sketches nor nonces.
+What the helper is given, the folder of `collect`, holds blobs and digests of sealed sketches, and no sketches.
 """
 
 from __future__ import annotations
@@ -16,30 +16,32 @@ import numpy as np
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.session.computation import FleetComputation
-from fhe_auc_keys.errors import KeysError
+from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.fleet import tables
 from fhe_auc_keys.fleet.device import Record
 from fhe_auc_keys.fleet.session import (
     BLOB_BYTES,
     LIST,
-    NONCE_BYTES,
     OPENING,
     RESULT,
     SIGNATURE_BYTES,
     FleetSession,
     Refusals,
     Verdict,
-    commitment,
     loaded,
+    sketch_info,
 )
 from fhe_auc_keys.fleet.tables import BLOBS, RECORDS, Part
 from fhe_auc_keys.fleet.tasks import Workers
+from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.sealing import OVERHEAD
 
 LIST_FILE = "list"
 
 NO_MEMBER = "it is of no member of the fleet"
 OTHER_SESSION = "it is of another session"
 OTHER_LENGTH = "a field is empty or has another length"
+NOT_SEALED = "its sketch is not sealed to the aggregator for this session and member"
 NO_SKETCH = "its sketch is none: a number in it is too large"
 UNREADABLE = "the file cannot be read, or not to its end"
 
@@ -66,7 +68,7 @@ class Opened(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     blobs: bytes  # SHA-256 of the list
     verdicts: bytes  # one a blob, in the list's order
     context: bytes  # public
-    opening: bytes
+    opening: bytes  # sealed to the aggregator
 
 
 class FleetResult(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -74,7 +76,7 @@ class FleetResult(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
 
     session: bytes
     opening: bytes  # SHA-256 of the helper's answer
-    ciphertext: bytes
+    ciphertext: bytes  # sealed to the helper
 
 
 class Collected(NamedTuple):
@@ -100,7 +102,7 @@ def collect(session: FleetSession, records: str, blobs: str, workers: Workers, *
     files = []
     names = [_name(number) for number in range(len(parts))]
     tasks = ((part, tables.within(blobs, name)) for part, name in zip(parts, names, strict=True))
-    found = workers.map(_collected, tasks, session.manifest.to_bytes())
+    found = workers.map(_collected, tasks, session.manifest.to_bytes(), session.identity.to_bytes())
     for name, (rows, digest, refused) in zip(names, found, strict=True):
         refusals.merge(refused)
         files.append(BlobFile(name, rows, digest))
@@ -138,7 +140,7 @@ def add(
     counted = int((verdicts == Verdict.COUNTS).sum())
     if counted < manifest.min_parties:
         raise TooFewPartiesError(f"{counted} members count, at least {manifest.min_parties} are needed")
-    keys = computation.opened(computation.load_public(answer.context), answer.opening)
+    keys = computation.opened(computation.load_public(answer.context), session.unseal(OPENING, answer.opening))
     parts, _ = tables.parts_of(records, RECORDS)
     if len(parts) != len(listed.files):
         raise EvaluationError(_CHANGED.format(folder=records))
@@ -147,8 +149,9 @@ def add(
         (part, tables.within(blobs, file.name), file.digest, mine.tobytes())
         for part, file, mine in zip(parts, listed.files, np.split(verdicts, ends), strict=True)
     )
-    totals = computation.added(workers.map(_added, tasks, manifest.to_bytes()))
-    body = FleetResult(manifest.digest, hashlib.sha256(opening).digest(), computation.aggregate(keys, totals))
+    totals = computation.added(workers.map(_added, tasks, manifest.to_bytes(), session.identity.to_bytes()))
+    sealed = session.seal(RESULT, session.helper, computation.aggregate(keys, totals))
+    body = FleetResult(manifest.digest, hashlib.sha256(opening).digest(), sealed)
     left_out = {each.sentence: int((verdicts == each).sum()) for each in Verdict if each != Verdict.COUNTS}
     return session.sign(RESULT, body), {why: count for why, count in left_out.items() if count}
 
@@ -162,16 +165,17 @@ def _name(number: int) -> str:
     return f"blobs-{number:06}.parquet"
 
 
-def _collected(part: Part, target: str, manifest: bytes) -> tuple[int, bytes, Refusals]:
+def _collected(part: Part, target: str, manifest: bytes, identity: bytes) -> tuple[int, bytes, Refusals]:
     """Write the blobs of a part's records that are whole; return how many, the file's SHA-256, and the others."""
     refusals = Refusals()
     rows: list[tuple[Any, ...]] = []
     try:
-        for number, record, why in _checked(part, manifest):
+        for number, record, _, why in _checked(part, manifest, identity):
             if why:
                 refusals.add(why, f"{part.file}, row group {part.group}, row {number}: member {record.member}")
             else:
-                rows.append((record.member, commitment(record.nonce, record.sketch), record.blob, record.signature))
+                digest = hashlib.sha256(record.sketch).digest()
+                rows.append((record.member, digest, record.blob, record.signature))
     except DeserialisationError as error:
         rows, refusals = [], Refusals()  # none of a file counts that cannot be read to its end
         refusals.add(UNREADABLE, str(error))
@@ -180,7 +184,7 @@ def _collected(part: Part, target: str, manifest: bytes) -> tuple[int, bytes, Re
     return len(rows), hashlib.sha256(data).digest(), refusals
 
 
-def _added(part: Part, blobs: str, digest: bytes, verdicts: bytes, manifest: bytes) -> list[Words]:
+def _added(part: Part, blobs: str, digest: bytes, verdicts: bytes, manifest: bytes, identity: bytes) -> list[Words]:
     """Return the sum of the sketches of a part's records that count."""
     computation = loaded(manifest).computation
     total = computation.running_sum(None)
@@ -190,16 +194,16 @@ def _added(part: Part, blobs: str, digest: bytes, verdicts: bytes, manifest: byt
     changed = EvaluationError(_CHANGED.format(folder=part.file))
     if hashlib.sha256(data).digest() != digest:
         raise EvaluationError(f"{blobs!r} has changed since it was written: put it back")
-    listed = iter(zip(tables.rows_in(data, BLOBS, ["commitment"]).column(0).to_pylist(), verdicts, strict=True))
+    listed = iter(zip(tables.rows_in(data, BLOBS, ["sketch_digest"]).column(0).to_pylist(), verdicts, strict=True))
     try:
-        for _, record, why in _checked(part, manifest):
+        for _, record, padded, why in _checked(part, manifest, identity):
             if why:
                 continue
-            committed, verdict = next(listed, (b"", -1))
-            if committed != commitment(record.nonce, record.sketch):
+            collected, verdict = next(listed, (b"", -1))
+            if collected != hashlib.sha256(record.sketch).digest():
                 raise changed
             if verdict == Verdict.COUNTS:
-                total.add(_parts(record.sketch, computation))
+                total.add(padded)
     except DeserialisationError:
         raise changed from None
     if next(listed, None) is not None:
@@ -207,14 +211,14 @@ def _added(part: Part, blobs: str, digest: bytes, verdicts: bytes, manifest: byt
     return total.totals
 
 
-def _checked(part: Part, manifest: bytes) -> Iterator[tuple[int, Record, str]]:
-    """Yield a part's records with their number, and why one is not whole: an empty text for those that are."""
-    session = loaded(manifest)
+def _checked(part: Part, manifest: bytes, identity: bytes) -> Iterator[tuple[int, Record, list[bytes], str]]:
+    """Yield a part's records with number, padded sketch, and why one is not whole: an empty text for those that are."""
+    session, me = loaded(manifest), Identity.from_bytes(identity)
     computation = session.computation
-    lengths = NONCE_BYTES, sum(computation.part_bytes), BLOB_BYTES, SIGNATURE_BYTES
+    lengths = OVERHEAD + sum(computation.part_bytes), BLOB_BYTES, SIGNATURE_BYTES
     probe = computation.running_sum(None)
     for number, row in enumerate(tables.rows_of(part, RECORDS)):
-        record, why = Record(*row), ""
+        record, padded, why = Record(*row), list[bytes](), ""
         if None in record or tuple(map(len, record[2:])) != lengths:
             why = OTHER_LENGTH
         elif record.session != session.digest:
@@ -223,14 +227,18 @@ def _checked(part: Part, manifest: bytes) -> Iterator[tuple[int, Record, str]]:
             why = NO_MEMBER
         else:
             try:
-                probe.add(_parts(record.sketch, computation))
+                info = sketch_info(session.digest, record.member)
+                padded = _parts(me.unseal(record.sketch, info=info, associated=b""), computation)
+                probe.add(padded)
+            except TamperedError:
+                why = NOT_SEALED
             except DeserialisationError:
                 why = NO_SKETCH
-        yield number, record, why
+        yield number, record, padded, why
 
 
 def _parts(sketch: bytes, computation: FleetComputation[Any, Any, Any, Any]) -> list[bytes]:
-    """Return a record's sketch part by part."""
+    """Return a padded sketch part by part."""
     found, at = [], 0
     for length in computation.part_bytes:
         found.append(sketch[at : at + length])

@@ -1,17 +1,26 @@
-"""A device: it pads its sketch once, and reads the sums once. It has no key of the session."""
+"""A device: it pads its sketch once, and reads the sums once. It has no key of the session.
+
+What it answers tells most to whom asks it twice: two sums of the same rows, among others, differ in what the others
+have put in. So a device remembers what it has answered, and has a floor for how many must count beside it.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from fhe_auc.base.errors import DeserialisationError, InputError
-from fhe_auc.base.serialise import decode, encode
+import msgspec
+import numpy as np
+
+from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
+from fhe_auc.base.serialise import decode, encode, frame, unframe
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.counts import PartyData
 from fhe_auc.rows.own_rows import check_scores, warnings_of
+from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.bundles.announcement import Announcement
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES
 from fhe_auc_keys.errors import TamperedError
@@ -19,18 +28,19 @@ from fhe_auc_keys.fleet import tables
 from fhe_auc_keys.fleet.session import (
     BLOB,
     KEY_BYTES,
-    NONCE_BYTES,
     RESPONSE,
-    associated,
-    commitment,
+    blob_info,
     helper_of,
     loaded,
     signed_of,
+    sketch_info,
 )
 from fhe_auc_keys.roles.helper_roles import totals_of
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.group_sealing import unseal_under
 from fhe_auc_keys.trust.identity import Identity
+
+_MAGIC = b"fhefmem"
 
 
 class Record(NamedTuple):
@@ -38,18 +48,70 @@ class Record(NamedTuple):
 
     member: int
     session: bytes  # the manifest's digest
-    nonce: bytes
-    sketch: bytes  # padded, part after part
+    sketch: bytes  # padded, part after part, and sealed to the aggregator
     blob: bytes  # sealed to the helper
-    signature: bytes  # of the blob
+    signature: bytes  # over the blob, and the digest of the sealed sketch
+
+
+@dataclass(frozen=True)
+class Floor:
+    """The least that a device asks of a session, whoever convenes it.
+
+    Attributes
+    ----------
+    members : int
+        How many members the fleet has at least; and by how many their number must have changed before the device
+        answers for the same rows again. 2 or more.
+    share : float
+        Of the members, the share that must count at least, above 0 and at most 1: who plays fewer is never alone with
+        one device.
+
+    Raises `InputError` if a field cannot be that.
+    """
+
+    members: int
+    share: float
+
+    def __post_init__(self) -> None:
+        if self.members < 2 or not 0 < self.share <= 1:
+            raise InputError(
+                f"a floor has 2 members or more and a share above 0 and at most 1, got {self.members} and {self.share}"
+            )
+
+    def require(self, manifest: Manifest) -> None:
+        """Raise `InputError` where a fleet's session is below the floor."""
+        if manifest.size < self.members:
+            raise InputError(
+                f"the fleet has {manifest.size:,} members, fewer than this device's floor, {self.members:,}"
+            )
+        if manifest.min_parties < self.share * manifest.size:
+            raise InputError(
+                f"{manifest.min_parties:,} of {manifest.size:,} members are enough for the session, a smaller share "
+                f"than this device's floor, {self.share:g}"
+            )
 
 
 @dataclass(frozen=True)
 class Submitted:
-    """A record, and the key with which its device unseals the sums; the device keeps that until then."""
+    """What a device has made of its rows: the record alone leaves it."""
 
     record: Record
-    response_key: bytes = field(repr=False)
+    response_key: bytes = field(repr=False)  # unseals the sums; kept until then
+    memory: bytes = field(repr=False)  # for the next `Device.submit`; written to disk before the record leaves
+
+
+class _Answer(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    session: bytes
+    rows: bytes  # SHA-256 of the memory's salt and the rows
+    members: int  # of the fleet
+
+
+class _Memory(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    salt: bytes
+    answers: tuple[_Answer, ...] = ()
+
+    def __repr__(self) -> str:
+        return "_Memory(...)"
 
 
 class Device:
@@ -58,18 +120,20 @@ class Device:
     `announced` is verified (`fhe_auc_keys.bundles.announcement.open_announcement`). `identity` is the
     member's. Whether the fleet has it as a member, `Fleet.has` says, given `known_by`.
 
-    Raises `InputError` where the session is not a fleet's, or has no member of this index.
+    Raises `InputError` where the session is not a fleet's, has no member of this index, or is below the device's floor.
     """
 
-    def __init__(self, announced: Announcement, index: int, identity: Identity) -> None:
+    def __init__(self, announced: Announcement, index: int, identity: Identity, floor: Floor) -> None:
         self._loaded = loaded(announced.manifest.to_bytes())
         fleet = self._loaded.fleet
         if not 0 <= index < fleet.members:
             raise InputError(f"the session's fleet has members 0 to {fleet.members - 1}, and no {index}")
         self.manifest = self._loaded.manifest
+        floor.require(self.manifest)
+        self._floor = floor
         self.index = index
         self._digest = self._loaded.digest
-        self._helper = helper_of(announced).encryption_key
+        self._helper, self._aggregator = helper_of(announced).encryption_key, announced.aggregator.encryption_key
         self._identity = identity
 
     def __repr__(self) -> str:
@@ -80,20 +144,55 @@ class Device:
         """The key by which the fleet must know this member, 32 bytes."""
         return self._identity.signing_key
 
-    def submit(self, data: PartyData) -> Submitted:
+    def submit(self, data: PartyData, memory: bytes) -> Submitted:
         """Return the device's record of its rows, under a fresh pad; whatever `data` is named stays here.
 
-        Raises `InputError` where the rows do not fit the session.
+        Parameters
+        ----------
+        data : PartyData
+            The device's rows.
+        memory : bytes
+            `Submitted.memory` of its last submission, to whichever session; empty where there was none.
+
+        Raises
+        ------
+        InputError
+            The rows do not fit the session, or are more than its row cap.
+        EvaluationError
+            The device has answered this session; or for these rows, in whatever order, another one of about as many
+            members.
+        DeserialisationError
+            The memory is damaged. An empty one in its place would answer again.
         """
+        remembered = self._remembered(data, memory)
+        cap = self._loaded.fleet.row_cap
+        if data.rows > cap:
+            raise InputError(f"member {self.index} has {data.rows:,} rows, more than a device's cap, {cap:,}")
         check_scores(data, self.manifest.thresholds)
         seed, response_key = secrets.token_bytes(SEED_BYTES), secrets.token_bytes(KEY_BYTES)
-        nonce = secrets.token_bytes(NONCE_BYTES)
         task = self._loaded.plugin.task(self.manifest, data)
-        sketch = b"".join(self._loaded.computation.under_pad(task, self.index, seed, b""))
-        about = associated(self._digest, self.index, commitment(nonce, sketch))
-        blob = sealing.seal(self._helper, seed + response_key, info=BLOB, associated=about)
-        signature = self._identity.sign(BLOB, signed_of(blob, about))
-        return Submitted(Record(self.index, self._digest, nonce, sketch, blob, signature), response_key)
+        padded = b"".join(self._loaded.computation.under_pad(task, self.index, seed, b""))
+        info = sketch_info(self._digest, self.index)
+        sketch = sealing.seal(self._aggregator, padded, info=info, associated=b"")
+        info = blob_info(self._digest, self.index, hashlib.sha256(sketch).digest())
+        blob = sealing.seal(self._helper, seed + response_key, info=info, associated=b"")
+        signature = self._identity.sign(BLOB, signed_of(blob, info))
+        return Submitted(Record(self.index, self._digest, sketch, blob, signature), response_key, remembered)
+
+    def _remembered(self, data: PartyData, memory: bytes) -> bytes:
+        """Return the memory with this submission in it; errors as `submit`."""
+        known = unframe(_MAGIC, memory, _Memory, "device's memory") if memory else _Memory(secrets.token_bytes(32))
+        mine = _Answer(self.manifest.session, _digest_of(data, known.salt), self.manifest.size)
+        for each in known.answers:
+            if each.session == mine.session:
+                raise EvaluationError(f"member {self.index} has answered this session: a device answers once")
+            if each.rows == mine.rows and abs(each.members - mine.members) < self._floor.members:
+                raise EvaluationError(
+                    f"member {self.index} has answered for the same rows in session {each.session.hex()}: who sees "
+                    "both results learns of single devices. It answers again once its rows have changed, or the "
+                    f"number of members by {self._floor.members:,} or more"
+                )
+        return frame(_MAGIC, _Memory(known.salt, (*known.answers, mine)))
 
     def read(self, data: PartyData, response_key: bytes, part: bytes, sums: bytes) -> Evaluation:
         """Return the result.
@@ -126,6 +225,16 @@ class Device:
         found: Evaluation = task.read(totals_of(totals), ("",) * number, b"")
         warnings = (*found.warnings, *warnings_of([data], self.manifest.thresholds))
         return replace(found, keys="helper", rounds=2, warnings=warnings)
+
+
+def _digest_of(data: PartyData, salt: bytes) -> bytes:
+    """Return what tells a device its own rows again, in whatever order they come."""
+    batches = list(data.batches())
+    columns = [np.concatenate([each.labels for each in batches]).astype("<i8")]
+    for model in range(len(data.scores)):
+        columns.append(np.concatenate([each.scores[model] for each in batches]).astype("<f8") + 0.0)  # -0.0 is 0.0
+    order = np.lexsort(columns)
+    return hashlib.sha256(salt + b"".join(column[order].tobytes() for column in columns)).digest()
 
 
 def write_records(place: str, records: Sequence[Record]) -> None:

@@ -31,7 +31,7 @@ from fhe_auc_keys.fleet.aggregator import LIST_FILE, BlobFile, BlobList, FleetRe
 from fhe_auc_keys.fleet.session import (
     BLOB,
     BLOB_BYTES,
-    COMMITMENT_BYTES,
+    DIGEST_BYTES,
     KEY_BYTES,
     LIST,
     OPENING,
@@ -40,7 +40,7 @@ from fhe_auc_keys.fleet.session import (
     SIGNATURE_BYTES,
     FleetSession,
     Verdict,
-    associated,
+    blob_info,
     loaded,
     signed_of,
 )
@@ -73,7 +73,7 @@ class _Row(NamedTuple):
     """The columns of `tables.BLOBS`."""
 
     member: int
-    commitment: bytes
+    sketch_digest: bytes
     blob: bytes
     signature: bytes
 
@@ -149,7 +149,8 @@ def open_pads(
     public, secret = contexts.generate(computation.plan.parameters)
     material = secret.to_bytes()
     opening = computation.open_sum(material, computation.added([pads, computation.sum_of_pads(seeds)]))
-    body = Opened(manifest.digest, digest, verdicts.tobytes(), public.to_bytes(), opening)
+    sealed = session.seal(OPENING, session.announced.aggregator, opening)
+    body = Opened(manifest.digest, digest, verdicts.tobytes(), public.to_bytes(), sealed)
     answer = session.sign(OPENING, body)
     mine = named[counts].astype("<u4").tobytes(), keys[counts].tobytes()
     store.put("fleet", manifest.session.hex(), encode(_State(digest, answer, material, *mine)))
@@ -190,7 +191,7 @@ def decrypt(session: FleetSession, store: KeyStore, result: bytes, out: str, *, 
         kept = msgspec.structs.replace(kept, result=digest, content_key=secrets.token_bytes(KEY_BYTES))
         store.put("fleet", manifest.session.hex(), encode(kept), replace=True)
     counted = np.frombuffer(kept.members, "<u4")
-    totals = computation.decrypt(computation.load_secret(kept.material), body.ciphertext)
+    totals = computation.decrypt(computation.load_secret(kept.material), session.unseal(RESULT, body.ciphertext))
     sums = tuple(np.ascontiguousarray(each, "<u8").tobytes() for each in totals)
     keys = (kept.response_keys[start : start + KEY_BYTES] for start in range(0, len(kept.response_keys), KEY_BYTES))
     text, about = encode((len(counted), sums)), encode((RESPONSE, manifest.digest))
@@ -257,16 +258,16 @@ def _opened(
 
 def _verdict(row: _Row, members: Members, me: Identity, digest: bytes) -> tuple[Verdict, bytes]:
     """Return whether a blob counts, and what is in it."""
-    lengths = len(row.commitment), len(row.blob), len(row.signature)
-    if row.member >= len(members) or lengths != (COMMITMENT_BYTES, BLOB_BYTES, SIGNATURE_BYTES):
+    lengths = len(row.sketch_digest), len(row.blob), len(row.signature)
+    if row.member >= len(members) or lengths != (DIGEST_BYTES, BLOB_BYTES, SIGNATURE_BYTES):
         return Verdict.UNOPENED, b""
-    about = associated(digest, row.member, row.commitment)
+    info = blob_info(digest, row.member, row.sketch_digest)
     try:
         key = Ed25519PublicKey.from_public_bytes(members[row.member].tobytes())
-        key.verify(row.signature, signed_bytes(BLOB, signed_of(row.blob, about)))
+        key.verify(row.signature, signed_bytes(BLOB, signed_of(row.blob, info)))
     except (InvalidSignature, ValueError):
         return Verdict.UNSIGNED, b""
     try:
-        return Verdict.COUNTS, me.unseal(row.blob, info=BLOB, associated=about)
+        return Verdict.COUNTS, me.unseal(row.blob, info=info, associated=b"")
     except TamperedError:
         return Verdict.UNOPENED, b""

@@ -8,17 +8,15 @@ from __future__ import annotations
 import pyarrow as pa
 
 from fhe_auc.base.errors import DeserialisationError, InputError
-from fhe_auc.question.fleet import MEMBER_BYTES, Fleet, Members
+from fhe_auc.question.fleet import MEMBER_BYTES, Members
 from fhe_auc_keys.fleet import tables
 
 _SCHEMA = pa.schema([("certificate", pa.binary())])
 
 
-def write(place: str, members: Members) -> Fleet:
-    """Write such a file; `members` has the shape (members, 32). Return the fleet; errors as `Fleet.of`."""
-    fleet = Fleet.of(members)
+def write(place: str, members: Members) -> None:
+    """Write such a file; `members` has the shape (members, 32)."""
     tables.write(place, tables.as_file([[each.tobytes() for each in members]], _SCHEMA))
-    return fleet
 
 
 def read(place: str) -> Members:

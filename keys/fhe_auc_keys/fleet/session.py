@@ -22,6 +22,7 @@ from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.roles.encrypted_protocol import EncryptedProtocol
+from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.certificates import Peer, Trust, verify
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.signed_documents import Kind, open_signed, sign
@@ -30,13 +31,12 @@ LIST = Kind(b"fheflis", "list of blobs")
 OPENING = Kind(b"fhefope", "fleet's opening")
 RESULT = Kind(b"fhefres", "fleet's result")
 
-BLOB, RESPONSE = b"fleet's blob 1", b"fleet's response 1"
-KEY_BYTES, NONCE_BYTES, COMMITMENT_BYTES = 32, 32, 32
+BLOB, RESPONSE, SKETCH = b"fleet's blob 1", b"fleet's response 1", b"fleet's sketch 1"
+KEY_BYTES, DIGEST_BYTES = 32, 32
 WRAPPED_BYTES = 48  # a response key's part of the sums
 SIGNATURE_BYTES = 64
-BLOB_BYTES = 32 + 16 + SEED_BYTES + KEY_BYTES  # HPKE's key, and the tag; seed, and response key
+BLOB_BYTES = sealing.OVERHEAD + SEED_BYTES + KEY_BYTES  # seed, and response key
 
-_COMMITMENT = b"fhe-auc fleet commitment 1\0"
 _EXAMPLES = 5
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -107,6 +107,15 @@ class FleetSession:
         """Return a document of this role's."""
         return sign(kind, self.identity, body)
 
+    def seal(self, kind: Kind, recipient: Peer, plaintext: bytes) -> bytes:
+        """Return what goes into a document of this role's for `recipient` alone."""
+        key, info = recipient.encryption_key, encode((kind.purpose, self.manifest.digest))
+        return sealing.seal(key, plaintext, info=info, associated=b"")
+
+    def unseal(self, kind: Kind, sealed: bytes) -> bytes:
+        """Return what `seal` sealed to this role; raise `TamperedError` for anything else."""
+        return self.identity.unseal(sealed, info=encode((kind.purpose, self.manifest.digest)), associated=b"")
+
     def read(self, kind: Kind, data: bytes, shape: type[T], signer: Peer, *, at: datetime) -> T:
         """Return what `signer` has signed, with the certificate of the session; errors as `open_signed`."""
         found, body = open_signed(kind, data, shape, self.trust, signer=signer.name, at=at)
@@ -172,16 +181,19 @@ def loaded(data: bytes) -> Loaded:
     raise InputError(f"protocol {manifest.protocol!r} is not for fleets; give --protocol exact")
 
 
-def commitment(nonce: bytes, sketch: bytes) -> bytes:
-    """Return what binds a blob to a sketch, and tells nobody of it who has not the nonce."""
-    return hashlib.sha256(_COMMITMENT + nonce + sketch).digest()
+def sketch_info(digest: bytes, member: int) -> bytes:
+    """Return what a sketch is sealed for: the session, by its manifest's digest, and the member's index."""
+    return encode((SKETCH, digest, member))
 
 
-def associated(digest: bytes, member: int, committed: bytes) -> bytes:
-    """Return what a blob is bound to: the session, by its manifest's digest, the member's index, and its sketch."""
-    return encode((digest, member, committed))
+def blob_info(digest: bytes, member: int, sketch: bytes) -> bytes:
+    """Return what a blob is sealed for, and signed with: session, member, and the SHA-256 of the sealed sketch.
+
+    Sealing is random, so that digest tells the helper, who knows the pad, nothing of the counts.
+    """
+    return encode((BLOB, digest, member, sketch))
 
 
-def signed_of(blob: bytes, about: bytes) -> bytes:
-    """Return what a member signs under the purpose `BLOB`; `about` is from `associated`."""
-    return about + hashlib.sha256(blob).digest()
+def signed_of(blob: bytes, info: bytes) -> bytes:
+    """Return what a member signs under the purpose `BLOB`: what travels; `info` is from `blob_info`."""
+    return info + hashlib.sha256(blob).digest()

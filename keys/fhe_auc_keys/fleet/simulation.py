@@ -29,13 +29,14 @@ from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.announcement import Announcement, announce, open_announcement
 from fhe_auc_keys.fleet import aggregator, helper, members, tables
-from fhe_auc_keys.fleet.device import Device, Record, write_records
+from fhe_auc_keys.fleet.device import Device, Floor, Record, write_records
 from fhe_auc_keys.fleet.session import FleetSession
 from fhe_auc_keys.fleet.tasks import Workers
 from fhe_auc_keys.roles.local_consortium import LIFETIME, TRIAL, Consortium
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.certificates import Trust
 from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.member_lists import sign_list
 
 MOST_ROWS = 19
 """Of a device."""
@@ -43,6 +44,7 @@ MOST_ROWS = 19
 _CONVENER = "convener"
 _CHUNK = tables.GROUP
 _READERS = 20
+_FLOOR = Floor(members=2, share=0.5)
 
 
 class Step(NamedTuple):
@@ -105,8 +107,11 @@ def simulate(
     chunks = [_Chunk(first, min(_CHUNK, parties - first)) for first in range(0, parties, _CHUNK)]
     with measured("devices", "make their secrets"):
         known = np.concatenate(list(workers.map(_known_by, chunks, seed)))
-        fleet = members.write(f"{place}/members.parquet", known)
+        members.write(f"{place}/members.parquet", known)
     consortium = Consortium([_CONVENER])
+    # The devices have keys and no certificates: a million of those would measure the authority.
+    listed = sign_list(consortium.authority, known, at=consortium.at)
+    fleet = Fleet.of(known, row_cap=MOST_ROWS, listed=listed)
     announced = _announced(consortium, fleet, grid)
     sessions = {
         role: FleetSession.open(announced, consortium.identities[name], consortium.trust, holder=_CONVENER, at=now)
@@ -149,7 +154,7 @@ def _announced(consortium: Consortium, fleet: Fleet, grid: NDArray[np.float64]) 
         fleet=fleet,
         thresholds=grid,
         max_rows=MOST_ROWS * fleet.members,
-        min_parties=2,
+        min_parties=fleet.members,
         keys="helper",
     )
     return announce(
@@ -202,7 +207,7 @@ def _submitted(
     records: list[Record] = []
     keys: dict[int, bytes] = {}
     for index, (labels, scores) in enumerate(rows, first):
-        submitted = Device(session, index, _identity(seed, index)).submit(_data(labels, scores))
+        submitted = Device(session, index, _identity(seed, index), _FLOOR).submit(_data(labels, scores), b"")
         records.append(submitted.record)
         if index in wanted:
             keys[index] = submitted.response_key
@@ -229,7 +234,7 @@ def _read(announced: Announcement, seed: bytes, folder: str, keys: dict[int, byt
                 first = member // _CHUNK * _CHUNK
                 count = min(_CHUNK, announced.manifest.size - first)
                 data = _data(*_rows(seed, first, count)[member - first])
-                device = Device(announced, member, _identity(seed, member))
+                device = Device(announced, member, _identity(seed, member), _FLOOR)
                 found.add(device.read(data, keys.pop(member), wrapped, sums).fraction)
     if keys or len(found) != 1 or None in found:
         raise EvaluationError(f"of the devices that look, {len(keys)} find no result, and the others {len(found)}")

@@ -21,7 +21,6 @@ RECORDS = pa.schema(
     [
         ("member", pa.uint32()),
         ("session", pa.binary()),
-        ("nonce", pa.binary()),
         ("sketch", pa.binary()),
         ("blob", pa.binary()),
         ("signature", pa.binary()),
@@ -30,7 +29,7 @@ RECORDS = pa.schema(
 """What devices submit."""
 
 BLOBS = pa.schema(
-    [("member", pa.uint32()), ("commitment", pa.binary()), ("blob", pa.binary()), ("signature", pa.binary())]
+    [("member", pa.uint32()), ("sketch_digest", pa.binary()), ("blob", pa.binary()), ("signature", pa.binary())]
 )
 """What the helper is given of them."""
 

@@ -58,7 +58,7 @@ class Consortium:
             next(name for name in _names(role) if alike(name) not in taken)
             for role in ("key holder", "coordinator", "helper")
         )
-        authority = Authority.create("local consortium", days=2, at=self.at)
+        self.authority = authority = Authority.create("local consortium", days=2, at=self.at)
         self.identities: dict[str, Identity] = {}
         for name in (self.holder, self.aggregator, self.helper, *parties):
             identity = Identity.create(name)

@@ -14,15 +14,9 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.party_names import alike
-from fhe_auc.base.serialise import KeptFormat
-from fhe_auc_keys.errors import (
-    DamagedFileError,
-    ExpiredError,
-    StoreError,
-    TamperedError,
-    UnfitCertificateError,
-    unreadable,
-)
+from fhe_auc.base.serialise import frame, unframe
+from fhe_auc_keys.errors import DamagedFileError, ExpiredError, StoreError, TamperedError, UnfitCertificateError
+from fhe_auc_keys.trust.identity import signed_bytes
 from fhe_auc_keys.trust.public_keys import (
     MALFORMED,
     MAX_DAYS,
@@ -180,6 +174,16 @@ class Authority:
                 when = datetime.fromtimestamp(line.revoked, timezone.utc)
                 builder = builder.add_revoked_certificate(entry.revocation_date(when).build())
         return builder.sign(self._key, None).public_bytes(Encoding.PEM)
+
+    def signing_keys(self, *, at: datetime) -> frozenset[bytes]:
+        """Return the Ed25519 keys in certificates of this authority that are valid at `at`, and not revoked."""
+        revoked = {line.signing_key for line in self.register if line.revoked}
+        now = check_time(at).timestamp()
+        return frozenset(line.signing_key for line in self.register if line.not_after >= now) - revoked
+
+    def sign(self, purpose: bytes, data: bytes) -> bytes:
+        """Return the authority's Ed25519 signature over `data`, 64 bytes, for one purpose and no other."""
+        return self._key.sign(signed_bytes(purpose, data))
 
     def to_bytes(self) -> bytes:
         """Serialise, private key in the clear: for `fhe_auc_keys.store.key_store` only."""

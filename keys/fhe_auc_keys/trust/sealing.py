@@ -14,6 +14,9 @@ from fhe_auc_keys.trust.public_keys import encryption_key
 _SUITE = CipherSuite.new(KEMId.DHKEM_X25519_HKDF_SHA256, KDFId.HKDF_SHA256, AEADId.CHACHA20_POLY1305)
 _ENCAPSULATED = 32
 
+OVERHEAD = _ENCAPSULATED + 16
+"""By so many bytes is what is sealed longer than the plaintext: the encapsulated key, and the tag."""
+
 
 def seal(recipient: bytes, plaintext: bytes, *, info: bytes, associated: bytes) -> bytes:
     """Return `plaintext` sealed to an X25519 public key of 32 bytes, as encapsulated key | ciphertext.

@@ -143,8 +143,11 @@ class PaddedComputation(FleetComputation[ExactTask, AggregatorKeys, PartyKeys, "
         return self.under_pad(task, self._manifest.parties.index(task.party), keys.seed, common_secret)
 
     def under_pad(self, task: ExactTask, index: int, seed: bytes, common_secret: bytes) -> tuple[bytes, ...]:
-        """Return a padded sketch for each prime."""
-        sketches = zip(task.encode(common_secret), self.pads(index, seed), self._primes, strict=True)
+        """Return a padded sketch for each prime; raise `InputError` where it is not one of the party's rows."""
+        encoded = task.encode(common_secret)
+        if not self.plan.authenticated:
+            task.check_counts(encoded)
+        sketches = zip(encoded, self.pads(index, seed), self._primes, strict=True)
         return tuple(pack(modular.add(sketch, own, prime), prime) for sketch, own, prime in sketches)
 
     def aggregate(self, keys: AggregatorKeys, totals: Sequence[Words]) -> bytes:

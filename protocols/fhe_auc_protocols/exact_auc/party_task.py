@@ -83,6 +83,20 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             for authenticator, each in zip(self._authenticators(common_secret), found, strict=True)
         ]
 
+    def check_counts(self, encoded: Sequence[Residues]) -> None:
+        """Check the counts in what `encode` returned, before they leave: nobody else ever sees them.
+
+        Raises `InputError` where one is below zero, or those of all bins are not as many as the party's rows.
+        """
+        plan = self.plan
+        bins = plan.sums.bins * plan.analysis.classes_of_rows  # all rows' counts, of the first model, come first
+        counts = integers([each[:bins] for each in encoded], plan.parameters.plain_moduli)
+        if min(counts) < 0 or sum(counts) != self._data.rows:
+            raise InputError(
+                f"party {self.party!r}: what is to be sent does not count its {self._data.rows:,} rows, so nothing is",
+                party=self.party,
+            )
+
     def read(self, decrypted: Sequence[Residues], counted: Sequence[str], common_secret: bytes) -> Evaluation:
         """Return what a result says: `decrypted` are its sums for each prime, shape (sums,).
 
