@@ -159,7 +159,7 @@ def new_context(settings: Any) -> Any:
     settings.SetSecretKeyDist(openfhe.UNIFORM_TERNARY)
     settings.SetSecurityLevel(openfhe.HEStd_128_classic)
     context = openfhe.GenCryptoContext(settings)
-    for feature in (openfhe.PKE, openfhe.KEYSWITCH, openfhe.LEVELEDSHE, openfhe.ADVANCEDSHE, openfhe.MULTIPARTY):
+    for feature in (openfhe.PKE, openfhe.KEYSWITCH, openfhe.LEVELEDSHE, openfhe.ADVANCEDSHE):
         context.Enable(feature)
     return context
 
