@@ -1,1 +1,1 @@
-"""The laboratory: attacks, comparison, runtime, simulations and studies. No part of an evaluation imports it."""
+"""The laboratory: attacks, comparison, runtime. No part of an evaluation imports it."""

@@ -159,6 +159,7 @@ def new_context(settings: Any) -> Any:
     settings.SetSecretKeyDist(openfhe.UNIFORM_TERNARY)
     settings.SetSecurityLevel(openfhe.HEStd_128_classic)
     context = openfhe.GenCryptoContext(settings)
+    # MULTIPARTY: `add_errors` calls MultiMultEvalKey.
     for feature in (openfhe.PKE, openfhe.KEYSWITCH, openfhe.LEVELEDSHE, openfhe.ADVANCEDSHE, openfhe.MULTIPARTY):
         context.Enable(feature)
     return context

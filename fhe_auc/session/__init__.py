@@ -1,1 +1,1 @@
-"""One session, whatever carries it: the contract of protocols, manifest, messages, rounds, journal, computations."""
+"""One session, whatever carries it: contract of protocols, manifest, messages, rounds, journal, and computations."""

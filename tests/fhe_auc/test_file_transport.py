@@ -11,8 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial, reduce
-from operator import add
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +27,13 @@ from fhe_auc.cli import main
 from fhe_auc.machines import aggregator_role, file_transport, outcomes
 from fhe_auc.machines.file_transport import file_name
 from fhe_auc.machines.site_state import site_storage
-from fhe_auc.metrics.trapezoid import trapezoid
-from fhe_auc.rows.counts import PartyData, count
+from fhe_auc.rows.counts import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.protocol import Request
 from tests.support.exact_sessions import pairs_of
 from tests.support.platforms import needs_linux
+from tests.support.pooled import exact_auc
 
 GRID = np.linspace(0, 1, 16)
 CLI = (sys.executable, "-c", "from fhe_auc.cli import main; main()")
@@ -69,6 +68,23 @@ class Session:
     def aggregate(self) -> subprocess.Popen[str]:
         return self.start("aggregate", "exchange", "run.toml", "--json")
 
+    def open(self) -> subprocess.Popen[str]:
+        """Start the aggregator, and wait until the first round is open."""
+        aggregator = self.aggregate()
+        self.until(self.opened(1))
+        return aggregator
+
+    def attend_first(self, *absent: str) -> None:
+        """Have all sites but those answer the first round, and wait until the second is open."""
+        self.attend(*absent)
+        self.until(self.opened(2))
+
+    def finish(self, aggregator: subprocess.Popen[str]) -> None:
+        """Have the sites answer the last round, and check what everybody has."""
+        self.attend()
+        assert finished(aggregator)[0] == 0
+        self.check()
+
     def answer(self, site: str, *arguments: str) -> subprocess.Popen[str]:
         return self.start("answer", "exchange", f"{site}.toml", *arguments)
 
@@ -99,7 +115,7 @@ class Session:
 
     def check(self) -> None:
         """All sites have the right result, all have confirmed it, and each was counted once."""
-        exact = trapezoid(reduce(add, (count(data, GRID) for data in self.sites.values()))).auc
+        exact = exact_auc(self.sites.values(), GRID)
         rows = sum(data.rows for data in self.sites.values())
         for site in self.sites:
             found = self.result(site)
@@ -107,6 +123,11 @@ class Session:
             assert found.positives + found.negatives == rows
         told = self.record()
         assert (told["counted"], told["missing"], told["delivered"]) == (list(self.sites), [], list(self.sites))
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.wait()
 
 
 def finished(process: subprocess.Popen[str]) -> tuple[int, str]:
@@ -119,8 +140,7 @@ def session(site_rows: list[PartyData], tmp_path: Path) -> Iterator[Session]:
     made = new_session(site_rows, tmp_path)
     yield made
     for process in made.started:
-        process.kill()
-        process.wait()
+        kill(process)
 
 
 def new_session(site_rows: list[PartyData], folder: Path, **request: Any) -> Session:
@@ -220,8 +240,7 @@ def test_logs_in_json_tell_session_round_and_party(session: Session, monkeypatch
 @pytest.mark.parametrize("instant", ["round-1.message", "round-1.submissions", "round-1.closed", "round-2.message"])
 def test_an_aggregator_that_is_killed_goes_on_when_it_is_run_again(session: Session, instant: str, end: str) -> None:
     """The kill comes as soon as the file is there, or a little later: either way nothing is lost."""
-    aggregator = session.aggregate()
-    session.until(session.opened(1))
+    aggregator = session.open()
     if instant != "round-1.message":
         session.attend()
     session.until((session.journal / instant).exists)
@@ -237,9 +256,7 @@ def test_an_aggregator_that_is_killed_goes_on_when_it_is_run_again(session: Sess
     if instant in ("round-1.message", "round-1.submissions"):
         session.attend(*gone)
     session.until(session.opened(2))
-    session.attend()
-    assert finished(again)[0] == 0
-    session.check()
+    session.finish(again)
 
 
 @pytest.mark.parametrize("round_number", [1, 2])
@@ -247,19 +264,16 @@ def test_an_aggregator_that_is_killed_goes_on_when_it_is_run_again(session: Sess
 def test_a_site_that_is_killed_answers_the_same_when_it_is_run_again(
     session: Session, round_number: int, instant: str
 ) -> None:
-    aggregator = session.aggregate()
-    session.until(session.opened(1))
+    aggregator = session.open()
     if round_number == 2:
-        session.attend()
-        session.until(session.opened(2))
+        session.attend_first()
     site = session.answer("south")
     answered = session.submission(round_number, "south")
     if instant == "at once":
         time.sleep(0.3)  # wherever it is then: it may have begun, or be done
     else:
         session.until(answered.exists)
-    site.kill()
-    site.wait()
+    kill(site)
     before = answered.read_bytes() if answered.exists() else None
     session.attend()
     assert before in (None, answered.read_bytes())
@@ -303,23 +317,18 @@ def test_an_aggregator_whose_disk_is_full_says_so_and_goes_on_once_there_is_room
 ) -> None:
     disk(session.journal)
     if round_number == 2:  # the message is out, and there is no room for what comes back
-        aggregator = session.aggregate()
-        session.until(session.opened(1))
-        aggregator.kill()
-        aggregator.wait()
+        aggregator = session.open()
+        kill(aggregator)
         session.attend()
     fill(session.journal)
     status, told = finished(session.aggregate())
     assert (status, "No space left on device" in told, "internal" in told) == (1, True, False), told
     (session.journal / "filler").unlink()
-    again = session.aggregate()
-    session.until(session.opened(1))
+    again = session.open()
     if round_number == 1:
         session.attend()
     session.until(session.opened(2))
-    session.attend()
-    assert finished(again)[0] == 0
-    session.check()
+    session.finish(again)
 
 
 @needs_tmpfs
@@ -328,31 +337,24 @@ def test_a_site_whose_disk_is_full_says_so_and_gets_its_result_once_there_is_roo
 ) -> None:
     results = session.folder / "results of south"
     disk(results)
-    aggregator = session.aggregate()
-    session.until(session.opened(1))
-    session.attend()
-    session.until(session.opened(2))
+    aggregator = session.open()
+    session.attend_first()
     fill(results)
     status, told = finished(session.answer("south"))
     assert (status, "No space left on device" in told, "internal" in told) == (1, True, False), told
     assert session.result("south") is None
     assert not session.submission(2, "south").exists()  # what is not kept is not confirmed
     (results / "filler").unlink()
-    session.attend()
-    assert finished(aggregator)[0] == 0
-    session.check()
+    session.finish(aggregator)
 
 
 def test_a_site_that_misses_the_last_round_gets_its_result_from_a_rerun(session: Session) -> None:
     """Its rows have been edited meanwhile: what was submitted counts."""
     run = session.folder / "run.toml"
     before = run.read_text()
-    aggregator = session.aggregate()
-    session.until(session.opened(1))
-    session.attend()
-    session.until(session.opened(2))
-    aggregator.kill()
-    aggregator.wait()
+    aggregator = session.open()
+    session.attend_first()
+    kill(aggregator)
     run.write_text(before + "round-timeout = 0.5\n")
     session.attend("south")
     status, told = finished(session.aggregate())
@@ -362,15 +364,12 @@ def test_a_site_that_misses_the_last_round_gets_its_result_from_a_rerun(session:
     assert "ended; run it again for those without their results" in " ".join(told.split())
     run.write_text(before)
     again = session.aggregate()
-    session.attend()
-    assert finished(again)[0] == 0
-    session.check()
+    session.finish(again)
     assert any("the rows have changed since they were submitted" in each for each in session.result("south").warnings)
 
 
 def test_a_file_that_is_cut_off_or_forged_is_refused_until_it_is_whole(session: Session) -> None:
-    aggregator = session.aggregate()
-    session.until(session.opened(1))
+    aggregator = session.open()
     session.attend("south")
     assert finished(session.answer("south"))[0] == 0
     south, north = session.submission(1, "south"), session.submission(1, "north")
@@ -381,9 +380,7 @@ def test_a_file_that_is_cut_off_or_forged_is_refused_until_it_is_whole(session: 
         time.sleep(0.05)
     write_atomically(south, whole)
     session.until(session.opened(2))
-    session.attend()
-    assert finished(aggregator)[0] == 0
-    session.check()
+    session.finish(aggregator)
 
 
 def test_the_aggregator_sees_no_difference_between_a_result_that_is_accepted_and_one_that_is_refused(
@@ -395,10 +392,8 @@ def test_the_aggregator_sees_no_difference_between_a_result_that_is_accepted_and
     for name, most in (("accepted", rows), ("refused", rows - 1)):
         (tmp_path / name).mkdir()
         session = new_session(site_rows, tmp_path / name, max_rows=most)
-        aggregator = session.aggregate()
-        session.until(session.opened(1))
-        session.attend()
-        session.until(session.opened(2))
+        aggregator = session.open()
+        session.attend_first()
         told = []
         for site in session.sites:
             status, line = finished(session.answer(site))
@@ -419,8 +414,7 @@ def test_the_aggregator_sees_no_difference_between_a_result_that_is_accepted_and
 
 
 def test_a_message_that_is_there_in_part_is_waited_for(session: Session) -> None:
-    aggregator = session.aggregate()
-    session.until(session.opened(1))
+    aggregator = session.open()
     message = session.exchange / "round-1.message"
     whole = message.read_bytes()
     message.write_bytes(whole[:100])
@@ -429,8 +423,7 @@ def test_a_message_that_is_there_in_part_is_waited_for(session: Session) -> None
     waiting = session.answer("south", "--wait", "1")
     message.write_bytes(whole)
     session.until(session.submission(1, "south").exists)
-    session.attend("south")
-    session.until(session.opened(2))
+    session.attend_first("south")
     session.attend("south")
     assert finished(waiting)[0] == 0
     assert finished(aggregator)[0] == 0
@@ -438,10 +431,8 @@ def test_a_message_that_is_there_in_part_is_waited_for(session: Session) -> None
 
 
 def test_each_session_has_a_folder_of_its_own(session: Session, tmp_path: Path) -> None:
-    first = session.aggregate()
-    session.until(session.opened(1))
-    first.kill()
-    first.wait()
+    first = session.open()
+    kill(first)
     other = tmp_path / "other"
     other.mkdir()
     another = new_session(list(session.sites.values()), other)

@@ -7,8 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from functools import reduce
-from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +14,12 @@ import numpy as np
 import pytest
 
 from fhe_auc.base.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
-from fhe_auc.metrics.trapezoid import trapezoid
-from fhe_auc.rows.counts import PartyData, count
+from fhe_auc.rows.counts import PartyData
 from fhe_auc.session import journal as journals
 from fhe_auc.session.journal import Journal, is_finished, is_running
 from fhe_auc.session.rounds import Aggregator, SessionRecord, conduct
 from tests.support.platforms import needs_modes
+from tests.support.pooled import exact_auc
 from tests.support.stored_sites import GRID, Consortium
 
 
@@ -79,10 +77,6 @@ def finished(consortium: Consortium, folder: Path) -> SessionRecord:
         return conduct(made, asking(consortium, made, set()))
 
 
-def exact(sites: list[PartyData]) -> float:
-    return trapezoid(reduce(add, (count(data, GRID) for data in sites))).auc
-
-
 @pytest.mark.parametrize(
     ("protocol", "request_of"),
     [
@@ -111,7 +105,7 @@ def test_an_aggregator_may_die_at_any_write_and_the_session_ends_as_if_it_had_no
     auc = {result.auc for result in consortium.results.values()}
     assert (len(auc), len(consortium.results)) == (1, 3)
     if protocol != "histogram-local-dp":  # which has noise
-        assert auc.pop() == pytest.approx(exact(site_rows), abs=1e-6)
+        assert auc.pop() == pytest.approx(exact_auc(site_rows, GRID), abs=1e-6)
 
 
 @pytest.fixture

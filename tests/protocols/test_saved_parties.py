@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from functools import reduce
-from operator import add
 from typing import Any
 
 import numpy as np
 import pytest
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, MessageError
-from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc.rows.counts import PartyData, count
+from fhe_auc.rows.counts import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Delivery, Protocol, Request, Session
 from fhe_auc.session.rounds import Aggregator, Party
+from tests.support.pooled import exact_auc
 
 GRID = np.linspace(0, 1, 16)
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -34,12 +32,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 JOINT_BY_DEFAULT = {"exact"}  # others differ in what is encrypted, not in what a party keeps of its keys
 SESSIONS = [pytest.param(name, "sealed", id=f"{name}, sealed") for name in registry.names()]
 SESSIONS += [
-    pytest.param(
-        name,
-        "joint",
-        id=f"{name}, joint",
-        marks=[] if name in JOINT_BY_DEFAULT else [pytest.mark.slow],
-    )
+    pytest.param(name, "joint", id=f"{name}, joint", marks=[] if name in JOINT_BY_DEFAULT else [pytest.mark.slow])
     for name in registry.names()
     if getattr(registry.load(name), "joint", False)
 ]
@@ -102,8 +95,7 @@ def test_saved_and_restored_between_all_rounds_a_party_gets_what_it_would_have_g
     assert outcome.rounds == play.aggregator.rounds
     assert set(outcome.seconds) >= {"submit", "recover"}  # what was measured before a restart is not forgotten
     if isinstance(outcome, Evaluation) and not np.isnan(outcome.binning_error):
-        exact = trapezoid(reduce(add, (count(data, GRID) for data in site_rows))).auc
-        assert outcome.auc == pytest.approx(exact, abs=1e-6)
+        assert outcome.auc == pytest.approx(exact_auc(site_rows, GRID), abs=1e-6)
 
 
 def plain(outcome: Any) -> dict[str, Any]:
@@ -146,9 +138,7 @@ def test_a_state_is_refused_that_is_damaged_or_another_partys_or_sessions(
         party.restore(other.saved())
 
 
-def test_a_share_of_a_joint_key_is_in_no_state_once_the_partial_decryption_is_made(
-    site_rows: list[PartyData],
-) -> None:
+def test_a_share_of_a_joint_key_is_in_no_state_once_the_partial_decryption_is_made(site_rows: list[PartyData]) -> None:
     play = Play(site_rows, "exact", "joint")
     message = play.aggregator.start()
     sizes = []

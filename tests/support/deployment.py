@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import signal
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -34,7 +37,7 @@ class Deployment:
     def __init__(
         self, runtime: Runtime, sites: list[PartyData], *, min_parties: int, protocol: str = "semi-honest", **asked: Any
     ) -> None:
-        self.runtime = runtime
+        self.runtime, self.sites = runtime, sites
         self.names = [data.name for data in sites]
         plugin = registry.load(protocol)
         request = Request(parties=tuple(self.names), thresholds=GRID, min_parties=min_parties, **asked)
@@ -57,8 +60,40 @@ class Deployment:
     def start(self, name: str, variables: dict[str, str] | None = None, **changes: str) -> None:
         self.runtime.start_supernode(name, self.keys[name], {**self.configs[name], **changes}, **(variables or {}))
 
+    def start_all(self, *names: str) -> None:
+        """Start nodes as they are configured."""
+        for name in names:
+            self.start(name)
+
     def run(self, **changes: Any) -> dict[str, Any]:
         return self.runtime.run({**self.config, **changes})
+
+    def run_during(self, action: Callable[[], None], **changes: Any) -> dict[str, Any]:
+        """Run the session, and do something meanwhile."""
+        failures: list[BaseException] = []
+
+        def act() -> None:
+            try:
+                action()
+            except BaseException as error:  # shown where the test looks
+                failures.append(error)
+
+        acting = threading.Thread(target=act)
+        acting.start()
+        try:
+            return self.run(**changes)
+        finally:
+            acting.join()
+            assert not failures, failures
+
+    def log_of_run(self) -> str:
+        """What the SuperLink has kept of the only run's own log."""
+        (run,) = json.loads(self.runtime.processes.call(["flwr", "list", "--format", "json"]))["runs"]
+        return self.runtime.processes.call(["flwr", "log", str(run["run-id"]), "--show"])
+
+    def log_of(self, name: str) -> Path:
+        """The log of a node, or of the SuperLink."""
+        return self.runtime.folder / f"{name}.log"
 
     def auc(self, name: str) -> Any:
         (result,) = Path(self.configs[name]["results"]).glob("*.json")
@@ -89,6 +124,29 @@ class Deployment:
             except OSError:
                 continue
         return found
+
+    def wait_until_it_answers(self, name: str, seconds: float = 60.0) -> None:
+        wait_for(lambda: bool(self.children_of(name, "flwr-clientapp")), seconds)
+
+    def kill(self, name: str, program: str = "") -> list[int]:
+        """Kill a site's processes of a program, or all; return the ids of those that were still there."""
+        return _killed(self.children_of(name, program))
+
+    def kill_server_app(self) -> None:
+        _killed(self.processes("flwr-serverapp"))
+
+    def kill_superlink(self) -> None:
+        self.runtime._superlink.kill()
+        self.runtime._superlink.wait()
+
+
+def _killed(pids: list[int]) -> list[int]:
+    found = []
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+            found.append(pid)
+    return found
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:

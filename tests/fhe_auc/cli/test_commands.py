@@ -34,7 +34,7 @@ from fhe_auc.cli.session_options import SessionOptions
 from fhe_auc.figures import plot
 from fhe_auc.metrics.trapezoid import Trapezoid, trapezoid
 from fhe_auc.question import thresholds
-from fhe_auc.rows.counts import PartyData, count
+from fhe_auc.rows.counts import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
 from fhe_auc_protocols.blinded_auc import planner
@@ -43,6 +43,7 @@ from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.workload import Workload
 from fhe_auc_protocols.exact_auc.planner import plan_exact
 from tests.support.command_line import PROGRAM, assert_fails, call
+from tests.support.pooled import pooled_counts
 
 SMALL = ("--thresholds", "uniform:25", "--backend", "tenseal")
 KEYS = {
@@ -93,12 +94,8 @@ def write_csv(name: str, labels: list[Any], scores: list[Any]) -> str:
 @pytest.fixture(scope="module")
 def exact() -> Trapezoid:
     """The hospitals' AUC in exact integers, at the thresholds of `SMALL`."""
-    grid = thresholds.uniform(25)
     parties = [PartyData.from_arrays(name, *data) for name, data in HOSPITALS.items()]
-    first, *others = [count(party, grid) for party in parties]
-    for other in others:
-        first = first + other
-    return trapezoid(first)
+    return trapezoid(pooled_counts(parties, thresholds.uniform(25)))
 
 
 # --- evaluate ---------------------------------------------------------------------------------------------------------

@@ -11,11 +11,9 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import reduce
-from operator import add
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -49,9 +47,8 @@ from fhe_auc.machines.flower.runtime import Flower
 from fhe_auc.machines.flower.server_app import evaluate
 from fhe_auc.machines.local_sites import Stage
 from fhe_auc.machines.site_state import LocalSites, site_storage
-from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc.rows.counts import PartyData, count
+from fhe_auc.rows.counts import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.journal import read_status
 from fhe_auc.session.messages import Message as Envelope
@@ -61,6 +58,7 @@ from fhe_auc_keys.errors import StoreError
 from fhe_auc_keys.roles.local_consortium import TRIAL
 from tests.support.certified import STUDY
 from tests.support.fake_grid import Answer, FakeGrid, Node
+from tests.support.pooled import exact_auc
 
 pytestmark = pytest.mark.usefixtures("in_a_run")
 
@@ -107,6 +105,10 @@ class Consortium:
     def record(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads((self.folder / "journal" / "record.json").read_text())
         return found
+
+    def exact(self, *names: str) -> Any:
+        """The AUC of these sites in the clear, or of all."""
+        return pytest.approx(exact_auc([self.sites[name] for name in names or self.sites], GRID), abs=1e-6)
 
     def auc(self, name: str) -> float:
         """The AUC that a site has written down."""
@@ -211,10 +213,6 @@ def test_an_error_in_a_file_is_read_as_one_and_names_its_check(tmp_path: Path) -
     assert read.value.check == "own rows"
 
 
-def exact(sites: Iterable[PartyData]) -> float:
-    return trapezoid(reduce(add, (count(data, GRID) for data in sites))).auc
-
-
 def silent(_: Message) -> None:
     return None
 
@@ -249,7 +247,7 @@ def test_a_site_reads_its_file_as_its_configuration_says(consortium: Consortium)
         "east",
     )
     found = outcomes.read(consortium.result("north"))
-    assert found.auc == pytest.approx(exact(consortium.sites.values()), abs=1e-6)
+    assert found.auc == consortium.exact()
     assert "party 'north': 1 rows with a missing entry were left out" in found.warnings
 
 
@@ -259,7 +257,7 @@ def test_each_site_writes_down_the_auc_and_the_server_learns_who_took_part(conso
     assert record.counted == ("north", "south", "east")
     for name in consortium.sites:
         found = outcomes.read(consortium.result(name))
-        assert found.auc == pytest.approx(exact(consortium.sites.values()), abs=1e-6)
+        assert found.auc == consortium.exact()
         assert found.parties == 3
         assert found.study == TRIAL
         assert consortium.result(name).stat().st_mode & 0o777 == 0o600
@@ -289,7 +287,7 @@ def test_a_site_at_fault_is_named_and_the_others_go_on_or_nobody_does(
     record = consortium.run(consortium.grid(east=Node(fault)), **changes)
     assert (record.counted, record.missing) == (("north", "south"), ("east",))
     found = outcomes.read(consortium.result("north"))
-    assert found.auc == pytest.approx(exact(list(consortium.sites.values())[:2]), abs=1e-6)
+    assert found.auc == consortium.exact("north", "south")
     assert found.parties == 2
     assert any("1 of 3 parties are not in the result" in warning for warning in found.warnings)
     assert not consortium.results("east")
@@ -313,7 +311,7 @@ def test_a_site_that_is_lost_after_the_first_round_costs_its_own_result_only(con
     lost = in_round(2, silent, consortium.site("east"))
     record = consortium.run(consortium.grid(east=lost), **{"round-timeout": 1.0})
     assert record.counted == ("north", "south", "east")  # its rows are in the result
-    assert consortium.auc("north") == pytest.approx(exact(consortium.sites.values()), abs=1e-6)
+    assert consortium.auc("north") == consortium.exact()
     assert not consortium.results("east")
 
 
@@ -334,7 +332,7 @@ def test_an_answer_that_comes_twice_or_to_another_question_counts_once(whole_con
 
     grid.nodes[3] = Node(twice)
     assert whole_consortium.run(grid).counted == ("north", "south", "east")
-    assert whole_consortium.auc("north") == pytest.approx(exact(whole_consortium.sites.values()), abs=1e-6)
+    assert whole_consortium.auc("north") == whole_consortium.exact()
 
 
 def test_two_nodes_of_the_same_party_count_once(consortium: Consortium) -> None:
@@ -365,7 +363,7 @@ def test_a_stranger_node_cannot_be_a_party_though_it_is_the_first_to_say_so(
     assert not record.refused  # of which north has sent nothing
     assert "no genuine signature of 'north'" in caplog.text
     assert len(set(asked)) == 1  # it is not sent the result
-    assert whole_consortium.auc("north") == pytest.approx(exact(whole_consortium.sites.values()), abs=1e-6)
+    assert whole_consortium.auc("north") == whole_consortium.exact()
 
 
 def test_a_session_whose_messages_are_not_signed_does_not_leave_the_machine(consortium: Consortium) -> None:

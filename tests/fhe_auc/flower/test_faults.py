@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import shutil
-import signal
 import socket
 import subprocess
 import threading
@@ -27,6 +24,8 @@ from tests.support.deployment import GRID, LONG, PATIENCE, SLEEPS, Deployment, p
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("flower"), pytest.mark.timeout(600)]
 
+Deploy = Callable[..., Deployment]
+
 SLEEPS_AS_EVER = """
 import select, time
 time.sleep = lambda seconds: select.select([], [], [], seconds)  # which faketime 0.9.10 breaks on Python 3.11 and later
@@ -34,14 +33,14 @@ time.sleep = lambda seconds: select.select([], [], [], seconds)  # which faketim
 
 
 @pytest.fixture
-def deploy(site_rows: list[PartyData]) -> Iterator[Callable[..., Deployment]]:
+def deploy(site_rows: list[PartyData]) -> Iterator[Deploy]:
     with Runtime(secured=True) as runtime:
         yield lambda min_parties=2: Deployment(runtime, site_rows, min_parties=min_parties)
 
 
-def assert_two_have_it(deployment: Deployment, record: dict[str, Any], sites: list[PartyData]) -> None:
+def assert_two_have_it(deployment: Deployment, record: dict[str, Any]) -> None:
     assert record["counted"] == ["north", "south"]
-    expected = federated_auc(sites[:2], thresholds=GRID)
+    expected = federated_auc(deployment.sites[:2], thresholds=GRID)
     for name in ("north", "south"):
         found = deployment.auc(name)
         assert found.auc == pytest.approx(expected.auc, abs=1e-6)
@@ -50,9 +49,9 @@ def assert_two_have_it(deployment: Deployment, record: dict[str, Any], sites: li
     assert not deployment.has_result("east")
 
 
-def assert_all_have_it(deployment: Deployment, record: dict[str, Any], sites: list[PartyData]) -> None:
+def assert_all_have_it(deployment: Deployment, record: dict[str, Any]) -> None:
     assert record["counted"] == record["delivered"] == ["north", "south", "east"]
-    expected = federated_auc(sites, thresholds=GRID)
+    expected = federated_auc(deployment.sites, thresholds=GRID)
     assert [deployment.auc(name).auc for name in deployment.names] == pytest.approx([expected.auc] * 3, abs=1e-6)
 
 
@@ -128,37 +127,30 @@ class Clock:
         fresh.replace(self._file)
 
 
-def test_a_site_that_never_answers_is_left_out(deploy: Callable[..., Deployment], site_rows: list[PartyData]) -> None:
+def test_a_site_that_never_answers_is_left_out(deploy: Deploy) -> None:
     deployment = deploy()
-    for name in ("north", "south"):
-        deployment.start(name)
+    deployment.start_all("north", "south")
     deployment.start("east", patched(deployment, SLEEPS.format(999)))
     started = time.monotonic()
-    assert_two_have_it(deployment, deployment.run(), site_rows)
+    assert_two_have_it(deployment, deployment.run())
     assert time.monotonic() - started < 3 * PATIENCE
 
 
-def test_a_site_that_raises_is_left_out_and_its_words_stay_with_it(
-    deploy: Callable[..., Deployment], site_rows: list[PartyData]
-) -> None:
+def test_a_site_that_raises_is_left_out_and_its_words_stay_with_it(deploy: Deploy) -> None:
     deployment = deploy()
-    for name in ("north", "south"):
-        deployment.start(name)
+    deployment.start_all("north", "south")
     deployment.start("east", data="/nowhere/patient-4711.csv")
-    assert_two_have_it(deployment, deployment.run(), site_rows)
-    (run,) = json.loads(deployment.runtime.processes.call(["flwr", "list", "--format", "json"]))["runs"]
-    log = deployment.runtime.processes.call(["flwr", "log", str(run["run-id"]), "--show"])
+    assert_two_have_it(deployment, deployment.run())
+    log = deployment.log_of_run()
     assert "InputError" in log
     assert "4711" not in log
-    superlink = (deployment.runtime.folder / "superlink.log").read_text()
-    assert "4711" not in superlink
-    assert "4711" in (deployment.runtime.folder / "east.log").read_text()
+    assert "4711" not in deployment.log_of("superlink").read_text()
+    assert "4711" in deployment.log_of("east").read_text()
 
 
-def test_a_site_that_says_nonsense_is_left_out(deploy: Callable[..., Deployment], site_rows: list[PartyData]) -> None:
+def test_a_site_that_says_nonsense_is_left_out(deploy: Deploy) -> None:
     deployment = deploy()
-    for name in ("north", "south"):
-        deployment.start(name)
+    deployment.start_all("north", "south")
     nonsense = """
 import sys
 if any('flwr-clientapp' in each for each in sys.orig_argv):
@@ -166,39 +158,28 @@ if any('flwr-clientapp' in each for each in sys.orig_argv):
     fhe_auc.machines.site_state.answer = lambda *given: bytes(range(256)) * 100
 """
     deployment.start("east", patched(deployment, nonsense))
-    assert_two_have_it(deployment, deployment.run(), site_rows)
+    assert_two_have_it(deployment, deployment.run())
 
 
-def test_a_site_whose_process_is_killed_in_mid_round_is_asked_again(
-    deploy: Callable[..., Deployment], site_rows: list[PartyData]
-) -> None:
+def test_a_site_whose_process_is_killed_in_mid_round_is_asked_again(deploy: Deploy) -> None:
     deployment = deploy(3)
-    for name in ("north", "south"):
-        deployment.start(name)
+    deployment.start_all("north", "south")
     deployment.start("east", patched(deployment, SLEEPS.format(5)))
     killed: list[int] = []
 
     def kill() -> None:
-        wait_for(lambda: bool(deployment.children_of("east", "flwr-clientapp")))
-        for pid in deployment.children_of("east", "flwr-clientapp"):
-            os.kill(pid, signal.SIGKILL)
-            killed.append(pid)
+        deployment.wait_until_it_answers("east")
+        killed.extend(deployment.kill("east", "flwr-clientapp"))
 
-    killer = threading.Thread(target=kill)
-    killer.start()
-    record = deployment.run(**{"round-timeout": LONG})
-    killer.join()
+    record = deployment.run_during(kill, **{"round-timeout": LONG})
     assert killed
-    assert_all_have_it(deployment, record, site_rows)
+    assert_all_have_it(deployment, record)
 
 
-def test_a_run_whose_server_is_killed_goes_on_when_it_is_run_again(
-    deploy: Callable[..., Deployment], site_rows: list[PartyData]
-) -> None:
+def test_a_run_whose_server_is_killed_goes_on_when_it_is_run_again(deploy: Deploy) -> None:
     """Once all but one have submitted; these are not asked again for what has arrived."""
     deployment = deploy(3)
-    for name in ("north", "south"):
-        deployment.start(name)
+    deployment.start_all("north", "south")
     journal = deployment.runtime.folder / "journal"
 
     def two_have_submitted() -> bool:
@@ -207,177 +188,139 @@ def test_a_run_whose_server_is_killed_goes_on_when_it_is_run_again(
 
     def kill() -> None:
         wait_for(two_have_submitted)
-        for pid in deployment.processes("flwr-serverapp"):
-            os.kill(pid, signal.SIGKILL)
+        deployment.kill_server_app()
 
-    killer = threading.Thread(target=kill)
-    killer.start()
     with pytest.raises(EvaluationError, match="Flower has ended the run"):
-        deployment.run(**{"round-timeout": LONG})
-    killer.join()
+        deployment.run_during(kill, **{"round-timeout": LONG})
     deployment.start("east")
-    assert_all_have_it(deployment, deployment.run(**{"round-timeout": LONG}), site_rows)
+    assert_all_have_it(deployment, deployment.run(**{"round-timeout": LONG}))
 
 
-def test_a_site_whose_network_is_cut_takes_part_once_it_is_back(
-    deploy: Callable[..., Deployment], site_rows: list[PartyData]
-) -> None:
+def test_a_site_whose_network_is_cut_takes_part_once_it_is_back(deploy: Deploy) -> None:
     deployment = deploy(3)
-    for name in ("north", "south"):
-        deployment.start(name)
+    deployment.start_all("north", "south")
     with Cable(deployment.runtime.superlink) as cable:
         deployment.runtime.superlink, direct = cable.address, deployment.runtime.superlink
         deployment.start("east", patched(deployment, SLEEPS.format(5)))
         deployment.runtime.superlink = direct
 
         def cut() -> None:
-            wait_for(lambda: bool(deployment.children_of("east", "flwr-clientapp")))  # it is about to answer
+            deployment.wait_until_it_answers("east")  # it is about to answer
             cable.cut()
             time.sleep(15)
             cable.mend()
 
-        cutter = threading.Thread(target=cut)
-        cutter.start()
-        record = deployment.run(**{"round-timeout": LONG})
-        cutter.join()
-    assert_all_have_it(deployment, record, site_rows)
+        record = deployment.run_during(cut, **{"round-timeout": LONG})
+    assert_all_have_it(deployment, record)
 
 
-def test_a_node_that_is_killed_ends_a_session_of_all_with_an_error_that_names_it(
-    deploy: Callable[..., Deployment],
-) -> None:
+def test_a_node_that_is_killed_ends_a_session_of_all_with_an_error_that_names_it(deploy: Deploy) -> None:
     deployment = deploy(3)
-    for name in ("north", "south"):
-        deployment.start(name)
+    deployment.start_all("north", "south")
     deployment.start("east", patched(deployment, SLEEPS.format(20)))
 
     def kill() -> None:
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            if deployment.children_of("east", "flwr-clientapp"):
-                for pid in deployment.children_of("east", ""):
-                    os.kill(pid, signal.SIGKILL)
-                return
-            time.sleep(0.2)
+        deployment.wait_until_it_answers("east")
+        deployment.kill("east")
 
-    killer = threading.Thread(target=kill)
-    killer.start()
     started = time.monotonic()
     with pytest.raises(TooFewPartiesError, match="missing: 'east'"):
-        deployment.run()
-    killer.join()
+        deployment.run_during(kill)
     assert time.monotonic() - started < 3 * PATIENCE
     assert not any(deployment.has_result(name) for name in deployment.names)
 
 
-def test_a_site_that_joins_late_is_waited_for(deploy: Callable[..., Deployment], site_rows: list[PartyData]) -> None:
+def test_a_site_that_joins_late_is_waited_for(deploy: Deploy) -> None:
     deployment = deploy(3)
-    for name in ("north", "south"):
-        deployment.start(name)
+    deployment.start_all("north", "south")
     late = threading.Timer(12.0, deployment.start, ["east"])
     late.start()
     assert deployment.run()["counted"] == ["north", "south", "east"]
     late.join()
-    assert deployment.auc("east").auc == pytest.approx(federated_auc(site_rows, thresholds=GRID).auc, abs=1e-6)
+    assert deployment.auc("east").auc == pytest.approx(federated_auc(deployment.sites, thresholds=GRID).auc, abs=1e-6)
 
 
-def test_a_site_runs_no_other_bundle_than_the_one_it_was_started_for(deploy: Callable[..., Deployment]) -> None:
+def test_a_site_runs_no_other_bundle_than_the_one_it_was_started_for(deploy: Deploy) -> None:
     deployment = deploy(3)
-    for name in ("north", "south"):
-        deployment.start(name)
+    deployment.start_all("north", "south")
     deployment.runtime.bundle_sha256, right = "0" * 64, deployment.runtime.bundle_sha256
     deployment.start("east")
     deployment.runtime.bundle_sha256 = right
     with pytest.raises(TooFewPartiesError, match=r"missing: 'east'.*could not answer"):  # and nobody waits for it
         deployment.run()
-    log = (deployment.runtime.folder / "east.log").read_text()
+    log = deployment.log_of("east").read_text()
     assert "FAB verification failed" in log
     assert "Start `flwr-clientapp` process" not in log
-    assert "Start `flwr-clientapp` process" in (deployment.runtime.folder / "north.log").read_text()
+    assert "Start `flwr-clientapp` process" in deployment.log_of("north").read_text()
 
 
-def test_a_superlink_that_is_killed_and_started_again_has_its_nodes(
-    deploy: Callable[..., Deployment], site_rows: list[PartyData]
-) -> None:
+def test_a_superlink_that_is_killed_and_started_again_has_its_nodes(deploy: Deploy) -> None:
     """Nobody does anything at the sites, nor registers a key again."""
     deployment = deploy(3)
-    for name in deployment.names:
-        deployment.start(name)
-    log = deployment.runtime.folder / "superlink.log"
+    deployment.start_all(*deployment.names)
+    log = deployment.log_of("superlink")
     wait_for(lambda: log.read_text().count("Activated node_id") == 3)
-    deployment.runtime._superlink.kill()
-    deployment.runtime._superlink.wait()
+    deployment.kill_superlink()
     deployment.runtime.start_superlink()
     assert deployment.run()["counted"] == ["north", "south", "east"]
-    assert deployment.auc("east").auc == pytest.approx(federated_auc(site_rows, thresholds=GRID).auc, abs=1e-6)
+    assert deployment.auc("east").auc == pytest.approx(federated_auc(deployment.sites, thresholds=GRID).auc, abs=1e-6)
 
 
-def test_a_node_that_is_killed_while_it_answers_leaves_no_process_with_keys(deploy: Callable[..., Deployment]) -> None:
+def test_a_node_that_is_killed_while_it_answers_leaves_no_process_with_keys(deploy: Deploy) -> None:
     deployment = deploy(3)
     stubborn = "import signal\nfor each in (1, 2, 15): signal.signal(each, signal.SIG_IGN)\n" + SLEEPS.format(999)
     deployment.start("east", patched(deployment, stubborn))
     found: list[int] = []
 
     def kill() -> None:
-        wait_for(lambda: bool(deployment.children_of("east", "flwr-clientapp")))
+        deployment.wait_until_it_answers("east")
         found.extend(deployment.children_of("east", "flwr-clientapp"))
-        for pid in deployment.children_of("east", "supernode"):
-            os.kill(pid, signal.SIGKILL)
+        deployment.kill("east", "supernode")
 
-    killer = threading.Thread(target=kill)
-    killer.start()
     with pytest.raises(TooFewPartiesError):
-        deployment.run()
-    killer.join()
+        deployment.run_during(kill)
     assert found
     wait_for(lambda: not deployment.children_of("east", ""))
 
 
 @pytest.mark.parametrize("ahead", [3, -200])
-def test_a_site_whose_clock_is_off_by_what_is_allowed_has_the_result(
-    ahead: int, deploy: Callable[..., Deployment], site_rows: list[PartyData]
-) -> None:
+def test_a_site_whose_clock_is_off_by_what_is_allowed_has_the_result(ahead: int, deploy: Deploy) -> None:
     deployment = deploy(3)
     clock = Clock(deployment.runtime.folder)
     clock.set(ahead)
-    for name in ("north", "south"):
-        deployment.start(name)
+    deployment.start_all("north", "south")
     deployment.start("east", {**patched(deployment, SLEEPS_AS_EVER), **clock.variables})
-    assert_all_have_it(deployment, deployment.run(**{"round-timeout": LONG}), site_rows)
-    assert "this machine's clock is" in (deployment.runtime.folder / "east.log").read_text()
+    assert_all_have_it(deployment, deployment.run(**{"round-timeout": LONG}))
+    assert "this machine's clock is" in deployment.log_of("east").read_text()
 
 
 @pytest.mark.parametrize(("ahead", "which"), [(10, "ahead of"), (-400, "behind")])
 @pytest.mark.parametrize("while_it_answers", [False, True])
 def test_a_site_whose_clock_is_wrong_says_so_and_has_the_result_once_it_is_set_right(
-    while_it_answers: bool, ahead: int, which: str, deploy: Callable[..., Deployment], site_rows: list[PartyData]
+    while_it_answers: bool, ahead: int, which: str, deploy: Deploy
 ) -> None:
     deployment = deploy(3)
     clock = Clock(deployment.runtime.folder)
-    for name in ("north", "south"):
-        deployment.start(name)
+    deployment.start_all("north", "south")
     if not while_it_answers:
         clock.set(ahead)
-    log = deployment.runtime.folder / "east.log"
+    log = deployment.log_of("east")
     variables = {**patched(deployment, SLEEPS_AS_EVER + SLEEPS.format(5)), **clock.variables}
     deployment.start("east", variables)
     told: list[str] = []
 
     def repair() -> None:
         if while_it_answers:
-            wait_for(lambda: bool(deployment.children_of("east", "flwr-clientapp")))
+            deployment.wait_until_it_answers("east")
             clock.set(ahead)
         wait_for(lambda: not deployment.children_of("east", ""), LONG)
         told.extend(log.read_text().splitlines())
         clock.set(0)
         deployment.start("east", variables)
 
-    repairing = threading.Thread(target=repair)
-    repairing.start()
-    record = deployment.run(**{"round-timeout": LONG})
-    repairing.join()
+    record = deployment.run_during(repair, **{"round-timeout": LONG})
     # Under faketime what the node has started may outlive it for a moment, and have a last word of its own.
     (why,) = (line for line in told if line.startswith("error: this machine's clock is "))
     assert which in why
     assert "set the clock (NTP), and start again" in why
-    assert_all_have_it(deployment, record, site_rows)
+    assert_all_have_it(deployment, record)

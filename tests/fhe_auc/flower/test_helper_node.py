@@ -28,6 +28,7 @@ from fhe_auc.rows.counts import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.messages import Message as Envelope
 from fhe_auc.session.protocol import Request
+from fhe_auc.session.rounds import SessionRecord
 from tests.support.exact_sessions import both_protocols, pairs_of
 from tests.support.fake_grid import FakeGrid, Node
 
@@ -58,6 +59,9 @@ class Consortium:
     def config(self, **changes: Any) -> dict[str, Any]:
         changes = {name.replace("_", "-"): value for name, value in changes.items()}
         return {**self.made.aggregator, "journal": str(self.folder / "journal"), "round-timeout": 20.0, **changes}
+
+    def run(self, grid: Any = None, **changes: Any) -> SessionRecord:
+        return evaluate(self.grid() if grid is None else grid, self.config(**changes))
 
     def result(self, name: str) -> Evaluation:
         (file,) = (self.folder / name).glob("*.json")
@@ -94,6 +98,12 @@ def new(site_rows: list[PartyData], tmp_path: Path) -> Callable[..., Consortium]
     return make
 
 
+@pytest.fixture
+def consortium(new: Callable[..., Consortium]) -> Consortium:
+    """One of `exact`, whose sessions go on with two sites of three."""
+    return new()
+
+
 @both_protocols
 @pytest.mark.parametrize("nodes", ["", NAMED])
 def test_a_session_with_a_helper_node_gives_every_site_the_exact_fraction(
@@ -101,7 +111,7 @@ def test_a_session_with_a_helper_node_gives_every_site_the_exact_fraction(
 ) -> None:
     consortium = new(protocol)
     grid = consortium.grid()
-    record = evaluate(grid, consortium.config(nodes=nodes, ask_again=False))
+    record = consortium.run(grid, nodes=nodes, ask_again=False)
     assert record.counted == record.delivered == ("north", "south", "east")
     assert {consortium.result(name).fraction for name in consortium.sites} == {consortium.expected()}
     if nodes:
@@ -109,20 +119,18 @@ def test_a_session_with_a_helper_node_gives_every_site_the_exact_fraction(
         assert asked == [1, 2, 3, 4, 4, 1, 2, 3]  # the helper alone in the rounds between, and only there
 
 
-def test_nodes_that_leave_the_helper_out_are_refused(new: Callable[..., Consortium]) -> None:
-    consortium = new()
+def test_nodes_that_leave_the_helper_out_are_refused(consortium: Consortium) -> None:
     with pytest.raises(InputError, match="'helper-1' has no node"):
-        evaluate(consortium.grid(), consortium.config(nodes="north:1, south:2, east:3"))
+        consortium.run(nodes="north:1, south:2, east:3")
 
 
 def test_a_node_that_was_not_admitted_as_the_helper_ends_the_session_with_the_helpers_name(
-    new: Callable[..., Consortium],
+    consortium: Consortium,
 ) -> None:
     """It has a site's key store."""
-    consortium = new()
     grid = consortium.grid(helper_1=consortium.node("south"))
     with pytest.raises(TooFewPartiesError, match=r"missing: 'helper-1'.*helper-1: it could not answer .*MessageError"):
-        evaluate(grid, consortium.config(nodes=NAMED, ask_again=False))
+        consortium.run(grid, nodes=NAMED, ask_again=False)
 
 
 def signing_as_the_helper(consortium: Consortium, name: str) -> Node:
@@ -141,20 +149,18 @@ def signing_as_the_helper(consortium: Consortium, name: str) -> Node:
 
 
 def test_a_node_that_claims_to_be_the_helper_is_refused_and_the_helper_takes_its_place(
-    new: Callable[..., Consortium], caplog: pytest.LogCaptureFixture
+    consortium: Consortium, caplog: pytest.LogCaptureFixture
 ) -> None:
-    consortium = new()
     grid = consortium.grid()
     grid.nodes[0] = signing_as_the_helper(consortium, "south")  # asked before the helper
-    record = evaluate(grid, consortium.config())
+    record = consortium.run(grid)
     assert any("submission of party 'helper-1' refused" in line and "sign" in line for line in caplog.messages)
     assert record.delivered == ("north", "south", "east")
     assert consortium.result("north").fraction == consortium.expected()
 
 
-def test_a_helper_that_is_asked_in_the_sites_round_ends_it_for_nobody(new: Callable[..., Consortium]) -> None:
+def test_a_helper_that_is_asked_in_the_sites_round_ends_it_for_nobody(consortium: Consortium) -> None:
     """Where no nodes are named it is asked, and refuses; a site that connects after that still counts."""
-    consortium = new()
     helper, east = consortium.node(HELPER), consortium.node("east", joins_at=1e9)
 
     def answer(message: Message) -> Message | None:
@@ -162,31 +168,27 @@ def test_a_helper_that_is_asked_in_the_sites_round_ends_it_for_nobody(new: Calla
         return helper.answer(message)
 
     grid = consortium.grid(helper_1=Node(answer), east=east)
-    record = evaluate(grid, consortium.config(ask_again=False))
+    record = consortium.run(grid, ask_again=False)
     assert [message.metadata.dst_node_id for message in grid.pushed][:4] == [1, 2, 4, 3]
     assert record.counted == record.delivered == ("north", "south", "east")
 
 
-def test_submissions_close_at_the_number_that_is_configured(new: Callable[..., Consortium]) -> None:
+def test_submissions_close_at_the_number_that_is_configured(consortium: Consortium) -> None:
     """A site that comes afterwards is not asked, and has no result."""
-    consortium = new()
     grid = consortium.grid(east=consortium.node("east", joins_at=1e9))
-    record = evaluate(grid, consortium.config(nodes=NAMED, round_timeout=1e6, close_at=2))
+    record = consortium.run(grid, nodes=NAMED, round_timeout=1e6, close_at=2)
     assert (record.counted, record.missing) == (("north", "south"), ("east",))
     assert consortium.result("south").fraction == consortium.expected("north", "south")
     again = consortium.grid()
-    assert evaluate(again, consortium.config(nodes=NAMED, close_at=2)) == record
+    assert consortium.run(again, nodes=NAMED, close_at=2) == record
     assert not again.pushed
     assert not (consortium.folder / "east").exists()
 
 
 @pytest.mark.parametrize("number", [1, 4])
-def test_a_number_to_close_at_that_the_session_cannot_have_is_refused(
-    number: int, new: Callable[..., Consortium]
-) -> None:
-    consortium = new()
+def test_a_number_to_close_at_that_the_session_cannot_have_is_refused(number: int, consortium: Consortium) -> None:
     with pytest.raises(InputError, match=f"close-at: submissions close with 2 to 3 of them, not {number}"):
-        evaluate(consortium.grid(), consortium.config(nodes=NAMED, close_at=number))
+        consortium.run(nodes=NAMED, close_at=number)
 
 
 def test_a_session_that_closed_with_too_few_goes_on_with_the_same_keys_once_the_missing_one_is_there(
@@ -196,11 +198,11 @@ def test_a_session_that_closed_with_too_few_goes_on_with_the_same_keys_once_the_
     consortium = new(least=3)
     nobody = Node(lambda message: None)
     with pytest.raises(TooFewPartiesError, match=r"missing: 'east'.*east: no answer within 1 s"):
-        evaluate(consortium.grid(east=nobody), consortium.config(nodes=NAMED, round_timeout=1.0))
+        consortium.run(consortium.grid(east=nobody), nodes=NAMED, round_timeout=1.0)
     assert not consortium.sent(2).exists()
     before = consortium.sent(1).read_bytes()
     grid = consortium.grid()
-    record = evaluate(grid, consortium.config(nodes=NAMED))
+    record = consortium.run(grid, nodes=NAMED)
     assert record.delivered == ("north", "south", "east")
     assert consortium.sent(1).read_bytes() == before
     assert [message.metadata.dst_node_id for message in grid.pushed] == [3, 4, 4, 1, 2, 3]
@@ -208,10 +210,7 @@ def test_a_session_that_closed_with_too_few_goes_on_with_the_same_keys_once_the_
 
 
 @pytest.mark.parametrize("asked", [2, 3])
-def test_a_helper_that_falls_silent_is_asked_the_same_again_by_the_next_run(
-    asked: int, new: Callable[..., Consortium]
-) -> None:
-    consortium = new()
+def test_a_helper_that_falls_silent_is_asked_the_same_again_by_the_next_run(asked: int, consortium: Consortium) -> None:
     helper = consortium.node(HELPER)
     answers: list[bytes] = []
 
@@ -225,9 +224,9 @@ def test_a_helper_that_falls_silent_is_asked_the_same_again_by_the_next_run(
         return reply
 
     with pytest.raises(TooFewPartiesError, match=r"missing: 'helper-1'.*helper-1: no answer within 1 s"):
-        evaluate(consortium.grid(helper_1=Node(answer)), consortium.config(nodes=NAMED, round_timeout=1.0))
+        consortium.run(consortium.grid(helper_1=Node(answer)), nodes=NAMED, round_timeout=1.0)
     question = consortium.sent(asked).read_bytes()
-    record = evaluate(consortium.grid(helper_1=Node(answer)), consortium.config(nodes=NAMED))
+    record = consortium.run(consortium.grid(helper_1=Node(answer)), nodes=NAMED)
     assert consortium.sent(asked).read_bytes() == question
     assert answers[0] == answers[1]
     assert record.delivered == ("north", "south", "east")

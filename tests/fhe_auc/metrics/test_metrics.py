@@ -143,14 +143,8 @@ def test_curves_equal_scikit_learns_point_by_point(seed: int) -> None:
     data = make_rows(seed)
     histogram = Histogram.exact(data)
     for ours, theirs in (
-        (
-            metrics.roc_curve(histogram),
-            sklearn_metrics.roc_curve(data.y_true, data.y_score, drop_intermediate=False),
-        ),
-        (
-            metrics.precision_recall_curve(histogram),
-            sklearn_metrics.precision_recall_curve(data.y_true, data.y_score),
-        ),
+        (metrics.roc_curve(histogram), sklearn_metrics.roc_curve(data.y_true, data.y_score, drop_intermediate=False)),
+        (metrics.precision_recall_curve(histogram), sklearn_metrics.precision_recall_curve(data.y_true, data.y_score)),
     ):
         for one, other in zip(ours, theirs, strict=True):
             np.testing.assert_array_equal(one, other)
@@ -303,9 +297,7 @@ def squeezed(rows: int) -> PartyData:
 
 
 @pytest.mark.parametrize("make", [calibrated_uniform, binormal])
-def test_the_auc_error_of_quantile_bins_follows_one_over_three_b_squared(
-    make: Callable[[int], PartyData],
-) -> None:
+def test_the_auc_error_of_quantile_bins_follows_one_over_three_b_squared(make: Callable[[int], PartyData]) -> None:
     data = make(10**6)
     expected = sklearn_metrics.roc_auc_score(data.y_true, data.y_score)
     counts = hierarchy.count(data, 14)

@@ -23,9 +23,8 @@ from fhe_auc import api
 from fhe_auc.base.errors import InputError, MessageError, UndefinedAucError
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.cli import main
-from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds
-from fhe_auc.rows.counts import PartyData, count
+from fhe_auc.rows.counts import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Message
@@ -36,6 +35,7 @@ from fhe_auc_protocols.dpauc.budget import Budget
 from fhe_auc_protocols.dpauc.protocol import DpaucParty, DpaucProtocol, NoisyCounts
 from fhe_auc_protocols.dpauc.roc import statistics
 from tests.support.chosen import federated_auc
+from tests.support.pooled import exact_auc
 
 FALSE_ALARM = 1e-8
 GRID = np.linspace(0, 1, 11)
@@ -212,11 +212,11 @@ def test_score_noise_moves_scores_by_laplace_of_the_stated_scale() -> None:
 )
 def test_with_the_largest_budget_the_auc_is_the_exact_trapezoid(name: str, options: dict[str, float]) -> None:
     parties = sites_with(30_000, 3)
-    first, *others = [count(data, GRID) for data in parties]
-    expected = trapezoid(sum(others, start=first)).auc
     found = federated_auc(parties, protocol=name, thresholds=GRID, epsilon=100.0, **options, **EXACT)
     # No label is flipped (e^-100); noise on scores takes some across a threshold; on counts it is 1 in 9,000 positives.
-    assert found.auc == pytest.approx(expected, abs=0.01 if options or name == "dpauc-laplace" else 1e-9)
+    assert found.auc == pytest.approx(
+        exact_auc(parties, GRID), abs=0.01 if options or name == "dpauc-laplace" else 1e-9
+    )
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 8.0])

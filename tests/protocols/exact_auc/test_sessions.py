@@ -489,12 +489,7 @@ def test_the_aggregators_bundle_has_at_most_2_mb_with_4000_thresholds_and_100_pa
 
 @pytest.mark.parametrize(
     ("protocol", "keys"),
-    [
-        ("verified", "sealed"),
-        slow("exact", "sealed"),
-        ("exact", "joint"),
-        slow("verified", "joint"),
-    ],
+    [("verified", "sealed"), slow("exact", "sealed"), ("exact", "joint"), slow("verified", "joint")],
 )
 def test_at_quantile_thresholds_there_is_the_average_precision_of_the_binned_scores(protocol: str, keys: str) -> None:
     sites = rows(3, 51)

@@ -18,10 +18,7 @@ def pool(scores: object) -> PartyData:
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    scores=st.lists(st.floats(0, 1), min_size=1, max_size=60),
-    fraction=st.floats(0, 1),
-)
+@given(scores=st.lists(st.floats(0, 1), min_size=1, max_size=60), fraction=st.floats(0, 1))
 def test_no_prefix_is_closer_to_the_fraction_than_the_one_found(scores: list[float], fraction: float) -> None:
     counts = hierarchy.count(pool(scores), 6)
     below = [sum(score < r / 64 for score in scores) for r in range(64)] + [len(scores)]

@@ -79,10 +79,7 @@ def request(parties: int = 3, **changes: Any) -> Request:
 
 @pytest.mark.parametrize(
     ("protocol", "name"),
-    [
-        pytest.param("semi-honest", "covid-clinics", marks=pytest.mark.slow),
-        ("malicious", "credit-default"),
-    ],
+    [pytest.param("semi-honest", "covid-clinics", marks=pytest.mark.slow), ("malicious", "credit-default")],
 )
 def test_two_hundred_quantiles_give_scikit_learns_auc_within_5e_5_on_real_data(protocol: str, name: str) -> None:
     options = {"executions": 2} if protocol == "malicious" else {}  # four take the larger ring at 200 thresholds

@@ -168,10 +168,7 @@ def test_without_noise_and_discarding_it_is_scikit_learns_auc(rows: list) -> Non
 
 def beta_leaves(generator: np.random.Generator, users: int, share: float, depth: int) -> tuple[np.ndarray, np.ndarray]:
     positives = round(users * share)
-    return (
-        leaves(generator.beta(4, 2, positives), depth),
-        leaves(generator.beta(2, 4, users - positives), depth),
-    )
+    return (leaves(generator.beta(4, 2, positives), depth), leaves(generator.beta(2, 4, users - positives), depth))
 
 
 def truth_of(plus: np.ndarray, minus: np.ndarray) -> float:

@@ -219,9 +219,7 @@ def test_the_auc_of_public_classes_is_unbiased(epsilon: float) -> None:
     response = RandomisedResponse(10, epsilon)
     estimates = [
         response.estimate_between(
-            krr_counts(response, positives, generator),
-            krr_counts(response, negatives, generator),
-            order,
+            krr_counts(response, positives, generator), krr_counts(response, negatives, generator), order
         )
         for _ in range(RUNS)
     ]
@@ -230,9 +228,7 @@ def test_the_auc_of_public_classes_is_unbiased(epsilon: float) -> None:
     assert np.var(estimates) < bound
     errors = [
         response.standard_error_between(
-            krr_counts(response, positives, generator),
-            krr_counts(response, negatives, generator),
-            order,
+            krr_counts(response, positives, generator), krr_counts(response, negatives, generator), order
         )
         for _ in range(100)
     ]

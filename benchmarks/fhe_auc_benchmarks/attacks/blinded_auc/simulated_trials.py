@@ -7,7 +7,7 @@ cancel from class totals otherwise; phases of positions only where X and Y of di
 drawn where a strategy picks positions at random anyway.
 
 Numerical error is a complex Gaussian on every class total, of which the planner's model gives the standard deviation:
-flooding (and smudging) averaged over a class's slots, and encryption noise relative to den.
+flooding averaged over a class's slots, and encryption noise relative to den.
 """
 
 from __future__ import annotations
