@@ -143,9 +143,9 @@ def federated_auc(
         max_rows are refused before any key is made, but by protocols that encrypt nothing.
     backend : "openfhe", "tenseal" or None
         Encryption library; None takes openfhe where it can be imported, else tenseal.
-    keys : "sealed" or "joint"
-        A key holder makes the secret key and seals it to each party, or the parties make it together, so that only all
-        of them can decrypt (five rounds and more bytes).
+    keys : "sealed", "joint" or "helper"
+        A key holder makes the secret key and seals it to each party; or the parties make it together, so that only all
+        of them can decrypt (five rounds and more bytes); or a helper has it, and no party (exact and verified).
     smudging_bits : int, optional
         For joint keys: by how many bits a party's noise on its partial decryption exceeds what it hides; 30 to 80.
     progress : bool or callable

@@ -23,7 +23,6 @@ import numpy as np
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from fhe_auc.base import serialise
 from fhe_auc.base.errors import BackendUnavailableError
@@ -52,7 +51,7 @@ from fhe_auc_keys.bundles import sealed_bundles as bundles
 from fhe_auc_keys.bundles.announcement import announce, open_announcement
 from fhe_auc_keys.bundles.roster import Contribution, PartyMaterial, Roster
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material
-from fhe_auc_keys.bundles.session_signatures import SessionSignatures
+from fhe_auc_keys.bundles.session_protection import SessionProtection
 from fhe_auc_keys.fleet import device, tables
 from fhe_auc_keys.fleet import session as fleet_session
 from fhe_auc_keys.fleet.aggregator import BlobFile, BlobList, FleetResult, Opened
@@ -61,12 +60,13 @@ from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.store import key_store, trusted_authorities
 from fhe_auc_keys.store.budget import Entry, Ledger, Limit
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.trust import existing_certificate, group_sealing, sealing
+from fhe_auc_keys.trust import existing_certificate, group_sealing
 from fhe_auc_keys.trust.authority import Authority, Issued
 from fhe_auc_keys.trust.certificates import Trust, credential, verify
 from fhe_auc_keys.trust.existing_certificate import Statement
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.member_lists import sign_list
+from fhe_auc_keys.trust.sealing import PrivateKey
 from fhe_auc_keys.trust.signed_documents import sign
 from fhe_auc_protocols.blinded_auc.packing import Packing
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
@@ -89,6 +89,7 @@ MAGICS = {
     "fhecred": "credential",
     "fheentr": "submission in a journal",
     "fheiden": "identity with its private keys",
+    "fheledg": "privacy ledger",
     "fhefmem": "device's memory of its submissions",
     "fheflis": "list of a fleet's blobs",
     "fhefope": "fleet's opening",
@@ -148,7 +149,7 @@ LAYOUTS = {
     "helper_roles._Given": "[counted: tuple[str, ...], responses: tuple[Response]]",
     "helper_roles._Opened": "[left_out: tuple[str, ...], context: bytes, opening: bytes]",
     "helper_roles._Submission": "[parts: tuple[bytes, ...], blobs: tuple[bytes], signature: bytes]",
-    "identity._Stored": "[name: str, signing: bytes, encryption: bytes, credential: bytes]",
+    "identity._Stored": "[name: str, signing: bytes, encryption: tuple[bytes, bytes], credential: bytes]",
     "joint_keys._Share": "[secret: bytes, ephemeral: bytes, encrypted: tuple[int, ...]]",
     "joint_roles._Saved": "[share: bytes | None, state: _State]",
     "joint_roles._State": "[key_parts: tuple[bytes, ...], commitments: tuple[bytes, ...], secret_part: bytes, common_secret: bytes, result: bytes, partial: bytes, key_bytes: int]",
@@ -164,7 +165,7 @@ LAYOUTS = {
         "before_bytes: int, upload_bytes: int, download_bytes: int, auc: float, exact_auc: float}"
     ),
     "member_lists._Listed": "[not_after: int, signature: bytes]",
-    "messages.Message": "[protocol: str, session: bytes, round: int, sender: str, manifest: bytes, payload: bytes, nonce: bytes, submissions: tuple[tuple[str, bytes], ...], signature: bytes]",
+    "messages.Message": "[protocol: str, session: bytes, round: int, sender: str, manifest: bytes, payload: bytes, submissions: tuple[tuple[str, bytes], ...], signature: bytes]",
     "opening._Stored": "[release: bytes, ciphertexts: tuple[bytes, ...]]",
     "packing.Packing": "{slots: int, classes: int, bins: int, blocks: int, x_bits: int}",
     "parameters.BfvParameters": "{backend: BackendName, ring_dimension: int, modulus_bits: tuple[int, ...], special_bits: int, plain_moduli: tuple[int, ...]}",
@@ -246,39 +247,114 @@ RU6H77D4zd1A0msqJtoEku1oJmjPhbYjKLrrJHPbVXbFIpfzDw==
 """
 CERTIFICATES = {
     "north": b"""-----BEGIN CERTIFICATE-----
-MIIBfjCCATCgAwIBAgICEAIwBQYDK2VwMBYxFDASBgNVBAMMC0hlYXJ0IFN0dWR5
+MIIGMDCCBeKgAwIBAgICEAIwBQYDK2VwMBYxFDASBgNVBAMMC0hlYXJ0IFN0dWR5
 MB4XDTI1MTIzMTIzNTUwMFoXDTI3MDEwMTAwMDAwMFowEDEOMAwGA1UEAwwFbm9y
-dGgwKjAFBgMrZXADIQCBOXcOqH0XX1ajVGbDTH7My42KkbTuN6Jd9g9bj8mzlKOB
-pzCBpDAfBgNVHSMEGDAWgBSa0Z4PFu73FMuQxvGV285m6UWA+TAMBgNVHRMBAf8E
-AjAAMA4GA1UdDwEB/wQEAwIHgDAdBgNVHQ4EFgQUaWhOUdpV8W5TXKrcwMXFrBdz
-w6cwRAYUaYPa5s3Xo/eCnYmqvqXGo9iIgjkELDAqMAUGAytlbgMhAF3+3Ttr1H9v
-oo7hXZadW7DqU3dNSIva+d8cbgEks+8iMAUGAytlcANBAFNSCegIqIlubvNtzXdP
-IBmefD0dZdWL+6m+CS/W/PgOZkB/KD0NU8LovVmO2olimMy3ac97lHSSbl9wXdac
-0AI=
+dGgwKjAFBgMrZXADIQCBOXcOqH0XX1ajVGbDTH7My42KkbTuN6Jd9g9bj8mzlKOC
+BVgwggVUMB8GA1UdIwQYMBaAFJrRng8W7vcUy5DG8ZXbzmbpRYD5MAwGA1UdEwEB
+/wQCMAAwDgYDVR0PAQH/BAQDAgeAMB0GA1UdDgQWBBRpaE5R2lXxblNcqtzAxcWs
+F3PDpzCCBPIGFGmB/u2Hw8fB2qmrmqvDhfb4/pZhBIIE2DCCBNQwDQYLKwYBBAGD
+5i2ByHoDggTBAKKITZ0zlSUThI3LEFOJn+oXRkjVU2IyxxACg6WkZsmUmFqorkM7
+KMhWcrvhDTMQMStlcEdqkJJJvHUrDz6aVZBsCda1QTusgBrpMCBDk5obJTqiqN0n
+DmHKHlzJxBi4Ar3To0IIeADSLf6Reb0Dp/WSwREUPAkwYgQJPmATfevYjPIaLnGM
+LKmbnT7JXQqnfIT3ODICbbuMdjiYgCc7dIWlfJ5jvfNABuS8EpOUoCknklIlOSJH
+EffISPHTkJpHa4CCsxnbjx5cWIVFofKHIjNHG53XkUzYzGTId9XjfykjOCImDVc2
+JNxlFkzsd3ZCpzEgr1+qaXmoUEaiXEsbfB0EJVFJM3NRUcihyzRJo517m/PqwpD1
+anrUExwaz/4WnUFLRY8Yc5WUwsu8WX3Df1LsUWMHi85FHR8AmtVQCYIyo3kCF23F
+AQmQyWhIKS4LuSzLbcwJD3/mVxo7uK2KfIDYA/A6mbjRYbkMInFCi2XyrXIMh7rY
+gQGVEUfoL9jgKFRytaoQKC5xC79jDpVIuKRpKlDQG86gaS3bR0t7aAJce6oyYhSQ
+pBQmsx3aY+4VOZVgXPCyY6mspIc1dRlBwUWwn1+FXLPwQVEjeRtoz04lFycpZHAU
+g4V1D0pqaJhxc8wJLXmRuHciJ6ArtGmjdLv5pB5ma/z6kV0rVDm8sSjcSPy3rtFG
+bGv1mSHGeNZqjdjaYjG2gRC3sddgmNbSDQrsfYzXkRTWez5AwOy5iqwZbitGNC+V
+G3CYGY6QsE1hmsQIu82ELH+UUm8oBqJZybEjVr8aVZtUH/dxRUbME83ipY5gwLJS
+XbkpupS3v2t7It/ItmlIA8JzfPYcNsNRA+n7KxuWaSwCYOugNk6crGblBmcAtxUR
+WyGZpwLIkiUkRUAXqJcxoYaiV7KQIq5Gjo95Lw8ilQlnNyOpBqmFrxvDMnZBfHIw
+y0ZShI/DCne2RcdFtW2Gebp8PGU8fF/Lhcr8Qmdwyv+iH9RSv4cQrhIWxkPZL/pE
+a9pBTmLgTOG6rfEcZLs8uUPYls7nJAfMEJNkUdqlzs7iO9pzHCw3JxEIvagBPufH
+CEOXTP4DTp3ho+PTjh9rPZvLLLUDWKSyvheEIy6VEk21FI9AizKZww8mfHXHg+XD
+dE06v4IAsl2VyTgoq8zxwryTEbl6PQcBTFeLYk0wj8Wzu12FjfezwPlruaS7vNLK
+AFbsf8UmB4CJwTjUWh5GOx7XAIZoVdy3SugkqWfILtwJKhTwe8dEpo0TaG03ioPW
+iTpYt7HiUlxJPWURE8IYVAJAesXgKGA4oVv7nOCBBYB4OlFyCt40blVYmXqWS+J8
+luD0sbronYJahZmikGR0WGDzwNbKkh8KRMI5zUUGAM1bAniSKtQjvJxpqb4kd6kG
+ZjhayKKGwtJZYEYaQ36lIaBGlKO1IfpGtoAzF86gGLWDSmZ8jRzXtI9bOcgqgZ7V
+O95mWmGGtzQFFaUHgBxoCH7lIB6Lle7jhANBMGLJk3sSyzSzCovbU9nYzB4cHjog
+SnroLZOZFdpSCDpmvN9oxZBl9u+4HJZcFt4JgvfhxHwLTSLTgpf9uzvIXf7dO2vU
+f2+ijuFdlp1bsOpTd01Ii9r53xxuASSz7yIwBQYDK2VwA0EAPbtcx+tRQkaEXcJ6
+Q2Izjn2BfYGEwoC0RMvcEbsQwHwaH1iWUWpd4muQLkRricA/FhSVJNBzPXyl9WNR
+gI9NCQ==
 -----END CERTIFICATE-----
 """,
     "south": b"""-----BEGIN CERTIFICATE-----
-MIIBfjCCATCgAwIBAgICEAMwBQYDK2VwMBYxFDASBgNVBAMMC0hlYXJ0IFN0dWR5
+MIIGMDCCBeKgAwIBAgICEAMwBQYDK2VwMBYxFDASBgNVBAMMC0hlYXJ0IFN0dWR5
 MB4XDTI1MTIzMTIzNTUwMFoXDTI3MDEwMTAwMDAwMFowEDEOMAwGA1UEAwwFc291
-dGgwKjAFBgMrZXADIQDKk6wXBRhwcdZ7g8f/Dv6BCOjsRTBXXXcmh5Mz29q+fKOB
-pzCBpDAfBgNVHSMEGDAWgBSa0Z4PFu73FMuQxvGV285m6UWA+TAMBgNVHRMBAf8E
-AjAAMA4GA1UdDwEB/wQEAwIHgDAdBgNVHQ4EFgQUGaWX1VYfe/pCgH1TyZvexiP0
-mZ4wRAYUaYPa5s3Xo/eCnYmqvqXGo9iIgjkELDAqMAUGAytlbgMhAFCmFAmx3dAy
-XpsWtwDnGel3LAcACxvXeG6QfGU9IEldMAUGAytlcANBADeb3iRnYmYSMouKQstI
-Rzeh4NyekbjsoTdsnmuau+X59oVuHAvVuaDprppoe4cDLiCYcAs1YoKRpX4Ga5ia
-CQs=
+dGgwKjAFBgMrZXADIQDKk6wXBRhwcdZ7g8f/Dv6BCOjsRTBXXXcmh5Mz29q+fKOC
+BVgwggVUMB8GA1UdIwQYMBaAFJrRng8W7vcUy5DG8ZXbzmbpRYD5MAwGA1UdEwEB
+/wQCMAAwDgYDVR0PAQH/BAQDAgeAMB0GA1UdDgQWBBQZpZfVVh97+kKAfVPJm97G
+I/SZnjCCBPIGFGmB/u2Hw8fB2qmrmqvDhfb4/pZhBIIE2DCCBNQwDQYLKwYBBAGD
+5i2ByHoDggTBAO2izFl3QL2MQdyQPaWTI7w0O/MCAO94sL+Mp70ojOsrZk4Xpcps
+Mc7AXG7xJdUzBKM1W9jgt+ympDBKZcGmOEVMJJdJE0emN5zrJ55nlCJjrjcrGsAJ
+ljJZiLPIOgCYHQjTM6+lLVijuSKzmos3W0SDudVDSSeawCtaqMMUlE5KvY7kezbj
+oUZcCiCIiIfxvwy7OPjJkUWmTXPzA71zobWzj6MSdjKQVlMLEQP0tsohPEoUkZ+g
+hszJubvJw0grEmoci0ZxvK4xTzmwWCaJuKmBVjkMB4gyJ28kCf9KAniaEqistSkz
+reeafqjUBNb1oVljogm1kveUC27wReyWX7l4BbN2R9Tzj3vGoTd0aE3QTHQ3hYXR
+QVvHS8XcV7QzZmYWz6T3eAPQoJPKaW4cHEpbK11ylSwTtfhKsS0iV5YTYQbaz7d7
+Ko/5BVfJpIuTRbXgf43TvYkmKawJPZfDnaA1EV98fB34kbUAxth0aRvVen+WOozx
+hesCQmbrHY2wSNRnLsJYhLHRR2qWhKcFQn0gFeelq7nspgWQuMB1OsW4nigKwlSB
+TRVLDtVQjNKcab+Sn3kMLfeIP0iwvvTwGPCYvg8QgHjTKKYQM//bmlkVMxx1ajhh
+Rf4ziTcWFvvBpJmZBDiyhHJXVq68Uz8HPGO2UDbLPJ6zz25Qjww8FNm3qwY0Un+o
+lLl4XVrkNabhFZ+4AbWhZR+SQlnZwHZIDObAYawEjcKAKJvwHqwxwLySXafaVVdb
+qSL1dh93rEEMhHyQjq4UrXc7jYCCXeVVPoAig94IF+yXNElsuGE3ysYSMQKXrl9G
+SP3bOPPWniWLuny5Oa0xhLGZh+OQn96maYKRqnYGYUWZLGh2dGGhyEsTm2uAPN14
+VbCzSZ/1yJBwhxF2PuUFx8gCVkUZCXuJtRMnhiyasepHJSZKLYGlnKEIokz3N3Kp
+TMxRg9zWM1U4bcLlCUB0VSwrgOqDOvjnot0xQuQmaxw3IMV3Q5y2onDlzQgXwa3c
+NqE7L/tIjt3SkeDkaw2EWVBHH29LdObKsuepIsvSVmSCDL8lYvmoGsv7s74wKckH
+pxfsgf9oZ9Hky4RGylYnV63XP8y8fIOptsxDgLErSRPTaUZsx1zlwZJAe+P3MoGZ
+aVC4xsAyHzz7Cya6IEKpzHcmzJnInrwHMmbCpjTcFb9Gi6+ZLPXwjdKkxbWQen97
+pQC5uLViLN7yJDj7okmHqVPsdEnafV/ihP50nD2oHt6FpWyMSmSpXQREIaH4BvD1
+JlQRfOSUMiAsLmxIbLcSa1K7TpsbsEJRJ3S6FP/mIWRAckY4n5ciIiSGZPJlSHHX
+Y0nGutLkTKaFg4B0EH/1RiYaNH3YW6ums+h5dUp3BjJnX4DadldyWdfBvwqihaCE
+ur4xL/TmfRlKXQHjj6a0ARfbS9HCiP5Qy6PXOIeDzGnJfiHiy1IXQddThxrKq29q
+INK3kjJHzJo4zJIKuVHgC0JbNx/EjTa7ElqgFoJEDH+avGhFLq+YWXUwpkQjXVyM
+gz6qkW8XRuo0Okiq+b92GVnLdpKqGA68OA5F3SFnt1E83/9SoS0YZU7qUKYUCbHd
+0DJemxa3AOcZ6XcsBwALG9d4bpB8ZT0gSV0wBQYDK2VwA0EAd227GPhORvN6hkp8
+CAVY8mY/07YwF3RAZ2JQ3m29Ar0XSybeCkvr8dtqKfFTTCMicE6GYRUyzjf4+kdW
+RyQwAw==
 -----END CERTIFICATE-----
 """,
     "adder": b"""-----BEGIN CERTIFICATE-----
-MIIBfjCCATCgAwIBAgICEAQwBQYDK2VwMBYxFDASBgNVBAMMC0hlYXJ0IFN0dWR5
+MIIGMDCCBeKgAwIBAgICEAQwBQYDK2VwMBYxFDASBgNVBAMMC0hlYXJ0IFN0dWR5
 MB4XDTI1MTIzMTIzNTUwMFoXDTI3MDEwMTAwMDAwMFowEDEOMAwGA1UEAwwFYWRk
-ZXIwKjAFBgMrZXADIQCKh1//HrOEUVd6zVr+5AVFZWjdfIngkIY6BVe8evSfF6OB
-pzCBpDAfBgNVHSMEGDAWgBSa0Z4PFu73FMuQxvGV285m6UWA+TAMBgNVHRMBAf8E
-AjAAMA4GA1UdDwEB/wQEAwIHgDAdBgNVHQ4EFgQUc3ily70eGzhIDljPyB2y1Eb9
-DFswRAYUaYPa5s3Xo/eCnYmqvqXGo9iIgjkELDAqMAUGAytlbgMhABO+T+rq8gTH
-/TNY/JwAchiB0XQngSgifsZ0839/6XttMAUGAytlcANBAPBO9MvSZF6dDmBkUAcs
-KSxajUIKPncvWwzZqDXJJOzCjOMbD7C17/nqndOHJP2IX2T00pUtk/cWcsgP29Rz
-OwM=
+ZXIwKjAFBgMrZXADIQCKh1//HrOEUVd6zVr+5AVFZWjdfIngkIY6BVe8evSfF6OC
+BVgwggVUMB8GA1UdIwQYMBaAFJrRng8W7vcUy5DG8ZXbzmbpRYD5MAwGA1UdEwEB
+/wQCMAAwDgYDVR0PAQH/BAQDAgeAMB0GA1UdDgQWBBRzeKXLvR4bOEgOWM/IHbLU
+Rv0MWzCCBPIGFGmB/u2Hw8fB2qmrmqvDhfb4/pZhBIIE2DCCBNQwDQYLKwYBBAGD
+5i2ByHoDggTBAJJaJwCtBk/3eLTaTPUUV6SCJKUnUSUKjuELJRyBi6/KxvQSHqMk
+ivj8qNfkayGbby84GJ20CQ1nggP8HkdIIrJoOPSBr786jyxDz3MAs573MGQ6P3vi
+YOGVRJgZY+O1d6D6uC+TJqJaNMxbSOgTUdpyK7F3rvsbmCmycCM8aVW0Gr6lJjnn
+ktN2TdOpfkyamKusAbXpucpDyIqmcjtbrmDjHC6rEW4pGKgwwY3TD994LA7IiUFG
+qqthxeBZOmkZmfsHNuCrCQqYNeGwZztzkFErMpmREZF7YQw3kQP1O0i2xDKMzSLg
+RouGdD9bjgRiWDwIqiSDp8poyAx3VlArXY0DVTBIfAQMRwp3mZ0gNxRINWoDKdFn
+P3ICiA8AG17Bx0yhRDzjJYC7rKY6JEsUjumHmjjGbsyacL45zh9rDZiBBZXlX+1R
+oR5UHzYBtJH8AH1Hrt6Qjc8sVrjZKmCIpuUYVg4nlWiFOGb6b2izZ5XzeOygbiwI
+E57IkNjJmTX6Ke+6F5jsa5Q1qUJkNMz6w050fpeytLMTcRTzBXdETcH3CdVxNSFs
+UrRYDUACTUDlzDkLiXiRIhTgyJI1NCVjpXrpzQFGCMQEwLOroThhrc7JV+NYyhTY
+hsqkcfX1qhywWvLAZhD0SvNIMuZlaDZQnL+qn23DtXuqM04HVrK8GcWEv4OKxzTT
+IH1ZsDSYomXlOTokUtKnTlhlZkK1NDsqgKOqxuzDx/MFbSOYY+mGKw88AJsJRTXM
+m56BOEkXSfs0sFdsBxbaFcMbNsvie22FcoKhtXeJcTmROhKxi+zEJExCjI0GjbYC
+gtWoemvQnpcCatjZcYY3miAwJ7aToq3oIwbFpdrpswiHuL0EijJGrgsgi6b5TXTl
+ZfaTHcuFkk9kuY4rb8DpMNq5bFH4bBUiz/9HOTtgxRQpW8IhB8CzbgYcv0XSg01j
+a8t3j3GBRxZEqEsmVB+gUjDXTMfjgr6wurxJp/BaFVKTjyTxBjmgplcxnnW5T5Qg
+EmyhKZfhx69QVoLBUNImQYiiv9zmGz/8N29JYtI5jbGUBfcVGgZqTFBsWN+3ol4I
+FhpWfxLFGTVXgcJzGZ7IxWPJwlcXRNUypeh6TsOck66EsEfoN5uUfRmmPF9pYnlE
+GQLqU2AIPSY3o23As9z1UcH8ie+LoHE5P2iBHDZYpkTKz/wzOkrwv0RSSXS3fTdJ
+gMEWMAz2sotrW0v8PxTcgdcpS9M4UGvXscrYryhMMKbTjm8VNOHHjDnFIis5WeGc
+p4nFgFBCNW/Dvg38QFgrOfYyE6C2pmSjIDTJRExmrZ9WRHgIDQXbSKUcnhCYgC8M
+noI6s5xIZo0kMZLitLBCnuN5UgSLd7QnIXF6bud3R0vDyY8GkMdYlLIUbIZCHyn6
+RAngA6W7ZrH5CWcquBhqBAEstHpXdicAPVYzszYJkQBjw8UTMfQEADdoKX2zvTHh
+ZVG1L2zUitBFiuzrtKjmOTXXZ0OwTTrIB8N8MWiQWh06Lv0nxWWUsf5yVNLmf3+h
+hyNlzd40MDwDq8EglAZigU563+Bpl9ZStAAfxhLCt8/KoAZ8I4qUKFekE75P6ury
+BMf9M1j8nAByGIHRdCeBKCJ+xnTzf3/pe20wBQYDK2VwA0EA9BT+L0ZT0j8ozXT5
+1isKacPt+ZR1aqZ7r/CL8oPWNeZj6HWI84BD9lSFUiDwLLxjmTSVDuZFEslDIgyT
+WWX/CQ==
 -----END CERTIFICATE-----
 """,
 }
@@ -295,16 +371,14 @@ TRUST = Trust.from_pem(AUTHORITY_CERTIFICATE, (REVOCATION_LIST,))
 
 def _identity(name: str, seed: int) -> Identity:
     signing = Ed25519PrivateKey.from_private_bytes(bytes([seed] * 32))
-    encryption = X25519PrivateKey.from_private_bytes(bytes([seed + 1] * 32))
+    encryption = PrivateKey.from_components(bytes([seed + 1] * 64), bytes([seed + 1] * 32))
     return Identity(name, signing, encryption).certified(CERTIFICATES[name])
 
 
 NORTH, SOUTH, ADDER = _identity("north", 2), _identity("south", 4), _identity("adder", 6)
 PEERS = [verify(each.credential, TRUST, at=AT) for each in (NORTH, SOUTH)]
 ROSTER = Roster.of(PEERS)
-MESSAGE = Message(
-    "semi-honest", SESSION, 2, "north", FINGERPRINT, b"payload", FINGERPRINT, (("south", FINGERPRINT),), bytes(64)
-)
+MESSAGE = Message("semi-honest", SESSION, 2, "north", FINGERPRINT, b"payload", (("south", FINGERPRINT),), bytes(64))
 RELEASE = Release(
     Sketch((("p", 2), ("n", 2))),
     (Sum("s", (Term((Factor((Part("p"), Part("n", "below", -2))), Factor(constants=(1, -3)))),)),),
@@ -477,7 +551,9 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "contribution": lambda _: serialise.encode(CONTRIBUTION),
     "excerpt": lambda _: serialise.encode(CONTRIBUTION.excerpt(1)),
     "announcement": lambda _: _announcement(),
-    "signature of a message": lambda _: SessionSignatures(FINGERPRINT, {}, NORTH).sign(MESSAGE_PURPOSE, b"statement"),
+    "signature of a message": lambda _: SessionProtection(FINGERPRINT, {}, {}, NORTH).sign(
+        MESSAGE_PURPOSE, b"statement"
+    ),
     "statement of a message": lambda _: MESSAGE.statement,
     "aggregator bundle": lambda _: sign(
         bundles.AGGREGATOR_KIND, NORTH, bundles._AggregatorBody(b"announcement", b"seal")
@@ -503,47 +579,47 @@ PINNED = {
     "manifest, sum": "8da870726f746f63... 409 bytes, SHA-256 0c7f694b157e61f64256c983007fa20a81ca1789011d2ebeef43b1aec163140a",
     "manifest, exact": "8da870726f746f63... 604 bytes, SHA-256 79060a6ab199b29da4850997a436b92b7bfb540b1cb230f1a35a25f83f83964b",
     "digest of a manifest": "95114f92536d01e942d13aa944ddd85cec8b72fa8fc1ca9aa52a0ee078f345b4",
-    "message": "666865616d736702... 263 bytes, SHA-256 29703a7d45586ecfff42600642aa70172be763407a09c8f0e1eb3680dd535ca8",
-    "state of a party": "6668657374617402... 90 bytes, SHA-256 5c20f46246f0201a74b3e95659eb379818fa65de4905d7d1c0e273467b299a87",
-    "whose submissions count": "666865636c6f730256ef9d21be569a92295045c2aeaf2b86e947b53ba6e04172c07d102250278f9f91a56e6f727468",
-    "submission in a journal": "666865656e7472024138e55caf597a3ec1c06629bda14135991123a70fdcd6173062eb1e1e518b5a92a56e6f727468c40a7375626d697373696f6e",
-    "container of a ciphertext": "666865726c776502... 95 bytes, SHA-256 431999cd346682b807adce04e4d5d9f0aac7bcafc932043457604b5ffe6f3e8a",
+    "message": "666865616d736703... 229 bytes, SHA-256 54c2b5f2175c37745508eb4b92d3ad306e4e7bea6e7460702b388bd4d7e1e83d",
+    "state of a party": "6668657374617403... 90 bytes, SHA-256 db1784a31707323cfe8f04eea37e400d980163fd945b9bc7eb2b21aaac13e566",
+    "whose submissions count": "666865636c6f730356ef9d21be569a92295045c2aeaf2b86e947b53ba6e04172c07d102250278f9f91a56e6f727468",
+    "submission in a journal": "666865656e7472034138e55caf597a3ec1c06629bda14135991123a70fdcd6173062eb1e1e518b5a92a56e6f727468c40a7375626d697373696f6e",
+    "container of a ciphertext": "666865726c776503... 95 bytes, SHA-256 76894307929d4cd0a2cc4e3808c5fcd65d3da3644c64ac0064b0624b30026844",
     "name of a CKKS context": "b02b66d1a658db3309f63e2da1730fc84a00860d1de7709c345c7dc76413cb5c",
     "name of a BFV context": "62bc73d271890b44df78cdc7ace41e7e3e309b3087627aed51c67690814b5b6c",
     "packed polynomials": "00000101000000010200",
     "polynomial from a seed": "cedb00f8d90005d800e9d800",
     "release of sums": "82a6736b65746368... 180 bytes, SHA-256 12a4cd97941d4a9ad9eed3e70555859317243d85ae1ef5d67732b8d0c788fb14",
-    "opening of sums": "6668656f70656e02... 84 bytes, SHA-256 58f8b2336636e714f5c811673f3d4cedf0830a41996658320774cb35518813c8",
+    "opening of sums": "6668656f70656e03... 84 bytes, SHA-256 88339d74ec3c736162a4d0af921ba20a478dfcedd94221a0be6c2109ea19164c",
     "packed residues": "01000400000004",
     "secrets of a party": "93c407636f6e7465... 78 bytes, SHA-256 576717f8f320b719b87ed2eacc9f6088d7c9c108628799b1d750e0b828aa9875",
-    "aggregator's material with an opening": "6668656167676b02d27a5f93d5b9e4963d34b23caec0161708f16f5acf50e6c919baccdac25c18b892c407636f6e74657874c4076f70656e696e67",
-    "request for an opening": "6668657265717302... 605 bytes, SHA-256 18b6abfa984626bc7fec107e0c52f19c80937f7c03fc3c4497f347918a4cd3c9",
-    "late opening": "6668656c61746502... 612 bytes, SHA-256 d098f6329376ba3235c6bbbf24f3f30c0d0b549122e8aaec14f2975286e7684e",
-    "fleet": "85a86b6e6f776e5f... 201 bytes, SHA-256 b1d8289ed182edc4e626633219473b8e35c3569550c5fe0bb25bc627991ee214",
-    "list of a fleet's blobs": "666865666c697302... 638 bytes, SHA-256 4a13d46df328aa6cf4416cfc76d943dad93b52897a8f5051ec48495188a2b079",
-    "fleet's opening": "666865666f706502... 636 bytes, SHA-256 e6c9c362040c53035ec0ddaa1f13c480e91f32694bebeb6e6aa992e25fade111",
-    "fleet's result": "6668656672657302... 626 bytes, SHA-256 46056b6dd9e0e0778304e500d1ec4204856f47c1462d34338d616587e72626a0",
+    "aggregator's material with an opening": "6668656167676b03d27a5f93d5b9e4963d34b23caec0161708f16f5acf50e6c919baccdac25c18b892c407636f6e74657874c4076f70656e696e67",
+    "request for an opening": "6668657265717303... 1807 bytes, SHA-256 c1ac431702526fae9c910326c08fce7ce8e9217cd966ad3cc5b890701ae67114",
+    "late opening": "6668656c61746503... 1814 bytes, SHA-256 e317e157742f0d998f93266b118c53eec48ec79b94f8f3b7f55c6ff3267d659b",
+    "fleet": "85a86b6e6f776e5f... 201 bytes, SHA-256 80fbf1df2565d80a3e1866437ea27ab221a9188718c77e8e204c77d96aa4469e",
+    "list of a fleet's blobs": "666865666c697303... 1840 bytes, SHA-256 070e8188e0f2a0183b83ed44c5161dc680c39cf9e93ad9f75435424f6c0ae80b",
+    "fleet's opening": "666865666f706503... 1838 bytes, SHA-256 563c2627639310ee1012f25d11fdcd5c144bf6c8c5b0b911b4f9df630381b207",
+    "fleet's result": "6668656672657303... 1828 bytes, SHA-256 d940625080239549729755934d71f4ea8d66e30236fc37ba61e9e92c0001dece",
     "columns of a fleet's files": "6d656d6265722075... 171 bytes, SHA-256 4193ca293551198bfb83d1ac674b468b3561d0aa0f154e2552753b290771d607",
     "what a fleet's sketch is sealed for": "93c410666c656574277320736b657463682031c420000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f07",
     "what a fleet's blob is sealed for": "94c40e666c656574... 86 bytes, SHA-256 52031025fff2fa7480a3ee1216ee1adafbceb096af4ff2b366c906ea9d52b89a",
-    "signed list of a fleet's members": "6668656d656d6202... 112 bytes, SHA-256 1e5b7d1d776cf5a4a246d572a42377cf3bbc6acc52f5d60a9da7a086791eea6c",
-    "device's memory": "666865666d656d02... 132 bytes, SHA-256 e41969b5367e4026c31e483cd30be0b06788a75a3a07820a080689f8a0ae13da",
+    "signed list of a fleet's members": "6668656d656d6203... 112 bytes, SHA-256 b2cfe7732c901526408b4122a1a7a0d7b948c2444fa4ef370fea0be026b97d8f",
+    "device's memory": "666865666d656d03... 132 bytes, SHA-256 dd9eca7787d8911714d816e04cb84ffcaa9600cd8212b52067f6ac742099c3b9",
     "what a fleet's member signs": "61626f7574fa2c8cc4f28176bbeed4b736df569a34c79cd3723e9ec42f9674b4d46ac6b8b8",
-    "identity": "6668656964656e03... 551 bytes, SHA-256 e9a6ef50d6ff43ab27d94596880fe4b3f1b448ba7295928cc05cc485dcb8afaa",
-    "credential": "6668656372656403... 440 bytes, SHA-256 b36590f44fb88516c67ab0cc284389b7e5249d7ec798a67de5dab5c39557e4a5",
-    "key binding": "66686562696e6403... 250 bytes, SHA-256 6eb19f935531c0e74d06d6301bec38478414a19331f127a0f220a9c248fe3da0",
-    "fingerprint of a key binding": "b80e16be4a83f46b39fde9c1fb1af42bc0c59d9c2e24c165e5d4bf391ebe7eae",
-    "authority": "6668656175746803... 491 bytes, SHA-256 240dc990e88a08666495420143b3586ad853698314386c2b7b44a58044337c5c",
-    "roster": "666865726f737402... 192 bytes, SHA-256 75615429ce7d60f3e7f4320816915c4652c9bf447d08283118fbbf566aa7e75a",
-    "name of a session with its roster": "33b903b59a341722d2782183a04af04426a1071c7ed33417cfbfce26008f54d4",
-    "material of a party of a joint session": "92919293a56e6f72... 163 bytes, SHA-256 73b235b0da1b589cff2e3096acd170b0fb3820f43017b515726791bf62984b7f",
+    "identity": "6668656964656e03... 1820 bytes, SHA-256 28923ce5cae0407cc3de20729dbab911fdba8b887594e8dbd7deacc99e5696dc",
+    "credential": "6668656372656403... 1642 bytes, SHA-256 30f5cffef00fb77aaf0cc58b0e83981f241c6803f7909fde75259ca78e63f471",
+    "key binding": "66686562696e6403... 1436 bytes, SHA-256 414eb74e45a57201aeccc72ef758ada1387546f84e1d77064f62d331e19e147e",
+    "fingerprint of a key binding": "85279456064fb5e404129710ddf96962cfdb78d0dc29a9b4bd979e5632fbeeac",
+    "authority": "6668656175746803... 1676 bytes, SHA-256 b43824e69729e2b23545667d96f6abecd4ef5eefbec689a0155d75185f3049cf",
+    "roster": "666865726f737403... 2562 bytes, SHA-256 6c46314a585de77af1b2451f3cd6942a5b1b9063c890a78830c62c47cc38bf98",
+    "name of a session with its roster": "79af5618bea0c80a78ab312cd179ff3c445a046ec330f84bc6b1aca461b248f0",
+    "material of a party of a joint session": "92919293a56e6f72... 2533 bytes, SHA-256 b2a2808b4bbf20356aa2f6be10594e6cb0c519079902b0d0b6c236dec2796ebd",
     "contribution": "9292c40566697273... 83 bytes, SHA-256 ce5c789f9328e694c9301cb2d9afa4252545a23d17a6df940dcb949e1f549615",
     "excerpt": "93919201c4067365... 147 bytes, SHA-256 22224ff4d1a27126c9edfe7689a3803ef39aba888df1f9b1662dd6b40542eca1",
-    "announcement": "666865616e6e6f02... 2652 bytes, SHA-256 9709ab9cb14251a1a5f8bfe593f1ab5e0eab35dfe5587319585448a246bef33c",
+    "announcement": "666865616e6e6f03... 7460 bytes, SHA-256 d1b2d2d80acb88ad2d21e963564f6d36d3470202a963263bba4d97f572c9335e",
     "signature of a message": "5d83916a0c7cc4ee1e51c44d40b085817ec586377e1aee3423eddb56369b9ab804180eb3bea1d20ea63ab57d2652d53af76da3849b696701b5c83b57f5685f07",
-    "statement of a message": "9502a56e6f727468... 118 bytes, SHA-256 efd8cec71492b83d76926da34386f4a0380643f6d02b94448d40504559bb013f",
-    "aggregator bundle": "6668656261676702... 566 bytes, SHA-256 853b0d0a108dd429572199a78017b0d2c2a4ffe5d8abbebea1b2905a7d643b0f",
-    "party bundle": "6668656270617202... 712 bytes, SHA-256 bfba1fc94e23575a9b4ac8118ba3a515c4b6031ca263c3a9cfcfd044701df83f",
+    "statement of a message": "9402a56e6f727468... 84 bytes, SHA-256 62cb6797b6b6ad584695c956a09f8c1b1017665ec200f799ffac284739edf8a9",
+    "aggregator bundle": "6668656261676703... 1768 bytes, SHA-256 7fad07a21ce7f505194bc3726d87fba7924a765fd6a65f3f69ecbb04844cc5f6",
+    "party bundle": "6668656270617203... 1914 bytes, SHA-256 1faa725470950a8ccdc5a2f72df13ccf3cf134b230ea0ce252845bbbd1dfa3e1",
     "list of authorities": "6668657472757303... 567 bytes, SHA-256 5157d02f70ae1923f082afec8d24a1243f99c5177d789bba4d4cbf68fd686a55",
     "policy": "666865706f6c6903... 277 bytes, SHA-256 9aef3c01330c69119a181d6888d6dc607afcfa8e4b88cfe71e4dc53fba2ad4e3",
     "list of opened bundles": "6668657365656e037df226deb3df2a2edfc36c10be3c82aa17667ea5d612f74709f0f22645dba32491c410000102030405060708090a0b0c0d0e0f",
@@ -629,8 +705,8 @@ def test_the_frame_is_magic_version_digest_and_body() -> None:
 
     framed = serialise.frame(b"fhetest", (1, b"\x02", "3"))
 
-    assert serialise.FORMAT_VERSION == 2
-    assert framed == b"fhetest" + b"\x02" + hashlib.sha256(body).digest() + body
+    assert serialise.FORMAT_VERSION == 3
+    assert framed == b"fhetest" + b"\x03" + hashlib.sha256(body).digest() + body
 
 
 @pytest.mark.parametrize("name", VECTORS)
@@ -648,16 +724,36 @@ def test_what_is_pinned_can_be_read() -> None:
 
 def test_bytes_that_were_sealed_once_can_be_unsealed() -> None:
     sealed = bytes.fromhex(
-        "6fbe79a4216075060e86795649898bdfa6b215b926d5ee7dab4dd73a85f94931744a7fe530bd84d8ba96d431f40eb80cc7421573c04b0c38"
+        "25801a00bf0bbdfbb3fd74df5afa2333e36e91cf884f78dd5474067c64240e4615ae1a736ff703922555d8e6d1f13dfe0df0e6a800e49626"
+        "69c8e4652e2c496bb34e49cbcbcbe892a244b54d7b314a50389a7a75bf02a81d06d7848bfe139f587930cbdc9e909083290138224f516cc3"
+        "a7567962ae97180e06509b824e2ad57a32d11412ee1cd755159135aac292b82032a8182ff0d3ca11980c23f7d4f9c0c389fe9a5e5b9ede97"
+        "c1cda41daf49df6727b7ef18febb5eefd80f90b972fd7686b696779406c7e5724fc828810943cf527c980c41e6b14a34cd4d6d2110617ab5"
+        "ce6a4cac70ec3e6c3b27bd45673ea5b2a15c7e5f33b94c9e21ca4b10d1a71b00b976848bc750eea742d35545ed7c413c4d967a38085b0c06"
+        "4ec41dd7d58c4975b72cb83cd60cdbed61a241a4160cc5bf15a07e8713d46155780dba465a928c56e1fceabf81773a1788cbc900668face5"
+        "8c2343c5af525ab4983c4ca710ba7331feace01fae5b30e27a70932e14f1a6554606d41cbe34314e1c642a91b454bd245c2143e2e4b098b5"
+        "fd45c5bb94a6b0e333c6d16a32c9a129c68f9d142f35aa153ee6c1a8b03d85186ba62bfba8b6bf0ad1eeb4f698b37c7770790d5a811870d9"
+        "f67e091fead0e69ea6e51837b3fb55917e41b990a192615b8556a0302b17c5fb64f0829e164ac2c6d9afa4df466600b3db21fd59719c4127"
+        "9d2887c11c217908ab826b5ef94c5650b2c5685c55bb2ceb1c45dc1083ddcf759457098b4437f16335257807328258d9d9f66fc69f4f9552"
+        "6bad4dc82b8f4c5db4e06914a801309701a69ea64d42443c2cbeef9a3257d559f15c40e4e6f366f946284103e7e4768a73d7861dd9f4bdc0"
+        "6b99aa27e4ae4c067234a309e2b1827d829d5a24e4f728ec7a564fbd19bf00db4c3d320d4bdcd9d77a5f3a60ef80d90f800d566f6698fdbe"
+        "288c70d1ae4263943e31069ef55f8338cf7253e83bcc602342b96be7180f595845d2a4575410754a81e4d9ce1185455ef50e6702cc714b6c"
+        "48589e2c49f54993369cd520b1a0defe8c4e63600af6d01a70652a8bdc61657a404dd9f92d9056d11528f77551c7559de302774061ba2ebc"
+        "ef8bc57b373d94c34c1d03254bb61295bb5651615d7299f58779fc44dd75ccd0032a17ca8868a8e5aa03908d7eec4f970519f934820345a1"
+        "295d5977cccc60b3d2d4a0d16587f9879e7f379702b0a64018e47d338a6e27eb0dc1ac45b109f5370a71188a46ee92c95525daf77f3346a5"
+        "6fcd5f68fad1f890e3b8521a29b3ab93335c1cd81e58a2d9a1d41fe5aac9ab2dbc5f82802d7b7efa51540dbd3f41a75a24d043973108d38f"
+        "7d6b6c4a32aec49d10bd8d4186d6f0a31577256c20ca019062aac5c428d4047092c47c5e96c9734d6888503ccaed7709f4a040b3e16683ec"
+        "878e26a3d3b0d1144dd200e0bc0d87f274ab9fddcff74e7e122eb252995616e358065c024ad30b035d163b68fa938c5cd69272ead921d748"
+        "e881795803596366e30e83aadb1cf872c0cc8c77aa5988edd108600a41425b92bf8d9f0d9fa14eaf61f6c71e3453cc1a11e45f47ab284261"
+        "421a2a6d0735741ae84ef76bb30243aaaa9ac061dcb0f62b"
     )
     to_all = bytes.fromhex(
-        "9281a56e6f727468c450c0d63d3083d93bd4bed85ac8d9f741699227a5a7cc515060ea42142906a5ad0651d2ffa2151ea00b24a4cbfd5ab4"
-        "4a95f843aaaf9633f8096dfec7d110d1281ec073750e9b6fca099ebf4351723ea4ccc438320cc9a560e08030e01844e9f854b43639f362f1"
-        "b09df4d184bb5f1fc130e7cdd3da8d34906d78c7c2412165127cd614563f680e11440c8a"
+        "9282a56e6f727468c450a881637a9a9e5eeb8559768f4f15ff4b6b17d64af2b71b23b93c7570373cf35eecd6a568c9d4ca53a6ce7e091305"
+        "27fb842d4db5f68d714b937b779e4b1a4d14b50c83eb58606388921af32174fc5c11a5736f757468c450d1cbfd7b8f2b58d34f1c07aaa233"
+        "485949c9f18d28a5e7e9cee58d5083a9da223df8be8c73bbfc983c3120ea5509d8db49e38adb8faecc1927f10cb05c0ad496cbe50f406208"
+        "ba93eb8afa06610a777ec438172cc42f69cfd590297052ced051148068da6e215e614633f3ad6aa03c684a1548f6d8886ef1b72ae011f3b9"
+        "f57d07767f4951ad04cb4498"
     )
-    recipient = X25519PrivateKey.from_private_bytes(bytes([3] * 32))
-
-    assert sealing.unseal(recipient, sealed, info=b"info", associated=b"associated") == b"the text"
+    assert NORTH.unseal(sealed, info=b"info") == b"the text"
     assert group_sealing.unseal_mine(NORTH, to_all, info=b"info", associated=b"associated") == b"the text"
 
 

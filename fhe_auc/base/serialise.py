@@ -19,7 +19,7 @@ import msgspec
 
 from fhe_auc.base.errors import DeserialisationError
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 """Of messages, and of all else that a session needs and that ends with it: not read by other versions."""
 
 FIRST_KEPT_VERSION = 3

@@ -69,15 +69,15 @@ class Transport(ABC):
 
     `aggregator` says who is asked, whose submission it has accepted, and why it has refused others (`refusals`). A
     round may take `timeout` seconds. What happens is told to `log`. Raises `EvaluationError` where the aggregator has
-    no key to sign its messages with.
+    no keys to seal and sign messages with.
     """
 
     close_at = 0
     """Set before the session starts, where round 1 ends with so many submissions; 0: it waits for all."""
 
     def __init__(self, aggregator: Aggregator, journal: Journal, timeout: float) -> None:
-        if aggregator.signatures is None:
-            raise EvaluationError("between machines messages are signed, and the aggregator has no key to sign with")
+        if aggregator.protection is None:
+            raise EvaluationError("between machines messages are sealed and signed, and the aggregator has no keys")
         self.aggregator = aggregator
         self.journal = journal
         self.timeout = timeout

@@ -3,11 +3,11 @@
     round-1.message                 from the aggregator, to all
     round-1/north.submission        from a site
 
-Where the session has a helper, `helpers` is a folder like this one for the rounds that are its own, and all of it that
-it should be able to read: who knows the pads must not see what has been padded.
+Where the session has a helper, `helpers` is a folder like this one for the rounds that are its own.
 
-A file is complete or refused: all are signed, and read again once they have changed. Who can write into the folder can
-delay a session, and change nothing else. It is also the shortest transport there is, for whoever writes another.
+A file is complete or refused: all are signed, and read again once they have changed. What is for the aggregator or the
+helper is sealed to it. So who can read the folder reads no counts; who can write into it can delay a session, and
+change nothing else. It is also the shortest transport there is, for whoever writes another.
 """
 
 from __future__ import annotations

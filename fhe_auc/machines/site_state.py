@@ -29,7 +29,7 @@ from fhe_auc.rows.counts import PartyData
 from fhe_auc.rows.own_rows import near_other_sessions
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.messages import Message, Signatures
+from fhe_auc.session.messages import Message, Protection
 from fhe_auc.session.protocol import Session, Spending
 from fhe_auc.session.rounds import Aggregator, Party
 
@@ -64,7 +64,7 @@ class Joined:
 
     manifest: Manifest
     material: bytes = field(repr=False)
-    signatures: Signatures
+    protection: Protection
     records: Records
     open_late: Callable[[tuple[str, ...]], bytes] | None = field(default=None, repr=False)
     loaded: object = field(default=None, repr=False, compare=False)
@@ -75,7 +75,7 @@ class Joined:
     def aggregator(self) -> Aggregator:
         """Return the session's aggregator."""
         made = registry.load(self.manifest.protocol).aggregator(self.manifest, self.material)
-        made.signatures, made.open_late = self.signatures, self.open_late
+        made.protection, made.open_late = self.protection, self.open_late
         return made
 
     @property
@@ -86,7 +86,7 @@ class Joined:
     def helper(self) -> Party[Any]:
         """Return the session's helper."""
         made = registry.load(self.manifest.protocol).helper(self.manifest, self.material)
-        made.signatures = self.signatures
+        made.protection = self.protection
         return made
 
     def party(self, rows: PartyData) -> Party[Any]:
@@ -94,7 +94,7 @@ class Joined:
         if self.manifest.study is not None:
             self.manifest.study.require_rows(rows.name, rows.rows)
         made = registry.load(self.manifest.protocol).party(self.manifest, self.material, rows)
-        made.signatures = self.signatures
+        made.protection = self.protection
         return made
 
 

@@ -1,8 +1,10 @@
-"""Protocol messages: a versioned, self-describing envelope, and its signature; which key is whose, `keys` know.
+"""Protocol messages: a versioned envelope, its seal and its signature; which key is whose, `keys` know.
 
-A party's submission is signed before it is parsed by the aggregator. In the aggregator's message each party looks for
-its own submission, and at how many they are. Without signatures a stranger on the link could add to a submission what
-a public key allows, or make up a result.
+Between machines, what goes to the aggregator is sealed to it, and what it has for a helper alone, to the helper: many
+others may read what carries messages, such as a shared folder. The sender then signs what travels, and the recipient
+checks the signature before it opens the seal. In the aggregator's message each party looks for its own submission, and
+at how many they are. Without signatures a stranger on the link could add to a submission what a public key allows, or
+make up a result.
 """
 
 from __future__ import annotations
@@ -14,21 +16,22 @@ from typing import Any
 import msgspec
 
 from fhe_auc.base.errors import DeserialisationError, MessageError
-from fhe_auc.base.party_names import AGGREGATOR
 from fhe_auc.base.serialise import encode, frame, unframe
 
 _MAGIC = b"fheamsg"
-NONCE_BYTES = 32
 
 MESSAGE = b"message 1"
 """The purpose of signatures on messages; a signature for one purpose says nothing for another."""
 
+SEALED = b"sealed message 1"
+"""The purpose of seals on messages."""
 
-class Signatures(ABC):
-    """One role's signatures in one session.
 
-    Every statement is signed together with what names the session, its manifest and all keys: 32 bytes or more that are
-    the same for all roles.
+class Protection(ABC):
+    """One role's signatures and seals in one session.
+
+    Every statement is signed, and every seal bound, together with what names the session, its manifest and all keys: 32
+    bytes or more that are the same for all roles.
     """
 
     @abstractmethod
@@ -38,6 +41,17 @@ class Signatures(ABC):
     @abstractmethod
     def check(self, author: str, purpose: bytes, statement: bytes, signature: bytes) -> None:
         """Raise `MessageError` unless `author`, a party or `AGGREGATOR`, has signed just that for this session."""
+
+    @abstractmethod
+    def seal(self, recipient: str, purpose: bytes, about: bytes, payload: bytes) -> bytes:
+        """Return `payload` sealed to `AGGREGATOR` or `HELPER`: other bytes each time, which tell nobody else anything.
+
+        It is bound to `about`, which the recipient has to state alike. A purpose holds no zero byte.
+        """
+
+    @abstractmethod
+    def unseal(self, purpose: bytes, about: bytes, sealed: bytes) -> bytes:
+        """Return what was sealed to this role; raise `MessageError` where it was not, or for another purpose."""
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -56,9 +70,8 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     manifest : bytes
         SHA-256 of the session's manifest: parties, thresholds, parameters and key fingerprint all hang on it.
     payload : bytes
-        What the round carries.
-    nonce : bytes
-        In a signed submission 32 fresh random bytes, so that its digest tells nobody anything; otherwise empty.
+        What the round carries; between machines sealed, if it is for the aggregator or a helper alone. As no two seals
+        are alike, a submission's digest then tells nobody anything.
     submissions : tuple of (str, bytes)
         In a signed message of the aggregator, from the second round on: whose submissions of the round before count,
         each with the SHA-256 of the whole message.
@@ -72,7 +85,6 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     sender: str
     manifest: bytes
     payload: bytes
-    nonce: bytes
     submissions: tuple[tuple[str, bytes], ...]
     signature: bytes
 
@@ -81,19 +93,28 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 
     @property
     def statement(self) -> bytes:
-        """What is signed; `Signatures` add what names session and manifest."""
-        return encode((self.round, self.sender, hashlib.sha256(self.payload).digest(), self.nonce, self.submissions))
+        """What is signed; `Protection` adds what names session and manifest."""
+        return encode((self.round, self.sender, hashlib.sha256(self.payload).digest(), self.submissions))
 
-    def signed(self, signatures: Signatures) -> Message:
-        """Return the message with its sender's signature, which `signatures` are."""
-        return msgspec.structs.replace(self, signature=signatures.sign(MESSAGE, self.statement))
+    def protected(self, protection: Protection, recipient: str = "") -> Message:
+        """Return the message sealed to `recipient`, where that is one alone, and signed by its sender."""
+        message = self
+        if recipient:
+            sealed = protection.seal(recipient, SEALED, self._about(recipient), self.payload)
+            message = msgspec.structs.replace(self, payload=sealed)
+        return msgspec.structs.replace(message, signature=protection.sign(MESSAGE, message.statement))
 
-    def check_signature(self, signatures: Signatures) -> None:
-        """Raise `MessageError` unless it bears its sender's signature, and a nonce where a party sends it."""
-        signatures.check(self.sender, MESSAGE, self.statement, self.signature)
-        expected = 0 if self.sender == AGGREGATOR else NONCE_BYTES
-        if len(self.nonce) != expected:
-            raise MessageError(f"a nonce of {len(self.nonce)} bytes, expected {expected}", field="nonce")
+    def opened(self, protection: Protection, recipient: str = "") -> bytes:
+        """Return what a message carries for this role, which is `recipient` where it is sealed.
+
+        Raises `MessageError` unless it bears its sender's signature, and the seal opens; ``error.field`` is
+        "signature" or "seal".
+        """
+        protection.check(self.sender, MESSAGE, self.statement, self.signature)
+        return protection.unseal(SEALED, self._about(recipient), self.payload) if recipient else self.payload
+
+    def _about(self, recipient: str) -> bytes:
+        return encode((self.round, self.sender, recipient))
 
     def to_bytes(self) -> bytes:
         """Serialise."""

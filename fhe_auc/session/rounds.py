@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import secrets
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
@@ -38,12 +37,12 @@ from fhe_auc.base.serialise import frame, unframe
 from fhe_auc.results.evaluation import Outcome
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.messages import NONCE_BYTES, Message, Signatures
+from fhe_auc.session.messages import Message, Protection
 
 R = TypeVar("R", bound=Outcome)
 """What a session yields to each party."""
 
-_ENVELOPE_BYTES = 1024  # more than any envelope, with a name of reasonable length
+_ENVELOPE_BYTES = 2560  # more than any envelope and seal, with a name of reasonable length
 _LISTED_BYTES = 4 * MAX_CHARACTERS + 48  # of a party in the aggregator's list, at most: its name in UTF-8, a digest
 _STATE_MAGIC = b"fhestat"
 
@@ -100,8 +99,8 @@ class Aggregator(ABC):
     submission_limit: int
     """Largest payload of a submission, in bytes."""
 
-    signatures: Signatures | None = None
-    """Set before the session starts, where it is one between machines; without them it is refused."""
+    protection: Protection | None = None
+    """Set before the session starts, where it is one between machines; without it the session is refused."""
 
     open_late: Callable[[tuple[str, ...]], bytes] | None = None
     """Set before the session starts, where something is the key holder's to make once it is known who counts."""
@@ -129,7 +128,7 @@ class Aggregator(ABC):
         """
         if self.round:
             raise EvaluationError("the session has already been started; every session runs once")
-        require_signatures(self.manifest, self.signatures)
+        require_protection(self.manifest, self.protection)
         message = self._open_next(self._opening)
         while self.journal is not None:
             for party, submission in self.journal.submissions(self.round):
@@ -155,24 +154,25 @@ class Aggregator(ABC):
         self._receive(party, submission, self.journal)
 
     def _receive(self, party: str, submission: bytes, journal: Journal | None = None) -> None:
-        theirs = self.signatures is None  # within one process, whoever hands it over says whose it is
+        theirs = self.protection is None  # within one process, whoever hands it over says whose it is
         try:
-            message = self._checked(party, submission)
+            payload = self._checked(party, submission)
             theirs = True
             if party in self._answered:
                 raise MessageError("already submitted in this round (duplicate or replay)", field="sender")
             if journal is not None:
                 journal.add(self.round, party, submission)
-            self._accept(party, message.payload)
+            self._accept(party, payload)
         except DeserialisationError as error:
             if theirs and (
                 party in self._names or self._is_asked(party)
             ):  # whatever strangers send is not worth keeping
                 self._refused[party] = str(error)
             raise MessageError(f"submission of party {party!r} refused: {error}", field=error.field) from None
-        self._answered[party] = b"" if self.signatures is None else hashlib.sha256(submission).digest()
+        self._answered[party] = b"" if self.protection is None else hashlib.sha256(submission).digest()
 
-    def _checked(self, party: str, submission: bytes) -> Message:
+    def _checked(self, party: str, submission: bytes) -> bytes:
+        """Return what a submission carries, its seal opened where it has one."""
         if not self.round or self._ended:
             raise MessageError("the session is not open", field="round")
         if not self._is_asked(party):
@@ -185,10 +185,8 @@ class Aggregator(ABC):
             round=self.round,
             sender=party,
         )
-        signatures = require_signatures(self.manifest, self.signatures)
-        if signatures is not None:
-            message.check_signature(signatures)
-        return message
+        protection = require_protection(self.manifest, self.protection)
+        return message.payload if protection is None else message.opened(protection, AGGREGATOR)
 
     def finish_round(self) -> bytes | None:
         """Close the round and return the next message for all, or None when the session has ended.
@@ -261,14 +259,18 @@ class Aggregator(ABC):
         message = None if self.journal is None else self.journal.message(number)
         if message is None:
             content = payload()
-            listed = self._listed(number) if self.signatures else ()
-            message = _message(self, number, AGGREGATOR, content, submissions=listed)
+            listed = self._listed(number) if self.protection else ()
+            message = _message(self, number, AGGREGATOR, content, recipient=self._alone(number), submissions=listed)
             if self.journal is not None:
                 self.journal.keep_message(number, message)
         elif not self._is_ours(message, number):
             raise self.journal.damaged(f"round {number}")  # type: ignore[union-attr] # it had the message
         self.round, self._answered = number, {}
         return message
+
+    def _alone(self, number: int) -> str:
+        """Return for whom alone the message of a round is: `HELPER`, or nobody where parties are to read it."""
+        return ""
 
     def _listed(self, number: int) -> tuple[tuple[str, bytes], ...]:
         """Return whose submissions count, with their digests, for the message of a round."""
@@ -325,8 +327,11 @@ class Party(ABC, Generic[R]):
     download_limit: int
     """Largest payload of the aggregator's messages, in bytes."""
 
-    signatures: Signatures | None = None
-    """Set before the first message, where the session is one between machines; without them none is answered."""
+    protection: Protection | None = None
+    """Set before the first message, where the session is one between machines; without it none is answered."""
+
+    asked_alone = False
+    """Whether the aggregator's messages are for this role alone, and so sealed to it."""
 
     opened: tuple[str, ...] = ()
     """Of a helper: the parties whose pads it has opened, in the answer that does."""
@@ -374,12 +379,12 @@ class Party(ABC, Generic[R]):
         )
         if self._ended:
             raise MessageError(f"the session has ended for party {self.name!r}", field="round")
-        signatures = require_signatures(self.manifest, self.signatures)
-        if signatures is not None:
-            parsed.check_signature(signatures)
+        protection, content = require_protection(self.manifest, self.protection), parsed.payload
+        if protection is not None:
+            content = parsed.opened(protection, self.name if self.asked_alone else "")
             self._check_listed(parsed)
         try:
-            payload = self._answer(parsed.round, parsed.payload)
+            payload = self._answer(parsed.round, content)
         except DeserialisationError as error:
             raise MessageError(f"message of the aggregator refused: {error}", field=error.field) from None
         except EvaluationError as error:
@@ -389,9 +394,8 @@ class Party(ABC, Generic[R]):
             self._failure, payload = error, b""
         self._round = parsed.round
         self._ended = parsed.round == (self.answers or (self.rounds,))[-1]
-        nonce = b"" if signatures is None else secrets.token_bytes(NONCE_BYTES)
-        submission = _message(self, parsed.round, self.name, payload, nonce=nonce)
-        self._sent = b"" if signatures is None else hashlib.sha256(submission).digest()
+        submission = _message(self, parsed.round, self.name, payload, recipient=AGGREGATOR)
+        self._sent = b"" if protection is None else hashlib.sha256(submission).digest()
         self.bytes_received += len(message)
         self.bytes_sent += len(submission)
         return submission
@@ -411,7 +415,7 @@ class Party(ABC, Generic[R]):
             self._outcome,
             study=self.manifest.study,
             warnings=(*self._outcome.warnings, *self.own_warnings),
-            settings={**self._outcome.settings, "signed": self.signatures is not None},
+            settings={**self._outcome.settings, "signed": self.protection is not None},
             rounds=len(self.answers) or self._round,
             upload_bytes_per_party=self.bytes_sent,
             download_bytes_per_party=self.bytes_received,
@@ -537,22 +541,22 @@ def _message(
     sender: str,
     payload: bytes,
     *,
-    nonce: bytes = b"",
+    recipient: str,
     submissions: tuple[tuple[str, bytes], ...] = (),
 ) -> bytes:
-    """Return a message of a role, signed where the session is."""
+    """Return a message of a role; between machines signed, and sealed to `recipient` if it is for one alone."""
     protocol, session = role.manifest.protocol, role.manifest.session
-    message = Message(protocol, session, round_number, sender, role.digest, payload, nonce, submissions, b"")
-    if role.signatures is not None:
-        message = message.signed(role.signatures)
+    message = Message(protocol, session, round_number, sender, role.digest, payload, submissions, b"")
+    if role.protection is not None:
+        message = message.protected(role.protection, recipient)
     return message.to_bytes()
 
 
-def require_signatures(manifest: Manifest, signatures: Signatures | None) -> Signatures | None:
-    """Return a role's signatures; raise `EvaluationError` where a session between machines would go without."""
-    if manifest.aggregator and signatures is None:
-        raise EvaluationError("messages of this session are signed, and this role has no key to sign with")
-    return signatures
+def require_protection(manifest: Manifest, protection: Protection | None) -> Protection | None:
+    """Return a role's protection; raise `EvaluationError` where a session between machines would go without."""
+    if manifest.aggregator and protection is None:
+        raise EvaluationError("messages of this session are sealed and signed, and this role has no keys to do so")
+    return protection
 
 
 def conduct(

@@ -131,11 +131,11 @@ def test_by_files_three_sites_cost_what_their_commands_do_and_exchange_the_same_
 def test_every_message_is_signed(monkeypatch: pytest.MonkeyPatch) -> None:
     from fhe_auc_benchmarks.runtime import contender
 
-    class Forger(contender.SessionSignatures):
+    class Forger(contender.SessionProtection):
         def sign(self, purpose: bytes, statement: bytes) -> bytes:
             return bytes(64)
 
-    monkeypatch.setattr(contender, "SessionSignatures", Forger)
+    monkeypatch.setattr(contender, "SessionProtection", Forger)
     with pytest.raises(MessageError, match="signature"):
         OurProtocol(SMALL, "exact").play()
 

@@ -143,9 +143,9 @@ def session(site_rows: list[PartyData], tmp_path: Path) -> Iterator[Session]:
         kill(process)
 
 
-def new_session(site_rows: list[PartyData], folder: Path, **request: Any) -> Session:
+def new_session(site_rows: list[PartyData], folder: Path, protocol: str = "exact", **request: Any) -> Session:
     names = tuple(data.name for data in site_rows)
-    prepared = registry.load("exact").prepare(Request(parties=names, thresholds=GRID, **request))
+    prepared = registry.load(protocol).prepare(Request(parties=names, thresholds=GRID, **request))
     (folder / "keys").mkdir(mode=0o700)
     local = site_storage().local_sites(prepared, folder / "keys", {})
     run = {**local.aggregator, "journal": str(folder / "journal")}

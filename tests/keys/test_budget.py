@@ -19,6 +19,7 @@ from fhe_auc.base.files import write_atomically
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request, Spending, new_session_id
+from fhe_auc.session.rounds import conduct
 from fhe_auc.sums.residues import pack
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site.store_check import problems
@@ -29,7 +30,6 @@ from fhe_auc_keys.store.vault import certified_identity
 from tests.support.exact_sessions import GRID, rows
 from tests.support.keys_commands import ok
 from tests.support.stored_sites import Consortium
-from tests.support.wire import flipped
 
 NOW = datetime(2026, 11, 24, tzinfo=timezone.utc)
 

@@ -60,8 +60,7 @@ class Opening(Sealing):
         sealed = sealing.seal(
             self.peers(ADDER)[0].encryption_key,
             material,
-            info=bundles.AGGREGATOR_KIND.purpose,
-            associated=hashlib.sha256(announcement).digest(),
+            info=bundles.AGGREGATOR_KIND.purpose + hashlib.sha256(announcement).digest(),
         )
         body = bundles._AggregatorBody(announcement, sealed)
         return documents.sign(bundles.AGGREGATOR_KIND, self.identities[HOLDER], body)
@@ -255,7 +254,7 @@ def test_nobody_but_the_aggregator_opens_its_bundle(consortium, sealed, trust, w
     digest = hashlib.sha256(sealed.announcement).digest()
     for name, opens in ((ADDER, True), (who, False)):  # whatever it makes of the check before
         with contextlib.nullcontext() if opens else pytest.raises(TamperedError):
-            consortium.identities[name].unseal(secret, info=bundles.AGGREGATOR_KIND.purpose, associated=digest)
+            consortium.identities[name].unseal(secret, info=bundles.AGGREGATOR_KIND.purpose + digest)
 
 
 def test_parts_of_documents_of_two_sessions_do_not_fit(consortium, sealed, other_prepared, trust) -> None:
@@ -471,8 +470,7 @@ def test_a_session_is_announced_without_a_context_but_nothing_is_sealed_to_it(co
     secret = sealing.seal(
         recipient.encryption_key,
         prepared.party_material,
-        info=signed_bytes(bundles.PARTY_KIND.purpose, encoded),
-        associated=hashlib.sha256(signed).digest(),
+        info=signed_bytes(bundles.PARTY_KIND.purpose, hashlib.sha256(signed).digest() + encoded),
     )
     with pytest.raises(KeysError, match="secret keys"):
         consortium.open(resigned(consortium, signed, encoded, secret))
@@ -631,7 +629,7 @@ def test_no_piece_of_a_secret_is_in_the_aggregator_s_bundle(consortium, sealed, 
     assert shared(key, bundle) <= 3
     assert shared(key, bundle, 8) == 0
     holder = consortium.identities[HOLDER]
-    own = holder._signing.private_bytes_raw() + holder._encryption.private_bytes_raw()
+    own = holder._signing.private_bytes_raw() + b"".join(holder._encryption.components)
     assert shared(common_secret + own, bundle) == 0
     # The search would find: 20 coefficients as the library writes them, and half of the common secret.
     start = bundle[:50000]

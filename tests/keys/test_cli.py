@@ -147,15 +147,15 @@ def test_a_joint_session_from_the_command_to_the_auc(consortium: Path) -> None:
             session, trust = bytes.fromhex(opened["session"]), trusting.Trusted.stored(store).trust
             identity = certified_identity(store)
             announced, material = kept_for_party(store, session, identity, trust, holder="north", at=NOW)
-            signatures = announced.signatures(identity)
+            signatures = announced.protection(identity)
         rows = PartyData.from_arrays(name, [0, 1, 1, 0, 1], np.array([1, 5, 9, 6, 3 + number]) / 10)
         roles[name] = plugin.party(announced.manifest, material, rows)
-        roles[name].signatures = signatures
+        roles[name].protection = signatures
     aggregator = plugin.aggregator(announced.manifest, Path("evaluation.keys").read_bytes())
-    with pytest.raises(EvaluationError, match="no key to sign with"):
+    with pytest.raises(EvaluationError, match="no keys to do so"):
         aggregator.start()
     with store_of(ADDER) as store:
-        aggregator.signatures = announced.signatures(certified_identity(store))
+        aggregator.protection = announced.protection(certified_identity(store))
     message: bytes | None = aggregator.start()
     while message is not None:
         for name, role in roles.items():
@@ -297,7 +297,7 @@ def test_nothing_secret_is_printed_or_sent(consortium: Path, template: tuple[Pat
     for name in SITES:
         with store_of(name) as store:
             identity = Identity.from_bytes(store.get("identity", "own"))
-            secrets += [identity._signing.private_bytes_raw(), identity._encryption.private_bytes_raw()]
+            secrets += [identity._signing.private_bytes_raw(), *identity._encryption.components]
             (session,) = store.names("bundle")
             material = kept(store, bytes.fromhex(session)).material
             secrets += [material[-32:], material[-200:-160]]

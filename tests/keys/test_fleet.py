@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
@@ -58,7 +57,7 @@ from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.member_lists import sign_list, sign_members
 from fhe_auc_keys.trust.signed_documents import claimed_body
 from fhe_auc_protocols.exact_auc.padded_computation import PaddedComputation
-from tests.support.exact_sessions import rows
+from tests.support.exact_sessions import pairs_of, rows
 
 GRID = thresholds.uniform(12)
 CONVENER = "vendor"
@@ -197,14 +196,14 @@ def flipped(data: bytes) -> bytes:
 def resealed(play: Play, record: Record, identity: Identity) -> Record:
     """The record with a blob that somebody else has made, who has this identity, for the same sketch."""
     key = play.announced.helper.encryption_key
-    return signed(record, sealing.seal(key, bytes(64), info=info_of(record), associated=b""), identity)
+    return signed(record, sealing.seal(key, bytes(64), info=info_of(record)), identity)
 
 
 def resketched(play: Play, index: int, padded: bytes) -> Record:
     """What a device that runs other code sends: any padded sketch, sealed and signed as its own."""
     record = play.device(index).submit(play.rows[index], b"").record
     info = sketch_info(record.session, index)
-    sketch = sealing.seal(play.announced.aggregator.encryption_key, padded, info=info, associated=b"")
+    sketch = sealing.seal(play.announced.aggregator.encryption_key, padded, info=info)
     return resealed(play, record._replace(sketch=sketch), play.identities[index])
 
 
@@ -221,7 +220,7 @@ def lying(play: Play, index: int, shift: NDArray[np.object_]) -> Record:
         changed[: len(shift)] += shift
         parts.append(pack((changed % prime).astype(np.uint64), prime))
     record = resketched(play, index, b"".join(parts))
-    blob = sealing.seal(play.announced.helper.encryption_key, seed + bytes(32), info=info_of(record), associated=b"")
+    blob = sealing.seal(play.announced.helper.encryption_key, seed + bytes(32), info=info_of(record))
     return signed(record, blob, play.identities[index])
 
 
@@ -474,12 +473,12 @@ def test_who_reads_everything_but_the_aggregator_s_store_reads_no_device_s_count
     play.to_the_end()
     record, session = submitted[5].record, play.announced.manifest.digest
     about = blob_info(session, 5, hashlib.sha256(record.sketch).digest())
-    seed = play.helper.identity.unseal(record.blob, info=about, associated=b"")[:32]
+    seed = play.helper.identity.unseal(record.blob, info=about)[:32]
     info, others = sketch_info(session, 5), (play.helper.identity, play.identities[4], play.identities[5])
     for identity in others:
         with pytest.raises(TamperedError):
-            identity.unseal(record.sketch, info=info, associated=b"")
-    padded = play.aggregator.identity.unseal(record.sketch, info=info, associated=b"")
+            identity.unseal(record.sketch, info=info)
+    padded = play.aggregator.identity.unseal(record.sketch, info=info)
     every_file = b"".join(path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file())
     assert padded[:32] not in every_file
     assert record.sketch in every_file
@@ -510,9 +509,7 @@ def test_the_helper_is_given_no_sketch(play: Play, tmp_path: Path) -> None:
         assert record.blob in given
         assert record.sketch[:32] not in given
         assert hashlib.sha256(record.sketch).digest() in given
-        padded = play.aggregator.identity.unseal(
-            record.sketch, info=sketch_info(record.session, record.member), associated=b""
-        )
+        padded = play.aggregator.identity.unseal(record.sketch, info=sketch_info(record.session, record.member))
         assert padded[:32] not in given
         assert hashlib.sha256(padded).digest() not in given
 

@@ -172,9 +172,11 @@ def test_a_sender_cannot_let_two_recipients_open_two_texts() -> None:
     texts = {ChaCha20Poly1305(key).decrypt(bytes(12), ciphertext, ABOUT["associated"]) for key in keys}
     assert len(texts) == 2
     for body in (ciphertext, bytes(32) + ciphertext):  # as it was sent once, and with something for the commitment
-        about = {"associated": hashlib.sha256(body).digest()}
+        digest = hashlib.sha256(body).digest()
         copies = {
-            name: sealing.seal(IDENTITIES[name].encryption_key, key, info=encode((ABOUT["info"], name)), **about)
+            name: sealing.seal_classical(
+                IDENTITIES[name].encryption_key, key, info=encode((ABOUT["info"], name, digest))
+            )
             for name, key in zip(NAMES, keys, strict=False)
         }
         for name in copies:
@@ -186,8 +188,8 @@ def test_a_key_that_the_text_is_not_committed_to_is_refused_even_where_it_opens_
     """Sealed honestly to one, and to another with the same commitment and a key of its own."""
     recipients = {name: IDENTITIES[name].encryption_key for name in NAMES[:2]}
     keys, body = msgspec.msgpack.decode(seal_to_all(recipients, TEXT, **ABOUT))
-    info, digest = encode((ABOUT["info"], "south")), hashlib.sha256(body).digest()
-    keys["south"] = sealing.seal(recipients["south"], bytes(32), info=info, associated=digest)
+    info = encode((ABOUT["info"], "south", hashlib.sha256(body).digest()))
+    keys["south"] = sealing.seal_classical(recipients["south"], bytes(32), info=info)
     assert unseal_mine(IDENTITIES["north"], encode((keys, body)), **ABOUT) == TEXT
     with pytest.raises(TamperedError, match="another key"):
         unseal_mine(IDENTITIES["south"], encode((keys, body)), **ABOUT)

@@ -2,79 +2,143 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import random
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
-from fhe_auc_keys.errors import TamperedError, UnfitCertificateError
-from fhe_auc_keys.trust.sealing import seal, unseal
+from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError
+from fhe_auc_keys.trust import sealing
+from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKey, seal, seal_classical
 
-# RFC 9180, appendix A.2.1: DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, ChaCha20Poly1305, base mode, sequence number 0.
-RFC_KEY = X25519PrivateKey.from_private_bytes(
-    bytes.fromhex("8057991eef8f1f1af18f4a9491d16a1ce333f695d4db8e38da75975c4478e0fb")
-)
-RFC_PUBLIC = bytes.fromhex("4310ee97d88cc1f088a5576c77ab0cf5c3ac797f3d95139c6c84b5429c59662a")
-RFC_ENCAPSULATED = bytes.fromhex("1afa08d3dec047a643885163f1180476fa7ddb54c6a8029ea33f95796bf2ac4a")
-RFC_CIPHERTEXT = bytes.fromhex(
-    "1c5250d8034ec2b784ba2cfd69dbdb8af406cfe3ff938e131f0def8c8b60b4db21993c62ce81883d2dd1b51a28"
-)
-RFC_INFO = b"Ode on a Grecian Urn"
-RFC_ASSOCIATED = b"Count-0"
-RFC_SEALED = RFC_ENCAPSULATED + RFC_CIPHERTEXT
-
-KEY = X25519PrivateKey.generate()
-PUBLIC = KEY.public_key().public_bytes_raw()
-HIGHEST_BIT = bytes(31) + b"\x80"
+KEY = PrivateKey.generate()
+INFO, SECRET = b"Ode on a Grecian Urn", b"Beauty is truth, truth beauty"
+SEALED = seal(KEY.public, SECRET, info=INFO)
+HIGHEST_BIT = bytes(1215) + b"\x80"
 
 
-def test_the_published_ciphertext_opens() -> None:
-    assert RFC_KEY.public_key().public_bytes_raw() == RFC_PUBLIC
-    opened = unseal(RFC_KEY, RFC_SEALED, info=RFC_INFO, associated=RFC_ASSOCIATED)
-    assert opened == b"Beauty is truth, truth beauty"
+def written_out(ml_kem: bytes, x25519: bytes, sealed: bytes, info: bytes) -> bytes:
+    """Open by the drafts' own steps: X-Wing's combiner, then RFC 9180's key schedule, base mode."""
+    lattice, curve = MLKEM768PrivateKey.from_seed_bytes(ml_kem), X25519PrivateKey.from_private_bytes(x25519)
+    first, second, ciphertext = sealed[:1088], sealed[1088:1120], sealed[1120:]
+    shared = hashlib.sha3_256(
+        lattice.decapsulate(first)
+        + curve.exchange(X25519PublicKey.from_public_bytes(second))
+        + second
+        + curve.public_key().public_bytes_raw()
+        + b"\\.//^\\"
+    ).digest()
+    suite = b"HPKE" + bytes.fromhex("647a 0001 0003")
+
+    def extract(salt: bytes, label: bytes, material: bytes) -> bytes:
+        return hmac.digest(salt or bytes(32), b"HPKE-v1" + suite + label + material, "sha256")
+
+    def expand(key: bytes, label: bytes, context: bytes, length: int) -> bytes:
+        labelled = length.to_bytes(2, "big") + b"HPKE-v1" + suite + label + context
+        return HKDFExpand(hashes.SHA256(), length, labelled).derive(key)
+
+    context = b"\0" + extract(b"", b"psk_id_hash", b"") + extract(b"", b"info_hash", info)
+    secret = extract(shared, b"secret", b"")
+    key, nonce = expand(secret, b"key", context, 32), expand(secret, b"base_nonce", context, 12)
+    return ChaCha20Poly1305(key).decrypt(nonce, ciphertext, b"")
 
 
-def test_any_other_binding_key_or_byte_is_refused() -> None:
-    good = {"info": RFC_INFO, "associated": RFC_ASSOCIATED}
-    for changed in ({"info": b""}, {"associated": b""}, {"info": RFC_ASSOCIATED, "associated": RFC_INFO}):
+def test_it_is_the_hybrid_of_the_drafts_in_the_key_schedule_of_the_standard() -> None:
+    assert written_out(*KEY.components, SEALED, INFO) == SECRET
+
+
+def test_a_seal_takes_as_many_bytes_as_is_said_and_a_public_key_1216() -> None:
+    assert len(SEALED) == len(SECRET) + OVERHEAD == len(SECRET) + 1136
+    assert len(KEY.public) == 1216
+
+
+def test_any_other_info_key_or_byte_is_refused() -> None:
+    for info in (b"", INFO + b"\0", INFO[:-1]):
         with pytest.raises(TamperedError):
-            unseal(RFC_KEY, RFC_SEALED, **{**good, **changed})
+            KEY.unseal(SEALED, info=info)
     with pytest.raises(TamperedError):
-        unseal(KEY, RFC_SEALED, **good)
-    for position in range(len(RFC_SEALED)):
-        for bit in range(8):
-            bad = bytearray(RFC_SEALED)
-            bad[position] ^= 1 << bit
+        PrivateKey.generate().unseal(SEALED, info=INFO)
+    for position in range(0, len(SEALED), 7):
+        bad = bytearray(SEALED)
+        bad[position] ^= 1 << position % 8
+        for data in (bytes(bad), SEALED[:position]):
             with pytest.raises(TamperedError):
-                unseal(RFC_KEY, bytes(bad), **good)
-        with pytest.raises(TamperedError):
-            unseal(RFC_KEY, RFC_SEALED[:position], **good)
+                KEY.unseal(data, info=INFO)
     with pytest.raises(TamperedError):
-        unseal(RFC_KEY, RFC_SEALED + b"\0", **good)
+        KEY.unseal(SEALED + b"\0", info=INFO)
+
+
+def test_one_component_s_key_opens_nothing() -> None:
+    """Whoever has broken one of the two, and has its private key, still lacks the other."""
+    (ml_kem, x25519), other = KEY.components, PrivateKey.generate().components
+    for half in ((ml_kem, other[1]), (other[0], x25519)):
+        with pytest.raises(TamperedError):
+            PrivateKey.from_components(*half).unseal(SEALED, info=INFO)
+    assert PrivateKey.from_components(ml_kem, x25519).unseal(SEALED, info=INFO) == SECRET
 
 
 def test_what_is_sealed_opens_and_no_two_sealings_are_alike() -> None:
-    sealed = {seal(PUBLIC, b"secret", info=b"i", associated=b"a") for _ in range(8)}
-    assert len({each[:32] for each in sealed}) == len({each[32:] for each in sealed}) == 8
-    assert {unseal(KEY, each, info=b"i", associated=b"a") for each in sealed} == {b"secret"}
+    sealed = {seal(KEY.public, b"secret", info=b"i") for _ in range(8)}
+    assert len({each[:1088] for each in sealed}) == len({each[1088:1120] for each in sealed}) == 8
+    assert {KEY.unseal(each, info=b"i") for each in sealed} == {b"secret"}
+
+
+def test_the_classical_seal_opens_as_itself_alone() -> None:
+    sealed = seal_classical(KEY.public, b"secret", info=b"i")
+    assert len(sealed) == len(b"secret") + 48
+    assert KEY.unseal_classical(sealed, info=b"i") == b"secret"
+    for info, data in ((b"j", sealed), (b"i", sealed[:-1]), (b"i", SEALED)):
+        with pytest.raises(TamperedError):
+            KEY.unseal_classical(data, info=info)
+    with pytest.raises(TamperedError):
+        KEY.unseal(sealed, info=b"i")
 
 
 def test_random_bytes_and_keys_of_small_order_are_refused_with_our_own_error() -> None:
     generator = random.Random(9180)
-    odd = [generator.randbytes(length) for length in range(80)]
-    for data in (*odd, bytes(64), b"\x01" + bytes(63), b"\xff" * 64):
-        with pytest.raises(TamperedError):
-            unseal(KEY, data, info=b"", associated=b"")
+    odd = [generator.randbytes(length) for length in (*range(80), 1119, 1120, 1135, 1136, 2000)]
+    for data in (*odd, bytes(1200), bytes(1088) + b"\x01" + bytes(63), b"\xff" * 1200):
+        for unseal in (KEY.unseal, KEY.unseal_classical):
+            with pytest.raises(TamperedError):
+                unseal(data, info=b"")
 
 
-def test_no_key_to_seal_to() -> None:
-    for recipient in (b"", PUBLIC[:-1], PUBLIC + b"\0", bytes(32), b"\x01" + bytes(31), b"\xff" * 32):
+@pytest.mark.parametrize("ending", [b"", bytes(32), b"\x01" + bytes(31), b"\xff" * 32, bytes(33)])
+def test_no_x25519_key_to_seal_to(ending: bytes) -> None:
+    for sealing_to in (seal, seal_classical):
         with pytest.raises(UnfitCertificateError, match="X25519"):
-            seal(recipient, b"secret", info=b"", associated=b"")
+            sealing_to(KEY.public[:1184] + ending, b"secret", info=b"")
+
+
+@pytest.mark.parametrize("beginning", [b"", b"\xff" * 1184])
+def test_no_ml_kem_key_to_seal_to(beginning: bytes) -> None:
+    with pytest.raises(UnfitCertificateError, match="ML-KEM-768"):
+        seal(beginning + KEY.public[1184:], b"secret", info=b"")
 
 
 def test_a_second_spelling_of_a_key_is_refused() -> None:
     """X25519 ignores the highest bit, so that one key could pass for two."""
-    twin = bytes(a ^ b for a, b in zip(PUBLIC, HIGHEST_BIT, strict=True))
+    twin = bytes(a ^ b for a, b in zip(KEY.public, HIGHEST_BIT, strict=True))
     with pytest.raises(UnfitCertificateError, match="not reduced"):
-        seal(twin, b"secret", info=b"", associated=b"")
+        seal(twin, b"secret", info=b"")
+
+
+def test_where_the_library_has_no_ml_kem_no_key_is_made_or_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Intel Macs and Windows on Arm: nothing falls back to X25519 alone."""
+
+    def missing(*_: object, **__: object) -> bytes:
+        raise sealing.UnsupportedAlgorithm("ML-KEM-768 is not supported by this backend")
+
+    monkeypatch.setattr(sealing, "seal", missing)
+    sealing.require_hybrid.cache_clear()
+    for make in (PrivateKey.generate, lambda: PrivateKey.from_components(*KEY.components)):
+        with pytest.raises(KeysError, match="nothing is sealed to less"):
+            make()
+    monkeypatch.undo()
+    PrivateKey.generate()

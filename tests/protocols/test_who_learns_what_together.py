@@ -73,8 +73,8 @@ def read(aggregator: Any, parties: list[Any], message: bytes | None) -> list[flo
 # --- Keys of a key holder: whoever has one party's material -----------------------------------------------------------
 
 
-def test_a_party_that_listens_on_the_link_reads_another_one_s_ckks_submission() -> None:
-    """So does the aggregator with any party's material, or with the key holder's."""
+def test_whoever_gets_at_its_contents_reads_another_one_s_ckks_submission() -> None:
+    """The aggregator does, which opens its seal, with any party's material or with the key holder's."""
     session = prepared("semi-honest")
     plugin = registry.load("semi-honest")
     opening = plugin.aggregator(session.manifest, session.aggregator_material).start()

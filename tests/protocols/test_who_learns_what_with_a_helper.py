@@ -22,7 +22,7 @@ from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.roles import helper_roles
 from fhe_auc_keys.roles.helper_roles import HelpedParty, HelperMaterial, _Given, _Submission
 from fhe_auc_keys.trust.group_sealing import unseal_under
-from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.identity import Identity, signed_bytes
 from fhe_auc_protocols.exact_auc.analysis_sums import one_auc
 from tests.support.exact_sessions import GRID, Play, both_protocols, found_in, pairs_of, rows
 from tests.support.wire import changed, payload_of
@@ -61,7 +61,7 @@ def read_by(identity: bytes, play: Play, sent: dict[str, _Submission]) -> dict[s
     for index, name in enumerate(NAMES):
         associated = helper_roles._associated(play.manifest.digest, name)
         secret = Identity.from_bytes(identity).unseal(
-            sent[name].blobs[0], info=helper_roles._BLOB, associated=associated
+            sent[name].blobs[0], info=signed_bytes(helper_roles._BLOB, associated)
         )
         pads = computation.pads(index, secret[:32])[0]
         padded = computation._unpacked(0, sent[name].parts[0])[0]
@@ -167,7 +167,7 @@ def test_a_party_that_listens_opens_no_other_one_s_blob_or_result() -> None:
     blob = submitted(play)[NAMES[0]].blobs[0]
     for name in NAMES[:2]:
         with pytest.raises(TamperedError):
-            mine.unseal(blob, info=helper_roles._BLOB, associated=helper_roles._associated(session, name))
+            mine.unseal(blob, info=signed_bytes(helper_roles._BLOB, helper_roles._associated(session, name)))
     associated = helper_roles._response_of(session, given.counted)
     key = play.parties[1]._response_key
     assert unseal_under(key, given.responses[0].parts[1], given.responses[0].sealed, associated=associated)
@@ -214,7 +214,7 @@ def test_the_aggregator_and_a_party_read_a_few_pooled_counts_of_their_choice() -
     asked = public.add_values(asked, layout.mask(KeyStream(bytes(32)), totals, prime))
     lie = Result(NAMES, encode((public.dump_result(public.flood(asked), play.plan.kept),)))
     question = Message(
-        play.manifest.protocol, play.manifest.session, 3, "aggregator", play.manifest.digest, encode(lie), b"", (), b""
+        play.manifest.protocol, play.manifest.session, 3, "aggregator", play.manifest.digest, encode(lie), (), b""
     )
     response = decode(payload_of(play.helper.respond(question.to_bytes())), helper_roles.Response, "")
     text = unseal_under(
@@ -312,9 +312,9 @@ def test_a_helper_that_had_a_digest_of_a_padded_sketch_would_find_the_row_of_a_p
     digest = hashlib.sha256(encode(sent.parts)).digest()
     computation = play.plugin.sealed_computation(play.manifest)
     associated = helper_roles._associated(play.manifest.digest, NAMES[0])
-    seed = Identity.from_bytes(private_key(play)).unseal(sent.blobs[0], info=helper_roles._BLOB, associated=associated)[
-        :32
-    ]
+    seed = Identity.from_bytes(private_key(play)).unseal(
+        sent.blobs[0], info=signed_bytes(helper_roles._BLOB, associated)
+    )[:32]
 
     def digest_of(label: int, score: float) -> bytes:
         guess = PartyData.from_arrays(NAMES[0], [label], [score])

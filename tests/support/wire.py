@@ -14,6 +14,9 @@ LIMIT = 2**25
 HEAD = 40
 """Bytes of a frame before its body: magic, version, checksum."""
 
+KEPT = frozenset((b"fhepoli", b"fheledg", b"fhestor", b"fhetrus", b"fheauth", b"fhecred", b"fhebind", b"fheiden"))
+"""What a `KeptFormat` frames: the checksum covers the version, too."""
+
 DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda payload: b"",
     "truncated": lambda payload: payload[:-1],
@@ -42,7 +45,8 @@ def flipped(data: bytes, position: int) -> bytes:
 
 def reframed(data: bytes, body: bytes) -> bytes:
     """The frame of `data` around another body, with a checksum that fits."""
-    return data[:8] + hashlib.sha256(body).digest() + body
+    covered = data[7:8] + body if data[:7] in KEPT else body
+    return data[:8] + hashlib.sha256(covered).digest() + body
 
 
 def mended(data: bytes) -> bytes:

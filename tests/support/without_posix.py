@@ -20,7 +20,7 @@ from typing import Any
 
 for _name in ("click.testing", "cryptography.x509", "filelock", "msgspec", "numpy", "pyarrow.csv", "rich.console"):
     importlib.import_module(_name)
-for _name in ("psutil", "tenseal", "threadpoolctl", "zstandard", "pyhpke", "multiprocessing.pool", "tempfile"):
+for _name in ("psutil", "tenseal", "threadpoolctl", "zstandard", "multiprocessing.pool", "tempfile"):
     importlib.import_module(_name)
 for _name in ("hypothesis", "opendp.prelude", "scipy.stats", "sklearn.metrics"):
     importlib.import_module(_name)

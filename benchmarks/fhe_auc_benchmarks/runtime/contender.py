@@ -16,7 +16,7 @@ from fhe_auc_benchmarks.stopwatch import Stopwatch
 from fhe_auc_keys.bundles.announcement import open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import announcement_digest, seal_to_party
 from fhe_auc_keys.bundles.session_keys import party_secrets
-from fhe_auc_keys.bundles.session_signatures import SessionSignatures
+from fhe_auc_keys.bundles.session_protection import SessionProtection
 from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_keys.trust.identity import Identity
 
@@ -109,9 +109,10 @@ class OurProtocol(Contender):
             with clock.on("helper"):
                 roles[HELPER] = plugin.helper(manifest, delivery.helper)
         identities = {name: Identity.create(f"role {number}") for number, name in enumerate((*roles, AGGREGATOR))}
-        keys = {name: identity.signing_key for name, identity in identities.items()}
+        signing = {name: identity.signing_key for name, identity in identities.items()}
+        encryption = {name: identity.encryption_key for name, identity in identities.items()}
         for name, role in (*roles.items(), (AGGREGATOR, aggregator)):
-            role.signatures = SessionSignatures(manifest.digest, keys, identities[name])
+            role.protection = SessionProtection(manifest.digest, signing, encryption, identities[name])
 
         message: bytes | None = aggregator.start()
         while message is not None:

@@ -22,7 +22,7 @@ from fhe_auc.base.party_names import AGGREGATOR, HELPER
 from fhe_auc.question.study import Study
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.bundles.roster import Roster
-from fhe_auc_keys.bundles.session_signatures import SessionSignatures
+from fhe_auc_keys.bundles.session_protection import SessionProtection
 from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.trust.certificates import Peer, Trust, verify
 from fhe_auc_keys.trust.group_sealing import seal_to_all, unseal_mine
@@ -87,12 +87,12 @@ class Announcement:
                 f"must: {error}; ask for a new session"
             ) from None
 
-    def signatures(self, identity: Identity) -> SessionSignatures:
-        """Return what a role with this identity signs its messages with, and checks others' by."""
-        keys = {**self.roster.signing_keys, AGGREGATOR: self.aggregator.signing_key}
-        if self.helper is not None:
-            keys[HELPER] = self.helper.signing_key
-        return SessionSignatures(self.manifest.digest, keys, identity)
+    def protection(self, identity: Identity) -> SessionProtection:
+        """Return what a role with this identity seals and signs its messages with, and checks others' by."""
+        alone = {AGGREGATOR: self.aggregator, **({} if self.helper is None else {HELPER: self.helper})}
+        signing = {**self.roster.signing_keys, **{name: peer.signing_key for name, peer in alone.items()}}
+        encryption = {name: peer.encryption_key for name, peer in alone.items()}
+        return SessionProtection(self.manifest.digest, signing, encryption, identity)
 
 
 class _Body(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

@@ -31,7 +31,7 @@ class Member(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
     name: str
     signing_key: bytes  # Ed25519, 32 bytes
-    encryption_key: bytes  # X25519, 32 bytes
+    encryption_key: bytes  # 1,216 bytes, as of `fhe_auc_keys.trust.public_keys.encryption_key`
 
     def __post_init__(self) -> None:
         Ed25519PublicKey.from_public_bytes(self.signing_key)
@@ -76,7 +76,7 @@ class Roster(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
     @cached_property
     def encryption_keys(self) -> Mapping[str, bytes]:
-        """X25519 keys by name."""
+        """Encryption keys by name."""
         return MappingProxyType({member.name: member.encryption_key for member in self.members})
 
     @property

@@ -4,8 +4,8 @@
     a party's    = announcement, header, and sealed to it: secret context, common secret, and with pads its seed
 
 A party could decrypt the sum of all pads with the opening, which is why that is sealed to the aggregator. Both bundles
-are signed documents (`fhe_auc_keys.trust.signed_documents`). A party's header is bound into the HPKE key, the
-announcement into the ciphertext, so that neither can be exchanged even by somebody who can sign.
+are signed documents (`fhe_auc_keys.trust.signed_documents`). A party's header and the announcement are bound into the
+HPKE key, so that neither can be exchanged even by somebody who can sign.
 """
 
 from __future__ import annotations
@@ -145,8 +145,7 @@ def seal_to_aggregator(holder: Identity, session: Session, announcement: bytes, 
     sealed = sealing.seal(
         announced.aggregator.encryption_key,
         session.aggregator_material,
-        info=AGGREGATOR_KIND.purpose,
-        associated=announcement_digest(announcement),
+        info=AGGREGATOR_KIND.purpose + announcement_digest(announcement),
     )
     return sign(AGGREGATOR_KIND, holder, _AggregatorBody(announcement, sealed))
 
@@ -170,8 +169,8 @@ def seal_to_party(
         )
     )
     own = encode(msgspec.structs.replace(common, seed=session.seeds.get(name, b"")))
-    key, info = announced.roster.encryption_keys[name], signed_bytes(PARTY_KIND.purpose, header)
-    return header, sealing.seal(key, own, info=info, associated=digest)
+    key, info = announced.roster.encryption_keys[name], signed_bytes(PARTY_KIND.purpose, digest + header)
+    return header, sealing.seal(key, own, info=info)
 
 
 def open_aggregator_bundle(
@@ -188,9 +187,7 @@ def open_aggregator_bundle(
     announcement = open_announcement(body.announcement, trust, holder=holder, at=at)
     _check_session(announcement.manifest.session, session)
     announcement.require_aggregator(verify(identity.credential, trust, at=at))
-    material = identity.unseal(
-        body.sealed, info=AGGREGATOR_KIND.purpose, associated=announcement_digest(body.announcement)
-    )
+    material = identity.unseal(body.sealed, info=AGGREGATOR_KIND.purpose + announcement_digest(body.announcement))
     return AggregatorKeys(announcement, material, _checked_public(material, announcement.manifest.context))
 
 
@@ -277,7 +274,7 @@ def unseal_for_party(
     if names.context != manifest.context:
         raise KeysError(f"the bundle is for another context, {names.context.hex()[:16]}")
     announcement.require_party(me)
-    material = identity.unseal(sealed, info=signed_bytes(PARTY_KIND.purpose, header), associated=digest)
+    material = identity.unseal(sealed, info=signed_bytes(PARTY_KIND.purpose, digest + header))
     party_secrets(material, manifest.context)
     return material
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fhe_auc.base import quantities
 from fhe_auc.base.errors import UnknownProtocolError
 from fhe_auc.base.party_names import HELPER
 from fhe_auc.ckks import SECURITY_BITS

@@ -370,7 +370,7 @@ def _report_verdicts(found: dict[str, int], where: str, *, as_json: bool) -> Non
     "--folder",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="New folder for the session's files, about 1.6 kB a device; they stay there. Default: a temporary one.",
+    help="New folder for the session's files, about 4.9 kB a device; they stay there. Default: a temporary one.",
 )
 @output.json_option
 def simulate_session(parties: int, thresholds: str, workers: int, folder: Path | None, as_json: bool) -> None:

@@ -228,7 +228,7 @@ def _checked(part: Part, manifest: bytes, identity: bytes) -> Iterator[tuple[int
         else:
             try:
                 info = sketch_info(session.digest, record.member)
-                padded = _parts(me.unseal(record.sketch, info=info, associated=b""), computation)
+                padded = _parts(me.unseal(record.sketch, info=info), computation)
                 probe.add(padded)
             except TamperedError:
                 why = NOT_SEALED

@@ -173,9 +173,9 @@ class Device:
         task = self._loaded.plugin.task(self.manifest, data)
         padded = b"".join(self._loaded.computation.under_pad(task, self.index, seed, b""))
         info = sketch_info(self._digest, self.index)
-        sketch = sealing.seal(self._aggregator, padded, info=info, associated=b"")
+        sketch = sealing.seal(self._aggregator, padded, info=info)
         info = blob_info(self._digest, self.index, hashlib.sha256(sketch).digest())
-        blob = sealing.seal(self._helper, seed + response_key, info=info, associated=b"")
+        blob = sealing.seal(self._helper, seed + response_key, info=info)
         signature = self._identity.sign(BLOB, signed_of(blob, info))
         return Submitted(Record(self.index, self._digest, sketch, blob, signature), response_key, remembered)
 

@@ -268,6 +268,6 @@ def _verdict(row: _Row, members: Members, me: Identity, digest: bytes) -> tuple[
     except (InvalidSignature, ValueError):
         return Verdict.UNSIGNED, b""
     try:
-        return Verdict.COUNTS, me.unseal(row.blob, info=info, associated=b"")
+        return Verdict.COUNTS, me.unseal(row.blob, info=info)
     except TamperedError:
         return Verdict.UNOPENED, b""

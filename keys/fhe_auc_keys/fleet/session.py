@@ -110,11 +110,11 @@ class FleetSession:
     def seal(self, kind: Kind, recipient: Peer, plaintext: bytes) -> bytes:
         """Return what goes into a document of this role's for `recipient` alone."""
         key, info = recipient.encryption_key, encode((kind.purpose, self.manifest.digest))
-        return sealing.seal(key, plaintext, info=info, associated=b"")
+        return sealing.seal(key, plaintext, info=info)
 
     def unseal(self, kind: Kind, sealed: bytes) -> bytes:
         """Return what `seal` sealed to this role; raise `TamperedError` for anything else."""
-        return self.identity.unseal(sealed, info=encode((kind.purpose, self.manifest.digest)), associated=b"")
+        return self.identity.unseal(sealed, info=encode((kind.purpose, self.manifest.digest)))
 
     def read(self, kind: Kind, data: bytes, shape: type[T], signer: Peer, *, at: datetime) -> T:
         """Return what `signer` has signed, with the certificate of the session; errors as `open_signed`."""

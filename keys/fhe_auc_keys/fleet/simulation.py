@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import EvaluationError
@@ -37,6 +36,7 @@ from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.certificates import Trust
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.member_lists import sign_list
+from fhe_auc_keys.trust.sealing import PrivateKey
 
 MOST_ROWS = 19
 """Of a device."""
@@ -172,7 +172,7 @@ def _announced(consortium: Consortium, fleet: Fleet, grid: NDArray[np.float64]) 
 
 def _identity(seed: bytes, index: int) -> Identity:
     secret = hashlib.sha256(seed + index.to_bytes(8, "big")).digest()
-    return Identity("a device", Ed25519PrivateKey.from_private_bytes(secret), X25519PrivateKey.generate())
+    return Identity("a device", Ed25519PrivateKey.from_private_bytes(secret), PrivateKey.generate())
 
 
 def _known_by(first: int, count: int, seed: bytes) -> NDArray[np.uint8]:

@@ -49,7 +49,7 @@ OPEN, DECRYPT = 2, 3
 _ROUNDS = 4
 _BLOB, _RESPONSE = b"helper's blob 1", b"helper's response 1"
 _KEY_BYTES = 32
-_BLOB_BYTES = 32 + SEED_BYTES + _KEY_BYTES + 16  # HPKE's key, the two secrets, the tag
+_BLOB_BYTES = sealing.OVERHEAD + SEED_BYTES + _KEY_BYTES
 _SIGNATURE_BYTES = 64
 _WRAPPED_BYTES = 48
 _NAME_BYTES = 4 * MAX_CHARACTERS + 8
@@ -60,7 +60,7 @@ class HelpedParty(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
     """What a party starts from, as bytes: for `fhe_auc.session.protocol.Protocol.party`."""
 
     identity: bytes  # private keys, `Identity.to_bytes`
-    helpers: tuple[bytes]  # the X25519 key of the one that there is, 32 bytes
+    helpers: tuple[bytes]  # the encryption key of the one that there is
     common_secret: bytes  # 32 bytes that the parties have in common
 
     def __repr__(self) -> str:
@@ -142,6 +142,9 @@ class HelpedAggregator(Aggregator):
 
     def _is_asked(self, name: str) -> bool:
         return name == HELPER if self._helping else super()._is_asked(name)
+
+    def _alone(self, number: int) -> str:
+        return HELPER if number in (OPEN, DECRYPT) else ""
 
     def _least(self) -> int:
         return 1 if self._helping else self.manifest.min_parties
@@ -232,7 +235,7 @@ class HelpedPartyRole(Party[R]):
             keys = self._computation.load_secret(b"", seed)
             parts = self._computation.encrypt(keys, self._task, self._common_secret)
             associated = _associated(self.digest, self.name)
-            blob = sealing.seal(self._helper, seed + self._response_key, info=_BLOB, associated=associated)
+            blob = sealing.seal(self._helper, seed + self._response_key, info=signed_bytes(_BLOB, associated))
             signature = self._identity.sign(_BLOB, associated + hashlib.sha256(blob).digest())
             answer = encode(_Submission(parts, (blob,), signature))
             self._seconds["submit"] = time.perf_counter() - started
@@ -265,6 +268,7 @@ class Helper(Party[Any]):
     rounds = _ROUNDS
     answers = OPEN, DECRYPT
     submission_round = _ROUNDS + 1
+    asked_alone = True
     _kept: tuple[bytes, dict[str, bytes]] = b"", {}  # secret context; response keys of those that count
 
     def __init__(
@@ -297,7 +301,7 @@ class Helper(Party[Any]):
         try:
             key = Ed25519PublicKey.from_public_bytes(self._keys[found.party])
             key.verify(found.signature, signed_bytes(_BLOB, associated + hashlib.sha256(found.blobs[0]).digest()))
-            secret = self._identity.unseal(found.blobs[0], info=_BLOB, associated=associated)
+            secret = self._identity.unseal(found.blobs[0], info=signed_bytes(_BLOB, associated))
         except (InvalidSignature, KeyError, TamperedError):
             return None
         return secret if len(secret) == SEED_BYTES + _KEY_BYTES else None

@@ -244,7 +244,7 @@ def _joined(announced: Announcement, material: bytes, identity: Identity, store:
     """Return what a role starts from; there is no material where nothing is encrypted: those protocols need none."""
     manifest = announced.manifest
     records = StoredRecords(store.directory, identity, announced)
-    return Joined(manifest, b"" if manifest.plan is None else material, announced.signatures(identity), records)
+    return Joined(manifest, b"" if manifest.plan is None else material, announced.protection(identity), records)
 
 
 def _needed(config: Mapping[str, Any], name: str) -> str:

@@ -14,7 +14,6 @@ against it.
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,7 +39,7 @@ from fhe_auc_keys.roles.encrypted_protocol import EncryptedProtocol
 from fhe_auc_keys.store.key_store import KeyStore, session_ids
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.certificates import Trust
-from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.identity import Identity, signed_bytes
 from fhe_auc_keys.trust.signed_documents import Kind, claimed_body, open_signed, parsed, sign
 
 _REQUEST, _OPENING = ".request", ".opening"
@@ -135,7 +134,8 @@ def open_late(store: KeyStore, holder: Identity, trust: Trust, data: bytes, *, a
         raise KeysError(f"protocol {manifest.protocol!r} has no openings")
     made = computation.opening(held.context, {party: seeds[party] for party in asked.counted})
     check_opening(made, held.context, held.seeds)
-    document = sign(OPENING_KIND, holder, _OpeningBody(asked, _sealed(announced, asked, made)))
+    sealed = sealing.seal(announced.aggregator.encryption_key, made, info=_about(asked))
+    document = sign(OPENING_KIND, holder, _OpeningBody(asked, sealed))
     opened = _Held(held.announcement, held.not_after, b"", (), encode(asked), document)
     store.put("late", name, encode(opened), replace=True)
     return document
@@ -153,7 +153,7 @@ def read_opening(
     manifest = announced.manifest
     if found.request != _Request(manifest.session, manifest.digest, counted):
         raise KeysError("the late opening is for another session, or for other parties than those that count")
-    return aggregator.unseal(found.sealed, info=OPENING_KIND.purpose, associated=_digest(found.request))
+    return aggregator.unseal(found.sealed, info=_about(found.request))
 
 
 def ask_by_file(
@@ -273,10 +273,6 @@ def _check_counted(manifest: Manifest, asked: _Request) -> None:
         )
 
 
-def _sealed(announced: Announcement, asked: _Request, made: bytes) -> bytes:
-    key = announced.aggregator.encryption_key
-    return sealing.seal(key, made, info=OPENING_KIND.purpose, associated=_digest(asked))
-
-
-def _digest(asked: _Request) -> bytes:
-    return hashlib.sha256(encode(asked)).digest()
+def _about(asked: _Request) -> bytes:
+    """Return what the seal of an opening is bound to."""
+    return signed_bytes(OPENING_KIND.purpose, encode(asked))

@@ -14,8 +14,15 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.party_names import alike
-from fhe_auc.base.serialise import frame, unframe
-from fhe_auc_keys.errors import DamagedFileError, ExpiredError, StoreError, TamperedError, UnfitCertificateError
+from fhe_auc.base.serialise import KeptFormat
+from fhe_auc_keys.errors import (
+    DamagedFileError,
+    ExpiredError,
+    StoreError,
+    TamperedError,
+    UnfitCertificateError,
+    unreadable,
+)
 from fhe_auc_keys.trust.identity import signed_bytes
 from fhe_auc_keys.trust.public_keys import (
     MALFORMED,
@@ -42,7 +49,7 @@ class Issued(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     serial: str  # hexadecimal
     name: str
     signing_key: bytes  # Ed25519, 32 bytes
-    encryption_key: bytes  # X25519, 32 bytes
+    encryption_key: bytes  # 1,216 bytes
     not_after: int  # Unix seconds
     revoked: int = 0  # Unix seconds; 0: not revoked
 

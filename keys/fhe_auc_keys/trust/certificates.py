@@ -1,6 +1,6 @@
 """Peers and how their certificates are verified.
 
-Two ways lead from a trusted authority to a party's Ed25519 and X25519 keys:
+Two ways lead from a trusted authority to a party's signing and encryption keys:
 
 * the consortium's authority (`fhe_auc_keys.trust.authority`) certifies both keys directly;
 * an authority that the site already has certifies some other key (ECDSA or RSA), and that key signs a *binding* of ours
@@ -55,7 +55,7 @@ class Peer:
 
     name: str
     signing_key: bytes  # Ed25519, 32 bytes
-    encryption_key: bytes  # X25519, 32 bytes
+    encryption_key: bytes  # 1,216 bytes
     not_before: datetime  # UTC
     not_after: datetime  # UTC
     serial: int  # of the certificate

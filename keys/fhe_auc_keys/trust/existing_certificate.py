@@ -1,4 +1,4 @@
-"""Key bindings: the key of a certificate that a site has already vouches for our Ed25519 and X25519 keys.
+"""Key bindings: the key of a certificate that a site has already vouches for our signing and encryption keys.
 
 Both sides sign: the certified key, and our signing key, so that nobody can pass off another's keys as its own.
 """
@@ -43,7 +43,7 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     name: str  # of the party
     signing_key: bytes  # Ed25519, 32 bytes
-    encryption_key: bytes  # X25519, 32 bytes
+    encryption_key: bytes  # 1,216 bytes
     certificate: bytes  # SHA-256 of the certificate whose key vouches
     not_before: int  # Unix seconds
     not_after: int  # Unix seconds
@@ -85,7 +85,7 @@ def bind_keys(
 ) -> bytes:
     """Return the binding of a party's keys to its certificate, signed with both private keys.
 
-    `signing` is the party's own key, and `encryption` its X25519 public key, 32 bytes; the binding holds for `days`, 1
+    `signing` is the party's own key, and `encryption` its public encryption key; the binding holds for `days`, 1
     to 398, from `at`, the present, with a time zone. Raise `UnfitCertificateError` where `certified_key` is not the
     certificate's or too weak, or `days` out of range; `UnfitCertificateError` where no party may have that name.
     """

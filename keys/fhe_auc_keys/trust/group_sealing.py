@@ -45,17 +45,16 @@ class _Sealed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 
 
 def seal_to_all(recipients: Mapping[str, bytes], plaintext: bytes, *, info: bytes, associated: bytes) -> bytes:
-    """Return `plaintext` sealed to several X25519 public keys, by name: 80 bytes and a name longer for each.
+    """Return `plaintext` sealed to several encryption keys, by name: 80 bytes and a name longer for each.
 
-    `info` and `associated` are what an opener must state alike. Errors as `fhe_auc_keys.trust.sealing.seal`.
+    `info` and `associated` are what an opener must state alike. Errors as `fhe_auc_keys.trust.sealing.seal_classical`.
     """
     key = secrets.token_bytes(_KEY_BYTES)
     encryption_key, commitment = _derived(key)
     ciphertext = commitment + ChaCha20Poly1305(encryption_key).encrypt(_NONCE, plaintext, associated)
     digest = hashlib.sha256(ciphertext).digest()
     sealed = {
-        name: sealing.seal(public, key, info=_info(info, name), associated=digest)
-        for name, public in recipients.items()
+        name: sealing.seal_classical(public, key, info=_info(info, name, digest)) for name, public in recipients.items()
     }
     return encode(_Sealed(sealed, ciphertext))
 
@@ -97,7 +96,7 @@ def unseal_mine(identity: Identity, sealed: bytes, *, info: bytes, associated: b
     if identity.name not in parts.keys:
         raise KeysError(f"not sealed to {identity.name!r}")
     digest = hashlib.sha256(parts.ciphertext).digest()
-    key = identity.unseal(parts.keys[identity.name], info=_info(info, identity.name), associated=digest)
+    key = identity.unseal_classical(parts.keys[identity.name], info=_info(info, identity.name, digest))
     return _opened(key, parts.ciphertext, associated)
 
 
@@ -117,5 +116,5 @@ def _derived(key: bytes) -> tuple[bytes, bytes]:
     return drawn[:_KEY_BYTES], drawn[_KEY_BYTES:]
 
 
-def _info(info: bytes, recipient: str) -> bytes:
-    return encode((info, recipient))
+def _info(info: bytes, recipient: str, digest: bytes) -> bytes:
+    return encode((info, recipient, digest))

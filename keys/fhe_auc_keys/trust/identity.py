@@ -7,22 +7,21 @@ from datetime import datetime
 import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.serialise import KeptFormat
 from fhe_auc_keys.errors import UnfitCertificateError, unreadable
-from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.certificates import certified_names, credential
 from fhe_auc_keys.trust.existing_certificate import CertifiedKey, bind_keys
 from fhe_auc_keys.trust.public_keys import MALFORMED, certified_keys, check_name, encryption_key_extension, subject_of
+from fhe_auc_keys.trust.sealing import PrivateKey
 
 
 class _Stored(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     name: str
     signing: bytes
-    encryption: bytes
+    encryption: tuple[bytes, bytes]  # `PrivateKey.components`
     credential: bytes
 
     def __repr__(self) -> str:
@@ -33,7 +32,7 @@ _FORMAT = KeptFormat(b"fheiden", _Stored, "identity")
 
 
 class Identity:
-    """Private signing key (Ed25519) and encryption key (X25519) of one party; never printed or pickled.
+    """Private signing key (Ed25519) and encryption key (`PrivateKey`) of one party; never printed or pickled.
 
     `credential` is what to show to others, as bytes; empty until certified. Raises `UnfitCertificateError`
     where no party may have that name.
@@ -41,9 +40,7 @@ class Identity:
 
     __slots__ = ("_encryption", "_signing", "credential", "name")
 
-    def __init__(
-        self, name: str, signing: Ed25519PrivateKey, encryption: X25519PrivateKey, credential: bytes = b""
-    ) -> None:
+    def __init__(self, name: str, signing: Ed25519PrivateKey, encryption: PrivateKey, credential: bytes = b"") -> None:
         self.name = check_name(name)
         self.credential = credential
         self._signing = signing
@@ -58,7 +55,7 @@ class Identity:
     @classmethod
     def create(cls, name: str) -> Identity:
         """Return a fresh identity, not yet certified; `UnfitCertificateError` where no party may have that name."""
-        return cls(name, Ed25519PrivateKey.generate(), X25519PrivateKey.generate())
+        return cls(name, Ed25519PrivateKey.generate(), PrivateKey.generate())
 
     @property
     def signing_key(self) -> bytes:
@@ -67,8 +64,8 @@ class Identity:
 
     @property
     def encryption_key(self) -> bytes:
-        """X25519 public key, 32 bytes."""
-        return self._encryption.public_key().public_bytes_raw()
+        """Public encryption key, 1,216 bytes."""
+        return self._encryption.public
 
     def request(self) -> bytes:
         """Return a certificate request (X.509 CSR, PEM), signed by the signing key; it covers the encryption key."""
@@ -113,13 +110,17 @@ class Identity:
         """Return the Ed25519 signature, 64 bytes, of `data` for one purpose (which holds no zero byte)."""
         return self._signing.sign(signed_bytes(purpose, data))
 
-    def unseal(self, sealed: bytes, *, info: bytes, associated: bytes) -> bytes:
+    def unseal(self, sealed: bytes, *, info: bytes) -> bytes:
         """Return what `fhe_auc_keys.trust.sealing.seal` sealed to this identity; `TamperedError` otherwise."""
-        return sealing.unseal(self._encryption, sealed, info=info, associated=associated)
+        return self._encryption.unseal(sealed, info=info)
+
+    def unseal_classical(self, sealed: bytes, *, info: bytes) -> bytes:
+        """Return what `fhe_auc_keys.trust.sealing.seal_classical` sealed to it; `TamperedError` otherwise."""
+        return self._encryption.unseal_classical(sealed, info=info)
 
     def to_bytes(self) -> bytes:
         """Serialise, private keys in the clear: for `fhe_auc_keys.store.key_store` only."""
-        private = self._signing.private_bytes_raw(), self._encryption.private_bytes_raw()
+        private = self._signing.private_bytes_raw(), self._encryption.components
         return _FORMAT.frame(_Stored(self.name, *private, self.credential))
 
     @classmethod
@@ -128,7 +129,7 @@ class Identity:
         try:
             stored = _FORMAT.unframe(data)
             signing = Ed25519PrivateKey.from_private_bytes(stored.signing)
-            encryption = X25519PrivateKey.from_private_bytes(stored.encryption)
+            encryption = PrivateKey.from_components(*stored.encryption)
             return cls(stored.name, signing, encryption, stored.credential)
         except (DeserialisationError, UnfitCertificateError, ValueError) as error:
             raise unreadable(error, "not a stored identity, or damaged") from None

@@ -1,7 +1,8 @@
 """A party's public keys and name: what they may be, and how a certificate holds them.
 
-The signing key (Ed25519) is the certificate's own. The encryption key (X25519) is in an extension of ours, which the
-request's signature and then the authority's signature cover.
+The signing key (Ed25519) is the certificate's own. The encryption key is in an extension of ours, which the request's
+signature and then the authority's signature cover. It has two components, an ML-KEM-768 key (FIPS 203) and an X25519
+key (RFC 7748), 1,184 and 32 bytes: who would read what is sealed to it has to break both (`trust.sealing`).
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from typing import TypeVar
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_der_public_key
+from cryptography.hazmat.primitives.hpke import MLKEM768X25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from fhe_auc.base import party_names
@@ -38,12 +41,16 @@ SKEW = timedelta(minutes=5)
 MAX_DAYS = 398
 """Longest validity of a party's certificate, or of a key binding: the bound that browsers keep to."""
 
-ENCRYPTION_KEY_OID = x509.ObjectIdentifier("2.25.315559800432033065682753767316696203577")
-"""Extension that holds the X25519 key; an arc under 2.25 comes from a random UUID and needs no registration (X.667)."""
+ENCRYPTION_KEY_OID = x509.ObjectIdentifier("2.25.169378221186205034665675055206817041249")
+"""Extension that holds the encryption key. An arc under 2.25 comes from a random UUID, and needs no registration."""
+
+ML_KEM_BYTES, X25519_BYTES = 1184, 32
 
 E = TypeVar("E", bound=x509.ExtensionType)
 _MAX_SHOWN = 120
 _PRIME = 2**255 - 19  # of X25519's field
+_KEY_INFO = bytes.fromhex("308204d4300d060b2b0601040183e62d81c87a038204c100")
+"""What stands before the 1,216 bytes in a SubjectPublicKeyInfo: X-Wing's identifier, 1.3.6.1.4.1.62253.25722."""
 
 
 def check_name(name: str) -> str:
@@ -88,7 +95,20 @@ def check_time(at: datetime) -> datetime:
 
 
 @lru_cache(maxsize=8192)  # a site verifies all parties of a session, each key in several places
-def encryption_key(raw: bytes) -> X25519PublicKey:
+def encryption_key(raw: bytes) -> MLKEM768X25519PublicKey:
+    """Return 1,216 bytes, ML-KEM's first, as an encryption key; `UnfitCertificateError` where they are none to be used.
+
+    That is another length; an ML-KEM key not reduced (FIPS 203, section 7.2); or an unfit X25519 key, as `x25519_key`.
+    """
+    try:
+        ml_kem = MLKEM768PublicKey.from_public_bytes(raw[:ML_KEM_BYTES])
+    except ValueError:
+        raise UnfitCertificateError("the encryption key's first 1,184 bytes are no ML-KEM-768 key") from None
+    return MLKEM768X25519PublicKey(ml_kem, x25519_key(raw[ML_KEM_BYTES:]))
+
+
+@lru_cache(maxsize=8192)
+def x25519_key(raw: bytes) -> X25519PublicKey:
     """Return 32 bytes as an X25519 key; raise `UnfitCertificateError` where they are none to be used.
 
     That is another length; a point of small order, for which everybody knows the shared secret (RFC 7748, section 6.1);
@@ -115,17 +135,14 @@ def check_signing_key(raw: bytes) -> None:
         if y >= _PRIME:
             raise ValueError
         same = (1 + y) * pow(1 - y, -1, _PRIME) % _PRIME  # the point on X25519's curve (RFC 7748, section 4.1)
-        encryption_key(same.to_bytes(32, "little"))
+        x25519_key(same.to_bytes(32, "little"))
     except (ValueError, UnfitCertificateError):
         raise UnfitCertificateError("the Ed25519 key is not reduced, or of small order") from None
 
 
 def encryption_key_extension(raw: bytes) -> x509.UnrecognizedExtension:
-    """Return the extension that holds an X25519 key, as a SubjectPublicKeyInfo (RFC 8410)."""
-    key = X25519PublicKey.from_public_bytes(raw)
-    return x509.UnrecognizedExtension(
-        ENCRYPTION_KEY_OID, key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    )
+    """Return the extension that holds an encryption key, 1,216 bytes, as a SubjectPublicKeyInfo (X-Wing's draft)."""
+    return x509.UnrecognizedExtension(ENCRYPTION_KEY_OID, _KEY_INFO + raw)
 
 
 def extension(source: x509.Certificate, kind: type[E]) -> E | None:
@@ -146,7 +163,7 @@ def whole_bytes(source: x509.Certificate | x509.CertificateSigningRequest | x509
 
 
 def certified_keys(source: x509.Certificate | x509.CertificateSigningRequest) -> tuple[str, bytes, bytes]:
-    """Return (name, Ed25519 key, X25519 key) that a certificate or request names; its signature is not checked here.
+    """Return (name, signing key, encryption key) that a certificate or request names; no signature is checked here.
 
     Raise `UnfitCertificateError` where a key or the name is missing, of another kind, or not
     allowed.
@@ -169,12 +186,9 @@ def certified_keys(source: x509.Certificate | x509.CertificateSigningRequest) ->
         raise UnfitCertificateError(f"{name!r}: the certificate or request is for another kind of key than Ed25519")
     check_signing_key(signing.public_bytes_raw())
     if not isinstance(extension, x509.UnrecognizedExtension):
-        raise UnfitCertificateError(f"{name!r}: the certificate or request has no X25519 encryption key")
-    try:
-        key = load_der_public_key(extension.value)
-    except MALFORMED:
-        key = None
-    if not isinstance(key, X25519PublicKey) or extension != encryption_key_extension(key.public_bytes_raw()):
-        raise UnfitCertificateError(f"{name!r}: the encryption key is not a well-formed X25519 key")
-    encryption_key(key.public_bytes_raw())
-    return name, signing.public_bytes_raw(), key.public_bytes_raw()
+        raise UnfitCertificateError(f"{name!r}: the certificate or request has no encryption key")
+    key = extension.value.removeprefix(_KEY_INFO)
+    if extension != encryption_key_extension(key):
+        raise UnfitCertificateError(f"{name!r}: the encryption key is not well-formed")
+    encryption_key(key)
+    return name, signing.public_bytes_raw(), key

@@ -1,39 +1,113 @@
-"""Sealing bytes to one recipient: HPKE (RFC 9180), base mode, X25519 / HKDF-SHA256 / ChaCha20-Poly1305.
+"""Sealing bytes to one recipient: HPKE (RFC 9180), base mode, HKDF-SHA256, ChaCha20-Poly1305.
 
-Base mode does not say who sealed; the sender's signature over the whole does (`fhe_auc_keys.bundles.sealed_bundles`).
+The KEM is MLKEM768-X25519 (draft-ietf-hpke-pq; it is X-Wing, draft-connolly-cfrg-xwing-kem): who records what is sealed
+and gets a better machine years later has to break ML-KEM-768 and X25519 both. It is a draft, and its labels may change:
+tests/test_wire_formats.py opens bytes that were sealed before. With joint keys a long text goes to all parties, and is
+sealed to the X25519 component alone (`seal_classical`): `trust.group_sealing` says what that leaves. The component is
+used under two KEMs; their key derivations share no input, as X-Wing hashes a label, and DHKEM its own identifier.
+
+Base mode does not say who sealed; the sender's signature over the whole does.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
+
+from cryptography.exceptions import InvalidTag, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-from pyhpke import AEADId, CipherSuite, KDFId, KEMId, KEMKey, PyHPKEError
+from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, MLKEM768X25519PrivateKey, Suite
 
-from fhe_auc_keys.errors import TamperedError
-from fhe_auc_keys.trust.public_keys import encryption_key
+from fhe_auc_keys.errors import KeysError, TamperedError
+from fhe_auc_keys.trust.public_keys import ML_KEM_BYTES, encryption_key, x25519_key
 
-_SUITE = CipherSuite.new(KEMId.DHKEM_X25519_HKDF_SHA256, KDFId.HKDF_SHA256, AEADId.CHACHA20_POLY1305)
-_ENCAPSULATED = 32
+OVERHEAD = 1136
+"""Bytes by which `seal` makes a text longer: ML-KEM's ciphertext (1,088), an X25519 key (32), the tag (16)."""
 
-OVERHEAD = _ENCAPSULATED + 16
-"""By so many bytes is what is sealed longer than the plaintext: the encapsulated key, and the tag."""
+_HYBRID = Suite(KEM.MLKEM768_X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
+_CLASSICAL = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
 
 
-def seal(recipient: bytes, plaintext: bytes, *, info: bytes, associated: bytes) -> bytes:
-    """Return `plaintext` sealed to an X25519 public key of 32 bytes, as encapsulated key | ciphertext.
+class PrivateKey:
+    """The private key that opens what is sealed to its public one; never printed or pickled.
 
-    The opener must know and state alike `info`, bound into the key, and `associated`, bound into the ciphertext. Raise
-    `UnfitCertificateError` where the recipient's is no X25519 key, or a point of small order.
+    Raises `KeysError` where the installed library has no ML-KEM.
     """
-    key = KEMKey.from_pyca_cryptography_key(encryption_key(recipient))
-    encapsulated, context = _SUITE.create_sender_context(key, info=info)
-    return encapsulated + context.seal(plaintext, aad=associated)
+
+    __slots__ = ("_hybrid", "_ml_kem", "_x25519")
+
+    def __init__(self, ml_kem: MLKEM768PrivateKey, x25519: X25519PrivateKey) -> None:
+        self._ml_kem, self._x25519 = ml_kem, x25519
+        self._hybrid = MLKEM768X25519PrivateKey(ml_kem, x25519)
+
+    def __reduce__(self) -> str:
+        raise TypeError("private keys are not pickled or copied; keep them in a key store")
+
+    @classmethod
+    def generate(cls) -> PrivateKey:
+        """Return a fresh one."""
+        require_hybrid()
+        return cls(MLKEM768PrivateKey.generate(), X25519PrivateKey.generate())
+
+    @classmethod
+    def from_components(cls, ml_kem: bytes, x25519: bytes) -> PrivateKey:
+        """Return the key of ML-KEM's seed, 64 bytes, and X25519's 32 bytes; raise ValueError for other lengths."""
+        require_hybrid()
+        return cls(MLKEM768PrivateKey.from_seed_bytes(ml_kem), X25519PrivateKey.from_private_bytes(x25519))
+
+    @property
+    def components(self) -> tuple[bytes, bytes]:
+        """What `from_components` takes, in the clear."""
+        return self._ml_kem.private_bytes_raw(), self._x25519.private_bytes_raw()
+
+    @property
+    def public(self) -> bytes:
+        """The public key, 1,216 bytes."""
+        return self._ml_kem.public_key().public_bytes_raw() + self._x25519.public_key().public_bytes_raw()
+
+    def unseal(self, sealed: bytes, *, info: bytes) -> bytes:
+        """Return what `seal` sealed; `TamperedError` for another key, another `info` or altered bytes."""
+        try:
+            return _HYBRID.decrypt(sealed, self._hybrid, info=info)
+        except (InvalidTag, ValueError):
+            raise TamperedError(_UNFIT) from None
+
+    def unseal_classical(self, sealed: bytes, *, info: bytes) -> bytes:
+        """Return what `seal_classical` sealed; errors as `unseal`."""
+        try:
+            return _CLASSICAL.decrypt(sealed, self._x25519, info=info)
+        except (InvalidTag, ValueError):
+            raise TamperedError(_UNFIT) from None
 
 
-def unseal(recipient: X25519PrivateKey, sealed: bytes, *, info: bytes, associated: bytes) -> bytes:
-    """Return what `seal` sealed; `TamperedError` for another key, other `info` or `associated`, or altered bytes."""
-    key = KEMKey.from_pyca_cryptography_key(recipient)
+_UNFIT = "sealed bytes are damaged, or were sealed to another key or for another purpose"
+
+
+def seal(recipient: bytes, plaintext: bytes, *, info: bytes) -> bytes:
+    """Return `plaintext` sealed to an encryption key of 1,216 bytes: `OVERHEAD` bytes longer.
+
+    The opener must state the same `info`, which is bound into the key. Raise `UnfitCertificateError` where the
+    recipient's is no such key.
+    """
+    return _HYBRID.encrypt(plaintext, encryption_key(recipient), info=info)
+
+
+def seal_classical(recipient: bytes, plaintext: bytes, *, info: bytes) -> bytes:
+    """Return `plaintext` sealed to the X25519 component of such a key alone: 48 bytes longer. As `seal` otherwise."""
+    return _CLASSICAL.encrypt(plaintext, x25519_key(recipient[ML_KEM_BYTES:]), info=info)
+
+
+@lru_cache(maxsize=1)
+def require_hybrid() -> None:
+    """Seal and open once; raise `KeysError` where the installed library cannot, rather than seal to less than both."""
     try:
-        context = _SUITE.create_recipient_context(sealed[:_ENCAPSULATED], key, info=info)
-        return context.open(sealed[_ENCAPSULATED:], aad=associated)
-    except (PyHPKEError, ValueError):
-        raise TamperedError("sealed bytes are damaged, or were sealed to another key or for another purpose") from None
+        key = PrivateKey(MLKEM768PrivateKey.generate(), X25519PrivateKey.generate())
+        works = key.unseal(seal(key.public, b"once", info=b"start"), info=b"start") == b"once"
+    except (UnsupportedAlgorithm, TamperedError, AttributeError):
+        works = False
+    if not works:
+        raise KeysError(
+            "the installed `cryptography` cannot seal with ML-KEM-768 and X25519, and nothing is sealed to less. Its "
+            "wheels for Linux, Apple silicon and Windows on x86-64 can; those for Intel Macs and Windows on Arm are "
+            "missing"
+        )

@@ -369,7 +369,7 @@ def test_a_stranger_node_cannot_be_a_party_though_it_is_the_first_to_say_so(
 def test_a_session_whose_messages_are_not_signed_does_not_leave_the_machine(consortium: Consortium) -> None:
     joined = site_storage().aggregator(consortium.made.aggregator)
     aggregator = registry.load(joined.manifest.protocol).aggregator(joined.manifest, joined.material)
-    with pytest.raises(EvaluationError, match="between machines messages are signed"):
+    with pytest.raises(EvaluationError, match="between machines messages are sealed and signed"):
         mail.Mail(FakeGrid({}), aggregator, None, nodes={}, timeout=1.0, again=True)  # type: ignore[arg-type]
 
 

@@ -34,13 +34,19 @@ Draw = Callable[[np.random.Generator], float]
 
 
 class Unsigned:
-    """Signatures that cost nothing."""
+    """Signatures and seals that cost nothing."""
 
     def sign(self, purpose: bytes, statement: bytes) -> bytes:
         return b"signed"
 
     def check(self, *_: object) -> None:
         return None
+
+    def seal(self, *given: bytes) -> bytes:
+        return given[-1]
+
+    def unseal(self, *given: bytes) -> bytes:
+        return given[-1]
 
 
 class ThreeRounds(Aggregator):
@@ -114,9 +120,7 @@ class Grid:
             message.metadata.__dict__["_message_id"] = f"m{self._pushed}"
             asked = Envelope.from_bytes(unpacked(message), limit=2**20)
             name = self._sites[message.metadata.dst_node_id].name
-            answer = Envelope(
-                asked.protocol, asked.session, asked.round, name, asked.manifest, b"", bytes(32), (), b"-"
-            )
+            answer = Envelope(asked.protocol, asked.session, asked.round, name, asked.manifest, b"", (), b"-")
             self._replies.append(Message(packed(answer.to_bytes()), reply_to=message))
             ids.append(message.metadata.message_id)
         return ids
@@ -138,7 +142,7 @@ def minutes(sessions: int, draw: Draw, folder: Path, monkeypatch: pytest.MonkeyP
         grid: Any = Grid(sites, manifest)
         monkeypatch.setattr(mail, "time", SimpleNamespace(monotonic=grid.monotonic, sleep=grid.sleep))
         aggregator = ThreeRounds(manifest)
-        aggregator.signatures = Unsigned()  # type: ignore[assignment]
+        aggregator.protection = Unsigned()  # type: ignore[assignment]
         nodes = {node: site.name for node, site in sites.items()}
         with Journal(folder / str(number)) as journal:
             post = mail.Mail(grid, aggregator, journal, nodes=nodes, timeout=86_400.0, again=True)
@@ -180,7 +184,7 @@ def test_a_site_that_fails_for_a_day_is_asked_for_a_day(
     grid.sleep = lambda seconds: setattr(grid, "now", grid.now + max(seconds, 30.0))
     monkeypatch.setattr(mail, "time", SimpleNamespace(monotonic=grid.monotonic, sleep=grid.sleep))
     aggregator = ThreeRounds(manifest)
-    aggregator.signatures = Unsigned()  # type: ignore[assignment]
+    aggregator.protection = Unsigned()  # type: ignore[assignment]
     with Journal(tmp_path / "journal") as journal:
         nodes = dict(enumerate(names, 1))
         post = mail.Mail(grid, aggregator, journal, nodes=nodes, timeout=86_400.0, again=True)

@@ -17,7 +17,7 @@ pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flowe
 from flwr.app import Message
 
 from fhe_auc.base.errors import InputError, TooFewPartiesError
-from fhe_auc.base.party_names import HELPER
+from fhe_auc.base.party_names import AGGREGATOR, HELPER
 from fhe_auc.machines import outcomes
 from fhe_auc.machines.flower import client_app, mail
 from fhe_auc.machines.flower.payload import packed, unpacked
@@ -139,10 +139,9 @@ def signing_as_the_helper(consortium: Consortium, name: str) -> Node:
     def answer(message: Message) -> Message:
         asked = Envelope.from_bytes(unpacked(message), limit=2**31)
         with site_storage().site(consortium.made.sites[name]) as site:
-            signatures = site.session(asked.session).signatures
-        forged = Envelope(
-            asked.protocol, asked.session, asked.round, HELPER, asked.manifest, b"", bytes(32), (), b""
-        ).signed(signatures)
+            protection = site.session(asked.session).protection
+        forged = Envelope(asked.protocol, asked.session, asked.round, HELPER, asked.manifest, b"", (), b"")
+        forged = forged.protected(protection, AGGREGATOR)
         return Message(packed(forged.to_bytes()), reply_to=message)
 
     return Node(answer)

@@ -292,7 +292,7 @@ def test_a_bound_that_theorem_3_does_not_give_is_not_told() -> None:
 
 def forged(manifest: Manifest, sender: str, payload: bytes, round_number: int = 1) -> bytes:
     fields = manifest.protocol, manifest.session, round_number, sender, manifest.digest, payload
-    return Message(*fields, nonce=b"", submissions=(), signature=b"").to_bytes()
+    return Message(*fields, submissions=(), signature=b"").to_bytes()
 
 
 @either

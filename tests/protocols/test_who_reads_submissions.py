@@ -1,0 +1,177 @@
+"""Whoever reads everything on disk and on the wire, but has not the aggregator's key, reads no submission.
+
+Every transport carries the bytes that `fhe_auc.machines.site_state.answer` makes, so that one place seals for all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from fhe_auc.base.errors import DeserialisationError, MessageError
+from fhe_auc.base.files import read_config
+from fhe_auc.base.party_names import AGGREGATOR, HELPER
+from fhe_auc.base.serialise import decode
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session.journal import Journal
+from fhe_auc.session.messages import MESSAGE, SEALED, Message
+from fhe_auc_keys.bundles.session_protection import SessionProtection
+from fhe_auc_keys.errors import TamperedError
+from fhe_auc_keys.store.vault import Vault, certified_identity
+from fhe_auc_keys.trust.identity import signed_bytes
+from tests.fhe_auc.test_file_transport import finished, new_session
+from tests.protocols.test_saved_parties import OPTIONS, SESSIONS
+from tests.support.platforms import needs_fork
+from tests.support.stored_sites import Consortium
+from tests.support.wire import LIMIT
+
+HELPED = [pytest.param(name, "helper", id=f"{name}, helper") for name in ("exact", "verified")]
+_WINDOW, _NOBODY = 16, 65534
+
+
+class Wire:
+    """A session between machines, played to its end; what was sent, and what lies on disks."""
+
+    def __init__(self, sites: list[PartyData], folder: Path, protocol: str, **request: Any) -> None:
+        self.folder = folder
+        self.made = Consortium(sites, folder / "sites", protocol, options=OPTIONS.get(protocol, {}), **request)
+        self.messages: list[bytes] = []
+        self.submissions: list[Message] = []
+        aggregator = self.made.aggregator()
+        self.protection: Any = aggregator.protection
+        with Journal(folder / "journal") as journal, self.made.made.meanwhile:
+            journal.bind(self.made.id)
+            aggregator.journal = journal
+            message: bytes | None = aggregator.start()
+            while message is not None:
+                self.messages.append(message)
+                for name in aggregator.asked:
+                    submission = self.made.answer(name, message)
+                    aggregator.receive(name, submission)
+                    self.submissions.append(Message.from_bytes(submission, limit=LIMIT))
+                message = aggregator.finish_round()
+
+    def with_the_key_of(self, name: str) -> SessionProtection:
+        """What a role can open whose store somebody has."""
+        config = self.made.made.sites[name]
+        with Vault(Path(config["store"]), Path(config["passphrase-file"])).open() as store:
+            identity = certified_identity(store)
+        keys = self.protection
+        return SessionProtection(keys.binding, keys.signing_keys, keys.encryption_keys, identity)
+
+    def readable(self) -> bytes:
+        """All that lies on disks and went over the wire, but the submissions as they were sent."""
+        on_disk = (each.read_bytes() for each in self.folder.rglob("*") if each.is_file())
+        opened = (self.made.kept(name) for name in self.made.made.sites)
+        return b"\n".join((*on_disk, *opened, *self.messages))
+
+
+@pytest.mark.parametrize(("protocol", "keys"), [*SESSIONS, *HELPED])
+def test_no_store_but_the_aggregators_opens_what_is_sent_to_it(
+    protocol: str, keys: str, site_rows: list[PartyData], tmp_path: Path
+) -> None:
+    wire = Wire(site_rows, tmp_path, protocol, keys=keys)
+    others = {name: wire.with_the_key_of(name) for name in wire.made.made.sites}
+    assert (HELPER in others) == (keys == "helper")
+    first = 3 if keys == "joint" else 1  # the round in which rows are put in
+    everything = wire.readable()
+    for message in wire.submissions:
+        payload = message.opened(wire.protection, AGGREGATOR)
+        assert len(message.payload) == len(payload) + 1136
+        for protection in others.values():
+            with pytest.raises(MessageError, match="not sealed to"):
+                message.opened(protection, AGGREGATOR)
+        if message.round == first and len(payload) >= 1000:  # what a party has put in stands nowhere else
+            middle = len(payload) // 2
+            assert payload[middle : middle + _WINDOW] not in everything
+
+
+def test_what_the_aggregator_has_for_the_helper_opens_for_the_helper_alone(
+    site_rows: list[PartyData], tmp_path: Path
+) -> None:
+    wire = Wire(site_rows, tmp_path, "verified", keys="helper")
+    helper, north = wire.with_the_key_of(HELPER), wire.with_the_key_of("north")
+    for number in (2, 3):
+        message = Message.from_bytes(wire.messages[number - 1], limit=LIMIT)
+        assert len(message.opened(helper, HELPER)) == len(message.payload) - 1136
+        for other in (north, wire.protection):
+            with pytest.raises(MessageError, match="not sealed to"):
+                message.opened(other, HELPER)
+
+
+@pytest.mark.parametrize("changed", [{"round": 2}, {"sender": "south"}])
+def test_a_seal_holds_for_its_round_and_sender_alone(
+    site_rows: list[PartyData], tmp_path: Path, changed: dict[str, Any]
+) -> None:
+    """Not even a party that signs for it can have another one's submission counted as its own."""
+    wire = Wire(site_rows, tmp_path, "semi-honest")
+    message = msgspec.structs.replace(wire.submissions[0], **changed)
+    own = wire.with_the_key_of(message.sender)
+    resigned = msgspec.structs.replace(message, signature=own.sign(MESSAGE, message.statement))
+    with pytest.raises(MessageError, match="not sealed to"):
+        resigned.opened(wire.protection, AGGREGATOR)
+
+
+def as_another_user(look: Callable[[], dict[str, str]]) -> dict[str, str]:
+    """What a user without any rights finds; it has in memory what this process has."""
+    inlet, outlet = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            os.setgroups([])
+            os.setresgid(*[_NOBODY] * 3)
+            os.setresuid(*[_NOBODY] * 3)
+            os.write(outlet, json.dumps(look()).encode())
+        finally:
+            os._exit(0)
+    os.close(outlet)
+    os.waitpid(child, 0)
+    with open(inlet, "rb") as told:
+        return dict(json.load(told))
+
+
+@needs_fork
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root becomes another user")
+@pytest.mark.parametrize("protocol", ["verified", "histogram-federated"])
+def test_another_user_with_a_partys_store_reads_nobodys_counts_off_the_exchange_folder(
+    site_rows: list[PartyData], protocol: str
+) -> None:
+    """Sealed keys by files. North may be the key holder too: its seeds and the secret key open no seal."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        session = new_session(site_rows, folder, protocol)
+        aggregator = session.aggregate()
+        sites = [session.answer(name, "--wait", "1") for name in session.sites]
+        assert [finished(process)[0] for process in (*sites, aggregator)] == [0, 0, 0, 0]
+        folder.chmod(0o711)
+        mine, adder = (read_config(folder / f"{name}.toml", None) for name in ("north", "run"))
+        with Vault(Path(mine["store"]), Path(mine["passphrase-file"])).open() as store:
+            north = certified_identity(store)
+
+        def look() -> dict[str, str]:
+            found = {}
+            for name in session.sites:
+                message = Message.from_bytes(session.submission(1, name).read_bytes(), limit=LIMIT)
+                about = message.manifest + message._about(AGGREGATOR)
+                try:
+                    north.unseal(message.payload, info=signed_bytes(SEALED, about))
+                    found[name] = "opened"
+                except TamperedError:
+                    found[name] = "sealed"
+                with contextlib.suppress(DeserialisationError):
+                    decode(message.payload, tuple[bytes, ...], "submission")
+                    found[name] = "in the clear"
+            for private in (Path(adder["store"]), Path(adder["journal"])):
+                with contextlib.suppress(PermissionError):
+                    found[private.name] = f"open: {os.listdir(private)}"
+            return found
+
+        assert as_another_user(look) == dict.fromkeys(session.sites, "sealed")
