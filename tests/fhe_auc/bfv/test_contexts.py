@@ -383,5 +383,5 @@ def test_openfhe_with_another_modulus_than_asked_for_is_not_used(monkeypatch: py
             super().SetMultiplicativeDepth(1)
 
     monkeypatch.setattr(openfhe_backend.openfhe, "CCParamsBFVRNS", Shallow)
-    with pytest.raises(CapacityError, match="no modulus of 212 bits"):
+    with pytest.raises(CapacityError, match="no modulus of 208 bits"):
         openfhe_backend.Scheme(parameters_of("openfhe", SMALL[2:], chain=1))
