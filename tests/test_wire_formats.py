@@ -28,7 +28,7 @@ from fhe_auc.base import serialise
 from fhe_auc.base.errors import BackendUnavailableError
 from fhe_auc.bfv import BfvParameters
 from fhe_auc.ckks import CkksParameters
-from fhe_auc.machines import outcomes
+from fhe_auc.machines import outcomes, site_state
 from fhe_auc.metrics import CalibrationMap
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import Analysis, Variable
@@ -52,10 +52,10 @@ from fhe_auc_keys.bundles.announcement import announce, open_announcement
 from fhe_auc_keys.bundles.roster import Contribution, PartyMaterial, Roster
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material
 from fhe_auc_keys.bundles.session_protection import SessionProtection
-from fhe_auc_keys.fleet import device, tables
+from fhe_auc_keys.fleet import device, helper, tables
 from fhe_auc_keys.fleet import session as fleet_session
 from fhe_auc_keys.fleet.aggregator import BlobFile, BlobList, FleetResult, Opened
-from fhe_auc_keys.site import late_opening, policy
+from fhe_auc_keys.site import late_opening, made_sessions, policy
 from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.store import key_store, trusted_authorities
 from fhe_auc_keys.store.budget import Entry, Ledger, Limit
@@ -78,9 +78,10 @@ PACKAGES = ("fhe_auc", "keys/fhe_auc_keys", "protocols/fhe_auc_protocols", "benc
 ROOT = Path(__file__).parents[1]
 
 MAGICS = {
-    "fheamsg": "message",
     "fheaggk": "aggregator's keys",
+    "fheamsg": "message",
     "fheanno": "session announcement",
+    "fheansw": "answer kept",
     "fheauth": "authority with its private key",
     "fhebagg": "aggregator bundle",
     "fhebind": "key binding",
@@ -88,13 +89,17 @@ MAGICS = {
     "fheclos": "list of whose submissions count, in a journal",
     "fhecred": "credential",
     "fheentr": "submission in a journal",
-    "fheiden": "identity with its private keys",
-    "fheledg": "privacy ledger",
-    "fhefmem": "device's memory of its submissions",
+    "fhefhlp": "fleet's session",
     "fheflis": "list of a fleet's blobs",
+    "fhefmem": "device's memory of its submissions",
     "fhefope": "fleet's opening",
     "fhefres": "fleet's result",
+    "fheheld": "session held",
+    "fheiden": "identity with its private keys",
+    "fhekept": "opened session",
     "fhelate": "late opening",
+    "fheledg": "privacy ledger",
+    "fhemade": "session made",
     "fhememb": "signed list of a fleet's members",
     "fheopen": "opening of padded sums",
     "fhepoli": "policy",
@@ -114,26 +119,22 @@ LAYOUTS = {
     "aggregator.Opened": "[session: bytes, blobs: bytes, verdicts: bytes, context: bytes, opening: bytes]",
     "analysis.Analysis": "{models: tuple[str, ...], by: tuple[Variable, ...], classes: tuple[str, ...], cross_groups: bool, heterogeneity: bool, min_cell: int}",
     "analysis.Variable": "{name: str, levels: tuple[str, ...]}",
-    "announcement._Body": "[manifest: bytes, credentials: tuple[bytes, ...], not_before: int, not_after: int, sealed_secret: bytes]",
+    "announcement._Body": "[manifest: bytes, credentials: tuple[bytes, ...], not_before: int, not_after: int]",
     "authority.Issued": "[serial: str, name: str, signing_key: bytes, encryption_key: bytes, not_after: int, revoked: int]",
     "authority._Stored": "[key: bytes, certificate: bytes, register: tuple[Issued, ...], list_number: int]",
-    "budget.Entry": "[data_set: str, protocol: str, epsilon: float, delta: float, unit: str, at: int, refused: str, acknowledged: str]",
+    "budget.Entry": "[data_set: str, protocol: str, epsilon: float, delta: float, unit: str, rows: int, at: int, refused: str, acknowledged: str]",
     "budget.Ledger": "[limits: dict[str, Limit], entries: dict[str, Entry]]",
     "budget.Limit": "[epsilon: float, delta: float | None]",
     "budget._Limited": "{data_set: str, epsilon: float, delta: float | None}",
-    "budget._Line": "{event: str, session: str, protocol: str, outcome: str, by: str, spent: _Spent | None, limit: _Limited | None}",
-    "budget._Spent": "{data_set: str, epsilon: float, delta: float, unit: str, refused: str}",
-    "sealed_bundles.Kept": "[announcement: bytes, material: bytes, has_result: bool]",
-    "sealed_bundles._AggregatorBody": "[announcement: bytes, sealed: bytes]",
-    "sealed_bundles._Header": "[bundle_id: bytes, session: bytes, recipient: bytes, context: bytes, holder: bytes, not_after: int]",
-    "sealed_bundles._PartyBody": "[announcement: bytes, header: bytes, sealed: bytes]",
+    "budget._Line": "{event: str, time: datetime, session: str, outcome: str, by: str, previous: str, spent: _Spent | None, limit: _Limited | None}",
+    "budget._Spent": "{data_set: str, protocol: str, epsilon: float, delta: float, unit: str, rows: int, refused: str}",
     "certificates._Credential": "[chain: tuple[bytes, ...], binding: bytes]",
     "computation.Result": "[counted: tuple[str, ...], ciphertext: bytes]",
     "container._Container": "[kind: str, fingerprint: bytes, payload: bytes]",
     "context.PublicKeys": "[parameters: P, public_key: bytes, relinearisation_key: bytes]",
     "context.SecretKey": "[parameters: P, public_keys_digest: bytes, secret_key: bytes]",
     "context.StoredPublic": "[parameters: P, public_key: bytes, relinearisation_key: bytes, rotation_keys: bytes]",
-    "device._Answer": "[session: bytes, rows: bytes, members: int]",
+    "device._Answer": "[session: bytes, rows: tuple[bytes, ...], members: int]",
     "device._Memory": "[salt: bytes, answers: tuple[_Answer, ...]]",
     "encrypted_sums.SumPlan": "{thresholds: int, vectors: int, parties: int, max_total: int, parameters: CkksParameters}",
     "encrypted_sums.Sums": "{thresholds: int, vectors: int, parties: int, max_total: int}",
@@ -154,16 +155,14 @@ LAYOUTS = {
     "joint_roles._Saved": "[share: bytes | None, state: _State]",
     "joint_roles._State": "[key_parts: tuple[bytes, ...], commitments: tuple[bytes, ...], secret_part: bytes, common_secret: bytes, result: bytes, partial: bytes, key_bytes: int]",
     "joint_sums.JointSumPlan": "{thresholds: int, vectors: int, parties: int, max_total: int, parameters: BfvParameters, smudging_bits: int}",
+    "key_store._Header": "[log2_cost: int, salt: bytes, tag: bytes]",
     "late_opening._Held": "[announcement: bytes, not_after: int, context: bytes, seeds: tuple[bytes, ...], request: bytes, opening: bytes]",
     "late_opening._OpeningBody": "[request: _Request, sealed: bytes]",
     "late_opening._Request": "[session: bytes, manifest: bytes, counted: tuple[str, ...]]",
     "local_randomisation.Tally": "[parties: int, reports: list[int], ones: list[list[int]]]",
     "made_sessions._Made": "[announcement: bytes, request: dict[str, Any], lifetime: int, successor: bytes]",
     "manifest.Manifest": "{protocol: str, session: bytes, parties: tuple[str, ...], grid: bytes, min_parties: int, keys: Keys, context: bytes, certificates: tuple[bytes, ...], aggregator: bytes, study: Study | None, plan: EncodedPlan | None, options: dict[str, bool | int | float | str], fleet: Fleet | None}",
-    "measure.Measurement": (
-        "{contender: str, parties: int, thresholds: int, runs: int, cpu: dict[str, float], wall: dict[str, float], "
-        "before_bytes: int, upload_bytes: int, download_bytes: int, auc: float, exact_auc: float}"
-    ),
+    "measure.Measurement": "{contender: str, parties: int, thresholds: int, runs: int, cpu: dict[str, float], wall: dict[str, float], before_bytes: int, upload_bytes: int, download_bytes: int, auc: float, exact_auc: float}",
     "member_lists._Listed": "[not_after: int, signature: bytes]",
     "messages.Message": "[protocol: str, session: bytes, round: int, sender: str, manifest: bytes, payload: bytes, submissions: tuple[tuple[str, bytes], ...], signature: bytes]",
     "opening._Stored": "[release: bytes, ciphertexts: tuple[bytes, ...]]",
@@ -184,13 +183,16 @@ LAYOUTS = {
     "roster.PartyMaterial": "[roster: Roster, identity: bytes]",
     "roster.Roster": "[members: tuple[Member, ...]]",
     "rounds._State": "[manifest: bytes, party: str, round: int, ended: bool, sent: bytes, bytes_sent: int, bytes_received: int, seconds: dict[str, float], own: bytes]",
+    "sealed_bundles.Kept": "[announcement: bytes, not_after: int, material: bytes, closed: bool, has_result: bool]",
+    "sealed_bundles._AggregatorBody": "[announcement: bytes, sealed: bytes]",
+    "sealed_bundles._Header": "[bundle_id: bytes, session: bytes, recipient: bytes, context: bytes, holder: bytes, not_after: int]",
+    "sealed_bundles._PartyBody": "[announcement: bytes, header: bytes, sealed: bytes]",
     "session_keys.PartySecrets": "[context: bytes, common_secret: bytes, seed: bytes]",
     "session_keys._WithOpening": "[context: bytes, opening: bytes]",
     "sessions.Tallies": "[parties: int, positives: tuple[int, ...], negatives: tuple[int, ...]]",
     "signed_documents._Signed": "[credential: bytes, body: bytes, signature: bytes]",
-    "site_state._Answered": "[message: bytes, submission: bytes, rows: bytes, party: bytes, question: bytes, size: int, rows_above: tuple[int, ...], submitted: bool, ended: bool]",
+    "site_state._Answered": "[message: bytes, submission: bytes, rows: bytes, party: bytes, question: bytes, size: int, rows_above: tuple[int, ...], submitted: bool, ended: bool, spent: dict[str, Any]]",
     "sketch.Sketch": "{vectors: tuple[tuple[str, int], ...]}",
-    "key_store._Header": "[log2_cost: int, salt: bytes, tag: bytes]",
     "study.Study": "{model: str, outcome: str, cohort: str, period: str, row_caps: dict[str, int]}",
     "terms.Factor": "{parts: tuple[Part, ...], constants: tuple[int, ...], each: int, times: int}",
     "terms.Part": "{vector: str, over: Over, weight: int}",
@@ -522,8 +524,19 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
         late_opening._OpeningBody(late_opening._Request(SESSION, FINGERPRINT, ("south",)), b"seal"),
     ),
     "fleet": lambda _: serialise.encode(_fleet()),
-    "device's memory": lambda _: serialise.frame(
-        device._MAGIC, device._Memory(FINGERPRINT, (device._Answer(SESSION, FINGERPRINT, 1000),))
+    "device's memory": lambda _: device._FORMAT.frame(
+        device._Memory(FINGERPRINT, (device._Answer(SESSION, (FINGERPRINT,), 1000),))
+    ),
+    "fleet's session": lambda _: helper._FORMAT.frame(helper._State(FINGERPRINT, b"answer", b"key")),
+    "opened session": lambda _: bundles.Kept(b"announcement", 2**31, b"secrets").to_bytes(),
+    "session held": lambda _: late_opening._FORMAT.frame(
+        late_opening._Held(b"announcement", 2**31, b"context", (FINGERPRINT,))
+    ),
+    "session made": lambda _: made_sessions._FORMAT.frame(
+        made_sessions._Made(b"announcement", {"keys": "joint"}, 3600)
+    ),
+    "answer kept": lambda _: site_state._FORMAT.frame(
+        site_state._Answered(b"asked", b"sent", FINGERPRINT, b"party", b"", 900, (), True, False, {})
     ),
     "signed list of a fleet's members": lambda _: _fleet().listed,
     "list of a fleet's blobs": lambda _: sign(
@@ -595,15 +608,15 @@ PINNED = {
     "aggregator's material with an opening": "6668656167676b03d27a5f93d5b9e4963d34b23caec0161708f16f5acf50e6c919baccdac25c18b892c407636f6e74657874c4076f70656e696e67",
     "request for an opening": "6668657265717303... 1807 bytes, SHA-256 c1ac431702526fae9c910326c08fce7ce8e9217cd966ad3cc5b890701ae67114",
     "late opening": "6668656c61746503... 1814 bytes, SHA-256 e317e157742f0d998f93266b118c53eec48ec79b94f8f3b7f55c6ff3267d659b",
-    "fleet": "85a86b6e6f776e5f... 201 bytes, SHA-256 80fbf1df2565d80a3e1866437ea27ab221a9188718c77e8e204c77d96aa4469e",
+    "fleet": "85a86b6e6f776e5f... 201 bytes, SHA-256 4835f3caf001f2f34c12ac86bce344efc96fc06f82bfd5e376e97550e24a1873",
     "list of a fleet's blobs": "666865666c697303... 1840 bytes, SHA-256 070e8188e0f2a0183b83ed44c5161dc680c39cf9e93ad9f75435424f6c0ae80b",
     "fleet's opening": "666865666f706503... 1838 bytes, SHA-256 563c2627639310ee1012f25d11fdcd5c144bf6c8c5b0b911b4f9df630381b207",
     "fleet's result": "6668656672657303... 1828 bytes, SHA-256 d940625080239549729755934d71f4ea8d66e30236fc37ba61e9e92c0001dece",
     "columns of a fleet's files": "6d656d6265722075... 171 bytes, SHA-256 4193ca293551198bfb83d1ac674b468b3561d0aa0f154e2552753b290771d607",
     "what a fleet's sketch is sealed for": "93c410666c656574277320736b657463682031c420000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f07",
     "what a fleet's blob is sealed for": "94c40e666c656574... 86 bytes, SHA-256 52031025fff2fa7480a3ee1216ee1adafbceb096af4ff2b366c906ea9d52b89a",
-    "signed list of a fleet's members": "6668656d656d6203... 112 bytes, SHA-256 b2cfe7732c901526408b4122a1a7a0d7b948c2444fa4ef370fea0be026b97d8f",
-    "device's memory": "666865666d656d03... 132 bytes, SHA-256 dd9eca7787d8911714d816e04cb84ffcaa9600cd8212b52067f6ac742099c3b9",
+    "signed list of a fleet's members": "6668656d656d6203... 112 bytes, SHA-256 be1a6e52184511691d2bcac06b555968ba1b4d531b85507157636574db9d0b54",
+    "device's memory": "666865666d656d03... 133 bytes, SHA-256 249d7d60c71ad9ebaad69b76f2ac22c3ed18075a05fd6d32b0bd73601dfc41a6",
     "what a fleet's member signs": "61626f7574fa2c8cc4f28176bbeed4b736df569a34c79cd3723e9ec42f9674b4d46ac6b8b8",
     "identity": "6668656964656e03... 1820 bytes, SHA-256 28923ce5cae0407cc3de20729dbab911fdba8b887594e8dbd7deacc99e5696dc",
     "credential": "6668656372656403... 1642 bytes, SHA-256 30f5cffef00fb77aaf0cc58b0e83981f241c6803f7909fde75259ca78e63f471",
@@ -615,7 +628,7 @@ PINNED = {
     "material of a party of a joint session": "92919293a56e6f72... 2533 bytes, SHA-256 b2a2808b4bbf20356aa2f6be10594e6cb0c519079902b0d0b6c236dec2796ebd",
     "contribution": "9292c40566697273... 83 bytes, SHA-256 ce5c789f9328e694c9301cb2d9afa4252545a23d17a6df940dcb949e1f549615",
     "excerpt": "93919201c4067365... 147 bytes, SHA-256 22224ff4d1a27126c9edfe7689a3803ef39aba888df1f9b1662dd6b40542eca1",
-    "announcement": "666865616e6e6f03... 7460 bytes, SHA-256 d1b2d2d80acb88ad2d21e963564f6d36d3470202a963263bba4d97f572c9335e",
+    "announcement": "666865616e6e6f03... 7458 bytes, SHA-256 6a90f7f4152cf77fb6828b6be74f9ef4ecfd5b06bb3f9f348aff73f18832b65b",
     "signature of a message": "5d83916a0c7cc4ee1e51c44d40b085817ec586377e1aee3423eddb56369b9ab804180eb3bea1d20ea63ab57d2652d53af76da3849b696701b5c83b57f5685f07",
     "statement of a message": "9402a56e6f727468... 84 bytes, SHA-256 62cb6797b6b6ad584695c956a09f8c1b1017665ec200f799ffac284739edf8a9",
     "aggregator bundle": "6668656261676703... 1768 bytes, SHA-256 7fad07a21ce7f505194bc3726d87fba7924a765fd6a65f3f69ecbb04844cc5f6",
@@ -623,10 +636,15 @@ PINNED = {
     "list of authorities": "6668657472757303... 567 bytes, SHA-256 5157d02f70ae1923f082afec8d24a1243f99c5177d789bba4d4cbf68fd686a55",
     "policy": "666865706f6c6903... 277 bytes, SHA-256 9aef3c01330c69119a181d6888d6dc607afcfa8e4b88cfe71e4dc53fba2ad4e3",
     "list of opened bundles": "6668657365656e037df226deb3df2a2edfc36c10be3c82aa17667ea5d612f74709f0f22645dba32491c410000102030405060708090a0b0c0d0e0f",
-    "privacy ledger": "6668656c65646703... 170 bytes, SHA-256 55c52f9ebd10ce46ec0f2a4f49eb3bf9ec3627b086f2f4668fecb39e0cd37361",
+    "privacy ledger": "6668656c65646703... 171 bytes, SHA-256 d82a12ff509af438281ae0fa4e8ba92b152fa6dc6af255658467ba728d72a0eb",
     "calibration map": "7b22666f726d6174... 124 bytes, SHA-256 b5e0b02f5fbb9db134a1f3342adf788ca95e859f314cf63c52db0e1ea9eeebf4",
     "thresholds": "302e300a302e310a302e350a",
     "outcome": "7b227061727479223a20226e6f727468222c2022617563223a206e756c6c7d",
+    "fleet's session": "66686566686c7003... 96 bytes, SHA-256 6cbe1d71a82a204ae44f6b7cc0c483ed044489262f8e6393c9dab7f6101f1e90",
+    "opened session": "6668656b65707403... 71 bytes, SHA-256 d32f9bba8ac0a80feea8d8781b90ab9969f2167fb5418b7bb3aeb93fd0dfed6c",
+    "session held": "66686568656c6403... 108 bytes, SHA-256 115b556dbbedcb109e7b8b4ebc49cf26e476c62a2f2c1a7c9e68c63e23f3f371",
+    "session made": "6668656d61646503... 72 bytes, SHA-256 46afbe2f1a74e5e50bedfdf1308bdae0dca5c8fa4687c3a329439aba9b4f8c2b",
+    "answer kept": "666865616e737703... 104 bytes, SHA-256 1174e9e08ea0d8233fa9a492d737d72fe0effa1ae671176398775d64ffcddc4d",
 }
 
 STORE = {

@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, MessageError, ResultCheckError
-from fhe_auc.base.serialise import decode, encode
+from fhe_auc.base.serialise import KeptFormat, encode
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.rows.counts import PartyData
 from fhe_auc.rows.own_rows import near_other_sessions
@@ -209,9 +209,13 @@ class _Answered(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
     rows_above: tuple[int, ...]  # as of `PartyData`
     submitted: bool  # whether the rows are in
     ended: bool
+    spent: dict[str, Any]  # what `SiteState.charge` returned
 
     def __repr__(self) -> str:
         return "<answer of a party, with its state (secret)>"
+
+
+_FORMAT = KeptFormat(b"fheansw", _Answered, "answer kept")
 
 
 def answer(
@@ -249,7 +253,7 @@ def answer(
     """
     session = Message.from_bytes(message, limit=_MAX_MESSAGE).session
     kept = site.state(session)
-    last = None if kept is None else decode(kept, _Answered, "answer kept")
+    last = None if kept is None else _FORMAT.unframe(kept)
     asked = hashlib.sha256(message).digest()
     if last is not None and last.message == asked:
         _tidy(site, session, ended=last.ended)  # a crash may have come between the two
@@ -265,9 +269,10 @@ def answer(
     if data.rows == 0 and not joined.helps:
         party.own_warnings = (_GONE.format(party=party.name),)
     question = _question(joined.manifest)
+    spent: Mapping[str, Any] = {} if last is None else last.spent
 
     def answered(message: bytes, submission: bytes) -> bytes:
-        return encode(
+        return _FORMAT.frame(
             _Answered(
                 message,
                 submission,
@@ -278,6 +283,7 @@ def answer(
                 data.rows_above,
                 party.submitted,
                 party.ended,
+                dict(spent),
             )
         )
 
@@ -293,11 +299,10 @@ def answer(
     if party.opened:
         joined.records.note("opened", parties=list(party.opened))
     if party.submitted and not (last and last.submitted):
-        facts: Mapping[str, Any] = {}
         if not joined.helps:
             spending = registry.load(joined.manifest.protocol).spends(joined.manifest)
-            facts = site.charge(joined.manifest, spending, rows=size)
-        joined.records.note("submitted", rows=size, **facts)
+            spent = site.charge(joined.manifest, spending, rows=size)
+        joined.records.note("submitted", rows=size, **spent)
     if party.ended and party.failure is not None:
         _check_verdict(site, joined, party.failure)
     if party.ended and not joined.helps:
@@ -320,7 +325,13 @@ def _check_verdict(site: SiteState, joined: Joined, error: EvaluationError) -> N
 def has_ended(site: SiteState, session: bytes) -> bool:
     """Return whether the site answers nothing more in a session."""
     kept = site.state(session)
-    return kept is not None and decode(kept, _Answered, "answer kept").ended
+    return kept is not None and _FORMAT.unframe(kept).ended
+
+
+def spent_by(state: bytes) -> tuple[Mapping[str, Any], bool]:
+    """Return what a session's state says that it has spent, as of `SiteState.charge`, and whether it has ended."""
+    kept = _FORMAT.unframe(state)
+    return kept.spent, kept.ended
 
 
 def _outcome(party: Party[Any]) -> str:
@@ -351,7 +362,7 @@ def _rows(
 def _known(state: bytes) -> _Answered | None:
     """Return another session's state; None where it is of another version: that costs this session nothing."""
     try:
-        return decode(state, _Answered, "answer kept")
+        return _FORMAT.unframe(state)
     except DeserialisationError:
         return None
 
@@ -364,9 +375,9 @@ def _tidy(site: SiteState, session: bytes, *, ended: bool) -> None:
 
 def without_secrets(state: bytes, *, answer: bool) -> bytes:
     """Return a session's state without what its party would go on from; the last answer stays if `answer` is set."""
-    kept = decode(state, _Answered, "answer kept")
+    kept = _FORMAT.unframe(state)
     bare = {} if answer else {"message": b"", "submission": b""}
-    return encode(msgspec.structs.replace(kept, party=b"", **bare))
+    return _FORMAT.frame(msgspec.structs.replace(kept, party=b"", **bare))
 
 
 def _question(manifest: Manifest) -> bytes:

@@ -32,6 +32,10 @@ class TamperedError(KeysError):
     """Signed or sealed bytes are not what their author wrote: damaged, truncated or forged."""
 
 
+class VersionError(TamperedError):
+    """Signed bytes say that they are of another version of fhe-auc: of no use here."""
+
+
 class StoreError(KeysError):
     """A key store cannot do what was asked: a wrong passphrase, an entry that is missing, or there already."""
 

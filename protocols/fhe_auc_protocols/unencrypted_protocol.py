@@ -4,6 +4,8 @@
     round 2   the sums go to all parties, who read the result off them and answer with nothing
 
 What a session computes with, checked against its manifest, is its *terms*: a budget, an encoding.
+
+Every submission of a session has the same length, whatever it counts: once it is sealed, the length is all that shows.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ MOST_ROWS = 2**62
 _INTEGER_BYTES = 9  # most that an int64 takes in a message
 _FRAME_BYTES = 64
 _ROUNDS = 2
+_PADDING = b"\xc1"  # with which no msgpack begins
 
 
 class Sums(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -42,6 +45,11 @@ class Sums(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
 
     parties: int
     """1 in a party's message."""
+
+    @classmethod
+    def submitted(cls: type[T], payload: bytes) -> T:
+        """Return what a party has sent; raise `DeserialisationError` where it is malformed."""
+        return decode(payload.lstrip(_PADDING), cls, "submission")
 
     @classmethod
     def integers(cls, manifest: Manifest, terms: Any) -> int:
@@ -121,7 +129,7 @@ class SummingAggregator(Aggregator):
     def _accept(self, party: str, payload: bytes) -> None:
         if self.round == _ROUNDS:
             return
-        submission = decode(payload, self._type, "submission")
+        submission = self._type.submitted(payload)
         if submission.parties != 1:
             raise DeserialisationError(f"a party sent the counts of {submission.parties}")
         submission.check(self.manifest, self._terms)
@@ -152,7 +160,8 @@ class SummingParty(Party[R], Generic[R, T]):
     def _answer(self, round_number: int, payload: bytes) -> bytes:
         started = time.perf_counter()
         if round_number == 1:
-            answer = encode(self._submission())
+            limit = _payload_limit(self.manifest, self.sums, self._terms)
+            answer = encode(self._submission()).rjust(limit, _PADDING)
             self._seconds["submit"] = time.perf_counter() - started
             return answer
         sums = decode(payload, self.sums, "result")

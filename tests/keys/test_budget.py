@@ -190,6 +190,14 @@ def test_deltas_add_up_to_less_than_1_over_the_rows_or_to_the_limit_that_is_set(
         spend(store, manifest(), Spending(0.1, "label", 1e-3), "another", rows=1000)
 
 
+def test_the_sum_of_deltas_is_held_against_the_most_rows_of_any_session(store: KeyStore) -> None:
+    """Else a session on ten rows could add a delta that publishes rows of an earlier one, which had 100,000."""
+    spend(store, manifest(), Spending(0.1, "label", 1e-6), rows=100_000)
+    with pytest.raises(InputError, match=r"the sum must be below 1/rows = 1e-05"):
+        spend(store, manifest(), Spending(0.1, "label", 0.05), rows=10)
+    spend(store, manifest(), Spending(0.1, "label", 0.05), "ten rows", rows=10)
+
+
 # The audit trail, which is signed and chained, says what the ledger says.
 
 
@@ -263,7 +271,7 @@ def test_an_entry_that_is_changed_or_moved_or_has_no_submission_shows(private: C
     extra = f"the ledger has an entry of session {'00' * 16}, which has not submitted"
     assert wrong_with(private, name) == [extra]
     with private.store(name) as store:
-        told = {"session": "00" * 16, "protocol": "verified", "spent": entry.facts()}
+        told = {"session": "00" * 16, "spent": entry.facts()}
         audit.append_line(
             store.directory, certified_identity(store), "submitted", at=datetime.now(timezone.utc), **told
         )
@@ -271,13 +279,58 @@ def test_an_entry_that_is_changed_or_moved_or_has_no_submission_shows(private: C
     assert wrong_with(private, name) == ["the ledger's entries are not in the order of the submissions"]
 
 
+def trail_of(made: Consortium, name: str) -> Path:
+    return Path(made.made.sites[name]["store"], TRAIL)
+
+
 def test_lines_removed_from_the_trail_show_beside_the_ledger(private: Consortium) -> None:
     name = next(iter(private.sites))
     played(private, name)
-    Path(private.made.sites[name]["store"], TRAIL).unlink()
-    assert wrong_with(private, name) == [
-        f"the ledger has an entry of session {private.id.hex()}, which has not submitted"
-    ]
+    trail_of(private, name).unlink()
+    lost = f"session {private.id.hex()} has spent a budget, and the audit trail has lost its line of that"
+    assert lost in wrong_with(private, name)
+    with pytest.raises(KeysError, match=f"differ: {lost}; nothing was sent"):
+        another(private, name)
+
+
+def test_a_ledger_and_a_trail_that_are_cut_off_alike_show_beside_what_the_session_s_state_says(
+    private: Consortium,
+) -> None:
+    """Whoever removes both has removed what was spent, and that a result was refused."""
+    name = next(iter(private.sites))
+    private.done = lambda *_: None  # type: ignore[method-assign]
+    before = played(private, name)
+    lied_to(private)
+    trail = trail_of(private, name)
+    write_atomically(ledger_file(private, name), before, mode=0o600)
+    trail.write_bytes(b"".join(trail.read_bytes().splitlines(keepends=True)[:-1]))
+    ended = f"session {private.id.hex()} has ended, and the audit trail has lost its line of that"
+    assert wrong_with(private, name) == [ended]
+    ledger_file(private, name).unlink()
+    trail.unlink()
+    spent = f"session {private.id.hex()} has spent a budget, and the audit trail has lost its line of that"
+    assert wrong_with(private, name) == [spent]
+    with pytest.raises(KeysError, match="nothing was sent"):
+        another(private, name)
+    acknowledge(private, name, "Ada Osei")
+    assert wrong_with(private, name) == []
+    assert entries(private, name)[private.id.hex()].epsilon == 0.5
+    another(private, name)
+
+
+def test_a_line_taken_out_of_the_trail_with_an_older_ledger_stops_sessions(private: Consortium) -> None:
+    """A limit is in no session's state: the chain of lines has it."""
+    name = next(iter(private.sites))
+    site = private.made.sites[name]
+    ok("budget", "--limit", "0.6", "--store", site["store"], "--passphrase-file", site["passphrase-file"])
+    played(private, name)
+    with private.store(name) as store:
+        Ledger({}, Ledger.stored(store).entries).keep(store)
+    trail = trail_of(private, name)
+    trail.write_bytes(trail.read_bytes().split(b"\n", 1)[1])
+    assert any("line 1 of the audit trail does not follow" in each for each in wrong_with(private, name))
+    with pytest.raises(KeysError, match="lines were removed or changed; nothing was sent"):
+        another(private, name)
 
 
 def test_a_line_of_the_trail_that_is_changed_shows_in_a_check(private: Consortium) -> None:
@@ -290,6 +343,17 @@ def test_a_line_of_the_trail_that_is_changed_shows_in_a_check(private: Consortiu
     assert differs.endswith("is not what was submitted")
 
 
+def test_a_session_that_a_crash_has_left_in_the_ledger_is_for_no_other_rows_afterwards(private: Consortium) -> None:
+    name = next(iter(private.sites))
+    made = private.session.manifest
+    with private.store(name) as store:
+        spend(store, made, Spending(0.5, "row"), rows=9)
+        for rows_now, data_set in ((9, "other rows"), (10, "rows")):
+            with pytest.raises(InputError, match=r"was charged to 9 rows of data set 'rows' before, .* nothing was"):
+                spend(store, made, Spending(0.5, "row"), data_set, rows_now)
+        spend(store, made, Spending(0.5, "row"), rows=9)
+
+
 def test_what_a_ledger_has_lost_is_put_back_from_the_trail_by_somebody_who_says_so(private: Consortium) -> None:
     name = next(iter(private.sites))
     played(private, name)
@@ -297,7 +361,8 @@ def test_what_a_ledger_has_lost_is_put_back_from_the_trail_by_somebody_who_says_
     ledger_file(private, name).unlink()
     acknowledge(private, name, "Ada Osei")
     (entry,) = entries(private, name).values()
-    assert (entry.epsilon, entry.data_set, entry.acknowledged) == (before.epsilon, before.data_set, "Ada Osei")
+    assert (entry.epsilon, entry.data_set, entry.rows) == (before.epsilon, before.data_set, before.rows)
+    assert json.loads(trail_of(private, name).read_text().splitlines()[-1])["by"] == "Ada Osei"
     assert wrong_with(private, name) == []
     another(private, name)
 
@@ -353,6 +418,49 @@ def test_a_refused_result_stops_the_data_set_until_somebody_has_acknowledged_it(
     assert (last["event"], last["session"], last["by"]) == ("acknowledged", private.id.hex(), "Ada Osei")
     assert wrong_with(private, name) == []
     another(private, name)
+
+
+@pytest.mark.parametrize("when", ["before it submits", "before the result"])
+def test_a_result_that_is_refused_after_a_difference_was_acknowledged_is_an_incident_all_the_same(
+    private: Consortium, when: str
+) -> None:
+    """Whoever expects a refused result could else have it acknowledged before."""
+    name = next(iter(private.sites))
+    private.done = lambda *_: None  # type: ignore[method-assign]
+    if when == "before it submits":  # what a crash leaves between ledger and trail
+        size = private.sites[name].rows
+        with private.store(name) as store:
+            spend(store, private.session.manifest, Spending(0.5, "row"), rows=size)
+    else:
+        played(private, name)
+        ledger_file(private, name).unlink()
+    acknowledge(private, name, "Ada Osei")
+    lied_to(private)
+    assert entries(private, name)[private.id.hex()].is_open
+    refused = f"the result of session {private.id.hex()} was refused (VerificationError), and nobody has acknowledged"
+    assert [each[: len(refused)] for each in wrong_with(private, name)] == [refused]
+    with pytest.raises(InputError, match=f"session {private.id.hex()} on data set 'rows' ended with a result"):
+        another(private, name)
+
+
+def test_an_open_incident_stops_a_session_that_a_crash_has_left_in_the_ledger_too(private: Consortium) -> None:
+    name = next(iter(private.sites))
+    private.done = lambda *_: None  # type: ignore[method-assign]
+    other = again(private.session.manifest)
+    with private.store(name) as store:
+        spend(store, other, Spending(0.1, "row"), rows=9)
+    lied_to(private)
+    with private.store(name) as store, pytest.raises(InputError, match=f"session {private.id.hex()} on data set"):
+        spend(store, other, Spending(0.1, "row"), rows=9)
+
+
+def test_what_is_acknowledged_keeps_its_date(private: Consortium) -> None:
+    name = next(iter(private.sites))
+    private.done = lambda *_: None  # type: ignore[method-assign]
+    lied_to(private)
+    before = entries(private, name)[private.id.hex()].at
+    acknowledge(private, name, "Ada Osei")
+    assert entries(private, name)[private.id.hex()].at == before > 1.7e9
 
 
 def test_a_refused_result_is_written_down_before_anything_is_answered(private: Consortium) -> None:

@@ -479,7 +479,7 @@ def test_a_session_is_announced_without_a_context_but_nothing_is_sealed_to_it(co
 @pytest.mark.parametrize("ends", [2**63 - 1, 2**64 - 1, 2**55, 10**12])
 def test_an_end_that_no_calendar_has_is_refused(consortium, prepared, trust, ends) -> None:
     manifest = prepared.manifest
-    body = announcement._Body(manifest.to_bytes(), (b"",) * (len(manifest.parties) + 1), 0, ends, b"")
+    body = announcement._Body(manifest.to_bytes(), (b"",) * (len(manifest.parties) + 1), 0, ends)
     signed = documents.sign(announcement.KIND, consortium.identities[HOLDER], body)
     with pytest.raises(TamperedError, match="malformed"):
         open_announcement(signed, trust, holder=HOLDER, at=NOW)

@@ -33,10 +33,11 @@ from fhe_auc.session import registry
 from fhe_auc.session.manifest import JOINT_KEYS_LEAVE
 from fhe_auc.session.rounds import Party
 from fhe_auc_keys.bundles.announcement import open_announcement
+from fhe_auc_keys.bundles.sealed_bundles import Kept
 from fhe_auc_keys.bundles.session_keys import party_secrets, public_context
 from fhe_auc_keys.cli import keys as group
 from fhe_auc_keys.site import key_store_sites, late_opening
-from fhe_auc_keys.site.session_files import kept, kept_for_party
+from fhe_auc_keys.site.session_files import kept_for_party
 from fhe_auc_keys.store import trusted_authorities as trusting
 from fhe_auc_keys.store.vault import Vault, certified_identity
 from fhe_auc_keys.trust.authority import Authority
@@ -299,7 +300,7 @@ def test_nothing_secret_is_printed_or_sent(consortium: Path, template: tuple[Pat
             identity = Identity.from_bytes(store.get("identity", "own"))
             secrets += [identity._signing.private_bytes_raw(), *identity._encryption.components]
             (session,) = store.names("bundle")
-            material = kept(store, bytes.fromhex(session)).material
+            material = Kept.stored(store, bytes.fromhex(session)).material
             secrets += [material[-32:], material[-200:-160]]
     with store_of("authority") as store:
         secrets.append(Authority.from_bytes(store.get("authority", "own"))._key.private_bytes_raw())

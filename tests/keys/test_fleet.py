@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.question import thresholds
+from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.fleet import Fleet, path_to
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.results.intervals import HANLEY_MCNEIL
@@ -378,6 +379,22 @@ def test_a_device_answers_once_for_its_rows_until_they_or_the_number_of_members_
             Device(another_session(play, 6), 0, play.identities[0], floor).submit(known, again)
 
 
+def test_a_device_answers_once_for_the_scores_of_a_model_whatever_other_models_are_asked_for(play: Play) -> None:
+    """A session of two models, one of which it has answered, is about the same rows."""
+    rows, floor, known = play.rows[0], Floor(members=4, share=0.25), play.known[:7]
+    memory = play.device(0).submit(rows, b"").memory
+    listed = sign_members(play.consortium.authority, known, at=play.consortium.at)
+    fleet, models = Fleet.of(known, row_cap=12, listed=listed), Analysis(models=("old", "new"))
+    document = convened(play, fleet, play.consortium.trust, analysis=models)
+    announced = open_announcement(document, play.consortium.trust, holder=CONVENER, at=play.consortium.at)
+    device = Device(announced, 0, play.identities[0], floor)
+    new, newer = (PartyData.from_arrays("mine", rows.y_true, (rows.y_score + 1) / by).y_score for by in (3, 4))
+    for scores in ((rows.y_score, new), (new, rows.y_score)):
+        with pytest.raises(EvaluationError, match="member 0 has answered for the same rows"):
+            device.submit(PartyData("mine", rows.labels, scores), memory)
+    assert device.submit(PartyData("mine", rows.labels, (new, newer)), memory).memory
+
+
 def test_a_device_whose_memory_is_damaged_sends_nothing(play: Play) -> None:
     memory = play.device(0).submit(play.rows[0], b"").memory
     with pytest.raises(DeserialisationError, match="device's memory"):
@@ -410,8 +427,9 @@ def test_one_device_that_runs_other_code_decides_the_auc(play: Play) -> None:
 # --- Who may be a member ----------------------------------------------------------------------------------------------
 
 
-def convened(play: Play, fleet: Fleet, trust: Trust) -> bytes:
-    made, manifest = play.consortium, registry.load("exact").prepare(replace(play.request, fleet=fleet)).manifest
+def convened(play: Play, fleet: Fleet, trust: Trust, **request: Any) -> bytes:
+    made = play.consortium
+    manifest = registry.load("exact").prepare(replace(play.request, fleet=fleet, **request)).manifest
     return announce(
         made.identities[CONVENER], manifest, (), trust, aggregator=made.identities[made.aggregator].credential,
         helper=made.identities[made.holder].credential, study=TRIAL, lifetime=LIFETIME, at=made.at,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -19,12 +19,18 @@ from fhe_auc.base.serialise import decode
 from fhe_auc.cli import main
 from fhe_auc.machines import file_transport, outcomes
 from fhe_auc.machines.aggregator_role import run
-from fhe_auc.machines.site_state import _Answered
-from fhe_auc_keys.bundles.announcement import KIND, _Body, claimed
+from fhe_auc.machines.site_state import _FORMAT
+from fhe_auc_keys.bundles.announcement import claimed
+from fhe_auc_keys.bundles.sealed_bundles import PARTY_KIND, _PartyBody, announcement_digest, open_party_bundle
+from fhe_auc_keys.bundles.session_keys import PartySecrets
+from fhe_auc_keys.cli import common
+from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.site import key_store_sites
+from fhe_auc_keys.store.trusted_authorities import Trusted
 from fhe_auc_keys.store.vault import certified_identity
-from fhe_auc_keys.trust.group_sealing import seal_to_all
-from fhe_auc_keys.trust.signed_documents import claimed_body, sign
+from fhe_auc_keys.trust.identity import signed_bytes
+from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKey
+from fhe_auc_keys.trust.signed_documents import claimed_body
 from tests.support.certified import DAY
 from tests.support.keys_commands import (
     Clock,
@@ -54,7 +60,8 @@ def helped(consortium: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> N
     ok(*HELPED, *REGISTRY)
     for name in (*SITES, "registry"):
         at = ("--holder", "north", "--store", f"{name}/store", "--study", "study.toml")
-        assert call("open", "helped/session.helper", *at).exit_code == 0
+        file = "session.helper" if name == "registry" else f"{name}.bundle"
+        assert call("open", f"helped/{file}", *at).exit_code == 0
 
 
 def config(name: str) -> dict[str, Any]:
@@ -172,29 +179,36 @@ def left() -> tuple[bytes, bytes, bytes]:
     """What the helper would go on from, the question that it has answered last, and its answer."""
     with store_of("registry") as store:
         (session,) = store.names("state")
-        kept = decode(store.get("state", session), _Answered, "state")
+        kept = _FORMAT.unframe(store.get("state", session))
     return kept.party, kept.message, kept.submission
 
 
-def test_a_common_secret_that_does_not_open_is_found_when_the_session_is_opened_and_names_who_convenes_it(
+def test_each_party_gets_the_common_secret_sealed_to_it_alone_and_a_key_of_x25519_does_not_open_it(
     consortium: Path,
 ) -> None:
-    """Nothing is used up: the session opens once it is sealed as it must be."""
+    """Who records the bundles today, and breaks X25519 years later, still does not know what results are checked by."""
     make_site("registry")
     said = ok(*HELPED, *REGISTRY)
-    assert "the parties' common secret, sealed to each of them" in " ".join(said.stdout.split())
-    file = Path("helped/session.helper")
-    whole = file.read_bytes()
-    body = claimed_body(KIND, whole, _Body)
-    with store_of("north") as store:
-        north = certified_identity(store)
-    elsewhere = seal_to_all({"north": north.encryption_key}, bytes(32), info=b"another", associated=b"")
-    to_another = seal_to_all({"south": north.encryption_key}, bytes(32), info=b"another", associated=b"")
-    damaged = body.sealed_secret[:-1] + bytes([body.sealed_secret[-1] ^ 1])
-    for bad in (b"", damaged, elsewhere, to_another):
-        file.write_bytes(sign(KIND, north, msgspec.structs.replace(body, sealed_secret=bad)))
-        refused = open_as("south", "helped/session.helper")
-        assert_fails(refused, 1, "'north', who convenes the session, has not sealed the parties' common secret as it")
-    assert open_as("registry", "helped/session.helper").exit_code == 0  # a helper has no part in it
-    file.write_bytes(whole)
-    assert open_as("south", "helped/session.helper").exit_code == 0
+    assert re.search(r"helped/session\.helper\s+to the aggregator, and the helper", said.stdout)
+    assert re.search(r"helped/south\.bundle\s+to south\s+sealed", said.stdout)
+    secrets = []
+    for name in SITES:
+        file = Path(f"helped/{name}.bundle")
+        with store_of(name) as store:
+            identity, trust = certified_identity(store), Trusted.stored(store).trust
+        opened = open_party_bundle(file.read_bytes(), identity, trust, holder="north", session=None, at=common.now())
+        secrets.append(decode(opened.kept.material, PartySecrets, "").common_secret)
+        body = claimed_body(PARTY_KIND, file.read_bytes(), _PartyBody)
+        assert len(body.sealed) == OVERHEAD + len(opened.kept.material)
+        _, x25519 = identity._encryption.components
+        broken = PrivateKey.from_components(PrivateKey.generate().components[0], x25519)
+        about = signed_bytes(PARTY_KIND.purpose, announcement_digest(body.announcement) + body.header)
+        assert identity.unseal(body.sealed, info=about) == opened.kept.material
+        with pytest.raises(TamperedError):
+            broken.unseal(body.sealed, info=about)
+    assert secrets[0] == secrets[1] != bytes(32)
+    assert not any(secrets[0] in Path("helped", name).read_bytes() for name in os.listdir("helped"))
+    assert_fails(open_as("south", "helped/north.bundle"), 1, "the bundle is sealed to certificate .*, not 'south'")
+    assert_fails(open_as("south", "helped/session.helper"), 1, "a party, opens the bundle that 'north' has made for it")
+    assert open_as("registry", "helped/session.helper").exit_code == 0
+    assert open_as("south", "helped/south.bundle").exit_code == 0

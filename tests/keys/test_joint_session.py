@@ -111,14 +111,14 @@ def test_a_convener_cannot_slip_in_other_credentials_than_it_announces(consortiu
         (*genuine, identities["stranger"].credential),
         (),
     ):
-        body = _Body(announced.to_bytes(), credentials, 0, 2**33, b"")
+        body = _Body(announced.to_bytes(), credentials, 0, 2**33)
         with pytest.raises(TamperedError, match=r"not those of the parties|not announced one certificate"):
             opened(consortium, sign(KIND, identities["north"], body))
     for changed in (
         msgspec.structs.replace(announced, certificates=(), aggregator=b"", study=None),
         msgspec.structs.replace(announced, aggregator=bytes(32)),
     ):
-        body = _Body(changed.to_bytes(), tuple(genuine), 0, 2**33, b"")
+        body = _Body(changed.to_bytes(), tuple(genuine), 0, 2**33)
         with pytest.raises(TamperedError, match=r"not those of the parties|not announced one certificate"):
             opened(consortium, sign(KIND, identities["north"], body))
 

@@ -14,12 +14,21 @@ from datetime import timedelta
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 
 from fhe_auc.base import serialise
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.serialise import FIRST_KEPT_VERSION, KeptFormat
-from fhe_auc_keys.errors import StoreError
+from fhe_auc.machines import site_state
+from fhe_auc.session import registry
+from fhe_auc.session.protocol import Request
+from fhe_auc_keys.bundles.announcement import announce
+from fhe_auc_keys.bundles.sealed_bundles import Kept
+from fhe_auc_keys.errors import KeysError, StoreError
+from fhe_auc_keys.fleet import device, helper
+from fhe_auc_keys.site import closing, late_opening, made_sessions
+from fhe_auc_keys.site.made_sessions import Wanted
 from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.site.store_check import problems
 from fhe_auc_keys.store import audit, budget
@@ -27,13 +36,16 @@ from fhe_auc_keys.store.budget import Entry, Ledger, Limit
 from fhe_auc_keys.store.key_store import MAGIC, KeyStore
 from fhe_auc_keys.store.trusted_authorities import Trusted
 from fhe_auc_keys.store.vault import OWN, certified_identity
+from fhe_auc_keys.trust import member_lists
 from fhe_auc_keys.trust.authority import Authority
+from fhe_auc_keys.trust.member_lists import sign_members
 from tests.support.certified import NOW, STUDY, Consortium
 
 KEPT = Path(__file__).with_name("kept")
 PASSPHRASE = "four random words"  # noqa: S105
+OPEN, MATERIAL = "0123456789abcdef" * 2, b"all that the session can go on with"
 SESSION, BUNDLE = "31c4ce5c3af100a30dd3d4d0b7191bc8", bytes(range(16))
-ENTRY = Entry("rows", "verified", 0.5, 0.0, "row", int(NOW.timestamp()), "VerificationError", "Ada Osei")
+ENTRY = Entry("rows", "verified", 0.5, 0.0, "row", 900, int(NOW.timestamp()), "VerificationError", "Ada Osei")
 POLICY = Policy(
     holder="north",
     protocols=("verified", "exact"),
@@ -49,8 +61,22 @@ def make(folder: Path) -> None:
     """Write a site's key store and an authority's, in place of what is in the folder."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    certified = Consortium("north")
+    certified = Consortium("north", "south", "adder")
     identity, trust = certified.identities["north"], certified.trust()
+    request = Request(parties=("north", "south"), thresholds=np.linspace(0, 1, 5), keys="joint")
+    prepared = registry.load("exact").prepare(request)
+    document = announce(
+        identity,
+        msgspec.structs.replace(prepared.manifest, session=bytes.fromhex(OPEN)),
+        certified.shown("north", "south"),
+        trust,
+        aggregator=certified.identities["adder"].credential,
+        study=STUDY,
+        lifetime=timedelta(days=7),
+        at=NOW,
+    )
+    ends = int((NOW + timedelta(days=7)).timestamp())
+    said = Wanted("exact", request, (), b"", b"", STUDY, timedelta(days=7))
     with KeyStore.create(folder / "authority", PASSPHRASE, log2_cost=10) as store:
         store.put("authority", OWN, certified.authority.to_bytes())
     with KeyStore.create(folder / "site", PASSPHRASE, log2_cost=10) as store:
@@ -61,8 +87,18 @@ def make(folder: Path) -> None:
         facts = budget.set_limit(store, "rows", 4.0, 1e-6)
         audit.append_line(store.directory, identity, "limited", at=NOW, **facts)
         Ledger(Ledger.stored(store).limits, {SESSION: ENTRY}).keep(store)
-        told = {"session": SESSION, "protocol": "verified", "spent": ENTRY.facts(), "by": ENTRY.acknowledged}
+        store.put("bundle", OPEN, Kept(document, ends, MATERIAL).to_bytes())
+        store.put("late", OPEN, late_opening._FORMAT.frame(late_opening._Held(document, ends, MATERIAL, (MATERIAL,))))
+        state = site_state._Answered(b"asked", b"sent", b"rows", MATERIAL, b"", 900, (), True, False, {})
+        store.put("state", OPEN, site_state._FORMAT.frame(state))
+        store.put("fleet", OPEN, helper._FORMAT.frame(helper._State(b"blobs", b"answer", MATERIAL)))
+        made_sessions.remember(store, document, said)
+        told = {"session": SESSION, "spent": ENTRY.facts(), "by": ENTRY.acknowledged}
         audit.append_line(store.directory, identity, "acknowledged", at=NOW, **told)
+    known = np.frombuffer(identity.signing_key, np.uint8).reshape(1, 32)
+    (folder / "listed").write_bytes(sign_members(certified.authority, known, at=NOW))
+    memory = device._Memory(bytes(32), (device._Answer(bytes.fromhex(SESSION), (bytes(32),), 20_000),))
+    (folder / "memory").write_bytes(device._FORMAT.frame(memory))
     for lock in folder.rglob("*lock"):
         lock.unlink()
 
@@ -90,10 +126,36 @@ def test_a_site_s_key_store_of_that_release_is_read(release: Path, tmp_path: Pat
         assert problems(store, at=NOW) == []
 
 
+def test_sessions_of_that_release_are_not_called_damaged_by_a_later_one_which_closes_them(
+    release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Messages, and so sessions, end with their version; key stores do not."""
+    with KeyStore(copied(release / "site", tmp_path), PASSPHRASE) as store:
+        session = bytes.fromhex(OPEN)
+        monkeypatch.setattr(serialise, "FORMAT_VERSION", 200)
+        (found,) = problems(store, at=NOW)
+        assert (found.entry, found.wrong[:38]) == (f"bundle/{OPEN}", "session announcement of format version")
+        assert "`fhe-auc keys close SESSION --lose-result`" in found.remedy
+        with pytest.raises(KeysError, match="this site gets no result of it"):
+            closing.close(store, session, at=NOW)
+        kinds = ("bundle", "late", "state")
+        assert all(MATERIAL in store.get(kind, OPEN) for kind in kinds)
+        closing.close(store, session, at=NOW, lose_result=True)
+        assert not any(MATERIAL in store.get(kind, OPEN) for kind in kinds)
+        assert problems(store, at=NOW) == []
+        assert helper._kept(store, session).material == MATERIAL
+
+
+def test_what_lies_outside_key_stores_of_that_release_is_read(release: Path) -> None:
+    memory = device._FORMAT.unframe((release / "memory").read_bytes())
+    assert memory.answers == (device._Answer(bytes.fromhex(SESSION), (bytes(32),), 20_000),)
+    assert len(member_lists._FORMAT.unframe((release / "listed").read_bytes()).signature) == 64
+
+
 def test_an_authority_s_key_store_of_that_release_is_read_and_goes_on(release: Path, tmp_path: Path) -> None:
     with KeyStore(copied(release / "authority", tmp_path), PASSPHRASE) as store:
         authority = Authority.from_bytes(store.get("authority", OWN))
-        assert [line.name for line in authority.register] == ["north"]
+        assert [line.name for line in authority.register] == ["north", "south", "adder"]
         authority.revoke(authority.register[0].serial, at=NOW)
         assert authority.revocation_list(at=NOW + timedelta(days=1))
         assert problems(store, at=NOW) == []

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from fhe_auc.base.errors import InputError, MessageError, UndefinedAucError
-from fhe_auc.machines.site_state import SiteState, answer, site_storage
+from fhe_auc.machines.site_state import _FORMAT, SiteState, answer, site_storage
 from fhe_auc.rows.counts import PartyData
 from fhe_auc.session.messages import Message
 from fhe_auc.session.rounds import Party, conduct
@@ -250,7 +250,8 @@ def test_a_site_is_warned_of_a_session_with_one_row_more_than_its_key_store_reme
     now_ = Consortium([PartyData.from_arrays(north.name, labels, scores), *others], tmp_path / "now", **options)
     for name in now_.sites:
         with before.store(name) as old, now_.store(name) as new:
-            new.put("state", before.id.hex(), old.get("state", before.id.hex()))
+            state = _FORMAT.unframe(old.get("state", before.id.hex()))
+            new.put("state", before.id.hex(), _FORMAT.frame(msgspec.structs.replace(state, spent={})))
     conduct(now_.aggregator(), now_.exchange)
     found = {name: [text for text in each.warnings if "differs by" in text] for name, each in now_.results.items()}
     assert [len(each) for each in found.values()] == [bool(told), 0, 0]

@@ -178,14 +178,15 @@ def test_a_helper_is_within_the_policy_only_where_it_is_named(consortium: Path) 
     """Else who convenes would pick alone who, with the aggregator, reads every party's counts."""
     make_site("registry")
     made("helped", "--keys", "helper", "--helper", "registry/registry.credential")
-    session = "helped/session.helper"
+    session = "helped/south.bundle"
     for allowed in (["office"], ["office", "south"], ["helper-1", "office"]):
         set_policy(keys=["helper"], helpers=allowed)
-        outcome, why = opened(session)["session.helper"]
+        outcome, why = opened(session)["south.bundle"]
         assert outcome == "REFUSED"
         assert why.endswith(": helper is 'registry', which the policy's helpers do not allow")
     set_policy(keys=["helper"], helpers=["registry", "office"])
-    assert opened(session)["session.helper"][0] == "opened"
+    assert opened("helped/session.helper")["session.helper"][0] == "passed over"
+    assert opened(session)["south.bundle"][0] == "opened"
 
 
 def test_small_groups_and_classes_are_for_a_person_to_open(consortium: Path) -> None:

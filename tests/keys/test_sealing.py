@@ -14,8 +14,10 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError
-from fhe_auc_keys.trust import sealing
+from fhe_auc_keys.trust import public_keys, sealing
+from fhe_auc_keys.trust.certificates import verify
 from fhe_auc_keys.trust.sealing import OVERHEAD, PrivateKey, seal, seal_classical
+from tests.support.certified import NOW, Consortium
 
 KEY = PrivateKey.generate()
 INFO, SECRET = b"Ode on a Grecian Urn", b"Beauty is truth, truth beauty"
@@ -142,3 +144,18 @@ def test_where_the_library_has_no_ml_kem_no_key_is_made_or_read(monkeypatch: pyt
             make()
     monkeypatch.undo()
     PrivateKey.generate()
+
+
+def test_where_the_library_has_no_ml_kem_nobody_s_certificate_is_verified_either(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An authority has no such key of its own, and still says what is missing."""
+
+    def missing(*_: object) -> object:
+        raise sealing.UnsupportedAlgorithm("ML-KEM is not supported by this version of OpenSSL")
+
+    made = Consortium("north")
+    monkeypatch.setattr(public_keys.MLKEM768PublicKey, "from_public_bytes", missing)
+    public_keys.encryption_key.cache_clear()
+    with pytest.raises(KeysError, match="nothing is sealed to less"):
+        verify(made.identities["north"].credential, made.trust(), at=NOW)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fhe_auc.base.serialise import decode, encode
+from fhe_auc.base.serialise import decode
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.rlwe import backends
 from fhe_auc.rows.counts import PartyData
@@ -18,7 +18,6 @@ from fhe_auc_keys.bundles.session_keys import PartySecrets
 from fhe_auc_keys.cli.common import now
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site import closing
-from fhe_auc_keys.site.session_files import kept
 from tests.support import stored_sites
 from tests.support.certified import DAY
 from tests.support.keys_commands import Clock, assert_fails, call, json_of, make_site, ok, open_as, refresh, store_of
@@ -49,7 +48,7 @@ def made(*options: str, out: str) -> None:
 def secrets_of(session: str) -> list[bytes]:
     """What decrypts in north's bundle."""
     with store_of("north") as store:
-        own = decode(kept(store, bytes.fromhex(session)).material, PartySecrets, "")
+        own = decode(Kept.stored(store, bytes.fromhex(session)).material, PartySecrets, "")
     return [own.context[-200:], own.common_secret, own.seed]
 
 
@@ -103,10 +102,10 @@ def test_keys_that_are_another_session_s_or_incomplete_are_noticed(consortium: P
     made(*SMALL, out="next")
     sessions = opened(), opened("next/north.bundle")
     with store_of("north") as store:
-        mine, others = (decode(store.get("bundle", each), Kept, "bundle") for each in sessions)
+        mine, others = (Kept.stored(store, bytes.fromhex(each)) for each in sessions)
     for material in (others.material, mine.material[:-1]):
         with store_of("north") as store:
-            store.put("bundle", sessions[0], encode(Kept(mine.announcement, material)), replace=True)
+            store.put("bundle", sessions[0], Kept(mine.announcement, mine.not_after, material).to_bytes(), replace=True)
         (found,) = problems()
         assert (found["entry"], found["remedy"]) == (f"bundle/{sessions[0]}", NEW_SESSION)
         assert "secret keys are not those of the manifest" in found["wrong"]

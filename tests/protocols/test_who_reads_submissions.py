@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from fhe_auc.base.errors import DeserialisationError, MessageError
@@ -92,6 +93,19 @@ def test_no_store_but_the_aggregators_opens_what_is_sent_to_it(
         if message.round == first and len(payload) >= 1000:  # what a party has put in stands nowhere else
             middle = len(payload) // 2
             assert payload[middle : middle + _WINDOW] not in everything
+
+
+@pytest.mark.parametrize(("protocol", "keys"), [*SESSIONS, *HELPED])
+def test_how_long_a_submission_is_says_nothing_of_the_rows_in_it(protocol: str, keys: str, tmp_path: Path) -> None:
+    """The length is all that a seal leaves to see: ten rows, or three thousand, of whatever labels and scores."""
+    sites = []
+    for name, size, positives in (("one", 10, 5), ("two", 300, 3), ("ten", 3000, 2900)):
+        scores = np.random.default_rng(size).beta(1, size / 100, size)
+        sites.append(PartyData.from_arrays(name, np.arange(size) < positives, scores))
+    wire = Wire(sites, tmp_path, protocol, keys=keys)
+    for number in {message.round for message in wire.submissions}:
+        theirs = [each for each in wire.submissions if each.round == number and each.sender != HELPER]
+        assert len({len(each.payload) for each in theirs}) <= 1, number
 
 
 def test_what_the_aggregator_has_for_the_helper_opens_for_the_helper_alone(

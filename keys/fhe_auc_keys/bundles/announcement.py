@@ -7,9 +7,8 @@ carries, hangs on them. Everybody verifies all credentials under its own trust.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -17,7 +16,6 @@ from typing import NamedTuple
 import msgspec
 
 from fhe_auc.base.errors import DeserialisationError
-from fhe_auc.base.keystream import COMMON_SECRET_BYTES
 from fhe_auc.base.party_names import AGGREGATOR, HELPER
 from fhe_auc.question.study import Study
 from fhe_auc.session.manifest import Manifest
@@ -25,7 +23,6 @@ from fhe_auc_keys.bundles.roster import Roster
 from fhe_auc_keys.bundles.session_protection import SessionProtection
 from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.trust.certificates import Peer, Trust, verify
-from fhe_auc_keys.trust.group_sealing import seal_to_all, unseal_mine
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.member_lists import check_members
 from fhe_auc_keys.trust.public_keys import SKEW, check_time
@@ -35,7 +32,6 @@ MAX_LIFETIME = timedelta(days=31)
 """Longest validity of an announcement, and of what is sealed with it."""
 
 KIND = Kind(b"fheanno", "session announcement")
-_SECRET = b"common secret of a session with a helper 1"
 
 
 @dataclass(frozen=True)
@@ -49,7 +45,6 @@ class Announcement:
     holder: Peer  # who signed
     not_after: datetime  # UTC
     helper: Peer | None = None
-    sealed_secret: bytes = field(default=b"", repr=False)  # with a helper: the parties' common secret, if they have one
 
     @cached_property
     def fingerprints(self) -> Mapping[str, bytes]:
@@ -77,16 +72,6 @@ class Announcement:
         elif self.helper.fingerprint != me.fingerprint:
             raise KeysError(f"{me.name!r} is not, with this certificate, a helper of the session")
 
-    def common_secret(self, identity: Identity) -> bytes:
-        """Return what the parties of a session with a helper have in common; `TamperedError` where it does not open."""
-        try:
-            return unseal_mine(identity, self.sealed_secret, info=_SECRET, associated=self.manifest.digest)
-        except KeysError as error:
-            raise TamperedError(
-                f"{self.holder.name!r}, who convenes the session, has not sealed the parties' common secret as it "
-                f"must: {error}; ask for a new session"
-            ) from None
-
     def protection(self, identity: Identity) -> SessionProtection:
         """Return what a role with this identity seals and signs its messages with, and checks others' by."""
         alone = {AGGREGATOR: self.aggregator, **({} if self.helper is None else {HELPER: self.helper})}
@@ -100,7 +85,6 @@ class _Body(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     credentials: tuple[bytes, ...]  # in the manifest's order of parties, the helper's if any, the aggregator's
     not_before: int  # Unix seconds
     not_after: int
-    sealed_secret: bytes
 
 
 def announce(
@@ -171,11 +155,7 @@ def announce(
     )
     in_order = *(by_name[name][1] for name in manifest.parties), *([helper] if helper else []), aggregator
     not_before, not_after = int((at - SKEW).timestamp()), int(ends.timestamp())
-    sealed = b""
-    if assistant is not None and manifest.fleet is None:
-        secret = secrets.token_bytes(COMMON_SECRET_BYTES)
-        sealed = seal_to_all(roster.encryption_keys, secret, info=_SECRET, associated=announced.digest)
-    return sign(KIND, holder, _Body(announced.to_bytes(), in_order, not_before, not_after, sealed))
+    return sign(KIND, holder, _Body(announced.to_bytes(), in_order, not_before, not_after))
 
 
 @lru_cache(maxsize=4)  # where all sites are played in one process, each opens the same
@@ -216,7 +196,7 @@ def open_announcement(data: bytes, trust: Trust, *, holder: str, at: datetime) -
     _check_helper(manifest, roster, signer, adder, helper)
     if manifest.fleet is not None:
         check_members(manifest.fleet, trust, at=at)
-    return Announcement(manifest, manifest.study, roster, adder, signer, ends, helper, body.sealed_secret)
+    return Announcement(manifest, manifest.study, roster, adder, signer, ends, helper)
 
 
 class Claimed(NamedTuple):

@@ -3,7 +3,9 @@
     aggregator's = announcement, and sealed to it (HPKE): public and evaluation keys, and with pads the opening
     a party's    = announcement, header, and sealed to it: secret context, common secret, and with pads its seed
 
-A party could decrypt the sum of all pads with the opening, which is why that is sealed to the aggregator. Both bundles
+A party could decrypt the sum of all pads with the opening, which is why that is sealed to the aggregator. With a helper
+there is no key holder: whoever convenes the session seals the common secret alone, and aggregator and helper get the
+announcement. Both bundles
 are signed documents (`fhe_auc_keys.trust.signed_documents`). A party's header and the announcement are bound into the
 HPKE key, so that neither can be exchanged even by somebody who can sign.
 """
@@ -20,14 +22,15 @@ from typing import Any, NamedTuple
 import msgspec
 
 from fhe_auc.base.errors import DeserialisationError
-from fhe_auc.base.serialise import decode, encode
+from fhe_auc.base.keystream import COMMON_SECRET_BYTES
+from fhe_auc.base.serialise import KeptFormat, decode, encode
 from fhe_auc.question.study import Study
 from fhe_auc.rlwe.context import BasePublicContext
 from fhe_auc.session.protocol import Session
 from fhe_auc_keys.bundles import contexts
 from fhe_auc_keys.bundles.announcement import Announcement, announce, open_announcement
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, party_secrets, public_context
-from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError
+from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError, unreadable
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.certificates import Peer, Trust, verify
@@ -66,7 +69,7 @@ class SealedSession:
     """All that leaves the key holder; nothing in it can be read by others than the one it is for."""
 
     announcement: bytes = field(repr=False)  # public, for `open_announcement`
-    aggregator: bytes = field(repr=False)  # for `open_aggregator_bundle`; holds no key that decrypts
+    aggregator: bytes = field(repr=False)  # for `open_aggregator_bundle`; with a helper, the announcement
     parties: Mapping[str, bytes] = field(repr=False)  # by name, for `open_party_bundle`
 
 
@@ -91,14 +94,35 @@ class _PartyBody(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
 
 
 class Kept(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What a party's key store has of a session with sealed keys, and of any session that is closed."""
+    """What a key store has of a session that it has opened; the announcement is unverified here.
+
+    A later version of fhe-auc, which cannot go on with the session, reads this and closes it.
+    """
 
     announcement: bytes
-    material: bytes  # `PartySecrets`; empty once the session is closed
+    not_after: int  # Unix seconds, the announcement's
+    material: bytes  # `PartySecrets`; empty where nothing was sealed to the role, and once the session is closed
+    closed: bool = False
     has_result: bool = False  # whether it was closed because the site had the result
 
     def __repr__(self) -> str:
         return "Kept(...)"
+
+    @classmethod
+    def stored(cls, store: KeyStore, session: bytes) -> Kept:
+        """Return what a store has of a session; errors as `fhe_auc_keys.store.key_store.KeyStore.get`."""
+        name = session.hex()
+        try:
+            return _KEPT.unframe(store.get("bundle", name))
+        except DeserialisationError as error:
+            raise unreadable(error, f"bundle/{name}: {error}") from None
+
+    def to_bytes(self) -> bytes:
+        """Serialise, for a key store."""
+        return _KEPT.frame(self)
+
+
+_KEPT = KeptFormat(b"fhekept", Kept, "opened session")
 
 
 def seal_session(
@@ -108,13 +132,15 @@ def seal_session(
     trust: Trust,
     *,
     aggregator: bytes,
+    helper: bytes = b"",
     study: Study,
     lifetime: timedelta,
     at: datetime,
 ) -> SealedSession:
     """Return the bundles of a session, from `fhe_auc.session.protocol.Protocol.prepare`; parameters as `announce`.
 
-    They can be opened for `lifetime`, as long as the announcement.
+    They can be opened for `lifetime`, as long as the announcement. With a helper, `holder` convenes the session, and
+    the parties' common secret is drawn here.
 
     Raises
     ------
@@ -124,13 +150,16 @@ def seal_session(
         Keys that are not those of the manifest; the aggregator's material is no public context, or holds secret key
         material.
     """
-    announcement = announce(
-        holder, session.manifest, credentials, trust, aggregator=aggregator, study=study, lifetime=lifetime, at=at
-    )
+    given: dict[str, Any] = {"helper": helper, "study": study, "lifetime": lifetime, "at": at}
+    announcement = announce(holder, session.manifest, credentials, trust, aggregator=aggregator, **given)
     announced = open_announcement(announcement, trust, holder=holder.name, at=at)
-    aggregator_bundle = seal_to_aggregator(holder, session, announcement, announced)
-    digest, common = announcement_digest(announcement), party_secrets(session.party_material, session.manifest.context)
-    bundles = {}
+    if helper:
+        aggregator_bundle = announcement
+        common = PartySecrets(b"", secrets.token_bytes(COMMON_SECRET_BYTES))
+    else:
+        aggregator_bundle = seal_to_aggregator(holder, session, announcement, announced)
+        common = party_secrets(session.party_material, session.manifest.context)
+    digest, bundles = announcement_digest(announcement), {}
     for name in announced.fingerprints:
         header, sealed = seal_to_party(session, common, announced, digest, name)
         bundles[name] = sign(PARTY_KIND, holder, _PartyBody(announcement, header, sealed))
@@ -245,19 +274,20 @@ def open_party_bundle(
         raise TamperedError("the bundle's header names another key holder, or has a malformed id")
     digest = announcement_digest(body.announcement)
     material = unseal_for_party(body.header, body.sealed, announcement, digest, identity, me)
-    return OpenedBundle(header.bundle_id, announcement, Kept(body.announcement, material))
+    kept = Kept(body.announcement, int(announcement.not_after.timestamp()), material)
+    return OpenedBundle(header.bundle_id, announcement, kept)
 
 
 def spend_seed(store: KeyStore, session: bytes) -> None:
     """Take the party's seed, if there is one, out of its bundle as `store` has it: the party has submitted."""
-    name = session.hex()
-    kept = parsed(store.get("bundle", name), Kept, f"bundle {name}")
+    kept = Kept.stored(store, session)
     if not kept.material:
         return
     secret = decode(kept.material, PartySecrets, "secret key material")
     if secret.seed:
         material = encode(msgspec.structs.replace(secret, seed=b""))
-        store.put("bundle", name, encode(msgspec.structs.replace(kept, material=material)), replace=True)
+        left = msgspec.structs.replace(kept, material=material)
+        store.put("bundle", session.hex(), left.to_bytes(), replace=True)
 
 
 def unseal_for_party(
@@ -275,7 +305,7 @@ def unseal_for_party(
         raise KeysError(f"the bundle is for another context, {names.context.hex()[:16]}")
     announcement.require_party(me)
     material = identity.unseal(sealed, info=signed_bytes(PARTY_KIND.purpose, digest + header))
-    party_secrets(material, manifest.context)
+    party_secrets(material, b"" if manifest.keys == "helper" else manifest.context)
     return material
 
 

@@ -25,7 +25,7 @@ _MAGIC = b"fheaggk"
 class PartySecrets(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """What a party of a session has, and the aggregator has not; in the clear, and not in the repr."""
 
-    context: bytes  # the secret key, for `load_secret` of `fhe_auc.ckks` or `fhe_auc.bfv`
+    context: bytes  # the secret key, for `load_secret` of `fhe_auc.ckks` or `fhe_auc.bfv`; empty with a helper
     common_secret: bytes  # 32 random bytes
     seed: bytes = b""  # 32 random bytes, for this party's pad alone; empty without pads, and once it is used
 
@@ -58,10 +58,14 @@ def public_context(material: bytes) -> tuple[bytes, bytes]:
 
 
 def party_secrets(material: bytes, context: bytes) -> PartySecrets:
-    """Return what `SessionKeys.party` holds; raise `KeysError` unless it is of the context `context`."""
+    """Return what `SessionKeys.party` holds.
+
+    Raise `KeysError` unless it is of the context `context`, or has no secret key where that is empty.
+    """
     try:
         found = decode(material, PartySecrets, "secret key material")
-        contexts.check_secret(found.context, context)
+        if context or found.context:
+            contexts.check_secret(found.context, context)
     except DeserialisationError as error:
         raise KeysError(f"the parties' secret keys are not those of the manifest ({error.field})") from None
     return found

@@ -125,7 +125,7 @@ def budget(
             _note(store, "limited", budgets.set_limit(store, data_set, limit, delta))
         if session is not None and by is not None:
             entry = budgets.acknowledge(store, session, by)
-            about = {"session": session, "protocol": entry.protocol, "by": by, "spent": entry.facts()}
+            about = {"session": session, "by": by, "spent": entry.facts()}
             _note(store, "acknowledged", about)
         ledger, wrong = Ledger.stored(store), budgets.differences(store)
     rows: list[tuple[output.Cell, ...]] = []

@@ -146,7 +146,8 @@ def session(
     encrypt nothing, where it is each site's occasion to look at the privacy budget.
 
     With --keys helper no party has a key, and any number may vanish, down to --min-parties: a helper that is trusted
-    not to collude with the aggregator opens the sum of those who have submitted. A party convenes such a session.
+    not to collude with the aggregator opens the sum of those who have submitted. A party convenes such a session: what
+    it seals to each party is what they check the result by. Aggregator and helper get the signed file alone.
 
     With --from and --without, in place of all else, a session made here is made again without some of its parties: same
     protocol, thresholds, options, study and validity. Two results that differ in a site tell about that site. So this
@@ -278,6 +279,7 @@ def _make(
     plugin = registry.load(wanted.protocol)
     given: dict[str, Any] = {
         "aggregator": wanted.aggregator,
+        "helper": wanted.helper,
         "study": wanted.study,
         "lifetime": wanted.lifetime,
         "at": common.now(),
@@ -287,11 +289,11 @@ def _make(
         session = prepared.manifest.session
         folder = folder or Path(f"session-{session.hex()[:8]}")
         sealed = None
-        if prepared.manifest.context:
+        if prepared.manifest.keys in ("sealed", "helper"):
             sealed = seal_session(holder, prepared, wanted.credentials, trusted, **given)
             document = sealed.announcement
         else:
-            document = announce(holder, prepared.manifest, wanted.credentials, trusted, helper=wanted.helper, **given)
+            document = announce(holder, prepared.manifest, wanted.credentials, trusted, **given)
         announced = open_announcement(document, trusted, holder=holder.name, at=common.now())
         if replaced is not None:
             made_sessions.replace_by(store, replaced, session, stated=stated)
@@ -303,7 +305,7 @@ def _make(
 
 
 _SUFFIXES = {"joint": "joint", "helper": "helper", "none": "convened"}
-"""Of the file that convenes a session without bundles, by its keys."""
+"""Of the file that convenes a session, where there is no key holder, by its keys."""
 
 
 def _write(folder: Path, document: bytes, sealed: SealedSession | None, keys: str) -> list[tuple[Path, str, str]]:
@@ -315,14 +317,17 @@ def _write(folder: Path, document: bytes, sealed: SealedSession | None, keys: st
         common.write(folder / name, data, mode)
         files.append((folder / name, role, what))
 
+    what = "public, signed: parties with their certificates, thresholds, parameters"
+    if keys in _SUFFIXES:
+        whom = "the aggregator, and the helper" if keys == "helper" else "everybody"
+        add(f"session.{_SUFFIXES[keys]}", whom, what, document)
+    else:
+        add("session.announcement", "everybody", what, document)
     if sealed is None:
-        what = "public, signed: parties with their certificates, thresholds, parameters"
-        secret = "; the parties' common secret, sealed to each of them" if keys == "helper" else ""
-        add(f"session.{_SUFFIXES[keys]}", "everybody", what + secret, document)
         return files
-    add("session.announcement", "everybody", "public, signed: parties, thresholds, parameters", document)
-    what = "sealed, signed: what it computes with; only it can open it"
-    add("aggregator.bundle", "the aggregator", what, sealed.aggregator)
+    if keys != "helper":
+        what = "sealed, signed: what it computes with; only it can open it"
+        add("aggregator.bundle", "the aggregator", what, sealed.aggregator)
     for name, bundle in sealed.parties.items():
         file = f"{common.file_stem(name)}.bundle"
         if (folder / file).exists():  # names that differ in blanks or slashes only

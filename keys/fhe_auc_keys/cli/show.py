@@ -20,12 +20,11 @@ from fhe_auc_keys.bundles.announcement import KIND as ANNOUNCEMENT_KIND
 from fhe_auc_keys.bundles.announcement import open_announcement
 from fhe_auc_keys.bundles.roster import MAGIC as ROSTER_MAGIC
 from fhe_auc_keys.bundles.roster import Roster
-from fhe_auc_keys.bundles.sealed_bundles import AGGREGATOR_KIND, PARTY_KIND, announced_in_bundle
+from fhe_auc_keys.bundles.sealed_bundles import AGGREGATOR_KIND, PARTY_KIND, Kept, announced_in_bundle
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.cli.key_store import optional_key_store
 from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.site import closing, made_sessions, policy
-from fhe_auc_keys.site.session_files import kept
 from fhe_auc_keys.store.key_store import MAGIC as STORE_MAGIC
 from fhe_auc_keys.store.key_store import KeyStore, session_ids
 from fhe_auc_keys.store.trusted_authorities import Trusted
@@ -327,7 +326,7 @@ def _state(store: KeyStore, session: bytes) -> str:
     """Say what has become of a session."""
     try:
         if closing.is_closed(store, session):
-            has_result = session.hex() in store.names("bundle") and kept(store, session).has_result
+            has_result = session.hex() in store.names("bundle") and Kept.stored(store, session).has_result
             return f"closed{', with its result' if has_result else ''}; its keys are destroyed"
         ends = closing.end(store, session)
     except KeysError:

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
-from fhe_auc.base.serialise import decode, encode, frame, unframe
+from fhe_auc.base.serialise import KeptFormat, decode, encode
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.counts import PartyData
 from fhe_auc.rows.own_rows import check_scores, warnings_of
@@ -39,8 +39,6 @@ from fhe_auc_keys.roles.helper_roles import totals_of
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.group_sealing import unseal_under
 from fhe_auc_keys.trust.identity import Identity
-
-_MAGIC = b"fhefmem"
 
 
 class Record(NamedTuple):
@@ -102,7 +100,7 @@ class Submitted:
 
 class _Answer(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     session: bytes
-    rows: bytes  # SHA-256 of the memory's salt and the rows
+    rows: tuple[bytes, ...]  # by model: SHA-256 of the memory's salt, the labels and this model's scores
     members: int  # of the fleet
 
 
@@ -112,6 +110,9 @@ class _Memory(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 
     def __repr__(self) -> str:
         return "_Memory(...)"
+
+
+_FORMAT = KeptFormat(b"fhefmem", _Memory, "device's memory")
 
 
 class Device:
@@ -159,8 +160,8 @@ class Device:
         InputError
             The rows do not fit the session, or are more than its row cap.
         EvaluationError
-            The device has answered this session; or for these rows, in whatever order, another one of about as many
-            members.
+            The device has answered this session; or, for the same labels and scores of any of its models, in whatever
+            order, another one of about as many members.
         DeserialisationError
             The memory is damaged. An empty one in its place would answer again.
         """
@@ -181,18 +182,18 @@ class Device:
 
     def _remembered(self, data: PartyData, memory: bytes) -> bytes:
         """Return the memory with this submission in it; errors as `submit`."""
-        known = unframe(_MAGIC, memory, _Memory, "device's memory") if memory else _Memory(secrets.token_bytes(32))
-        mine = _Answer(self.manifest.session, _digest_of(data, known.salt), self.manifest.size)
+        known = _FORMAT.unframe(memory) if memory else _Memory(secrets.token_bytes(32))
+        mine = _Answer(self.manifest.session, _digests_of(data, known.salt), self.manifest.size)
         for each in known.answers:
             if each.session == mine.session:
                 raise EvaluationError(f"member {self.index} has answered this session: a device answers once")
-            if each.rows == mine.rows and abs(each.members - mine.members) < self._floor.members:
+            if set(each.rows) & set(mine.rows) and abs(each.members - mine.members) < self._floor.members:
                 raise EvaluationError(
                     f"member {self.index} has answered for the same rows in session {each.session.hex()}: who sees "
                     "both results learns of single devices. It answers again once its rows have changed, or the "
                     f"number of members by {self._floor.members:,} or more"
                 )
-        return frame(_MAGIC, _Memory(known.salt, (*known.answers, mine)))
+        return _FORMAT.frame(_Memory(known.salt, (*known.answers, mine)))
 
     def read(self, data: PartyData, response_key: bytes, part: bytes, sums: bytes) -> Evaluation:
         """Return the result.
@@ -227,14 +228,16 @@ class Device:
         return replace(found, keys="helper", rounds=2, warnings=warnings)
 
 
-def _digest_of(data: PartyData, salt: bytes) -> bytes:
-    """Return what tells a device its own rows again, in whatever order they come."""
+def _digests_of(data: PartyData, salt: bytes) -> tuple[bytes, ...]:
+    """Return, by model, what tells a device its own rows again: in whatever order, and beside whatever other models."""
     batches = list(data.batches())
-    columns = [np.concatenate([each.labels for each in batches]).astype("<i8")]
+    labels = np.concatenate([each.labels for each in batches]).astype("<i8")
+    found = []
     for model in range(len(data.scores)):
-        columns.append(np.concatenate([each.scores[model] for each in batches]).astype("<f8") + 0.0)  # -0.0 is 0.0
-    order = np.lexsort(columns)
-    return hashlib.sha256(salt + b"".join(column[order].tobytes() for column in columns)).digest()
+        scores = np.concatenate([each.scores[model] for each in batches]).astype("<f8") + 0.0  # -0.0 is 0.0
+        order = np.lexsort((labels, scores))
+        found.append(hashlib.sha256(salt + labels[order].tobytes() + scores[order].tobytes()).digest())
+    return tuple(found)
 
 
 def write_records(place: str, records: Sequence[Record]) -> None:

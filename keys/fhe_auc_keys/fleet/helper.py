@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, TooFewPartiesError
-from fhe_auc.base.serialise import decode, encode
+from fhe_auc.base.serialise import KeptFormat, encode
 from fhe_auc.question.fleet import Members
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc_keys.bundles import contexts
@@ -67,6 +67,9 @@ class _State(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
     def __repr__(self) -> str:
         return "_State(...)"
+
+
+_FORMAT = KeptFormat(b"fhefhlp", _State, "fleet's session")
 
 
 class _Row(NamedTuple):
@@ -153,7 +156,7 @@ def open_pads(
     body = Opened(manifest.digest, digest, verdicts.tobytes(), public.to_bytes(), sealed)
     answer = session.sign(OPENING, body)
     mine = named[counts].astype("<u4").tobytes(), keys[counts].tobytes()
-    store.put("fleet", manifest.session.hex(), encode(_State(digest, answer, material, *mine)))
+    store.put("fleet", manifest.session.hex(), _FORMAT.frame(_State(digest, answer, material, *mine)))
     return answer, _tally(verdicts.tobytes())
 
 
@@ -189,7 +192,7 @@ def decrypt(session: FleetSession, store: KeyStore, result: bytes, out: str, *, 
         raise KeysError("the responses to this result have been written, and what made them is erased")
     if not kept.result:
         kept = msgspec.structs.replace(kept, result=digest, content_key=secrets.token_bytes(KEY_BYTES))
-        store.put("fleet", manifest.session.hex(), encode(kept), replace=True)
+        store.put("fleet", manifest.session.hex(), _FORMAT.frame(kept), replace=True)
     counted = np.frombuffer(kept.members, "<u4")
     totals = computation.decrypt(computation.load_secret(kept.material), session.unseal(RESULT, body.ciphertext))
     sums = tuple(np.ascontiguousarray(each, "<u8").tobytes() for each in totals)
@@ -201,14 +204,15 @@ def decrypt(session: FleetSession, store: KeyStore, result: bytes, out: str, *, 
         rows = slice(start, start + _RESPONSES_A_FILE)
         data = tables.as_file([counted[rows], parts[rows]], RESPONSES)
         tables.write(tables.within(out, f"responses-{number:06}.parquet"), data)
-    store.put("fleet", manifest.session.hex(), encode(_State(kept.blobs, kept.answer, result=digest)), replace=True)
+    ended = _State(kept.blobs, kept.answer, result=digest)
+    store.put("fleet", manifest.session.hex(), _FORMAT.frame(ended), replace=True)
     return len(parts)
 
 
 def _kept(store: KeyStore, session: bytes) -> _State | None:
     if session.hex() not in store.names("fleet"):
         return None
-    return decode(store.get("fleet", session.hex()), _State, "helper's state")
+    return _FORMAT.unframe(store.get("fleet", session.hex()))
 
 
 def _tally(verdicts: bytes) -> dict[str, int]:

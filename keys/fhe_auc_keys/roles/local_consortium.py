@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta, timezone
 from itertools import count
+from typing import Any
 
 from fhe_auc.base.keystream import COMMON_SECRET_BYTES
 from fhe_auc.base.party_names import alike
@@ -74,18 +75,15 @@ class Consortium:
     def seal(self, session: Session) -> SealedSession:
         """Return the bundles of a session of these parties."""
         return seal_session(
-            self.identities[self.holder],
+            self.identities[self.convener(session.manifest)],
             session,
             self._shown(session.manifest.parties),
             self.trust,
-            aggregator=self.identities[self.aggregator].credential,
-            study=TRIAL,
-            lifetime=LIFETIME,
-            at=self.at,
+            **self._given(session.manifest),
         )
 
     def convener(self, manifest: Manifest) -> str:
-        """Return who announces a session without bundles: the key holder, or with a helper a party."""
+        """Return who announces a session: the key holder, or with a helper a party."""
         return manifest.parties[0] if manifest.keys == "helper" else self.holder
 
     def convene(self, manifest: Manifest) -> bytes:
@@ -95,12 +93,17 @@ class Consortium:
             manifest,
             self._shown(manifest.parties),
             self.trust,
-            aggregator=self.identities[self.aggregator].credential,
-            helper=self.identities[self.helper].credential if manifest.keys == "helper" else b"",
-            study=TRIAL,
-            lifetime=LIFETIME,
-            at=self.at,
+            **self._given(manifest),
         )
+
+    def _given(self, manifest: Manifest) -> dict[str, Any]:
+        return {
+            "aggregator": self.identities[self.aggregator].credential,
+            "helper": self.identities[self.helper].credential if manifest.keys == "helper" else b"",
+            "study": TRIAL,
+            "lifetime": LIFETIME,
+            "at": self.at,
+        }
 
     def _shown(self, names: Iterable[str]) -> list[bytes]:
         return [self.identities[name].credential for name in names]

@@ -25,7 +25,7 @@ from fhe_auc_keys.errors import DamagedFileError, LockedError, StoreError
 from fhe_auc_keys.roles.local_consortium import LIFETIME, TRIAL, Consortium
 from fhe_auc_keys.site.closing import destroy_keys
 from fhe_auc_keys.site.late_opening import answering_by_file, ask_by_file, hold, is_late, purge
-from fhe_auc_keys.site.session_files import is_joint, keep_for_party, kept_for_party, open_for_aggregator
+from fhe_auc_keys.site.session_files import keep_for_party, kept_for_party, open_for_aggregator
 from fhe_auc_keys.store import audit, budget
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.list_places import renewed
@@ -108,8 +108,7 @@ class StoredState(SiteState):
 
     def spend(self, session: bytes) -> None:
         """Take the party's seed out of the key store, where sealed keys brought one."""
-        name = session.hex()
-        if name in self._store.names("bundle") and not is_joint(self._store.get("bundle", name)):
+        if session.hex() in self._store.names("bundle"):
             spend_seed(self._store, session)
 
     def close(self, session: bytes) -> None:
@@ -165,9 +164,10 @@ class KeyStoreStorage(SiteStorage):
         trust = consortium.trust
         holder = consortium.convener(manifest)
         bundles: Mapping[str, bytes]
-        if manifest.context:
+        if manifest.keys in ("sealed", "helper"):
             sealed = consortium.seal(session)
-            announcement, document, bundles = sealed.announcement, sealed.aggregator, sealed.parties
+            announcement, document = sealed.announcement, sealed.aggregator
+            bundles = {HELPER: announcement, **sealed.parties}
         else:
             announcement = document = consortium.convene(manifest)
             bundles = dict.fromkeys(manifest.answering, document)

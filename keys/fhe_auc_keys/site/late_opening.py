@@ -24,9 +24,9 @@ from typing import Any
 
 import msgspec
 
-from fhe_auc.base.errors import EvaluationError
+from fhe_auc.base.errors import DeserialisationError, EvaluationError
 from fhe_auc.base.files import read_from_others, write_atomically
-from fhe_auc.base.serialise import encode
+from fhe_auc.base.serialise import KeptFormat, encode
 from fhe_auc.session import registry
 from fhe_auc.session.computation import SealedComputation
 from fhe_auc.session.manifest import Manifest
@@ -34,13 +34,13 @@ from fhe_auc.session.protocol import Session
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import check_opening
 from fhe_auc_keys.bundles.session_keys import party_secrets
-from fhe_auc_keys.errors import ExpiredError, KeysError, StoreError, TamperedError
+from fhe_auc_keys.errors import ExpiredError, KeysError, StoreError, TamperedError, unreadable
 from fhe_auc_keys.roles.encrypted_protocol import EncryptedProtocol
 from fhe_auc_keys.store.key_store import KeyStore, session_ids
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.certificates import Trust
 from fhe_auc_keys.trust.identity import Identity, signed_bytes
-from fhe_auc_keys.trust.signed_documents import Kind, claimed_body, open_signed, parsed, sign
+from fhe_auc_keys.trust.signed_documents import Kind, claimed_body, open_signed, sign
 
 _REQUEST, _OPENING = ".request", ".opening"
 _PAUSE = 0.2  # seconds between looks for a file
@@ -74,6 +74,9 @@ class _Held(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
         return "_Held(...)"
 
 
+_FORMAT = KeptFormat(b"fheheld", _Held, "session held")
+
+
 def is_late(manifest: Manifest) -> bool:
     """Whether a session's opening is made once it is known who counts; raise `InputError` for an unknown protocol."""
     computation = _computation(manifest)
@@ -85,7 +88,8 @@ def hold(store: KeyStore, session: Session, announcement: bytes, not_after: date
     manifest = session.manifest
     context = party_secrets(session.party_material, manifest.context).context
     seeds = tuple(session.seeds[party] for party in manifest.parties)
-    store.put("late", manifest.session.hex(), encode(_Held(announcement, int(not_after.timestamp()), context, seeds)))
+    held = _Held(announcement, int(not_after.timestamp()), context, seeds)
+    store.put("late", manifest.session.hex(), _FORMAT.frame(held))
 
 
 def request(aggregator: Identity, manifest: Manifest, counted: tuple[str, ...]) -> bytes:
@@ -137,7 +141,7 @@ def open_late(store: KeyStore, holder: Identity, trust: Trust, data: bytes, *, a
     sealed = sealing.seal(announced.aggregator.encryption_key, made, info=_about(asked))
     document = sign(OPENING_KIND, holder, _OpeningBody(asked, sealed))
     opened = _Held(held.announcement, held.not_after, b"", (), encode(asked), document)
-    store.put("late", name, encode(opened), replace=True)
+    store.put("late", name, _FORMAT.frame(opened), replace=True)
     return document
 
 
@@ -240,7 +244,8 @@ def erase(store: KeyStore, session: bytes) -> None:
     """Erase a session's seeds and secret key, where they are held here; an opening that was made stays."""
     if is_held(store, session):
         held = _held(store, session)
-        store.put("late", session.hex(), encode(_Held(held.announcement, held.not_after, b"", ())), replace=True)
+        left = _Held(held.announcement, held.not_after, b"", ())
+        store.put("late", session.hex(), _FORMAT.frame(left), replace=True)
 
 
 def verify_held(store: KeyStore, session: bytes, holder: Identity, trust: Trust, *, at: datetime) -> None:
@@ -250,7 +255,11 @@ def verify_held(store: KeyStore, session: bytes, holder: Identity, trust: Trust,
 
 
 def _held(store: KeyStore, session: bytes) -> _Held:
-    return parsed(store.get("late", session.hex()), _Held, f"session {session.hex()}")
+    name = session.hex()
+    try:
+        return _FORMAT.unframe(store.get("late", name))
+    except DeserialisationError as error:
+        raise unreadable(error, f"late/{name}: {error}") from None
 
 
 def _computation(manifest: Manifest) -> SealedComputation[Any, Any, Any, Any] | None:

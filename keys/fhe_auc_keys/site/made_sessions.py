@@ -16,17 +16,16 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from fhe_auc.base.errors import InputError
-from fhe_auc.base.serialise import encode
+from fhe_auc.base.errors import DeserialisationError, InputError
+from fhe_auc.base.serialise import KeptFormat
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.study import Study
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.announcement import claimed
-from fhe_auc_keys.errors import DamagedFileError, KeysError, StoreError
+from fhe_auc_keys.bundles.sealed_bundles import Kept
+from fhe_auc_keys.errors import DamagedFileError, KeysError, StoreError, unreadable
 from fhe_auc_keys.site import late_opening
-from fhe_auc_keys.site.session_files import kept
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.trust.signed_documents import parsed
 
 
 class _Made(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -34,6 +33,9 @@ class _Made(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     request: dict[str, Any]  # by the fields of `Request`
     lifetime: int  # seconds
     successor: bytes = b""  # id of the session that has replaced it
+
+
+_FORMAT = KeptFormat(b"fhemade", _Made, "session made")
 
 
 @dataclass(frozen=True)
@@ -83,13 +85,14 @@ def remember(store: KeyStore, announcement: bytes, wanted: Wanted) -> None:
     said = {each.name: getattr(wanted.request, each.name) for each in fields(Request)}
     said["thresholds"] = wanted.request.thresholds.astype("<f8").tobytes()
     found = _Made(announcement, said, int(wanted.lifetime.total_seconds()))
-    store.put("made", claimed(announcement).manifest.session.hex(), encode(found))
+    store.put("made", claimed(announcement).manifest.session.hex(), _FORMAT.frame(found))
 
 
 def made(store: KeyStore, session: bytes) -> Wanted:
     """Return what a session was made of, here.
 
-    Raises `StoreError` for another; `DamagedFileError` or `TamperedError` where it cannot be read.
+    Raises `StoreError` for another; `DamagedFileError` or `TamperedError` where it cannot be read, `VersionError` where
+    an older version of fhe-auc has made it.
     """
     found = _stored(store, session)
     announced = claimed(found.announcement)
@@ -130,7 +133,7 @@ def require_unreleased(store: KeyStore, session: bytes, *, stated: bool) -> None
             f"session {name} was replaced by {other.hex()} already: take that one, so that no two results differ "
             "in a site"
         )
-    if name in store.names("bundle") and kept(store, session).has_result:
+    if name in store.names("bundle") and Kept.stored(store, session).has_result:
         raise KeysError(
             f"this site has the result of session {name}: another one without a site would tell about that site"
         )
@@ -155,11 +158,14 @@ def replace_by(store: KeyStore, session: bytes, other: bytes, *, stated: bool) -
     require_unreleased(store, session, stated=stated)
     late_opening.erase(store, session)
     found = msgspec.structs.replace(_stored(store, session), successor=other)
-    store.put("made", session.hex(), encode(found), replace=True)
+    store.put("made", session.hex(), _FORMAT.frame(found), replace=True)
 
 
 def _stored(store: KeyStore, session: bytes) -> _Made:
     name = session.hex()
     if name not in store.names("made"):
         raise StoreError(f"no session {name} was made with this key store: `fhe-auc keys show` lists those that were")
-    return parsed(store.get("made", name), _Made, f"made/{name}")
+    try:
+        return _FORMAT.unframe(store.get("made", name))
+    except DeserialisationError as error:
+        raise unreadable(error, f"made/{name}: {error}") from None

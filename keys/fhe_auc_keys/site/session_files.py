@@ -1,7 +1,7 @@
-"""Files that open a session, of either kind: bundles of a key holder, or the announcement alone where there is none.
+"""Files that open a session, of either kind: bundles, or the announcement alone for whom nothing is sealed.
 
-Without a key holder everybody gets the same announcement, since there is nothing to be sealed: the parties make the
-keys together (joint keys), a helper has them, or nothing is encrypted.
+Where the parties make the keys together (joint keys), or nothing is encrypted, everybody gets the same announcement.
+With a helper it is for the aggregator and the helper, and each party has a bundle, with the parties' common secret.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from fhe_auc_keys.roles.helper_roles import HelpedParty, HelperMaterial
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.certificates import Peer, Trust, verify
 from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_keys.trust.signed_documents import claimed_signer, parsed
+from fhe_auc_keys.trust.signed_documents import claimed_signer
 
 
 def is_joint(data: bytes) -> bool:
@@ -74,8 +74,8 @@ def claimed_id(data: bytes) -> bytes:
 def is_for(data: bytes, announced: Announcement, me: Peer) -> bool:
     """Whether a file, which `announced_to_party` has verified, is for this party, with this certificate."""
     if is_joint(data):
-        helper = announced.helper and announced.helper.fingerprint
-        return me.fingerprint in (announced.fingerprints.get(me.name), helper)
+        mine = announced.fingerprints.get(me.name) if announced.helper is None else announced.helper.fingerprint
+        return me.fingerprint == mine
     return claimed_in_bundle(data)[1] == me.fingerprint
 
 
@@ -111,8 +111,8 @@ def keep_for_party(
     ------
     KeysError
         As `open_party_bundle` and `announced_to_party`; besides for another study or other thresholds, where the
-        identity, with its present certificate, takes no part, and where it has opened the file before. `TamperedError`
-        where it cannot open the parties' common secret; `StoreError` where `store` has other keys of this session.
+        identity, with its present certificate, takes no part, or a party's bundle is another file, and where it has
+        opened the file before. `StoreError` where `store` has other keys of this session.
     InputError
         The protocol here cannot read the plan; `BackendUnavailableError`: nor import its encryption library.
     """
@@ -121,15 +121,17 @@ def keep_for_party(
         me = verify(identity.credential, trust, at=at)
         announced.require_party_or_helper(me)
         if announced.helper is not None and not announced.is_helper(me.name):
-            announced.common_secret(identity)
-        bundle_id, content = announced.manifest.session, data
+            raise KeysError(
+                f"the announcement is for the aggregator and the helper: {me.name!r}, a party, opens the bundle that "
+                f"{holder!r} has made for it"
+            )
+        bundle_id, opened = announced.manifest.session, Kept(data, int(announced.not_after.timestamp()), b"")
     else:
         bundle_id, announced, opened = open_party_bundle(data, identity, trust, holder=holder, session=session, at=at)
-        content = encode(opened)
     _check_plan(announced.manifest)
     require_study(announced.study, study)
     require_grid(announced.manifest, grid)
-    store.keep("bundle", announced.manifest.session.hex(), content, bundle_id=bundle_id)
+    store.keep("bundle", announced.manifest.session.hex(), opened.to_bytes(), bundle_id=bundle_id)
     return announced
 
 
@@ -139,33 +141,24 @@ def kept_for_party(
     """Return what `keep_for_party` put into `store`, verified again, and the party's material.
 
     So nobody goes on with a session that has ended, or whose holder was revoked. Errors as `open_announcement` and
-    `kept`; `KeysError` where the session has been closed.
+    `Kept.stored`; `KeysError` where the session has been closed.
     """
-    found = kept(store, session)
-    if not found.material:
+    found = Kept.stored(store, session)
+    if found.closed:
         raise KeysError(
             f"session {session.hex()} has been closed here: its keys are destroyed, and it answers nothing new"
         )
-    if not is_joint(found.material):
-        return open_announcement(found.announcement, trust, holder=holder, at=at), found.material
-    joined = _open_joint(found.announcement, trust, holder=holder, session=session, at=at)
-    if joined.helper is None:
-        return joined, encode(PartyMaterial(joined.roster, identity.to_bytes()))
-    if joined.is_helper(identity.name):
-        return joined, encode(HelperMaterial(identity.to_bytes(), joined.roster, Roster.of([joined.helper])))
-    secret = joined.common_secret(identity)
-    return joined, encode(HelpedParty(identity.to_bytes(), (joined.helper.encryption_key,), secret))
-
-
-def kept(store: KeyStore, session: bytes) -> Kept:
-    """Return what `store` has of a session that was opened, unverified; without a key holder, twice the document.
-
-    It is for the announcement, and to see whether the session is closed: then there is no material. Raises
-    `TamperedError` where it is malformed; else as `fhe_auc_keys.store.key_store.KeyStore.get`.
-    """
-    name = session.hex()
-    data = store.get("bundle", name)
-    return Kept(data, data) if is_joint(data) else parsed(data, Kept, f"bundle {name}")
+    announced = open_announcement(found.announcement, trust, holder=holder, at=at)
+    if announced.manifest.session != session:
+        raise KeysError(f"bundle/{session.hex()} is of session {announced.manifest.session.hex()}")
+    if announced.manifest.keys == "sealed":
+        return announced, found.material
+    if announced.helper is None:
+        return announced, encode(PartyMaterial(announced.roster, identity.to_bytes()))
+    if announced.is_helper(identity.name):
+        return announced, encode(HelperMaterial(identity.to_bytes(), announced.roster, Roster.of([announced.helper])))
+    common_secret = party_secrets(found.material, b"").common_secret
+    return announced, encode(HelpedParty(identity.to_bytes(), (announced.helper.encryption_key,), common_secret))
 
 
 def verify_kept(store: KeyStore, session: bytes, identity: Identity, trust: Trust, *, at: datetime) -> None:
@@ -173,7 +166,7 @@ def verify_kept(store: KeyStore, session: bytes, identity: Identity, trust: Trus
 
     Errors as `kept_for_party` and `keep_for_party`.
     """
-    holder = verify(claimed_signer(announcement.KIND, kept(store, session).announcement), trust, at=at).name
+    holder = verify(claimed_signer(announcement.KIND, Kept.stored(store, session).announcement), trust, at=at).name
     announced, material = kept_for_party(store, session, identity, trust, holder=holder, at=at)
     announced.require_party_or_helper(verify(identity.credential, trust, at=at))
     _check_plan(announced.manifest)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from typing import NamedTuple, get_args
 
 from fhe_auc.base.errors import BackendUnavailableError, FheAucError
 from fhe_auc.machines.site_state import without_secrets
-from fhe_auc_keys.errors import ExpiredError, OutdatedListError, RevokedError, UnsafeModeError
+from fhe_auc_keys.errors import ExpiredError, OutdatedListError, RevokedError, UnsafeModeError, VersionError
 from fhe_auc_keys.site import closing, late_opening, made_sessions, policy
 from fhe_auc_keys.site.session_files import verify_kept
 from fhe_auc_keys.store import audit, budget
@@ -29,6 +30,7 @@ _REMEDIES: tuple[tuple[type[FheAucError], str], ...] = (
     (OutdatedListError, "take the newest list in: `fhe-auc keys enrol NAME --revocation-list`"),
     (ExpiredError, "renew it, and check the clock"),
     (UnsafeModeError, "and find out who has read it"),
+    (VersionError, "it cannot go on here: `fhe-auc keys close SESSION --lose-result`, and ask for a new session"),
     (BackendUnavailableError, "install it: no round can be answered without"),
 )
 
@@ -104,7 +106,7 @@ def _checks(store: KeyStore, strangers: Collection[str], at: datetime) -> Iterat
         kind = "bundle" if session.hex() in store.names("bundle") else "late"
         yield f"{kind}/{session.hex()}", partial(_check_session, store, session, at)
     for session in session_ids(store, "made"):
-        yield f"made/{session.hex()}", partial(made_sessions.made, store, session)
+        yield f"made/{session.hex()}", partial(_check_made, store, session)
     for session in session_ids(store, "state"):
         yield f"state/{session.hex()}", partial(_check_state, store, session)
 
@@ -139,6 +141,11 @@ def _check_session(store: KeyStore, session: bytes, at: datetime) -> None:
         if session.hex() in store.names("bundle"):
             verify_kept(store, session, identity, trust, at=at)
         late_opening.verify_held(store, session, identity, trust, at=at)
+
+
+def _check_made(store: KeyStore, session: bytes) -> None:
+    with suppress(VersionError):  # it is not made again, and that is all
+        made_sessions.made(store, session)
 
 
 def _check_state(store: KeyStore, session: bytes) -> None:

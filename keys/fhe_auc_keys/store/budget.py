@@ -3,8 +3,10 @@
 One entry of the key store, written before a submission leaves, and kept when sessions are closed. The same submission,
 sent again, is in the same line; a new session on the same rows is another one. The role's audit trail, which is signed
 and chained, says the same of each session and limit: so a ledger that is lost, put back to an older version or changed
-does not agree with it (`differences`), and `spend` refuses. Who can put the whole key store back, trail included, or
-has the role's key and its disk, can still make the two agree.
+does not agree with it (`differences`), and `spend` refuses. Lines that are cut off the trail's end show beside the
+states of sessions, which know what they have spent. What stays possible: who can write on the disk takes away a limit
+under which nothing was spent, with the trail, or puts the whole key store back, states included; and who has the role's
+key besides writes a trail anew.
 
 **What adds up** (basic composition; Dwork and Roth, "The algorithmic foundations of differential privacy", 2014,
 theorem 3.16). Sessions on the same rows with (epsilon_i, delta_i) are together (sum of epsilon_i, sum of delta_i)
@@ -12,7 +14,8 @@ private, for what each of them protects: "row" protects label and score of a row
 score alone. A *data set* is what a site calls so: rows that sessions have in common must be in one.
 
 **Delta** counts only as far as it is below 1/rows: with more, a session may publish a row outright. So a session's
-delta is below 1 over the rows that the site puts in, and so is the sum, unless the limit on it is set otherwise.
+delta is below 1 over the rows that the site puts in. The sum is below 1 over the most rows that it has put into any of
+them, unless the limit on it is set otherwise.
 
 **Where a data set has a limit**, a session that spends without a bound is refused: one without noise, or one after
 which nothing is left that all sessions protect.
@@ -25,17 +28,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime
+from contextlib import suppress
+from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 import msgspec
 
-from fhe_auc.base.errors import DeserialisationError, InputError
+from fhe_auc.base.errors import DeserialisationError, FheAucError, InputError
 from fhe_auc.base.serialise import KeptFormat
+from fhe_auc.machines.site_state import spent_by
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Spending
 from fhe_auc_keys.errors import KeysError, unreadable
-from fhe_auc_keys.store.key_store import TRAIL, KeyStore
+from fhe_auc_keys.store import audit
+from fhe_auc_keys.store.key_store import TRAIL, KeyStore, session_ids
 
 DEFAULT_DATA_SET = "rows"
 MOST_CHARACTERS = 100
@@ -59,7 +65,8 @@ class Limit(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 class Entry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """What one session has spent; `at` is in seconds since 1970, and no part of what two entries have to agree on.
 
-    `refused` names the error where its result failed the checks, `acknowledged` who has looked into that.
+    `rows` are those that the site has put in. `refused` names the error where the result failed the checks,
+    `acknowledged` who has looked into that.
     """
 
     data_set: str
@@ -67,6 +74,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     epsilon: float
     delta: float
     unit: str
+    rows: int
     at: int
     refused: str = ""
     acknowledged: str = ""
@@ -74,7 +82,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     def facts(self) -> dict[str, Any]:
         """Return what the audit trail says of it, as plain JSON."""
         told = msgspec.structs.asdict(self)
-        return {name: told[name] for name in ("data_set", "epsilon", "delta", "unit", "refused") if told[name] != ""}
+        return {name: told[name] for name in told if name not in ("at", "acknowledged") and told[name] != ""}
 
     @property
     def is_open(self) -> bool:
@@ -115,6 +123,10 @@ class Ledger(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
         """Return a data set's entries."""
         return {session: each for session, each in self.entries.items() if each.data_set == data_set}
 
+    def incident(self, data_set: str) -> str:
+        """Return the session that is an open incident on a data set; empty for none."""
+        return next((session for session, each in self.of(data_set).items() if each.is_open), "")
+
     def spent(self, data_set: str) -> tuple[float, float]:
         """Return the sums of epsilon and of delta."""
         found = self.of(data_set).values()
@@ -145,23 +157,31 @@ def spend(
     Raises
     ------
     InputError
-        It is more than is left, its delta is too large, or spent without a bound where there is a limit; or an incident
-        on the data set is not acknowledged. Nothing is written then.
+        It is more than is left, its delta is too large, or spent without a bound where there is a limit; an incident
+        on the data set is not acknowledged; or a crash came before, and the session is in the ledger for other rows.
+        Nothing is written then.
     KeysError
-        The ledger lacks what the audit trail says.
+        The ledger lacks what the audit trail says, or lines are missing there.
     """
-    name, ledger, trail = manifest.session.hex(), Ledger.stored(store), _trail(store)
-    if lost := next((each.wrong for each in _differences(ledger, trail) if each.lost), None):
+    name, ledger, trail = manifest.session.hex(), Ledger.stored(store), _Told.by(store)
+    if lost := next((each.wrong for each in _differences(store, ledger, trail) if each.lost), None):
         raise KeysError(f"the privacy ledger and the audit trail differ: {lost}; nothing was sent. Run keys check")
-    if name in ledger.entries:
-        if name not in trail.entries:  # a crash came between the two, and the trail's line is yet to come
-            ledger.with_entry(name, ledger.entries[name]).keep(store)
-        return {"spent": ledger.entries[name].facts()}
-    if reason := _objection(ledger, data_set, spending, rows):
+    mine = ledger.entries.get(name)
+    if reason := _incident(ledger, data_set) or (_objection(ledger, data_set, spending, rows) if mine is None else ""):
         raise InputError(f"{reason}; nothing was sent")
+    if mine is not None:
+        if (mine.data_set, mine.rows) != (data_set, rows):
+            raise InputError(
+                f"the session was charged to {mine.rows:,} rows of data set {mine.data_set!r} before, and is now for "
+                f"{rows:,} of {data_set!r}; nothing was sent"
+            )
+        if name not in trail.entries:  # a crash came between the two, and the trail's line is yet to come
+            ledger.with_entry(name, mine).keep(store)
+        return {"spent": mine.facts()}
     if spending is None:
         return {}
-    found = Entry(data_set, manifest.protocol, *_of(spending), int(at.timestamp()))
+    about = spending.epsilon, spending.delta, spending.unit, rows
+    found = Entry(data_set, manifest.protocol, *about, int(at.timestamp()))
     ledger.with_entry(name, found).keep(store)
     return {"spent": found.facts()}
 
@@ -182,19 +202,24 @@ def acknowledge(store: KeyStore, session: str, by: str) -> Entry:
     Raises `InputError` where nothing is wrong with that session, or `by` is no name.
     """
     checked_name("by", by)
-    ledger, trail = Ledger.stored(store), _trail(store)
-    mine, told = ledger.entries.get(session), trail.entries.get(session)
-    found = told or mine
-    if found is None or (not found.is_open and mine is not None and told is not None and _agree(mine, told)):
+    ledger, trail = Ledger.stored(store), _Told.by(store)
+    mine, told, state = ledger.entries.get(session), trail.entries.get(session), _of_states(store).get(session)
+    found = told or mine or (state and state.entry)
+    cut_off = state is not None and state.ended and session not in trail.ended
+    agreed = mine is not None and told is not None and _agree(mine, told)
+    if found is None or (agreed and not found.is_open and not cut_off):
         raise InputError(f"session {session}: there is nothing to acknowledge (`fhe-auc keys budget` shows what is)")
-    found = msgspec.structs.replace(found, acknowledged=by, refused=found.refused or (mine.refused if mine else ""))
+    refused = found.refused or (mine.refused if mine else "")
+    # What is not refused yet is not acknowledged for good: it may be refused later.
+    at = mine.at if mine else found.at
+    found = msgspec.structs.replace(found, at=at, refused=refused, acknowledged=by if refused else "")
     ledger.with_entry(session, found).keep(store)
     return found
 
 
 def differences(store: KeyStore) -> list[str]:
     """Return what the ledger and the audit trail say differently, in sentences; errors as `Ledger.stored`."""
-    return [each.wrong for each in _differences(Ledger.stored(store), _trail(store))]
+    return [each.wrong for each in _differences(store, Ledger.stored(store), _Told.by(store))]
 
 
 def open_incidents(store: KeyStore) -> dict[str, Entry]:
@@ -219,24 +244,23 @@ def checked_name(what: str, name: str) -> str:
     return name
 
 
-def _of(spending: Spending) -> tuple[float, float, str]:
-    return spending.epsilon, spending.delta, spending.unit
-
-
 def _protected(units: Iterable[str]) -> set[str]:
     return {"label", "score"}.intersection(*(_PROTECTS.get(unit, set()) for unit in units))
 
 
+def _incident(ledger: Ledger, data_set: str) -> str:
+    """Say which open incident keeps sessions off a data set; empty where none does."""
+    session = ledger.incident(data_set)
+    return session and (
+        f"session {session} on data set {data_set!r} ended with a result that failed its checks "
+        f"({ledger.entries[session].refused}), which may have told the aggregator an exact count. Find out why; then "
+        f"`fhe-auc keys budget --acknowledge {session} --by NAME`"
+    )
+
+
 def _objection(ledger: Ledger, data_set: str, spending: Spending | None, rows: int) -> str:
-    """Say why a session must not go on; empty where it may."""
+    """Say why a new session must not go on; empty where it may."""
     limit, mine = ledger.limits.get(data_set), ledger.of(data_set)
-    for session, each in mine.items():
-        if each.is_open:
-            return (
-                f"session {session} on data set {data_set!r} ended with a result that failed its checks "
-                f"({each.refused}), which may have told the aggregator an exact count. Find out why; then "
-                f"`fhe-auc keys budget --acknowledge {session} --by NAME`"
-            )
     if spending is None:
         if limit is None:
             return ""
@@ -246,9 +270,10 @@ def _objection(ledger: Ledger, data_set: str, spending: Spending | None, rows: i
         return f"the session has delta = {spending.delta:g}, which must be below 1/rows = {1 / rows:.3g}"
     if spending.delta:
         most = None if limit is None else limit.delta
-        total = delta + spending.delta
-        if total * rows >= 1 if most is None else total > most * (1 + _ROUNDING):
-            bound = f"the limit is {most:g}" if most is not None else f"the sum must be below 1/rows = {1 / rows:.3g}"
+        total, largest = delta + spending.delta, max(rows, *(each.rows for each in mine.values()), 0)
+        if total * largest >= 1 if most is None else total > most * (1 + _ROUNDING):
+            below = f"the sum must be below 1/rows = {1 / largest:.3g}"
+            bound = below if most is None else f"the limit is {most:g}"
             return (
                 f"the session would spend delta = {spending.delta:g} of data set {data_set!r}, of which {delta:g} is "
                 f"spent, and {bound}"
@@ -271,10 +296,16 @@ def _objection(ledger: Ledger, data_set: str, spending: Spending | None, rows: i
 
 class _Spent(msgspec.Struct, frozen=True):
     data_set: str
+    protocol: str
     epsilon: float
     delta: float
     unit: str
+    rows: int
     refused: str = ""
+
+    def entry(self, at: datetime, by: str = "") -> Entry:
+        about = self.data_set, self.protocol, self.epsilon, self.delta, self.unit, self.rows, int(at.timestamp())
+        return Entry(*about, self.refused, by if self.refused else "")
 
 
 class _Limited(msgspec.Struct, frozen=True):
@@ -287,37 +318,78 @@ class _Line(msgspec.Struct, frozen=True):
     """What counts here of a line of the trail."""
 
     event: str
+    time: datetime
     session: str = ""
-    protocol: str = ""
     outcome: str = ""
     by: str = ""
+    previous: str = ""
     spent: _Spent | None = None
     limit: _Limited | None = None
 
 
-def _trail(store: KeyStore) -> Ledger:
-    """Return the ledger that follows from the store's audit trail, whose signatures are for `keys check`."""
-    path = store.directory / TRAIL
-    limits: dict[str, Limit] = {}
-    entries: dict[str, Entry] = {}
-    for text in path.read_bytes().split(b"\n")[:-1] if path.exists() else ():
-        try:
-            line = msgspec.json.decode(text, type=_Line)
-        except msgspec.DecodeError:
-            raise KeysError(f"{TRAIL} holds a line that no role has written: see `fhe-auc audit`") from None
-        if line.limit is not None:
-            limits[line.limit.data_set] = Limit(line.limit.epsilon, line.limit.delta)
-        if line.event == "acknowledged":
-            entries.pop(line.session, None)  # the ledger has it at the end then, too
-        if (spent := line.spent) is not None:
-            plain = Entry(spent.data_set, line.protocol, spent.epsilon, spent.delta, spent.unit, 0)
-            entries[line.session] = msgspec.structs.replace(plain, refused=spent.refused, acknowledged=line.by)
-        elif line.outcome in INCIDENTS and line.session in entries:
-            entries[line.session] = msgspec.structs.replace(entries[line.session], refused=line.outcome)
-    return Ledger(limits, entries)
+class _Told(NamedTuple):
+    """What a store's audit trail says, but for its signatures, which are for `keys check`."""
+
+    limits: dict[str, Limit]
+    entries: dict[str, Entry]
+    ended: set[str]  # sessions, and those that somebody has acknowledged
+    broken: int | None  # the number of the first line that does not follow the one before
+
+    @classmethod
+    def by(cls, store: KeyStore) -> _Told:
+        path = store.directory / TRAIL
+        limits: dict[str, Limit] = {}
+        entries: dict[str, Entry] = {}
+        ended: set[str] = set()
+        previous, broken = b"", None
+        for number, text in enumerate(path.read_bytes().split(b"\n")[:-1] if path.exists() else (), 1):
+            try:
+                line = msgspec.json.decode(text, type=_Line)
+            except msgspec.DecodeError:
+                raise KeysError(f"{TRAIL} holds a line that no role has written: see `fhe-auc audit`") from None
+            if broken is None and line.previous != audit.digest(previous):
+                broken = number
+            previous = text
+            if line.limit is not None:
+                limits[line.limit.data_set] = Limit(line.limit.epsilon, line.limit.delta)
+            if line.event in ("ended", "acknowledged"):
+                ended.add(line.session)
+            if line.event == "acknowledged":
+                entries.pop(line.session, None)  # the ledger has it at the end then, too
+            if line.spent is not None:
+                entries[line.session] = line.spent.entry(line.time, line.by)
+            elif line.outcome in INCIDENTS and line.session in entries:
+                entries[line.session] = msgspec.structs.replace(entries[line.session], refused=line.outcome)
+        return cls(limits, entries, ended, broken)
 
 
-def _differences(ledger: Ledger, trail: Ledger) -> Iterator[Difference]:
+class _OfState(NamedTuple):
+    """What a session's state says of its budget."""
+
+    entry: Entry
+    ended: bool
+
+
+def _of_states(store: KeyStore) -> dict[str, _OfState]:
+    """Return the sessions that have spent something, as their states have it; what is damaged is for `keys check`."""
+    found = {}
+    for session in session_ids(store, "state"):
+        with suppress(FheAucError):
+            spent, ended = spent_by(store.get("state", session.hex()))
+            if spent:
+                known = msgspec.convert(spent["spent"], _Spent)
+                found[session.hex()] = _OfState(known.entry(datetime.fromtimestamp(0, timezone.utc)), ended)
+    return found
+
+
+def _differences(store: KeyStore, ledger: Ledger, trail: _Told) -> Iterator[Difference]:
+    if trail.broken is not None:
+        wrong = f"line {trail.broken} of the audit trail does not follow the one before: lines were removed or changed"
+        yield Difference(wrong, lost=True)
+    for session, state in _of_states(store).items():
+        if session not in trail.entries or (state.ended and session not in trail.ended):
+            what = "ended" if session in trail.entries else "spent a budget"
+            yield Difference(f"session {session} has {what}, and the audit trail has lost its line of that", lost=True)
     mine, told = ledger.entries, trail.entries
     for session, each in told.items():
         if session not in mine:

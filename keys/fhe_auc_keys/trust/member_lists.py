@@ -14,7 +14,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fhe_auc.base.errors import DeserialisationError
-from fhe_auc.base.serialise import encode, frame, unframe
+from fhe_auc.base.serialise import KeptFormat, encode
 from fhe_auc.question.fleet import Fleet, Members, root_of
 from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.trust.authority import LIST_DAYS, Authority
@@ -22,13 +22,15 @@ from fhe_auc_keys.trust.certificates import Trust
 from fhe_auc_keys.trust.identity import signed_bytes
 from fhe_auc_keys.trust.public_keys import check_time
 
-_MAGIC = b"fhememb"
 _PURPOSE = b"list of a fleet's members 1"
 
 
 class _Listed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     not_after: int  # Unix seconds
     signature: bytes  # over number, root and end
+
+
+_FORMAT = KeptFormat(b"fhememb", _Listed, "signed list of a fleet's members")
 
 
 def sign_members(authority: Authority, members: Members, *, at: datetime) -> bytes:
@@ -51,7 +53,7 @@ def sign_list(authority: Authority, members: Members, *, at: datetime) -> bytes:
     """Return the same without a look at certificates, for simulations, whose devices have none."""
     ends = int((check_time(at) + timedelta(days=LIST_DAYS)).timestamp())
     statement = _statement(len(members), root_of(members), ends)
-    return frame(_MAGIC, _Listed(ends, authority.sign(_PURPOSE, statement)))
+    return _FORMAT.frame(_Listed(ends, authority.sign(_PURPOSE, statement)))
 
 
 def check_members(fleet: Fleet, trust: Trust, *, at: datetime) -> None:
@@ -67,7 +69,7 @@ def check_members(fleet: Fleet, trust: Trust, *, at: datetime) -> None:
         The list, or the authority's own certificate, is outdated.
     """
     try:
-        listed = unframe(_MAGIC, fleet.listed, _Listed, "signed list of a fleet's members")
+        listed = _FORMAT.unframe(fleet.listed)
     except DeserialisationError as error:
         raise TamperedError(str(error)) from None
     statement = signed_bytes(_PURPOSE, _statement(fleet.members, fleet.root, listed.not_after))

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from fhe_auc.base import party_names
-from fhe_auc_keys.errors import UnfitCertificateError
+from fhe_auc_keys.errors import KeysError, UnfitCertificateError
 
 MALFORMED = (
     KeyError,
@@ -94,14 +94,23 @@ def check_time(at: datetime) -> datetime:
     return at.astimezone(timezone.utc)
 
 
+NO_HYBRID = (
+    "the installed `cryptography` cannot seal with ML-KEM-768 and X25519, and nothing is sealed to less. Its wheels "
+    "for Linux, Apple silicon and Windows on x86-64 can; those for Intel Macs and Windows on Arm are missing"
+)
+
+
 @lru_cache(maxsize=8192)  # a site verifies all parties of a session, each key in several places
 def encryption_key(raw: bytes) -> MLKEM768X25519PublicKey:
     """Return 1,216 bytes, ML-KEM's first, as an encryption key; `UnfitCertificateError` where they are none to be used.
 
     That is another length; an ML-KEM key not reduced (FIPS 203, section 7.2); or an unfit X25519 key, as `x25519_key`.
+    `KeysError` where the installed library has no ML-KEM.
     """
     try:
         ml_kem = MLKEM768PublicKey.from_public_bytes(raw[:ML_KEM_BYTES])
+    except UnsupportedAlgorithm:
+        raise KeysError(NO_HYBRID) from None
     except ValueError:
         raise UnfitCertificateError("the encryption key's first 1,184 bytes are no ML-KEM-768 key") from None
     return MLKEM768X25519PublicKey(ml_kem, x25519_key(raw[ML_KEM_BYTES:]))

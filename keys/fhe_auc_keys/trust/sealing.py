@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, MLKEM768X25519PrivateKey, Suite
 
 from fhe_auc_keys.errors import KeysError, TamperedError
-from fhe_auc_keys.trust.public_keys import ML_KEM_BYTES, encryption_key, x25519_key
+from fhe_auc_keys.trust.public_keys import ML_KEM_BYTES, NO_HYBRID, encryption_key, x25519_key
 
 OVERHEAD = 1136
 """Bytes by which `seal` makes a text longer: ML-KEM's ciphertext (1,088), an X25519 key (32), the tag (16)."""
@@ -103,11 +103,7 @@ def require_hybrid() -> None:
     try:
         key = PrivateKey(MLKEM768PrivateKey.generate(), X25519PrivateKey.generate())
         works = key.unseal(seal(key.public, b"once", info=b"start"), info=b"start") == b"once"
-    except (UnsupportedAlgorithm, TamperedError, AttributeError):
+    except (UnsupportedAlgorithm, KeysError, AttributeError):
         works = False
     if not works:
-        raise KeysError(
-            "the installed `cryptography` cannot seal with ML-KEM-768 and X25519, and nothing is sealed to less. Its "
-            "wheels for Linux, Apple silicon and Windows on x86-64 can; those for Intel Macs and Windows on Arm are "
-            "missing"
-        )
+        raise KeysError(NO_HYBRID)

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.serialise import decode, encode, frame, unframe
-from fhe_auc_keys.errors import KeysError, TamperedError
+from fhe_auc_keys.errors import KeysError, TamperedError, VersionError
 from fhe_auc_keys.trust.certificates import Peer, Trust, verify
 from fhe_auc_keys.trust.identity import Identity, signed_bytes
 
@@ -51,16 +51,17 @@ def sign(kind: Kind, signer: Identity, body: msgspec.Struct) -> bytes:
 
 
 def claimed_signer(kind: Kind, data: bytes) -> bytes:
-    """Return the credential in a document, unverified; `DeserialisationError` where it is not of this kind."""
-    return unframe(kind.magic, data, _Signed, kind.name).credential
+    """Return the credential in a document, unverified; errors as `claimed_body`."""
+    return _unframed(kind, data).credential
 
 
 def claimed_body(kind: Kind, data: bytes, shape: type[T]) -> T:
-    """Return the body of a document, unverified; raise `TamperedError` where it is not of this kind, or damaged."""
-    try:
-        return parsed(unframe(kind.magic, data, _Signed, kind.name).body, shape, kind.name)
-    except DeserialisationError as error:
-        raise TamperedError(str(error)) from None
+    """Return the body of a document, unverified.
+
+    Raise `VersionError` for one of another version of fhe-auc; `TamperedError` where it is not of this kind, or
+    damaged.
+    """
+    return parsed(_unframed(kind, data).body, shape, kind.name)
 
 
 def open_signed(kind: Kind, data: bytes, shape: type[T], trust: Trust, *, signer: str, at: datetime) -> tuple[Peer, T]:
@@ -70,6 +71,8 @@ def open_signed(kind: Kind, data: bytes, shape: type[T], trust: Trust, *, signer
 
     Raises
     ------
+    VersionError
+        Of another version of fhe-auc.
     TamperedError
         Of another kind, damaged or forged.
     KeysError
@@ -77,10 +80,7 @@ def open_signed(kind: Kind, data: bytes, shape: type[T], trust: Trust, *, signer
     KeysError, RevokedError, ExpiredError, UnfitCertificateError
         The signer's certificate; see `fhe_auc_keys.trust.certificates.verify`.
     """
-    try:
-        signed = unframe(kind.magic, data, _Signed, kind.name)
-    except DeserialisationError as error:
-        raise TamperedError(str(error)) from None
+    signed = _unframed(kind, data)
     found = verify(signed.credential, trust, at=at)
     try:
         key = Ed25519PublicKey.from_public_bytes(found.signing_key)
@@ -90,6 +90,13 @@ def open_signed(kind: Kind, data: bytes, shape: type[T], trust: Trust, *, signer
     if found.name != signer:
         raise KeysError(f"the {kind.name} was signed by {found.name!r}, not by {signer!r}")
     return found, parsed(signed.body, shape, kind.name)
+
+
+def _unframed(kind: Kind, data: bytes) -> _Signed:
+    try:
+        return unframe(kind.magic, data, _Signed, kind.name)
+    except DeserialisationError as error:
+        raise (VersionError if error.field == "version" else TamperedError)(str(error)) from None
 
 
 def parsed(data: bytes, shape: type[T], what: str) -> T:

@@ -21,7 +21,7 @@ from sklearn.metrics import roc_auc_score
 
 from fhe_auc import api
 from fhe_auc.base.errors import InputError, MessageError, UndefinedAucError
-from fhe_auc.base.serialise import decode, encode
+from fhe_auc.base.serialise import encode
 from fhe_auc.cli import main
 from fhe_auc.question import thresholds
 from fhe_auc.rows.counts import PartyData
@@ -104,7 +104,7 @@ def delivered(aggregator: Any, parties: list[DpaucParty], answers: list[bytes]) 
 
 
 def counts_in(message: bytes) -> NoisyCounts:
-    return decode(Message.from_bytes(message, limit=10**6).payload, NoisyCounts, "")
+    return NoisyCounts.submitted(Message.from_bytes(message, limit=10**6).payload)
 
 
 def submitted(name: str, data: PartyData, times: int, grid: np.ndarray = GRID, **options: Any) -> np.ndarray:

@@ -122,7 +122,7 @@ def test_what_a_party_sends_adds_up_to_its_rows_and_differs_every_time(name: str
     for _ in range(2):
         aggregator, (party,), _ = roles(name, parties)
         payload = Message.from_bytes(party.respond(aggregator.start()), limit=10**6).payload
-        sums = decode(payload, Tallies, "submission")
+        sums = Tallies.submitted(payload)
         assert sum(sums.positives) == parties[0].y_true.sum()
         assert sum(sums.negatives) == (~parties[0].y_true).sum()
         assert sums.parties == 1
@@ -136,7 +136,7 @@ def test_reports_are_randomised_and_not_the_scores(seeded: Any) -> None:
     manifest = plugin.prepare(request([data], options={"epsilon": 1, "bins": 8})).manifest
     aggregator, party = plugin.aggregator(manifest, b""), plugin.party(manifest, b"", data)
     payload = Message.from_bytes(party.respond(aggregator.start()), limit=10**6).payload
-    reported = np.array(decode(payload, Tallies, "submission").positives)
+    reported = np.array(Tallies.submitted(payload).positives)
     kept = math.e / (math.e + 7)
     # Five standard deviations.
     assert abs(reported.max() - 4000 * kept) < 5 * math.sqrt(4000 * kept * (1 - kept))
@@ -301,7 +301,7 @@ def test_malformed_submissions_are_refused_and_leave_the_session_as_it_was(name:
     aggregator, members, manifest = roles(name, parties)
     opening = aggregator.start()
     good = Message.from_bytes(members[0].respond(opening), limit=10**6).payload
-    sums = decode(good, Tallies, "submission")
+    sums = Tallies.submitted(good)
     zeros = (0,) * len(sums.positives)
     bad = [
         b"",
