@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -189,26 +190,35 @@ def test_each_party_gets_the_common_secret_sealed_to_it_alone_and_a_key_of_x2551
     """Who records the bundles today, and breaks X25519 years later, still does not know what results are checked by."""
     make_site("registry")
     said = ok(*HELPED, *REGISTRY)
-    assert re.search(r"helped/session\.helper\s+to the aggregator, and the helper", said.stdout)
+    assert re.search(r"helped/session\.helper\s+to everybody", said.stdout)
     assert re.search(r"helped/south\.bundle\s+to south\s+sealed", said.stdout)
-    secrets = []
+    announcement, secrets = Path("helped/session.helper").read_bytes(), []
     for name in SITES:
         file = Path(f"helped/{name}.bundle")
         with store_of(name) as store:
             identity, trust = certified_identity(store), Trusted.stored(store).trust
-        opened = open_party_bundle(file.read_bytes(), identity, trust, holder="north", session=None, at=common.now())
+        given: dict[str, Any] = {"holder": "north", "session": None, "at": common.now()}
+        opened = open_party_bundle(file.read_bytes(), identity, trust, **given, beside=announcement)
         secrets.append(decode(opened.kept.material, PartySecrets, "").common_secret)
         body = claimed_body(PARTY_KIND, file.read_bytes(), _PartyBody)
         assert len(body.sealed) == OVERHEAD + len(opened.kept.material)
         _, x25519 = identity._encryption.components
         broken = PrivateKey.from_components(PrivateKey.generate().components[0], x25519)
-        about = signed_bytes(PARTY_KIND.purpose, announcement_digest(body.announcement) + body.header)
+        assert body.announcement == announcement_digest(announcement)
+        about = signed_bytes(PARTY_KIND.purpose, body.announcement + body.header)
         assert identity.unseal(body.sealed, info=about) == opened.kept.material
         with pytest.raises(TamperedError):
             broken.unseal(body.sealed, info=about)
     assert secrets[0] == secrets[1] != bytes(32)
     assert not any(secrets[0] in Path("helped", name).read_bytes() for name in os.listdir("helped"))
     assert_fails(open_as("south", "helped/north.bundle"), 1, "the bundle is sealed to certificate .*, not 'south'")
-    assert_fails(open_as("south", "helped/session.helper"), 1, "a party, opens the bundle that 'north' has made for it")
+    assert_fails(open_as("south", "helped/session.helper"), 1, "'south', a party .*, opens the bundle that 'north' has")
     assert open_as("registry", "helped/session.helper").exit_code == 0
+    shutil.copy("helped/south.bundle", "south.bundle")
+    assert_fails(open_as("south", "south.bundle"), 1, "put session.helper of that session beside the bundle")
+    ok(*HELPED, *REGISTRY, "--out", "another")
+    shutil.copy("another/session.helper", "session.helper")
+    assert_fails(open_as("south", "south.bundle"), 1, "beside the bundle, in place of the one that is there")
+    assert call("show", "south.bundle", *SOUTH).exit_code == 1
+    assert "sealed to" in ok("show", "helped/south.bundle", *SOUTH).stdout
     assert open_as("south", "helped/south.bundle").exit_code == 0

@@ -53,7 +53,7 @@ class _Session:
         self._variables = {**variables, "FHE_AUC_PASSPHRASE": "made up for a benchmark", "OMP_NUM_THREADS": "1"}
 
     def play(self) -> Measurement:
-        file = self._prepare()
+        files = self._prepare()
         started, before = time.perf_counter(), _children()
         with self._started("session", "aggregate", "exchange", f"{_AGGREGATOR}.toml") as aggregator:
             try:
@@ -84,15 +84,15 @@ class _Session:
             runs=1,
             cpu=cpu,
             wall=wall,
-            before_bytes=(self._folder / file).stat().st_size,
+            before_bytes=_sizes(self._folder / each for each in files),
             upload_bytes=_sizes(exchange.glob(f"round-*/{SITES[0]}.submission")),
             download_bytes=_sizes(exchange.glob("*.message")),
             auc=auc,
             exact_auc=self._problem.auc,
         )
 
-    def _prepare(self) -> str:
-        """Certify all, make the session and have all open it; return the file that the first site was sent."""
+    def _prepare(self) -> list[str]:
+        """Certify all, make the session and have all open it; return the files that the first site was sent."""
         helpers = (_HELPER,) if self._keys == "helper" else ()
         (self._folder / "post").mkdir()
         authority = ("--store", "authority", "--out", "post")
@@ -111,7 +111,7 @@ class _Session:
         self._run("keys", "keys", "session", *credentials, *options, "--out", "made", "--store", f"{SITES[0]}.store")
         sealed, shared = self._keys == "sealed", f"made/session.{self._keys}"
         for number, name in enumerate((*SITES, *helpers)):
-            sent = f"made/{name}.bundle" if sealed else shared
+            sent = f"made/{name}.bundle" if self._keys != "joint" and name in SITES else shared
             agreed = ("--holder", SITES[0], "--study", "study.toml", "--store", f"{name}.store")
             self._run("keys", "keys", "open", sent, *agreed)
             config = {"store": f"{name}.store", "holder": SITES[0]}
@@ -123,7 +123,7 @@ class _Session:
         session = "made/aggregator.bundle" if sealed else shared
         config = {"session": session, "holder": SITES[0], "store": f"{_AGGREGATOR}.store"}
         self._write(_AGGREGATOR, {**config, "round-timeout": _LIMIT})
-        return f"made/{SITES[0]}.bundle" if sealed else shared
+        return [f"made/{SITES[0]}.bundle"] * (self._keys != "joint") + [shared] * (not sealed)
 
     def _answer(self, folder: Path) -> None:
         """Have everybody answer whom this folder's message is for."""

@@ -136,6 +136,8 @@ def _before_bytes(session: Session, party: str) -> int:
     """Return the size of what a party is sent before the session; of a bundle, without its signature."""
     manifest, consortium = session.manifest, Consortium(session.manifest.parties)
     announcement = consortium.convene(manifest)
+    if manifest.keys == "helper":
+        return len(announcement) + len(consortium.seal(session).parties[party])
     if not manifest.context:
         return len(announcement)
     announced = open_announcement(announcement, consortium.trust, holder=consortium.holder, at=consortium.at)

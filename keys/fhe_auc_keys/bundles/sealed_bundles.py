@@ -4,8 +4,9 @@
     a party's    = announcement, header, and sealed to it: secret context, common secret, and with pads its seed
 
 A party could decrypt the sum of all pads with the opening, which is why that is sealed to the aggregator. With a helper
-there is no key holder: whoever convenes the session seals the common secret alone, and aggregator and helper get the
-announcement. Both bundles
+there is no key holder: whoever convenes the session seals the common secret alone to each party. The announcement is
+then one file for all, beside which each bundle lies, and which it names by its SHA-256: in ten thousand bundles it
+would take 170 GB. All bundles
 are signed documents (`fhe_auc_keys.trust.signed_documents`). A party's header and the announcement are bound into the
 HPKE key, so that neither can be exchanged even by somebody who can sign.
 """
@@ -41,6 +42,7 @@ BUNDLE_ID_BYTES = 16
 
 AGGREGATOR_KIND = Kind(b"fhebagg", "aggregator bundle")
 PARTY_KIND = Kind(b"fhebpar", "party bundle")
+_DIGEST_BYTES = 32
 _PROBE_BYTES = 24
 _PROBES = 16
 
@@ -88,7 +90,7 @@ class _Header(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 
 
 class _PartyBody(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    announcement: bytes
+    announcement: bytes  # with a helper its SHA-256
     header: bytes
     sealed: bytes
 
@@ -162,7 +164,7 @@ def seal_session(
     digest, bundles = announcement_digest(announcement), {}
     for name in announced.fingerprints:
         header, sealed = seal_to_party(session, common, announced, digest, name)
-        bundles[name] = sign(PARTY_KIND, holder, _PartyBody(announcement, header, sealed))
+        bundles[name] = sign(PARTY_KIND, holder, _PartyBody(digest if helper else announcement, header, sealed))
     return SealedSession(announcement, aggregator_bundle, bundles)
 
 
@@ -221,16 +223,16 @@ def open_aggregator_bundle(
 
 
 def announced_in_bundle(
-    kind: Kind, data: bytes, trust: Trust, *, holder: str, at: datetime
+    kind: Kind, data: bytes, trust: Trust, *, holder: str, at: datetime, beside: bytes = b""
 ) -> tuple[Announcement, bytes]:
     """Return the session of a bundle, and the fingerprint of the certificate that it is sealed to; nothing is opened.
 
-    The fingerprint is empty for the aggregator's bundle. `kind` is `AGGREGATOR_KIND` or `PARTY_KIND`; errors as
-    `open_announcement`.
+    The fingerprint is empty for the aggregator's bundle. `kind` is `AGGREGATOR_KIND` or `PARTY_KIND`; `beside` as of
+    `open_party_bundle`; errors as `open_announcement`, and `KeysError` for a `beside` that is missing, or another.
     """
     if kind == PARTY_KIND:
         _, sealed = open_signed(kind, data, _PartyBody, trust, signer=holder, at=at)
-        inside, recipient = sealed.announcement, parsed(sealed.header, _Header, kind.name).recipient
+        inside, recipient = _announced(sealed, beside), parsed(sealed.header, _Header, kind.name).recipient
     else:
         _, public = open_signed(kind, data, _AggregatorBody, trust, signer=holder, at=at)
         inside, recipient = public.announcement, b""
@@ -247,12 +249,20 @@ def claimed_in_bundle(data: bytes) -> tuple[bytes, bytes]:
 
 
 def open_party_bundle(
-    data: bytes, identity: Identity, trust: Trust, *, holder: str, session: bytes | None, at: datetime
+    data: bytes,
+    identity: Identity,
+    trust: Trust,
+    *,
+    holder: str,
+    session: bytes | None,
+    at: datetime,
+    beside: bytes = b"",
 ) -> OpenedBundle:
     """Return what the key holder sealed to the party `identity`, which is certified.
 
     `data` is one of `SealedSession.parties`, `holder` names the key holder agreed on, and `session` is the id of the
-    session expected; None takes any. It is for the caller to open a bundle once: it may hold the seed of one pad.
+    session expected; None takes any. `beside` is the announcement of a session with a helper, which is no part of the
+    bundle. It is for the caller to open a bundle once: it may hold the seed of one pad.
 
     Raises
     ------
@@ -260,22 +270,35 @@ def open_party_bundle(
         Not a party's bundle, or damaged or forged anywhere.
     KeysError, RevokedError, ExpiredError, UnfitCertificateError
         The signer, as `open_announcement`; the bundle is outdated, or the recipient's own certificate is revoked; it is
-        sealed to another party or certificate, or for another session.
+        sealed to another party or certificate, or for another session; or `beside` is missing, or another.
     """
     signer, body = open_signed(PARTY_KIND, data, _PartyBody, trust, signer=holder, at=at)
     header = parsed(body.header, _Header, PARTY_KIND.name)
     me = verify(identity.credential, trust, at=at)
     _check_recipient(header, me)
-    announcement = open_announcement(body.announcement, trust, holder=holder, at=at)
+    document = _announced(body, beside)
+    announcement = open_announcement(document, trust, holder=holder, at=at)
     if at.timestamp() > header.not_after:
         raise ExpiredError(f"the bundle that {holder!r} made for {me.name!r} is outdated")
     _check_session(header.session, session)
     if header.holder != signer.fingerprint or len(header.bundle_id) != BUNDLE_ID_BYTES:
         raise TamperedError("the bundle's header names another key holder, or has a malformed id")
-    digest = announcement_digest(body.announcement)
+    digest = announcement_digest(document)
     material = unseal_for_party(body.header, body.sealed, announcement, digest, identity, me)
-    kept = Kept(body.announcement, int(announcement.not_after.timestamp()), material)
+    kept = Kept(document, int(announcement.not_after.timestamp()), material)
     return OpenedBundle(header.bundle_id, announcement, kept)
+
+
+def _announced(body: _PartyBody, beside: bytes) -> bytes:
+    """Return the announcement of a party's bundle; `KeysError` where it is a file of its own, and is not `beside`."""
+    if len(body.announcement) != _DIGEST_BYTES:
+        return body.announcement
+    if announcement_digest(beside) != body.announcement:
+        raise KeysError(
+            "the bundle is of a session with a helper, whose announcement is a file of its own: put session.helper of "
+            f"that session beside the bundle{', in place of the one that is there' if beside else ''}"
+        )
+    return beside
 
 
 def spend_seed(store: KeyStore, session: bytes) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.files import write_atomically
+from fhe_auc.base.files import read_from_others, write_atomically
 from fhe_auc.cli import output
 from fhe_auc.cli.defaults import CommandGroup
 from fhe_auc_keys.errors import KeysError
@@ -118,6 +118,12 @@ def report(rows: list[tuple[output.Cell, ...]], facts: dict[str, Any], *, as_jso
         output.print_json(facts)
     else:
         output.print_table(rows)
+
+
+def beside(file: Path) -> bytes:
+    """Return the announcement of a session with a helper that lies beside a party's bundle; empty where none does."""
+    announcement = file.with_name("session.helper")
+    return read_from_others(announcement) if announcement.is_file() else b""
 
 
 @contextmanager

@@ -134,13 +134,15 @@ def open_bundle(
     study = None if study_file is None else Study.read(study_file)
     with trust.opened(vault, lists) as (store, identity, trusted):
         at = common.now()
-        given: dict[str, Any] = {"holder": holder, "session": expected, "at": at}
+        given: dict[str, Any] = {"holder": holder, "at": at}
         with common.about(file):
             if target is None:
-                study = study or _confirmed(announced_to_party(data, trusted, holder=holder, at=at).study)
-                announced = keep_for_party(data, identity, trusted, store, **given, study=study, grid=grid)
+                given["beside"] = common.beside(file)
+                study = study or _confirmed(announced_to_party(data, trusted, **given).study)
+                given |= {"session": expected, "study": study, "grid": grid}
+                announced = keep_for_party(data, identity, trusted, store, **given)
             else:
-                announced, material, _ = open_for_aggregator(data, identity, trusted, **given)
+                announced, material, _ = open_for_aggregator(data, identity, trusted, session=expected, **given)
                 common.write(target, material, common.PRIVATE, force=force)
     _report(announced, identity.name, target or vault.directory, as_json=as_json)
 
@@ -154,7 +156,7 @@ def _open_by_policy(paths: tuple[Path, ...], vault: Vault, lists: tuple[str, ...
         policy, me = Policy.stored(store), verify(identity.credential, trusted, at=common.now())
         for file in filter(Path.is_file, files):
             try:
-                outcome, why = _opened_by_policy(read_from_others(file), policy, store, trusted, me)
+                outcome, why = _opened_by_policy(file, policy, store, trusted, me)
             except FheAucError as error:
                 outcome, why = _REFUSED, str(error)
             rows.append((outcome, str(file), why))
@@ -164,17 +166,18 @@ def _open_by_policy(paths: tuple[Path, ...], vault: Vault, lists: tuple[str, ...
         click.get_current_context().exit(failures.FAILED)
 
 
-def _opened_by_policy(data: bytes, policy: Policy, store: KeyStore, trusted: Trust, me: Peer) -> tuple[str, str]:
+def _opened_by_policy(file: Path, policy: Policy, store: KeyStore, trusted: Trust, me: Peer) -> tuple[str, str]:
     """Open a file that is for this party, within its policy, and new; return what was done, and why or which session.
 
     Raises `FheAucError` where it is refused.
     """
+    data = read_from_others(file)
     known_by = claimed_id(data)
     if not known_by:
         return _PASSED, "not for a party"
     if known_by in store.opened_bundles():
         return _PASSED, "opened before"
-    given: dict[str, Any] = {"holder": policy.holder, "at": common.now()}
+    given: dict[str, Any] = {"holder": policy.holder, "at": common.now(), "beside": common.beside(file)}
     announced = announced_to_party(data, trusted, **given)
     if not is_for(data, announced, me):
         return _PASSED, "for another party, or another certificate"

@@ -146,8 +146,9 @@ def session(
     encrypt nothing, where it is each site's occasion to look at the privacy budget.
 
     With --keys helper no party has a key, and any number may vanish, down to --min-parties: a helper that is trusted
-    not to collude with the aggregator opens the sum of those who have submitted. A party convenes such a session: what
-    it seals to each party is what they check the result by. Aggregator and helper get the signed file alone.
+    not to collude with the aggregator opens the sum of those who have submitted. A party convenes such a session, and
+    seals to each party what it checks the result by. Everybody gets session.helper; a party opens its own bundle, with
+    that file beside it.
 
     With --from and --without, in place of all else, a session made here is made again without some of its parties: same
     protocol, thresholds, options, study and validity. Two results that differ in a site tell about that site. So this
@@ -319,8 +320,7 @@ def _write(folder: Path, document: bytes, sealed: SealedSession | None, keys: st
 
     what = "public, signed: parties with their certificates, thresholds, parameters"
     if keys in _SUFFIXES:
-        whom = "the aggregator, and the helper" if keys == "helper" else "everybody"
-        add(f"session.{_SUFFIXES[keys]}", whom, what, document)
+        add(f"session.{_SUFFIXES[keys]}", "everybody", what, document)
     else:
         add("session.announcement", "everybody", what, document)
     if sealed is None:

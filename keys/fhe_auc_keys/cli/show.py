@@ -106,7 +106,7 @@ def show(
             _show_store(store, vault.directory, as_json=as_json)
         return
     trusted = trust.given(vault, authorities, lists)
-    described = {path: _described(read_from_others(path), trusted) for path in files}
+    described = {path: _described(path, trusted) for path in files}
     for each in described.values():
         if each.verified and authorities:
             each.verified += (
@@ -133,14 +133,15 @@ def _as_dict(path: Path, described: _Description) -> dict[str, Any]:
     }
 
 
-def _described(data: bytes, trusted: Trusted | None) -> _Description:
+def _described(path: Path, trusted: Trusted | None) -> _Description:
+    data = read_from_others(path)
     readers: dict[bytes, tuple[str, Callable[[bytes, Trusted | None], _Description]]] = {
         b"-----BEGIN CERTIFICATE REQUEST": ("certificate request", _request),
         b"-----BEGIN X509 CRL": ("revocation list", _revocation_list),
         b"-----BEGIN CERTIFICATE": ("certificate", _certificate),
         CREDENTIAL_MAGIC: ("credential", _credential),
         ROSTER_MAGIC: ("roster of a session with joint keys", _roster),
-        **{kind.magic: (kind.name, partial(_document, kind)) for kind in _DOCUMENTS},
+        **{kind.magic: (kind.name, partial(_document, kind, path)) for kind in _DOCUMENTS},
     }
     for beginning, (what, read) in readers.items():
         if data.startswith(beginning):
@@ -252,7 +253,7 @@ def _judged(described: _Description, shown: bytes, trusted: Trusted | None) -> _
     return described
 
 
-def _document(kind: Kind, data: bytes, trusted: Trusted | None) -> _Description:
+def _document(kind: Kind, path: Path, data: bytes, trusted: Trusted | None) -> _Description:
     """Describe a signed document; what is inside is shown only once the signature is verified."""
     what = _DOCUMENTS[kind]
     signer = claimed_signer(kind, data)
@@ -265,7 +266,8 @@ def _document(kind: Kind, data: bytes, trusted: Trusted | None) -> _Description:
     if kind == ANNOUNCEMENT_KIND:
         announced = open_announcement(data, trusted.trust, holder=holder, at=at)
     else:
-        announced, recipient = announced_in_bundle(kind, data, trusted.trust, holder=holder, at=at)
+        beside = common.beside(path)
+        announced, recipient = announced_in_bundle(kind, data, trusted.trust, holder=holder, at=at, beside=beside)
     rows = describe.announcement_rows(announced)
     for name, certificate in announced.fingerprints.items():
         if certificate == recipient:

@@ -198,6 +198,7 @@ class KeyStoreStorage(SiteStorage):
                     at=consortium.at,
                     study=TRIAL,
                     grid=grids.get(name),
+                    beside=announcement,
                 )
         aggregator, store = stored(len(sites), consortium.aggregator)
         store.close()

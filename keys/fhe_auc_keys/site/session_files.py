@@ -1,7 +1,8 @@
 """Files that open a session, of either kind: bundles, or the announcement alone for whom nothing is sealed.
 
 Where the parties make the keys together (joint keys), or nothing is encrypted, everybody gets the same announcement.
-With a helper it is for the aggregator and the helper, and each party has a bundle, with the parties' common secret.
+With a helper it is all that the aggregator and the helper get; a party also has a bundle with the common secret in it,
+which it keeps beside the announcement (`beside`).
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def is_for(data: bytes, announced: Announcement, me: Peer) -> bool:
     return claimed_in_bundle(data)[1] == me.fingerprint
 
 
-def announced_to_party(data: bytes, trust: Trust, *, holder: str, at: datetime) -> Announcement:
+def announced_to_party(data: bytes, trust: Trust, *, holder: str, at: datetime, beside: bytes = b"") -> Announcement:
     """Return the session of a party's file, verified; nothing is opened, so that it can be shown first.
 
     `holder` must have signed; errors as `fhe_auc_keys.bundles.announcement.open_announcement`, and `KeysError` where
@@ -87,7 +88,7 @@ def announced_to_party(data: bytes, trust: Trust, *, holder: str, at: datetime) 
     """
     if is_joint(data):
         return _open_joint(data, trust, holder=holder, session=None, at=at)
-    return announced_in_bundle(PARTY_KIND, data, trust, holder=holder, at=at)[0]
+    return announced_in_bundle(PARTY_KIND, data, trust, holder=holder, at=at, beside=beside)[0]
 
 
 def keep_for_party(
@@ -101,6 +102,7 @@ def keep_for_party(
     at: datetime,
     study: Study,
     grid: bytes | None = None,
+    beside: bytes = b"",
 ) -> Announcement:
     """Open such a file as the party `identity`, once; put what the rounds need into `store`, so that no crash loses it.
 
@@ -122,12 +124,14 @@ def keep_for_party(
         announced.require_party_or_helper(me)
         if announced.helper is not None and not announced.is_helper(me.name):
             raise KeysError(
-                f"the announcement is for the aggregator and the helper: {me.name!r}, a party, opens the bundle that "
-                f"{holder!r} has made for it"
+                f"{me.name!r}, a party of a session with a helper, opens the bundle that {holder!r} has made for it, "
+                "with this file beside it"
             )
         bundle_id, opened = announced.manifest.session, Kept(data, int(announced.not_after.timestamp()), b"")
     else:
-        bundle_id, announced, opened = open_party_bundle(data, identity, trust, holder=holder, session=session, at=at)
+        bundle_id, announced, opened = open_party_bundle(
+            data, identity, trust, holder=holder, session=session, at=at, beside=beside
+        )
     _check_plan(announced.manifest)
     require_study(announced.study, study)
     require_grid(announced.manifest, grid)

@@ -12,9 +12,6 @@ knows beside its own rows: the common secret, and from the result and all partia
 key shows, which smudging hides, and no submission. But an aggregator that deviates needs no party then: it keeps the
 partial decryptions of a forged result, and reads everything once it can open them.
 
-With a helper, the common secret of the parties is sealed so, too, as each party's share would otherwise take 1.1 kB in
-everybody's file. Who learns it later could only have had a lie accepted in that session: it hides no counts.
-
 Two content keys with one commitment are a collision of HMAC-SHA256; so all who can open it read the same text. (The
 generic repair of Albertini et al., "How to abuse and fix authenticated encryption without key commitment", 2022.)
 """
