@@ -126,7 +126,7 @@ LAYOUTS = {
     "budget.Ledger": "[limits: dict[str, Limit], entries: dict[str, Entry]]",
     "budget.Limit": "[epsilon: float, delta: float | None]",
     "budget._Limited": "{data_set: str, epsilon: float, delta: float | None}",
-    "budget._Line": "{event: str, time: datetime, session: str, outcome: str, by: str, previous: str, spent: _Spent | None, limit: _Limited | None}",
+    "budget._Line": "{event: str, time: datetime, session: str, outcome: str, by: str, spent: _Spent | None, limit: _Limited | None, ledger: Any}",
     "budget._Spent": "{data_set: str, protocol: str, epsilon: float, delta: float, unit: str, rows: int, refused: str}",
     "certificates._Credential": "[chain: tuple[bytes, ...], binding: bytes]",
     "computation.Result": "[counted: tuple[str, ...], ciphertext: bytes]",
@@ -191,7 +191,7 @@ LAYOUTS = {
     "session_keys._WithOpening": "[context: bytes, opening: bytes]",
     "sessions.Tallies": "[parties: int, positives: tuple[int, ...], negatives: tuple[int, ...]]",
     "signed_documents._Signed": "[credential: bytes, body: bytes, signature: bytes]",
-    "site_state._Answered": "[message: bytes, submission: bytes, rows: bytes, party: bytes, question: bytes, size: int, rows_above: tuple[int, ...], submitted: bool, ended: bool, spent: dict[str, Any]]",
+    "site_state._Answered": "[message: bytes, submission: bytes, rows: bytes, party: bytes, question: bytes, size: int, rows_above: tuple[int, ...], submitted: bool, ended: bool, outcome: str, spent: dict[str, Any], noted: bool]",
     "sketch.Sketch": "{vectors: tuple[tuple[str, int], ...]}",
     "study.Study": "{model: str, outcome: str, cohort: str, period: str, row_caps: dict[str, int]}",
     "terms.Factor": "{parts: tuple[Part, ...], constants: tuple[int, ...], each: int, times: int}",
@@ -536,7 +536,7 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
         made_sessions._Made(b"announcement", {"keys": "joint"}, 3600)
     ),
     "answer kept": lambda _: site_state._FORMAT.frame(
-        site_state._Answered(b"asked", b"sent", FINGERPRINT, b"party", b"", 900, (), True, False, {})
+        site_state._Answered(b"asked", b"sent", FINGERPRINT, b"party", b"", 900, (), True, False, "", {})
     ),
     "signed list of a fleet's members": lambda _: _fleet().listed,
     "list of a fleet's blobs": lambda _: sign(
@@ -644,7 +644,7 @@ PINNED = {
     "opened session": "6668656b65707403... 71 bytes, SHA-256 d32f9bba8ac0a80feea8d8781b90ab9969f2167fb5418b7bb3aeb93fd0dfed6c",
     "session held": "66686568656c6403... 108 bytes, SHA-256 115b556dbbedcb109e7b8b4ebc49cf26e476c62a2f2c1a7c9e68c63e23f3f371",
     "session made": "6668656d61646503... 72 bytes, SHA-256 46afbe2f1a74e5e50bedfdf1308bdae0dca5c8fa4687c3a329439aba9b4f8c2b",
-    "answer kept": "666865616e737703... 104 bytes, SHA-256 1174e9e08ea0d8233fa9a492d737d72fe0effa1ae671176398775d64ffcddc4d",
+    "answer kept": "666865616e737703... 106 bytes, SHA-256 57bd2c17a3b536b536490e628106bca2649f5024d11d7c7a1c0af3642bdb23b2",
 }
 
 STORE = {

@@ -127,6 +127,8 @@ class KeptFormat(Generic[T]):
         if hashlib.sha256(version + bytes(body)).digest() != digest:
             raise _damaged(self.what)
         found = version[0]
+        if found < self.version and found not in self.older:
+            raise DeserialisationError(f"{self.what} of format version {found}, which nothing reads", field="version")
         if found > self.version:
             raise DeserialisationError(
                 f"{self.what} of format version {found}, from a newer fhe-auc than this, which reads up to "

@@ -132,6 +132,10 @@ class SiteState(ABC):
         """
 
     @abstractmethod
+    def stop(self, manifest: Manifest) -> None:
+        """Raise `FheAucError` where a session that has spent must not go on, for what another one has ended with."""
+
+    @abstractmethod
     def refuse(self, manifest: Manifest, error: str) -> None:
         """Write down that a session's result has failed its checks, with an error of this name, before all else.
 
@@ -209,7 +213,9 @@ class _Answered(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
     rows_above: tuple[int, ...]  # as of `PartyData`
     submitted: bool  # whether the rows are in
     ended: bool
+    outcome: str  # in a word, of a party that has ended
     spent: dict[str, Any]  # what `SiteState.charge` returned
+    noted: bool = True  # whether the audit trail says that the rows are in, or they are not
 
     def __repr__(self) -> str:
         return "<answer of a party, with its state (secret)>"
@@ -255,12 +261,17 @@ def answer(
     kept = site.state(session)
     last = None if kept is None else _FORMAT.unframe(kept)
     asked = hashlib.sha256(message).digest()
+    if last is not None and not last.noted:  # a crash came between the two
+        site.session(session).records.note("submitted", rows=last.size, **last.spent)
+        site.keep(session, _FORMAT.frame(msgspec.structs.replace(last, noted=True)))
     if last is not None and last.message == asked:
         _tidy(site, session, ended=last.ended)  # a crash may have come between the two
         return last.submission
     if last is not None and last.ended:
         raise MessageError(f"the session has ended for party {site.name!r}", field="round")
     joined = site.session(session)
+    if last is not None and last.spent:
+        site.stop(joined.manifest)
     none = PartyData.without_rows(site.name, joined.analysis), b"", 0
     data, digest, size = none if joined.helps else _rows(site.name, joined, rows, last)
     party = joined.helper() if joined.helps else joined.party(data)
@@ -271,7 +282,7 @@ def answer(
     question = _question(joined.manifest)
     spent: Mapping[str, Any] = {} if last is None else last.spent
 
-    def answered(message: bytes, submission: bytes) -> bytes:
+    def answered(message: bytes, submission: bytes, *, outcome: str = "", noted: bool = True) -> bytes:
         return _FORMAT.frame(
             _Answered(
                 message,
@@ -283,7 +294,9 @@ def answer(
                 data.rows_above,
                 party.submitted,
                 party.ended,
+                outcome,
                 dict(spent),
+                noted,
             )
         )
 
@@ -293,8 +306,8 @@ def answer(
         _check_verdict(site, joined, error)
         try:
             joined.records.note("ended", outcome=type(error).__name__)
-        finally:
-            site.keep(session, answered(b"", b""))  # it answers nothing more, whatever becomes of the trail
+        finally:  # it answers nothing more, whatever becomes of the trail
+            site.keep(session, answered(b"", b"", outcome=type(error).__name__))
         raise
     if party.opened:
         joined.records.note("opened", parties=list(party.opened))
@@ -302,6 +315,8 @@ def answer(
         if not joined.helps:
             spending = registry.load(joined.manifest.protocol).spends(joined.manifest)
             spent = site.charge(joined.manifest, spending, rows=size)
+        # The bytes are kept before the trail says that they are in: so nobody who finds that line sends others.
+        site.keep(session, answered(asked, submission, noted=False))
         joined.records.note("submitted", rows=size, **spent)
     if party.ended and party.failure is not None:
         _check_verdict(site, joined, party.failure)
@@ -311,7 +326,7 @@ def answer(
         done(party, joined.records)
     if party.ended:
         joined.records.note("ended", outcome="helped" if joined.helps else _outcome(party))
-    site.keep(session, answered(asked, submission))
+    site.keep(session, answered(asked, submission, outcome=_outcome(party) if party.ended else ""))
     _tidy(site, session, ended=party.ended)
     return submission
 
@@ -328,10 +343,13 @@ def has_ended(site: SiteState, session: bytes) -> bool:
     return kept is not None and _FORMAT.unframe(kept).ended
 
 
-def spent_by(state: bytes) -> tuple[Mapping[str, Any], bool]:
-    """Return what a session's state says that it has spent, as of `SiteState.charge`, and whether it has ended."""
+def spent_by(state: bytes) -> tuple[Mapping[str, Any], str]:
+    """Return what a session's state says that it has spent, as of `SiteState.charge`, and its outcome in a word.
+
+    Both are empty as long as the audit trail may not know of them.
+    """
     kept = _FORMAT.unframe(state)
-    return kept.spent, kept.ended
+    return (kept.spent, kept.outcome) if kept.noted else ({}, "")
 
 
 def _outcome(party: Party[Any]) -> str:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,7 @@ def manifest(protocol: str = "dpauc-laplace", **options: Any) -> Any:
 
 
 def spend(store: KeyStore, made: Manifest, spending: Spending | None, data_set: str = "rows", rows: int = 1000) -> None:
-    budget.spend(store, data_set, made, spending, rows=rows, at=NOW)
+    budget.spend(store, data_set, made, spending, rows=rows, at=datetime.now(timezone.utc))
 
 
 def again(made: Manifest) -> Manifest:
@@ -287,7 +288,7 @@ def test_lines_removed_from_the_trail_show_beside_the_ledger(private: Consortium
     name = next(iter(private.sites))
     played(private, name)
     trail_of(private, name).unlink()
-    lost = f"session {private.id.hex()} has spent a budget, and the audit trail has lost its line of that"
+    lost = f"session {private.id.hex()} has spent a budget, and the audit trail does not say so"
     assert lost in wrong_with(private, name)
     with pytest.raises(KeysError, match=f"differ: {lost}; nothing was sent"):
         another(private, name)
@@ -304,17 +305,55 @@ def test_a_ledger_and_a_trail_that_are_cut_off_alike_show_beside_what_the_sessio
     trail = trail_of(private, name)
     write_atomically(ledger_file(private, name), before, mode=0o600)
     trail.write_bytes(b"".join(trail.read_bytes().splitlines(keepends=True)[:-1]))
-    ended = f"session {private.id.hex()} has ended, and the audit trail has lost its line of that"
+    ended = f"session {private.id.hex()} has had its result refused, and the audit trail does not say so"
     assert wrong_with(private, name) == [ended]
     ledger_file(private, name).unlink()
     trail.unlink()
-    spent = f"session {private.id.hex()} has spent a budget, and the audit trail has lost its line of that"
-    assert wrong_with(private, name) == [spent]
+    assert wrong_with(private, name) == [ended]
     with pytest.raises(KeysError, match="nothing was sent"):
         another(private, name)
+    reconcile(private, name)
+    assert entries(private, name)[private.id.hex()].epsilon == 0.5
+    assert wrong_with(private, name) == [incident(private)]
     acknowledge(private, name, "Ada Osei")
     assert wrong_with(private, name) == []
-    assert entries(private, name)[private.id.hex()].epsilon == 0.5
+    another(private, name)
+
+
+def incident(made: Consortium) -> str:
+    return f"the result of session {made.id.hex()} was refused (VerificationError), and nobody has acknowledged it"
+
+
+def test_a_trail_whose_line_says_another_outcome_than_was_signed_stops_sessions(private: Consortium) -> None:
+    name = next(iter(private.sites))
+    private.done = lambda *_: None  # type: ignore[method-assign]
+    before = played(private, name)
+    lied_to(private)
+    trail = trail_of(private, name)
+    write_atomically(ledger_file(private, name), before, mode=0o600)
+    trail.write_bytes(trail.read_bytes().replace(b'"VerificationError"', b'"result"'))
+    with pytest.raises(KeysError, match="line 2 of the audit trail is not what its role has signed; nothing was sent"):
+        another(private, name)
+
+
+@pytest.mark.parametrize("how", ["its first line is gone", "a line was added"])
+def test_a_trail_that_was_trimmed_stops_nothing_without_a_budget_and_can_be_reconciled(
+    private: Consortium, how: str
+) -> None:
+    name = next(iter(private.sites))
+    played(private, name)
+    trail = trail_of(private, name)
+    whole = trail.read_bytes()
+    trail.write_bytes(whole + b"\n")
+    if how.startswith("its first"):
+        trail.write_bytes(whole.split(b"\n", 1)[1])
+    with private.store(name) as store:
+        spend(store, again(private.session.manifest), None, "other rows")
+    with pytest.raises(KeysError, match=r"differ: .*; nothing was sent\. Find out why .*--reconcile"):
+        another(private, name)
+    reconcile(private, name)
+    with private.store(name) as store:
+        assert budget.differences(store, at=datetime.now(timezone.utc)) == []
     another(private, name)
 
 
@@ -328,7 +367,9 @@ def test_a_line_taken_out_of_the_trail_with_an_older_ledger_stops_sessions(priva
         Ledger({}, Ledger.stored(store).entries).keep(store)
     trail = trail_of(private, name)
     trail.write_bytes(trail.read_bytes().split(b"\n", 1)[1])
-    assert any("line 1 of the audit trail does not follow" in each for each in wrong_with(private, name))
+    assert any(
+        "before line 1 of the audit trail lines were removed or changed" in each for each in wrong_with(private, name)
+    )
     with pytest.raises(KeysError, match="lines were removed or changed; nothing was sent"):
         another(private, name)
 
@@ -338,9 +379,9 @@ def test_a_line_of_the_trail_that_is_changed_shows_in_a_check(private: Consortiu
     played(private, name)
     trail = Path(private.made.sites[name]["store"], TRAIL)
     trail.write_bytes(trail.read_bytes().replace(b'"epsilon": 0.5', b'"epsilon": 0.1'))
-    changed, differs = sorted(wrong_with(private, name))
-    assert changed.startswith("line 1: it is not what")
-    assert differs.endswith("is not what was submitted")
+    found = wrong_with(private, name)
+    assert any(each.startswith("line 1: it is not what") for each in found)
+    assert any("line 1 of the audit trail is not what its role has signed" in each for each in found)
 
 
 def test_a_session_that_a_crash_has_left_in_the_ledger_is_for_no_other_rows_afterwards(private: Consortium) -> None:
@@ -359,7 +400,7 @@ def test_what_a_ledger_has_lost_is_put_back_from_the_trail_by_somebody_who_says_
     played(private, name)
     before = entries(private, name)[private.id.hex()]
     ledger_file(private, name).unlink()
-    acknowledge(private, name, "Ada Osei")
+    reconcile(private, name)
     (entry,) = entries(private, name).values()
     assert (entry.epsilon, entry.data_set, entry.rows) == (before.epsilon, before.data_set, before.rows)
     assert json.loads(trail_of(private, name).read_text().splitlines()[-1])["by"] == "Ada Osei"
@@ -371,9 +412,16 @@ def test_what_a_ledger_has_lost_is_put_back_from_the_trail_by_somebody_who_says_
 
 
 def acknowledge(made: Consortium, name: str, by: str) -> None:
+    budget_command(made, name, "--acknowledge", made.id.hex(), "--by", by)
+
+
+def reconcile(made: Consortium, name: str) -> None:
+    budget_command(made, name, "--reconcile", "--by", "Ada Osei")
+
+
+def budget_command(made: Consortium, name: str, *options: str) -> None:
     site = made.made.sites[name]
-    at = ("--store", site["store"], "--passphrase-file", site["passphrase-file"])
-    ok("budget", "--acknowledge", made.id.hex(), "--by", by, *at)
+    ok("budget", *options, "--store", site["store"], "--passphrase-file", site["passphrase-file"])
 
 
 def lied_to(made: Consortium) -> None:
@@ -402,8 +450,7 @@ def test_a_refused_result_stops_the_data_set_until_somebody_has_acknowledged_it(
     private.done = unread  # type: ignore[method-assign]
     lied_to(private)
     assert [entries(private, each)[private.id.hex()].refused for each in private.sites] == ["VerificationError"] * 3
-    told = f"the result of session {private.id.hex()} was refused (VerificationError), and nobody has acknowledged it"
-    assert wrong_with(private, name) == [told]
+    assert wrong_with(private, name) == [incident(private)]
     for spending in (Spending(0.01, "row"), None):
         with private.store(name) as store, pytest.raises(InputError, match=f"session {private.id.hex()} on data set"):
             spend(store, again(private.session.manifest), spending)
@@ -434,13 +481,58 @@ def test_a_result_that_is_refused_after_a_difference_was_acknowledged_is_an_inci
     else:
         played(private, name)
         ledger_file(private, name).unlink()
-    acknowledge(private, name, "Ada Osei")
+    reconcile(private, name)
+    with private.store(name) as store, pytest.raises(InputError, match="is no incident to acknowledge"):
+        budget.acknowledged(store, private.id.hex(), "Ada Osei")
     lied_to(private)
     assert entries(private, name)[private.id.hex()].is_open
-    refused = f"the result of session {private.id.hex()} was refused (VerificationError), and nobody has acknowledged"
-    assert [each[: len(refused)] for each in wrong_with(private, name)] == [refused]
+    assert wrong_with(private, name) == [incident(private)]
     with pytest.raises(InputError, match=f"session {private.id.hex()} on data set 'rows' ended with a result"):
         another(private, name)
+
+
+def test_a_session_under_way_gives_no_second_verdict_beside_an_open_incident(private: Consortium) -> None:
+    """Else two sessions at once would tell two bits before anybody has looked into the first."""
+    name = next(iter(private.sites))
+    aggregator = private.aggregator()
+    for sender, submission in private.exchange(aggregator.start()):
+        aggregator.receive(sender, submission)
+    result, other = aggregator.finish_round(), again(private.session.manifest)
+    assert result is not None
+    with private.store(name) as store:
+        spend(store, other, Spending(0.1, "row"), rows=9)
+        budget.refuse(store, other, "VerificationError")
+    with pytest.raises(InputError, match=f"session {other.session.hex()} on data set 'rows' ended with a result that"):
+        private.answer(name, result)
+    assert not entries(private, name)[private.id.hex()].refused
+
+
+def test_who_has_submitted_and_lost_the_state_answers_nothing_more(tmp_path: Path) -> None:
+    """Each answer has fresh noise: one charge would buy as many as somebody who removes states likes."""
+    made = Consortium(rows(3, 9), tmp_path / "sites", "dpauc-laplace", thresholds=GRID, options={"epsilon": 0.5})
+    name, opening = next(iter(made.sites)), made.aggregator().start()
+    made.answer(name, opening)
+    (state,) = Path(made.made.sites[name]["store"], "state").iterdir()
+    state.unlink()
+    with pytest.raises(InputError, match="the site has submitted in this session, and its state is gone"):
+        made.answer(name, opening)
+
+
+def test_a_crash_between_the_bytes_and_the_trail_s_line_loses_neither(
+    private: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, opening = next(iter(private.sites)), private.aggregator().start()
+    with monkeypatch.context() as context:
+        context.setattr(audit, "append_line", crash)
+        with pytest.raises(OSError, match="no power"):
+            private.answer(name, opening)
+    assert not trail_of(private, name).exists()
+    another_data_set = again(private.session.manifest)
+    with private.store(name) as store:
+        spend(store, another_data_set, Spending(0.1, "row"), "other rows")
+    first = private.answer(name, opening)
+    assert private.answer(name, opening) == first
+    assert [json.loads(line)["event"] for line in trail_of(private, name).read_text().splitlines()] == ["submitted"]
 
 
 def test_an_open_incident_stops_a_session_that_a_crash_has_left_in_the_ledger_too(private: Consortium) -> None:
@@ -470,7 +562,7 @@ def test_a_refused_result_is_written_down_before_anything_is_answered(private: C
     assert any(each.is_open for name in private.sites for each in entries(private, name).values())
 
 
-def crash(*_: object) -> None:
+def crash(*_: object, **__: object) -> None:
     raise OSError("no power")
 
 
@@ -478,12 +570,14 @@ def test_nothing_can_be_acknowledged_where_nothing_is_wrong_or_by_nobody(private
     name = next(iter(private.sites))
     played(private, name)
     with private.store(name) as store:
-        with pytest.raises(InputError, match="there is nothing to acknowledge"):
-            budget.acknowledge(store, private.id.hex(), "Ada Osei")
-        with pytest.raises(InputError, match="there is nothing to acknowledge"):
-            budget.acknowledge(store, "00" * 16, "Ada Osei")
-        with pytest.raises(InputError, match="by: a name has"):
-            budget.acknowledge(store, private.id.hex(), " ")
+        for session in (private.id.hex(), "00" * 16):
+            with pytest.raises(InputError, match="is no incident to acknowledge"):
+                budget.acknowledged(store, session, "Ada Osei")
+        with pytest.raises(InputError, match="nothing to reconcile"):
+            budget.reconciled(store, "Ada Osei", at=datetime.now(timezone.utc))
+        for say in (partial(budget.acknowledged, store, private.id.hex()), partial(budget.reconciled, store, at=NOW)):
+            with pytest.raises(InputError, match="by: a name has"):
+                say(by=" ")
 
 
 def test_an_incident_that_is_taken_out_of_the_ledger_shows(private: Consortium) -> None:

@@ -89,7 +89,7 @@ def make(folder: Path) -> None:
         Ledger(Ledger.stored(store).limits, {SESSION: ENTRY}).keep(store)
         store.put("bundle", OPEN, Kept(document, ends, MATERIAL).to_bytes())
         store.put("late", OPEN, late_opening._FORMAT.frame(late_opening._Held(document, ends, MATERIAL, (MATERIAL,))))
-        state = site_state._Answered(b"asked", b"sent", b"rows", MATERIAL, b"", 900, (), True, False, {})
+        state = site_state._Answered(b"asked", b"sent", b"rows", MATERIAL, b"", 900, (), True, False, "", {})
         store.put("state", OPEN, site_state._FORMAT.frame(state))
         store.put("fleet", OPEN, helper._FORMAT.frame(helper._State(b"blobs", b"answer", MATERIAL)))
         made_sessions.remember(store, document, said)

@@ -57,6 +57,9 @@ class Failing(SiteState):
     def charge(self, manifest: Manifest, spending: Spending | None, *, rows: int) -> Mapping[str, Any]:
         return self._site.charge(manifest, spending, rows=rows)
 
+    def stop(self, manifest: Manifest) -> None:
+        self._site.stop(manifest)
+
     def refuse(self, manifest: Manifest, error: str) -> None:
         self._site.refuse(manifest, error)
 

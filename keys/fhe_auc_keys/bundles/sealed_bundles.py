@@ -239,13 +239,19 @@ def announced_in_bundle(
     return open_announcement(inside, trust, holder=holder, at=at), recipient
 
 
-def claimed_in_bundle(data: bytes) -> tuple[bytes, bytes]:
-    """Return the id that a party's bundle claims, and the fingerprint of the certificate that it is sealed to.
+class ClaimedBundle(NamedTuple):
+    """What a party's bundle says, unverified."""
 
-    Neither is verified; raise `TamperedError` where it is no such bundle.
-    """
-    header = parsed(claimed_body(PARTY_KIND, data, _PartyBody).header, _Header, PARTY_KIND.name)
-    return header.bundle_id, header.recipient
+    bundle_id: bytes
+    recipient: bytes  # fingerprint of the certificate that it is sealed to
+    stands_alone: bool  # whether the announcement is in it, and not beside it
+
+
+def claimed_in_bundle(data: bytes) -> ClaimedBundle:
+    """Return what a party's bundle says; raise `TamperedError` where it is no such bundle."""
+    body = claimed_body(PARTY_KIND, data, _PartyBody)
+    header = parsed(body.header, _Header, PARTY_KIND.name)
+    return ClaimedBundle(header.bundle_id, header.recipient, len(body.announcement) != _DIGEST_BYTES)
 
 
 def open_party_bundle(

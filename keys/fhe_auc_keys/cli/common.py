@@ -17,6 +17,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import read_from_others, write_atomically
 from fhe_auc.cli import output
 from fhe_auc.cli.defaults import CommandGroup
+from fhe_auc_keys.bundles.sealed_bundles import PARTY_KIND, claimed_in_bundle
 from fhe_auc_keys.errors import KeysError
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -120,10 +121,15 @@ def report(rows: list[tuple[output.Cell, ...]], facts: dict[str, Any], *, as_jso
         output.print_table(rows)
 
 
-def beside(file: Path) -> bytes:
-    """Return the announcement of a session with a helper that lies beside a party's bundle; empty where none does."""
+def beside(file: Path, data: bytes) -> bytes:
+    """Return the announcement that lies beside a party's bundle of a session with a helper, which is `data`.
+
+    It is empty for other files, and where there is none.
+    """
     announcement = file.with_name("session.helper")
-    return read_from_others(announcement) if announcement.is_file() else b""
+    if not data.startswith(PARTY_KIND.magic) or claimed_in_bundle(data).stands_alone or not announcement.is_file():
+        return b""
+    return read_from_others(announcement)
 
 
 @contextmanager

@@ -90,7 +90,13 @@ def policy(file: Path | None, vault: Vault, remove: bool, as_json: bool) -> None
 @click.option(
     "--acknowledge",
     metavar="SESSION",
-    help="Say that somebody has looked into what is wrong with this session; sessions go on then. Needs --by.",
+    help="Say that somebody has looked into why this session's result was refused. Needs --by.",
+)
+@click.option(
+    "--reconcile",
+    is_flag=True,
+    help="Say that somebody has looked into what ledger, audit trail and sessions say differently: from now on all "
+    "counts that any of them says was spent or refused. Needs --by.",
 )
 @click.option("--by", metavar="NAME", help="Who has looked into it; stands in the audit trail.")
 @output.json_option
@@ -100,6 +106,7 @@ def budget(
     delta: float | None,
     data_set: str,
     acknowledge: str | None,
+    reconcile: bool,
     by: str | None,
     as_json: bool,
 ) -> None:
@@ -111,23 +118,28 @@ def budget(
     and so must the sum. Where there is a limit, sessions without a budget are refused. Without one nothing else is.
 
     A result of a session with a budget that is refused is an incident: that it was refused can be one exact bit, chosen
-    by the aggregator. The next session on the data set is refused until somebody has acknowledged it.
+    by the aggregator. No session on the data set goes on until somebody has acknowledged it. Where ledger, audit trail
+    and sessions differ, no session with a budget does, until somebody has looked into that (--reconcile).
     """
-    if (acknowledge is None) is not (by is None):
-        raise click.UsageError("give --acknowledge and --by together")
+    if (acknowledge is None and not reconcile) is not (by is None):
+        raise click.UsageError("give --acknowledge, or --reconcile, and --by together")
     if delta is not None and limit is None:
         raise click.UsageError("--delta goes with --limit")
-    if limit is not None and acknowledge is not None:
-        raise click.UsageError("give --limit or --acknowledge, and not both")
+    if (limit is not None) + (acknowledge is not None) + reconcile > 1:
+        raise click.UsageError("give --limit, --acknowledge or --reconcile, one at a time")
     session = None if acknowledge is None else common.hexadecimal(acknowledge, 2 * SESSION_BYTES).hex()
     with vault.open() as store:
         if limit is not None:
             _note(store, "limited", budgets.set_limit(store, data_set, limit, delta))
         if session is not None and by is not None:
-            entry = budgets.acknowledge(store, session, by)
-            about = {"session": session, "by": by, "spent": entry.facts()}
-            _note(store, "acknowledged", about)
-        ledger, wrong = Ledger.stored(store), budgets.differences(store)
+            ledger, entry = budgets.acknowledged(store, session, by)
+            _note(store, "acknowledged", {"session": session, "by": by, "spent": entry.facts()})
+            ledger.keep(store)
+        elif reconcile and by is not None:
+            ledger, about = budgets.reconciled(store, by, at=common.now())
+            _note(store, "reconciled", about)
+            ledger.keep(store)
+        ledger, wrong = Ledger.stored(store), budgets.differences(store, at=common.now())
     rows: list[tuple[output.Cell, ...]] = []
     told = {}
     used = {each.data_set for each in ledger.entries.values()}

@@ -14,7 +14,7 @@ from fhe_auc.question import thresholds
 from fhe_auc.question.study import Study
 from fhe_auc.session.manifest import SESSION_BYTES
 from fhe_auc_keys.bundles.announcement import Announcement
-from fhe_auc_keys.bundles.sealed_bundles import AGGREGATOR_KIND
+from fhe_auc_keys.bundles.sealed_bundles import AGGREGATOR_KIND, PARTY_KIND, claimed_in_bundle
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.cli.key_store import key_store
 from fhe_auc_keys.errors import KeysError
@@ -137,7 +137,7 @@ def open_bundle(
         given: dict[str, Any] = {"holder": holder, "at": at}
         with common.about(file):
             if target is None:
-                given["beside"] = common.beside(file)
+                given["beside"] = common.beside(file, data)
                 study = study or _confirmed(announced_to_party(data, trusted, **given).study)
                 given |= {"session": expected, "study": study, "grid": grid}
                 announced = keep_for_party(data, identity, trusted, store, **given)
@@ -157,7 +157,7 @@ def _open_by_policy(paths: tuple[Path, ...], vault: Vault, lists: tuple[str, ...
         for file in filter(Path.is_file, files):
             try:
                 outcome, why = _opened_by_policy(file, policy, store, trusted, me)
-            except FheAucError as error:
+            except (FheAucError, OSError) as error:
                 outcome, why = _REFUSED, str(error)
             rows.append((outcome, str(file), why))
             told.append({"file": str(file), "outcome": outcome, "why": why})
@@ -177,7 +177,9 @@ def _opened_by_policy(file: Path, policy: Policy, store: KeyStore, trusted: Trus
         return _PASSED, "not for a party"
     if known_by in store.opened_bundles():
         return _PASSED, "opened before"
-    given: dict[str, Any] = {"holder": policy.holder, "at": common.now(), "beside": common.beside(file)}
+    if data.startswith(PARTY_KIND.magic) and claimed_in_bundle(data).recipient != me.fingerprint:
+        return _PASSED, "for another party, or another certificate"
+    given: dict[str, Any] = {"holder": policy.holder, "at": common.now(), "beside": common.beside(file, data)}
     announced = announced_to_party(data, trusted, **given)
     if not is_for(data, announced, me):
         return _PASSED, "for another party, or another certificate"

@@ -266,7 +266,7 @@ def _document(kind: Kind, path: Path, data: bytes, trusted: Trusted | None) -> _
     if kind == ANNOUNCEMENT_KIND:
         announced = open_announcement(data, trusted.trust, holder=holder, at=at)
     else:
-        beside = common.beside(path)
+        beside = common.beside(path, data)
         announced, recipient = announced_in_bundle(kind, data, trusted.trust, holder=holder, at=at, beside=beside)
     rows = describe.announcement_rows(announced)
     for name, certificate in announced.fingerprints.items():

@@ -102,6 +102,10 @@ class StoredState(SiteState):
         """Put what the session spends into the key store's ledger (`fhe_auc_keys.store.budget`)."""
         return budget.spend(self._store, self._data_set, manifest, spending, rows=rows, at=_now())
 
+    def stop(self, manifest: Manifest) -> None:
+        """Raise `InputError` where another session on these rows is an incident that nobody has acknowledged."""
+        budget.stop(self._store, self._data_set, manifest)
+
     def refuse(self, manifest: Manifest, error: str) -> None:
         """Put it into the ledger, where the session has a budget."""
         budget.refuse(self._store, manifest, error)

@@ -65,7 +65,7 @@ def claimed_id(data: bytes) -> bytes:
     Raises `TamperedError` where it is malformed.
     """
     if data.startswith(PARTY_KIND.magic):
-        return claimed_in_bundle(data)[0]
+        return claimed_in_bundle(data).bundle_id
     if not is_joint(data):
         return b""
     manifest = announcement.claimed(data).manifest
@@ -77,7 +77,7 @@ def is_for(data: bytes, announced: Announcement, me: Peer) -> bool:
     if is_joint(data):
         mine = announced.fingerprints.get(me.name) if announced.helper is None else announced.helper.fingerprint
         return me.fingerprint == mine
-    return claimed_in_bundle(data)[1] == me.fingerprint
+    return claimed_in_bundle(data).recipient == me.fingerprint
 
 
 def announced_to_party(data: bytes, trust: Trust, *, holder: str, at: datetime, beside: bytes = b"") -> Announcement:

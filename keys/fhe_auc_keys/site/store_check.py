@@ -78,8 +78,8 @@ def _record_problems(store: KeyStore, at: datetime, *, trusted: bool) -> Iterato
         for wrong in audit.read(trail.read_bytes(), Trusted.stored(store).trust, at=at).problems:
             yield Problem(TRAIL, wrong, "compare it with a copy elsewhere, and find out who can write here")
     try:
-        for wrong in budget.differences(store):
-            yield Problem(ledger, wrong, "find out who can write here; then `fhe-auc keys budget` sets it right")
+        for wrong in budget.differences(store, at=at):
+            yield Problem(ledger, wrong, "find out why; then `fhe-auc keys budget --reconcile --by NAME` puts it right")
         for session, incident in budget.open_incidents(store).items():
             wrong = f"the result of session {session} was refused ({incident.refused}), and nobody has acknowledged it"
             yield Problem(ledger, wrong, f"find out why; then `fhe-auc keys budget --acknowledge {session} --by NAME`")

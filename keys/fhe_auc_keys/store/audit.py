@@ -60,7 +60,7 @@ def append_line(folder: Path, identity: Identity, event: str, *, at: datetime, *
                     files.sync_folder(folder)
                 if os.fstat(trail).st_size > before:  # else a system that lets the file only grow would refuse
                     os.ftruncate(trail, before)
-                line = signed_json.sign(identity, _PURPOSE, {**told, "previous": digest(last)})
+                line = signed_json.sign(identity, _PURPOSE, {**told, "previous": _digest(last)})
                 files.append(trail, json.dumps(line).encode() + b"\n", durable=True)
             finally:
                 os.close(trail)
@@ -108,7 +108,7 @@ def read(data: bytes, trust: Trust, *, at: datetime) -> Trail:
     for number, line in enumerate(whole, 1):
         try:
             found = signed_json.parse(line)
-            if found.get("previous") != digest(previous):
+            if found.get("previous") != _digest(previous):
                 before = f"line {number - 1}" if previous else "the beginning"
                 problems.append(f"line {number} does not follow {before}: what came before was removed or changed")
             signers[signed_json.check(found, _PURPOSE, trust, at=at).name] = None
@@ -118,7 +118,23 @@ def read(data: bytes, trust: Trust, *, at: datetime) -> Trail:
         previous = line
     if len(signers) > 1:
         problems.append(f"it is signed by several: {', '.join(map(repr, signers))}")
-    return Trail(tuple(lines), tuple(signers), tuple(problems), digest(previous), bool(rest))
+    return Trail(tuple(lines), tuple(signers), tuple(problems), _digest(previous), bool(rest))
+
+
+def follows(line: bytes, previous: bytes) -> bool:
+    """Return whether a line of a trail, without its line feed, names the one before, which is empty for the first."""
+    try:
+        return signed_json.parse(line).get("previous") == _digest(previous)
+    except KeysError:
+        return False
+
+
+def is_genuine(line: bytes, trust: Trust, *, at: datetime) -> bool:
+    """Return whether somebody certified has signed a line of a trail; `at` is the present, with a time zone."""
+    try:
+        return bool(signed_json.check(signed_json.parse(line), _PURPOSE, trust, at=at))
+    except KeysError:
+        return False
 
 
 def _about(manifest: Manifest, holder: str) -> dict[str, Any]:
@@ -148,7 +164,7 @@ def _versions() -> Mapping[str, str]:
     return found
 
 
-def digest(line: bytes) -> str:
+def _digest(line: bytes) -> str:
     """Return what the next line calls the one before; empty for the first."""
     return hashlib.sha256(line).hexdigest() if line else ""
 

@@ -2,11 +2,11 @@
 
 One entry of the key store, written before a submission leaves, and kept when sessions are closed. The same submission,
 sent again, is in the same line; a new session on the same rows is another one. The role's audit trail, which is signed
-and chained, says the same of each session and limit: so a ledger that is lost, put back to an older version or changed
-does not agree with it (`differences`), and `spend` refuses. Lines that are cut off the trail's end show beside the
-states of sessions, which know what they have spent. What stays possible: who can write on the disk takes away a limit
-under which nothing was spent, with the trail, or puts the whole key store back, states included; and who has the role's
-key besides writes a trail anew.
+and chained, says the same of each session and limit, and each session's state what it has spent, and whether its result
+was refused. Where one of the three was lost, put back to an older version or changed, they differ (`differences`), and
+`spend` refuses what has to do with a budget, until somebody has looked into it and puts them right (`reconciled`).
+Who can write on the disk can still take away, or put back, all three together; who has the role's key besides can write
+a trail anew.
 
 **What adds up** (basic composition; Dwork and Roth, "The algorithmic foundations of differential privacy", 2014,
 theorem 3.16). Sessions on the same rows with (epsilon_i, delta_i) are together (sum of epsilon_i, sum of delta_i)
@@ -29,7 +29,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
@@ -42,6 +42,7 @@ from fhe_auc.session.protocol import Spending
 from fhe_auc_keys.errors import KeysError, unreadable
 from fhe_auc_keys.store import audit
 from fhe_auc_keys.store.key_store import TRAIL, KeyStore, session_ids
+from fhe_auc_keys.store.trusted_authorities import Trusted
 
 DEFAULT_DATA_SET = "rows"
 MOST_CHARACTERS = 100
@@ -141,7 +142,7 @@ _FORMAT = KeptFormat(b"fheledg", Ledger, "privacy ledger")
 
 
 class Difference(NamedTuple):
-    """What ledger and trail say differently; `lost` where the ledger lacks what the trail says."""
+    """What ledger, trail and states say differently; `lost` where the ledger may lack what was spent or refused."""
 
     wrong: str
     lost: bool
@@ -158,25 +159,33 @@ def spend(
     ------
     InputError
         It is more than is left, its delta is too large, or spent without a bound where there is a limit; an incident
-        on the data set is not acknowledged; or a crash came before, and the session is in the ledger for other rows.
-        Nothing is written then.
+        on the data set is not acknowledged; the site has submitted in this session, and its state is gone; or a crash
+        came before, and the session is in the ledger for other rows. Nothing is written then.
     KeysError
-        The ledger lacks what the audit trail says, or lines are missing there.
+        Ledger, trail and states differ, and the session has a budget, or the data set a limit or earlier sessions with
+        one.
     """
-    name, ledger, trail = manifest.session.hex(), Ledger.stored(store), _Told.by(store)
-    if lost := next((each.wrong for each in _differences(store, ledger, trail) if each.lost), None):
-        raise KeysError(f"the privacy ledger and the audit trail differ: {lost}; nothing was sent. Run keys check")
+    name, ledger, trail = manifest.session.hex(), Ledger.stored(store), _Told.by(store, at=at)
+    if spending is not None or data_set in ledger.limits.keys() | trail.limits.keys() or ledger.of(data_set):
+        lost = next((each.wrong for each in _differences(store, ledger, trail) if each.lost), None)
+        if lost is not None:
+            raise KeysError(
+                f"the privacy ledger and the audit trail differ: {lost}; nothing was sent. Find out why (keys check), "
+                "then `fhe-auc keys budget --reconcile --by NAME`"
+            )
     mine = ledger.entries.get(name)
-    if reason := _incident(ledger, data_set) or (_objection(ledger, data_set, spending, rows) if mine is None else ""):
+    reason = incident_of(ledger, data_set)
+    if reason or (mine is None and (reason := _objection(ledger, data_set, spending, rows))):
         raise InputError(f"{reason}; nothing was sent")
     if mine is not None:
+        if name in trail.submitted:
+            raise InputError("the site has submitted in this session, and its state is gone: it answers nothing more")
         if (mine.data_set, mine.rows) != (data_set, rows):
             raise InputError(
                 f"the session was charged to {mine.rows:,} rows of data set {mine.data_set!r} before, and is now for "
                 f"{rows:,} of {data_set!r}; nothing was sent"
             )
-        if name not in trail.entries:  # a crash came between the two, and the trail's line is yet to come
-            ledger.with_entry(name, mine).keep(store)
+        ledger.with_entry(name, mine).keep(store)  # the trail's line is yet to come
         return {"spent": mine.facts()}
     if spending is None:
         return {}
@@ -194,32 +203,54 @@ def refuse(store: KeyStore, manifest: Manifest, error: str) -> None:
         Ledger(ledger.limits, {**ledger.entries, name: entry}).keep(store)
 
 
-def acknowledge(store: KeyStore, session: str, by: str) -> Entry:
-    """Write down who has looked into what is wrong with a session, an incident or a difference from the trail.
+def stop(store: KeyStore, data_set: str, manifest: Manifest) -> None:
+    """Raise `InputError` where a session that has spent must not go on: another one is an open incident.
 
-    Returns the entry, which the audit trail has to say next; what the ledger had lost is in it again.
+    Whether its result is refused as well would be one more bit.
+    """
+    ledger, name = Ledger.stored(store), manifest.session.hex()
+    if name in ledger.entries and name != ledger.incident(data_set) and (reason := incident_of(ledger, data_set)):
+        raise InputError(reason)
 
-    Raises `InputError` where nothing is wrong with that session, or `by` is no name.
+
+def acknowledged(store: KeyStore, session: str, by: str) -> tuple[Ledger, Entry]:
+    """Return the ledger, which is not kept yet, in which somebody has looked into an incident, and its entry.
+
+    The audit trail has to say that first: a name stands there, whatever crashes. Raises `InputError` where the session
+    is no open incident, or `by` is no name.
     """
     checked_name("by", by)
-    ledger, trail = Ledger.stored(store), _Told.by(store)
-    mine, told, state = ledger.entries.get(session), trail.entries.get(session), _of_states(store).get(session)
-    found = told or mine or (state and state.entry)
-    cut_off = state is not None and state.ended and session not in trail.ended
-    agreed = mine is not None and told is not None and _agree(mine, told)
-    if found is None or (agreed and not found.is_open and not cut_off):
-        raise InputError(f"session {session}: there is nothing to acknowledge (`fhe-auc keys budget` shows what is)")
-    refused = found.refused or (mine.refused if mine else "")
-    # What is not refused yet is not acknowledged for good: it may be refused later.
-    at = mine.at if mine else found.at
-    found = msgspec.structs.replace(found, at=at, refused=refused, acknowledged=by if refused else "")
-    ledger.with_entry(session, found).keep(store)
-    return found
+    ledger = Ledger.stored(store)
+    entry = ledger.entries.get(session)
+    if entry is None or not entry.is_open:
+        raise InputError(f"session {session} is no incident to acknowledge (`fhe-auc keys budget` shows what is)")
+    entry = msgspec.structs.replace(entry, acknowledged=by)
+    return ledger.with_entry(session, entry), entry
 
 
-def differences(store: KeyStore) -> list[str]:
-    """Return what the ledger and the audit trail say differently, in sentences; errors as `Ledger.stored`."""
-    return [each.wrong for each in _differences(store, Ledger.stored(store), _Told.by(store))]
+def reconciled(store: KeyStore, by: str, *, at: datetime) -> tuple[Ledger, Mapping[str, Any]]:
+    """Return the ledger, which is not kept yet, that has all that it, the trail or a state says was spent or refused.
+
+    Besides what the audit trail has to say of it first, and begins from afterwards: who has looked into the
+    differences, and all limits and entries. Where limits differ, the ledger's count. Raises `InputError` where nothing
+    differs, or `by` is no name.
+    """
+    checked_name("by", by)
+    ledger, trail = Ledger.stored(store), _Told.by(store, at=at)
+    if not list(_differences(store, ledger, trail)):
+        raise InputError("ledger, audit trail and sessions do not differ: there is nothing to reconcile")
+    entries = {**trail.entries, **ledger.entries}
+    for session, entry in (*trail.entries.items(), *_of_states(store).items()):
+        mine = entries.setdefault(session, entry)
+        if entry.refused and not mine.refused:
+            entries[session] = msgspec.structs.replace(mine, refused=entry.refused, acknowledged=entry.acknowledged)
+    ledger = Ledger({**trail.limits, **ledger.limits}, entries)
+    return ledger, {"by": by, "ledger": msgspec.to_builtins(ledger)}
+
+
+def differences(store: KeyStore, *, at: datetime) -> list[str]:
+    """Return what ledger, audit trail and states say differently, in sentences; errors as `Ledger.stored`."""
+    return [each.wrong for each in _differences(store, Ledger.stored(store), _Told.by(store, at=at))]
 
 
 def open_incidents(store: KeyStore) -> dict[str, Entry]:
@@ -248,7 +279,7 @@ def _protected(units: Iterable[str]) -> set[str]:
     return {"label", "score"}.intersection(*(_PROTECTS.get(unit, set()) for unit in units))
 
 
-def _incident(ledger: Ledger, data_set: str) -> str:
+def incident_of(ledger: Ledger, data_set: str) -> str:
     """Say which open incident keeps sessions off a data set; empty where none does."""
     session = ledger.incident(data_set)
     return session and (
@@ -303,9 +334,9 @@ class _Spent(msgspec.Struct, frozen=True):
     rows: int
     refused: str = ""
 
-    def entry(self, at: datetime, by: str = "") -> Entry:
-        about = self.data_set, self.protocol, self.epsilon, self.delta, self.unit, self.rows, int(at.timestamp())
-        return Entry(*about, self.refused, by if self.refused else "")
+    def entry(self, at: int, *, refused: str = "", by: str = "") -> Entry:
+        about = self.data_set, self.protocol, self.epsilon, self.delta, self.unit, self.rows
+        return Entry(*about, at, self.refused or refused, by)
 
 
 class _Limited(msgspec.Struct, frozen=True):
@@ -322,80 +353,86 @@ class _Line(msgspec.Struct, frozen=True):
     session: str = ""
     outcome: str = ""
     by: str = ""
-    previous: str = ""
     spent: _Spent | None = None
     limit: _Limited | None = None
+    ledger: Any = None
 
 
 class _Told(NamedTuple):
-    """What a store's audit trail says, but for its signatures, which are for `keys check`."""
+    """What a store's audit trail says of budgets."""
 
     limits: dict[str, Limit]
     entries: dict[str, Entry]
-    ended: set[str]  # sessions, and those that somebody has acknowledged
-    broken: int | None  # the number of the first line that does not follow the one before
+    submitted: set[str]  # sessions
+    wrong: str  # what is wrong with it; empty where nothing is that counts
 
     @classmethod
-    def by(cls, store: KeyStore) -> _Told:
+    def by(cls, store: KeyStore, *, at: datetime) -> _Told:
         path = store.directory / TRAIL
         limits: dict[str, Limit] = {}
         entries: dict[str, Entry] = {}
-        ended: set[str] = set()
-        previous, broken = b"", None
+        submitted: set[str] = set()
+        trust, previous, wrong = Trusted.stored(store).trust, b"", ""
         for number, text in enumerate(path.read_bytes().split(b"\n")[:-1] if path.exists() else (), 1):
+            follows, previous = audit.follows(text, previous), text
             try:
                 line = msgspec.json.decode(text, type=_Line)
             except msgspec.DecodeError:
-                raise KeysError(f"{TRAIL} holds a line that no role has written: see `fhe-auc audit`") from None
-            if broken is None and line.previous != audit.digest(previous):
-                broken = number
-            previous = text
+                wrong = wrong or f"line {number} of the audit trail is none that a role has written"
+                continue
+            if not follows:
+                wrong = wrong or f"before line {number} of the audit trail lines were removed or changed"
+            says = line.spent or line.limit or line.ledger or (line.outcome and line.session in entries)
+            if says and not audit.is_genuine(text, trust, at=max(at, line.time)):
+                wrong = wrong or f"line {number} of the audit trail is not what its role has signed"
+                continue
+            if line.event == "submitted":
+                submitted.add(line.session)
+            if line.ledger is not None:
+                limits, entries, wrong = *_ledger_in(line), ""
             if line.limit is not None:
                 limits[line.limit.data_set] = Limit(line.limit.epsilon, line.limit.delta)
-            if line.event in ("ended", "acknowledged"):
-                ended.add(line.session)
             if line.event == "acknowledged":
                 entries.pop(line.session, None)  # the ledger has it at the end then, too
             if line.spent is not None:
-                entries[line.session] = line.spent.entry(line.time, line.by)
+                entries[line.session] = line.spent.entry(int(line.time.timestamp()), by=line.by)
             elif line.outcome in INCIDENTS and line.session in entries:
                 entries[line.session] = msgspec.structs.replace(entries[line.session], refused=line.outcome)
-        return cls(limits, entries, ended, broken)
+        return cls(limits, entries, submitted, wrong)
 
 
-class _OfState(NamedTuple):
-    """What a session's state says of its budget."""
-
-    entry: Entry
-    ended: bool
+def _ledger_in(line: _Line) -> tuple[dict[str, Limit], dict[str, Entry]]:
+    found = msgspec.convert(line.ledger, Ledger)
+    return dict(found.limits), dict(found.entries)
 
 
-def _of_states(store: KeyStore) -> dict[str, _OfState]:
-    """Return the sessions that have spent something, as their states have it; what is damaged is for `keys check`."""
+def _of_states(store: KeyStore) -> dict[str, Entry]:
+    """Return what sessions' states say was spent, or refused; what cannot be read is for `keys check` to tell."""
     found = {}
     for session in session_ids(store, "state"):
         with suppress(FheAucError):
-            spent, ended = spent_by(store.get("state", session.hex()))
+            spent, outcome = spent_by(store.get("state", session.hex()))
             if spent:
-                known = msgspec.convert(spent["spent"], _Spent)
-                found[session.hex()] = _OfState(known.entry(datetime.fromtimestamp(0, timezone.utc)), ended)
+                known, refused = msgspec.convert(spent["spent"], _Spent), outcome if outcome in INCIDENTS else ""
+                found[session.hex()] = known.entry(0, refused=refused)
     return found
 
 
 def _differences(store: KeyStore, ledger: Ledger, trail: _Told) -> Iterator[Difference]:
-    if trail.broken is not None:
-        wrong = f"line {trail.broken} of the audit trail does not follow the one before: lines were removed or changed"
-        yield Difference(wrong, lost=True)
-    for session, state in _of_states(store).items():
-        if session not in trail.entries or (state.ended and session not in trail.ended):
-            what = "ended" if session in trail.entries else "spent a budget"
-            yield Difference(f"session {session} has {what}, and the audit trail has lost its line of that", lost=True)
     mine, told = ledger.entries, trail.entries
+    if trail.wrong:
+        yield Difference(trail.wrong, lost=True)
+    for session, each in _of_states(store).items():  # the ledger is held against the trail
+        found = told.get(session)
+        if found is None or _plain(found) != _plain(each) or (each.refused and not found.refused):
+            what = "had its result refused" if each.refused else "spent a budget"
+            yield Difference(f"session {session} has {what}, and the audit trail does not say so", lost=True)
     for session, each in told.items():
         if session not in mine:
             yield Difference(f"session {session} has spent a budget, and the ledger has no entry of it", lost=True)
         elif not _agree(mine[session], each):
             lost = _plain(mine[session]) != _plain(each) or bool(each.refused and not mine[session].refused)
+            lost |= bool(mine[session].acknowledged and not each.acknowledged)
             yield Difference(f"the ledger's entry of session {session} is not what was submitted", lost=lost)
     for session in mine.keys() - told.keys():
         yield Difference(f"the ledger has an entry of session {session}, which has not submitted", lost=False)
