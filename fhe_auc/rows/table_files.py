@@ -9,8 +9,10 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import os
 import re
 import shutil
+import stat
 import sys
 import tempfile
 from collections import Counter
@@ -101,6 +103,7 @@ class TableFile:
 
     def pieces(self, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Piece]:
         """Yield the rows of these columns, in order; raise `InputError` where the file cannot be read or lacks one."""
+        self._refuse_what_is_no_plain_file()
         read = _text_pieces if self.path == STDIN else _READERS.get(self.suffix)
         if read is None:
             raise InputError(
@@ -113,12 +116,28 @@ class TableFile:
             raise InputError(f"file {self.name!r}: line {line}: {error}", file=self.name, line=line) from None
         except InputError as error:
             raise error.within(f"file {self.name!r}", file=self.name) from None
-        except FileNotFoundError:
-            raise InputError(f"file {self.name!r} does not exist", file=self.name) from None
         except Exception as error:  # what the libraries raise on damaged files has no end
             raise InputError(
                 f"file {self.name!r} cannot be read: {_reason(error, self.wrong_encoding)}", file=self.name
             ) from None
+
+    def _refuse_what_is_no_plain_file(self) -> None:
+        """Raise `InputError` for what is not there, a folder, or a pipe or a device: files are read more than once."""
+        if self.path == STDIN:
+            return
+        try:
+            mode = self.path.stat().st_mode
+        except FileNotFoundError:
+            raise InputError(f"file {self.name!r} does not exist", file=self.name) from None
+        except (OSError, ValueError) as error:
+            raise InputError(f"file {self.name!r} cannot be read: {_reason(error, '')}", file=self.name) from None
+        if stat.S_ISDIR(mode):
+            raise InputError(f"file {self.name!r} is a folder: name the files in it", file=self.name)
+        if not stat.S_ISREG(mode):
+            raise InputError(
+                f"file {self.name!r} is a pipe, a device or a socket: give a plain file, or text as standard input (-)",
+                file=self.name,
+            )
 
     @property
     def wrong_encoding(self) -> str:
@@ -146,7 +165,11 @@ class TableFile:
             return pa.BufferReader(kept.read())
         with self.path.open("rb") as file:
             zipped = file.read(2) == _GZIP  # whatever its name
-        return pa.input_stream(str(self.path), compression="gzip" if zipped else None)
+        return pa.CompressedInputStream(self.open_native(), "gzip") if zipped else self.open_native()
+
+    def open_native(self) -> Any:
+        """Return the file as Arrow's own, whatever its name: Arrow takes a text for UTF-8, and bytes as they are."""
+        return pa.OSFile(os.fsencode(self.path))
 
     def open_text(self) -> IO[bytes]:
         """Return the bytes of a text file, decompressed, from the beginning."""
@@ -266,6 +289,8 @@ _STANDARD_INPUT: list[IO[bytes]] = []
 
 def _reason(error: Exception, wrong_encoding: str) -> str:
     """Return the first line of an error, but for the row that Arrow's CSV reader quotes: it is somebody's data."""
+    if isinstance(error, OSError) and error.strerror and not isinstance(error, pa.ArrowException):
+        return error.strerror
     text = (str(error) or type(error).__name__).splitlines()[0]
     if isinstance(error, UnicodeError) or (isinstance(error, pa.ArrowException) and "UTF8" in text):
         return wrong_encoding
@@ -375,14 +400,33 @@ def _numbers_of(column: Any, decimal: str) -> NDArray[Any]:
     """Return numbers, or each entry by itself where one is none; with None for what is missing."""
     if pa.types.is_floating(column.type):
         return _arrow_values(column)
-    return _as_objects([_number_or_text(entry, decimal) for entry in column.to_pylist()])
+    texts = column.to_pylist()
+    if decimal == ".":
+        _refuse_commas([text.strip() for text in texts])
+    return _as_objects([_number_or_text(entry, decimal) for entry in texts])
+
+
+def _refuse_commas(texts: list[str]) -> None:
+    """Raise `InputError` where numbers have a comma, with the remedy: in 1,200 it may part thousands, in 0,25 not."""
+    commas = [text for text in texts if re.fullmatch(r"[-+]?\d+,\d+", text)]
+    unclear = [text for text in commas if re.fullmatch(r"[-+]?[1-9]\d{0,2},\d{3}", text)]
+    if commas and len(unclear) < len(commas):
+        first = next(text for text in commas if text not in unclear)
+        raise InputError(f"{first!r} has a decimal comma; say so with --decimal ,")
+    if commas:
+        raise InputError(
+            f"{commas[0]!r} may be {commas[0].replace(',', '')} or {commas[0].replace(',', '.')}: write numbers with a "
+            "decimal point, and without a mark between thousands"
+        )
 
 
 def _number_or_text(text: str, decimal: str) -> float | str | None:
     if level_text(text) is None:
         return None
-    if decimal == "." and re.fullmatch(r"\s*[-+]?\d+,\d+\s*", text):
-        raise InputError(f"{text.strip()!r} has a decimal comma; say so with --decimal ,")
+    if decimal == "," and re.fullmatch(r"\s*[-+]?\d+(\.\d+)+(,\d+)?\s*", text):
+        raise InputError(
+            f"{text.strip()!r} has a point, and the decimal mark is a comma: a point between thousands is to be removed"
+        )
     if re.fullmatch(r"\s*[-+]?\d+([.,]\d+)?\s*%\s*", text):
         raise InputError(f"{text.strip()!r} has a percent sign; remove it and give --score-scale percent")
     try:
@@ -416,14 +460,17 @@ def _with_missing(indices: Any, lookup: NDArray[np.int32], names: list[str | Non
 def _parquet_pieces(file: TableFile, numbers: tuple[str, ...], texts: tuple[str, ...]) -> Iterator[Piece]:
     from pyarrow.parquet import ParquetFile  # takes time to import
 
-    with ParquetFile(file.path, pre_buffer=False) as source:  # or it would hold all of the file
+    with (
+        file.open_native() as opened,
+        ParquetFile(opened, pre_buffer=False) as source,
+    ):  # or it would hold all of the file
         _require((*texts, *numbers), source.schema_arrow.names)
         for batch in source.iter_batches(BATCH, columns=[*numbers, *texts]):
             yield _arrow_piece(batch, numbers, texts)
 
 
 def _feather_pieces(file: TableFile, numbers: tuple[str, ...], texts: tuple[str, ...]) -> Iterator[Piece]:
-    with pa.memory_map(str(file.path)) as mapped, pa.ipc.open_file(mapped) as source:
+    with pa.memory_map(os.fsencode(file.path)) as mapped, pa.ipc.open_file(mapped) as source:
         _require((*texts, *numbers), source.schema.names)
         for at in range(source.num_record_batches):
             batch = source.get_batch(at)
@@ -496,7 +543,9 @@ def _load_column(archive: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]
 
 
 def _npz_values(array: NDArray[Any]) -> NDArray[Any]:
-    return array if array.dtype.kind in "biuf" else _as_objects(array.tolist())
+    if array.dtype.kind in "biuf":
+        return array
+    return _as_objects([level_text(entry) if isinstance(entry, bytes) else entry for entry in array.tolist()])
 
 
 def _named_entries(column: str, entries: NDArray[Any], names: NDArray[Any] | None) -> Coded:
@@ -509,7 +558,7 @@ def _named_entries(column: str, entries: NDArray[Any], names: NDArray[Any] | Non
     if outside.any():
         row = int(outside.argmax())
         raise InputError(f"row {row}: column {column!r} is {entries[row]}, but there are {len(names)} names")
-    return Coded(entries.astype(np.int32), [level_text(entry) for entry in names.astype(str).tolist()])
+    return Coded(entries.astype(np.int32), [level_text(entry) for entry in names.tolist()])
 
 
 def _as_objects(entries: list[Any]) -> NDArray[Any]:

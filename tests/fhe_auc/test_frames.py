@@ -150,7 +150,7 @@ def test_a_wrong_column_or_label_is_refused_with_the_remedy(change: dict[str, An
         ({"y_true": [0, 1, 1], "y_score": [0.1, 0.2, 0.3]}, "got list; .* one table of all parties takes site=COLUMN"),
         ({"north": (["a", "a"], [0.1, 0.2])}, "^all labels are 'a'; labels are 0 and 1$"),
         ({"north": ([[0], [1]], [0.1, 0.2])}, "labels must be one-dimensional"),
-        ({"north": ([0, 1, np.nan], [0.1, 0.2, 0.3])}, "row 2: label is nan"),
+        ({"north": ([0, 1, np.nan], [0.1, 0.2, 0.3])}, "row 2: label is missing"),
         ({"north": ([0, 1, None], [0.1, 0.2, 0.3])}, "row 2: label is missing"),
         ({1: ([0, 1], [0.1, 0.2])}, "party 1: the name of a party must be text"),
     ],
