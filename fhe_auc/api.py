@@ -179,9 +179,11 @@ def federated_auc(
     [('a', 1.0), ('b', 0.5)]
     """
     questions = Questions(
-        score_columns=(score,) if isinstance(score, str) else tuple(_several(score, "score: the columns of scores")),
+        score_columns=tuple(
+            _several([score] if isinstance(score, str) else score, "score must be a column, or a list")
+        ),
         by=levels_of(by),
-        classes=_texts(classes, "classes"),
+        classes=_texts(classes, "classes must be a list of labels"),
         cross_groups=cross_groups,
         heterogeneity=heterogeneity,
         min_cell=min_cell,
@@ -231,22 +233,23 @@ def named(protocol: str | Options) -> tuple[str, dict[str, Any]]:
 def levels_of(by: str | Sequence[str] | Mapping[str, Sequence[Label]]) -> dict[str, tuple[str, ...]]:
     """Return the columns that rows are grouped by, with their levels, as text, where these are given."""
     if isinstance(by, Mapping):
-        return {name: _texts(levels, f"by: the levels of {name!r}") for name, levels in by.items()}
-    return dict.fromkeys([by] if isinstance(by, str) else _several(by, "by: the columns"), ())
+        return {name: _texts(levels, f"by: the levels of {name!r} must be a list") for name, levels in by.items()}
+    named = [by] if isinstance(by, str) else by
+    return dict.fromkeys(_several(named, "by must be a column, a list, or a mapping of columns to their levels"), ())
 
 
 def _texts(labels: Sequence[Label], what: str) -> tuple[str, ...]:
     """Return levels or classes as rows have them, as text (`level_text`)."""
     found = [level_text(each) for each in _several(labels, what)]
     if None in found:
-        raise InputError(f"{what} hold one that stands for a missing entry")
+        raise InputError(f"{what}, and none may stand for a missing entry, got {labels!r}")
     return tuple(map(str, found))
 
 
 def _several(values: Any, what: str) -> Sequence[Any]:
     """Return values as a list; raise `InputError` for what is none, a text too, which is a sequence of letters."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise InputError(f"{what} must be a list, got {values!r}")
+        raise InputError(f"{what}, got {values!r}")
     return list(values)
 
 

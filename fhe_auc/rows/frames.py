@@ -6,6 +6,7 @@ A table is anything that lists its columns and returns one by its name; none of 
 from __future__ import annotations
 
 import math
+import os
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -107,13 +108,13 @@ def parties_of(rows: Rows, columns: Columns) -> tuple[list[PartyData], Analysis]
     wanted = [*columns.names, *([] if columns.site is None else [columns.site])]
     if twice := next((name for name in wanted if wanted.count(name) > 1), None):
         raise InputError(f"label, score, site and group columns must differ, but {twice!r} is there twice")
-    _refuse_what_is_not_read(rows, "rows")
+    _refuse_lazy_or_grouped(rows, "rows")
     found = _split(rows, columns) if columns.site is not None else list(_each(rows, columns))
     lost: tuple[str, ...] = ()
     if columns.drop_missing:
         found, lost = _complete(found, columns)
     if not found:
-        raise InputError("there are no parties" + "".join(f"; {each}" for each in lost))
+        raise InputError("; ".join(["there are no parties" if columns.site is None else "there are no rows", *lost]))
     if (pair := first_alike(each.name for each in found)) is not None:
         raise InputError(f"party {pair[1]!r} is there twice, also as {pair[0]!r}; every party needs its own name")
     tables = [each for each in found if isinstance(each, _Party)]
@@ -180,24 +181,21 @@ def _each(rows: Rows, columns: Columns) -> Iterable[_Party | PartyData]:
     if isinstance(rows, Mapping):
         for name, own in rows.items():
             if not isinstance(name, str):
-                raise InputError(f"party {name!r}: the name of a party must be text")
+                raise InputError(f"party {name!r}: the name of a party must be text, as {str(name)!r}")
             yield _party(name, own, columns)
-    elif _is_grouped(rows):
-        raise InputError(
-            "these rows are grouped: give the table as it was, and the column that it was grouped by as site=COLUMN"
-        )
     elif _column_names(rows) is not None:
         raise InputError("this is one table: say which column names each row's party, as in site='hospital'")
     elif isinstance(rows, Iterable) and not isinstance(rows, str):
         for number, own in enumerate(rows, start=1):
             yield _party(f"party {number}", own, columns)
     else:
-        raise InputError(f"parties must be a list of pairs (y_true, y_score) or of tables, got {type(rows).__name__}")
+        kind = type(rows).__name__
+        raise InputError(f"parties must be a list of pairs (y_true, y_score) or of tables, got {kind}{_remedy(rows)}")
 
 
 def _party(name: str, rows: Any, columns: Columns) -> _Party | PartyData:
     questions = columns.questions
-    _refuse_what_is_not_read(rows, f"party {name!r}")
+    _refuse_lazy_or_grouped(rows, f"party {name!r}")
     if isinstance(rows, PartyData):
         if questions.several or columns.pos_label is not None:
             raise InputError(f"party {rows.name!r} is PartyData, of one model and no groups: give a table instead")
@@ -205,7 +203,7 @@ def _party(name: str, rows: Any, columns: Columns) -> _Party | PartyData:
     if isinstance(rows, (tuple, list)) and len(rows) == 2:
         if questions.several:
             raise InputError(f"party {name!r} is a pair (y_true, y_score): give a table for several models or groups")
-        if _column_names(rows[1]) is not None:
+        if _column_names(rows[1]) is not None and isinstance(rows[0], (str, tuple)):
             raise InputError(
                 f"{name} is a name with a table, as groups and items() give them: give the mapping itself, dict(rows), "
                 "or one table of all rows with site=COLUMN"
@@ -214,18 +212,24 @@ def _party(name: str, rows: Any, columns: Columns) -> _Party | PartyData:
         return _Party(name, {column: _entries(values, name, what) for column, values, what in pair}, is_pair=True)
     if _column_names(rows) is None:
         raise InputError(
-            f"party {name!r}: expected a pair (y_true, y_score) or a table, got {type(rows).__name__}; weights are not "
-            "supported, and one table of all parties takes site=COLUMN"
+            f"party {name!r}: expected a pair (y_true, y_score) or a table, got {type(rows).__name__}{_remedy(rows)}; "
+            "weights are not supported, and one table of all parties takes site=COLUMN"
         )
     return _Party(name, {column: _column(rows, column, f"party {name!r}", name) for column in columns.names})
+
+
+def _remedy(rows: Any) -> str:
+    """Return the end of a message about what is no rows, where it is often given."""
+    if isinstance(rows, (str, os.PathLike)):
+        return " (read files first)"
+    return " (of an array give two columns, as (rows[:, 0], rows[:, 1]))" if isinstance(rows, np.ndarray) else ""
 
 
 def _split(table: Any, columns: Columns) -> list[_Party | PartyData]:
     """Return the parties of one table, by its column of sites."""
     site = str(columns.site)
     if _column_names(table) is None:
-        what = "these are grouped: give the table as it was" if _is_grouped(table) else f"got {type(table).__name__}"
-        raise InputError(f"site={site!r} is for one table with all parties' rows, {what}")
+        raise InputError(f"site={site!r} is for one table with all parties' rows, got {type(table).__name__}")
     if isinstance(table, Mapping) and any(_column_names(each) is not None for each in table.values()):
         raise InputError(f"site={site!r} is for one table with all parties' rows; these are several: leave it out")
     read = {name: _column(table, name, "the table", "table") for name in (*columns.names, site)}
@@ -292,10 +296,12 @@ def _entries(values: ArrayLike, party: str, what: str) -> NDArray[Any]:
             f"party {party!r}: {what}: {kind} makes no array of one dimension ({type(error).__name__}): convert it to "
             "one of numpy first"
         ) from None
-    if array.ndim != 1:
-        got = f"shape {array.shape}" if array.ndim else type(values).__name__
-        remedy = "give one column, as predict_proba(X)[:, 1]"
-        raise InputError(f"party {party!r}: {what} must be one-dimensional, got {got}: {remedy}")
+    if not array.ndim:
+        kind = type(values).__name__
+        raise InputError(f"party {party!r}: {what} must be one-dimensional, an entry for each row, got {kind}")
+    if array.ndim > 1:
+        remedy = "give one column, as predict_proba(X)[:, 1]; a table has it once"
+        raise InputError(f"party {party!r}: {what} must be one-dimensional, but have shape {array.shape}: {remedy}")
     if array.dtype == object:
         odd = next((row for row, entry in enumerate(array.tolist()) if isinstance(entry, _SEVERAL)), None)
         if odd is not None:
@@ -317,16 +323,16 @@ _NOT_READ = (
 """Methods that read the rows of a query or a source of rows; tables in memory have none of them."""
 
 
-def _refuse_what_is_not_read(rows: Any, what: str) -> None:
-    """Raise `InputError` for a lazy table, whose rows are somewhere else, or still to be computed."""
+def _refuse_lazy_or_grouped(rows: Any, what: str) -> None:
+    """Raise `InputError` for a table whose rows are still to be read or computed, and for one that is cut up."""
+    if "groupby" in type(rows).__name__.lower():
+        raise InputError(
+            f"{what}: the table is grouped: give it as it was, and the column that it was grouped by as site=COLUMN"
+        )
     for name in _NOT_READ:
         if hasattr(type(rows), name):  # of its type: an object may have columns of any name
             kind = type(rows).__name__
             raise InputError(f"{what}: {kind} holds no rows before they are read: give what .{name}() returns")
-
-
-def _is_grouped(rows: Any) -> bool:
-    return "groupby" in type(rows).__name__.lower()
 
 
 def _binary(tables: Iterable[_Party], column: str, pos_label: Label) -> dict[str, NDArray[Any]]:
