@@ -49,6 +49,10 @@ class Coded:
     def __len__(self) -> int:
         return len(self.codes)
 
+    def with_gaps(self) -> Coded:
+        """Return the column with None for every name that stands for a missing entry (`level_text`)."""
+        return Coded(self.codes, [level_text(name) for name in self.names])
+
     def chosen(self, rows: NDArray[Any] | slice) -> Coded:
         """Return the column at some rows."""
         return Coded(self.codes[rows], self.names)
@@ -361,7 +365,8 @@ _MISSING_TEXTS = frozenset(
         *(".", "?", r"\n"),  # SAS and Stata; ARFF; Hive and MySQL
     )
 )
-"""What stands for a missing entry, in any column, in any case of letters."""
+"""What stands for a missing entry in any column but that of sites, in any case of letters."""
+_NO_NAMES = ("", "nan", "<na>", "nat")  # as numpy and pandas write what is missing
 
 
 class _Known(dict[tuple[type, Any], int]):
@@ -378,11 +383,17 @@ class _Known(dict[tuple[type, Any], int]):
 
 
 def level_text(entry: object) -> str | None:
-    """Return a label, a level, a class or a site as text; None where it is missing: empty, NA, None, "." or the like.
+    """Return a label, a level or a class as text; None where it is missing: empty, NA, None, "." or the like.
 
     1.0 is "1", like 1, and so is "1.0": pandas writes whole numbers so where one of the column is missing. Bytes are
     text in UTF-8, as older writers of Parquet leave it; what is none keeps its bytes as escapes, and so apart.
     """
+    text = name_text(entry)
+    return None if text is None or text.lower() in _MISSING_TEXTS else text
+
+
+def name_text(entry: object) -> str | None:
+    """Return the name of a site as text, as `level_text`; but NA and the like are names, which no row is lost by."""
     if isinstance(entry, float):
         if entry != entry:
             return None
@@ -393,7 +404,7 @@ def level_text(entry: object) -> str | None:
     text = "" if entry is None else str(entry).strip()
     if text.endswith(".0") and re.fullmatch(r"(0|-?[1-9][0-9]*)\.0", text):
         text = text[:-2]
-    return text if text.lower() not in _MISSING_TEXTS else None
+    return text if text.lower() not in _NO_NAMES else None
 
 
 def missing_entries(values: NDArray[Any] | Coded) -> NDArray[np.bool_]:

@@ -19,7 +19,7 @@ from fhe_auc.base.errors import InputError, Place
 from fhe_auc.base.party_names import first_alike
 from fhe_auc.base.suggestions import known_names
 from fhe_auc.question.analysis import Analysis, Questions
-from fhe_auc.rows.counts import PartyData, label_spellings, left_out_beside, level_text, missing_entries
+from fhe_auc.rows.counts import PartyData, label_spellings, left_out_beside, level_text, missing_entries, name_text
 from fhe_auc.rows.score_scale import rescaled
 
 Label: TypeAlias = str | int | float | bool
@@ -239,7 +239,7 @@ def _split(table: Any, columns: Columns) -> list[_Party | PartyData]:
     for row, entry in enumerate(read[site].tolist()):
         code = texts.get(entry)
         if code is None:
-            if (name := level_text(entry)) is None:
+            if (name := name_text(entry)) is None:
                 if not columns.drop_missing:
                     raise InputError(
                         f"the table, row {row}: the site is missing in column {site!r}; drop the row, as "

@@ -1,7 +1,7 @@
 """Columns of CSV, Parquet, Feather and NPZ files, some rows at a time; entries as they are, unchecked.
 
 Rows are named in errors as people find them: by the line of a text file, which an editor counts from 1, otherwise by
-their number from 0. A missing entry is None, or NaN in a column of numbers.
+their number from 0. A missing entry is None, or NaN in a column of numbers; texts such as NA are left as they are.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, Place
 from fhe_auc.base.suggestions import known_names
-from fhe_auc.rows.counts import Coded, level_text
+from fhe_auc.rows.counts import Coded, level_text, name_text
 from fhe_auc.rows.quotes import QuoteError, Quotes
 from fhe_auc.rows.row_store import BATCH
 
@@ -438,7 +438,7 @@ def _number_or_text(text: str, decimal: str) -> float | str | None:
 def _coded(column: Any) -> Coded:
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
-    entries = [level_text(entry) for entry in column.dictionary.to_pylist()]
+    entries = [name_text(entry) for entry in column.dictionary.to_pylist()]
     index = {name: code for code, name in enumerate(dict.fromkeys(entries))}
     lookup = np.array([index[entry] for entry in entries] or [0], np.int32)
     return _with_missing(column.indices, lookup, list(index))
@@ -545,20 +545,20 @@ def _load_column(archive: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]
 def _npz_values(array: NDArray[Any]) -> NDArray[Any]:
     if array.dtype.kind in "biuf":
         return array
-    return _as_objects([level_text(entry) if isinstance(entry, bytes) else entry for entry in array.tolist()])
+    return _as_objects([name_text(entry) if isinstance(entry, bytes) else entry for entry in array.tolist()])
 
 
 def _named_entries(column: str, entries: NDArray[Any], names: NDArray[Any] | None) -> Coded:
     if names is None:
         distinct, codes = np.unique(entries, return_inverse=True)
-        return Coded(codes.astype(np.int32), [level_text(entry) for entry in distinct.tolist()])
+        return Coded(codes.astype(np.int32), [name_text(entry) for entry in distinct.tolist()])
     if entries.dtype.kind not in "iu":
         raise InputError(f"column {column!r} must hold indices into its names, but is of type {entries.dtype}")
     outside = (entries < 0) | (entries >= len(names))
     if outside.any():
         row = int(outside.argmax())
         raise InputError(f"row {row}: column {column!r} is {entries[row]}, but there are {len(names)} names")
-    return Coded(entries.astype(np.int32), [level_text(entry) for entry in names.tolist()])
+    return Coded(entries.astype(np.int32), [name_text(entry) for entry in names.tolist()])
 
 
 def _as_objects(entries: list[Any]) -> NDArray[Any]:

@@ -170,12 +170,13 @@ def _parts(files: Sequence[TableFile], columns: _Columns, entries: Entries) -> I
         start = 0
         for piece in file.pieces(columns.scores, columns.texts):
             size = len(piece.texts[columns.label].codes)
+            texts = {name: each if name == columns.site else each.with_gaps() for name, each in piece.texts.items()}
             rows = range(start, start + size)
             if columns.site is None:
                 sites = Coded(np.zeros(size, np.int32), [_party_name(file)])
             else:
                 sites = piece.texts[columns.site]
-            yield _Part(file, piece, sites, rows)
+            yield _Part(file, Piece(piece.numbers, texts), sites, rows)
             start += size
 
 

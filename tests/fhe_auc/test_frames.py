@@ -284,6 +284,8 @@ MISSING = [None, np.nan, pd.NA, "NA", b"."]
 @pytest.mark.parametrize("column", ["died", "risk", "sex", "hospital"])
 def test_what_is_missing_is_refused_or_left_out_whatever_column_it_is_in(column: str, missing: Any) -> None:
     frame = patients().astype(object)
+    if column == "hospital" and isinstance(missing, (str, bytes)):
+        missing = ""  # a site may be called NA
     frame.loc[4, column] = missing
     asked = {**COLUMNS, "by": {"sex": ["F", "M"]}, "thresholds": GRID, "min_cell": 1}
     with pytest.raises(InputError, match=r"row 4: .* is missing"):

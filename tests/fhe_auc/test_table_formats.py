@@ -199,7 +199,7 @@ MISSING = ["", "NA", "na", "N/A", "#N/A", "<NA>", "NaN", "nan", "NULL", "None", 
 
 
 @pytest.mark.parametrize("text", MISSING)
-@pytest.mark.parametrize("column", ["died", "risk", "sex", "site"])
+@pytest.mark.parametrize("column", ["died", "risk", "sex"])
 @pytest.mark.parametrize("labels", [("1", "0"), ("yes", "no")])
 def test_what_is_missing_is_the_same_in_every_column_and_never_a_negative(
     folder: Path, text: str, column: str, labels: tuple[str, str]
@@ -217,8 +217,17 @@ def test_what_is_missing_is_the_same_in_every_column_and_never_a_negative(
         parties(drop=False)
     (party,) = parties(drop=True)
     assert (party.y_true.astype(int).tolist(), party.y_score.tolist()) == (LABELS, SCORES)
-    left_out = ("1 rows were left out whose site is missing",) if column == "site" else ()
-    assert (party.dropped, party.lost) == (1 - len(left_out), left_out)
+    assert (party.dropped, party.lost) == (1, ())
+
+
+@pytest.mark.parametrize("text", ["NA", "None", ".", "n/a"])
+@pytest.mark.parametrize("drop", [False, True])
+def test_a_site_may_have_a_name_that_elsewhere_stands_for_a_missing_entry(folder: Path, text: str, drop: bool) -> None:
+    Path("a.csv").write_text(f"died,risk,site\n1,0.5,{text}\n0,0.25,north\n")
+    pq.write_table(pa.table({"died": [1, 0], "risk": [0.5, 0.25], "site": [text, "north"]}), "a.parquet")
+    for file in ("a.csv", "a.parquet"):
+        parties = read_parties([file], site_column="site", **COLUMNS, entries=Entries(drop_missing=drop))
+        assert [party.name for party in parties] == [text, "north"]
 
 
 def test_the_positive_label_cannot_be_what_stands_for_a_missing_entry() -> None:

@@ -387,14 +387,14 @@ def test_parquet_columns_may_be_any_kind_of_number(folder: Path, labels: Any, sc
 
 
 def test_a_site_column_splits_files_into_parties_in_order_of_first_appearance(folder: Path) -> None:
-    first = write("a.csv", "ward,label,risk", "007,1,0.5", "7,0,0.25", "N.B.,1,0.125", "007,0,0.75")
+    first = write("a.csv", "ward,label,risk", "007,1,0.5", "7,0,0.25", "NA,1,0.125", "007,0,0.75")
     second = write_parquet("b.parquet", ward=["east", "007"], label=[True, False], risk=[0.1, 0.2])
     third = write_npz("c.npz", ward=[7, 8], label=[1, 0], risk=[0.6, 0.7])
     parties = read_parties([first, second, third], site_column="ward", label_column="label", score_column="risk")
     assert list(plain(parties).items()) == [
         ("007", ([1, 0, 0], [0.5, 0.75, 0.2])),
         ("7", ([0, 1], [0.25, 0.6])),
-        ("N.B.", ([1], [0.125])),
+        ("NA", ([1], [0.125])),
         ("east", ([1], [0.1])),
         ("8", ([0], [0.7])),
     ]
