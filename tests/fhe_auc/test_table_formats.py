@@ -251,6 +251,21 @@ def test_sites_that_are_lost_with_their_rows_are_told_in_every_form_of_the_resul
         assert [any(each in line for line in said) for each in told] == [True] * 3
 
 
+@pytest.mark.parametrize("command", [["evaluate", "--epsilon", "1"], ["report", "--out", "card"]])
+def test_what_is_left_out_is_told_with_noise_and_beside_a_report_too(folder: Path, command: list[str]) -> None:
+    rows = [f"{number % 2},{(number % 7) / 7:.2f},{'ab'[number % 3 == 0]}" for number in range(200)]
+    Path("a.csv").write_text("\n".join(["y_true,y_score,site", *rows, ",0.5,a", "NA,0.5,c", ""]))
+    done = CliRunner().invoke(main, [*command, "a.csv", "--site-column", "site", "--drop-missing", "--json"])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    left_out = told["own_warnings" if command[0] == "report" else "warnings"]
+    assert "party 'a': 1 rows with a missing entry were left out" in left_out
+    assert any(warning.startswith("site 'c': all of its rows (1) have a missing entry") for warning in left_out)
+    if command[0] == "report":
+        assert "'c'" not in Path("card", "report.html").read_text("utf-8")
+        assert "own_warnings" not in json.loads(Path("card", "report.json").read_text("utf-8"))
+
+
 def test_a_file_of_which_no_row_is_left_is_refused_with_why(folder: Path) -> None:
     Path("a.csv").write_text("died,risk\n,0.5\n1,NA\n")
     with pytest.raises(InputError, match=r"'a\.csv': there are no rows: each of its rows has a missing entry"):
