@@ -34,6 +34,7 @@ from fhe_auc.rows.quotes import QuoteError, Quotes
 from fhe_auc.rows.row_store import BATCH
 
 STDIN = Path("-")
+OBJECTS = "it holds Python objects, which could run code; save numbers or text, as with astype(float) or astype(str)"
 
 _BLOCK = 2**22  # bytes of text at a time
 _SMALL = 2**18  # what a processor's cache holds
@@ -481,8 +482,19 @@ def _feather_pieces(file: TableFile, numbers: tuple[str, ...], texts: tuple[str,
 def _arrow_piece(batch: Any, numbers: tuple[str, ...], texts: tuple[str, ...]) -> Piece:
     return Piece(
         {name: _arrow_values(batch.column(name)) for name in numbers},
-        {name: _coded(batch.column(name)) for name in texts},
+        {name: _coded_column(name, batch.column(name)) for name in texts},
     )
+
+
+def _coded_column(name: str, column: Any) -> Coded:
+    if pa.types.is_float16(column.type):
+        column = column.cast(pa.float32())
+    try:
+        return _coded(column)
+    except pa.ArrowNotImplementedError:
+        raise InputError(
+            f"column {name!r} holds {column.type} entries, and not one text or number for each row"
+        ) from None
 
 
 def _arrow_values(column: Any) -> NDArray[Any]:
@@ -491,7 +503,7 @@ def _arrow_values(column: Any) -> NDArray[Any]:
     plain = pa.types.is_floating(column.type) or pa.types.is_integer(column.type) or pa.types.is_boolean(column.type)
     if plain and column.null_count == 0:
         return _array(column)
-    return _as_objects(column.to_pylist())
+    return _as_objects([name_text(entry) if isinstance(entry, bytes) else entry for entry in column.to_pylist()])
 
 
 def _array(column: Any) -> NDArray[Any]:
@@ -535,8 +547,8 @@ def _npz_pieces(file: TableFile, numbers: tuple[str, ...], texts: tuple[str, ...
 def _load_column(archive: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
     try:
         array = archive[name]
-    except ValueError as error:  # an object array would be unpickled, which could run code
-        raise InputError(f"column {name!r} cannot be read: {error}") from None
+    except ValueError:  # an object array would be unpickled
+        raise InputError(f"column {name!r} cannot be read: {OBJECTS}") from None
     if array.ndim != 1:
         raise InputError(f"column {name!r} must be one-dimensional, but has shape {array.shape}")
     return array

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import replacing
-from fhe_auc.rows.table_files import TableFile, TextFormat
+from fhe_auc.rows.table_files import OBJECTS, TableFile, TextFormat
 
 _Column = NDArray[np.float64]
 _SAMPLE = 2**16  # characters, in which a line ends
@@ -121,8 +121,8 @@ def _add_to_npz(source: TableFile, _: Sequence[str], target: BinaryIO, name: str
         for there in archive.files:
             try:
                 arrays[there] = archive[there]
-            except ValueError as error:  # an object array would be unpickled, which could run code
-                raise InputError(f"array {there!r} cannot be read: {error}") from None
+            except ValueError:  # an object array would be unpickled
+                raise InputError(f"array {there!r} cannot be read: {OBJECTS}") from None
     # Not numpy.savez: it cannot write an array called "file".
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for column, array in {**arrays, name: values}.items():

@@ -290,6 +290,23 @@ def test_bytes_are_text_in_parquet_feather_and_npz(folder: Path, kind: pa.DataTy
         assert (party.name, party.y_true.astype(int).tolist()) == ("Köln", LABELS)
 
 
+@pytest.mark.parametrize("suffix", ["parquet", "feather"])
+def test_columns_of_arrow_types_are_read_or_refused_by_name(folder: Path, suffix: str) -> None:
+    def write(**columns: Any) -> str:
+        table = pa.table({"died": LABELS, "risk": SCORES, **columns})
+        (pq.write_table if suffix == "parquet" else feather.write_feather)(table, f"a.{suffix}")
+        return f"a.{suffix}"
+
+    assert read(write(died=pa.array(np.array(LABELS, np.float16)))) == (LABELS, SCORES)
+    for nested in (pa.array([[1], [0]] * 2), pa.array([{"a": 1}, {"a": 0}] * 2)):
+        with pytest.raises(
+            InputError, match=r"column 'died' holds (list|struct)<.*> entries, and not one text or number"
+        ):
+            read(write(died=nested))
+    with pytest.raises(InputError, match=r"column 'risk': score is '0\.5', which is text in the file, not a number"):
+        read(write(risk=pa.array([b"0.5"] * 4)))
+
+
 def test_bytes_that_are_no_text_stay_apart_and_bytes_for_numbers_are_refused(folder: Path) -> None:
     np.savez("a.npz", died=np.array([b"\xe4", b"\xf6"] * 2), risk=np.array([b"0.5", b"0.1", b"0.2", b"0.3"]))
     with pytest.raises(InputError, match=r"column 'risk': score is '0\.5', which is text in the file, not a number"):
