@@ -147,8 +147,8 @@ def compare(
     asked = measure.Comparison(backend=backend and ckks.choose_backend(backend), **settings)
     asked.measured()  # refuses before files are read
     parties = files.read()
-    for text in left_out(parties):
-        output.print_warning(text)
+    for warning in left_out(parties):
+        output.print_warning(warning)
     with output.progress("Comparing", unit="measurements") as report:
         rows = measure.compare(parties, asked, report)
     if not as_json:
