@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -20,7 +20,7 @@ from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import DEFAULT_MIN_CELL, Analysis, Questions
 from fhe_auc.results.evaluation import FIRST_SESSION, Evaluation, QuantileThresholds, preceded
 from fhe_auc.results.intervals import DEFAULT_LEVEL
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.counts import PartyData, level_text
 from fhe_auc.rows.frames import Columns, Label, Rows, parties_of
 from fhe_auc.rows.score_scale import DEFAULT_SCALE
 from fhe_auc.session import registry
@@ -76,8 +76,9 @@ def federated_auc(
     score: str | Sequence[str] = "y_score",
     site: str | None = None,
     pos_label: Label | None = None,
-    by: str | Sequence[str] | Mapping[str, Sequence[str]] = (),
-    classes: Sequence[str] = (),
+    drop_missing: bool = False,
+    by: str | Sequence[str] | Mapping[str, Sequence[Label]] = (),
+    classes: Sequence[Label] = (),
     cross_groups: bool = False,
     heterogeneity: bool = False,
     min_cell: int = DEFAULT_MIN_CELL,
@@ -111,10 +112,14 @@ def federated_auc(
     site : str, optional
         Column that names each row's party, where `rows` is one table.
     pos_label : str, number or bool, optional
-        The label that counts as 1, where labels are not 0 and 1; the others must be one label.
-    by : str, sequence of str, or mapping of str to sequence of str
+        The label that counts as 1, where labels are not 0 and 1; the others must be one label. Two spellings of one
+        label ("Yes" and "yes") are refused.
+    drop_missing : bool
+        Leave out rows with a missing entry (None, NaN, NA, or text as "", "NA", "None", "." and the like), and say how
+        many in `Evaluation.warnings`; otherwise they are refused.
+    by : str, sequence of str, or mapping of str to sequence of labels
         Columns that rows are grouped by, or these with all their levels. Categories: cut numbers into bands first.
-    classes : sequence of str
+    classes : sequence of str, numbers or bools
         Three labels or more, with a column of scores each, in the same order: each class from the others, pairs of
         classes, and their average (Hand and Till, Machine Learning 45, 2001), which is `Evaluation.auc`.
     cross_groups : bool
@@ -174,15 +179,25 @@ def federated_auc(
     [('a', 1.0), ('b', 0.5)]
     """
     questions = Questions(
-        score_columns=(score,) if isinstance(score, str) else tuple(score),
+        score_columns=tuple(
+            _several([score] if isinstance(score, str) else score, "score must be a column, or a list")
+        ),
         by=levels_of(by),
-        classes=tuple(classes),
+        classes=_texts(classes, "classes must be a list of labels"),
         cross_groups=cross_groups,
         heterogeneity=heterogeneity,
         min_cell=min_cell,
     )
     parties, analysis = parties_of(
-        rows, Columns(questions=questions, label=label, site=site, pos_label=pos_label, score_scale=score_scale)
+        rows,
+        Columns(
+            questions=questions,
+            label=label,
+            site=site,
+            pos_label=pos_label,
+            drop_missing=drop_missing,
+            score_scale=score_scale,
+        ),
     )
     name, options = named(protocol)
     with shown(progress) as report:
@@ -215,11 +230,27 @@ def named(protocol: str | Options) -> tuple[str, dict[str, Any]]:
     return (protocol, {}) if isinstance(protocol, str) else (protocol.protocol, given(protocol))
 
 
-def levels_of(by: str | Sequence[str] | Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
-    """Return the columns that rows are grouped by, with their levels where these are given."""
+def levels_of(by: str | Sequence[str] | Mapping[str, Sequence[Label]]) -> dict[str, tuple[str, ...]]:
+    """Return the columns that rows are grouped by, with their levels, as text, where these are given."""
     if isinstance(by, Mapping):
-        return {name: tuple(levels) for name, levels in by.items()}
-    return dict.fromkeys([by] if isinstance(by, str) else by, ())
+        return {name: _texts(levels, f"by: the levels of {name!r} must be a list") for name, levels in by.items()}
+    named = [by] if isinstance(by, str) else by
+    return dict.fromkeys(_several(named, "by must be a column, a list, or a mapping of columns to their levels"), ())
+
+
+def _texts(labels: Sequence[Label], what: str) -> tuple[str, ...]:
+    """Return levels or classes as rows have them, as text (`level_text`)."""
+    found = [level_text(each) for each in _several(labels, what)]
+    if None in found:
+        raise InputError(f"{what}, and none may stand for a missing entry, got {labels!r}")
+    return tuple(map(str, found))
+
+
+def _several(values: Any, what: str) -> Sequence[Any]:
+    """Return values as a list; raise `InputError` for what is none, a text too, which is a sequence of letters."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise InputError(f"{what}, got {values!r}")
+    return list(values)
 
 
 def evaluated(
@@ -263,6 +294,7 @@ def federated_thresholds(
     score: str = "y_score",
     site: str | None = None,
     pos_label: Label | None = None,
+    drop_missing: bool = False,
     protocol: str | Options = "boundaries-federated",
     score_scale: str = DEFAULT_SCALE,
     max_rows: int = DEFAULT_MAX_ROWS,
@@ -278,7 +310,7 @@ def federated_thresholds(
 
     Parameters
     ----------
-    rows, label, score, site, pos_label, score_scale, max_rows, backend, keys, smudging_bits, progress
+    rows, label, score, site, pos_label, drop_missing, score_scale, max_rows, backend, keys, smudging_bits, progress
         As for `federated_auc`; scores must be probabilities, and labels do not matter.
     bins : int
         How many thresholds; where many rows have one score, there are fewer.
@@ -297,6 +329,7 @@ def federated_thresholds(
         label=label,
         site=site,
         pos_label=pos_label,
+        drop_missing=drop_missing,
         score_scale=score_scale,
     )
     parties, _ = parties_of(rows, columns)

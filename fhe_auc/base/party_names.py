@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable
 
 AGGREGATOR = "aggregator"
 """Sender name of the aggregator; no party may have it."""
@@ -32,3 +33,13 @@ def problem_with(name: str) -> str | None:
 def alike(name: str) -> str:
     """Return what names that people take for the same have in common: neither case nor width of letters counts."""
     return unicodedata.normalize("NFKC", name).casefold()
+
+
+def first_alike(names: Iterable[str]) -> tuple[str, str] | None:
+    """Return the first two names that are `alike`, None where there are none."""
+    seen: dict[str, str] = {}
+    for name in names:
+        if (looks := alike(name)) in seen:
+            return seen[looks], name
+        seen[looks] = name
+    return None

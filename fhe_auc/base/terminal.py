@@ -74,8 +74,9 @@ def shown(wanted: bool | Progress) -> Iterator[Progress]:
         yield wanted or _silent
 
 
-def _is_terminal(stream: TextIO) -> bool:
-    return stream.isatty() and os.environ.get("TERM") != "dumb"
+def _is_terminal(stream: TextIO | None) -> bool:
+    """Say whether a stream, which Python has as None where it is closed, is a terminal."""
+    return stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def _silent(phase: str, done: int, total: int) -> None:

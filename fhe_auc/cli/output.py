@@ -5,6 +5,7 @@ Colour and progress bars appear on a terminal only. rich is imported when someth
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
@@ -40,6 +41,14 @@ class _Output(FileIO):
     """
 
     _failed = False
+    _drops = False
+
+    @classmethod
+    def over(cls, stream: TextIOWrapper, *, drops: bool) -> _Output:
+        """Return what writes where a stream does; with `drops`, all that cannot be written is dropped."""
+        made = cls(stream.fileno(), "w", closefd=False)
+        made._drops = drops
+        return made
 
     def write(self, data: Any, /) -> int:
         if not self._failed:
@@ -49,19 +58,26 @@ class _Output(FileIO):
                 pass
             except OSError:
                 self._failed = True
-                raise
+                if not self._drops:
+                    raise
         return len(data)
 
 
 def never_fail_to_write() -> None:
     """Let a finished command end with its own status, whether or not its reader is still there.
 
-    What the encoding of stdout and stderr lacks is written as ``?``.
+    What the encoding of stdout and stderr lacks is written as ``?``. Streams that are closed, as daemons have them, are
+    opened on nothing: the next file would otherwise take a stream's number, and be written into.
     """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            descriptor = os.open(os.devnull, os.O_RDWR)  # it has the lowest number that is free
+            os.set_inheritable(descriptor, descriptor <= 2)
+            setattr(sys, name, open(descriptor, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if isinstance(stream, TextIOWrapper) and stream is getattr(sys, f"__{name}__"):
-            raw = _Output(stream.fileno(), "w", closefd=False)
+            raw = _Output.over(stream, drops=name == "stderr")
             lines = name == "stderr" or stream.line_buffering
             wrapped = TextIOWrapper(BufferedWriter(raw), stream.encoding, "replace", line_buffering=lines)
             setattr(sys, name, wrapped)

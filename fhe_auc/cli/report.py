@@ -131,9 +131,10 @@ def report(
         )
     with output.progress("Drawing"):
         saved = made.save(out)
-    # What parties are told of their own rows names parties and small numbers: it is for this terminal, not for readers.
+    # What parties are told of their own rows names parties and small numbers: it is for who runs this, not for readers
+    # of the page and the files.
     if as_json:
-        output.print_json(made.as_dict())
+        output.print_json({**made.as_dict(), "own_warnings": list(made.own_warnings)})
         for path in saved:
             output.print_line(f"saved {path}")
         for warning in made.own_warnings:

@@ -96,8 +96,8 @@ def plot_roc(report: HasCard | ReportCard, ax: Axes | None = None) -> Axes:
     axes.plot(fpr, tpr, color=INK, linewidth=1.6, label=f"classifier (AUC {card.auc.value:.3f})")
     axes.plot([0, 1], [0, 1], color=GREY, linestyle=":", linewidth=1.2, label="chance (AUC 0.5)")
     for decision, marker in _marked(card):
-        (tn, fp), (fn, tp) = decision.confusion
-        _mark(axes, fp / (fp + tn), tp / (tp + fn), marker, decision)
+        found = _values(decision)
+        _mark(axes, 1 - found["specificity"], found["recall"], marker, decision)
     axes.set(xlabel="False positive rate (1 − specificity)", ylabel="True positive rate (recall)")
     _unit_square(axes)
     axes.legend(loc="lower right", fontsize=8, edgecolor="none", framealpha=0.9)  # the band may be behind it
@@ -118,9 +118,9 @@ def plot_precision_recall(report: HasCard | ReportCard, ax: Axes | None = None) 
     axes.plot(recall, precision, color=INK, linewidth=1.6, drawstyle="steps-post", label="classifier")
     axes.axhline(card.prevalence, color=GREY, linestyle=":", linewidth=1.2, label=f"chance ({card.prevalence:.3g})")
     for decision, marker in _marked(card):
-        (_, fp), (fn, tp) = decision.confusion
-        if tp + fp > 0:
-            _mark(axes, tp / (tp + fn), tp / (tp + fp), marker, decision)
+        found = _values(decision)
+        if "precision" in found:
+            _mark(axes, found["recall"], found["precision"], marker, decision)
     axes.set(xlabel="Recall", ylabel="Precision", xlim=(-0.01, 1.01), ylim=(0, 1.02 * _round_up(1.4 * precision.max())))
     axes.legend(loc="upper right", fontsize=8, frameon=False)
     return tidy(axes)
@@ -211,6 +211,11 @@ def _scores_in_words(card: ReportCard) -> str:
 
 def _marked(card: ReportCard) -> tuple[tuple[Decision, str], ...]:
     return (card.best, "o"), (card.chosen, "D")
+
+
+def _values(decision: Decision) -> dict[str, float]:
+    """Return the measures that are defined: those of the curves, which whole rows would miss by a rounding."""
+    return {each.name: each.estimate.value for each in decision.measures if each.estimate is not None}
 
 
 def _mark(axes: Axes, x: float, y: float, marker: str, decision: Decision) -> None:

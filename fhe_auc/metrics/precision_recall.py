@@ -77,14 +77,15 @@ def _require(rows: float, what: str, metric: str) -> None:
         raise UndefinedMetricError(f"the histogram holds no {what} row, so there is no {metric}")
 
 
-def confusion_matrix(histogram: Histogram, threshold: float) -> NDArray[np.float64]:
+def confusion_matrix(histogram: Histogram, threshold: float) -> NDArray[np.int64]:
     """Count rows by label and prediction: ``[[TN, FP], [FN, TP]]``, shape (2, 2), as scikit-learn has it.
 
-    Rows of the bin that the threshold cuts count by their share. Raises `InputError` if the threshold is not finite.
+    Rows of the bin that the threshold cuts count by their share. Rows are whole: true and false positives, and all rows
+    of each label where these carry noise, are rounded. Raises `InputError` if the threshold is not finite.
     """
     split = _split(histogram, threshold)
-    tp, fp = split.expected
-    return np.array([[split.negatives - fp, fp], [split.positives - tp, tp]])
+    tp, fp, positives, negatives = np.rint([*split.expected, split.positives, split.negatives]).astype(np.int64)
+    return np.array([[negatives - fp, fp], [positives - tp, tp]])
 
 
 def precision_score(histogram: Histogram, threshold: float) -> Estimate:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from fhe_auc.base.errors import InputError
+from fhe_auc.base.party_names import first_alike
 
 MOST_LEVELS_FOUND = 20
 MOST_MODELS, MOST_GROUPS, MOST_CLASSES = 16, 100, 20
@@ -282,10 +283,10 @@ def _levels(name: str, found: Iterable[str | None]) -> tuple[str, ...]:
     levels = sorted({level for level in found if level is not None}, key=_in_order)
     if len(levels) == 1:
         raise InputError(f"column {name!r} has one level, {levels[0]!r}: there is nothing to group by", column=name)
-    if alike := [each for each, times in Counter(level.casefold() for level in levels).items() if times > 1]:
+    if (pair := first_alike(levels)) is not None:
         raise InputError(
-            f"column {name!r} has levels that differ in capitals only, such as {alike[0]!r}: write them alike, or name "
-            f"all levels (--by {name}=LEVEL,LEVEL, in Python by={{{name!r}: [LEVEL, LEVEL]}})"
+            f"column {name!r} has levels that differ in capitals only, such as {pair[0]!r} and {pair[1]!r}: write them "
+            f"alike, or name all levels (--by {name}=LEVEL,LEVEL, in Python by={{{name!r}: [LEVEL, LEVEL]}})"
         )
     if len(levels) > MOST_LEVELS_FOUND:
         raise InputError(

@@ -117,7 +117,8 @@ def federated_report(
     score: str = "y_score",
     site: str | None = None,
     pos_label: Label | None = None,
-    by: str | Sequence[str] | Mapping[str, Sequence[str]] = (),
+    drop_missing: bool = False,
+    by: str | Sequence[str] | Mapping[str, Sequence[Label]] = (),
     heterogeneity: bool = False,
     min_cell: int = DEFAULT_MIN_CELL,
     threshold: float = 0.5,
@@ -138,7 +139,7 @@ def federated_report(
 
     Parameters
     ----------
-    rows, label, score, site, pos_label, by, heterogeneity
+    rows, label, score, site, pos_label, drop_missing, by, heterogeneity
         As of `fhe_auc.federated_auc`.
     thresholds, score_scale, max_rows, backend, keys, smudging_bits, progress
         As of `fhe_auc.federated_auc`; scores must be probabilities.
@@ -167,7 +168,14 @@ def federated_report(
         heterogeneity=heterogeneity,
         min_cell=min(min_cell, MOST_MIN_CELL),
     )
-    columns = Columns(questions=questions, label=label, site=site, pos_label=pos_label, score_scale=score_scale)
+    columns = Columns(
+        questions=questions,
+        label=label,
+        site=site,
+        pos_label=pos_label,
+        drop_missing=drop_missing,
+        score_scale=score_scale,
+    )
     parties, analysis = parties_of(rows, columns)
     name, options = named(protocol)
     refuse_noisy_panels(questions, options)

@@ -77,13 +77,14 @@ class Measure:
 class Decision:
     """The classifier at one threshold: a score at or above it is predicted positive.
 
-    `title` says which threshold this is, for people; `confusion` counts rows, shape (2, 2): ``[[TN, FP], [FN, TP]]``.
+    `title` says which threshold this is, for people; `confusion` counts whole rows, shape (2, 2): ``[[TN, FP],
+    [FN, TP]]``.
     """
 
     title: str
     threshold: float
     measures: tuple[Measure, ...]
-    confusion: NDArray[np.float64]
+    confusion: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

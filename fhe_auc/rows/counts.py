@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import reprlib
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.base.errors import InputError, Place
-from fhe_auc.base.party_names import MAX_CHARACTERS, problem_with
+from fhe_auc.base.party_names import MAX_CHARACTERS, alike, problem_with
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.question.binning import bins_of
@@ -48,6 +48,10 @@ class Coded:
 
     def __len__(self) -> int:
         return len(self.codes)
+
+    def with_gaps(self) -> Coded:
+        """Return the column with None for every name that stands for a missing entry (`level_text`)."""
+        return Coded(self.codes, [level_text(name) for name in self.names])
 
     def chosen(self, rows: NDArray[Any] | slice) -> Coded:
         """Return the column at some rows."""
@@ -90,6 +94,9 @@ class PartyData:
         How many rows of all parties lie at or above each threshold, where a session before has told this party.
     dropped : int
         Rows that were left out, since an entry was missing.
+    lost : tuple of str
+        What was left out beside this party's rows, in words: sites without a complete row, rows without a site. The
+        first of the parties that are read together has it.
     place : callable
         Where the row with a given index (from 0) comes from; by default "row 12".
 
@@ -105,6 +112,7 @@ class PartyData:
     score_columns: tuple[str, ...] = field(repr=False, default=())
     rows_above: tuple[int, ...] = field(repr=False, default=())
     dropped: int = field(repr=False, default=0)
+    lost: tuple[str, ...] = field(repr=False, default=())
     place: Callable[[int], Place] = field(repr=False, default=_numbered)
 
     def __post_init__(self) -> None:
@@ -263,7 +271,7 @@ class PartyData:
                 if refuse is not None:
                     return refuse(row, what, column)
                 if what.endswith(" is missing"):
-                    what += "; drop the row"
+                    what += "; drop the row, as drop_missing=True does"
                 return InputError(f"party {name!r}, {place(row).text}: {what}", party=name, column=column or None)
 
             return refused
@@ -340,13 +348,25 @@ def _codes(
     if row is not None:
         entry = values.names[values.codes[row]] if isinstance(values, Coded) else values[row]
         if found[row] == _MISSING:
-            raise refuse(row, f"{what} is missing; give such rows a level of their own, or drop them")
+            raise refuse(
+                row,
+                f"{what} is missing (empty, NA, None or the like); give such rows a level of their own, or drop them",
+            )
         raise refuse(row, f"{what} is {_show(entry)}, and can only be {', '.join(map(repr, names))}")
     return _frozen(found.astype(np.uint8))
 
 
 _UNKNOWN, _MISSING = -1, -2
-_MISSING_TEXTS = ("", "nan", "<na>", "nat")  # as numpy and pandas write what is missing
+_MISSING_TEXTS = frozenset(
+    (
+        "",
+        *("na", "n/a", "#n/a", "#na", "#n/a n/a", "<na>", "nat", "null", "none", "nan", "-nan"),  # R, Excel, pandas
+        *("1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan"),  # NaN, as Windows has written it
+        *(".", "?", r"\n"),  # SAS and Stata; ARFF; Hive and MySQL
+    )
+)
+"""What stands for a missing entry in any column but that of sites, in any case of letters."""
+_NO_NAMES = ("", "nan", "<na>", "nat")  # as numpy and pandas write what is missing
 
 
 class _Known(dict[tuple[type, Any], int]):
@@ -363,19 +383,71 @@ class _Known(dict[tuple[type, Any], int]):
 
 
 def level_text(entry: object) -> str | None:
-    """Return a level, a class or a site as text; None where it is missing.
+    """Return a label, a level or a class as text; None where it is missing: empty, NA, None, "." or the like.
 
-    1.0 is "1", like 1, and so is "1.0": pandas writes whole numbers so where one of the column is missing.
+    1.0 is "1", like 1, and so is "1.0": pandas writes whole numbers so where one of the column is missing. Bytes are
+    text in UTF-8, as older writers of Parquet leave it; what is none keeps its bytes as escapes, and so apart.
     """
+    text = name_text(entry)
+    return None if text is None or text.lower() in _MISSING_TEXTS else text
+
+
+def name_text(entry: object) -> str | None:
+    """Return the name of a site as text, as `level_text`; but NA and the like are names, which no row is lost by."""
     if isinstance(entry, float):
         if entry != entry:
             return None
         if entry.is_integer():
             entry = int(entry)
+    if isinstance(entry, bytes):
+        entry = entry.decode(errors="backslashreplace")
     text = "" if entry is None else str(entry).strip()
     if text.endswith(".0") and re.fullmatch(r"(0|-?[1-9][0-9]*)\.0", text):
         text = text[:-2]
-    return text if text.lower() not in _MISSING_TEXTS else None
+    return text if text.lower() not in _NO_NAMES else None
+
+
+def missing_entries(values: NDArray[Any] | Coded) -> NDArray[np.bool_]:
+    """Return which entries of a column, shape (n,), are missing or masked."""
+    if isinstance(values, Coded):
+        return np.array([name is None for name in values.names] or [False])[values.codes]
+    if getattr(values, "mask", None) is not None:  # a masked array; its class would load numpy.ma
+        masked: NDArray[np.bool_] = np.ma.getmaskarray(values)  # type: ignore[no-untyped-call, unused-ignore]
+        return masked | missing_entries(np.asarray(values))
+    if values.dtype.kind == "f":
+        nans: NDArray[np.bool_] = np.isnan(values)
+        return nans
+    if values.dtype.kind in "biu":
+        return np.zeros(len(values), np.bool_)
+    return np.fromiter((level_text(entry) is None for entry in values.tolist()), np.bool_, len(values))
+
+
+def left_out_beside(parties: Collection[str], dropped: Mapping[str | None, int]) -> tuple[str, ...]:
+    """Say of which sites no row is left, and that rows had no site; `dropped` counts rows by site, None: of none."""
+    found = [
+        f"site {site!r}: all of its rows ({rows:,}) have a missing entry and were left out, and the site with them"
+        for site, rows in dropped.items()
+        if rows and site is not None and site not in parties
+    ]
+    if without := dropped.get(None, 0):
+        found.append(f"{without:,} rows were left out whose site is missing")
+    return tuple(found)
+
+
+def label_spellings(names: Iterable[str]) -> tuple[str, str] | None:
+    """Return two labels that are one, spelt in two ways: they differ in case, blanks, or how a number is written.
+
+    None where there are none. Which one somebody means who names one of them, only they know.
+    """
+    seen: dict[object, str] = {}
+    for name in names:
+        try:
+            looks: object = float(name)
+        except ValueError:
+            looks = "".join(alike(name).split())
+        if seen.setdefault(looks, name) != name:
+            return seen[looks], name
+    return None
 
 
 def finite_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str], InputError]) -> NDArray[np.float64]:
@@ -407,10 +479,13 @@ def _real_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str], 
             raise refuse(row, f"{what} is masked; drop the row or fill in its value")
         values = np.asarray(values)
     if values.dtype.kind in "biuf":
+        row = _first(missing_entries(values))
+        if row is not None:
+            raise refuse(row, f"{what} is missing")
         return values
     numbers = np.empty(len(values), dtype=np.float64)
     for row, entry in enumerate(values):
-        if entry is None:
+        if level_text(entry) is None:
             raise refuse(row, f"{what} is missing")
         number = _plain(entry)
         if not isinstance(number, (bool, int, float)):

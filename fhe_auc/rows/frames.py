@@ -6,19 +6,20 @@ A table is anything that lists its columns and returns one by its name; none of 
 from __future__ import annotations
 
 import math
+import os
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.base.errors import InputError, Place
-from fhe_auc.base.party_names import alike
+from fhe_auc.base.party_names import first_alike
 from fhe_auc.base.suggestions import known_names
 from fhe_auc.question.analysis import Analysis, Questions
-from fhe_auc.rows.counts import PartyData, level_text
+from fhe_auc.rows.counts import PartyData, label_spellings, left_out_beside, level_text, missing_entries, name_text
 from fhe_auc.rows.score_scale import rescaled
 
 Label: TypeAlias = str | int | float | bool
@@ -45,20 +46,36 @@ class Columns:
         Column that names each row's party, where one table holds all parties' rows.
     pos_label : str, number, bool or None
         The label that counts as 1; all rows without it have one other label, which counts as 0.
+    drop_missing : bool
+        Leave out rows in which an entry is missing, and say how many; otherwise they are refused.
     score_scale : str
         One of `fhe_auc.rows.score_scale.SCALES`.
+
+    Raises `InputError` where a name of a column is no text, or the positive label stands for a missing entry.
     """
 
     questions: Questions
     label: str = "y_true"
     site: str | None = None
     pos_label: Label | None = None
+    drop_missing: bool = False
     score_scale: str = "probability"
+
+    def __post_init__(self) -> None:
+        for name in (*self.names, *([] if self.site is None else [self.site])):
+            if not isinstance(name, str):
+                raise InputError(f"the name of a column must be text, got {name!r}: rename such columns")
+        if self.pos_label is not None and level_text(self.pos_label) is None:
+            raise InputError(f"pos_label cannot be {self.pos_label!r}, which stands for a missing entry")
 
     @property
     def names(self) -> tuple[str, ...]:
         """Every column that is read of a party's table."""
         return self.label, *self.questions.score_columns, *self.questions.by
+
+
+_NO_SITE = ""
+"""Stands for the name of a party, where rows that are to be dropped have none."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +86,8 @@ class _Party:
     columns: Mapping[str, NDArray[Any]]
     is_pair: bool = False
     rows: NDArray[np.intp] | None = None
-    """Of each row, where it is in the table that held all parties' rows."""
+    """Of each row, where it is in the table that it comes from; None: where it is here."""
+    dropped: int = 0
 
     def place(self, row: int) -> Place:
         return Place(f"row {row if self.rows is None else self.rows[row]}")
@@ -90,14 +108,15 @@ def parties_of(rows: Rows, columns: Columns) -> tuple[list[PartyData], Analysis]
     wanted = [*columns.names, *([] if columns.site is None else [columns.site])]
     if twice := next((name for name in wanted if wanted.count(name) > 1), None):
         raise InputError(f"label, score, site and group columns must differ, but {twice!r} is there twice")
+    _refuse_lazy_or_grouped(rows, "rows")
     found = _split(rows, columns) if columns.site is not None else list(_each(rows, columns))
+    lost: tuple[str, ...] = ()
+    if columns.drop_missing:
+        found, lost = _complete(found, columns)
     if not found:
-        raise InputError("there are no parties")
-    seen: dict[str, str] = {}
-    for each in found:
-        if (other := seen.get(alike(each.name))) is not None:
-            raise InputError(f"party {each.name!r} is there twice, also as {other!r}; every party needs its own name")
-        seen[alike(each.name)] = each.name
+        raise InputError("; ".join(["there are no parties" if columns.site is None else "there are no rows", *lost]))
+    if (pair := first_alike(each.name for each in found)) is not None:
+        raise InputError(f"party {pair[1]!r} is there twice, also as {pair[0]!r}; every party needs its own name")
     tables = [each for each in found if isinstance(each, _Party)]
     levels = {
         name: {level_text(entry) for each in tables for entry in set(each.columns[name].tolist())}
@@ -117,7 +136,7 @@ def parties_of(rows: Rows, columns: Columns) -> tuple[list[PartyData], Analysis]
         if isinstance(each, PartyData):
             return each
         score, by = columns.questions.score_columns, columns.questions.by
-        return PartyData.from_columns(
+        made = PartyData.from_columns(
             each.name,
             labels[each.name],
             {"" if each.is_pair else name: each.columns[name] for name in score},
@@ -125,8 +144,36 @@ def parties_of(rows: Rows, columns: Columns) -> tuple[list[PartyData], Analysis]
             analysis,
             place=each.place,
         )
+        return replace(made, dropped=each.dropped)
 
-    return [rescaled(checked(each), columns.score_scale) for each in found], analysis
+    parties = [rescaled(checked(each), columns.score_scale) for each in found]
+    return [replace(parties[0], lost=lost), *parties[1:]], analysis
+
+
+def _complete(
+    found: Sequence[_Party | PartyData], columns: Columns
+) -> tuple[list[_Party | PartyData], tuple[str, ...]]:
+    """Return the parties without their rows in which an entry is missing, and what to say of those without others."""
+    kept: list[_Party | PartyData] = []
+    dropped: dict[str | None, int] = {}
+    for each in found:
+        sizes = set() if isinstance(each, PartyData) else {len(values) for values in each.columns.values()}
+        if isinstance(each, PartyData) or len(sizes) > 1:  # which is refused later
+            kept.append(each)
+            continue
+        gaps = np.logical_or.reduce([missing_entries(values) for values in each.columns.values()])
+        if each.name == _NO_SITE:
+            dropped[None] = len(gaps)
+            continue
+        dropped[each.name] = int(gaps.sum())
+        if len(gaps) and gaps.all():
+            if columns.site is None:
+                raise InputError(f"party {each.name!r}: there are no rows: each has a missing entry and was left out")
+            continue
+        own = {name: values[~gaps] for name, values in each.columns.items()}
+        numbers = np.arange(len(gaps)) if each.rows is None else each.rows
+        kept.append(replace(each, columns=own, rows=numbers[~gaps], dropped=dropped[each.name]))
+    return kept, left_out_beside({each.name for each in kept}, dropped)
 
 
 def _each(rows: Rows, columns: Columns) -> Iterable[_Party | PartyData]:
@@ -134,7 +181,7 @@ def _each(rows: Rows, columns: Columns) -> Iterable[_Party | PartyData]:
     if isinstance(rows, Mapping):
         for name, own in rows.items():
             if not isinstance(name, str):
-                raise InputError(f"party {name!r}: the name of a party must be text")
+                raise InputError(f"party {name!r}: the name of a party must be text, as {str(name)!r}")
             yield _party(name, own, columns)
     elif _column_names(rows) is not None:
         raise InputError("this is one table: say which column names each row's party, as in site='hospital'")
@@ -142,11 +189,13 @@ def _each(rows: Rows, columns: Columns) -> Iterable[_Party | PartyData]:
         for number, own in enumerate(rows, start=1):
             yield _party(f"party {number}", own, columns)
     else:
-        raise InputError(f"parties must be a list of pairs (y_true, y_score) or of tables, got {type(rows).__name__}")
+        kind = type(rows).__name__
+        raise InputError(f"parties must be a list of pairs (y_true, y_score) or of tables, got {kind}{_remedy(rows)}")
 
 
 def _party(name: str, rows: Any, columns: Columns) -> _Party | PartyData:
     questions = columns.questions
+    _refuse_lazy_or_grouped(rows, f"party {name!r}")
     if isinstance(rows, PartyData):
         if questions.several or columns.pos_label is not None:
             raise InputError(f"party {rows.name!r} is PartyData, of one model and no groups: give a table instead")
@@ -154,14 +203,26 @@ def _party(name: str, rows: Any, columns: Columns) -> _Party | PartyData:
     if isinstance(rows, (tuple, list)) and len(rows) == 2:
         if questions.several:
             raise InputError(f"party {name!r} is a pair (y_true, y_score): give a table for several models or groups")
+        if _column_names(rows[1]) is not None and isinstance(rows[0], (str, tuple)):
+            raise InputError(
+                f"{name} is a name with a table, as groups and items() give them: give the mapping itself, dict(rows), "
+                "or one table of all rows with site=COLUMN"
+            )
         pair = zip((columns.label, *questions.score_columns), rows, ("labels", "scores"), strict=False)
         return _Party(name, {column: _entries(values, name, what) for column, values, what in pair}, is_pair=True)
     if _column_names(rows) is None:
         raise InputError(
-            f"party {name!r}: expected a pair (y_true, y_score) or a table, got {type(rows).__name__}; weights are not "
-            "supported, and one table of all parties takes site=COLUMN"
+            f"party {name!r}: expected a pair (y_true, y_score) or a table, got {type(rows).__name__}{_remedy(rows)}; "
+            "weights are not supported, and one table of all parties takes site=COLUMN"
         )
     return _Party(name, {column: _column(rows, column, f"party {name!r}", name) for column in columns.names})
+
+
+def _remedy(rows: Any) -> str:
+    """Return the end of a message about what is no rows, where it is often given."""
+    if isinstance(rows, (str, os.PathLike)):
+        return " (read files first)"
+    return " (of an array give two columns, as (rows[:, 0], rows[:, 1]))" if isinstance(rows, np.ndarray) else ""
 
 
 def _split(table: Any, columns: Columns) -> list[_Party | PartyData]:
@@ -178,10 +239,14 @@ def _split(table: Any, columns: Columns) -> list[_Party | PartyData]:
     for row, entry in enumerate(read[site].tolist()):
         code = texts.get(entry)
         if code is None:
-            if (name := level_text(entry)) is None:
-                raise InputError(
-                    f"the table, row {row}: the site is missing in column {site!r}; drop the row", column=site
-                )
+            if (name := name_text(entry)) is None:
+                if not columns.drop_missing:
+                    raise InputError(
+                        f"the table, row {row}: the site is missing in column {site!r}; drop the row, as "
+                        "drop_missing=True does",
+                        column=site,
+                    )
+                name = _NO_SITE
             code = texts[entry] = codes.setdefault(name, len(codes))
         of_row[row] = code
     for name, values in read.items():
@@ -220,33 +285,78 @@ def _column(table: Any, name: str, where: str, party: str) -> NDArray[Any]:
 
 
 def _entries(values: ArrayLike, party: str, what: str) -> NDArray[Any]:
-    """Return a column as an array in which every entry is as it was given."""
-    if isinstance(values, np.ndarray):
-        return values
+    """Return a column as an array, shape (n,), in which every entry is as it was given, and one value."""
     try:
-        array = np.asarray(values)
-        if array.dtype.kind not in "biuf":  # numpy may have turned numbers beside a text into text
+        array = values if isinstance(values, np.ndarray) else np.asarray(values)
+        if array is not values and array.dtype.kind not in "biuf":  # numpy may have made numbers beside a text text
             array = np.asarray(values, dtype=object)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise InputError(f"party {party!r}: the {what} must be one-dimensional ({error})") from None
+    except Exception as error:  # each library has its own
+        kind = type(values).__name__
+        raise InputError(
+            f"party {party!r}: {what}: {kind} makes no array of one dimension ({type(error).__name__}): convert it to "
+            "one of numpy first"
+        ) from None
+    if not array.ndim:
+        kind = type(values).__name__
+        raise InputError(f"party {party!r}: {what} must be one-dimensional, an entry for each row, got {kind}")
+    if array.ndim > 1:
+        remedy = "give one column, as predict_proba(X)[:, 1]; a table has it once"
+        raise InputError(f"party {party!r}: {what} must be one-dimensional, but have shape {array.shape}: {remedy}")
+    if array.dtype == object:
+        odd = next((row for row, entry in enumerate(array.tolist()) if isinstance(entry, _SEVERAL)), None)
+        if odd is not None:
+            got = type(array[odd]).__name__
+            raise InputError(f"party {party!r}, row {odd}: {what} must be one value for each row, got a {got}")
     return array
+
+
+_SEVERAL = (list, tuple, dict, set, np.ndarray)
+_NOT_READ = (
+    "toPandas",  # Spark
+    "to_arrow_table",  # DuckDB, which has columns by name, but not as arrays
+    "to_table",  # a dataset or a scanner of Arrow
+    "read_all",  # a reader of batches of Arrow
+    "collect",  # polars
+    "compute",  # dask
+    "execute",  # Ibis
+)
+"""Methods that read the rows of a query or a source of rows; tables in memory have none of them."""
+
+
+def _refuse_lazy_or_grouped(rows: Any, what: str) -> None:
+    """Raise `InputError` for a table whose rows are still to be read or computed, and for one that is cut up."""
+    if "groupby" in type(rows).__name__.lower():
+        raise InputError(
+            f"{what}: the table is grouped: give it as it was, and the column that it was grouped by as site=COLUMN"
+        )
+    for name in _NOT_READ:
+        if hasattr(type(rows), name):  # of its type: an object may have columns of any name
+            kind = type(rows).__name__
+            raise InputError(f"{what}: {kind} holds no rows before they are read: give what .{name}() returns")
 
 
 def _binary(tables: Iterable[_Party], column: str, pos_label: Label) -> dict[str, NDArray[Any]]:
     """Return each party's labels as Booleans: whether they are the positive one. All others must be one label."""
-    wanted, seen, binary = level_text(pos_label), set[str](), {}
+    wanted = str(level_text(pos_label))
+    seen, binary = set[str](), {}
     for each in tables:
         entries = each.columns[column].tolist()
         texts = {entry: level_text(entry) for entry in set(entries)}
         if None in texts.values():
             row = next(row for row, entry in enumerate(entries) if level_text(entry) is None)
             raise InputError(
-                f"party {each.name!r}, {each.place(row).text}: label is missing; drop the row",
+                f"party {each.name!r}, {each.place(row).text}: label is missing; drop the row, as drop_missing=True "
+                "does",
                 party=each.name,
                 column=column,
             )
         binary[each.name] = np.fromiter((texts[entry] == wanted for entry in entries), np.bool_, len(entries))
         seen.update(text for text in texts.values() if text is not None)
+    if (pair := label_spellings(sorted({wanted, *seen}))) is not None:
+        raise InputError(
+            f"label {pair[0]!r} is also written {pair[1]!r}: write it in one way, so that all its rows count alike",
+            column=column,
+        )
     if wanted not in seen or len(seen) > 2:
         raise InputError(
             f"with pos_label={pos_label!r}, labels must be {wanted!r} and one other; they are "

@@ -114,8 +114,8 @@ def _remedy(found: _Range) -> str:
 def warnings_of(parties: Sequence[PartyData], thresholds: NDArray[np.float64]) -> tuple[str, ...]:
     """Return what parties ought to know of their own rows: of one, for itself; of several, where all are in one place.
 
-    That a party has fewer than 10 rows; and that, with thresholds that are not for probabilities, more than 5 % of its
-    rows lie outside. `thresholds`, shape (m,), are ascending.
+    That rows, and sites with them, were left out; that a party has fewer than 10 rows; and that, with thresholds that
+    are not for probabilities, more than 5 % of its rows lie outside. `thresholds`, shape (m,), are ascending.
     """
     first, last = thresholds[0], thresholds[-1]
     few = [data.name for data in parties if data.rows < _FEW]
@@ -128,11 +128,7 @@ def warnings_of(parties: Sequence[PartyData], thresholds: NDArray[np.float64]) -
         )
         > _SIZEABLE * data.rows
     ]
-    found = [
-        f"party {data.name!r}: {data.dropped:,} rows with a missing entry were left out"
-        for data in parties
-        if data.dropped
-    ]
+    found = [*left_out(parties)]
     if few:
         found.append(
             f"{_who(few, parties)} fewer than {_FEW} rows: who knows or guesses what the others have put in can tell "
@@ -144,6 +140,16 @@ def warnings_of(parties: Sequence[PartyData], thresholds: NDArray[np.float64]) -
             f"{last:g}), where they are not told apart: take thresholds that span the scores"
         )
     return tuple(found)
+
+
+def left_out(parties: Sequence[PartyData]) -> tuple[str, ...]:
+    """Return what was left out of the parties' rows, and which sites with it."""
+    told = [
+        f"party {data.name!r}: {data.dropped:,} rows with a missing entry were left out"
+        for data in parties
+        if data.dropped
+    ]
+    return (*told, *(text for data in parties for text in data.lost))
 
 
 def near_other_sessions(party: str, rows: int, others: Iterable[int]) -> tuple[str, ...]:

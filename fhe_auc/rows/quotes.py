@@ -17,10 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from fhe_auc.base.errors import InputError
+from fhe_auc.rows.counts import level_text
 
 _ENTRY = re.compile(rb'"[^"]*(""[^"]*)*"')
 _BREAK = re.compile(rb"\r\n|\r|\n")
-_NOTHING = ("", "na", "n/a", "nan", "null", "none")
 
 
 class QuoteError(InputError):
@@ -140,7 +140,7 @@ class Quotes:
         cells += [last[column] for column in self.numbers if column < own]
         cells += [row[column] for column in self.numbers for row in rows[1:-1]]
         texts = [cell.decode(errors="replace").strip() for cell in cells]
-        given = [text for text in texts if text.lower() not in _NOTHING]
+        given = [text for text in texts if level_text(text) is not None]
         try:
             return bool([self.number(text) for text in given])
         except ValueError:

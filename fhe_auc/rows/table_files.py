@@ -1,7 +1,7 @@
 """Columns of CSV, Parquet, Feather and NPZ files, some rows at a time; entries as they are, unchecked.
 
 Rows are named in errors as people find them: by the line of a text file, which an editor counts from 1, otherwise by
-their number from 0. A missing entry is None, or NaN in a column of numbers.
+their number from 0. A missing entry is None, or NaN in a column of numbers; texts such as NA are left as they are.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import os
 import re
 import shutil
+import stat
 import sys
 import tempfile
 from collections import Counter
@@ -27,11 +29,12 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, Place
 from fhe_auc.base.suggestions import known_names
-from fhe_auc.rows.counts import Coded, level_text
+from fhe_auc.rows.counts import Coded, level_text, name_text
 from fhe_auc.rows.quotes import QuoteError, Quotes
 from fhe_auc.rows.row_store import BATCH
 
 STDIN = Path("-")
+OBJECTS = "it holds Python objects, which could run code; save numbers or text, as with astype(float) or astype(str)"
 
 _BLOCK = 2**22  # bytes of text at a time
 _SMALL = 2**18  # what a processor's cache holds
@@ -101,6 +104,7 @@ class TableFile:
 
     def pieces(self, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Piece]:
         """Yield the rows of these columns, in order; raise `InputError` where the file cannot be read or lacks one."""
+        self._refuse_what_is_no_plain_file()
         read = _text_pieces if self.path == STDIN else _READERS.get(self.suffix)
         if read is None:
             raise InputError(
@@ -113,12 +117,28 @@ class TableFile:
             raise InputError(f"file {self.name!r}: line {line}: {error}", file=self.name, line=line) from None
         except InputError as error:
             raise error.within(f"file {self.name!r}", file=self.name) from None
-        except FileNotFoundError:
-            raise InputError(f"file {self.name!r} does not exist", file=self.name) from None
         except Exception as error:  # what the libraries raise on damaged files has no end
             raise InputError(
                 f"file {self.name!r} cannot be read: {_reason(error, self.wrong_encoding)}", file=self.name
             ) from None
+
+    def _refuse_what_is_no_plain_file(self) -> None:
+        """Raise `InputError` for what is not there, a folder, or a pipe or a device: files are read more than once."""
+        if self.path == STDIN:
+            return
+        try:
+            mode = self.path.stat().st_mode
+        except FileNotFoundError:
+            raise InputError(f"file {self.name!r} does not exist", file=self.name) from None
+        except (OSError, ValueError) as error:
+            raise InputError(f"file {self.name!r} cannot be read: {_reason(error, '')}", file=self.name) from None
+        if stat.S_ISDIR(mode):
+            raise InputError(f"file {self.name!r} is a folder: name the files in it", file=self.name)
+        if not stat.S_ISREG(mode):
+            raise InputError(
+                f"file {self.name!r} is a pipe, a device or a socket: give a plain file, or text as standard input (-)",
+                file=self.name,
+            )
 
     @property
     def wrong_encoding(self) -> str:
@@ -146,7 +166,11 @@ class TableFile:
             return pa.BufferReader(kept.read())
         with self.path.open("rb") as file:
             zipped = file.read(2) == _GZIP  # whatever its name
-        return pa.input_stream(str(self.path), compression="gzip" if zipped else None)
+        return pa.CompressedInputStream(self.open_native(), "gzip") if zipped else self.open_native()
+
+    def open_native(self) -> Any:
+        """Return the file as Arrow's own, whatever its name: Arrow takes a text for UTF-8, and bytes as they are."""
+        return pa.OSFile(os.fsencode(self.path))
 
     def open_text(self) -> IO[bytes]:
         """Return the bytes of a text file, decompressed, from the beginning."""
@@ -266,6 +290,8 @@ _STANDARD_INPUT: list[IO[bytes]] = []
 
 def _reason(error: Exception, wrong_encoding: str) -> str:
     """Return the first line of an error, but for the row that Arrow's CSV reader quotes: it is somebody's data."""
+    if isinstance(error, OSError) and error.strerror and not isinstance(error, pa.ArrowException):
+        return error.strerror
     text = (str(error) or type(error).__name__).splitlines()[0]
     if isinstance(error, UnicodeError) or (isinstance(error, pa.ArrowException) and "UTF8" in text):
         return wrong_encoding
@@ -375,14 +401,33 @@ def _numbers_of(column: Any, decimal: str) -> NDArray[Any]:
     """Return numbers, or each entry by itself where one is none; with None for what is missing."""
     if pa.types.is_floating(column.type):
         return _arrow_values(column)
-    return _as_objects([_number_or_text(entry, decimal) for entry in column.to_pylist()])
+    texts = column.to_pylist()
+    if decimal == ".":
+        _refuse_commas([text.strip() for text in texts])
+    return _as_objects([_number_or_text(entry, decimal) for entry in texts])
+
+
+def _refuse_commas(texts: list[str]) -> None:
+    """Raise `InputError` where numbers have a comma, with the remedy: in 1,200 it may part thousands, in 0,25 not."""
+    commas = [text for text in texts if re.fullmatch(r"[-+]?\d+,\d+", text)]
+    unclear = [text for text in commas if re.fullmatch(r"[-+]?[1-9]\d{0,2},\d{3}", text)]
+    if commas and len(unclear) < len(commas):
+        first = next(text for text in commas if text not in unclear)
+        raise InputError(f"{first!r} has a decimal comma; say so with --decimal ,")
+    if commas:
+        raise InputError(
+            f"{commas[0]!r} may be {commas[0].replace(',', '')} or {commas[0].replace(',', '.')}: write numbers with a "
+            "decimal point, and without a mark between thousands"
+        )
 
 
 def _number_or_text(text: str, decimal: str) -> float | str | None:
     if level_text(text) is None:
         return None
-    if decimal == "." and re.fullmatch(r"\s*[-+]?\d+,\d+\s*", text):
-        raise InputError(f"{text.strip()!r} has a decimal comma; say so with --decimal ,")
+    if decimal == "," and re.fullmatch(r"\s*[-+]?\d+(\.\d+)+(,\d+)?\s*", text):
+        raise InputError(
+            f"{text.strip()!r} has a point, and the decimal mark is a comma: a point between thousands is to be removed"
+        )
     if re.fullmatch(r"\s*[-+]?\d+([.,]\d+)?\s*%\s*", text):
         raise InputError(f"{text.strip()!r} has a percent sign; remove it and give --score-scale percent")
     try:
@@ -394,7 +439,7 @@ def _number_or_text(text: str, decimal: str) -> float | str | None:
 def _coded(column: Any) -> Coded:
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
-    entries = [level_text(entry) for entry in column.dictionary.to_pylist()]
+    entries = [name_text(entry) for entry in column.dictionary.to_pylist()]
     index = {name: code for code, name in enumerate(dict.fromkeys(entries))}
     lookup = np.array([index[entry] for entry in entries] or [0], np.int32)
     return _with_missing(column.indices, lookup, list(index))
@@ -416,14 +461,17 @@ def _with_missing(indices: Any, lookup: NDArray[np.int32], names: list[str | Non
 def _parquet_pieces(file: TableFile, numbers: tuple[str, ...], texts: tuple[str, ...]) -> Iterator[Piece]:
     from pyarrow.parquet import ParquetFile  # takes time to import
 
-    with ParquetFile(file.path, pre_buffer=False) as source:  # or it would hold all of the file
+    with (
+        file.open_native() as opened,
+        ParquetFile(opened, pre_buffer=False) as source,
+    ):  # or it would hold all of the file
         _require((*texts, *numbers), source.schema_arrow.names)
         for batch in source.iter_batches(BATCH, columns=[*numbers, *texts]):
             yield _arrow_piece(batch, numbers, texts)
 
 
 def _feather_pieces(file: TableFile, numbers: tuple[str, ...], texts: tuple[str, ...]) -> Iterator[Piece]:
-    with pa.memory_map(str(file.path)) as mapped, pa.ipc.open_file(mapped) as source:
+    with pa.memory_map(os.fsencode(file.path)) as mapped, pa.ipc.open_file(mapped) as source:
         _require((*texts, *numbers), source.schema.names)
         for at in range(source.num_record_batches):
             batch = source.get_batch(at)
@@ -434,8 +482,19 @@ def _feather_pieces(file: TableFile, numbers: tuple[str, ...], texts: tuple[str,
 def _arrow_piece(batch: Any, numbers: tuple[str, ...], texts: tuple[str, ...]) -> Piece:
     return Piece(
         {name: _arrow_values(batch.column(name)) for name in numbers},
-        {name: _coded(batch.column(name)) for name in texts},
+        {name: _coded_column(name, batch.column(name)) for name in texts},
     )
+
+
+def _coded_column(name: str, column: Any) -> Coded:
+    if pa.types.is_float16(column.type):
+        column = column.cast(pa.float32())
+    try:
+        return _coded(column)
+    except pa.ArrowNotImplementedError:
+        raise InputError(
+            f"column {name!r} holds {column.type} entries, and not one text or number for each row"
+        ) from None
 
 
 def _arrow_values(column: Any) -> NDArray[Any]:
@@ -444,7 +503,7 @@ def _arrow_values(column: Any) -> NDArray[Any]:
     plain = pa.types.is_floating(column.type) or pa.types.is_integer(column.type) or pa.types.is_boolean(column.type)
     if plain and column.null_count == 0:
         return _array(column)
-    return _as_objects(column.to_pylist())
+    return _as_objects([name_text(entry) if isinstance(entry, bytes) else entry for entry in column.to_pylist()])
 
 
 def _array(column: Any) -> NDArray[Any]:
@@ -488,28 +547,30 @@ def _npz_pieces(file: TableFile, numbers: tuple[str, ...], texts: tuple[str, ...
 def _load_column(archive: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
     try:
         array = archive[name]
-    except ValueError as error:  # an object array would be unpickled, which could run code
-        raise InputError(f"column {name!r} cannot be read: {error}") from None
+    except ValueError:  # an object array would be unpickled
+        raise InputError(f"column {name!r} cannot be read: {OBJECTS}") from None
     if array.ndim != 1:
         raise InputError(f"column {name!r} must be one-dimensional, but has shape {array.shape}")
     return array
 
 
 def _npz_values(array: NDArray[Any]) -> NDArray[Any]:
-    return array if array.dtype.kind in "biuf" else _as_objects(array.tolist())
+    if array.dtype.kind in "biuf":
+        return array
+    return _as_objects([name_text(entry) if isinstance(entry, bytes) else entry for entry in array.tolist()])
 
 
 def _named_entries(column: str, entries: NDArray[Any], names: NDArray[Any] | None) -> Coded:
     if names is None:
         distinct, codes = np.unique(entries, return_inverse=True)
-        return Coded(codes.astype(np.int32), [level_text(entry) for entry in distinct.tolist()])
+        return Coded(codes.astype(np.int32), [name_text(entry) for entry in distinct.tolist()])
     if entries.dtype.kind not in "iu":
         raise InputError(f"column {column!r} must hold indices into its names, but is of type {entries.dtype}")
     outside = (entries < 0) | (entries >= len(names))
     if outside.any():
         row = int(outside.argmax())
         raise InputError(f"row {row}: column {column!r} is {entries[row]}, but there are {len(names)} names")
-    return Coded(entries.astype(np.int32), [level_text(entry) for entry in names.astype(str).tolist()])
+    return Coded(entries.astype(np.int32), [name_text(entry) for entry in names.tolist()])
 
 
 def _as_objects(entries: list[Any]) -> NDArray[Any]:

@@ -1,12 +1,15 @@
 """A copy of a table with one column more: CSV, Parquet and NPZ, as `fhe_auc.rows.tables` reads them.
 
-What the table held stays as it was: CSV cells as their text, Parquet columns with their types, NPZ arrays of any shape.
+What the table held stays as it was: CSV cells as their text, with the file's byte order mark and ends of lines; Parquet
+columns with their types; NPZ arrays of any shape.
 """
 
 from __future__ import annotations
 
+import codecs
 import csv
 import os
+import re
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from io import TextIOWrapper
@@ -21,9 +24,10 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import replacing
-from fhe_auc.rows.table_files import TableFile, TextFormat
+from fhe_auc.rows.table_files import OBJECTS, TableFile, TextFormat
 
 _Column = NDArray[np.float64]
+_SAMPLE = 2**16  # characters, in which a line ends
 
 
 def add_column(
@@ -79,10 +83,14 @@ def _refuse_same(name: str, there: list[str]) -> None:
 
 def _add_to_csv(source: TableFile, read: Sequence[str], target: BinaryIO, name: str, values: _Column) -> None:
     delimiter = source.delimiter(read)
-    text = TextIOWrapper(target, encoding=source.form.encoding, newline="")
+    with source.decoded(errors="ignore") as opened:
+        ended = re.search(r"\r\n|\r|\n", opened.read(_SAMPLE))
+    line = ended[0] if ended else "\n"
+    marked = source.open_text().read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8  # Excel takes it for ANSI without
+    text = TextIOWrapper(target, encoding="utf-8-sig" if marked else source.form.encoding, newline="")
     if source.stated_delimiter() is not None:
-        text.write(f"sep={delimiter}\n")
-    writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
+        text.write(f"sep={delimiter}{line}")
+    writer = csv.writer(text, delimiter=delimiter, lineterminator=line)
     records = source.records(delimiter, errors="strict")
     try:
         _, names = next(records)
@@ -100,7 +108,7 @@ def _add_to_csv(source: TableFile, read: Sequence[str], target: BinaryIO, name: 
 
 
 def _add_to_parquet(source: TableFile, _: Sequence[str], target: BinaryIO, name: str, values: _Column) -> None:
-    with pq.ParquetFile(source.path) as file:
+    with source.open_native() as opened, pq.ParquetFile(opened) as file:
         table = file.read()
     _refuse_same(name, table.column_names)
     pq.write_table(table.append_column(name, pa.array(values)), target)
@@ -113,8 +121,8 @@ def _add_to_npz(source: TableFile, _: Sequence[str], target: BinaryIO, name: str
         for there in archive.files:
             try:
                 arrays[there] = archive[there]
-            except ValueError as error:  # an object array would be unpickled, which could run code
-                raise InputError(f"array {there!r} cannot be read: {error}") from None
+            except ValueError:  # an object array would be unpickled
+                raise InputError(f"array {there!r} cannot be read: {OBJECTS}") from None
     # Not numpy.savez: it cannot write an array called "file".
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for column, array in {**arrays, name: values}.items():

@@ -20,7 +20,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.base.errors import InputError, Place
 from fhe_auc.question.analysis import Analysis, Questions
-from fhe_auc.rows.counts import Coded, PartyData, checked_name, finite_numbers, level_text
+from fhe_auc.rows.counts import (
+    Coded,
+    PartyData,
+    checked_name,
+    finite_numbers,
+    label_spellings,
+    left_out_beside,
+    level_text,
+    missing_entries,
+)
 from fhe_auc.rows.row_store import Column, parted
 from fhe_auc.rows.score_scale import DEFAULT_SCALE, rescaled
 from fhe_auc.rows.table_files import STDIN, SUFFIXES, Piece, TableFile, TextFormat
@@ -48,6 +57,10 @@ class Entries:
     positive_label: str | None = None
     drop_missing: bool = False
     score_scale: str = DEFAULT_SCALE
+
+    def __post_init__(self) -> None:
+        if self.positive_label is not None and level_text(self.positive_label) is None:
+            raise InputError(f"the positive label cannot be {self.positive_label!r}, which stands for a missing entry")
 
 
 class _Columns(NamedTuple):
@@ -110,9 +123,9 @@ def read_parties(
     Raises
     ------
     InputError
-        If a file is missing, given twice, unreadable or of an unknown kind; lacks a column (the message lists those
-        it has); names the same party as another file; or holds an entry that is missing or no label, score or site
-        (the message names file, line, column and value).
+        If a file is missing, given twice (by whatever name), no plain file, unreadable or of an unknown kind; lacks a
+        column (the message lists those it has); names the same party as another file; or holds an entry that is missing
+        or no label, score or site (the message names file, line, column and value), or one label in two spellings.
     """
     questions = Questions(score_columns=(score_column,))
     return read_for(questions, paths, site_column=site_column, label_column=label_column, entries=entries)[0]
@@ -137,7 +150,7 @@ def read_for(
     if twice := [name for name, n in Counter(columns.names).items() if n > 1]:
         raise InputError(f"label, score, site and group columns must differ, but {twice[0]!r} is there twice")
     if site_column is None:
-        _refuse_same_names(files)
+        _refuse_names(files)
     found: dict[str, set[str | None]] = {name: set() for name, levels in questions.by.items() if not levels}
     if found:  # they name the groups, whose codes the rows are to hold: so they are looked for first
         for part in _parts(files, columns._replace(scores=()), entries):
@@ -157,12 +170,13 @@ def _parts(files: Sequence[TableFile], columns: _Columns, entries: Entries) -> I
         start = 0
         for piece in file.pieces(columns.scores, columns.texts):
             size = len(piece.texts[columns.label].codes)
+            texts = {name: each if name == columns.site else each.with_gaps() for name, each in piece.texts.items()}
             rows = range(start, start + size)
             if columns.site is None:
                 sites = Coded(np.zeros(size, np.int32), [_party_name(file)])
             else:
                 sites = piece.texts[columns.site]
-            yield _Part(file, piece, sites, rows)
+            yield _Part(file, Piece(piece.numbers, texts), sites, rows)
             start += size
 
 
@@ -172,9 +186,9 @@ class _Kept:
     def __init__(self, columns: _Columns, analysis: Analysis, entries: Entries) -> None:
         self._columns, self._analysis, self._entries = columns, analysis, entries
         self._codes: dict[str, int] = {}  # of a party, in the order of first appearance
-        self._dropped: Counter[str] = Counter()
+        self._dropped: Counter[str | None] = Counter()  # None: of rows without a site
         self._with_rows: set[TableFile] = set()
-        self._other_label: str | None = None
+        self._labels_seen = dict.fromkeys([name for name in [level_text(entries.positive_label)] if name is not None])
         self._sites, self._labels = Column(np.int32), Column(np.uint8)
         self._scores = [Column(np.float64) for _ in columns.scores]
         self._groups = [Column(np.uint8) for _ in columns.groups]
@@ -190,7 +204,7 @@ class _Kept:
         def refuse(row: int, what: str, column: str) -> InputError:
             place = part.file.place(int(part.rows[row]), self._columns.names)
             party = part.sites.names[int(part.sites.codes[row])]
-            if re.match(r".* is (missing|nan\b)", what):
+            if re.match(r".* is missing\b", what):
                 what += f"; {_DROP}"
             elif column == label and not self._analysis.classes:
                 remedy = "; --positive-label names the label that counts as 1"
@@ -222,7 +236,7 @@ class _Kept:
         if not missing.any():
             return part
         for code, times in zip(*np.unique(part.sites.codes[missing], return_counts=True), strict=True):
-            self._dropped[part.sites.names[code] or ""] += int(times)
+            self._dropped[part.sites.names[code]] += int(times)
         return part.chosen(~missing)
 
     def _named(self, part: _Part) -> NDArray[np.int32]:
@@ -248,27 +262,29 @@ class _Kept:
             return coded
         if wanted is None:
             return coded.values(_label)
-        present = {coded.names[code] for code in coded.present()} - {None}
-        others = sorted(name for name in present if name is not None and name != wanted)
-        if others and self._other_label is None:
-            self._other_label = others[0]
-        if odd := [name for name in others if name != self._other_label]:
-            raise InputError(
-                f"file {part.file.name!r}: with the positive label {wanted!r} there is one other label, and these are "
-                f"two: {self._other_label!r} and {odd[0]!r}",
-                file=part.file.name,
-                column=self._columns.label,
+        self._labels_seen |= dict.fromkeys(sorted({coded.names[code] or wanted for code in coded.present()}))
+        _, *others = self._labels_seen
+        if (pair := label_spellings(self._labels_seen)) is not None:
+            told = f"label {pair[0]!r} is also written {pair[1]!r}: write it in one way, that all its rows count alike"
+        elif len(others) > 1:
+            told = (
+                f"with the positive label {wanted!r} there is one other label, and these are two: "
+                f"{others[0]!r} and {others[1]!r}"
             )
-        return coded.values(lambda name: None if name is None else name == wanted)
+        else:
+            return coded.values(lambda name: None if name is None else name == wanted)
+        raise InputError(f"file {part.file.name!r}: {told}", file=part.file.name, column=self._columns.label)
 
     def parties(self, files: Sequence[TableFile]) -> list[PartyData]:
         """Return every party, its rows in the order of the files."""
         for file in files:
             if file not in self._with_rows:
-                raise InputError(f"file {file.name!r}: there are no rows", file=file.name)
+                why = ": each of its rows has a missing entry and was left out" if self._dropped else ""
+                raise InputError(f"file {file.name!r}: there are no rows{why}", file=file.name)
         columns = [self._labels, *self._scores, *self._groups]
         of_party = parted(self._sites.finished(), len(self._codes), [each.finished() for each in columns])
         models = len(self._scores)
+        lost = left_out_beside(self._codes, self._dropped)
         return [
             PartyData(
                 checked_name(name),
@@ -277,9 +293,10 @@ class _Kept:
                 tuple(others[models:]),
                 score_columns=self._columns.scores,
                 dropped=self._dropped[name],
+                lost=lost if code == 0 else (),
                 place=partial(_place, tuple(files), self._columns, self._entries, name),
             )
-            for name, (labels, *others) in zip(self._codes, of_party, strict=True)
+            for (name, code), (labels, *others) in zip(self._codes.items(), of_party, strict=True)
         ]
 
 
@@ -288,14 +305,9 @@ def _missing(part: _Part, entries: Entries) -> NDArray[np.bool_]:
     missing = np.zeros(len(part.rows), np.bool_)
     if not entries.drop_missing:
         return missing
-    for coded in part.piece.texts.values():
-        missing |= np.array([name is None for name in coded.names])[coded.codes]
-    for array in part.piece.numbers.values():
-        missing |= (
-            np.isnan(array)
-            if array.dtype.kind == "f"
-            else np.fromiter((level_text(each) is None for each in array.tolist()), np.bool_, len(array))
-        )
+    columns: list[Any] = [*part.piece.texts.values(), *part.piece.numbers.values()]
+    for values in columns:
+        missing |= missing_entries(values)
     return missing
 
 
@@ -365,18 +377,33 @@ def _distinct_files(paths: Sequence[str | os.PathLike[str]], form: TextFormat) -
     files = [Path(path) for path in paths]
     if not files:
         raise InputError(f"no files given; give at least one: {', '.join(SUFFIXES)}")
-    seen: set[Path] = set()
+    seen: dict[object, Path] = {}
     for file in files:
-        resolved = file.resolve()
-        if resolved in seen:
-            raise InputError(f"file {str(file)!r} is given twice, which would count its rows twice", file=str(file))
-        seen.add(resolved)
+        try:
+            status = file.stat()
+            itself: object = (status.st_dev, status.st_ino)  # whatever its name: links to one file are that file
+        except OSError:  # standard input, or what reading refuses
+            itself = str(file)
+        if (other := seen.setdefault(itself, file)) is not file:
+            also = "" if other == file else f", also as {str(other)!r}"
+            raise InputError(
+                f"file {str(file)!r} is given twice{also}, which would count its rows twice", file=str(file)
+            )
     return [TableFile(file, form) for file in files]
 
 
-def _refuse_same_names(files: Sequence[TableFile]) -> None:
+def _refuse_names(files: Sequence[TableFile]) -> None:
+    """Raise `InputError` where the name of a file cannot be that of a party, or is another's."""
     by_name: dict[str, TableFile] = {}
     for file in files:
+        try:
+            file.name.encode()
+        except UnicodeEncodeError:
+            raise InputError(
+                f"file {file.name!r}: its name is not UTF-8, and a party is to be called so; rename the file, or name "
+                "the parties in a site column",
+                file=file.name,
+            ) from None
         other = by_name.setdefault(_party_name(file), file)
         if other is not file:
             raise InputError(

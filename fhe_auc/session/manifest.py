@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import DeserialisationError, InputError
-from fhe_auc.base.party_names import HELPER, MAX_CHARACTERS, alike, problem_with
+from fhe_auc.base.party_names import HELPER, MAX_CHARACTERS, first_alike, problem_with
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.question.fleet import Fleet
 from fhe_auc.question.study import Study
@@ -103,8 +103,13 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 raise InputError(f"party {party[:MAX_CHARACTERS]!a}: the name of a party {problem}")
         if self.fleet is not None and (self.parties or self.keys != "helper"):
             raise InputError("a fleet's session names no parties, and has a helper")
-        if not self.size or len({alike(party) for party in self.parties}) != len(self.parties):
-            raise InputError("a session needs parties, and no two whose names differ in case or width of letters only")
+        if not self.size:
+            raise InputError("a session needs parties")
+        if (pair := first_alike(self.parties)) is not None:
+            raise InputError(
+                f"parties {pair[0]!r} and {pair[1]!r} would be two, but their names differ at most in case or width of "
+                "letters: give them one name, or names that people can tell apart"
+            )
         expected_certificates = len(self.parties) if self.aggregator else 0
         shown = *self.certificates, *([self.aggregator] if self.aggregator else [])
         if len(self.certificates) != expected_certificates or {*map(len, shown)} - {FINGERPRINT_BYTES}:

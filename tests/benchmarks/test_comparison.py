@@ -263,6 +263,16 @@ def test_json_csv_and_figure_of_one_comparison_tell_the_same(file: str) -> None:
     assert result.stderr == "table saved as table.csv\nfigure saved as figure.png\n"
 
 
+def test_rows_that_are_left_out_are_told(tmp_path: Path) -> None:
+    rows = [f"{number % 2},{(number % 9) / 9:.2f},{'ab'[number % 3 == 0]}" for number in range(60)]
+    file = tmp_path / "a.csv"
+    file.write_text("\n".join(["y_true,y_score,site", *rows, "NA,0.5,a", ",0.5,c", ""]))
+    done = call(str(file), "--protocols exact --thresholds 5 --grid uniform --drop-missing")
+    assert done.exit_code == 0, done.output
+    assert "warning: party 'a': 1 rows with a missing entry were left out" in done.stderr
+    assert "warning: site 'c': all of its rows (1) have a missing entry" in done.stderr
+
+
 def test_json_is_printed_last_so_that_a_failure_is_the_only_object(file: str) -> None:
     result = call(file, f"{QUICK} --csv /dev/full --json")
     assert result.exit_code == 1

@@ -67,7 +67,7 @@ def test_the_picture_has_every_room_once_and_no_other(package: str, more: list[s
 
 @pytest.mark.parametrize(
     ("package", "most_rooms", "most_arrows", "at_the_top"),
-    [("fhe_auc", 22, 100, {"__init__", "api"}), ("fhe_auc_keys", 8, 30, {"__init__", "errors"})],
+    [("fhe_auc", 22, 100, {"__init__", "api", "counts", "errors"}), ("fhe_auc_keys", 8, 30, {"__init__", "errors"})],
 )
 def test_there_are_few_rooms_and_arrows(package: str, most_rooms: int, most_arrows: int, at_the_top: set[str]) -> None:
     modules = {each.stem for each in PACKAGES[package].glob("*.py")}

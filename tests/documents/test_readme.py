@@ -24,6 +24,15 @@ def test_it_is_short() -> None:
     assert len(README.read_text("utf-8").split()) <= 900
 
 
+def test_it_begins_with_two_commands_that_need_no_others_before_them() -> None:
+    first = next(block for block in README.read_text("utf-8").split("\n\n") if block.startswith("    "))
+    assert re.findall(r"^    (.*?) +#", first, re.MULTILINE) == ["make demo", "make test"]
+    targets = (README.parent / "Makefile").read_text("utf-8")
+    for target, made in (("demo", "run-venv"), ("test", "dev-venv")):
+        assert f"\n{target}: {made} ##" in targets
+        assert f"\n{made}:\n\t@scripts/make_venv.sh {made.removesuffix('-venv')}\n" in targets
+
+
 def test_the_demo_prints_what_is_shown() -> None:
     (shown,) = re.findall(r"```\n(.*?)```", section("One command"), re.DOTALL)
     result = CliRunner().invoke(main, ["demo"], env={"COLUMNS": "80"})

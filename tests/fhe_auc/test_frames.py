@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from pyarrow import dataset
 from sklearn.metrics import roc_auc_score
 
 from fhe_auc import InputError, PartyData, federated_auc, federated_report, federated_thresholds
@@ -150,7 +153,7 @@ def test_a_wrong_column_or_label_is_refused_with_the_remedy(change: dict[str, An
         ({"y_true": [0, 1, 1], "y_score": [0.1, 0.2, 0.3]}, "got list; .* one table of all parties takes site=COLUMN"),
         ({"north": (["a", "a"], [0.1, 0.2])}, "^all labels are 'a'; labels are 0 and 1$"),
         ({"north": ([[0], [1]], [0.1, 0.2])}, "labels must be one-dimensional"),
-        ({"north": ([0, 1, np.nan], [0.1, 0.2, 0.3])}, "row 2: label is nan"),
+        ({"north": ([0, 1, np.nan], [0.1, 0.2, 0.3])}, "row 2: label is missing"),
         ({"north": ([0, 1, None], [0.1, 0.2, 0.3])}, "row 2: label is missing"),
         ({1: ([0, 1], [0.1, 0.2])}, "party 1: the name of a party must be text"),
     ],
@@ -158,6 +161,179 @@ def test_a_wrong_column_or_label_is_refused_with_the_remedy(change: dict[str, An
 def test_what_is_no_party_is_refused_with_the_remedy(rows: Any, shown: str) -> None:
     with pytest.raises(InputError, match=shown):
         federated_auc(rows, **CHEAP)
+
+
+class Dask:
+    """What dask's tables have, as dask is none of our extras: columns by name, computed when asked for."""
+
+    columns = ("hospital", "died", "risk")
+
+    def compute(self) -> pd.DataFrame:
+        return patients()
+
+
+GROUPED = "the table is grouped: give it as it was, and the column that it was grouped by as site=COLUMN"
+
+
+@pytest.mark.parametrize("site", [None, "hospital"])
+@pytest.mark.parametrize(
+    ("make", "remedy"),
+    [
+        (lambda frame: pl.DataFrame(frame.to_dict("list")).lazy(), r"LazyFrame .* give what \.collect\(\) returns"),
+        (lambda frame: dataset.dataset(pa.Table.from_pandas(frame)), r"Dataset .* give what \.to_table\(\) returns"),
+        (lambda frame: pa.Table.from_pandas(frame).to_reader(), r"Reader .* give what \.read_all\(\) returns"),
+        (lambda frame: Dask(), r"Dask .* give what \.compute\(\) returns"),
+        (lambda frame: frame.groupby("hospital"), GROUPED),
+        (lambda frame: pa.Table.from_pandas(frame).group_by("hospital"), GROUPED),
+        (lambda frame: pl.DataFrame(frame.to_dict("list")).group_by("hospital"), GROUPED),
+    ],
+)
+def test_lazy_and_grouped_tables_are_refused_with_the_remedy(
+    make: Callable[[pd.DataFrame], Any], remedy: str, site: str | None
+) -> None:
+    with pytest.raises(InputError, match=f"^rows: .*{remedy}"):
+        federated_auc(make(patients()), **{**COLUMNS, "site": site}, **CHEAP)
+    with pytest.raises(InputError, match=f"^party 'north': .*{remedy}"):
+        federated_auc({"north": make(patients())}, label="died", score="risk", **CHEAP)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        list(patients().groupby("hospital")),
+        list(pl.DataFrame(patients().to_dict("list")).group_by("hospital")),
+        list({"north": patients(), "south": patients()}.items()),
+    ],
+)
+def test_names_with_tables_are_no_pairs_of_labels_and_scores(rows: Any) -> None:
+    with pytest.raises(InputError, match=r"^party 1 is a name with a table, .* give the mapping itself, dict\(rows\)"):
+        federated_auc(rows, label="died", score="risk", **CHEAP)
+
+
+def test_the_groups_of_a_frame_as_a_mapping_are_the_parties() -> None:
+    frame = patients()
+    found = federated_auc(dict(list(frame.groupby("hospital"))), label="died", score="risk", thresholds=GRID)
+    assert float(found) == pytest.approx(roc_auc_score(frame["died"], frame["risk"]), abs=1e-12)
+
+
+TWICE = pd.concat([patients(), patients()[["risk"]]], axis=1)
+
+
+@pytest.mark.parametrize(
+    ("rows", "more", "shown"),
+    [
+        ([([0, 1], np.ones((2, 2)))], {}, r"scores must be .* have shape \(2, 2\): .* predict_proba\(X\)\[:, 1\]"),
+        ([(pd.DataFrame({"y": [0, 1]}), [0.1, 0.2])], {}, r"labels must be one-dimensional, but have shape \(2, 1\)"),
+        ([np.ones((2, 2))], {}, r"got ndarray \(of an array give two columns, as \(rows\[:, 0\], rows\[:, 1\]\)\)"),
+        (TWICE, COLUMNS, r"risk must be one-dimensional, but have shape \(90, 2\): .* a table has it once"),
+        ({**patients(), "hospital": [["a"]] * 90}, COLUMNS, r"hospital must be one-dimensional, but have shape"),
+        ({**patients(), "hospital": [["a"], "b"] * 45}, COLUMNS, "hospital: .* convert it to one of numpy first"),
+        (patients().assign(sex=[["F"]] * 90), {**COLUMNS, "by": "sex"}, "row 0: sex must be one value for each row"),
+        ([(None, [0.1, 0.2])], {}, "labels must be one-dimensional, an entry for each row, got NoneType"),
+        ([([0, 1], iter([0.1, 0.2]))], {}, "scores must be one-dimensional, an entry for each row, got list_iterator"),
+        ([None], {}, "party 'party 1': expected a pair .* or a table, got NoneType"),
+        ("north.csv", {}, r"or of tables, got str \(read files first\)"),
+        (["north.csv"], {}, r"or a table, got str \(read files first\)"),
+        ({("north",): patients()}, {}, "the name of a party must be text, as "),
+        (patients().iloc[:0], COLUMNS, "^there are no rows$"),
+        (patients(), {**COLUMNS, "by": {"sex": "FM"}}, "the levels of 'sex' must be a list, got 'FM'"),
+        (patients(), {**COLUMNS, "by": {"sex": ["F", None]}}, "none may stand for a missing entry"),
+        (patients(), {**COLUMNS, "by": 3}, "by must be a column, a list, or a mapping of columns .*, got 3"),
+        (patients(), {**COLUMNS, "score": 1}, "score must be a column, or a list, got 1"),
+        (patients(), {**COLUMNS, "label": 1}, "the name of a column must be text, got 1: rename such columns"),
+        (patients(), {**COLUMNS, "classes": "abc"}, "classes must be a list of labels, got 'abc'"),
+        (patients(), {**COLUMNS, "pos_label": "NA"}, "pos_label cannot be 'NA', which stands for a missing entry"),
+    ],
+)
+def test_what_has_no_column_of_single_entries_is_refused_with_the_remedy(
+    rows: Any, more: dict[str, Any], shown: str
+) -> None:
+    with pytest.raises(InputError, match=shown):
+        federated_auc(rows, **more, **CHEAP)
+
+
+@pytest.mark.parametrize("levels", [[0, 1], (0.0, 1.0), np.array([0, 1]), ["0", "1"], [False, True]])
+def test_levels_may_be_numbers_as_in_the_rows(levels: Any) -> None:
+    frame = patients()
+    frame["sex"] = (frame["sex"] == "M") if levels[0] is False else (frame["sex"] == "M").astype(int)
+    found = federated_auc(frame, **COLUMNS, by={"sex": levels}, thresholds=GRID, min_cell=1)
+    of_level = {each.group.removeprefix("sex: "): each.auc for each in found.estimates if each.group}
+    truth = {str(level): roc_auc_score(own["died"], own["risk"]) for level, own in frame.groupby("sex")}
+    assert of_level == pytest.approx(truth, abs=1e-12)
+
+
+def test_classes_may_be_numbers_as_scikit_learn_has_them() -> None:
+    random = np.random.default_rng(3)
+    shares = random.integers(0, 51, (60, 3)) / 50
+    site = {"y": random.integers(0, 3, 60), **{f"p{k}": shares[:, k] for k in range(3)}}
+    one, other = (
+        federated_auc({"a": site}, label="y", score=["p0", "p1", "p2"], classes=classes, thresholds=GRID)
+        for classes in (np.unique(site["y"]), ["0", "1", "2"])
+    )
+    ranked = [
+        roc_auc_score(site["y"][np.isin(site["y"], pair)] == pair[0], site[f"p{pair[0]}"][np.isin(site["y"], pair)])
+        for pair in itertools.permutations(range(3), 2)
+    ]
+    assert one.auc == other.auc == pytest.approx(np.mean(ranked), abs=1e-12)  # Hand and Till (2001), equation 7
+
+
+MISSING = [None, np.nan, pd.NA, "NA", b"."]
+
+
+@pytest.mark.parametrize("missing", MISSING, ids=map(repr, MISSING))
+@pytest.mark.parametrize("column", ["died", "risk", "sex", "hospital"])
+def test_what_is_missing_is_refused_or_left_out_whatever_column_it_is_in(column: str, missing: Any) -> None:
+    frame = patients().astype(object)
+    if column == "hospital" and isinstance(missing, (str, bytes)):
+        missing = ""  # a site may be called NA
+    frame.loc[4, column] = missing
+    asked = {**COLUMNS, "by": {"sex": ["F", "M"]}, "thresholds": GRID, "min_cell": 1}
+    with pytest.raises(InputError, match=r"row 4: .* is missing"):
+        federated_auc(frame, **asked)
+    found, others = federated_auc(frame, **asked, drop_missing=True), federated_auc(frame.drop(index=4), **asked)
+    assert found.estimates == others.estimates
+    (told,) = [warning for warning in found.warnings if "left out" in warning]
+    party = patients()["hospital"][4]
+    known = f"party {party!r}: 1 rows with a missing entry were left out"
+    assert told == ("1 rows were left out whose site is missing" if column == "hospital" else known)
+
+
+@pytest.mark.parametrize("kind", ["boolean", "Int64", "Float64", "string", "float"])
+def test_a_missing_entry_of_pandas_types_is_called_so(kind: str) -> None:
+    labels = pd.Series(["1", None, "0"]) if kind == "string" else pd.Series([1, None, 0], dtype=kind)
+    with pytest.raises(InputError, match=r"^party 'party 1', row 1: label is missing; drop the row, as drop_"):
+        federated_auc([(labels, [0.1, 0.2, 0.3])], **CHEAP, pos_label="1" if kind == "string" else None)
+
+
+def test_rows_of_pairs_and_masked_arrays_are_left_out_and_their_numbers_stay_those_of_the_table() -> None:
+    pairs = [([1, 0, None, 1], [0.9, 0.1, 0.3, np.nan]), (np.ma.array([1, 0, 1], mask=[0, 0, 1]), [0.3, 0.5, 0.2])]
+    found = federated_auc(pairs, thresholds=GRID, drop_missing=True)
+    told = {f"party 'party {k}': {n} rows with a missing entry were left out" for k, n in ((1, 2), (2, 1))}
+    assert found.fraction == Fraction(3, 4)
+    assert told <= set(found.warnings)
+    with pytest.raises(InputError, match="party 'party 1', row 2: score is 'x'"):
+        federated_auc([([1, None, 0], [0.1, 0.2, "x"])], **CHEAP, drop_missing=True)
+
+
+def test_sites_that_are_lost_with_their_rows_are_told() -> None:
+    frame = pd.DataFrame({"y": [1, 0, None, 1], "p": [0.9, 0.1, 0.3, 0.4], "site": ["a", "a", "b", None]}, dtype=object)
+    columns = {"label": "y", "score": "p", "site": "site", "drop_missing": True}
+    told = (
+        "site 'b': all of its rows (1) have a missing entry and were left out, and the site with them",
+        "1 rows were left out whose site is missing",
+    )
+    for found in (federated_auc(frame, **columns, thresholds=GRID), federated_thresholds(frame, 2, **columns)):
+        assert set(told) <= set(found.warnings)
+    with pytest.raises(InputError, match=r"^there are no rows; site 'a': all of its rows \(1\) have a missing entry"):
+        federated_auc(frame.iloc[:1].assign(y=None), **columns, thresholds=GRID)
+    with pytest.raises(InputError, match="party 'a': there are no rows: each has a missing entry and was left out"):
+        federated_auc({"a": ([None], [0.5])}, **CHEAP, drop_missing=True)
+
+
+@pytest.mark.parametrize("labels", [["Yes", "yes", "no"], ["yes", "no", "NO"], ["not dead", "yes", "not  dead"]])
+def test_two_spellings_of_one_label_are_refused_with_both(labels: list[str]) -> None:
+    with pytest.raises(InputError, match=r"^label '.*' is also written '.*': write it in one way"):
+        federated_auc([(labels, [0.1, 0.2, 0.3])], **CHEAP, pos_label="yes")
 
 
 def test_errors_say_party_and_column_for_programs() -> None:

@@ -23,6 +23,12 @@ WORDS = {"model": "sepsis-net 2.1", "outcome": "sepsis", "cohort": "adults", "pe
 CERTIFIED = {"certificates": (b"n" * 32, b"s" * 32, b"e" * 32), "aggregator": b"a" * 32}
 
 
+@pytest.mark.parametrize("pair", [("North", "north"), ("STRASSE", "straße"), ("\uff21", "a")])
+def test_of_parties_whose_names_are_alike_both_are_named(pair: tuple[str, str]) -> None:
+    with pytest.raises(InputError, match=f"^parties {pair[0]!r} and {pair[1]!r} would be two, but their names differ"):
+        with_plan(None, parties=("east", pair[0], "west", pair[1]), keys="none", context=b"")
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,10 +20,12 @@ from click.testing import CliRunner
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.cli import main
+from fhe_auc.question.analysis import Questions
 from fhe_auc.rows import row_store, table_files
+from fhe_auc.rows.counts import PartyData
 from fhe_auc.rows.own_rows import warnings_of
 from fhe_auc.rows.table_files import TextFormat
-from fhe_auc.rows.tables import Entries, read_parties
+from fhe_auc.rows.tables import Entries, read_for, read_parties
 
 LABELS, SCORES = [1, 0, 1, 0], [0.5, 0.25, 0.75, 0.125]
 COLUMNS = {"label_column": "died", "score_column": "risk"}
@@ -65,6 +68,32 @@ def test_decimal_commas_are_read_with_the_option_that_the_refusal_names(folder: 
     with pytest.raises(InputError, match=r"'0,5' has a decimal comma; say so with --decimal ,$"):
         read("a.csv")
     assert read("a.csv", form=TextFormat(decimal=",")) == (LABELS, SCORES)
+
+
+@pytest.mark.parametrize("numbers", [["1,200", "950", "1,050"], ["900", "12,345"], ["1,000"]])
+def test_a_comma_that_may_part_thousands_is_refused_with_both_meanings_and_no_option(
+    folder: Path, numbers: list[str]
+) -> None:
+    Path("a.csv").write_text("died,risk\n" + "".join(f'1,"{number}"\n' for number in numbers))
+    first = next(number for number in numbers if "," in number)
+    meanings = f"{first.replace(',', '')} or {first.replace(',', '.')}"
+    with pytest.raises(InputError, match=f"'{first}' may be {meanings}: write numbers with a decimal point") as told:
+        read("a.csv")
+    assert "--decimal" not in str(told.value)
+
+
+def test_a_comma_elsewhere_in_the_column_can_show_that_all_are_decimal_commas(folder: Path) -> None:
+    Path("a.csv").write_text("died;risk\n1;1,000\n0;0,25\n")
+    with pytest.raises(InputError, match=r"'0,25' has a decimal comma; say so with --decimal ,$"):
+        read("a.csv")
+    assert read("a.csv", form=TextFormat(decimal=",")) == ([1, 0], [1.0, 0.25])
+
+
+@pytest.mark.parametrize("number", ["1.200", "1.200,5", "0.25"])
+def test_a_point_beside_decimal_commas_is_no_decimal_point(folder: Path, number: str) -> None:
+    Path("a.csv").write_text(f"died;risk\n1;0,5\n0;{number}\n")
+    with pytest.raises(InputError, match=f"'{number}' has a point, and the decimal mark is a comma"):
+        read("a.csv", form=TextFormat(decimal=","))
 
 
 def test_other_encodings_are_read_with_the_option_that_the_refusal_names(folder: Path) -> None:
@@ -131,6 +160,159 @@ def test_a_third_label_is_refused_by_name(folder: Path) -> None:
     Path("a.csv").write_text("died,risk\nyes,0.5\nno,0.25\nmaybe,0.1\n")
     with pytest.raises(InputError, match="one other label, and these are two: 'maybe' and 'no'"):
         read("a.csv", positive_label="yes")
+
+
+WIDE = "\uff39\uff25\uff33"  # as Japanese keyboards write YES
+
+
+@pytest.mark.parametrize(
+    ("labels", "positive", "told"),
+    [
+        (["Yes", "yes", "no"], "yes", "label 'yes' is also written 'Yes'"),
+        (["Yes", "Yes"], "yes", "label 'yes' is also written 'Yes'"),
+        (["yes", "no", "NO"], "yes", "label 'NO' is also written 'no'"),
+        (["not dead", "not  dead", "dead"], "dead", "label 'not  dead' is also written 'not dead'"),
+        ([WIDE, "yes", "no"], "yes", f"label 'yes' is also written '{WIDE}'"),
+        (["1", "1.00", "0"], "1", "label '1' is also written '1.00'"),
+        (["2", "1", "01"], "2", "label '01' is also written '1'"),
+    ],
+)
+def test_two_spellings_of_one_label_are_refused_with_both(
+    folder: Path, labels: list[str], positive: str, told: str
+) -> None:
+    rows = [f"{label},{number / 10}" for number, label in enumerate(labels)]
+    Path("a.csv").write_text("\n".join(["died,risk", *rows, ""]), encoding="utf-8")
+    pq.write_table(pa.table({"died": labels, "risk": [0.5] * len(labels)}), "b.parquet")
+    Path("c.csv").write_text(f"died,risk\n{positive},0.5\n", encoding="utf-8")
+    for file in ("a.csv", "b.parquet"):
+        for files in ([file], ["c.csv", file]):
+            with pytest.raises(InputError, match=f"^file '{file}': {told}: write it in one way"):
+                read_parties(files, **COLUMNS, entries=Entries(positive_label=positive))
+
+
+def test_blanks_around_a_label_do_not_count(folder: Path) -> None:
+    Path("a.csv").write_text("died,risk\nyes,0.5\nno,0.25\n yes ,0.75\nno\t,0.125\n")
+    assert read("a.csv", positive_label="yes") == (LABELS, SCORES)
+
+
+MISSING = ["", "NA", "na", "N/A", "#N/A", "<NA>", "NaN", "nan", "NULL", "None", ".", "?", "NaT", r"\N"]
+
+
+@pytest.mark.parametrize("text", MISSING)
+@pytest.mark.parametrize("column", ["died", "risk", "sex"])
+@pytest.mark.parametrize("labels", [("1", "0"), ("yes", "no")])
+def test_what_is_missing_is_the_same_in_every_column_and_never_a_negative(
+    folder: Path, text: str, column: str, labels: tuple[str, str]
+) -> None:
+    gap = {"died": labels[0], "risk": "0.375", "sex": "F", "site": "north", column: text}
+    others = [f"{labels[1 - y]},{s},{'FM'[k % 2]},north" for k, (y, s) in enumerate(zip(LABELS, SCORES, strict=True))]
+    Path("a.csv").write_text("\n".join(["died,risk,sex,site", *others, ",".join(gap.values()), ""]))
+    questions = Questions(score_columns=("risk",), by={"sex": ("F", "M")})
+
+    def parties(*, drop: bool) -> list[PartyData]:
+        entries = Entries(positive_label=None if labels == ("1", "0") else "yes", drop_missing=drop)
+        return read_for(questions, ["a.csv"], site_column="site", label_column="died", entries=entries)[0]
+
+    with pytest.raises(InputError, match=rf"a\.csv, line 6, column '{column}': .* is missing"):
+        parties(drop=False)
+    (party,) = parties(drop=True)
+    assert (party.y_true.astype(int).tolist(), party.y_score.tolist()) == (LABELS, SCORES)
+    assert (party.dropped, party.lost) == (1, ())
+
+
+@pytest.mark.parametrize("text", ["NA", "None", ".", "n/a"])
+@pytest.mark.parametrize("drop", [False, True])
+def test_a_site_may_have_a_name_that_elsewhere_stands_for_a_missing_entry(folder: Path, text: str, drop: bool) -> None:
+    Path("a.csv").write_text(f"died,risk,site\n1,0.5,{text}\n0,0.25,north\n")
+    pq.write_table(pa.table({"died": [1, 0], "risk": [0.5, 0.25], "site": [text, "north"]}), "a.parquet")
+    for file in ("a.csv", "a.parquet"):
+        parties = read_parties([file], site_column="site", **COLUMNS, entries=Entries(drop_missing=drop))
+        assert [party.name for party in parties] == [text, "north"]
+
+
+def test_the_positive_label_cannot_be_what_stands_for_a_missing_entry() -> None:
+    with pytest.raises(InputError, match="the positive label cannot be 'NA', which stands for a missing entry"):
+        Entries(positive_label="NA")
+
+
+def test_sites_that_are_lost_with_their_rows_are_told_in_every_form_of_the_result(folder: Path) -> None:
+    rows = ["1,0.75,a", "0,0.125,a", "1,0.375,a", "0,0.5,a", ",0.5,b", "1,,b", "1,0.5,", ".,0.2,a"]
+    Path("a.csv").write_text("\n".join(["y_true,y_score,site", *rows, ""]))
+    told = [
+        "party 'a': 1 rows with a missing entry were left out",
+        "site 'b': all of its rows (2) have a missing entry and were left out, and the site with them",
+        "1 rows were left out whose site is missing",
+    ]
+    for form in ("--json", "--brief", "--costs", ""):
+        options = ["--site-column", "site", "--drop-missing", *filter(None, [form])]
+        done = CliRunner().invoke(main, ["evaluate", "a.csv", *options])
+        assert done.exit_code == 0, done.output
+        said = json.loads(done.stdout)["warnings"] if form == "--json" else [" ".join(done.output.split())]
+        assert [any(each in line for line in said) for each in told] == [True] * 3
+
+
+@pytest.mark.parametrize("command", [["evaluate", "--epsilon", "1"], ["report", "--out", "card"]])
+def test_what_is_left_out_is_told_with_noise_and_beside_a_report_too(folder: Path, command: list[str]) -> None:
+    rows = [f"{number % 2},{(number % 7) / 7:.2f},{'ab'[number % 3 == 0]}" for number in range(200)]
+    Path("a.csv").write_text("\n".join(["y_true,y_score,site", *rows, ",0.5,a", "NA,0.5,c", ""]))
+    done = CliRunner().invoke(main, [*command, "a.csv", "--site-column", "site", "--drop-missing", "--json"])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    left_out = told["own_warnings" if command[0] == "report" else "warnings"]
+    assert "party 'a': 1 rows with a missing entry were left out" in left_out
+    assert any(warning.startswith("site 'c': all of its rows (1) have a missing entry") for warning in left_out)
+    if command[0] == "report":
+        assert "'c'" not in Path("card", "report.html").read_text("utf-8")
+        assert "own_warnings" not in json.loads(Path("card", "report.json").read_text("utf-8"))
+
+
+def test_a_file_of_which_no_row_is_left_is_refused_with_why(folder: Path) -> None:
+    Path("a.csv").write_text("died,risk\n,0.5\n1,NA\n")
+    with pytest.raises(InputError, match=r"'a\.csv': there are no rows: each of its rows has a missing entry"):
+        read("a.csv", drop_missing=True)
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary(), pa.binary(2), pa.string(), pa.large_string()])
+@pytest.mark.parametrize("coded", [False, True])
+def test_bytes_are_text_in_parquet_feather_and_npz(folder: Path, kind: pa.DataType, coded: bool) -> None:
+    words = (
+        pa.array([b"ja", b"no", b"ja", b"no"], pa.binary()).cast(kind)
+        if kind != pa.binary(2)
+        else pa.array([b"ja", b"no", b"ja", b"no"], kind)
+    )
+    sites = pa.array(["Köln".encode()] * 4)
+    columns = pa.table({"died": words.dictionary_encode() if coded else words, "risk": SCORES, "site": sites})
+    pq.write_table(columns, "a.parquet")
+    feather.write_feather(columns, "b.feather")
+    np.savez("c.npz", died=np.array([b"ja", b"no"] * 2), risk=SCORES, site=np.array(["Köln".encode()] * 4))
+    for file in ("a.parquet", "b.feather", "c.npz"):
+        (party,) = read_parties([file], site_column="site", **COLUMNS, entries=Entries(positive_label="ja"))
+        assert (party.name, party.y_true.astype(int).tolist()) == ("Köln", LABELS)
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "feather"])
+def test_columns_of_arrow_types_are_read_or_refused_by_name(folder: Path, suffix: str) -> None:
+    def write(**columns: Any) -> str:
+        table = pa.table({"died": LABELS, "risk": SCORES, **columns})
+        (pq.write_table if suffix == "parquet" else feather.write_feather)(table, f"a.{suffix}")
+        return f"a.{suffix}"
+
+    assert read(write(died=pa.array(np.array(LABELS, np.float16)))) == (LABELS, SCORES)
+    for nested in (pa.array([[1], [0]] * 2), pa.array([{"a": 1}, {"a": 0}] * 2)):
+        with pytest.raises(
+            InputError, match=r"column 'died' holds (list|struct)<.*> entries, and not one text or number"
+        ):
+            read(write(died=nested))
+    with pytest.raises(InputError, match=r"column 'risk': score is '0\.5', which is text in the file, not a number"):
+        read(write(risk=pa.array([b"0.5"] * 4)))
+
+
+def test_bytes_that_are_no_text_stay_apart_and_bytes_for_numbers_are_refused(folder: Path) -> None:
+    np.savez("a.npz", died=np.array([b"\xe4", b"\xf6"] * 2), risk=np.array([b"0.5", b"0.1", b"0.2", b"0.3"]))
+    with pytest.raises(InputError, match=r"column 'risk': score is '0\.5', which is text in the file, not a number"):
+        read("a.npz", positive_label=r"\xe4")
+    np.savez("a.npz", died=np.array([b"\xe4", b"\xf6"] * 2), risk=SCORES)
+    assert read("a.npz", positive_label=r"\xe4") == (LABELS, SCORES)
 
 
 def test_rows_with_gaps_are_refused_or_left_out_and_counted_for_their_party(folder: Path) -> None:

@@ -9,8 +9,9 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -888,12 +889,49 @@ def test_show_tells_what_is_verified_and_what_only_claimed(consortium: Path) -> 
             assert verified[path]["verified"] is verifiable, path
     assert "provided that authority/ca.pem is genuine" in verified["north/north.pem"]["verdict"]
     # What is inside a signed document is not even shown before its signature is verified.
-    details = [label for label, _, _ in claimed["week/south.bundle"]["details"]]
-    assert details == ["signed by"]
-    details = {label: value for label, value, _ in verified["week/south.bundle"]["details"]}
-    assert details["sealed to"] == "south"
+    assert claimed["week/south.bundle"]["details"] == {"signed_by": "north"}
+    assert verified["week/south.bundle"]["details"]["sealed_to"] == "south"
     text = ok("show", "week/south.bundle").stdout
     assert re.search("verified +no +only what the file claims", text)
+
+
+def test_what_show_tells_programs_has_names_and_times_as_iso_8601_has_them(consortium: Path) -> None:
+    """Nothing is a list of pairs or cells, and every time is one that Python reads back, in UTC."""
+    open_as("south")
+    told = {each["file"]: each["details"] for each in json_of("show", *KINDS, *SOUTH)["files"]}
+    keys = {
+        "authority/ca.pem": {"name", "issuer", "serial", "fingerprint", "not_before", "not_after"},
+        "authority/ca.crl": {"authority", "revoked", "last_update", "next_update"},
+        "north/north.csr": {"name", "fingerprint"},
+    }
+    assert {path: set(told[path]) for path in keys} == keys
+    certificate = x509.load_pem_x509_certificate(Path("authority/ca.pem").read_bytes())
+    assert datetime.fromisoformat(told["authority/ca.pem"]["not_after"]) == certificate.not_valid_after_utc
+    bundle, announcement = told["week/south.bundle"], told["week/session.announcement"]
+    assert bundle == {**announcement, "sealed_to": "south"}
+    assert list(bundle["parties"]) == list(SITES)
+
+    stores = [json_of("show", *at(name)) for name in ("south", "authority")]
+    (session,) = stores[0]["sessions"].values()
+    assert session == {"state": "opened", "until": bundle["not_after"], "has_result": False}
+
+    def leaves(value: object, name: str = "") -> Iterator[tuple[str, object]]:
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                yield from leaves(inner, key)
+        elif isinstance(value, list):
+            for inner in value:
+                assert not isinstance(inner, list), name
+                yield from leaves(inner, name)
+        else:
+            yield name, value
+
+    times = [value for name, value in leaves([told, *stores]) if name in ("until", *TIMES)]
+    assert len(times) > 10
+    assert {datetime.fromisoformat(str(each)).utcoffset() for each in times} == {timedelta(0)}
+
+
+TIMES = ("not_before", "not_after", "last_update", "next_update")
 
 
 def test_show_refuses_what_is_not_genuine(consortium: Path, clock: Clock) -> None:

@@ -63,8 +63,8 @@ def opened(*paths: str) -> dict[str, tuple[str, str]]:
     return {Path(each["file"]).name: (each["outcome"], each["why"]) for each in told}
 
 
-def sessions() -> dict[str, str]:
-    found: dict[str, str] = json_of("show", *SOUTH)["sessions"]
+def sessions() -> dict[str, dict[str, object]]:
+    found: dict[str, dict[str, object]] = json_of("show", *SOUTH)["sessions"]
     return found
 
 

@@ -164,20 +164,20 @@ def test_a_folder_yields_what_is_newer_and_of_those_who_are_trusted(consortium: 
     refresh(clock, DAY)
     shutil.copy("authority/ca.crl", "lists/0.crl")  # newer, and comes first
     ok(*take, Path("lists").absolute().as_uri())
-    assert lists_of() == {"Heart Study": "2030-06-01 12:00 UTC"}
+    assert lists_of() == {"Heart Study": "2030-06-01T12:00:00+00:00"}
     ok(*take, "lists")
     assert json_of("show", *NORTH)["revocation_list_places"] == [str(Path("lists").absolute())]
     refresh(clock, DAY)
     shutil.copy("authority/ca.crl", "lists/2.crl")
     assert open_as("north").exit_code == 0
-    assert lists_of() == {"Heart Study": "2030-06-02 12:00 UTC"}
+    assert lists_of() == {"Heart Study": "2030-06-02T12:00:00+00:00"}
     refresh(clock, DAY)
     newest = x509.load_pem_x509_crl(Path("authority/ca.crl").read_bytes())
     forged = bytearray(newest.public_bytes(Encoding.DER))
     forged[-1] ^= 1  # of the signature
     Path("lists/3.crl").write_bytes(forged)
     assert re.search("no newer revocation list: .* is forged or not a full list", open_as("north").stderr)
-    assert lists_of() == {"Heart Study": "2030-06-02 12:00 UTC"}
+    assert lists_of() == {"Heart Study": "2030-06-02T12:00:00+00:00"}
 
 
 def test_every_command_with_a_site_s_store_warns_in_a_list_s_last_week(consortium: Path, clock: Clock) -> None:
@@ -228,4 +228,4 @@ def test_a_round_takes_a_newer_list_in_time_and_warns_where_there_is_none(
     with site_storage().site(config):
         pass
     assert caplog.text == ""
-    assert lists_of() == {"Heart Study": "2030-06-24 12:00 UTC"}
+    assert lists_of() == {"Heart Study": "2030-06-24T12:00:00+00:00"}

@@ -195,7 +195,7 @@ def test_ended_sessions_are_closed_together_and_others_stay(consortium: Path, cl
     assert f"warning: session {'ab' * 16} is left as it is" in done.stderr  # a damaged entry does not keep others
     assert json_of("close", "--ended", *NORTH)["closed"] == []
     shown = json_of("show", *NORTH)["sessions"]
-    assert {each for each, state in shown.items() if state.startswith("closed")} == ended
+    assert {each for each, state in shown.items() if state["state"] == "closed"} == ended
     assert secrets_of(going_on)
 
 

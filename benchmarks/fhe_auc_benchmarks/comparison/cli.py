@@ -132,6 +132,7 @@ def compare(
     require("benchmark")
     from fhe_auc import ckks
     from fhe_auc.figures import plot as figures
+    from fhe_auc.rows.own_rows import left_out
     from fhe_auc_benchmarks.comparison import figure, measure
 
     if plot is not None:
@@ -146,6 +147,8 @@ def compare(
     asked = measure.Comparison(backend=backend and ckks.choose_backend(backend), **settings)
     asked.measured()  # refuses before files are read
     parties = files.read()
+    for warning in left_out(parties):
+        output.print_warning(warning)
     with output.progress("Comparing", unit="measurements") as report:
         rows = measure.compare(parties, asked, report)
     if not as_json:

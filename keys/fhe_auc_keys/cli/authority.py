@@ -65,8 +65,8 @@ def ca_init(name: str, vault: Vault, folder: Path, force: bool, as_json: bool) -
         "certificate": str(folder / _CERTIFICATE),
         "revocation_list": str(folder / _LIST),
         "fingerprint": own.hex(),
-        "not_after": common.moment(ends),
-        "next_update": common.moment(until),
+        "not_after": common.iso(ends),
+        "next_update": common.iso(until),
     }
     rows: list[tuple[output.Cell, ...]] = [
         ("authority", name, f"valid until {common.moment(ends)}; private key in {str(vault.directory)!r}"),
@@ -121,17 +121,17 @@ def issue(
     common.write(target, pem, common.PUBLIC, force=force)
     line = authority.register[-1]
     certificate = x509.load_pem_x509_certificate(pem)
-    until = common.moment(certificate.not_valid_after_utc)
+    until = certificate.not_valid_after_utc
     facts = {
         "name": name,
         "certificate": str(target),
         "serial": line.serial,
         "fingerprint": fingerprint(certificate).hex(),
         "request_fingerprint": asked.hex(),
-        "not_after": until,
+        "not_after": common.iso(until),
     }
     rows: list[tuple[output.Cell, ...]] = [
-        ("certified", name, f"valid until {until}"),
+        ("certified", name, f"valid until {common.moment(until)}"),
         ("serial", line.serial, "to revoke it"),
         ("fingerprint", common.spelled(fingerprint(certificate)), "of the certificate"),
         ("send", str(target), f"public; back to {name!r}, with {_CERTIFICATE} and {_LIST}"),
@@ -171,13 +171,13 @@ def revoke(serial_or_name: str | None, refresh: bool, vault: Vault, folder: Path
         found = _fresh_list(authority, store)
     common.write(target, found, common.PUBLIC, force=True)
     revoked = [line for line in authority.register if line not in before]
-    until = common.moment(x509.load_pem_x509_crl(found).next_update_utc)
+    until = x509.load_pem_x509_crl(found).next_update_utc
     lines = [{"name": line.name, "serial": line.serial} for line in revoked]
     rows: list[tuple[output.Cell, ...]] = [("revoked", line.serial, f"of {line.name!r}") for line in revoked]
     if not rows:
         rows = [("revoked", "nothing" if refresh else "nothing new", "" if refresh else "it was revoked before")]
-    rows.append(("publish", str(target), f"to everybody, now; accepted until {until}"))
-    facts = {"revoked": lines, "revocation_list": str(target), "next_update": until}
+    rows.append(("publish", str(target), f"to everybody, now; accepted until {common.moment(until)}"))
+    facts = {"revoked": lines, "revocation_list": str(target), "next_update": common.iso(until)}
     common.report(rows, facts, as_json=as_json)
 
 

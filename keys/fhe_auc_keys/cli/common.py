@@ -77,6 +77,11 @@ def moment(at: datetime | None) -> str:
     return "no end" if at is None else f"{at.astimezone(timezone.utc):%Y-%m-%d %H:%M} UTC"
 
 
+def iso(at: datetime | None) -> str | None:
+    """Write a time for JSON, as ISO 8601 has it, in UTC; None is the end of what has none."""
+    return None if at is None else at.astimezone(timezone.utc).isoformat(timespec="seconds")
+
+
 def spelled(data: bytes) -> str:
     """Write bytes for reading aloud: groups of four digits, eight groups a line."""
     digits = data.hex()

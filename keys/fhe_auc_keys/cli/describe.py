@@ -80,7 +80,7 @@ def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
         "context": manifest.context.hex() if manifest.keys == "sealed" else "",  # with a helper: its certificate
         "holder": announced.holder.name,
         "joint_keys": manifest.joint_keys,
-        "not_after": common.moment(announced.not_after),
+        "not_after": common.iso(announced.not_after),
         "study": announced.study.as_dict(),
         "protocol": manifest.protocol,
         "thresholds": len(manifest.thresholds),

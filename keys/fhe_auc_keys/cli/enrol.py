@@ -117,7 +117,11 @@ def enrol(
     if peer is not None:
         common.write(target, identity.credential, common.PUBLIC, force=force)
         until = common.moment(peer.not_after)
-        facts |= {"credential": str(target), "fingerprint": peer.fingerprint.hex(), "not_after": until}
+        facts |= {
+            "credential": str(target),
+            "fingerprint": peer.fingerprint.hex(),
+            "not_after": common.iso(peer.not_after),
+        }
         rows = [
             ("certified", name, f"valid until {until}, serial {peer.serial:x}"),
             ("fingerprint", common.spelled(peer.fingerprint), "of the certificate and keys"),

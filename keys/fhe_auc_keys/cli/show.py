@@ -58,6 +58,7 @@ class _Description:
 
     what: str
     rows: list[tuple[output.Cell, ...]] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)  # the same for JSON
     verified: str = ""  # what has been verified; empty: nothing
     wrong: str = ""  # why it must not be used; empty: nothing was found wrong
     unverified: str = "only what the file claims; give --store, or --authority and --revocation-list"
@@ -129,7 +130,7 @@ def _as_dict(path: Path, described: _Description) -> dict[str, Any]:
         "what": described.what,
         "verified": bool(described.verified and not described.wrong),
         "verdict": described.wrong or described.verified or None,
-        "details": [[str(cell) for cell in row] for row in described.rows],
+        "details": described.facts,
     }
 
 
@@ -161,9 +162,12 @@ def _described(path: Path, trusted: Trusted | None) -> _Description:
 
 
 def _roster(data: bytes, trusted: Trusted | None) -> _Description:
-    rows: list[tuple[output.Cell, ...]] = [("party", name, "") for name in sorted(Roster.from_bytes(data).names)]
+    names = sorted(Roster.from_bytes(data).names)
     return _Description(
-        "roster of a session with joint keys, verified and kept by `open`", rows, unverified="not signed"
+        "roster of a session with joint keys, verified and kept by `open`",
+        [("party", name, "") for name in names],
+        {"parties": names},
+        unverified="not signed",
     )
 
 
@@ -178,6 +182,7 @@ def _request(data: bytes, trusted: Trusted | None) -> _Description:
             ("for", name, "as it claims"),
             ("fingerprint", common.spelled(fingerprint(request)), "SHA-256 of the request"),
         ],
+        {"name": name, "fingerprint": fingerprint(request).hex()},
         unverified="no more than that its keys are its author's: who that is, only a telephone call tells",
     )
 
@@ -190,6 +195,12 @@ def _revocation_list(data: bytes, trusted: Trusted | None) -> _Description:
             ("of", subject_name(found.issuer), f"{len(list(found))} certificates revoked"),
             ("from", common.moment(found.last_update_utc), f"accepted until {common.moment(found.next_update_utc)}"),
         ],
+        {
+            "authority": subject_name(found.issuer),
+            "revoked": len(list(found)),
+            "last_update": common.iso(found.last_update_utc),
+            "next_update": common.iso(found.next_update_utc),
+        },
     )
     if trusted is None:
         return described
@@ -213,7 +224,7 @@ def _certificate(data: bytes, trusted: Trusted | None) -> _Description:
     ]
     constraints = extension(first, x509.BasicConstraints)
     if constraints is not None and constraints.ca:
-        described = _Description("certificate of an authority: public, for everybody", rows)
+        described = _Description("certificate of an authority: public, for everybody", rows, _certified(first))
         if trusted is not None and first in trusted.authorities:
             described.verified = "it is among the authorities that are trusted here"
         elif trusted is not None:
@@ -222,8 +233,9 @@ def _certificate(data: bytes, trusted: Trusted | None) -> _Description:
     try:
         certified_keys(first)
     except UnfitCertificateError:
-        return _Description("certificate without keys of ours: for `enrol` with --chain and --key", rows)
-    described = _Description("certificate of a party: public, for that party", rows)
+        what = "certificate without keys of ours: for `enrol` with --chain and --key"
+        return _Description(what, rows, _certified(first))
+    described = _Description("certificate of a party: public, for that party", rows, _certified(first))
     return _judged(described, credential(data), trusted)
 
 
@@ -236,6 +248,7 @@ def _credential(data: bytes, trusted: Trusted | None) -> _Description:
             ("serial", f"{leaf.serial_number:x}", _validity(leaf)),
             ("fingerprint", common.spelled(fingerprint(leaf)), "SHA-256 of the certificate"),
         ],
+        {**_certified(leaf), "keys_bound": bool(bound)},
     )
     if bound:
         described.rows.append(("keys", "bound", "the site's own certificate vouches for them"))
@@ -259,7 +272,8 @@ def _document(kind: Kind, path: Path, data: bytes, trusted: Trusted | None) -> _
     signer = claimed_signer(kind, data)
     leaf, _ = claimed(signer)
     if trusted is None:
-        return _Description(what, [("signed by", subject_name(leaf.subject), "as it claims")])
+        name = subject_name(leaf.subject)
+        return _Description(what, [("signed by", name, "as it claims")], {"signed_by": name})
     at = common.now()
     holder = verify(signer, trusted.trust, at=at).name
     recipient = b""
@@ -268,15 +282,28 @@ def _document(kind: Kind, path: Path, data: bytes, trusted: Trusted | None) -> _
     else:
         beside = common.beside(path, data)
         announced, recipient = announced_in_bundle(kind, data, trusted.trust, holder=holder, at=at, beside=beside)
-    rows = describe.announcement_rows(announced)
+    rows, facts = describe.announcement_rows(announced), {"signed_by": holder}
     for name, certificate in announced.fingerprints.items():
         if certificate == recipient:
             rows.insert(0, ("sealed to", name, "nobody else can open it"))
+            facts["sealed_to"] = name
     role = "key holder" if announced.manifest.keys == "sealed" else "convener"
     verified = (
         f"signed by {holder!r}, certified, not revoked; that {holder!r} is the {role} agreed on is for you to know"
     )
-    return _Description(what, rows, verified)
+    return _Description(what, rows, {**facts, **describe.announcement_as_dict(announced)}, verified)
+
+
+def _certified(certificate: x509.Certificate) -> dict[str, Any]:
+    """Return what a certificate says, for JSON."""
+    return {
+        "name": subject_name(certificate.subject),
+        "issuer": subject_name(certificate.issuer),
+        "serial": f"{certificate.serial_number:x}",
+        "fingerprint": fingerprint(certificate).hex(),
+        "not_before": common.iso(certificate.not_valid_before_utc),
+        "not_after": common.iso(certificate.not_valid_after_utc),
+    }
 
 
 def _validity(certificate: x509.Certificate) -> str:
@@ -303,13 +330,14 @@ def _show_store(store: KeyStore, directory: Path, *, as_json: bool) -> None:
         facts["site"] = {"name": identity.name, "certified": bool(described.verified), "state": state}
     if policy.is_in(store):
         rows.append(("policy", "set", "`fhe-auc keys policy` shows what is opened without asking anybody"))
-    sessions = {each: _state(store, each) for each in session_ids(store, "bundle", "late")}
+    sessions = {each: _session(store, each) for each in session_ids(store, "bundle", "late")}
     rows += [
         *trust.rows(trusted),
         *_made_rows(store),
-        *(("session", common.spelled(each), state) for each, state in sessions.items()),
+        *(("session", common.spelled(each), _in_words(**found)) for each, found in sessions.items()),
     ]
-    facts |= {**trust.as_dict(trusted), "sessions": {each.hex(): state for each, state in sessions.items()}}
+    states = {each.hex(): {**found, "until": common.iso(found["until"])} for each, found in sessions.items()}
+    facts |= {**trust.as_dict(trusted), "sessions": states}
     common.report(rows, facts, as_json=as_json)
 
 
@@ -324,19 +352,29 @@ def _made_rows(store: KeyStore) -> Iterator[tuple[output.Cell, ...]]:
             yield "made", common.spelled(session), became
 
 
-def _state(store: KeyStore, session: bytes) -> str:
-    """Say what has become of a session."""
+def _session(store: KeyStore, session: bytes) -> dict[str, Any]:
+    """Return what has become of a session: its state in a word, until when it can go on, and if its result is here."""
+    found: dict[str, Any] = {"state": "damaged", "until": None, "has_result": False}
     try:
-        if closing.is_closed(store, session):
-            has_result = session.hex() in store.names("bundle") and Kept.stored(store, session).has_result
-            return f"closed{', with its result' if has_result else ''}; its keys are destroyed"
-        ends = closing.end(store, session)
+        ends, opened = closing.end(store, session), session.hex() in store.names("bundle")
+        found |= {"until": ends, "has_result": opened and Kept.stored(store, session).has_result}
+        closed = closing.is_closed(store, session)
     except KeysError:
-        return "DAMAGED: see `fhe-auc keys check`"
-    if common.now() > ends:
-        return f"ended on {common.moment(ends)}: `fhe-auc keys close --ended` destroys its keys"
-    made = "opened" if session.hex() in store.names("bundle") else "made here, to be opened late"
-    return f"{made}; what it needs is here, until {common.moment(ends)}"
+        return found
+    state = "closed" if closed else "ended" if common.now() > ends else "opened" if opened else "made"
+    return {**found, "state": state}
+
+
+def _in_words(state: str, until: datetime | None, has_result: bool) -> str:
+    """Say the same in words."""
+    ends = common.moment(until)
+    return {
+        "damaged": "DAMAGED: see `fhe-auc keys check`",
+        "closed": f"closed{', with its result' if has_result else ''}; its keys are destroyed",
+        "ended": f"ended on {ends}: `fhe-auc keys close --ended` destroys its keys",
+        "opened": f"opened; what it needs is here, until {ends}",
+        "made": f"made here, to be opened late; what it needs is here, until {ends}",
+    }[state]
 
 
 def _authority_rows(authority: Authority, rows: list[tuple[output.Cell, ...]]) -> dict[str, Any]:
@@ -348,7 +386,9 @@ def _authority_rows(authority: Authority, rows: list[tuple[output.Cell, ...]]) -
     ]
     issued = []
     for line in authority.register:
-        ends = common.moment(datetime.fromtimestamp(line.not_after, timezone.utc))
-        rows.append(("issued", line.serial, f"{line.name}: {'REVOKED' if line.revoked else f'valid until {ends}'}"))
-        issued.append({"name": line.name, "serial": line.serial, "not_after": ends, "revoked": bool(line.revoked)})
+        ends = datetime.fromtimestamp(line.not_after, timezone.utc)
+        state = "REVOKED" if line.revoked else f"valid until {common.moment(ends)}"
+        rows.append(("issued", line.serial, f"{line.name}: {state}"))
+        until = common.iso(ends)
+        issued.append({"name": line.name, "serial": line.serial, "not_after": until, "revoked": bool(line.revoked)})
     return {"name": name, "fingerprint": fingerprint(authority.certificate).hex(), "issued": issued}

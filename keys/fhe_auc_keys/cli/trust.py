@@ -132,15 +132,15 @@ def as_dict(trusted: Trusted) -> dict[str, Any]:
             {
                 "name": subject_name(each.subject),
                 "fingerprint": fingerprint(each).hex(),
-                "not_after": common.moment(each.not_valid_after_utc),
+                "not_after": common.iso(each.not_valid_after_utc),
             }
             for each in trusted.authorities
         ],
         "revocation_lists": [
             {
                 "authority": subject_name(each.issuer),
-                "last_update": common.moment(each.last_update_utc),
-                "next_update": common.moment(each.next_update_utc),
+                "last_update": common.iso(each.last_update_utc),
+                "next_update": common.iso(each.next_update_utc),
             }
             for each in trusted.lists
         ],

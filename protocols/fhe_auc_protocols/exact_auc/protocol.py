@@ -20,6 +20,7 @@ from fhe_auc.results.heterogeneity import LEAST_SITES
 from fhe_auc.results.intervals import check_level
 from fhe_auc.rlwe.parameters import BackendName
 from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.own_rows import left_out
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request, Spending
 from fhe_auc_keys.roles.encrypted_protocol import EncryptedProtocol
@@ -140,8 +141,11 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
         return self.plan_of(manifest).soundness(manifest.min_parties)
 
     def own_warnings(self, manifest: Manifest, parties: Sequence[PartyData]) -> tuple[str, ...]:
-        """Return what parties ought to know of their own rows; nothing where a budget has to cover all that is told."""
-        return () if private_auc.agreed(manifest.options) else super().own_warnings(manifest, parties)
+        """Return what parties ought to know of their own rows.
+
+        Where a budget has to cover all that is told, that is what they have asked to be left out, and nothing else.
+        """
+        return left_out(parties) if private_auc.agreed(manifest.options) else super().own_warnings(manifest, parties)
 
     def analysis_of(self, manifest: Manifest) -> Analysis:
         """Return what the session estimates; raise `InputError` as `plan_of`."""

@@ -189,6 +189,25 @@ def test_apply_reads_text_as_evaluate_does_and_writes_its_copy_alike(folder: Pat
     assert Path("out.csv").read_text() == ('ort~y_score~"p~"\nKöln~0,1~0,05\nBonn~0,25~0,4\n"A~ B"~0,9~0,3\n')
 
 
+@pytest.mark.parametrize("line", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_a_copy_keeps_the_byte_order_mark_and_the_ends_of_lines(
+    folder: Path, map_json: str, mark: bytes, line: str
+) -> None:
+    """Without its mark Excel takes a file for another encoding, and garbles every umlaut."""
+    rows = ["id,y_score,Straße", '01,0.1,"Köln, Süd"', "02,0.25,"]
+    Path("in.csv").write_bytes(mark + "".join(row + line for row in rows).encode())
+    assert call("apply", map_json, "in.csv", "--out", "out.csv").exit_code == 0
+    copy = "".join(f"{row},{more}{line}" for row, more in zip(rows, ["y_calibrated", 0.05, 0.4], strict=True))
+    assert Path("out.csv").read_bytes() == mark + copy.encode()
+
+
+def test_a_copy_keeps_the_mark_of_utf_16(folder: Path, map_json: str) -> None:
+    Path("in.csv").write_text("ort,y_score\nKöln,0.1\n", "utf-16")
+    assert call("apply", map_json, "in.csv", "--out", "out.csv", "--encoding", "utf-16").exit_code == 0
+    assert Path("out.csv").read_bytes() == "ort,y_score,y_calibrated\nKöln,0.1,0.05\n".encode("utf-16")
+
+
 def test_json_of_apply_is_one_object(folder: Path, map_json: str) -> None:
     file = write_csv("in.csv", [0, 1, 1], SCORES)
     result = call("apply", map_json, file, "--out", "out.csv", "--json")

@@ -138,3 +138,41 @@ def test_a_full_disk_is_one_line(arguments: list[str]) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run([*PROGRAM, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (1, "error: [Errno 28] No space left on device\n")
+
+
+@pytest.mark.parametrize("closed", ["0", "1", "2", "01", "02", "12", "012"])
+@pytest.mark.skipif(os.name == "nt", reason="a shell closes the streams")
+def test_closed_streams_change_no_status_and_no_file(tmp_path: Path, closed: str) -> None:
+    """A file that is opened takes the lowest free number: what is meant for a stream would be written into it."""
+    (tmp_path / "a.csv").write_text("y_true,y_score\n" + "1,0.9\n0,0.1\n1,0.3\n0,0.5\n" * 5)
+    rows = (tmp_path / "a.csv").read_bytes()
+    closing = " ".join(f"{number}>&-" if number != "0" else "<&-" for number in closed)
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = ["sh", "-c", f'exec "$@" {closing}', "sh", *PROGRAM, *arguments]
+        return subprocess.run(command, stdout=-1, stderr=-1, text=True, cwd=tmp_path, timeout=60, check=False)
+
+    done = run("evaluate", "a.csv", "--json", "--thresholds", "uniform:10")
+    assert done.returncode == 0
+    assert done.stdout == "" if "1" in closed else json.loads(done.stdout)["fraction"] == "3/4"
+    missing = run("evaluate", "none.csv")
+    assert (missing.returncode, missing.stdout) == (2, "")
+    assert missing.stderr == ("" if "2" in closed else "error: file 'none.csv' does not exist\n")
+    assert (tmp_path / "a.csv").read_bytes() == rows
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a shell closes the streams")
+def test_closed_standard_input_is_empty_where_it_is_read() -> None:
+    command = ["sh", "-c", 'exec "$@" <&-', "sh", *PROGRAM, "evaluate", "-"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (2, "error: file 'standard input': the file is empty\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a full disk is played by /dev/full")
+def test_a_warning_that_cannot_be_written_loses_no_result(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("y_true,y_score\n1,0.9\n0,0.1\n1,0.3\n0,0.5\n")
+    command = [*PROGRAM, "evaluate", "a.csv", "--brief", "--thresholds", "uniform:10"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=full, text=True, cwd=tmp_path, timeout=60)
+    assert done.returncode == 0
+    assert "0.75" in done.stdout

@@ -203,6 +203,22 @@ def test_between_edges_rows_are_spread_evenly_over_their_bin() -> None:
     assert metrics.confusion_matrix(histogram, 0.6) == pytest.approx(np.array([[12, 8], [2, 8]]))
 
 
+@pytest.mark.parametrize(("positives", "negatives"), [([3, 7], [11, 5]), ([2.4, 7.7], [10.6, 5.2])])
+@pytest.mark.parametrize("threshold", np.linspace(0, 1, 21).tolist())
+def test_a_confusion_matrix_has_whole_rows_that_add_up_and_are_nearest(
+    positives: list[float], negatives: list[float], threshold: float
+) -> None:
+    """Also where the threshold cuts a bin, or counts carry noise."""
+    found = metrics.confusion_matrix(Histogram([0, 0.5, 1], positives, negatives), threshold)
+    (tn, fp), (fn, tp) = found.tolist()
+    assert {type(each) for each in (tn, fp, fn, tp)} == {int}
+    assert (tn + fp, fn + tp) == (round(sum(negatives)), round(sum(positives)))
+    share = np.clip([1 - 2 * threshold, 2 - 2 * threshold], 0, 1)  # of each bin's rows, at or above the threshold
+    assert tp == pytest.approx(float(share @ positives), abs=0.5 + 1e-9)
+    assert fp == pytest.approx(float(share @ negatives), abs=0.5 + 1e-9)
+    assert found.min() >= 0
+
+
 def test_rows_at_the_upper_end_are_not_lost_at_a_threshold_there() -> None:
     data = PartyData.from_arrays("rows", [0, 1, 1, 0], [0.2, 1.0, 0.7, 0.6])
     estimate = metrics.recall_score(Histogram.from_rows(data, [0, 0.5, 1]), 1.0)

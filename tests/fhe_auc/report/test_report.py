@@ -366,6 +366,7 @@ def test_any_counts_make_a_report_in_valid_json_or_an_error_that_says_why(
     plain = json.loads(json.dumps(report.as_dict(ours, FACTS), allow_nan=False))
     for decision in filter(None, plain["decisions"].values()):
         assert np.min(decision["confusion_matrix"]) >= 0
+        assert {type(rows) for side in decision["confusion_matrix"] for rows in side} == {int}
     for estimate in [*plain["metrics"].values(), *filter(None, plain["decisions"]["best_f1"]["metrics"].values())]:
         assert 0 <= estimate["low"] <= estimate["value"] <= estimate["high"]
     for axis in ("fpr", "tpr"):
