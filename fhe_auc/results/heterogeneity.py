@@ -54,8 +54,8 @@ class SiteSummary:
     usable : int
         Sites whose own AUC has a standard error: all that follows is of these.
     mean : float or None
-        Fixed-effect mean of their AUCs: on the logit scale, weighted by precision. None, as all below, for fewer than 5 usable
-        sites.
+        Fixed-effect mean of their AUCs: on the logit scale, weighted by precision. None, as all below, for fewer than 5
+        usable sites.
     i2 : float or None
         Share of the variation between sites that is not chance, 0 to 1.
     tau2 : float or None

@@ -178,8 +178,8 @@ def plain(auc: Fraction, standard_error: float, level: float) -> Interval | None
 def widened(interval: Interval | None, standard_error: float | None, binning_error: float) -> Interval | None:
     """Return an AUC's interval with ends moved outward by the binning error, where that exceeds the standard error.
 
-    Only then: smaller, it hardly moves the interval, and is a bound that seldom is reached. Ends stay in [0, 1], and the
-    method says it.
+    Only then: a smaller one hardly moves the interval, and is a bound that seldom is reached. Ends stay in [0, 1], and
+    the method says it.
     """
     if interval is None or standard_error is None or binning_error <= standard_error:
         return interval

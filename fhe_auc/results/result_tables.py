@@ -68,7 +68,8 @@ def of_sites(sites: Sequence[SiteSummary]) -> list[tuple[str, str, str]]:
         if each.prediction is not None and each.i2 is not None and each.tau2 is not None:
             note = (
                 f"{of_model}{_percent(each.prediction.level)} prediction interval of its AUC, from {each.usable} sites "
-                f"whose AUC has a standard error, around their fixed-effect mean {each.mean:.4f} (IVhet); between: I² {100 * each.i2:.0f} %, τ {each.tau2**0.5:.2f} (logit)"
+                f"whose AUC has a standard error, around their fixed-effect mean {each.mean:.4f} (IVhet); between: "
+                f"I² {100 * each.i2:.0f} %, τ {each.tau2**0.5:.2f} (logit)"
             )
             rows.append(("a new site", ends(each.prediction), note))
     return rows

@@ -34,7 +34,7 @@ from fhe_auc_protocols.exact_auc.private_auc import Privacy
 
 _NO_FLEET = "a fleet's members have no secret in common, which verified takes: give --protocol exact"
 _NO_QUANTILES = (
-    "with epsilon, thresholds must not come from the rows, as quantile thresholds do: give others, such as hybrid:4000"
+    "with epsilon, thresholds must not come from the rows, as quantile thresholds do: give others, such as hybrid:5000"
 )
 _NO_JOINT_KEYS = (
     "epsilon does not go with joint keys, whose sessions multiply what parties encrypt: take sealed keys or a helper"
@@ -53,7 +53,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
     summary = "pads and BFV: the AUC as an exact fraction, P and N; the aggregator is trusted to compute it"
     trust = "the aggregator computes what it should and does not collude with a party"
     plan_type = ExactPlan
-    default_thresholds = "hybrid:4000"  # a threshold is a few bytes
+    default_thresholds = "hybrid:5000"  # a threshold is a few bytes
     several = True
     boundaries = "boundaries-federated"
     options = options_of.Exact
