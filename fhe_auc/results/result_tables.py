@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from fhe_auc.results.estimates import Comparison, Estimate
 from fhe_auc.results.heterogeneity import LEAST_SITES, SiteSummary
-from fhe_auc.results.intervals import Interval
+from fhe_auc.results.intervals import WIDENED, Interval
 
 _ALL_ROWS = "all rows"
 _LEFT, _RIGHT = ' style="text-align: left"', ' style="text-align: right; font-variant-numeric: tabular-nums"'
@@ -88,7 +88,10 @@ def p_text(p_value: float) -> str:
 def _auc(estimate: Estimate) -> tuple[str, str, str]:
     if estimate.auc is None:
         return "", "", f"not shown: {estimate.missing}"
-    return f"{estimate.auc:.4f}", "" if estimate.interval is None else ends(estimate.interval), ""
+    if estimate.interval is None:
+        return f"{estimate.auc:.4f}", "", ""
+    note = WIDENED.removeprefix(", ") if estimate.interval.method.endswith(WIDENED) else ""
+    return f"{estimate.auc:.4f}", ends(estimate.interval), note
 
 
 def _count(number: int | None) -> str:

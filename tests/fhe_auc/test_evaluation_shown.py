@@ -14,7 +14,8 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.results.estimates import Comparison, Estimate, too_few
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.results.heterogeneity import SiteSummary
-from fhe_auc.results.intervals import Interval
+from fhe_auc.results.intervals import Interval, widened
+from fhe_auc.results.result_tables import of_estimates
 from tests.support.evaluations import made_evaluation
 
 COLUMNS = [
@@ -90,6 +91,13 @@ def test_a_frame_without_pandas_is_refused_with_the_remedy(monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(InputError, match="pip install pandas"):
         make_evaluation().to_frame()
+
+
+def test_a_table_of_estimates_says_which_interval_is_widened() -> None:
+    own = {"group": "", "auc": 0.8, "standard_error": 0.03}
+    narrow = Interval(0.95, 0.7, 0.85, "DeLong, logit scale")
+    lines = [Estimate(model=str(open_), interval=widened(narrow, 0.03, open_), **own) for open_ in (0.02, 0.04)]
+    assert [row[-1] for row in of_estimates(lines).rows] == ["", "widened by the binning error"]
 
 
 class Tags(HTMLParser):
