@@ -137,7 +137,7 @@ def federated_auc(
         "uniform:100", "hybrid:1000", "dpauc:100", the path of a file, or ascending numbers; or "quantile:200":
         thresholds between which about equally many pooled rows lie, found by a session before the evaluation, or what
         `federated_thresholds` has found. What that session reveals is among the warnings. None takes the protocol's
-        own: hybrid:4000 for one AUC of exact and verified, hybrid:1000 otherwise.
+        own: hybrid:5000 for one AUC of exact and verified, hybrid:1000 otherwise.
     interval : float or None
         Level of the confidence interval; None: none. Exact and verified have DeLong's, with joint keys Hanley and
         McNeil's; other protocols do not release what an interval takes, and have none.

@@ -31,7 +31,7 @@ ILL = np.array([1.0, -0.8, 0.6, -0.4, 0.2])  # by how much the features of the i
 def new_session(folder: Path) -> LocalSites:
     """The key holder's part; across real sites `fhe-auc keys session`, and `fhe-auc keys open` at each site."""
     folder.mkdir(mode=0o700)
-    request = Request(parties=tuple(SITES), thresholds=thresholds.resolve("hybrid:4000"), interval=0.95)
+    request = Request(parties=tuple(SITES), thresholds=thresholds.resolve("hybrid:5000"), interval=0.95)
     return site_storage().local_sites(registry.evaluating("verified").prepare(request), folder, {})
 
 

@@ -149,10 +149,10 @@ protocol_option = click.option(
 thresholds_option = click.option(
     "--thresholds",
     metavar="SPEC",
-    help="Decision points: hybrid:SIZE (dense near 0 and 1), uniform:SIZE, dpauc:SIZE (dense near 0), "
+    help="Decision points: hybrid:SIZE (even in probability and log odds), uniform:SIZE, dpauc:SIZE (dense near 0), "
     "a .npy, .txt or .csv file of numbers; or quantile:SIZE, for which a session before finds points with about "
     "equally many rows between them: parties see the pooled scores, and everybody the points. "
-    "Default: hybrid:4000 with exact and verified, hybrid:1000 with all others.",
+    "Default: hybrid:5000 with exact and verified, hybrid:1000 with all others, and for several AUCs.",
 )
 
 backend_option = click.option(

@@ -146,7 +146,7 @@ def _new_site(evaluation: Evaluation) -> Iterator[_Row]:
             marks.append(_Mark(each.model, each.mean, ends, _text(each.mean, ends), predicted=True))
             usable = each.usable
     if marks:
-        yield _Row(f"a new site: prediction\n(from {usable} sites)", "", "", marks)
+        yield _Row(f"a new site: prediction\n(IVhet, {usable} sites)", "", "", marks)
 
 
 def _text(auc: float, ends: tuple[float, float] | None) -> str:

@@ -196,11 +196,11 @@ def _sites(card: ReportCard, sites: SiteSummary | None) -> str:
     ]
     if sites.i2 is not None and sites.tau2 is not None and sites.prediction is not None:
         rows += [
-            (f"Mean AUC of {sites.usable:,} sites<small>Weighted by precision.</small>", f"{sites.mean:.3f}"),
+            (f"Fixed-effect mean AUC of {sites.usable:,} sites<small>By precision.</small>", f"{sites.mean:.3f}"),
             ("I²<small>Share of the variation between sites that is not chance.</small>", _percent(sites.i2)),
             ("τ<small>Standard deviation between sites, of the logit of the AUC.</small>", f"{sites.tau2**0.5:.3f}"),
             (
-                "AUC to expect at a new site<small>Prediction interval.</small>",
+                "AUC to expect at a new site<small>Prediction interval around that mean (IVhet, Doi 2015).</small>",
                 f"{sites.prediction.low:.3f} to {sites.prediction.high:.3f}",
             ),
         ]

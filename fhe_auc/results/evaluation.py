@@ -40,6 +40,9 @@ _FRAME = {
     "standard_error": "float64",
     "binning_error": "float64",
     "missing": "object",
+    "minus": "object",
+    "difference": "float64",
+    "p_value": "float64",
 }
 """Columns of `Evaluation.to_frame`, and their pandas types."""
 
@@ -197,23 +200,29 @@ class Evaluation(Outcome):
         return plain
 
     def to_frame(self) -> DataFrame:
-        """Return the estimates as a pandas data frame, a row for each.
+        """Return estimates, then comparisons, as a pandas data frame, a row for each.
 
         Columns: model, group ("all" for all rows), contrast, n, events (positive rows), auc, its interval's low, high,
-        level and method, standard_error, binning_error, missing (why there is no AUC; empty where there is one). What
-        is not known is NA. Raises `InputError` where pandas is not installed.
+        level and method, standard_error, binning_error, missing (why there is no AUC; empty where there is one). In the
+        row of a comparison `minus` is the model that `model` is compared with, `difference` the AUC of `model` less
+        that of `minus`, which interval and errors are of, and p_value its own; `minus` is empty in other rows. What is
+        not known is NA. Raises `InputError` where pandas is not installed.
         """
         try:
             import pandas
         except ImportError:
             raise InputError("Evaluation.to_frame needs pandas: pip install pandas") from None
-        rows = []
-        for each in self.estimates:
-            plain = each.as_dict()
-            interval = plain["interval"] or dict.fromkeys(("low", "high", "level", "method"))
-            rows.append([(plain | interval)[name] for name in _FRAME])
+        of_all = {"group": "all", "contrast": "", "n": self.rows, "events": self.positives, "missing": ""}
+        lines = [each.as_dict() | {"minus": ""} for each in self.estimates]
+        lines += [of_all | asdict(each) | {"model": each.second, "minus": each.first} for each in self.comparisons]
+        rows = [[(line | (line["interval"] or {})).get(name) for name in _FRAME] for line in lines]
         frame = pandas.DataFrame(rows, columns=list(_FRAME))
         return frame.astype(_FRAME)
+
+    @property
+    def rows(self) -> int | None:
+        """Pooled rows of either label, where the protocol releases them exactly."""
+        return None if self.positives is None or self.negatives is None else self.positives + self.negatives
 
     def __float__(self) -> float:
         """Return the AUC."""
@@ -224,8 +233,8 @@ class Evaluation(Outcome):
         line = f"AUC {self.auc:.4f}"
         if self.interval is not None:
             line += f" ({100 * self.interval.level:.6g} % interval {ends(self.interval)}, {self.interval.method})"
-        if self.positives is not None and self.negatives is not None:
-            line += f"; n {self.positives + self.negatives:,}, events {self.positives:,}"
+        if self.rows is not None:
+            line += f"; n {self.rows:,}, events {self.positives:,}"
         return f"{line}; protocol {self.protocol}, {_parties(self)}"
 
     def _repr_html_(self) -> str:

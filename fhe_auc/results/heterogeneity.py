@@ -6,10 +6,11 @@ all of them,
     mean μ = Σwθ/Σw      Q = Σwθ² − (Σwθ)²/Σw      I² = max(0, 1 − (k − 1)/Q)
     τ² = max(0, (Q − (k − 1)) / (Σw − Σw²/Σw))              DerSimonian and Laird, Controlled Clin. Trials 7 (1986)
     var μ = 1/Σw + τ²·Σw²/(Σw)²                             Doi et al., Contemp. Clin. Trials 45 (2015), "IVhet"
-    prediction interval: μ ± t_{k−2}·√(τ² + var μ)          Higgins, Thompson, Spiegelhalter, JRSS A 172 (2009)
+    prediction interval: μ ± t_{k−2}·√(τ² + var μ)
 
-back on the scale of the AUC. Weights are those of a fixed effect: the mean with random-effects weights would take the
-single sites' variances, or a second question that depends on τ².
+back on the scale of the AUC. The form of the last is Higgins, Thompson and Spiegelhalter's (JRSS A 172, 2009), but mean
+and variance are IVhet's: weights are those of a fixed effect. Theirs, 1/(τ² + 1/w), would take the single sites'
+variances, a second question that depends on τ², or so many more sums that single sites could be solved for.
 
 What the sums give away: a usable site has three numbers, D, P·N and w (θ follows from the first two), and there are six
 sums over all of them. Who knows the numbers of all usable sites but two can solve for these two.
@@ -33,7 +34,7 @@ LEAST_SITES = 5
 How many these are is known only once the sums are. Then a party alone faces four others at least, not two.
 """
 
-PREDICTION = "prediction for a new site"
+PREDICTION = "prediction for a new site, IVhet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,14 +54,14 @@ class SiteSummary:
     usable : int
         Sites whose own AUC has a standard error: all that follows is of these.
     mean : float or None
-        Mean of their AUCs, on the logit scale, weighted by precision. None, as all below, for fewer than 5 usable
-        sites.
+        Fixed-effect mean of their AUCs: on the logit scale, weighted by precision. None, as all below, for fewer than 5
+        usable sites.
     i2 : float or None
         Share of the variation between sites that is not chance, 0 to 1.
     tau2 : float or None
         Variance between sites, of the logit of the AUC.
     prediction : Interval or None
-        Where the AUC of another such site is expected.
+        Where the AUC of another such site is expected, around `mean`.
     """
 
     model: str

@@ -15,7 +15,8 @@ With p_k and n_k the positive and negative rows of bin k, bins ascending in scor
 
 The first is DeLong's for the rows with their scores binned. The second assumes scores of a certain distribution. Both
 take rows as independent: patients who appear twice, or who are alike within a site, make them too narrow. Intervals are
-made on the logit scale, logit A ± z·SE/(A(1 − A)), so that they stay between 0 and 1.
+made on the logit scale, logit A ± z·SE/(A(1 − A)), so that they stay between 0 and 1; or plain, A ± z·SE, cut at 0 and
+1, as pROC's `ci.auc` does. Where thresholds leave more open than the standard error, `widened` adds that.
 """
 
 from __future__ import annotations
@@ -31,13 +32,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.base.errors import InputError
 
-DELONG = "DeLong"
+DELONG = "DeLong, logit scale"
+PLAIN_DELONG = "DeLong, plain"
 PAIRED_DELONG = "DeLong, paired"
-HANLEY_MCNEIL = "Hanley and McNeil"
+HANLEY_MCNEIL = "Hanley and McNeil, logit scale"
+WIDENED = ", widened by the binning error"
 WILSON = "Wilson"
 WALD = "Wald"
 
 DEFAULT_LEVEL = 0.95
+
+TELLING = 0.25
+"""Up to this share of the standard error, a binning error is not worth a word."""
 
 _FEW, _VERY_FEW = 30, 10
 
@@ -158,6 +164,27 @@ def on_logit_scale(auc: Fraction, standard_error: float, level: float, method: s
     centre = math.log(auc / (1 - auc))
     reach = quantile(level) * standard_error / float(auc * (1 - auc))
     return Interval(level, expit(centre - reach), expit(centre + reach), method)
+
+
+def plain(auc: Fraction, standard_error: float, level: float) -> Interval | None:
+    """Return A ± z·SE, cut at 0 and 1, as pROC's `ci.auc` gives DeLong's; None and errors as `on_logit_scale`."""
+    check_level(level)
+    if not 0 < auc < 1 or not standard_error:
+        return None
+    reach = quantile(level) * standard_error
+    return Interval(level, max(0.0, float(auc) - reach), min(1.0, float(auc) + reach), PLAIN_DELONG)
+
+
+def widened(interval: Interval | None, standard_error: float | None, binning_error: float) -> Interval | None:
+    """Return an AUC's interval with ends moved outward by the binning error, where that exceeds the standard error.
+
+    Only then: a smaller one hardly moves the interval, and is a bound that seldom is reached. Ends stay in [0, 1], and
+    the method says it.
+    """
+    if interval is None or standard_error is None or binning_error <= standard_error:
+        return interval
+    low, high = max(0.0, interval.low - binning_error), min(1.0, interval.high + binning_error)
+    return Interval(interval.level, low, high, interval.method + WIDENED)
 
 
 def expit(x: float) -> float:

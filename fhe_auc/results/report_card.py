@@ -34,6 +34,7 @@ from fhe_auc.results.intervals import (
     of_bins,
     on_logit_scale,
     quantile,
+    widened,
     wilson,
 )
 
@@ -348,7 +349,10 @@ def _of_auc(merged: Histogram, fine: Histogram, level: float | None) -> Interval
     moved = abs(auc - of_bins(fine.positives, fine.negatives)[0])
     if standard_error is None or moved > standard_error * _MOST_MOVED:
         return None
-    return on_logit_scale(auc, standard_error, level, DELONG)
+    interval = on_logit_scale(auc, standard_error, level, DELONG)
+    ties = int((fine.positives * fine.negatives).sum())
+    pairs = int(fine.positives.sum()) * int(fine.negatives.sum())
+    return widened(interval, standard_error, ties / (2 * pairs))
 
 
 def _calibration_measures(histogram: Histogram, level: float | None) -> tuple[Measure, ...]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from fhe_auc.results.estimates import Comparison, Estimate
 from fhe_auc.results.heterogeneity import LEAST_SITES, SiteSummary
-from fhe_auc.results.intervals import Interval
+from fhe_auc.results.intervals import WIDENED, Interval
 
 _ALL_ROWS = "all rows"
 _LEFT, _RIGHT = ' style="text-align: left"', ' style="text-align: right; font-variant-numeric: tabular-nums"'
@@ -68,7 +68,8 @@ def of_sites(sites: Sequence[SiteSummary]) -> list[tuple[str, str, str]]:
         if each.prediction is not None and each.i2 is not None and each.tau2 is not None:
             note = (
                 f"{of_model}{_percent(each.prediction.level)} prediction interval of its AUC, from {each.usable} sites "
-                f"whose AUC has a standard error; between: I² {100 * each.i2:.0f} %, τ {each.tau2**0.5:.2f} (logit)"
+                f"whose AUC has a standard error, around their fixed-effect mean {each.mean:.4f} (IVhet); between: "
+                f"I² {100 * each.i2:.0f} %, τ {each.tau2**0.5:.2f} (logit)"
             )
             rows.append(("a new site", ends(each.prediction), note))
     return rows
@@ -87,7 +88,10 @@ def p_text(p_value: float) -> str:
 def _auc(estimate: Estimate) -> tuple[str, str, str]:
     if estimate.auc is None:
         return "", "", f"not shown: {estimate.missing}"
-    return f"{estimate.auc:.4f}", "" if estimate.interval is None else ends(estimate.interval), ""
+    if estimate.interval is None:
+        return f"{estimate.auc:.4f}", "", ""
+    note = WIDENED.removeprefix(", ") if estimate.interval.method.endswith(WIDENED) else ""
+    return f"{estimate.auc:.4f}", ends(estimate.interval), note
 
 
 def _count(number: int | None) -> str:

@@ -39,6 +39,10 @@ class Exact(Options):
         "scores, and pairs of rows that rounding ties count as undecided",
         default=None,
     )
+    plain_interval: bool = option(
+        "give DeLong's interval as AUC ± z·SE, cut at 0 and 1, as pROC does; otherwise it is made on the logit scale",
+        default=False,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

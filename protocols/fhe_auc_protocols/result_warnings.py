@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from fhe_auc.results.intervals import TELLING
 from fhe_auc.session.manifest import JOINT_KEYS_LEAVE, Manifest
 
-_COARSE = 0.01  # a binning error above this is worth a warning
+_COARSE = 0.01  # a binning error above this is worth a warning where there is no standard error to hold it against
 _ALL_DIGITS = (
     "all digits of the AUC are released: assume that parties can work out how many pooled rows have each label; only "
     "differential privacy (as of dpauc-laplace) bounds what a result tells"
@@ -33,18 +34,41 @@ def of_parties(manifest: Manifest, parties: int) -> tuple[str, ...]:
     return tuple(found)
 
 
-def of_auc(manifest: Manifest, parties: int, binning_error: float) -> tuple[str, ...]:
-    """Return the warnings on any AUC of so many parties, with this binning error."""
+def of_auc(
+    manifest: Manifest,
+    parties: int,
+    binning_error: float,
+    standard_error: float | None = None,
+    *,
+    quantiles: bool = False,
+) -> tuple[str, ...]:
+    """Return the warnings on any AUC of so many parties, with this binning error and, where known, standard error.
+
+    `quantiles` tells that thresholds are those that a session before has found.
+    """
     found = of_parties(manifest, parties)
-    if binning_error > _COARSE:
-        remedy = "take thresholds that fit them, by number or by range (uniform and hybrid cover 0 to 1)"
-        if "round_scores" in manifest.options:
-            remedy = "round them to more decimals"
-        found += (
-            "many pairs of rows are not told apart: where their scores are equal, nothing helps; where scores differ, "
-            f"{remedy}",
+    if binning_error <= (TELLING * standard_error if standard_error else _COARSE):
+        return found
+    against, widened = "", ""
+    if standard_error:
+        times = "a quarter of the" if binning_error <= standard_error else "the whole"
+        against = f", more than {times} standard error {standard_error:.2g}"
+        if binning_error > standard_error and "round_scores" not in manifest.options:
+            widened = "; the interval is widened by it"
+    if "round_scores" in manifest.options:
+        remedy = "round them to more decimals"
+    elif quantiles:
+        remedy = "ask for more quantile thresholds"
+    else:
+        remedy = (
+            "take quantile:1000, which a session before finds; logits that become 0 or 1 on the score scale logit need "
+            "thresholds that span the logits themselves"
         )
-    return found
+    return (
+        *found,
+        f"many pairs of rows are not told apart: the binning error is {binning_error:.2g}{against}{widened}; where "
+        f"their scores are equal, nothing helps; where scores differ, {remedy}",
+    )
 
 
 def of_precise_auc(manifest: Manifest, parties: int, binning_error: float) -> tuple[str, ...]:

@@ -50,8 +50,14 @@ def test_commands_print_what_the_guide_shows(folder: Path) -> None:
 def test_the_table_is_scikit_learns_within_the_binning_error(folder: Path) -> None:
     pooled = pd.concat([pd.read_csv(folder / f"{site}.csv") for site in ("north", "south", "west")])
     table = pd.read_csv(folder / "table2.csv")
-    assert len(table) == 14
-    for row in table.itertuples():
+    assert len(table) == 15
+    (compared,) = table[table["minus"].notna()].itertuples()
+    first, second = (
+        table[(table["model"] == each) & (table["group"] == "all")].iloc[0] for each in ("risk_a", "risk_b")
+    )
+    assert (compared.model, compared.minus) == ("risk_b", "risk_a")
+    assert compared.difference == pytest.approx(second.auc - first.auc)
+    for row in table[table["minus"].isna()].itertuples():
         name, _, level = row.group.partition(": ")
         rows = pooled[pooled[name] == level] if level else pooled
         assert abs(row.auc - roc_auc_score(rows["died"], rows[row.model])) <= row.binning_error
@@ -61,7 +67,7 @@ def test_the_table_is_scikit_learns_within_the_binning_error(folder: Path) -> No
 def test_the_sentences_to_paste_are_what_was_computed(folder: Path) -> None:
     sentences = " ".join(re.findall(r"^> (.*)$", GUIDE.read_text("utf-8"), re.MULTILINE))
     first = pd.read_csv(folder / "table2.csv").iloc[0]
-    found = f"{first.auc:.3f} (95 % CI {first.low:.3f} to {first.high:.3f}; DeLong)"
+    found = f"{first.auc:.3f} (95 % CI {first.low:.3f} to {first.high:.3f}; {first.method})"
     assert f"of risk_a was {found}, of {int(first.n):,} patients with {int(first.events)} events" in sentences
     compared = r"risk_b minus risk_a +-(\S+) +-(\S+) to -(\S+) +(\S+)"
     difference, high, low, p = map(float, re.search(compared, (folder / "printed.txt").read_text()).groups())

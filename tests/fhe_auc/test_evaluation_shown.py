@@ -14,12 +14,13 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.results.estimates import Comparison, Estimate, too_few
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.results.heterogeneity import SiteSummary
-from fhe_auc.results.intervals import Interval
+from fhe_auc.results.intervals import Interval, widened
+from fhe_auc.results.result_tables import of_estimates
 from tests.support.evaluations import made_evaluation
 
 COLUMNS = [
     *("model", "group", "contrast", "n", "events", "auc", "low", "high", "level", "method"),
-    *("standard_error", "binning_error", "missing"),
+    *("standard_error", "binning_error", "missing", "minus", "difference", "p_value"),
 ]
 HEADLINE = "AUC 0.8000 (90 % interval 0.7500 to 0.8500, DeLong); n 1,300, events 300; protocol verified, 7 parties"
 ATTACK = "<script>alert(1)</script>\"'&"
@@ -56,11 +57,19 @@ def test_a_frame_has_a_row_for_each_estimate() -> None:
     assert first == {
         **{"model": "risk_a", "group": "all", "contrast": "", "n": 1300, "events": 300, "auc": 0.8, "low": 0.75},
         **{"high": 0.85, "level": 0.9, "method": "DeLong", "standard_error": 0.03, "binning_error": 0.002},
-        "missing": "",
+        **{"missing": "", "minus": "", "difference": pytest.approx(float("nan"), nan_ok=True)},
+        "p_value": pytest.approx(float("nan"), nan_ok=True),
     }
     assert (second["group"], second["missing"]) == ("sex: risk_b", too_few(10))
     assert all(pd.isna(second[name]) for name in COLUMNS[3:12])
     assert frame["n"].dtype == "Int64"
+
+
+def test_a_frame_has_a_row_for_each_comparison_after_them() -> None:
+    last = make_evaluation().to_frame().iloc[-1]
+    assert [last[name] for name in ("model", "minus", "group", "n", "events")] == ["risk_b", "risk_a", "all", 1300, 300]
+    assert [last[name] for name in ("difference", "low", "high", "p_value")] == [-0.04, -0.07, -0.01, 2e-5]
+    assert pd.isna(last["auc"])
 
 
 def test_the_frame_of_a_session_is_the_rows_counted() -> None:
@@ -82,6 +91,13 @@ def test_a_frame_without_pandas_is_refused_with_the_remedy(monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(InputError, match="pip install pandas"):
         make_evaluation().to_frame()
+
+
+def test_a_table_of_estimates_says_which_interval_is_widened() -> None:
+    own = {"group": "", "auc": 0.8, "standard_error": 0.03}
+    narrow = Interval(0.95, 0.7, 0.85, "DeLong, logit scale")
+    lines = [Estimate(model=str(open_), interval=widened(narrow, 0.03, open_), **own) for open_ in (0.02, 0.04)]
+    assert [row[-1] for row in of_estimates(lines).rows] == ["", "widened by the binning error"]
 
 
 class Tags(HTMLParser):

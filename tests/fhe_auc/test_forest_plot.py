@@ -66,7 +66,7 @@ def test_every_point_and_bar_is_an_estimate_and_its_interval_in_the_order_of_gro
     expected = [(each.interval.low, each.auc, each.interval.high) for each in by_group] + [(0.61, 0.76, 0.88)] * 2
     assert [row[1:] for row in bars(figure)] == [pytest.approx(row) for row in expected]
     names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
-    assert names == ["all rows", *GROUPS[1:], "a new site: prediction\n(from 6 sites)"]
+    assert names == ["all rows", *GROUPS[1:], "a new site: prediction\n(IVhet, 6 sites)"]
     tops = figure.axes[0].get_yticks()
     assert [min(range(len(tops)), key=lambda at: abs(tops[at] - row[0])) for row in bars(figure)] == [
         at for at in range(len(tops)) for _ in range(2)

@@ -44,6 +44,21 @@ def test_heterogeneity_is_that_of_statsmodels(sites: int, spread: float, seed: i
     assert (prediction.level, prediction.method) == (0.9, PREDICTION)
 
 
+def test_of_eight_hospitals_the_interval_is_ivhets_around_metafors_fixed_effect_mean_and_says_so() -> None:
+    # pROC 1.18 and metafor: th <- qlogis(auc(r)); v <- var(r)/(A*(1-A))^2, of each hospital; then
+    # rma(th, v, method="DL")$tau2, $I2 and plogis(coef(rma(th, v, method="FE"))). Higgins' interval, around
+    # plogis(coef(rma(th, v, method="DL"))) = 0.7600, would be 0.432 to 0.929.
+    theta = [0.357936094657, 1.10936943212, 1.90025305048, 1.80165071314]
+    theta += [0.917130836792, 1.11984826631, 1.07532938518, 0.954747926738]
+    variance = [0.00716254367343, 0.0112109483081, 0.0166854436204, 0.0129825145898]
+    variance += [0.0189193716055, 0.0552916798954, 0.0112410516232, 0.0172166698835]
+    found = random_effects(sums_of(np.array(theta), np.array(variance)), 0.95)
+    assert found is not None
+    assert found[:3] == pytest.approx((0.7435576, 0.9549871, 0.2995754), abs=1e-7)
+    assert (found[3].low, found[3].high) == pytest.approx((0.407, 0.924), abs=1e-3)
+    assert "IVhet" in found[3].method
+
+
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.9999])
 @pytest.mark.parametrize("freedom", [*range(3, 12), 40, 41, 998, 9999])
 def test_students_quantiles_are_scipys(freedom: int, level: float) -> None:

@@ -22,9 +22,12 @@ from fhe_auc.results.intervals import (
     delong,
     expit,
     hanley_mcneil,
+    of_bins,
     of_difference,
     on_logit_scale,
     paired_delong,
+    plain,
+    widened,
     wilson,
 )
 from tests.support.delong import of_rows, paired_of_rows
@@ -76,6 +79,31 @@ def test_an_interval_is_symmetric_on_the_logit_scale_and_lies_between_0_and_1() 
     wide = on_logit_scale(Fraction(99, 100), 0.2, 0.9999, "DeLong")
     assert wide is not None
     assert 0 < wide.low < 0.99 < wide.high <= 1
+
+
+def test_the_plain_interval_is_procs_cut_at_1() -> None:
+    # pROC 1.18: r <- roc(c(1,1,1,1,1,0,0,0,0,0,0), c(.9,.8,.7,.95,.4,.1,.3,.5,.2,.75,.4), direction="<");
+    # ci.auc(r) is 0.678290331383 to 1, and sqrt(var(r)) is 0.104615698843.
+    y = np.array([1] * 5 + [0] * 6, bool)
+    scores = np.array([0.9, 0.8, 0.7, 0.95, 0.4, 0.1, 0.3, 0.5, 0.2, 0.75, 0.4])
+    bins = [np.bincount(np.unique(scores, return_inverse=True)[1], weights=side).astype(int) for side in (y, ~y)]
+    auc, error = of_bins(*bins)
+    assert error == pytest.approx(0.104615698843, abs=1e-12)
+    found = plain(auc, error, 0.95)
+    assert found is not None
+    assert (found.low, found.high) == (pytest.approx(0.678290331383, abs=1e-12), 1.0)
+    assert found.method == "DeLong, plain"
+
+
+def test_an_interval_is_widened_by_a_binning_error_above_the_standard_error_alone() -> None:
+    interval = Interval(0.95, 0.6, 0.7, "DeLong, logit scale")
+    assert widened(interval, 0.02, 0.02) is interval
+    wide = widened(interval, 0.02, 0.25)
+    assert wide is not None
+    assert (wide.low, wide.high) == pytest.approx((0.35, 0.95))
+    assert wide.method == "DeLong, logit scale, widened by the binning error"
+    assert widened(interval, 0.02, 0.9) == Interval(0.95, 0.0, 1.0, wide.method)
+    assert widened(None, 0.02, 0.9) is None
 
 
 @pytest.mark.parametrize(("auc", "error"), [(Fraction(0), 0.0), (Fraction(1), 0.0), (Fraction(1, 2), 0.0)])

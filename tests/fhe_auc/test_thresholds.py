@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.special import expit
+from scipy.special import expit, logit
 from sklearn.metrics import roc_auc_score
 
 from fhe_auc.base.errors import InputError
@@ -145,11 +145,31 @@ def test_hybrid_has_exactly_the_size_asked_for() -> None:
         assert len(thresholds.hybrid(size)) == size
 
 
-def test_hybrid_is_45_percent_uniform_and_logistic_with_long_tails_otherwise() -> None:
-    u = np.linspace(-1, 1, 550)
-    logistic = expit(12 * u + np.where(u < 0, 733, 21) * u**9)
-    union = np.sort(np.concatenate([np.linspace(0, 1, 450), logistic]))
-    np.testing.assert_allclose(thresholds.hybrid(), union, rtol=1e-11, atol=1e-300)
+def test_hybrid_of_5000_holds_every_number_of_three_decimals_as_files_write_it() -> None:
+    assert np.isin([float(f"{number / 1000:.3f}") for number in range(1001)], thresholds.hybrid(5000)).all()
+
+
+def test_hybrid_is_equidistant_in_log_odds_between_its_knots() -> None:
+    grid = thresholds.hybrid(5000)
+    others = logit(grid[~np.isin(grid, np.arange(1001) / 1000)])
+    for low, high, number in ((-99, -36, 120), (-34, -9, 280), (-7.9, -3.1, 1160), (-2.9, -0.6, 1360), (1.1, 4.9, 280)):
+        steps = np.diff(others[(others > low) & (others < high)])
+        assert steps == pytest.approx(steps[0], rel=1e-6)
+        assert (high - low) / steps[0] == pytest.approx(number, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("share", "rows", "spread"), [(0.002, 200_000, 1.0), (0.01, 50_000, 0.5), (0.1, 20_000, 0.5), (0.5, 5000, 0.5)]
+)
+@pytest.mark.parametrize("seed", range(2))
+def test_at_the_default_the_auc_of_rare_and_crowded_scores_is_within_1e_4(
+    share: float, rows: int, spread: float, seed: int
+) -> None:
+    random = np.random.default_rng(seed)
+    y_score = expit(logit(share) + spread * random.normal(size=rows))
+    y_true = random.random(rows) < y_score
+    bins = np.searchsorted(thresholds.hybrid(5000), y_score, side="right")
+    assert roc_auc_score(y_true, bins) == pytest.approx(roc_auc_score(y_true, y_score), abs=1e-4)
 
 
 def test_hybrid_reaches_from_the_least_to_the_largest_score_that_is_not_0_or_1() -> None:
@@ -177,7 +197,7 @@ def test_hybrid_tells_scores_apart_that_are_squeezed_to_the_ends(reach: int) -> 
 
 
 def test_hybrid_is_the_same_to_the_last_bit_everywhere() -> None:
-    assert digest(thresholds.hybrid()) == "976719c81003c0bebf083a5177fcc16d69654d7d181108f928663e2f86fe660d"
+    assert digest(thresholds.hybrid()) == "4b54c1ba3e7665a030456bc41340e09953ee9f65c78f51a47c60d06e2d84e338"
 
 
 def test_grids_are_read_only() -> None:

@@ -1,6 +1,6 @@
 """How far AUC and standard error of `verified` are from those of real rows, at the thresholds that are its default.
 
-    OMP_NUM_THREADS=1 python docs/evidence/studies/real_data.py [--grid hybrid:4000] [--split 0]
+    OMP_NUM_THREADS=1 python docs/evidence/studies/real_data.py [--grid hybrid:5000] [--split 0]
 
 The bundled sets, site by site, and what scikit-learn brings along, half of the rows to fit each of a few models and
 half to score: breast cancer, and one class against the rest of digits, wine and iris. Every AUC comes out of a whole
@@ -99,7 +99,7 @@ def measure(name: str, parties: list[PartyData], grid: str) -> Found:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--grid", default="hybrid:4000")
+    parser.add_argument("--grid", default="hybrid:5000")
     parser.add_argument("--split", type=int, default=0, help="seed of the halves")
     arguments = parser.parse_args()
     bundled = [measure(name, datasets.load(name), arguments.grid) for name in datasets.NAMES]

@@ -28,6 +28,12 @@ from fhe_auc_protocols.result_warnings import of_auc, of_parties
 INTERVAL = "interval"
 """Option of the manifest: the level of the confidence interval."""
 
+PLAIN_INTERVAL = "plain_interval"
+"""Option: DeLong's interval not on the logit scale."""
+
+ROUND_SCORES = "round_scores"
+"""Option: to how many decimals scores are rounded."""
+
 _OTHER_ROWS = (
     "there is no average precision: the session that found the thresholds has counted more or fewer rows than this one"
 )
@@ -129,7 +135,15 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
     def _exact(self, sums: Sums, counted: Sequence[str], level: float | None) -> dict[str, Any]:
         """Return the fields of `Evaluation` that exact sums say; errors as `read`."""
         plan = self.plan
-        reading = Reading(plan.analysis, sums, len(counted), level)
+        options = self._manifest.options
+        reading = Reading(
+            plan.analysis,
+            sums,
+            len(counted),
+            level,
+            plain=bool(options.get(PLAIN_INTERVAL)),
+            rounded=ROUND_SCORES in options,
+        )
         try:
             headline = reading.headline()
         except UndefinedAucError as error:
@@ -148,7 +162,13 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             "numerical_error": 0.0,
             "settings": self._settings(),
             "warnings": (
-                *of_auc(self._manifest, len(counted), headline["binning_error"]),
+                *of_auc(
+                    self._manifest,
+                    len(counted),
+                    headline["binning_error"],
+                    headline.get("standard_error"),
+                    quantiles=bool(self._data.rows_above),
+                ),
                 *reading.warnings(),
                 *([_OTHER_ROWS] * others),
             ),

@@ -6,7 +6,7 @@ verified    the aggregator may do what it likes: parties get the right integers,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, cast
 
@@ -28,16 +28,14 @@ from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.exact_auc import private_auc
 from fhe_auc_protocols.exact_auc.joint_computation import ExactJointComputation
 from fhe_auc_protocols.exact_auc.padded_computation import PaddedComputation
-from fhe_auc_protocols.exact_auc.party_task import INTERVAL, ExactTask
+from fhe_auc_protocols.exact_auc.party_task import INTERVAL, PLAIN_INTERVAL, ROUND_SCORES, ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.planner import plan_exact
 from fhe_auc_protocols.exact_auc.private_auc import Privacy
 
-ROUND_SCORES = "round_scores"
-
 _NO_FLEET = "a fleet's members have no secret in common, which verified takes: give --protocol exact"
 _NO_QUANTILES = (
-    "with epsilon, thresholds must not come from the rows, as quantile thresholds do: give others, such as hybrid:4000"
+    "with epsilon, thresholds must not come from the rows, as quantile thresholds do: give others, such as hybrid:5000"
 )
 _NO_JOINT_KEYS = (
     "epsilon does not go with joint keys, whose sessions multiply what parties encrypt: take sealed keys or a helper"
@@ -56,7 +54,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
     summary = "pads and BFV: the AUC as an exact fraction, P and N; the aggregator is trusted to compute it"
     trust = "the aggregator computes what it should and does not collude with a party"
     plan_type = ExactPlan
-    default_thresholds = "hybrid:4000"  # a threshold is a few bytes
+    default_thresholds = "hybrid:5000"  # a threshold is a few bytes
     several = True
     boundaries = "boundaries-federated"
     options = options_of.Exact
@@ -90,7 +88,8 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
         level = {} if request.interval is None else {INTERVAL: request.interval}
         decimals = request.options.get(ROUND_SCORES)
         rounding = {} if decimals is None else {ROUND_SCORES: _checked_decimals(decimals)}
-        return {**rounding, **private_auc.agreed(request.options), **level}
+        plain = {PLAIN_INTERVAL: _checked_plain(request.options)} if PLAIN_INTERVAL in request.options else {}
+        return {**rounding, **plain, **private_auc.agreed(request.options), **level}
 
     def planned(self, request: Request, backend: BackendName, smudging_bits: int) -> ExactPlan:
         """Return the parameters for an exact fraction."""
@@ -171,6 +170,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
             raise InputError(f"the session's manifest is not one for protocol {self.name!r}")
         if manifest.fleet is not None and self.authenticated:
             raise InputError(_NO_FLEET)
+        _checked_plain(manifest.options)
         level = manifest.options.get(INTERVAL)
         if level is None:
             fits = not plan.interval
@@ -209,6 +209,13 @@ def rounded(data: PartyData, manifest: Manifest) -> PartyData:
     if decimals is None:
         return data
     return data.with_scores(lambda scores: np.round(scores, _checked_decimals(decimals)))
+
+
+def _checked_plain(options: Mapping[str, Any]) -> bool:
+    value = options.get(PLAIN_INTERVAL, False)
+    if not isinstance(value, bool):
+        raise InputError(f"{PLAIN_INTERVAL} must be true or false, got {value!r}")
+    return value
 
 
 def _checked_decimals(value: Any) -> int:

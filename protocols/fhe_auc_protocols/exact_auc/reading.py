@@ -26,6 +26,8 @@ from fhe_auc.results.intervals import (
     of_difference,
     on_logit_scale,
     paired_delong,
+    plain,
+    widened,
 )
 from fhe_auc_protocols.exact_auc.analysis_sums import Sums
 from fhe_auc_protocols.exact_auc.auc_sums import AucOfSums
@@ -51,12 +53,18 @@ _AVERAGE = (
 
 @dataclass(frozen=True)
 class Reading:
-    """What sums say, for an analysis; `level` is that of intervals, None where none are wanted."""
+    """What sums say, for an analysis; `level` is that of intervals, None where none are wanted.
+
+    `plain` intervals are not made on the logit scale. With `rounded` scores the AUC asked for is that of the bins, so
+    that thresholds leave nothing open.
+    """
 
     analysis: Analysis
     sums: Sums
     parties: int
     level: float | None
+    plain: bool = False
+    rounded: bool = False
 
     def headline(self) -> dict[str, Any]:
         """Return the fields of `Evaluation` for the first model over all rows, or for all classes (Hand and Till).
@@ -158,8 +166,14 @@ class Reading:
             of_intervals = (_NO_INTERVAL if min(first.positives, first.negatives) < 2 else _NO_SPREAD,)
         else:
             of_intervals = self._few_rows()
+        reversed_ = tuple(
+            f"{' '.join(filter(None, (each.model, each.group, each.contrast))) or 'the AUC'}: the whole interval lies "
+            "below 1/2, so labels or scores may be reversed (--positive-label, or 1 minus the score)"
+            for each in self.estimates()
+            if each.interval is not None and each.interval.high < 0.5
+        )
         small = (_SMALL_GROUPS,) if self.analysis.by and self.analysis.min_cell == 1 else ()
-        return (*of_intervals, *self._of_comparisons(), *of_sites, *nested, *small)
+        return (*of_intervals, *reversed_, *self._of_comparisons(), *of_sites, *nested, *small)
 
     def _of_comparisons(self) -> tuple[str, ...]:
         """Warn where thresholds leave more open than the standard error of a difference."""
@@ -218,7 +232,12 @@ class Reading:
             if of_sums is None:
                 return None, None
             standard_error = of_sums
-        return standard_error, on_logit_scale(found.auc, standard_error, self.level, method)
+        if self.plain and method == DELONG:
+            interval = plain(found.auc, standard_error, self.level)
+        else:
+            interval = on_logit_scale(found.auc, standard_error, self.level, method)
+        binning_error = 0.0 if self.rounded else float(found.binning_error)
+        return standard_error, widened(interval, standard_error, binning_error)
 
     def _estimate(self, contrast: Contrast, found: AucOfSums) -> Estimate:
         analysis = self.analysis

@@ -1,11 +1,15 @@
 """Quantile thresholds: cut [0, 1] where bins hold about equally many pooled rows, labels left out.  [FCE] §2.3.
 
-The session's own thresholds are the 2^h cells of [0, 1] of equal width. Exact counts are taken of the 2^14 cells that
-fill one ciphertext; where counts have noise, of every level of a hierarchy of height h (`hierarchical_counts`), so that
-noise of few counts is in the number of rows below any threshold.
+The session's own thresholds are 2^h cells of [0, 1] (`cell_starts`): about as many in each octave of a score, or of one
+minus it, so that they are narrow where scores of rare events crowd. Exact counts are taken of the 2^14 cells that fill
+one ciphertext; where counts have noise, of every level of a hierarchy of height h (`hierarchical_counts`), so that
+noise of few counts is in the number of rows below any threshold. That hierarchy is over the numbers of cells.
+
+Scores may crowd in few cells even so. Where neighbouring cells each hold more rows than two bins should and counts are
+exact, they are cut evenly (`_cut`). A cell alone that is so full holds one frequent score, most likely, and stays.
 
 **Who learns what.** Every party learns the pooled counts: where they are exact and rows are few, single scores to
-within 2^-14, though not whose. The thresholds found, quantiles of the pooled scores rounded to 2^-h, stand in the
+within a cell, though not whose. The thresholds found, quantiles of the pooled scores up to a cell, stand in the
 manifest of the evaluation, so everybody who sees that learns them, the aggregator too.
 
 **A lying aggregator** can put the thresholds where it likes. With poor thresholds an evaluation is still right within
@@ -21,15 +25,18 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, ResultCheckError
+from fhe_auc.question.binning import bins_of
 from fhe_auc.question.thresholds import MIN_SIZE, explicit
 from fhe_auc.results.evaluation import QuantileThresholds
 from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.own_rows import check_scores
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
 from fhe_auc_protocols import result_warnings
@@ -42,6 +49,13 @@ _EXACT_HEIGHT = 14
 """h where counts are exact: 2^14 of them fill one ciphertext of the largest ring."""
 
 _TIES = "some scores are more frequent than that allows"
+_CROWDED = (
+    "scores crowd in few cells, which are cut evenly into thresholds: how many rows lie at or above these is not "
+    "known, so there is no average precision"
+)
+
+_CELLS_OF_OCTAVES = (2048, 2048, 1024, *[512] * 3, *[256] * 4, *[32] * 8)
+"""Of 2^14 cells, those from 1/4 to 1/2, from 1/8 to 1/4, and so on to 2^-19; as many of one minus the score."""
 
 
 class _Quantiles(Readout[QuantileThresholds]):
@@ -57,7 +71,7 @@ class _Quantiles(Readout[QuantileThresholds]):
 
     def completed(self, request: Request) -> Request:
         """Return the request with the 2^h cells as thresholds."""
-        return replace(request, thresholds=hierarchy.cell_starts(self.height(request.options)))
+        return replace(request, thresholds=cell_starts(self.height(request.options)))
 
     def agreed(self, options: Mapping[str, Any], thresholds: int) -> dict[str, bool | int | float | str]:
         """Return how many thresholds to find."""
@@ -68,7 +82,7 @@ class _Quantiles(Readout[QuantileThresholds]):
         if manifest.protocol != protocol:
             raise InputError(f"the session's manifest is of protocol {manifest.protocol!r}, not {protocol!r}")
         height = _height(len(manifest.thresholds))
-        if len(manifest.thresholds) != 2**height or (manifest.thresholds != hierarchy.cell_starts(height)).any():
+        if len(manifest.thresholds) != 2**height or (manifest.thresholds != cell_starts(height)).any():
             raise InputError(
                 "the session's manifest is not one for finding thresholds: its own are not the cells of [0, 1]"
             )
@@ -80,7 +94,11 @@ class _Quantiles(Readout[QuantileThresholds]):
 
     def count(self, data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
         """Count a party's rows in each cell, shape (2^h,); raise `InputError` for a score outside [0, 1]."""
-        return np.bincount(hierarchy.cells(data, _height(len(grid))), minlength=len(grid))
+        check_scores(data, grid)
+        counts = np.zeros(len(grid), np.int64)
+        for batch in data.batches():
+            counts += np.bincount(bins_of(batch.y_score, grid), minlength=len(grid))
+        return counts
 
     def _found(
         self,
@@ -93,13 +111,15 @@ class _Quantiles(Readout[QuantileThresholds]):
         exact: bool = False,
     ) -> QuantileThresholds:
         bins = checked_bins(manifest.options, counts.height)
-        grid = equi_depth_grid(counts, bins)
+        starts = cell_starts(counts.height)
+        cells = equi_depth_cells(counts, bins)
+        grid = explicit(starts[cells])
+        above = np.cumsum(counts.levels[-1][::-1])[::-1][cells]
+        if exact and len(inside := _cut(counts.levels[-1], bins)):
+            grid, exact = explicit(np.union1d(grid, inside)), False
+            warnings += (_CROWDED,)
         if len(grid) < bins:
-            warnings += (
-                f"{len(grid):,} thresholds instead of {bins:,}: no two are closer than 2^-{counts.height}, and "
-                f"{self.why_fewer}",
-            )
-        above = np.cumsum(counts.levels[-1][::-1])[::-1][(grid * 2**counts.height).astype(np.int64)]
+            warnings += (f"{len(grid):,} thresholds instead of {bins:,}: {self.why_fewer}",)
         return QuantileThresholds(
             grid=grid,
             rows_above=tuple(above.astype(np.int64).tolist()) if exact else (),
@@ -115,7 +135,7 @@ class _Quantiles(Readout[QuantileThresholds]):
 class ExactQuantiles(_Quantiles):
     """Of exact counts."""
 
-    why_fewer = f"{_TIES}; a fixed rising function that spreads the scores over [0, 1] would help"
+    why_fewer = _TIES
 
     def height(self, options: Mapping[str, Any]) -> int:
         """Return 14."""
@@ -183,21 +203,56 @@ class PrivateQuantiles(_Quantiles, PrivateReadout[QuantileThresholds]):
         if pooled.noise_deviation is not None:
             settings["noise_deviation"] = pooled.noise_deviation
         warnings = (
-            f"quantile thresholds, multiples of 2^-{counts.height}: every party learns noisy counts of all scores, "
+            f"quantile thresholds, ends of 2^{counts.height} cells: every party learns noisy counts of all scores, "
             "labels left out; the thresholds are public, and the aggregator learns them too",
         )
         return self._found(manifest, pooled, counts, settings, warnings)
 
 
-def equi_depth_grid(counts: HierarchicalCounts, bins: int) -> NDArray[np.float64]:
-    """Return thresholds so that bins hold about equally many rows; errors as `hierarchical_counts.equi_depth_edges`.
+@cache
+def cell_starts(height: int) -> NDArray[np.float64]:
+    """Return the lower ends of the 2^h cells, shape (2^h,): read-only, h from 1 to 14, each a float64 exactly.
+
+    Below 2^-19 there are 255 octaves of one cell, and a first one from 0 on. One minus a score has float64 down to
+    2^-53 alone: 31 octaves of eight cells, and eight cells more.
+    """
+    octaves = [(2.0 ** -(at + 2), cells) for at, cells in enumerate(_CELLS_OF_OCTAVES)]
+    last = octaves[-1][0]
+    low = [*octaves, *[(last / 2**at, 1) for at in range(1, 256)]]
+    high = [*octaves, *[(last / 2**at, 8) for at in range(1, 32)]]
+    ends = (np.concatenate([end * (1 + np.arange(cells) / cells) for end, cells in side[::-1]]) for side in (low, high))
+    below, above = ends
+    top = above[0] * np.arange(1, 8) / 8
+    starts = np.concatenate([[0.0], below, [0.5], 1 - above[:0:-1], 1 - above[:1], 1 - top[::-1]])
+    return explicit(starts[:: 2 ** (_EXACT_HEIGHT - height)])
+
+
+def equi_depth_cells(counts: HierarchicalCounts, bins: int) -> NDArray[np.int64]:
+    """Return the cells that bins begin with, so that they hold about equally many rows; errors as `quantile_cells`.
 
     Ascending, of shape (bins,): fewer than `bins` where one cell holds more rows than a bin should, two at least.
     """
-    grid = hierarchy.equi_depth_edges(counts, bins)[:-1]
-    if len(grid) < MIN_SIZE:  # all rows in the first cell, and two bins wanted
-        grid = np.array([0.0, 2.0**-counts.height])
-    return explicit(grid)
+    inner = hierarchy.quantile_cells(counts, np.arange(1, bins) / bins)
+    found = np.unique(np.concatenate(([0], inner)))
+    found = found[found < 2**counts.height]
+    return found if len(found) >= MIN_SIZE else np.array([0, 1])  # all rows in the first cell, and two bins wanted
+
+
+def _cut(counts: NDArray[np.float64], bins: int) -> NDArray[np.float64]:
+    """Return thresholds inside cells, shape (number,): evenly, where neighbours hold more rows than two bins should.
+
+    With the ends of its cell these are at most as many as the bins that its rows should fill.
+    """
+    full = np.floor(counts * bins / counts.sum()).astype(np.int64)
+    crowded = full > 2
+    beside = np.zeros_like(crowded)
+    beside[1:] |= crowded[:-1]
+    beside[:-1] |= crowded[1:]
+    ends = np.append(cell_starts(counts.size.bit_length() - 1), 1.0)
+    at = np.flatnonzero(crowded & beside)
+    return np.concatenate(
+        [np.empty(0), *(np.linspace(ends[k], ends[k + 1], full[k] - 1, endpoint=False)[1:] for k in at)]
+    )
 
 
 def checked_bins(options: Mapping[str, object], height: int) -> int:

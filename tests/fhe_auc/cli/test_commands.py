@@ -113,12 +113,12 @@ def test_json_is_one_object_with_the_promised_keys(hospitals: list[str], exact: 
     assert all(seconds >= 0 for seconds in evaluation["seconds"].values())
 
 
-def test_what_is_not_given_is_verified_at_4000_thresholds_and_1000_for_the_published_designs(
+def test_what_is_not_given_is_verified_at_5000_thresholds_and_1000_for_the_published_designs(
     hospitals: list[str],
 ) -> None:
     found = json.loads(call("evaluate", *hospitals, "--json").stdout)
     labels = np.concatenate([labels for labels, _ in HOSPITALS.values()])
-    assert (found["protocol"], found["thresholds"], found["keys"]) == ("verified", 4000, "sealed")
+    assert (found["protocol"], found["thresholds"], found["keys"]) == ("verified", 5000, "sealed")
     assert (found["positives"], found["negatives"]) == (labels.sum(), len(labels) - labels.sum())
     shown = " ".join(call("evaluate", *hospitals).stdout.split())
     assert f"rows {len(labels)} {labels.sum()} positive, {len(labels) - labels.sum()} negative" in shown
@@ -428,7 +428,7 @@ def test_plan_shows_the_exact_protocols(protocol: str) -> None:
         assert (shown["sketch_entries"], shown["upload_bytes"]) == (found.computed.sketch.size, found.submission_bytes)
         assert shown["flooding_bits"] == found.flooding_margin >= 40
     text = " ".join(call(*arguments).stdout.split())
-    assert f"{protocol}, for 4,000 thresholds, 10 parties and up to 1,000,000 rows of all parties together:" in text
+    assert f"{protocol}, for 5,000 thresholds, 10 parties and up to 1,000,000 rows of all parties together:" in text
     assert ("twice as many with their authenticators" in text) == (protocol == "verified")
 
 

@@ -184,7 +184,8 @@ def test_sites_are_summed_up_for_one_model_too(folder: Path) -> None:
     assert "0 of 5 sites have rows of one label only" in told
     prediction = summary["prediction"]
     assert f"a new site {prediction['low']:.4f} to {prediction['high']:.4f} 95 % prediction interval" in told
-    assert f"from 5 sites whose AUC has a standard error; between: I² {100 * summary['i2']:.0f} %, " in told
+    around = f"around their fixed-effect mean {summary['mean']:.4f} (IVhet); between: I² {100 * summary['i2']:.0f} %, "
+    assert f"from 5 sites whose AUC has a standard error, {around}" in told
     assert summary["model"] == json.loads(result.stdout)["estimates"][0]["model"] == ""
 
 

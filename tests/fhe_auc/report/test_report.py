@@ -293,17 +293,20 @@ def test_noisy_counts_make_a_report() -> None:
 
 
 @pytest.mark.usefixtures("without_figures")
-def test_the_interval_is_delongs_on_the_rows_as_the_bins_tell_them_apart() -> None:
+def test_the_interval_is_delongs_on_the_rows_as_bins_tell_them_apart_widened_where_these_leave_more_open() -> None:
     ours, data = card(), rows()
     at = np.searchsorted(ours.histogram.edges, data.y_score, side="right")
     auc, standard_error = delong.of_rows(at[data.y_true], at[~data.y_true])
     reach = 1.959964 * standard_error / (auc * (1 - auc))
-    low, high = expit(logit(auc) - reach), expit(logit(auc) + reach)
+    open_ = (at[data.y_true][:, None] == at[~data.y_true]).mean() / 2
+    assert open_ > standard_error
+    low, high = expit(logit(auc) - reach) - open_, expit(logit(auc) + reach) + open_
     assert ours.interval is not None
     assert (ours.interval.low, ours.interval.high) == (pytest.approx(low, abs=1e-7), pytest.approx(high, abs=1e-7))
     told = report.as_dict(ours, FACTS)["metrics"]["roc_auc"]["interval"]
-    assert told == {"level": 0.95, "low": ours.interval.low, "high": ours.interval.high, "method": "DeLong"}
-    assert f"{low:.3f} to {high:.3f} (DeLong)" in " ".join(Page(report.render(ours, FACTS)).texts)
+    method = "DeLong, logit scale, widened by the binning error"
+    assert told == {"level": 0.95, "low": ours.interval.low, "high": ours.interval.high, "method": method}
+    assert f"{low:.3f} to {high:.3f} ({method})" in " ".join(Page(report.render(ours, FACTS)).texts)
 
 
 @pytest.mark.usefixtures("without_figures")

@@ -227,7 +227,7 @@ def test_bundled_data_give_scikit_learns_auc_of_rounded_scores_to_the_last_bit(d
 def test_by_default_the_auc_is_verified_and_within_1e_4_of_scikit_learns(dataset: str) -> None:
     parties = datasets.load(dataset)
     found, truth = federated_auc(parties), roc_auc_score(pooled(parties).y_true, pooled(parties).y_score)
-    assert (found.protocol, found.thresholds) == ("verified", 4000)
+    assert (found.protocol, found.thresholds) == ("verified", 5000)
     assert abs(found.auc - truth) <= min(found.binning_error, 1e-4)
 
 
@@ -301,9 +301,76 @@ def test_numbers_may_be_numpys() -> None:
 def test_results_warn_of_thresholds_that_do_not_fit_and_of_a_pool_of_one(protocol: str) -> None:
     (coarse,) = federated_auc(rows(3, 8), protocol=protocol, thresholds=[-1.0, 2.0], interval=None).warnings
     assert "many pairs of rows are not told apart" in coarse
-    assert "equal, nothing helps; where scores differ, take thresholds that fit them" in coarse
+    assert "equal, nothing helps; where scores differ, take quantile:1000" in coarse
     (alone,) = federated_auc(rows(1, 12), protocol=protocol, round_scores=3, interval=None).warnings
     assert alone.startswith("there is only one party")
+
+
+def crowded(seed: int = 1) -> list[PartyData]:
+    """Three sites' scores between 0.6 and 0.601, whose AUC is about 0.8."""
+    generator = np.random.default_rng(seed)
+    y_true = generator.random(1500) < 0.4
+    y_score = 0.6 + 0.001 * generator.beta(np.where(y_true, 4, 2), np.where(y_true, 2, 3))
+    return [PartyData.from_arrays(f"site {at}", y_true[at::3], y_score[at::3]) for at in range(3)]
+
+
+def test_an_interval_that_thresholds_leave_open_is_widened_in_every_form_until_quantiles_close_it() -> None:
+    parties = crowded()
+    truth = roc_auc_score(*(np.concatenate([getattr(each, of) for each in parties]) for of in ("y_true", "y_score")))
+    found = federated_auc(parties, protocol="exact")
+    assert found.standard_error is not None
+    assert found.binning_error > found.standard_error
+    assert found.interval is not None
+    assert found.interval.low < truth < found.interval.high
+    assert found.interval.high - found.interval.low > 2 * found.binning_error
+    assert "widened by the binning error" in str(found)
+    assert found.as_dict()["estimates"][0]["interval"]["method"] == "DeLong, logit scale, widened by the binning error"
+    (told,) = (each for each in found.warnings if "many pairs" in each)
+    assert "the interval is widened by it" in told
+    assert "quantile:1000" in told
+    fitted = federated_auc(parties, protocol="exact", thresholds="quantile:1000")
+    assert fitted.auc == pytest.approx(truth, abs=1e-4)
+    assert fitted.interval is not None
+    assert fitted.interval.method == "DeLong, logit scale"
+    assert not any("many pairs" in each for each in fitted.warnings)
+
+
+def test_a_quarter_of_the_standard_error_is_where_a_binning_error_begins_to_be_told() -> None:
+    y_true, y_score = np.tile([0, 1, 1, 0, 1], 40), np.tile([0.2, 0.4, 0.6, 0.8, 0.9], 40)
+    grid = np.linspace(0, 1, 11)
+    for tied, warned in ((20, False), (40, True)):
+        scores = np.where((np.arange(200) < tied) & (y_score == 0.8), 0.6, y_score)
+        found = federated_auc([(y_true, scores)], protocol="exact", thresholds=grid)
+        assert found.standard_error is not None
+        assert (found.binning_error > found.standard_error / 4) == warned
+        assert any("a quarter of the standard error" in each for each in found.warnings) == warned
+        assert found.interval is not None
+        assert found.interval.method == "DeLong, logit scale"
+
+
+def test_rounded_scores_are_what_is_asked_for_so_their_interval_is_never_widened() -> None:
+    found = federated_auc(crowded(), protocol="exact", round_scores=3)
+    assert found.standard_error is not None
+    assert found.binning_error > found.standard_error
+    assert found.interval is not None
+    assert found.interval.method == "DeLong, logit scale"
+
+
+def test_an_interval_below_one_half_says_that_labels_or_scores_may_be_reversed() -> None:
+    y_true, y_score = np.tile([1, 1, 1, 0, 0], 30), np.tile([0.1, 0.2, 0.5, 0.4, 0.9], 30)
+    for scores, told in ((y_score, True), (1 - y_score, False)):
+        found = federated_auc([(y_true, scores)], protocol="exact")
+        assert any("labels or scores may be reversed" in each for each in found.warnings) == told
+
+
+def test_the_plain_interval_is_an_option_that_the_session_agrees_on() -> None:
+    found = federated_auc(rows(3, 8), protocol="exact", plain_interval=True)
+    assert found.standard_error is not None
+    assert found.interval is not None
+    ends = found.auc - 1.959963985 * found.standard_error, found.auc + 1.959963985 * found.standard_error
+    assert (found.interval.low, found.interval.high) == pytest.approx(np.clip(ends, 0, 1), abs=1e-9)
+    assert found.interval.method == "DeLong, plain"
+    assert found.settings["plain_interval"] is True
 
 
 def test_results_as_json_have_fractions_and_numbers_of_rows() -> None:
@@ -385,7 +452,7 @@ def test_the_encrypted_standard_error_is_that_of_the_binned_rows(protocol: str, 
         assert found.auc == pytest.approx(auc, abs=1e-12)
         assert found.standard_error == pytest.approx(expected, rel=1e-9)
         assert found.interval is not None
-        assert (found.interval.level, found.interval.method) == (0.9, "DeLong")
+        assert (found.interval.level, found.interval.method) == (0.9, "DeLong, logit scale")
         assert found.interval.low < found.auc < found.interval.high
         assert found_in(found) == pairs_of(play.sites)
 
@@ -398,7 +465,7 @@ def test_with_joint_keys_the_interval_is_hanley_and_mcneils(protocol: str) -> No
         assert found.negatives is not None
         expected = hanley_mcneil(found.fraction, found.positives, found.negatives)
         assert found.standard_error == expected
-        assert found.interval == on_logit_scale(found.fraction, expected, 0.95, "Hanley and McNeil")
+        assert found.interval == on_logit_scale(found.fraction, expected, 0.95, "Hanley and McNeil, logit scale")
 
 
 @pytest.mark.parametrize("name", datasets.NAMES)
