@@ -241,8 +241,7 @@ class Protocol(ABC, Generic[R]):
     def staged(self, request: Request, bins: int) -> tuple[Request, Request]:
         """Split a request for so many quantile thresholds; its own thresholds are of no account.
 
-        The first request is for the protocol that `boundaries` names, which finds them, for the scores of the first
-        model; the second for this one, once
+        The first request is for the protocol that `boundaries` names, which finds them; the second for this one, once
         the thresholds are filled in.
 
         Raises

@@ -70,7 +70,8 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
             raise InputError(_NO_QUANTILES)
         if ROUND_SCORES in request.options:
             raise InputError(_NO_OTHERS)
-        return super().staged(request, bins)
+        first, second = super().staged(request, bins)
+        return replace(first, analysis=Analysis(models=request.analysis.models)), second
 
     def completed(self, request: Request) -> Request:
         """Return the request with every rounded score as a threshold, if scores are rounded."""

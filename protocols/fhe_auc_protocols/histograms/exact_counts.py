@@ -12,7 +12,9 @@ of its own is not noticed; where some parties may be missing, one that leaves pa
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -21,6 +23,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, ResultCheckError
 from fhe_auc.ckks import SECURITY_BITS, BackendName
+from fhe_auc.question.analysis import PLAIN
 from fhe_auc.rows.counts import PartyData
 from fhe_auc.session.ckks_computation import SealedCkks
 from fhe_auc.session.computation import PartyTask
@@ -31,6 +34,9 @@ from fhe_auc_keys.roles.encrypted_protocol import EncryptedProtocol
 from fhe_auc_protocols.histograms.encrypted_sums import NO_SUM, SumPlan, encrypted_sum, plan_sum
 from fhe_auc_protocols.histograms.joint_sums import JointSumPlan, JointSums, plan_joint_sum
 from fhe_auc_protocols.histograms.readout import PooledCounts, Readout, ReadoutProtocol, all_levels
+
+MODELS = "models"
+"""Option of the manifest: the names of several models, as a list in JSON."""
 
 
 class ExactCounts(ReadoutProtocol[R], EncryptedProtocol[R, "SumPlan | JointSumPlan"]):
@@ -50,7 +56,7 @@ class ExactCounts(ReadoutProtocol[R], EncryptedProtocol[R, "SumPlan | JointSumPl
             vectors=vectors(self.readout, len(request.thresholds)),
             parties=len(request.parties),
             backend=backend,
-            max_total=request.max_rows + self.room_for_noise(request),
+            max_total=request.max_rows * len(request.analysis.models) + self.room_for_noise(request),
         )
         return planned()
 
@@ -70,7 +76,7 @@ class ExactCounts(ReadoutProtocol[R], EncryptedProtocol[R, "SumPlan | JointSumPl
         """Return a party's computation on its own rows; raise `InputError` where the manifest is of another kind."""
         self.readout.check(manifest, self.name)
         task = self.new_task(manifest, data)
-        self.check_options(manifest.options)
+        self.check_options(set(manifest.options) - {MODELS})
         return task
 
     def new_task(self, manifest: Manifest, data: PartyData) -> PartyTask[Any, Any, R]:
@@ -81,8 +87,9 @@ class ExactCounts(ReadoutProtocol[R], EncryptedProtocol[R, "SumPlan | JointSumPl
 class CountsTask(PartyTask[Any, Any, R]):
     """Sends a party's counts, and reads the result off their sum.
 
-    `room_for_noise` is how much of the plan's bound on sums is for noise. Raise `InputError` where the manifest is not
-    one for this readout, a score lies in no cell, or there are too many rows.
+    `room_for_noise` is how much of the plan's bound on sums is for noise. A row counts once for each of the session's
+    models, the first ones that `data` has. Raise `InputError` where the manifest is not one for this readout, a score
+    lies in no cell, or there are too many rows.
     """
 
     def __init__(self, readout: Readout[R], manifest: Manifest, data: PartyData, *, room_for_noise: int = 0) -> None:
@@ -92,7 +99,9 @@ class CountsTask(PartyTask[Any, Any, R]):
         self._readout, self._manifest, self._noisy = readout, manifest, bool(room_for_noise)
         if self.plan.vectors != vectors(readout, self.plan.thresholds) or self.plan.max_total <= room_for_noise:
             raise InputError(f"the session's manifest is not one for {readout.purpose}")
-        check_rows(data.rows, self.plan.max_total - room_for_noise, party=data.name)
+        self._times = len(models_of(manifest))
+        check_rows(data.rows, (self.plan.max_total - room_for_noise) // self._times, party=data.name)
+        data = replace(data, scores=data.scores[: self._times], score_columns=data.score_columns[: self._times])
         self._own = all_levels(readout.count(data, manifest.thresholds), readout.levels(self.plan.thresholds))
 
     def encode(self, common_secret: bytes) -> list[Any]:
@@ -132,7 +141,7 @@ class CountsTask(PartyTask[Any, Any, R]):
         if not self._noisy and rows > most:
             can_be = rows <= self.plan.parties * most  # no party has more
             raise ResultCheckError(
-                f"no number is given: {too_many_rows(rows, most)}" if can_be else NO_SUM,
+                f"no number is given: {too_many_rows(rows // self._times, most // self._times)}" if can_be else NO_SUM,
                 check="rows" if can_be else "range",
             )
         self.plan.within_bounds(sums)
@@ -148,6 +157,14 @@ class CountsTask(PartyTask[Any, Any, R]):
             **noise,
         )
         return self._readout.read(self._manifest, pooled)
+
+
+def models_of(manifest: Manifest) -> tuple[str, ...]:
+    """Return the names of the models whose scores are counted; raise `InputError` where the manifest has none such."""
+    try:
+        return json.loads(str(manifest.options[MODELS])) if MODELS in manifest.options else PLAIN.models
+    except ValueError:
+        raise InputError("the session's manifest has a malformed list of models") from None
 
 
 def decoded_plan(manifest: Manifest) -> SumPlan | JointSumPlan:

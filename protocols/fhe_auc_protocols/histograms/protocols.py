@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
+from fhe_auc.base.errors import InputError
+from fhe_auc.question.analysis import Analysis
 from fhe_auc.results.evaluation import Evaluation, QuantileThresholds
+from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Protocol, Request
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.histograms import split_budget
 from fhe_auc_protocols.histograms.distributed_noise import DistributedNoise
-from fhe_auc_protocols.histograms.exact_counts import ExactCounts
+from fhe_auc_protocols.histograms.exact_counts import MODELS, ExactCounts, models_of
 from fhe_auc_protocols.histograms.local_randomisation import LocalRandomisation
 from fhe_auc_protocols.histograms.quantile_thresholds import ExactQuantiles, PrivateQuantiles
 from fhe_auc_protocols.histograms.score_histogram import ExactScoreHistogram, PrivateScoreHistogram
@@ -67,6 +72,19 @@ class QuantilesFederated(ExactCounts[QuantileThresholds]):
     yields = QuantileThresholds
     readout = ExactQuantiles()
     options = options_of.BoundariesFederated
+    several = True
+
+    def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
+        """Return the readout's options, and the names of several models; `InputError` for groups, classes or sites."""
+        analysis, found = request.analysis, super().agreed(request)
+        if analysis.by or analysis.classes or analysis.heterogeneity:
+            raise InputError(f"protocol {self.name!r} finds thresholds for models, over all rows")
+        several = len(analysis.models) > 1
+        return {**found, MODELS: json.dumps(analysis.models)} if several else found
+
+    def analysis_of(self, manifest: Manifest) -> Analysis:
+        """Return the models whose scores are counted."""
+        return Analysis(models=tuple(models_of(manifest)))
 
 
 class QuantilesDistributedDp(DistributedNoise[QuantileThresholds]):

@@ -8,6 +8,8 @@ noise of few counts is in the number of rows below any threshold. That hierarchy
 Scores may crowd in few cells even so. Where neighbouring cells each hold more rows than two bins should and counts are
 exact, they are cut evenly (`_cut`). A cell alone that is so full holds one frequent score, most likely, and stays.
 
+An evaluation of several models has one set of thresholds: each row counts once for each model, by its score.
+
 **Who learns what.** Every party learns the pooled counts: where they are exact and rows are few, single scores to
 within a cell, though not whose. The thresholds found, quantiles of the pooled scores up to a cell, stand in the
 manifest of the evaluation, so everybody who sees that learns them, the aggregator too.
@@ -94,11 +96,7 @@ class _Quantiles(Readout[QuantileThresholds]):
 
     def count(self, data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
         """Count a party's rows in each cell, shape (2^h,); raise `InputError` for a score outside [0, 1]."""
-        check_scores(data, grid)
-        counts = np.zeros(len(grid), np.int64)
-        for batch in data.batches():
-            counts += np.bincount(bins_of(batch.y_score, grid), minlength=len(grid))
-        return counts
+        return _counts(data, grid)[0]
 
     def _found(
         self,
@@ -108,21 +106,22 @@ class _Quantiles(Readout[QuantileThresholds]):
         settings: Mapping[str, float],
         warnings: tuple[str, ...],
         *,
-        exact: bool = False,
+        first: NDArray[np.int64] | None = None,
     ) -> QuantileThresholds:
+        """Return the thresholds; `first` are the exact counts of the first model, if there are any."""
         bins = checked_bins(manifest.options, counts.height)
         starts = cell_starts(counts.height)
         cells = equi_depth_cells(counts, bins)
         grid = explicit(starts[cells])
-        above = np.cumsum(counts.levels[-1][::-1])[::-1][cells]
-        if exact and len(inside := _cut(counts.levels[-1], bins)):
-            grid, exact = explicit(np.union1d(grid, inside)), False
+        above = () if first is None else np.cumsum(first[::-1])[::-1][cells].tolist()
+        if first is not None and len(inside := _cut(counts.levels[-1], bins)):
+            grid, above = explicit(np.union1d(grid, inside)), ()
             warnings += (_CROWDED,)
         if len(grid) < bins:
             warnings += (f"{len(grid):,} thresholds instead of {bins:,}: {self.why_fewer}",)
         return QuantileThresholds(
             grid=grid,
-            rows_above=tuple(above.astype(np.int64).tolist()) if exact else (),
+            rows_above=tuple(above),
             protocol=manifest.protocol,
             backend=pooled.backend,
             parties=pooled.parties,
@@ -133,13 +132,30 @@ class _Quantiles(Readout[QuantileThresholds]):
 
 
 class ExactQuantiles(_Quantiles):
-    """Of exact counts."""
+    """Of exact counts.
+
+    Thresholds are for all models of the evaluation to come. Of several, half as many cells hold the counts of the first
+    one, which average precision needs, and then those of all others.
+    """
 
     why_fewer = _TIES
 
     def height(self, options: Mapping[str, Any]) -> int:
         """Return 14."""
         return _EXACT_HEIGHT
+
+    def completed(self, request: Request) -> Request:
+        """Return the request with 2^14 cells as thresholds, 2^13 for several models."""
+        return replace(request, thresholds=cell_starts(_EXACT_HEIGHT - (len(request.analysis.models) > 1)))
+
+    def cells(self, thresholds: int) -> int:
+        """Return 2^14."""
+        return 1 << _EXACT_HEIGHT
+
+    def count(self, data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Count a party's rows, once for each model, shape (2^14,); errors as `InputError` of one model."""
+        first, *others = _counts(data, grid)
+        return first if len(grid) == self.cells(len(grid)) else np.concatenate([first, np.sum(others, axis=0)])
 
     def check_own_rows(self, pooled: NDArray[np.int64], own: NDArray[np.int64], party: str) -> None:
         """Raise `ResultCheckError` where this party's own rows are not all in the sum."""
@@ -159,9 +175,10 @@ class ExactQuantiles(_Quantiles):
             "aggregator learns them too",
             "nobody has verified the thresholds: a lying aggregator can make them poor, which the binning error shows",
         )
-        settings = {"height": _height(counts.size)}
-        lowest = HierarchicalCounts.from_lowest(counts)
-        return self._found(manifest, pooled, lowest, settings, warnings, exact=True)
+        of_models = counts.reshape(-1, len(manifest.thresholds))
+        settings = {"height": _height(len(manifest.thresholds))}
+        lowest = HierarchicalCounts.from_lowest(of_models.sum(axis=0))
+        return self._found(manifest, pooled, lowest, settings, warnings, first=of_models[0])
 
 
 class PrivateQuantiles(_Quantiles, PrivateReadout[QuantileThresholds]):
@@ -207,6 +224,16 @@ class PrivateQuantiles(_Quantiles, PrivateReadout[QuantileThresholds]):
             "labels left out; the thresholds are public, and the aggregator learns them too",
         )
         return self._found(manifest, pooled, counts, settings, warnings)
+
+
+def _counts(data: PartyData, grid: NDArray[np.float64]) -> list[NDArray[np.int64]]:
+    """Return a party's rows in each cell by each model's scores; raise `InputError` for a score outside [0, 1]."""
+    check_scores(data, grid)
+    counts: list[NDArray[np.int64]] = [np.zeros(len(grid), np.int64) for _ in data.scores]
+    for batch in data.batches():
+        for of_model, scores in zip(counts, batch.scores, strict=True):
+            of_model += np.bincount(bins_of(scores, grid), minlength=len(grid))
+    return counts
 
 
 @cache
