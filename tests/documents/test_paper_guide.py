@@ -60,7 +60,7 @@ def test_the_table_is_scikit_learns_within_the_binning_error(folder: Path) -> No
     for row in table[table["minus"].isna()].itertuples():
         name, _, level = row.group.partition(": ")
         rows = pooled[pooled[name] == level] if level else pooled
-        assert abs(row.auc - roc_auc_score(rows["died"], rows[row.model])) <= row.binning_error
+        assert abs(row.auc - roc_auc_score(rows["died"], rows[row.model])) <= row.binning_error + 1e-12  # of a CSV
         assert (row.n, row.events) == (len(rows), rows["died"].sum())
 
 
