@@ -95,12 +95,25 @@ class Estimate:
 class Comparison:
     """Two models on the same rows: the AUC of the second minus that of the first.
 
-    `interval`, `standard_error` and the two-sided `p_value` are by the paired method of DeLong, with the correlation of
-    the models taken over at most 64 bins of either's scores; None where the protocol does not release what it takes, or
-    where both models order all rows alike. Where thresholds fit the scores (`binning_error` below 0.001, or quantiles),
-    the standard error is within 4 % of that over rows up to a correlation of 0.98; for models closer than that it is
-    too large (by 22 % at 0.998). Where they do not, it may be a fifth too small, or several times too large. Unbinned,
-    the difference is at most `binning_error` away.
+    Attributes
+    ----------
+    first, second : str
+        Names of the models.
+    difference : float
+        Of the AUCs; unbinned, it is at most `binning_error` away.
+    binning_error : float
+        The sum of the models' own.
+    standard_error : float or None
+        By the paired method of DeLong, on binned scores: the correlation of the models is taken over at most 64 bins of
+        either's scores. None where the protocol does not release what it takes, or both models order all rows alike.
+    standard_error_off : float or None
+        By which share the standard error may differ from DeLong's over rows, estimated
+        (`fhe_auc.results.intervals.paired_delong`).
+    interval : Interval or None
+    p_value : float or None
+        Two-sided. None, as is the interval, where `missing` says why.
+    missing : str
+        The standard error may be off by more than 4 %, or the binning error exceeds it; empty where neither is so.
     """
 
     first: str
@@ -108,5 +121,7 @@ class Comparison:
     difference: float
     binning_error: float
     standard_error: float | None = None
+    standard_error_off: float | None = None
     interval: Interval | None = None
     p_value: float | None = None
+    missing: str = ""

@@ -34,7 +34,7 @@ from fhe_auc.base.errors import InputError
 
 DELONG = "DeLong, logit scale"
 PLAIN_DELONG = "DeLong, plain"
-PAIRED_DELONG = "DeLong, paired"
+PAIRED_DELONG = "DeLong, paired, on binned scores"
 HANLEY_MCNEIL = "Hanley and McNeil, logit scale"
 WIDENED = ", widened by the binning error"
 WILSON = "Wilson"
@@ -44,6 +44,9 @@ DEFAULT_LEVEL = 0.95
 
 TELLING = 0.25
 """Up to this share of the standard error, a binning error is not worth a word."""
+
+CLOSE = 0.04
+"""Up to this share of itself the standard error of a difference may be off for a p-value to be given."""
 
 _FEW, _VERY_FEW = 30, 10
 
@@ -102,6 +105,14 @@ class Moments(NamedTuple):
     second_square: int
     product: int
 
+    def variances(self, rows: int) -> tuple[float, float]:
+        """Return the variances of u^a and u^b over so many rows, two at least."""
+        of_first, of_second = (
+            float(square - Fraction(of**2, rows)) / (rows - 1)
+            for square, of in ((self.first_square, self.first), (self.second_square, self.second))
+        )
+        return of_first, of_second
+
     def correlation(self, rows: int) -> float:
         """Return the correlation of u^a and u^b over so many rows; 0 where one of them is always the same."""
         of_first, of_second, of_both = (
@@ -116,22 +127,44 @@ class Moments(NamedTuple):
 
 
 class PairedSums(NamedTuple):
-    """Sums over rows of what each is worth to two models, about: pairs ordered rightly minus wrongly."""
+    """Sums over rows of what each is worth to two models, about: pairs ordered rightly minus wrongly, times `scale`."""
 
     of_positives: Moments
     of_negatives: Moments
+    scale: int = 1
 
 
-def paired_delong(first: OneModel, second: OneModel, sums: PairedSums, positives: int, negatives: int) -> float | None:
-    """Return DeLong's standard error of the difference of two AUCs on the same rows; None as `delong`."""
+class PairedError(NamedTuple):
+    """The standard error of a difference of two AUCs."""
+
+    standard_error: float
+    off: float
+    """By which share it may differ from that over rows; infinite where it is 0."""
+
+
+def paired_delong(
+    first: OneModel, second: OneModel, sums: PairedSums, positives: int, negatives: int
+) -> PairedError | None:
+    """Return DeLong's standard error of the difference of two AUCs on the same rows; None as `delong`.
+
+    Variances are those of the bins, the correlation ρ that of `sums`, in which a row's worth is known about. How well
+    shows in the variances by `sums`: a share η of a model's variance is missing there, or too much. What the two models
+    have missing may go together or against each other, so ρ is certain to ± √(η_a·η_b) + |ρ|·(η_a + η_b)/2.
+    """
     if min(positives, negatives) < 2:
         return None
-    variance = 0.0
+    variance = uncertain = 0.0
     components = (_components(each.auc, positives, negatives, each.q10, each.q01) for each in (first, second))
-    for both, moments, rows in zip(zip(*components, strict=True), sums, (positives, negatives), strict=True):
+    for both, moments, rows in zip(zip(*components, strict=True), sums[:2], (positives, negatives), strict=True):
         a, b = map(float, both)  # in floating point, so that a model has no difference from itself, not nearly none
-        variance += (a + b - 2 * moments.correlation(rows) * math.sqrt(a * b)) / rows
-    return math.sqrt(max(variance, 0.0))
+        correlation, unit = moments.correlation(rows), 2 * sums.scale * (positives + negatives - rows)
+        known = (each / unit**2 for each in moments.variances(rows))
+        missing = [abs(1 - part / of) if of else 0.0 for part, of in zip(known, (a, b), strict=True)]
+        variance += (a + b - 2 * correlation * math.sqrt(a * b)) / rows
+        certain_to = math.sqrt(math.prod(missing)) + abs(correlation) * sum(missing) / 2
+        uncertain += 2 * certain_to * math.sqrt(a * b) / rows
+    low, found, high = (math.sqrt(max(each, 0.0)) for each in (variance - uncertain, variance, variance + uncertain))
+    return PairedError(found, (high - low) / (2 * found) if found else math.inf)
 
 
 def of_bins(positives: ArrayLike, negatives: ArrayLike) -> tuple[Fraction, float | None]:

@@ -23,15 +23,23 @@ class TextTable(NamedTuple):
 
 
 def of_estimates(estimates: Sequence[Estimate]) -> TextTable:
-    """Return one row for each estimate; columns of names that say nothing here (one model, no groups) are left out."""
+    """Return one row for each estimate; columns of names that say nothing here (one model, no groups) are left out.
+
+    Of several models each one's binning error is there: thresholds that fit one may not fit another.
+    """
     names = {
         "model": [each.model for each in estimates],
         "group": [each.group or _ALL_ROWS for each in estimates],
         "positives from negatives": [each.contrast for each in estimates],
     }
     told = {name: texts for name, texts in names.items() if len(set(texts)) > 1}
-    numbers = ((_count(each.rows), _count(each.positives), *_auc(each)) for each in estimates)
-    header = (*told, "n", "events", "AUC", _level(estimates), "")
+    several = "model" in told
+    binning = (("" if each.binning_error is None else f"{each.binning_error:.2g}",) * several for each in estimates)
+    numbers = (
+        (_count(each.rows), _count(each.positives), auc, interval, *error, note)
+        for each, (auc, interval, note), error in zip(estimates, map(_auc, estimates), binning, strict=True)
+    )
+    header = (*told, "n", "events", "AUC", _level(estimates), *(("bins ≤",) * several), "")
     rows = ((*texts, *cells) for *texts, cells in zip(*told.values(), numbers, strict=True))
     return TextTable(header, tuple(rows), len(told))
 
@@ -44,7 +52,7 @@ def of_comparisons(comparisons: Sequence[Comparison]) -> TextTable:
             f"{each.difference:+.4f}",
             ends(each.interval, "+.4f") if each.interval else "none",
             "" if each.p_value is None else p_text(each.p_value),
-            each.interval.method if each.interval else "not released, or alike in all rows",
+            each.interval.method if each.interval else each.missing or "not released, or alike in all rows",
         )
         for each in comparisons
     )

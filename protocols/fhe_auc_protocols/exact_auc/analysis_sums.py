@@ -247,7 +247,7 @@ class AnalysisSums:
                 Moments(first[at], second[at], first[at + 1] % modulus, second[at + 1] % modulus, product)
                 for at, product in zip((0, 2), of_both, strict=True)
             )
-            paired[pair] = PairedSums(of_positives, of_negatives)
+            paired[pair] = PairedSums(of_positives, of_negatives, self.scale)
         precision = None
         if self.average_precision:
             precision = self._precision(by_part["precision"][0], rows[0, 1], max_rows, modulus)

@@ -143,6 +143,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             level,
             plain=bool(options.get(PLAIN_INTERVAL)),
             rounded=ROUND_SCORES in options,
+            quantiles=bool(self._data.rows_above),
         )
         try:
             headline = reading.headline()

@@ -16,10 +16,12 @@ from fhe_auc.question.analysis import Analysis, Contrast
 from fhe_auc.results.estimates import ONE_CLASS, Comparison, Estimate, too_few
 from fhe_auc.results.heterogeneity import LEAST_SITES, SiteSummary, random_effects
 from fhe_auc.results.intervals import (
+    CLOSE,
     DELONG,
     HANLEY_MCNEIL,
     Interval,
     OneModel,
+    PairedError,
     delong,
     few_rows,
     hanley_mcneil,
@@ -56,7 +58,7 @@ class Reading:
     """What sums say, for an analysis; `level` is that of intervals, None where none are wanted.
 
     `plain` intervals are not made on the logit scale. With `rounded` scores the AUC asked for is that of the bins, so
-    that thresholds leave nothing open.
+    that thresholds leave nothing open. `quantiles` tells that a session before has found the thresholds.
     """
 
     analysis: Analysis
@@ -65,6 +67,7 @@ class Reading:
     level: float | None
     plain: bool = False
     rounded: bool = False
+    quantiles: bool = False
 
     def headline(self) -> dict[str, Any]:
         """Return the fields of `Evaluation` for the first model over all rows, or for all classes (Hand and Till).
@@ -116,14 +119,27 @@ class Reading:
                 difference=float(difference),
                 binning_error=float(first.binning_error + second.binning_error),
             )
-            standard_error = self._paired((a, b), first, second)
-            if standard_error and self.level is not None:
-                interval, p_value = of_difference(difference, standard_error, self.level)
-                comparison = replace(comparison, standard_error=standard_error, interval=interval, p_value=p_value)
+            error = self._paired((a, b), first, second)
+            if error and error.standard_error and self.level is not None:
+                comparison = replace(
+                    comparison, standard_error=error.standard_error, standard_error_off=error.off,
+                    missing=self._missing(comparison.binning_error, error),
+                )  # fmt: skip
+                if not comparison.missing:
+                    interval, p_value = of_difference(difference, error.standard_error, self.level)
+                    comparison = replace(comparison, interval=interval, p_value=p_value)
             found.append(comparison)
         return tuple(found)
 
-    def _paired(self, pair: tuple[int, int], *estimates: AucOfSums) -> float | None:
+    def _missing(self, binning_error: float, error: PairedError) -> str:
+        """Say why a difference with this binning error gets no interval and no p-value; empty where it does."""
+        if binning_error > error.standard_error and not self.rounded:
+            return f"the binning error, {binning_error:.2g}, exceeds the standard error, {error.standard_error:.2g}"
+        if error.off > CLOSE:
+            return f"the standard error, {error.standard_error:.2g}, may be off by {100 * error.off:.0f} %"
+        return ""
+
+    def _paired(self, pair: tuple[int, int], *estimates: AucOfSums) -> PairedError | None:
         """Return the standard error of the difference of two models' AUCs, over all rows, where that is released."""
         if (sums := self.sums.paired.get(pair)) is None:
             return None
@@ -176,12 +192,15 @@ class Reading:
         return (*of_intervals, *reversed_, *self._of_comparisons(), *of_sites, *nested, *small)
 
     def _of_comparisons(self) -> tuple[str, ...]:
-        """Warn where thresholds leave more open than the standard error of a difference."""
+        """Warn where a difference gets no interval and no p-value."""
+        if self.quantiles:
+            advice = "scores that have few values are told apart exactly by -o round_scores=DECIMALS"
+        else:
+            advice = "take quantile:1000, which a session before finds; or, where scores have few values, round_scores"
         return tuple(
-            f"{each.second} minus {each.first}: the binning error, {each.binning_error:.2g}, is larger than the "
-            "standard error: the p-value says little; take thresholds that fit the scores (quantile:1000)"
+            f"{each.second} minus {each.first} has no interval and no p-value: {each.missing}; {advice}"
             for each in self.comparisons()
-            if each.standard_error is not None and each.binning_error > each.standard_error
+            if each.missing
         )
 
     def _few_rows(self) -> tuple[str, ...]:

@@ -134,11 +134,12 @@ def test_the_table_shows_what_json_says(shown: str, found: dict[str, list[dict[s
             f"{each['events']:,}",
             f"{each['auc']:.4f}",
             f"{interval['low']:.4f} to {interval['high']:.4f}",
+            f"{each['binning_error']:.2g}",
         ]
     (comparison,) = found["comparisons"]
     (row,) = (row for row in cells if row[0] == "risk_b minus risk_a")
     assert row[1] == f"{comparison['difference']:+.4f}"
-    assert row[3:] == [p_text(float(str(comparison["p_value"]))), "DeLong, paired"]
+    assert row[3:] == [p_text(float(str(comparison["p_value"]))), "DeLong, paired, on binned scores"]
 
 
 def test_a_terminal_of_100_columns_shows_aligned_numbers_without_colours(shown: str) -> None:

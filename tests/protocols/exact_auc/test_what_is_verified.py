@@ -86,8 +86,10 @@ SORTED: Mapping[type, Mapping[str, str]] = {
         "difference": DERIVED,
         "binning_error": DERIVED,
         "standard_error": DERIVED,
+        "standard_error_off": DERIVED,
         "interval": DERIVED,
         "p_value": DERIVED,
+        "missing": DERIVED,
     },
     heterogeneity.SiteSummary: {
         "model": PUBLIC,
@@ -114,7 +116,7 @@ def test_every_field_of_a_result_is_proved_derived_public_or_said_to_be_not_veri
 
 
 def test_what_tables_and_json_call_by_other_names_is_sorted_too() -> None:
-    renamed = {"n", "events"}  # positives and negatives
+    renamed = {"n", "events", "minus"}  # positives and negatives; the first model of a comparison
     sorted_ones = {name for each in SORTED.values() for name in each}
     assert set(evaluation._FRAME) - renamed <= sorted_ones - {"average_precision", "histogram"}
     found = played_honestly()
@@ -164,8 +166,8 @@ def found_by_a_liar(sites: Sequence[PartyData], moved: int, request: Request) ->
     computation = aggregator._computation
     plan = computation.plan
     lie = np.zeros((plan.vectors, plan.thresholds), np.int64)
-    lie[0, int(0.25 * plan.thresholds)] -= moved
-    lie[0, int(0.95 * plan.thresholds)] += moved
+    for score, more in ((0.25, -moved), (0.95, moved)):
+        lie[0, int(np.searchsorted(session.manifest.thresholds, score, side="right")) - 1] += more
 
     def circuit(keys: Any, sums: Any) -> Any:
         keys.add_in_place(sums[0], keys.encrypt(*plan.pack(lie)))
