@@ -71,5 +71,5 @@ def test_the_sentences_to_paste_are_what_was_computed(folder: Path) -> None:
     assert f"of risk_a was {found}, of {int(first.n):,} patients with {int(first.events)} events" in sentences
     compared = r"risk_b minus risk_a +-(\S+) +-(\S+) to -(\S+) +(\S+)"
     difference, high, low, p = map(float, re.search(compared, (folder / "printed.txt").read_text()).groups())
-    found = f"{difference:.3f} lower (95 % CI {low:.3f} to {high:.3f}; p = {p}; paired DeLong)"
+    found = f"{difference:.3f} lower (95 % CI {low:.3f} to {high:.3f}; p = {p}; DeLong, paired, on binned scores)"
     assert f"That of risk_b was {found}" in sentences
