@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _SIZE = (4.1, 3.6)  # inches, 394 CSS pixels wide: a phone shows it, and its text, at about this size
 _CELLS = 40  # of the score histogram
+_PER_BIN = 20  # points of the precision-recall curve
 
 
 class HasCard(Protocol):
@@ -111,11 +112,15 @@ def _roc_in_words(card: ReportCard) -> str:
 
 
 def plot_precision_recall(report: HasCard | ReportCard, ax: Axes | None = None) -> Axes:
-    """Draw precision by recall."""
+    """Draw precision by recall; inside a bin, true and false positives grow together (Davis, Goadrich, ICML 2006)."""
     card, axes = card_of(report), current(ax)
-    precision, recall, _ = card.precision_recall
-    precision = np.append(precision[:-1], precision[-2])  # the steps then enclose the average precision
-    axes.plot(recall, precision, color=INK, linewidth=1.6, drawstyle="steps-post", label="classifier")
+    tp, fp = (np.append(np.cumsum(side[::-1]), 0.0)[[-1, *range(side.size)]] for side in _classes(card.histogram))
+    bins = np.arange(len(tp))
+    inside = np.linspace(0, bins[-1], _PER_BIN * bins[-1] + 1)[1:]
+    tp, fp = (np.interp(inside, bins, counts) for counts in (tp, fp))
+    some = tp + fp > 0
+    recall, precision = tp[some] / tp[-1], tp[some] / (tp[some] + fp[some])
+    axes.plot(recall, precision, color=INK, linewidth=1.6, label="classifier")
     axes.axhline(card.prevalence, color=GREY, linestyle=":", linewidth=1.2, label=f"chance ({card.prevalence:.3g})")
     for decision, marker in _marked(card):
         found = _values(decision)
@@ -280,7 +285,7 @@ FIGURES: dict[str, Illustration] = {
     "reliability": Illustration(
         "Reliability",
         "Points on the dotted line mean that scores can be read as probabilities; points below it, that scores are too "
-        "high. Each point stands for about equally many rows; the bars are Wilson's intervals.",
+        "high. Points stand for about equally many rows, or are about equally uncertain; the bars are Wilson's intervals.",
         _reliability_in_words,
         plot_calibration,
     ),

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fhe_auc.base.errors import UndefinedMetricError
 from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.metrics.probabilities import with_rows
 
@@ -34,11 +35,13 @@ def decision_curve(histogram: Histogram) -> DecisionCurve:
     Vickers, Elkin, "Decision curve analysis: a novel method for evaluating prediction models", Medical Decision Making
     26 (2006), 565-574. At the bins' edges it is exact.
 
-    Raises `UndefinedMetricError` if there are no rows; `InputError` if the edges leave [0, 1].
+    Raises `UndefinedMetricError` if there are no rows, or all scores are 1; `InputError` if the edges leave [0, 1].
     """
     usable = with_rows(histogram, "no decision curve")
     rows = usable.counts.sum()
     below_one = usable.edges[:-1] < 1
+    if not below_one.any():
+        raise UndefinedMetricError("no bin begins below 1, so there is no threshold for a decision curve")
     thresholds = usable.edges[:-1][below_one]
     tp, fp = (np.cumsum(side[::-1])[::-1][below_one] / rows for side in (usable.positives, usable.negatives))
     odds = thresholds / (1 - thresholds)

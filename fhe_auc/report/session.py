@@ -310,8 +310,7 @@ def _of_interval(card: ReportCard, wanted: float | None) -> tuple[str, ...]:
     rarer = few_rows(int(min(card.histogram.positives.sum(), card.histogram.negatives.sum())))
     if card.interval is None:
         return (
-            "the AUC has no confidence interval: merging small counts has moved it too far, or pairs of rows do not "
-            "differ enough. `fhe-auc evaluate` and federated_auc give AUC and interval without merging",
+            "the AUC has no confidence interval: a label has fewer than two rows, or all pairs of rows come out alike",
         )
     return (rarer,) if rarer else ()
 
@@ -389,7 +388,8 @@ def _on_the_page(card: ReportCard) -> str:
         return "report.json holds these numbers, and the curves on this page nearly do: readers learn them too."
     return (
         f"Here and in report.json there are {card.histogram.bins:,} bins, merged from these: no count is from 1 to "
-        f"{card.min_cell - 1}, and curves and metrics are computed from them."
+        f"{card.min_cell - 1}, and curves and counts are of them. Measures of all rows, such as the AUC, are of the "
+        "bins before, with four digits."
     )
 
 

@@ -41,12 +41,12 @@ from fhe_auc.results.intervals import (
 _T = TypeVar("_T")
 
 _CALIBRATION_BINS = 10  # of about equally many rows: they suit scores squeezed into a corner as well
+_ERROR_BINS = {"bins": _CALIBRATION_BINS, "strategy": "quantile"}
 
-_MOST_MOVED = 0.25
-"""By how many standard errors merging small cells may move an AUC that still has an interval: 95 % are then 94."""
+_DIGITS = 4  # in JSON, of numbers that are not of the counts shown
 
-
-_DIGITS = 4  # of what a session of its own gives, in JSON
+_AT_A_THRESHOLD = ("ks",)
+"""Measures that are counts at one threshold: of merged bins, as are all points of curves."""
 
 _HELD = (0.9, 0.95)  # specificity, or sensitivity, at the operating points
 
@@ -60,7 +60,7 @@ class Band(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One metric of the report; its estimate is None where it is undefined.
+    """One metric of the report, of the bins as they were counted; its estimate is None where it is undefined.
 
     `name` is its key in the JSON, scikit-learn's name where it has one; `title` and `meaning`, one sentence, are for
     people. The estimate's ends are infinite where it is not known what the bins leave open. `interval` is the
@@ -95,7 +95,9 @@ class ReportCard:
     Attributes
     ----------
     histogram : Histogram
-        What everything here is computed from: small cells are merged already.
+        What is shown, with all curves and counts at thresholds: small cells are merged already. Measures that need no
+        threshold are of the bins before: merging moves them by more than their standard errors. Each is one equation
+        about all rows at once, and is written with four digits where bins are merged.
     fine_bins : int
         How many bins there were before.
     min_cell : int
@@ -113,7 +115,8 @@ class ReportCard:
     operating_points : Mapping[str, Decision | None]
         By name: with the best recall at a specificity that is held, and the other way round. None: no bin begins there.
     roc, precision_recall, calibration, decision_curve
-        The curves; `calibration` is in ten bins of about equally many rows.
+        The curves; `calibration` is in ten groups of about equally many rows, or in fewer, or in some that are about
+        equally uncertain, so that no count in a group is small. Labels have no other part in where groups end.
     tpr_band, fpr_band, observed_band : Band or None
         Wilson's intervals of both rates at each point of the ROC curve, and of the share of positive rows at each point
         of the calibration curve.
@@ -216,7 +219,7 @@ _OF_SCORES: tuple[tuple[str, str, str, Callable[[Histogram], Estimate]], ...] = 
     (
         "expected_calibration_error",
         "Calibration error",
-        "Mean distance between score and observed share of positive rows; 0 is best.",
+        "Mean distance between score and observed share of positive rows, in ten bins of equally many rows; 0 is best.",
         _calibration_error,
     ),
     ("brier", "Brier score", "Mean squared distance between score and label; 0 is best.", metrics.brier_score_loss),
@@ -270,8 +273,8 @@ def report_card(
     level : float, optional
         Level of the confidence intervals, from 0.5 to 0.9999; None for none.
     min_cell : int
-        Bins are merged (`fhe_auc.metrics.merge_small_cells`) until no count is from 1 to ``min_cell - 1``, before
-        anything is computed; 1 merges nothing.
+        Bins are merged (`fhe_auc.metrics.merge_small_cells`) until no count that is shown is from 1 to
+        ``min_cell - 1``; 1 merges nothing.
     noisy : bool
         Whether the counts carry privacy noise. They have no intervals and, since the noise hides small counts, are not
         merged. Counts that are no integers are treated alike.
@@ -290,13 +293,11 @@ def report_card(
         level, min_cell = None, 1
     chosen = threshold
     if min_cell > 1:
-        # All numbers, the AUC too, are of the merged bins: exactly known, the AUC of the bins before would be one more
-        # equation about what was merged, which can give a small count back.
         usable = metrics.merge_small_cells(usable, min_cell, keep=_nearest(usable.edges[:-1], threshold))
         chosen = _nearest(usable.edges[:-1], threshold)
     positives, negatives = float(usable.positives.sum()), float(usable.negatives.sum())
     roc = metrics.roc_curve(usable)
-    calibration = metrics.calibration_curve(usable, n_bins=_CALIBRATION_BINS, strategy="quantile")
+    calibration = _groups(fine, min_cell)
     decide = partial(_decision, usable, level=level)
     return ReportCard(
         histogram=usable,
@@ -305,10 +306,16 @@ def report_card(
         noisy=noisy,
         level=level,
         measures=tuple(
-            Measure(name, title, meaning, metric(usable), _of_auc(usable, fine, level) if name == "roc_auc" else None)
+            Measure(
+                name,
+                title,
+                meaning,
+                metric(usable if name in _AT_A_THRESHOLD else fine),
+                _of_auc(fine, level) if name == "roc_auc" else None,
+            )
             for name, title, meaning, metric in _OF_SCORES
         ),
-        calibration_measures=_calibration_measures(usable, level),
+        calibration_measures=_calibration_measures(fine, level),
         brier=metrics.brier_decomposition(usable),
         best=decide("Best F1", metrics.best_f1_threshold(usable)),
         chosen=decide("Chosen" if chosen == threshold else f"Nearest to {threshold:.4g}", chosen),
@@ -341,17 +348,48 @@ def _of_rate(successes: float, rows: float, level: float | None) -> Interval | N
     return Interval(level, float(low), float(high), WILSON)
 
 
-def _of_auc(merged: Histogram, fine: Histogram, level: float | None) -> Interval | None:
-    """Return DeLong's interval, unless merging has moved the AUC so far that it would hold the true one too rarely."""
+def _groups(fine: Histogram, min_cell: int) -> CalibrationCurve:
+    """Return the reliability diagram's points, of the most groups that leave no count from 1 to ``min_cell - 1``.
+
+    They have about equally many rows. Where events are rare, or scores sure, few such groups would do, so that they
+    then are about equally uncertain.
+    """
+    for number in range(_CALIBRATION_BINS, 0, -1):
+        for found in (
+            metrics.calibration_curve(fine, n_bins=number, strategy="quantile"),
+            _equally_uncertain(fine, number),
+        ):
+            positives = np.round(found.prob_true * found.rows)
+            counts = np.concatenate([positives, found.rows - positives])
+            if min_cell == 1 or ((counts == 0) | (counts >= min_cell)).all():
+                return found
+    return found
+
+
+def _equally_uncertain(fine: Histogram, number: int) -> CalibrationCurve:
+    """Return the points of so many groups of neighbouring bins with about the same sum of s(1 − s), over their rows."""
+    scores, rows = fine.centres, fine.counts
+    uncertain = rows * scores * (1 - scores)
+    middle = np.cumsum(uncertain) - uncertain / 2
+    groups = np.minimum((number * middle / max(uncertain.sum(), np.finfo(float).tiny)).astype(np.intp), number - 1)
+    sums = (
+        np.bincount(groups, each, minlength=number).astype(np.float64) for each in (fine.positives, rows, rows * scores)
+    )
+    positives, in_group, expected = sums
+    some = in_group > 0
+    return CalibrationCurve(positives[some] / in_group[some], expected[some] / in_group[some], in_group[some])
+
+
+def _of_auc(histogram: Histogram, level: float | None) -> Interval | None:
+    """Return DeLong's interval."""
     if level is None:
         return None
-    auc, standard_error = of_bins(merged.positives, merged.negatives)
-    moved = abs(auc - of_bins(fine.positives, fine.negatives)[0])
-    if standard_error is None or moved > standard_error * _MOST_MOVED:
+    auc, standard_error = of_bins(histogram.positives, histogram.negatives)
+    if standard_error is None:
         return None
     interval = on_logit_scale(auc, standard_error, level, DELONG)
-    ties = int((fine.positives * fine.negatives).sum())
-    pairs = int(fine.positives.sum()) * int(fine.negatives.sum())
+    ties = int((histogram.positives * histogram.negatives).sum())
+    pairs = int(histogram.positives.sum()) * int(histogram.negatives.sum())
     return widened(interval, standard_error, ties / (2 * pairs))
 
 
@@ -366,9 +404,9 @@ def _calibration_measures(histogram: Histogram, level: float | None) -> tuple[Me
     ratio = _or_none(metrics.observed_expected_ratio, histogram)
     of_ratio = None
     if ratio is not None and level is not None:
-        # On the log scale, events taken as binomial: Debray et al., BMJ 356 (2017), i6460.
-        observed, rows = histogram.positives.sum(), histogram.counts.sum()
-        factor = math.exp(quantile(level) * math.sqrt((1 - observed / rows) / observed))
+        # On the log scale, as Debray et al., BMJ 356 (2017), i6460, but events vary by what the scores, mended in the
+        # large, leave open, Σ p(1 − p), and not as if all rows had one risk: that covers too much for good models.
+        factor = math.exp(quantile(level) / (large_error * histogram.positives.sum()))
         of_ratio = Interval(level, ratio.value / factor, ratio.value * factor, WALD)
     line = _or_none(metrics.calibration_line, histogram)
     slope = intercept = None
@@ -450,6 +488,9 @@ def as_dict(card: ReportCard, facts: Facts) -> dict[str, Any]:
         for curve in (card.roc, card.precision_recall, card.calibration, card.decision_curve)
     )
     roc["thresholds"][0] = None
+    merged = card.histogram.bins < card.fine_bins
+    if merged:
+        calibration["prob_pred"] = [round(each, _DIGITS) for each in calibration["prob_pred"]]
     for curve, name, band in (
         (roc, "tpr", card.tpr_band),
         (roc, "fpr", card.fpr_band),
@@ -467,8 +508,11 @@ def as_dict(card: ReportCard, facts: Facts) -> dict[str, Any]:
         "positive_rows": float(card.histogram.positives.sum()),
         "prevalence": {"value": card.prevalence, "interval": _plain_interval(card.prevalence_interval)},
         "small_cells": {"min_cell": card.min_cell, "bins": card.histogram.bins, "bins_before": card.fine_bins},
-        "metrics": _measures(card.measures),
-        "calibration": _measures(card.calibration_measures),
+        "metrics": {
+            name: entry and (entry | _ERROR_BINS if name == "expected_calibration_error" else entry)
+            for name, entry in _measures(card.measures, rounded=merged).items()
+        },
+        "calibration": _measures(card.calibration_measures, rounded=merged),
         "brier_decomposition": card.brier._asdict(),
         "decisions": {
             "best_f1": _plain_decision(card.best),
@@ -500,8 +544,8 @@ def _rounded(plain: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _measures(measures: Sequence[Measure]) -> dict[str, Any]:
-    return {
+def _measures(measures: Sequence[Measure], *, rounded: bool = False) -> dict[str, Any]:
+    found = {
         measure.name: {
             **{name: value if math.isfinite(value) else None for name, value in asdict(measure.estimate).items()},
             "interval": _plain_interval(measure.interval),
@@ -510,6 +554,7 @@ def _measures(measures: Sequence[Measure]) -> dict[str, Any]:
         else None
         for measure in measures
     }
+    return {name: entry and _rounded(entry) for name, entry in found.items()} if rounded else found
 
 
 def _plain_interval(interval: Interval | None) -> dict[str, Any] | None:

@@ -6,11 +6,11 @@ import base64
 import dataclasses
 import datetime
 import json
-import math
 import re
+from collections import defaultdict
 from collections.abc import Callable
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -22,14 +22,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from scipy.special import expit, logit
-from scipy.stats import binomtest, norm
+from scipy.stats import binomtest
 
 from fhe_auc import metrics, report
 from fhe_auc.base.errors import EvaluationError, InputError, UndefinedAucError, UndefinedMetricError
 from fhe_auc.figures.report_card import FIGURES, _shares, png, svg
 from fhe_auc.metrics import Histogram
+from fhe_auc.question import thresholds
 from fhe_auc.report import page as page_module
 from fhe_auc.report.page import tripod_items
+from fhe_auc.results import report_card as report_card_module
 from fhe_auc.results.estimates import Estimate, too_few
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import Interval
@@ -424,32 +426,53 @@ def test_the_page_says_what_was_merged(kind: str) -> None:
     assert said in " ".join(Page(report.render(ours, FACTS)).texts)
 
 
-def test_what_is_shown_is_computed_from_the_merged_bins_alone() -> None:
+def test_curves_and_counts_are_of_the_merged_bins_and_measures_of_all_rows_of_the_bins_before() -> None:
+    """Merging would move measures by more than their standard errors; four digits of them tell no small count."""
     ours = card("rare", 0.02, min_cell=10)
     again = report.report_card(ours.histogram, threshold=ours.chosen.threshold)
-    told, retold = (report.as_dict(each, FACTS) for each in (ours, again))
-    for plain in (told, retold):
-        del plain["small_cells"]
-        del plain["metrics"]["roc_auc"]["interval"]  # there is none where merging has moved the AUC too far
-    assert told == retold
+    told, retold, fine = (report.as_dict(each, FACTS) for each in (ours, again, card("rare", 0.02)))
+    for shown in ("decisions", "roc_curve", "precision_recall_curve", "decision_curve", "histogram"):
+        assert told[shown] == retold[shown]
+    assert told["metrics"]["ks"]["value"] == pytest.approx(retold["metrics"]["ks"]["value"], abs=1e-4)
+    for part, names_of in (
+        ("metrics", ("roc_auc", "average_precision", "brier")),
+        ("calibration", fine["calibration"]),
+    ):
+        for name in names_of:
+            assert told[part][name]["value"] == round(fine[part][name]["value"], 4) != retold[part][name]["value"]
 
 
-def test_an_auc_that_merging_has_moved_too_far_has_no_interval_and_intervals_hold_the_true_auc() -> None:
-    """Of 15, 60 and 200 positive rows of a model whose AUC is 0.75: intervals of 95 % hold it in 19 of 20 studies."""
-    random = np.random.default_rng(3)
-    given = {}
-    for positives in (15, 60, 200):
-        held = []
-        for _ in range(150):
-            labels = np.arange(11 * positives) < positives
-            scores = norm.cdf(random.normal(labels * math.sqrt(2) * norm.ppf(0.75)))
-            histogram = Histogram.from_rows(PartyData.from_arrays("a", labels, scores), np.linspace(0, 1, 101))
-            interval = report.report_card(histogram, min_cell=10).interval
-            if interval is not None:
-                held.append(interval.low <= 0.75 <= interval.high)
-        given[positives] = len(held)
-        assert sum(held) >= len(held) - 2 * 0.05 * len(held) - 3, positives
-    assert given[15] < 15 < 120 < given[200]
+@pytest.mark.parametrize(("kind", "groups"), [("plain", 10), ("rare", 4), ("sure", 1)])
+def test_groups_of_the_reliability_diagram_end_where_scores_say_and_hide_small_counts(kind: str, groups: int) -> None:
+    """With other labels, groups end at the same scores as long as as many are shown."""
+    fine = card(kind, 0.02).histogram
+    found = report_card_module._groups(fine, 10)
+    positives = np.round(found.prob_true * found.rows)
+    for counts in (positives, found.rows - positives):
+        assert ((counts == 0) | (counts >= 10)).all()
+    assert found.rows.sum() == fine.counts.sum()
+    assert len(found.rows) == groups
+    mixed = Histogram(fine.edges, fine.counts // 2, fine.counts - fine.counts // 2)
+    by_rows = partial(metrics.calibration_curve, n_bins=5, strategy="quantile")
+    for group in (by_rows, partial(report_card_module._equally_uncertain, number=5)):
+        assert np.array_equal(group(fine).rows, group(mixed).rows)
+
+
+def test_intervals_hold_what_is_true_in_19_of_20_studies_with_small_counts_hidden() -> None:
+    """300 rows, 42 % positive, AUC 0.95, scores that are right: the numbers of one seed; the study has the others."""
+    random, held = np.random.default_rng(3), defaultdict(list)
+    edges = np.append(thresholds.resolve("hybrid:1000"), 1.0)
+    true = {"observed_expected_ratio": 1, "calibration_in_the_large": 0, "calibration_slope": 1,
+            "calibration_intercept": 0, "roc_auc": 0.9515}  # fmt: skip
+    for _ in range(200):
+        scores = expit(random.normal(-0.9, 4.2, 300))
+        labels = random.random(300) < scores
+        ours = report.report_card(Histogram.from_rows(PartyData.from_arrays("a", labels, scores), edges), min_cell=10)
+        for each in (*ours.calibration_measures, ours.measures[0]):
+            assert each.interval is not None
+            held[each.name].append(each.interval.low <= true[each.name] <= each.interval.high)
+    for name, each in held.items():
+        assert 0.90 <= np.mean(each) <= 0.99, name  # 95 % within three standard errors
 
 
 def test_the_chosen_threshold_stays_or_the_nearest_edge_stands_for_it() -> None:
@@ -498,7 +521,7 @@ def test_intervals_are_wilsons_by_scipy_at_the_level_asked_for() -> None:
 
 
 def test_calibration_intervals_are_walds() -> None:
-    """The ratio's by simulation: of how many events, binomially drawn, the ratio strays so far."""
+    """The ratio's by simulation: of so many events as scores, mended in the large, let happen, it strays so far."""
     ours = card()
     told = report.as_dict(ours, FACTS)["calibration"]
     line = metrics.calibration_line(ours.histogram)
@@ -506,10 +529,12 @@ def test_calibration_intervals_are_walds() -> None:
     assert told["calibration_intercept"]["interval"]["high"] == pytest.approx(
         line.intercept + 1.959964 * line.intercept_error
     )
-    share, ratio = ours.prevalence, told["observed_expected_ratio"]
-    drawn = np.random.default_rng(1).binomial(4000, share, 100_000) / (4000 * share) * ratio["value"]
+    ratio, centres, rows = told["observed_expected_ratio"], ours.histogram.centres, ours.histogram.counts.astype(int)
+    risks = expit(np.log(centres / (1 - centres)) + told["calibration_in_the_large"]["value"])
+    drawn = np.random.default_rng(1).binomial(rows, risks, (20_000, len(rows))).sum(axis=1)
+    ratios = drawn / ours.histogram.positives.sum() * ratio["value"]
     assert (ratio["interval"]["low"], ratio["interval"]["high"]) == pytest.approx(
-        np.quantile(drawn, [0.025, 0.975]), abs=0.003
+        np.quantile(ratios, [0.025, 0.975]), abs=0.003
     )
 
 
