@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from scipy.special import expit
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from fhe_auc.api import run
@@ -598,3 +599,38 @@ def test_a_sum_that_is_no_average_precision_is_refused(total: int) -> None:
     assert float(sums.read(honest, 100, modulus).average_precision or 0) == pytest.approx(3 / 5)
     with pytest.raises(ResultCheckError, match="not an average precision"):
         sums.read([*honest[:-1], total * 2**8], 100, modulus)
+
+
+def test_thresholds_that_a_session_finds_are_for_every_model_that_is_compared() -> None:
+    """The first column has few values: thresholds found for it alone turned the difference of the AUCs round."""
+    random = np.random.default_rng(5)
+    labels = random.random(1500) < 0.3
+    signal = random.normal(size=1500) + 1.3 * labels
+    columns = {
+        "points": np.clip(np.round(1.5 * (signal + 0.9 * random.normal(size=1500)) + 4), 0, 10) / 10,
+        "full": expit(1.1 * signal + 0.3 * random.normal(size=1500) - 1.5),
+    }
+    sites = {
+        name: {"y": labels[rows], **{column: scores[rows] for column, scores in columns.items()}}
+        for name, rows in (("north", slice(0, 900)), ("south", slice(900, None)))
+    }
+    found = federated_auc(sites, label="y", score=list(columns), thresholds="quantile:400")
+    aucs = {name: roc_auc_score(labels, scores) for name, scores in columns.items()}
+    of_model = {each.model: each for each in found.estimates}
+    for name, auc in aucs.items():
+        assert of_model[name].auc == pytest.approx(auc, abs=2e-3)
+    assert of_model["full"].binning_error < 2e-3 < 0.03 < of_model["points"].binning_error
+    (compared,) = found.comparisons
+    assert compared.difference == pytest.approx(aucs["full"] - aucs["points"], abs=3e-3)
+    assert (compared.interval, compared.p_value) == (None, None)
+    assert compared.missing.startswith("the binning error, 0.0")
+    assert found.average_precision == pytest.approx(average_precision_score(labels, columns["points"]), abs=2e-3)
+    (told,) = (each for each in found.warnings if each.startswith("full minus points"))
+    assert "quantile" not in told  # that has been followed
+    assert "round_scores" in told
+    rounded = federated_auc(sites, label="y", score=list(columns), round_scores=3)
+    (compared,) = rounded.comparisons
+    difference, error, _ = delong.paired_of_rows(labels, columns["points"], columns["full"].round(3))
+    assert compared.difference == pytest.approx(difference, abs=1e-9)
+    assert compared.standard_error == pytest.approx(error, rel=0.04)
+    assert (compared.p_value is None) is (compared.standard_error_off > 0.04)

@@ -1,0 +1,139 @@
+"""How often the report's intervals hold what is true, and how far off the standard error of a comparison is.
+
+    OMP_NUM_THREADS=1 python docs/evidence/studies/reported_numbers.py        # 20 minutes; --repeats 200: 2 minutes
+
+Counts are in the clear, as those of a session are exact. First table: scores are the true risk, with normal log odds;
+counts at `hybrid:1000`, the report at its default, which shows no count from 1 to 9. "Before" takes the merged bins
+for all numbers, as the report did. Second table: binormal scores of two models with this correlation within each
+label; standard errors against DeLong's over rows (as `comparisons` of `verified` and `exact` have them), at quantile
+thresholds of both models' scores and at `hybrid:1000`. "Shown" have a p-value.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+from scipy.stats import norm
+from sklearn.metrics import roc_auc_score
+
+from fhe_auc.metrics import Histogram
+from fhe_auc.question import thresholds
+from fhe_auc.question.analysis import Analysis
+from fhe_auc.results.report_card import ReportCard, report_card
+from fhe_auc.rlwe import modular
+from fhe_auc.rlwe.primes import primes_below
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.sums.opening import integers
+from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
+from fhe_auc_protocols.exact_auc.reading import Reading
+
+GRID = thresholds.resolve("hybrid:1000")
+EDGES = np.append(GRID, 1.0)
+STUDIES = ((300, -0.9, 4.2), (500, -2.0, 1.5), (1000, -3.0, 1.2), (2000, -3.0, 1.2), (20_000, -4.0, 1.0))
+"""Rows, and mean and deviation of the log odds."""
+
+TRUE = {"observed_expected_ratio": 1.0, "calibration_in_the_large": 0.0, "calibration_slope": 1.0}
+MODELS = Analysis(models=("first", "second"))
+PRIMES = primes_below(48, 3, 2**13)
+"""Their product is larger than any sum here."""
+
+
+def drawn(random: np.random.Generator, rows: int, mean: float, deviation: float) -> PartyData:
+    """Return rows whose scores are their risks."""
+    scores = expit(random.normal(mean, deviation, rows))
+    return PartyData.from_arrays("all", random.random(rows) < scores, scores)
+
+
+def held(card: ReportCard, true: dict[str, float]) -> Iterator[tuple[str, bool]]:
+    """Yield, for each interval, whether it holds what is true."""
+    for each in (*card.calibration_measures, card.measures[0]):
+        if each.name in true and each.interval is not None:
+            yield each.name, each.interval.low <= true[each.name] <= each.interval.high
+
+
+def coverage(repeats: int) -> None:
+    names = [*TRUE, "roc_auc"]
+    print("| rows | positive | AUC | " + " | ".join(f"{name}, before | now" for name in names) + " |")
+    for rows, mean, deviation in STUDIES:
+        random, found = np.random.default_rng(rows), defaultdict(list)
+        many = drawn(random, 10**6, mean, deviation)
+        auc = roc_auc_score(many.y_true, many.y_score)
+        for _ in range(repeats):
+            data = drawn(random, rows, mean, deviation)
+            if min(data.y_true.sum(), (~data.y_true).sum()) < 10:
+                continue
+            now = report_card(Histogram.from_rows(data, EDGES), min_cell=10)
+            for when, card in (("now", now), ("before", report_card(now.histogram))):
+                for name, right in held(card, TRUE | {"roc_auc": auc}):
+                    found[name, when].append(right)
+        cells = [f"{100 * np.mean(found[name, when]):.1f} %" for name in names for when in ("before", "now")]
+        print(f"| {rows:,} | {100 * many.y_true.mean():.2g} % | {auc:.2f} | {' | '.join(cells)} |", flush=True)
+
+
+def compared(labels: NDArray[np.bool_], scores: Sequence[NDArray[np.float64]], grid: NDArray[np.float64]):  # type: ignore[no-untyped-def]
+    """Return the comparison that a session yields."""
+    data = PartyData.from_columns("all", labels, dict(zip(MODELS.models, scores, strict=True)), {}, MODELS)
+    sums = AnalysisSums(MODELS, len(grid), True)
+    sketch = sums.sketch(data, grid)
+    totals = [sums.release.totals(modular.residues(sketch, prime), prime) for prime in PRIMES]
+    modulus = int(np.prod([int(prime) for prime in PRIMES], dtype=object))
+    (found,) = Reading(MODELS, sums.read(integers(totals, PRIMES), 10**5, modulus), 3, 0.95).comparisons()
+    return found
+
+
+def of_rows(labels: NDArray[np.bool_], scores: Sequence[NDArray[np.float64]]) -> float:
+    """Return DeLong's standard error of the difference, by placements."""
+    placed = []
+    for each in scores:
+        sides = [each[labels], each[~labels]]
+        ranks = [
+            (np.searchsorted(np.sort(other), own, "left") + np.searchsorted(np.sort(other), own, "right"))
+            / (2 * len(other))
+            for own, other in (sides, sides[::-1])
+        ]
+        placed.append((ranks[0], 1 - ranks[1]))
+    differences = [first - second for first, second in zip(*placed, strict=True)]
+    return float(np.sqrt(sum(each.var(ddof=1) / len(each) for each in differences)))
+
+
+def paired(repeats: int) -> None:
+    print("| rows | thresholds | comparisons | off by more than 4 % | shown | of these more than 4 % | worst shown |")
+    for rows in (24, 60, 200, 1000, 5000):
+        random, off, shown = np.random.default_rng(rows), defaultdict(list), defaultdict(list)
+        for positive in (0.02, 0.1, 0.3, 0.5):
+            for auc in (0.6, 0.8, 0.9, 0.97, 0.995):
+                for correlation in (0.5, 0.86, 0.95, 0.99):
+                    for _ in range(max(1, repeats // 100) if rows * positive >= 3 else 0):
+                        labels = np.arange(rows) < round(rows * positive)
+                        both = random.multivariate_normal([0, 0], [[1, correlation], [correlation, 1]], rows).T
+                        scores = expit(both + np.sqrt(2) * norm.ppf(auc) * labels - 1.5)
+                        error = of_rows(labels, scores)
+                        if not error:
+                            continue
+                        own = np.unique(np.quantile(scores, np.arange(1000) / 1000, method="lower"))
+                        for name, grid in (("quantile:1000", own), ("hybrid:1000", GRID)):
+                            found = compared(labels, list(scores), grid)
+                            if found.standard_error is not None:
+                                off[name].append(abs(found.standard_error / error - 1))
+                                shown[name].append(not found.missing)
+        for name in off:
+            errors, told = np.array(off[name]), np.array(shown[name])
+            of_shown = errors[told]
+            print(
+                f"| {rows:,} | `{name}` | {len(errors):,} | {100 * np.mean(errors > 0.04):.1f} % | "
+                f"{100 * told.mean():.0f} % | {100 * np.mean(of_shown > 0.04):.1f} % | {100 * of_shown.max():.0f} % |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--repeats", type=int, default=2000)
+    arguments = parser.parse_args()
+    coverage(arguments.repeats)
+    paired(arguments.repeats)
