@@ -107,13 +107,14 @@ class Comparison:
         By the paired method of DeLong, on binned scores: the correlation of the models is taken over at most 64 bins of
         either's scores. None where the protocol does not release what it takes, or both models order all rows alike.
     standard_error_off : float or None
-        By which share the standard error may differ from DeLong's over rows, estimated
+        By which share the standard error may differ from DeLong's over rows at most, about
         (`fhe_auc.results.intervals.paired_delong`).
     interval : Interval or None
     p_value : float or None
         Two-sided. None, as is the interval, where `missing` says why.
     missing : str
-        The standard error may be off by more than 4 %, or the binning error exceeds it; empty where neither is so.
+        The standard error may be off by too much (`fhe_auc.results.intervals.MOST_OFF`), or the binning error exceeds
+        it; empty where neither is so.
     """
 
     first: str

@@ -24,6 +24,7 @@ from sklearn.metrics import roc_auc_score
 from fhe_auc.metrics import Histogram
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import Analysis
+from fhe_auc.results.estimates import Comparison
 from fhe_auc.results.report_card import ReportCard, report_card
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.primes import primes_below
@@ -75,14 +76,17 @@ def coverage(repeats: int) -> None:
         print(f"| {rows:,} | {100 * many.y_true.mean():.2g} % | {auc:.2f} | {' | '.join(cells)} |", flush=True)
 
 
-def compared(labels: NDArray[np.bool_], scores: Sequence[NDArray[np.float64]], grid: NDArray[np.float64]):  # type: ignore[no-untyped-def]
+def compared(
+    labels: NDArray[np.bool_], scores: Sequence[NDArray[np.float64]], grid: NDArray[np.float64], *, quantiles: bool
+) -> Comparison:
     """Return the comparison that a session yields."""
     data = PartyData.from_columns("all", labels, dict(zip(MODELS.models, scores, strict=True)), {}, MODELS)
     sums = AnalysisSums(MODELS, len(grid), True)
     sketch = sums.sketch(data, grid)
     totals = [sums.release.totals(modular.residues(sketch, prime), prime) for prime in PRIMES]
     modulus = int(np.prod([int(prime) for prime in PRIMES], dtype=object))
-    (found,) = Reading(MODELS, sums.read(integers(totals, PRIMES), 10**5, modulus), 3, 0.95).comparisons()
+    read = sums.read(integers(totals, PRIMES), 10**5, modulus)
+    (found,) = Reading(MODELS, read, 3, 0.95, quantiles=quantiles).comparisons()
     return found
 
 
@@ -117,7 +121,7 @@ def paired(repeats: int) -> None:
                             continue
                         own = np.unique(np.quantile(scores, np.arange(1000) / 1000, method="lower"))
                         for name, grid in (("quantile:1000", own), ("hybrid:1000", GRID)):
-                            found = compared(labels, list(scores), grid)
+                            found = compared(labels, list(scores), grid, quantiles=grid is own)
                             if found.standard_error is not None:
                                 off[name].append(abs(found.standard_error / error - 1))
                                 shown[name].append(not found.missing)

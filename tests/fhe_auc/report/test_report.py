@@ -605,3 +605,17 @@ def test_json_gives_groups_and_sites_with_four_digits_and_no_fraction() -> None:
     assert (plain["sites"]["within"], plain["sites"]["prediction"]["low"]) == (0.7726, 0.6597)
     json.dumps(plain, allow_nan=False)
     assert report.as_dict(card(), FACTS)["sites"] is None
+
+
+def test_inside_a_bin_of_the_precision_recall_curve_true_and_false_positives_grow_together() -> None:
+    """Davis and Goadrich (2006): half of each bin's rows; straight lines and steps are too high or too low there."""
+    figure = report.draw(report.report_card(Histogram([0, 0.5, 1], [2, 8], [8, 2])), "precision_recall")
+    recall, precision = figure.axes[0].lines[0].get_data()
+    for tp, fp in ((4, 1), (8, 2), (9, 6), (10, 10)):
+        assert np.interp(tp / 10, recall, precision) == pytest.approx(tp / (tp + fp), abs=1e-9)
+
+
+def test_the_calibration_error_says_of_which_bins_it_is() -> None:
+    told = report.as_dict(card(min_cell=10), FACTS)["metrics"]["expected_calibration_error"]
+    assert (told["bins"], told["strategy"]) == (10, "quantile")
+    assert "in ten bins of equally many rows" in report.render(card(), FACTS)
