@@ -168,7 +168,7 @@ def test_three_hundred_devices_have_the_exact_fraction_of_all_their_rows(tmp_pat
         assert found.fraction == fraction_of(play.rows)
         assert (found.parties, found.keys, found.verified) == (300, "helper", False)
         assert found.interval is not None
-        assert found.interval.method == HANLEY_MCNEIL + WIDENED  # at ten thresholds
+        assert found.interval.method == HANLEY_MCNEIL + WIDENED  # at twelve thresholds
     play.store.close()
 
 
