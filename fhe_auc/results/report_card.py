@@ -115,8 +115,7 @@ class ReportCard:
     operating_points : Mapping[str, Decision | None]
         By name: with the best recall at a specificity that is held, and the other way round. None: no bin begins there.
     roc, precision_recall, calibration, decision_curve
-        The curves; `calibration` is in ten groups of about equally many rows, or in fewer, or in some that are about
-        equally uncertain, so that no count in a group is small. Labels have no other part in where groups end.
+        The curves; `calibration` is in ten groups of about equally many rows, made of the bins that are shown.
     tpr_band, fpr_band, observed_band : Band or None
         Wilson's intervals of both rates at each point of the ROC curve, and of the share of positive rows at each point
         of the calibration curve.
@@ -297,7 +296,7 @@ def report_card(
         chosen = _nearest(usable.edges[:-1], threshold)
     positives, negatives = float(usable.positives.sum()), float(usable.negatives.sum())
     roc = metrics.roc_curve(usable)
-    calibration = _groups(fine, min_cell)
+    calibration = _groups(fine, usable)
     decide = partial(_decision, usable, level=level)
     return ReportCard(
         histogram=usable,
@@ -348,36 +347,23 @@ def _of_rate(successes: float, rows: float, level: float | None) -> Interval | N
     return Interval(level, float(low), float(high), WILSON)
 
 
-def _groups(fine: Histogram, min_cell: int) -> CalibrationCurve:
-    """Return the reliability diagram's points, of the most groups that leave no count from 1 to ``min_cell - 1``.
+def _groups(fine: Histogram, shown: Histogram) -> CalibrationCurve:
+    """Return the reliability diagram's points, of about equally many rows, and each of whole bins that are shown.
 
-    They have about equally many rows. Where events are rare, or scores sure, few such groups would do, so that they
-    then are about equally uncertain.
+    Groups that ended elsewhere could show small counts, as differences. Mean scores are of the bins as counted.
     """
-    for number in range(_CALIBRATION_BINS, 0, -1):
-        for found in (
-            metrics.calibration_curve(fine, n_bins=number, strategy="quantile"),
-            _equally_uncertain(fine, number),
-        ):
-            positives = np.round(found.prob_true * found.rows)
-            counts = np.concatenate([positives, found.rows - positives])
-            if min_cell == 1 or ((counts == 0) | (counts >= min_cell)).all():
-                return found
-    return found
-
-
-def _equally_uncertain(fine: Histogram, number: int) -> CalibrationCurve:
-    """Return the points of so many groups of neighbouring bins with about the same sum of s(1 − s), over their rows."""
-    scores, rows = fine.centres, fine.counts
-    uncertain = rows * scores * (1 - scores)
-    middle = np.cumsum(uncertain) - uncertain / 2
-    groups = np.minimum((number * middle / max(uncertain.sum(), np.finfo(float).tiny)).astype(np.intp), number - 1)
-    sums = (
-        np.bincount(groups, each, minlength=number).astype(np.float64) for each in (fine.positives, rows, rows * scores)
+    if shown.bins == fine.bins:
+        return metrics.calibration_curve(fine, n_bins=_CALIBRATION_BINS, strategy="quantile")
+    bins = np.searchsorted(shown.edges[1:-1], fine.centres, side="right")
+    expected = np.bincount(bins, fine.counts * fine.centres, minlength=shown.bins).astype(np.float64)
+    middle = np.cumsum(shown.counts) - shown.counts / 2
+    groups = np.minimum((_CALIBRATION_BINS * middle / shown.counts.sum()).astype(np.intp), _CALIBRATION_BINS - 1)
+    positives, rows, sums = (
+        np.bincount(groups, each, minlength=_CALIBRATION_BINS).astype(np.float64)
+        for each in (shown.positives, shown.counts, expected)
     )
-    positives, in_group, expected = sums
-    some = in_group > 0
-    return CalibrationCurve(positives[some] / in_group[some], expected[some] / in_group[some], in_group[some])
+    some = rows > 0
+    return CalibrationCurve(positives[some] / rows[some], sums[some] / rows[some], rows[some])
 
 
 def _of_auc(histogram: Histogram, level: float | None) -> Interval | None:
