@@ -19,7 +19,6 @@ from fhe_auc.results.intervals import (
     DELONG,
     HANLEY_MCNEIL,
     MOST_OFF,
-    MOST_OFF_AT_QUANTILES,
     Interval,
     OneModel,
     PairedError,
@@ -136,8 +135,8 @@ class Reading:
         """Say why a difference with this binning error gets no interval and no p-value; empty where it does."""
         if binning_error > error.standard_error and not self.rounded:
             return f"the binning error, {binning_error:.2g}, exceeds the standard error, {error.standard_error:.2g}"
-        if error.off > (MOST_OFF_AT_QUANTILES if self.quantiles else MOST_OFF):
-            return f"the standard error, {error.standard_error:.2g}, may be off by up to {100 * error.off:.0f} %"
+        if error.off > MOST_OFF:
+            return f"the standard error, {error.standard_error:.2g}, may be off by {100 * error.off:.0f} %"
         return ""
 
     def _paired(self, pair: tuple[int, int], *estimates: AucOfSums) -> PairedError | None:
