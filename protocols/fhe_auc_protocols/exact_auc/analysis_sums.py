@@ -61,7 +61,7 @@ from fhe_auc_protocols.exact_auc.auc_sums import (
 from fhe_auc_protocols.exact_auc.private_auc import Privacy
 
 MOST_SINGLE = 128
-"""Up to so many bins, each is a coarse one of its own in a comparison: those of a few rows' quantiles leave nothing out."""
+"""Up to so many bins, each is a coarse one in a comparison: quantiles of up to 60 rows then leave nothing out."""
 
 COARSE_BINS = 72
 """Most of either model's scores where there are more bins; with one more for the upper end of the last."""

@@ -227,19 +227,19 @@ def quantiles_of(*models: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
     return np.unique(np.quantile(np.concatenate(models), np.linspace(0, 1, 1000), method="lower"))
 
 
-def binormal(rows: int, share: float, auc: float, alike: float, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+def binormal(rows: int, share: float, auc: float, alike: float, seed: int) -> list[Any]:
     """Labels, and scores of two models with this AUC, whose normal scores are correlated so far within each label."""
     generator = np.random.default_rng(seed)
     labels = np.arange(rows) < round(rows * share)
     first, other = generator.normal(size=(2, rows)) + math.sqrt(2) * norm.ppf(auc) * labels * [[1], [0]]
     second = alike * first + math.sqrt(1 - alike**2) * other + (1 - alike) * math.sqrt(2) * norm.ppf(auc) * labels
-    return labels, *(1 / (1 + np.exp(1.5 - np.array([first, second]))))
+    return [labels, *(1 / (1 + np.exp(1.5 - np.array([first, second]))))]
 
 
 @pytest.mark.parametrize("rows", [24, 40, 60])
 @pytest.mark.parametrize("alike", [0.5, 0.9, 0.99])
 @pytest.mark.parametrize("auc", [0.7, 0.95, 0.99])
-def test_the_comparison_of_few_rows_at_their_quantiles_is_delongs_over_rows(rows: int, alike: float, auc: float) -> None:
+def test_comparisons_of_few_rows_at_their_quantiles_are_delongs_over_rows(rows: int, alike: float, auc: float) -> None:
     for seed, share in enumerate((0.15, 0.5)):
         labels, first, second = binormal(rows, share, auc, alike, seed)
         difference, error, p_value = delong.paired_of_rows(labels, first, second)
