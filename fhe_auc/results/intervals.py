@@ -150,7 +150,12 @@ class PairedError(NamedTuple):
 
 
 def paired_delong(
-    first: OneModel, second: OneModel, sums: PairedSums, positives: int, negatives: int
+    first: OneModel,
+    second: OneModel,
+    sums: PairedSums,
+    positives: int,
+    negatives: int,
+    binning_error: float = 0.0,
 ) -> PairedError | None:
     """Return DeLong's standard error of the difference of two AUCs on the same rows; None as `delong`.
 
@@ -160,7 +165,10 @@ def paired_delong(
     Brownian bridge. Were what the two models have missing fully correlated, ρ would be off by √(η_a·η_b) +
     |ρ|·(η_a + η_b)/2. It hardly is: it comes from where single rows lie in bins, and correlations of so many rows as
     the rarer label has, by accident, are seldom beyond 2/√rows. The two labels' shares are independent.
-    docs/evidence/numbers.md says how often that holds.
+
+    Besides, rows that bins do not tell apart, T pairs of either label by the `binning_error` T/(2·P·N) of both models,
+    change what single rows are worth: the standard error by up to √T/(P·N), about. docs/evidence/numbers.md says how
+    often all that holds.
     """
     if (rarer := min(positives, negatives)) < 2:
         return None
@@ -178,7 +186,8 @@ def paired_delong(
         uncertain += (2 * certain_to * math.sqrt(a * b) / rows) ** 2
     reach = min(1.0, 2 / math.sqrt(rarer)) * math.sqrt(uncertain)
     low, found, high = (math.sqrt(max(each, 0.0)) for each in (variance - reach, variance, variance + reach))
-    return PairedError(found, (high - low) / (2 * found) if found else math.inf)
+    tied = math.sqrt(2 * binning_error / (positives * negatives))
+    return PairedError(found, ((high - low) / 2 + tied) / found if found else math.inf)
 
 
 def of_bins(positives: ArrayLike, negatives: ArrayLike) -> tuple[Fraction, float | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fhe_auc.question.thresholds import perhaps_found
 from fhe_auc.results.intervals import TELLING
+from fhe_auc.session import registry
 from fhe_auc.session.manifest import JOINT_KEYS_LEAVE, Manifest
 
 _COARSE = 0.01  # a binning error above this is worth a warning where there is no standard error to hold it against
@@ -53,6 +54,8 @@ def of_auc(
             widened = "; the interval is widened by it"
     if "round_scores" in manifest.options:
         remedy = "round them to more decimals"
+    elif registry.load(manifest.protocol).boundaries is None:
+        remedy = "take thresholds that fit them, by number or by range (uniform and hybrid cover 0 to 1)"
     elif perhaps_found(manifest.thresholds):
         remedy = "ask for more quantile thresholds"
     else:
