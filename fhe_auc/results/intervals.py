@@ -167,8 +167,8 @@ def paired_delong(
     the rarer label has, by accident, are seldom beyond 2/√rows. The two labels' shares are independent.
 
     Besides, rows that bins do not tell apart, T pairs of either label by the `binning_error` T/(2·P·N) of both models,
-    change what single rows are worth: the standard error by up to √T/(P·N), about. docs/evidence/numbers.md says how
-    often all that holds.
+    change what single rows are worth: the standard error by up to √T/(P·N), about, and hardly ever by more than a
+    quarter of that. docs/evidence/numbers.md says how often all this holds.
     """
     if (rarer := min(positives, negatives)) < 2:
         return None
@@ -186,7 +186,7 @@ def paired_delong(
         uncertain += (2 * certain_to * math.sqrt(a * b) / rows) ** 2
     reach = min(1.0, 2 / math.sqrt(rarer)) * math.sqrt(uncertain)
     low, found, high = (math.sqrt(max(each, 0.0)) for each in (variance - reach, variance, variance + reach))
-    tied = math.sqrt(2 * binning_error / (positives * negatives))
+    tied = math.sqrt(2 * binning_error / (positives * negatives)) / 4
     return PairedError(found, ((high - low) / 2 + tied) / found if found else math.inf)
 
 
