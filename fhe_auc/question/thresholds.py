@@ -224,6 +224,11 @@ def quantiles_wanted(thresholds: object) -> int | None:
     return _checked_size(_size_in(thresholds, name, size)) if name == _QUANTILE else None
 
 
+def perhaps_found(grid: NDArray[np.float64]) -> bool:
+    """Tell whether a session may have found these thresholds: they begin with 0 and end below 1, as no grid here."""
+    return bool(grid[0] == 0 and grid[-1] < 1)
+
+
 def _size_in(spec: str, name: str, size: str) -> int:
     if not re.fullmatch("[0-9]{1,9}", size):
         raise InputError(f"thresholds {spec!r}: say how many, {MIN_SIZE} to {MAX_SIZE:,}, as in '{name}:100'")

@@ -104,10 +104,11 @@ class Comparison:
     binning_error : float
         The sum of the models' own.
     standard_error : float or None
-        By the paired method of DeLong, on binned scores: the correlation of the models is taken over at most 64 bins of
-        either's scores. None where the protocol does not release what it takes, or both models order all rows alike.
+        By the paired method of DeLong, on binned scores: the correlation of the models is taken over the bins up to 128
+        of them, otherwise over at most 72 wider ones of either's scores. None where the protocol does not release what
+        it takes, or both models order all rows alike.
     standard_error_off : float or None
-        By which share the standard error may differ from DeLong's over rows at most, about
+        By which share the standard error may differ from DeLong's over the same bins, about
         (`fhe_auc.results.intervals.paired_delong`).
     interval : Interval or None
     p_value : float or None

@@ -45,12 +45,11 @@ DEFAULT_LEVEL = 0.95
 TELLING = 0.25
 """Up to this share of the standard error, a binning error is not worth a word."""
 
-MOST_OFF, MOST_OFF_AT_QUANTILES = 0.06, 0.12
-"""Up to which bound on how far it is off (`PairedError.off`) the standard error of a difference has a p-value.
+MOST_OFF = 0.04
+"""Up to this share of itself the standard error of a difference may be off for it to have a p-value."""
 
-It then nearly always is within 4 % of that over rows (docs/evidence/numbers.md): at quantile thresholds what two models
-have missing seldom goes together or apart as much as it could.
-"""
+_OCCUPIED = 24
+"""Coarse bins of a comparison that are taken to hold rows, of 72: scores crowd at fixed thresholds."""
 
 _FEW, _VERY_FEW = 30, 10
 
@@ -130,12 +129,16 @@ class Moments(NamedTuple):
         return 0.0 if of_first * of_second <= 0 else of_both / math.sqrt(of_first * of_second)
 
 
+LEAST_SCALE = 2
+"""That of sums where each bin is a coarse one of its own: what a row is worth is known as it is, not about."""
+
+
 class PairedSums(NamedTuple):
     """Sums over rows of what each is worth to two models, about: pairs ordered rightly minus wrongly, times `scale`."""
 
     of_positives: Moments
     of_negatives: Moments
-    scale: int = 1
+    scale: int = LEAST_SCALE
 
 
 class PairedError(NamedTuple):
@@ -143,7 +146,7 @@ class PairedError(NamedTuple):
 
     standard_error: float
     off: float
-    """By which share it may differ from that over rows at most, about; infinite where it is 0."""
+    """By which share it may differ from that over rows, about; infinite where it is 0."""
 
 
 def paired_delong(
@@ -157,25 +160,33 @@ def paired_delong(
     """Return DeLong's standard error of the difference of two AUCs on the same rows; None as `delong`.
 
     Variances are those of the bins, the correlation ρ that of `sums`, in which a row's worth is known about. How well
-    shows in the variances by `sums`: a share η of a model's variance is missing there, or too much. What the two models
-    have missing may go together or against each other, so ρ is certain to ± √(η_a·η_b) + |ρ|·(η_a + η_b)/2. Besides,
-    rows that bins do not tell apart, T pairs of either label by the `binning_error` T/(2·P·N) of both models, change
-    what single rows are worth: the standard error by up to √T/(P·N), about.
+    shows in the variances by `sums`: a share η of a model's variance is missing there, or too much. By accident it can
+    be near 0, so it is at least what n rows of the other label, evenly in k bins, leave on average: 1/(6·k·n), as of a
+    Brownian bridge. Were what the two models have missing fully correlated, ρ would be off by √(η_a·η_b) +
+    |ρ|·(η_a + η_b)/2. It hardly is: it comes from where single rows lie in bins, and correlations of so many rows as
+    the rarer label has, by accident, are seldom beyond 2/√rows. The two labels' shares are independent.
+
+    Besides, rows that bins do not tell apart, T pairs of either label by the `binning_error` T/(2·P·N) of both models,
+    change what single rows are worth: the standard error by up to √T/(P·N), about, and hardly ever by more than a
+    quarter of that. docs/evidence/numbers.md says how often all this holds.
     """
-    if min(positives, negatives) < 2:
+    if (rarer := min(positives, negatives)) < 2:
         return None
     variance = uncertain = 0.0
     components = (_components(each.auc, positives, negatives, each.q10, each.q01) for each in (first, second))
     for both, moments, rows in zip(zip(*components, strict=True), sums[:2], (positives, negatives), strict=True):
         a, b = map(float, both)  # in floating point, so that a model has no difference from itself, not nearly none
-        correlation, unit = moments.correlation(rows), 2 * sums.scale * (positives + negatives - rows)
-        known = (each / unit**2 for each in moments.variances(rows))
-        missing = [abs(1 - part / of) if of else 0.0 for part, of in zip(known, (a, b), strict=True)]
+        others = positives + negatives - rows
+        least = 1 / (6 * _OCCUPIED * others) if sums.scale > LEAST_SCALE else 0.0
+        known = (each / (2 * sums.scale * others) ** 2 for each in moments.variances(rows))
+        missing = [max(abs(of - part), least) / of if of else 0.0 for part, of in zip(known, (a, b), strict=True)]
+        correlation = moments.correlation(rows)
         variance += (a + b - 2 * correlation * math.sqrt(a * b)) / rows
         certain_to = math.sqrt(math.prod(missing)) + abs(correlation) * sum(missing) / 2
-        uncertain += 2 * certain_to * math.sqrt(a * b) / rows
-    low, found, high = (math.sqrt(max(each, 0.0)) for each in (variance - uncertain, variance, variance + uncertain))
-    tied = math.sqrt(2 * binning_error / (positives * negatives))
+        uncertain += (2 * certain_to * math.sqrt(a * b) / rows) ** 2
+    reach = min(1.0, 2 / math.sqrt(rarer)) * math.sqrt(uncertain)
+    low, found, high = (math.sqrt(max(each, 0.0)) for each in (variance - reach, variance, variance + reach))
+    tied = math.sqrt(2 * binning_error / (positives * negatives)) / 4
     return PairedError(found, ((high - low) / 2 + tied) / found if found else math.inf)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fhe_auc.question.thresholds import perhaps_found
 from fhe_auc.results.intervals import TELLING
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import JOINT_KEYS_LEAVE, Manifest
@@ -40,13 +41,8 @@ def of_auc(
     parties: int,
     binning_error: float,
     standard_error: float | None = None,
-    *,
-    quantiles: bool = False,
 ) -> tuple[str, ...]:
-    """Return the warnings on any AUC of so many parties, with this binning error and, where known, standard error.
-
-    `quantiles` tells that thresholds are those that a session before has found.
-    """
+    """Return the warnings on any AUC of so many parties, with this binning error and, where known, standard error."""
     found = of_parties(manifest, parties)
     if binning_error <= (TELLING * standard_error if standard_error else _COARSE):
         return found
@@ -58,10 +54,10 @@ def of_auc(
             widened = "; the interval is widened by it"
     if "round_scores" in manifest.options:
         remedy = "round them to more decimals"
-    elif quantiles:
-        remedy = "ask for more quantile thresholds"
     elif registry.load(manifest.protocol).boundaries is None:
         remedy = "take thresholds that fit them, by number or by range (uniform and hybrid cover 0 to 1)"
+    elif perhaps_found(manifest.thresholds):
+        remedy = "ask for more quantile thresholds"
     else:
         remedy = (
             "take quantile:1000, which a session before finds; logits that become 0 or 1 on the score scale logit need "

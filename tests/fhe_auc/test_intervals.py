@@ -150,7 +150,8 @@ def test_the_paired_standard_error_of_exact_placements_is_delongs(seed: int) -> 
         of_models.append(OneModel(auc, *(int((w**2).sum()) for w in worth)))
         sides.append(worth)
     moments = [
-        Moments(*(int(each) for each in (u.sum(), v.sum(), u @ u, v @ v, u @ v))) for u, v in zip(*sides, strict=True)
+        Moments(*(int(each) for each in (u.sum(), v.sum(), u @ u, v @ v, u @ v)))
+        for u, v in ((2 * x, 2 * y) for x, y in zip(*sides, strict=True))
     ]
     found = paired_delong(of_models[0], of_models[1], PairedSums(*moments), int(labels.sum()), int((~labels).sum()))
     assert found is not None

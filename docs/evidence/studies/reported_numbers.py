@@ -76,9 +76,7 @@ def coverage(repeats: int) -> None:
         print(f"| {rows:,} | {100 * many.y_true.mean():.2g} % | {auc:.2f} | {' | '.join(cells)} |", flush=True)
 
 
-def compared(
-    labels: NDArray[np.bool_], scores: Sequence[NDArray[np.float64]], grid: NDArray[np.float64], *, quantiles: bool
-) -> Comparison:
+def compared(labels: NDArray[np.bool_], scores: Sequence[NDArray[np.float64]], grid: NDArray[np.float64]) -> Comparison:
     """Return the comparison that a session yields."""
     data = PartyData.from_columns("all", labels, dict(zip(MODELS.models, scores, strict=True)), {}, MODELS)
     sums = AnalysisSums(MODELS, len(grid), True)
@@ -86,7 +84,7 @@ def compared(
     totals = [sums.release.totals(modular.residues(sketch, prime), prime) for prime in PRIMES]
     modulus = int(np.prod([int(prime) for prime in PRIMES], dtype=object))
     read = sums.read(integers(totals, PRIMES), 10**5, modulus)
-    (found,) = Reading(MODELS, read, 3, 0.95, quantiles=quantiles).comparisons()
+    (found,) = Reading(MODELS, read, 3, 0.95).comparisons()
     return found
 
 
@@ -119,9 +117,9 @@ def paired(repeats: int) -> None:
                         error = of_rows(labels, scores)
                         if not error:
                             continue
-                        own = np.unique(np.quantile(scores, np.arange(1000) / 1000, method="lower"))
+                        own = np.unique(np.quantile(scores, np.linspace(0, 1, 1000), method="lower"))
                         for name, grid in (("quantile:1000", own), ("hybrid:1000", GRID)):
-                            found = compared(labels, list(scores), grid, quantiles=grid is own)
+                            found = compared(labels, list(scores), grid)
                             if found.standard_error is not None:
                                 off[name].append(abs(found.standard_error / error - 1))
                                 shown[name].append(not found.missing)

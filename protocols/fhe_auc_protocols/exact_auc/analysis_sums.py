@@ -3,7 +3,7 @@
 Vectors of a party's sketch, all of its own rows:
 
     m0 g1 c1     for each model, group and class: rows in each bin of the model's scores
-    t0 c1        for each model that is compared: rows of class 1 in each of at most 64 coarse bins; also x, xx and xy
+    t0 c1        for each model that is compared: rows of class 1 in each coarse bin; also x, xx and xy
     t0 t1 c1     for each comparison: Σ φ^a_j·φ^b_k of rows of class 1, row after row of the table
     precision    the first model's m0 g0 c1, each entry times 2^b/M_k, M_k the pooled rows at or above threshold k
     sites m0     for each model, of labels 0 and 1: what this party says of itself as a site (`_site`)
@@ -60,10 +60,13 @@ from fhe_auc_protocols.exact_auc.auc_sums import (
 )
 from fhe_auc_protocols.exact_auc.private_auc import Privacy
 
-COARSE_BINS = 64
-"""Most of either model's scores, in a comparison; there is one more for the upper end of the last."""
+MOST_SINGLE = 128
+"""Up to so many bins, each is a coarse one in a comparison: quantiles of up to 60 rows then leave nothing out."""
 
-_MOST_PARTS = 4
+COARSE_BINS = 72
+"""Most of either model's scores where there are more bins; with one more for the upper end of the last."""
+
+_MOST_PARTS = 8
 """Of a coarse bin, in which a row's place is told."""
 
 _SITE_ENTRIES = 8
@@ -116,7 +119,7 @@ class AnalysisSums:
     @property
     def _width(self) -> int:
         """How many bins make a coarse one."""
-        return -(-self.bins // COARSE_BINS)
+        return 1 if self.bins <= MOST_SINGLE else -(-self.bins // COARSE_BINS)
 
     @property
     def _coarse_bins(self) -> int:
@@ -125,9 +128,9 @@ class AnalysisSums:
 
     @property
     def scale(self) -> int:
-        """S: the shares of a row are odd multiples of 1/S, 8 at most, from the middle of a part of its coarse bin.
+        """S: the shares of a row are odd multiples of 1/S, 16 at most, from the middle of a part of its coarse bin.
 
-        A finer one would gain little, and sums grow with its square: 8 leaves 24,575 rows a prime of 48 bits.
+        A finer one would gain little, and sums grow with its square: 16 leaves 24,575 rows a prime of 50 bits.
         """
         return 2 * min(self._width, _MOST_PARTS)
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from fhe_auc.base.errors import InputError, ResultCheckError, UndefinedAucError, VerificationError
 from fhe_auc.base.keystream import KeyStream
+from fhe_auc.question.thresholds import perhaps_found
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
@@ -143,7 +144,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             level,
             plain=bool(options.get(PLAIN_INTERVAL)),
             rounded=ROUND_SCORES in options,
-            quantiles=bool(self._data.rows_above),
+            quantiles=perhaps_found(self._manifest.thresholds),
         )
         try:
             headline = reading.headline()
@@ -168,7 +169,6 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
                     len(counted),
                     headline["binning_error"],
                     headline.get("standard_error"),
-                    quantiles=bool(self._data.rows_above),
                 ),
                 *reading.warnings(),
                 *([_OTHER_ROWS] * others),

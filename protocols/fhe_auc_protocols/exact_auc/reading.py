@@ -19,7 +19,6 @@ from fhe_auc.results.intervals import (
     DELONG,
     HANLEY_MCNEIL,
     MOST_OFF,
-    MOST_OFF_AT_QUANTILES,
     Interval,
     OneModel,
     PairedError,
@@ -59,7 +58,8 @@ class Reading:
     """What sums say, for an analysis; `level` is that of intervals, None where none are wanted.
 
     `plain` intervals are not made on the logit scale. With `rounded` scores the AUC asked for is that of the bins, so
-    that thresholds leave nothing open. `quantiles` tells that a session before has found the thresholds.
+    that thresholds leave nothing open. `quantiles` tells that a session before has found the thresholds: that is not
+    advised again.
     """
 
     analysis: Analysis
@@ -136,8 +136,8 @@ class Reading:
         """Say why a difference with this binning error gets no interval and no p-value; empty where it does."""
         if binning_error > error.standard_error and not self.rounded:
             return f"the binning error, {binning_error:.2g}, exceeds the standard error, {error.standard_error:.2g}"
-        if error.off > (MOST_OFF_AT_QUANTILES if self.quantiles else MOST_OFF):
-            return f"the standard error, {error.standard_error:.2g}, may be off by up to {100 * error.off:.0f} %"
+        if error.off > MOST_OFF:
+            return f"the standard error, {error.standard_error:.2g}, may be off by {100 * error.off:.0f} %"
         return ""
 
     def _paired(self, pair: tuple[int, int], *estimates: AucOfSums) -> PairedError | None:
@@ -195,15 +195,17 @@ class Reading:
 
     def _of_comparisons(self) -> tuple[str, ...]:
         """Warn where a difference gets no interval and no p-value."""
-        if self.quantiles:
-            advice = "scores that have few values are told apart exactly by -o round_scores=DECIMALS"
-        else:
-            advice = "take quantile:1000, which a session before finds; or, where scores have few values, round_scores"
-        return tuple(
-            f"{each.second} minus {each.first} has no interval and no p-value: {each.missing}; {advice}"
-            for each in self.comparisons()
-            if each.missing
-        )
+        few_values = "scores that have few values are told apart exactly by -o round_scores=DECIMALS"
+        found = []
+        for each in self.comparisons():
+            binned = each.binning_error > (each.standard_error or 0) and not self.rounded
+            advice = [few_values] if binned else []
+            if not (self.quantiles or self.rounded):
+                advice.append("take quantile:1000, which a session before finds")
+            if each.missing:
+                told = "; ".join([each.missing, *advice])
+                found.append(f"{each.second} minus {each.first} has no interval and no p-value: {told}")
+        return tuple(found)
 
     def _few_rows(self) -> tuple[str, ...]:
         """Warn where an interval that is shown is of few rows; groups are named, all rows are not."""
