@@ -39,6 +39,7 @@ HANLEY_MCNEIL = "Hanley and McNeil, logit scale"
 WIDENED = ", widened by the binning error"
 WILSON = "Wilson"
 WALD = "Wald"
+WALD_LOGIT = "Wald, logit scale"
 
 DEFAULT_LEVEL = 0.95
 

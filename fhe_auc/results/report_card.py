@@ -6,6 +6,7 @@ import datetime
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -29,6 +30,7 @@ from fhe_auc.results.intervals import (
     DEFAULT_LEVEL,
     DELONG,
     WALD,
+    WALD_LOGIT,
     WILSON,
     Interval,
     of_bins,
@@ -48,6 +50,11 @@ _DIGITS = 4  # in JSON, of numbers that are not of the counts shown
 _AT_A_THRESHOLD = ("ks",)
 """Measures that are counts at one threshold: of merged bins, as are all points of curves."""
 
+_OF_SURPRISE = ("log_loss", "normalised_entropy")
+_FEW_SURE = "from 1 to {} rows, too few to show, are at the wrong end of the scores, and decide it"
+_SURE = 1e-4
+"""A score so near to the wrong end counts for more than nine rows without a hint: a few of them would show."""
+
 _HELD = (0.9, 0.95)  # specificity, or sensitivity, at the operating points
 
 
@@ -60,7 +67,7 @@ class Band(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One metric of the report, of the bins as they were counted; its estimate is None where it is undefined.
+    """One metric of the report, of the bins as they were counted; its estimate is None where `missing` says why.
 
     `name` is its key in the JSON, scikit-learn's name where it has one; `title` and `meaning`, one sentence, are for
     people. The estimate's ends are infinite where it is not known what the bins leave open. `interval` is the
@@ -72,6 +79,7 @@ class Measure:
     meaning: str
     estimate: Estimate | None
     interval: Interval | None = None
+    missing: str = "there are no such rows"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,7 +117,7 @@ class ReportCard:
     measures, calibration_measures : tuple of Measure
         They need no threshold. The first is the AUC.
     brier : BrierDecomposition
-        Parts of the Brier score.
+        Parts of the Brier score by the bins shown, whose rows have their mean score.
     best, chosen : Decision
         At the threshold with the best F1, and at the reader's own.
     operating_points : Mapping[str, Decision | None]
@@ -292,12 +300,18 @@ def report_card(
     if noisy or any((side % 1).any() for side in (usable.positives, usable.negatives)):
         level, min_cell = None, 1
     chosen = threshold
+    calibration = metrics.calibration_curve(fine, n_bins=_CALIBRATION_BINS, strategy="quantile")
+    mean_scores = fine.centres
     if min_cell > 1:
-        usable = metrics.merge_small_cells(usable, min_cell, keep=_nearest(usable.edges[:-1], threshold))
+        # Groups of the reliability diagram end at edges of merged bins: else differences of both would be small counts.
+        nearest = _nearest(fine.edges[:-1], threshold)
+        calibration, ends = _groups(fine, nearest, min_cell)
+        usable = metrics.merge_small_cells(fine, min_cell, keep=[nearest, *fine.edges[ends]])
+        mean_scores = _in_cuts(fine, np.searchsorted(fine.edges, usable.edges[1:-1])).prob_pred
         chosen = _nearest(usable.edges[:-1], threshold)
     positives, negatives = float(usable.positives.sum()), float(usable.negatives.sum())
     roc = metrics.roc_curve(usable)
-    calibration = _groups(fine, min_cell)
+    few_sure = 0 < _sure_and_wrong(fine) <= min_cell - 1
     decide = partial(_decision, usable, level=level)
     return ReportCard(
         histogram=usable,
@@ -306,17 +320,19 @@ def report_card(
         noisy=noisy,
         level=level,
         measures=tuple(
-            Measure(
+            Measure(name, title, meaning, None, missing=_FEW_SURE.format(min_cell - 1))
+            if name in _OF_SURPRISE and few_sure
+            else Measure(
                 name,
                 title,
                 meaning,
                 metric(usable if name in _AT_A_THRESHOLD else fine),
-                _of_auc(fine, level) if name == "roc_auc" else None,
+                None if level is None or name not in _INTERVALS else _INTERVALS[name](fine, level),
             )
             for name, title, meaning, metric in _OF_SCORES
         ),
         calibration_measures=_calibration_measures(fine, level),
-        brier=metrics.brier_decomposition(usable),
+        brier=metrics.brier_decomposition(usable, mean_scores),
         best=decide("Best F1", metrics.best_f1_threshold(usable)),
         chosen=decide("Chosen" if chosen == threshold else f"Nearest to {threshold:.4g}", chosen),
         operating_points=_operating_points(usable, decide),
@@ -348,42 +364,63 @@ def _of_rate(successes: float, rows: float, level: float | None) -> Interval | N
     return Interval(level, float(low), float(high), WILSON)
 
 
-def _groups(fine: Histogram, min_cell: int) -> CalibrationCurve:
-    """Return the reliability diagram's points, of the most groups that leave no count from 1 to ``min_cell - 1``.
+def _groups(fine: Histogram, threshold: float, min_cell: int) -> tuple[CalibrationCurve, NDArray[np.intp]]:
+    """Return the reliability diagram's points, and the first bin of each group but the first.
 
-    They have about equally many rows. Where events are rare, or scores sure, few such groups would do, so that they
-    then are about equally uncertain.
+    Of the most groups that leave no count from 1 to ``min_cell - 1``, neither in a group nor between the threshold and
+    its ends: if need be the end nearest to the threshold moves there. Groups have about equally many rows. Where events
+    are rare, or scores sure, few such groups would do, so that they then are about equally uncertain. Labels have no
+    other part in where groups end.
     """
-    for number in range(_CALIBRATION_BINS, 0, -1):
-        for found in (
-            metrics.calibration_curve(fine, n_bins=number, strategy="quantile"),
-            _equally_uncertain(fine, number),
-        ):
-            positives = np.round(found.prob_true * found.rows)
-            counts = np.concatenate([positives, found.rows - positives])
-            if min_cell == 1 or ((counts == 0) | (counts >= min_cell)).all():
-                return found
-    return found
+    at = np.flatnonzero(fine.edges[1:-1] == threshold) + 1
+    held = at if _without_small_counts(fine, at, min_cell) else at[:0]
+    rows = np.append(0, np.cumsum(fine.counts))
+    for number in range(_CALIBRATION_BINS, 1, -1):
+        for weights in (fine.counts, fine.counts * fine.centres * (1 - fine.centres)):
+            cuts = _cuts(fine, weights, number)
+            moved = cuts.copy()
+            if len(held) and len(cuts):
+                moved[np.abs(rows[cuts] - rows[held]).argmin()] = held[0]
+            for ends in (cuts, moved):
+                found = _in_cuts(fine, ends)
+                if found.rows.all() and _without_small_counts(fine, np.union1d(ends, held), min_cell):
+                    return found, ends
+    return _in_cuts(fine, at[:0]), at[:0]
 
 
-def _equally_uncertain(fine: Histogram, number: int) -> CalibrationCurve:
-    """Return the points of so many groups of neighbouring bins with about the same sum of s(1 − s), over their rows."""
-    scores, rows = fine.centres, fine.counts
-    uncertain = rows * scores * (1 - scores)
-    middle = np.cumsum(uncertain) - uncertain / 2
-    groups = np.minimum((number * middle / max(uncertain.sum(), np.finfo(float).tiny)).astype(np.intp), number - 1)
-    sums = (
-        np.bincount(groups, each, minlength=number).astype(np.float64) for each in (fine.positives, rows, rows * scores)
-    )
-    positives, in_group, expected = sums
-    some = in_group > 0
-    return CalibrationCurve(positives[some] / in_group[some], expected[some] / in_group[some], in_group[some])
+def _cuts(fine: Histogram, weights: NDArray[np.float64], number: int) -> NDArray[np.intp]:
+    """Return the first bin of each of so many groups of neighbours of about the same weight, but of the first group.
+
+    Bins go as a whole to the group in which their middle is, if all weight were on a line: there can be fewer groups.
+    """
+    some = np.flatnonzero(weights)
+    middles = np.cumsum(weights[some]) - weights[some] / 2
+    groups = (number * middles / weights.sum()).astype(np.intp)
+    return np.asarray(some[1:][np.diff(groups) > 0])
 
 
-def _of_auc(histogram: Histogram, level: float | None) -> Interval | None:
+def _without_small_counts(fine: Histogram, cuts: NDArray[np.intp], least: int) -> bool:
+    """Return whether no group between bins at which it is cut has from 1 to ``least - 1`` rows of a label."""
+    counts = np.array([np.add.reduceat(side, [0, *cuts]) for side in (fine.positives, fine.negatives)])
+    return bool(((counts == 0) | (counts >= least)).all())
+
+
+def _in_cuts(fine: Histogram, cuts: NDArray[np.intp]) -> CalibrationCurve:
+    """Return share of positive rows, mean score and rows of each group of bins; a score of 0 where there are none."""
+    sums = (fine.positives, fine.counts * fine.centres, fine.counts)
+    positives, scores, rows = (np.add.reduceat(each, [0, *cuts]) for each in sums)
+    some = np.maximum(rows, 1)
+    return CalibrationCurve(positives / some, scores / some, rows)
+
+
+def _sure_and_wrong(histogram: Histogram) -> float:
+    """Return how many rows have a score within `_SURE` of the end that is not their label's."""
+    scores = histogram.centres
+    return float(histogram.positives[scores < _SURE].sum() + histogram.negatives[scores > 1 - _SURE].sum())
+
+
+def _of_auc(histogram: Histogram, level: float) -> Interval | None:
     """Return DeLong's interval."""
-    if level is None:
-        return None
     auc, standard_error = of_bins(histogram.positives, histogram.negatives)
     if standard_error is None:
         return None
@@ -391,6 +428,23 @@ def _of_auc(histogram: Histogram, level: float | None) -> Interval | None:
     ties = int((histogram.positives * histogram.negatives).sum())
     pairs = int(histogram.positives.sum()) * int(histogram.negatives.sum())
     return widened(interval, standard_error, ties / (2 * pairs))
+
+
+def _of_average_precision(histogram: Histogram, level: float) -> Interval | None:
+    value = Fraction(metrics.average_precision_score(histogram).value)
+    return on_logit_scale(value, metrics.average_precision_error(histogram), level, WALD_LOGIT)
+
+
+def _of_brier(histogram: Histogram, level: float) -> Interval | None:
+    value = Fraction(metrics.brier_score_loss(histogram).value)
+    return on_logit_scale(value, metrics.brier_score_error(histogram), level, WALD_LOGIT)
+
+
+_INTERVALS: Mapping[str, Callable[[Histogram, float], Interval | None]] = {
+    "roc_auc": _of_auc,
+    "average_precision": _of_average_precision,
+    "brier": _of_brier,
+}
 
 
 def _calibration_measures(histogram: Histogram, level: float | None) -> tuple[Measure, ...]:

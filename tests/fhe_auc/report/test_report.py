@@ -442,20 +442,66 @@ def test_curves_and_counts_are_of_the_merged_bins_and_measures_of_all_rows_of_th
             assert told[part][name]["value"] == round(fine[part][name]["value"], 4) != retold[part][name]["value"]
 
 
-@pytest.mark.parametrize(("kind", "groups"), [("plain", 10), ("rare", 4), ("sure", 1)])
-def test_groups_of_the_reliability_diagram_end_where_scores_say_and_hide_small_counts(kind: str, groups: int) -> None:
+@pytest.mark.parametrize(("kind", "threshold", "groups"), [("plain", 0.4, 10), ("rare", 0.02, 4), ("sure", 0.4, 1)])
+def test_groups_of_the_reliability_diagram_end_where_scores_say(kind: str, threshold: float, groups: int) -> None:
     """With other labels, groups end at the same scores as long as as many are shown."""
-    fine = card(kind, 0.02).histogram
-    found = report_card_module._groups(fine, 10)
-    positives = np.round(found.prob_true * found.rows)
-    for counts in (positives, found.rows - positives):
-        assert ((counts == 0) | (counts >= 10)).all()
-    assert found.rows.sum() == fine.counts.sum()
-    assert len(found.rows) == groups
+    fine, shown = card(kind, threshold).histogram, card(kind, threshold, min_cell=10)
     mixed = Histogram(fine.edges, fine.counts // 2, fine.counts - fine.counts // 2)
-    by_rows = partial(metrics.calibration_curve, n_bins=5, strategy="quantile")
-    for group in (by_rows, partial(report_card_module._equally_uncertain, number=5)):
-        assert np.array_equal(group(fine).rows, group(mixed).rows)
+    assert len(shown.calibration.rows) == groups
+    assert shown.calibration.rows.sum() == fine.counts.sum()
+    for weights in (fine.counts, fine.counts * fine.centres * (1 - fine.centres)):
+        cuts = report_card_module._cuts(fine, weights, 5)
+        assert np.array_equal(cuts, report_card_module._cuts(mixed, weights, 5))
+    if kind == "plain":
+        assert np.ptp(shown.calibration.rows) < 0.5 * shown.calibration.rows.mean()
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("threshold", [0.1, 0.5])
+def test_no_difference_of_what_is_shown_is_a_small_count(seed: int, threshold: float) -> None:
+    """Groups of the reliability diagram end where merged bins do: what lies between both would be few rows."""
+    random = np.random.default_rng(seed)
+    scores = expit(random.normal(-1, 3, 500))
+    data = PartyData.from_arrays("a", random.random(500) < scores, scores)
+    fine = Histogram.from_rows(data, np.append(thresholds.resolve("hybrid:1000"), 1.0))
+    plain = report.as_dict(report.report_card(fine, threshold=threshold, min_cell=10), FACTS)
+    curve, bins = plain["calibration_curve"], plain["histogram"]
+    for of_group, of_bin in (
+        (np.multiply(curve["prob_true"], curve["rows"]), bins["positives"]),
+        (np.multiply(np.subtract(1, curve["prob_true"]), curve["rows"]), bins["negatives"]),
+    ):
+        differences = np.abs(np.subtract.outer(np.cumsum(of_group), np.cumsum(of_bin))).round(6)
+        assert ((differences == 0) | (differences >= 10)).all()
+    assert len(curve["rows"]) > 2
+
+
+def test_log_loss_is_left_out_where_it_would_tell_of_a_few_rows_at_the_wrong_end() -> None:
+    """One negative row with a score of 1 adds 36 nats to the sum, and would show itself."""
+    counts = np.full(100, 20.0)
+    edges = np.append(np.arange(101) / 100, 1.0)
+    for wrong, there in ((0, True), (1, False), (9, False), (10, True)):
+        histogram = Histogram(edges, np.append(counts, 50), np.append(counts, wrong))
+        told = report.as_dict(report.report_card(histogram, min_cell=10), FACTS)["metrics"]
+        assert [told[name] is not None for name in ("log_loss", "normalised_entropy", "brier")] == [there, there, True]
+        assert report.as_dict(report.report_card(histogram), FACTS)["metrics"]["log_loss"] is not None
+
+
+def test_parts_of_the_brier_score_take_the_mean_score_of_merged_bins() -> None:
+    """By the definition over rows: scores of four bins, of which two are shown."""
+    fine = Histogram([0, 0.2, 0.4, 0.7, 1], [0, 12, 5, 30], [40, 10, 5, 3])
+    ours = report.report_card(fine, threshold=0.2, min_cell=10)
+    at = np.searchsorted(ours.histogram.edges, [0.1, 0.3, 0.55, 0.85], side="right")
+    scores, labels, groups = (
+        np.concatenate([np.repeat(each, side.astype(int)) for side in (fine.positives, fine.negatives)])
+        for each in (fine.centres, np.zeros(4), at)
+    )
+    labels[: int(fine.positives.sum())] = 1
+    expected = sum(
+        (groups == each).mean() * (labels[groups == each].mean() - scores[groups == each].mean()) ** 2
+        for each in set(groups)
+    )
+    assert ours.histogram.bins < 4
+    assert ours.brier.reliability == pytest.approx(expected, abs=1e-12)
 
 
 def test_intervals_hold_what_is_true_in_19_of_20_studies_with_small_counts_hidden() -> None:
