@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import lru_cache
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from scipy.special import expit, logit
-from scipy.stats import binomtest
+from scipy.stats import binomtest, norm
 
 from fhe_auc import metrics, report
 from fhe_auc.base.errors import EvaluationError, InputError, UndefinedAucError, UndefinedMetricError
@@ -504,21 +504,40 @@ def test_parts_of_the_brier_score_take_the_mean_score_of_merged_bins() -> None:
     assert ours.brier.reliability == pytest.approx(expected, abs=1e-12)
 
 
-def test_intervals_hold_what_is_true_in_19_of_20_studies_with_small_counts_hidden() -> None:
+def test_intervals_hold_what_is_true_in_19_of_20_studies() -> None:
     """300 rows, 42 % positive, AUC 0.95, scores that are right: the numbers of one seed; the study has the others."""
     random, held = np.random.default_rng(3), defaultdict(list)
     edges = np.append(thresholds.resolve("hybrid:1000"), 1.0)
-    true = {"observed_expected_ratio": 1, "calibration_in_the_large": 0, "calibration_slope": 1,
-            "calibration_intercept": 0, "roc_auc": 0.9515}  # fmt: skip
+    risks = expit(norm.ppf((np.arange(200_000)[::-1] + 0.5) / 200_000, -0.9, 4.2))  # of all patients, by quantiles
+    above, share = np.cumsum(risks), risks.mean()
+    true = {
+        "observed_expected_ratio": 1,
+        "calibration_in_the_large": 0,
+        "calibration_slope": 1,
+        "calibration_intercept": 0,
+        "roc_auc": ((1 - risks) @ above) / len(risks) ** 2 / share / (1 - share),
+        "average_precision": (risks @ (above / np.arange(1, len(risks) + 1))) / risks.sum(),
+        "brier": (risks * (1 - risks)).mean(),
+    }
     for _ in range(200):
         scores = expit(random.normal(-0.9, 4.2, 300))
         labels = random.random(300) < scores
-        ours = report.report_card(Histogram.from_rows(PartyData.from_arrays("a", labels, scores), edges), min_cell=10)
-        for each in (*ours.calibration_measures, ours.measures[0]):
-            assert each.interval is not None
-            held[each.name].append(each.interval.low <= true[each.name] <= each.interval.high)
+        ours = report.report_card(Histogram.from_rows(PartyData.from_arrays("a", labels, scores), edges))
+        for each in (*ours.calibration_measures, *ours.measures):
+            if each.interval is not None:
+                held[each.name].append(each.interval.low <= true[each.name] <= each.interval.high)
+    assert held.keys() == true.keys()
     for name, each in held.items():
+        assert len(each) == 200, name
         assert 0.90 <= np.mean(each) <= 0.99, name  # 95 % within three standard errors
+
+
+@pytest.mark.parametrize("kind", ["plain", "rare"])
+def test_hiding_small_counts_moves_no_interval(kind: str) -> None:
+    shown, fine = card(kind, 0.02, min_cell=10), card(kind, 0.02)
+    assert shown.histogram.bins < fine.histogram.bins
+    for of in ("measures", "calibration_measures"):
+        assert [each.interval for each in getattr(shown, of)] == [each.interval for each in getattr(fine, of)]
 
 
 def test_the_chosen_threshold_stays_or_the_nearest_edge_stands_for_it() -> None:
