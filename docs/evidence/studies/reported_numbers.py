@@ -80,7 +80,10 @@ def coverage(repeats: int) -> None:
                 for name, right in held(report_card(bins), TRUE | of_many):
                     found[name, when].append(right)
         cells = [f"{100 * np.mean(found[name, when]):.1f} %" for name in names for when in ("before", "now")]
-        print(f"| {rows:,} | {100 * many.y_true.mean():.2g} % | {of_many['roc_auc']:.2f} | {' | '.join(cells)} |", flush=True)
+        print(
+            f"| {rows:,} | {100 * many.y_true.mean():.2g} % | {of_many['roc_auc']:.2f} | {' | '.join(cells)} |",
+            flush=True,
+        )
 
 
 def compared(
