@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fhe_auc.results.intervals import TELLING
+from fhe_auc.session import registry
 from fhe_auc.session.manifest import JOINT_KEYS_LEAVE, Manifest
 
 _COARSE = 0.01  # a binning error above this is worth a warning where there is no standard error to hold it against
@@ -59,6 +60,8 @@ def of_auc(
         remedy = "round them to more decimals"
     elif quantiles:
         remedy = "ask for more quantile thresholds"
+    elif registry.load(manifest.protocol).boundaries is None:
+        remedy = "take thresholds that fit them, by number or by range (uniform and hybrid cover 0 to 1)"
     else:
         remedy = (
             "take quantile:1000, which a session before finds; logits that become 0 or 1 on the score scale logit need "

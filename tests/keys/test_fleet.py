@@ -25,7 +25,7 @@ from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.fleet import Fleet, path_to
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc.results.intervals import HANLEY_MCNEIL
+from fhe_auc.results.intervals import HANLEY_MCNEIL, WIDENED
 from fhe_auc.rows.counts import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
@@ -168,7 +168,7 @@ def test_three_hundred_devices_have_the_exact_fraction_of_all_their_rows(tmp_pat
         assert found.fraction == fraction_of(play.rows)
         assert (found.parties, found.keys, found.verified) == (300, "helper", False)
         assert found.interval is not None
-        assert found.interval.method == HANLEY_MCNEIL
+        assert found.interval.method == HANLEY_MCNEIL + WIDENED  # at twelve thresholds
     play.store.close()
 
 

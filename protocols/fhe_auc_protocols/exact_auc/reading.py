@@ -149,7 +149,8 @@ class Reading:
             for each in estimates
             if each.auc is not None and each.q10 is not None and each.q01 is not None
         )
-        return paired_delong(first, second, sums, estimates[0].positives, estimates[0].negatives)
+        open_ = 0.0 if self.rounded else float(sum(each.binning_error for each in estimates))
+        return paired_delong(first, second, sums, estimates[0].positives, estimates[0].negatives, open_)
 
     def sites(self) -> tuple[SiteSummary, ...]:
         """Return what sites have in common, for each model; nothing where sums over sites are not released."""

@@ -246,7 +246,7 @@ class TestWarnings:
     def test_scores_that_the_grid_does_not_tell_apart_are_noticed(self):
         percent = ([0, 1, 0, 1], [40.0, 62.0, 55.0, 80.0])
         told = federated_auc([percent, percent], protocol="semi-honest", thresholds=[0.0, 100.0, 200.0]).warnings
-        assert "where scores differ, take thresholds that fit them" in " ".join(told)
+        assert "where scores differ, take quantile:1000" in " ".join(told)
 
     def test_fewer_rows_than_the_precision_is_stated_for(self):
         rows = ([0, 1] * 23, [0.1, 0.9] * 23)
