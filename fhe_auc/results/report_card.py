@@ -431,13 +431,21 @@ def _of_auc(histogram: Histogram, level: float) -> Interval | None:
 
 
 def _of_average_precision(histogram: Histogram, level: float) -> Interval | None:
-    value = Fraction(metrics.average_precision_score(histogram).value)
-    return on_logit_scale(value, metrics.average_precision_error(histogram), level, WALD_LOGIT)
+    return _wald_logit(metrics.average_precision_score(histogram), metrics.average_precision_error(histogram), level)
 
 
 def _of_brier(histogram: Histogram, level: float) -> Interval | None:
-    value = Fraction(metrics.brier_score_loss(histogram).value)
-    return on_logit_scale(value, metrics.brier_score_error(histogram), level, WALD_LOGIT)
+    return _wald_logit(metrics.brier_score_loss(histogram), metrics.brier_score_error(histogram), level)
+
+
+def _wald_logit(estimate: Estimate, error: float, level: float) -> Interval | None:
+    interval = on_logit_scale(Fraction(estimate.value), error, level, WALD_LOGIT)
+    return widened(interval, error, _off(estimate))
+
+
+def _off(estimate: Estimate) -> float:
+    """Return how far the measure of the rows may be from the value at most, for all that bins say."""
+    return max(estimate.value - estimate.low, estimate.high - estimate.value)
 
 
 _INTERVALS: Mapping[str, Callable[[Histogram, float], Interval | None]] = {
@@ -448,11 +456,12 @@ _INTERVALS: Mapping[str, Callable[[Histogram, float], Interval | None]] = {
 
 
 def _calibration_measures(histogram: Histogram, level: float | None) -> tuple[Measure, ...]:
-    def around(value: float, error: float) -> Interval | None:
+    def around(estimate: Estimate, error: float) -> Interval | None:
         if level is None:
             return None
         reach = quantile(level) * error
-        return Interval(level, value - reach, value + reach, WALD)
+        interval = Interval(level, estimate.value - reach, estimate.value + reach, WALD)
+        return widened(interval, error, _off(estimate), (-math.inf, math.inf))
 
     large, large_error = metrics.calibration_in_the_large(histogram)
     ratio = _or_none(metrics.observed_expected_ratio, histogram)
@@ -460,14 +469,19 @@ def _calibration_measures(histogram: Histogram, level: float | None) -> tuple[Me
     if ratio is not None and level is not None:
         # On the log scale, as Debray et al., BMJ 356 (2017), i6460, but events vary by what the scores, mended in the
         # large, leave open, Σ p(1 − p), and not as if all rows had one risk: that covers too much for good models.
-        factor = math.exp(quantile(level) / (large_error * histogram.positives.sum()))
+        error = 1 / (large_error * float(histogram.positives.sum()))
+        factor = math.exp(quantile(level) * error)
         of_ratio = Interval(level, ratio.value / factor, ratio.value * factor, WALD)
+        of_ratio = widened(of_ratio, ratio.value * error, _off(ratio), (0.0, math.inf))
     line = _or_none(metrics.calibration_line, histogram)
     slope = intercept = None
     of_slope = of_intercept = None
     if line is not None:
-        slope, intercept = (Estimate(value, -math.inf, math.inf) for value in (line.slope, line.intercept))
-        of_slope, of_intercept = around(line.slope, line.slope_error), around(line.intercept, line.intercept_error)
+        slope, intercept = (
+            Estimate(value, value - off, value + off)
+            for value, off in ((line.slope, line.slope_off), (line.intercept, line.intercept_off))
+        )
+        of_slope, of_intercept = around(slope, line.slope_error), around(intercept, line.intercept_error)
     return (
         Measure(
             "observed_expected_ratio",
@@ -481,7 +495,7 @@ def _calibration_measures(histogram: Histogram, level: float | None) -> tuple[Me
             "Calibration in the large",
             "What to add to the log odds of every score, for scores and positive rows to agree in all; 0 is best.",
             large,
-            around(large.value, large_error),
+            around(large, large_error),
         ),
         Measure(
             "calibration_slope",

@@ -23,6 +23,8 @@ from hypothesis import strategies as st
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from scipy.special import expit, logit
 from scipy.stats import binomtest, norm
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import average_precision_score, brier_score_loss, roc_auc_score
 
 from fhe_auc import metrics, report
 from fhe_auc.base.errors import EvaluationError, InputError, UndefinedAucError, UndefinedMetricError
@@ -118,7 +120,8 @@ def test_the_json_holds_what_the_metrics_say() -> None:
         "calibration_slope",
         "calibration_intercept",
     }
-    assert plain["calibration"]["calibration_slope"]["low"] is None
+    line, told = metrics.calibration_line(ours.histogram), plain["calibration"]["calibration_slope"]
+    assert (told["low"], told["high"]) == (line.slope - line.slope_off, line.slope + line.slope_off)
     assert plain["calibration"]["calibration_slope"]["value"] == metrics.calibration_line(ours.histogram).slope
     assert plain["brier_decomposition"] == metrics.brier_decomposition(ours.histogram)._asdict()
     assert plain["decision_curve"]["model"] == metrics.decision_curve(ours.histogram).model.tolist()
@@ -532,6 +535,40 @@ def test_intervals_hold_what_is_true_in_19_of_20_studies() -> None:
         assert 0.90 <= np.mean(each) <= 0.99, name  # 95 % within three standard errors
 
 
+@pytest.mark.parametrize(("start", "width"), [(0.6, 0.001), (0.6, 0.02), (0.0, 1.0)])
+def test_an_interval_holds_what_the_rows_have_or_is_withheld_where_scores_crowd_in_a_few_bins(
+    start: float, width: float
+) -> None:
+    """The numbers of the rows are scikit-learn's; the line of the crowded scores is steep, and bins do not show it."""
+    random = np.random.default_rng(5)
+    risks = random.random(3000)
+    scores, labels = start + width * risks, random.random(3000) < risks
+    edges = np.append(thresholds.resolve("hybrid:1000"), 1.0)
+    ours = report.report_card(Histogram.from_rows(PartyData.from_arrays("a", labels, scores), edges), min_cell=10)
+    found = {each.name: each for each in (*ours.measures, *ours.calibration_measures)}
+    line = LogisticRegression(C=np.inf, solver="newton-cholesky").fit(logit(scores)[:, None] / width, labels)
+    crowded = width < 0.01
+    for name, of_rows, widened in (
+        ("roc_auc", roc_auc_score(labels, scores), width < 0.1),
+        ("average_precision", average_precision_score(labels, scores), width < 0.1),
+        ("brier", brier_score_loss(labels, scores), False),
+        ("observed_expected_ratio", labels.sum() / scores.sum(), False),
+    ):
+        interval, estimate = found[name].interval, found[name].estimate
+        assert interval is not None
+        assert estimate is not None
+        assert interval.low <= of_rows <= interval.high
+        assert estimate.low <= of_rows <= estimate.high
+        assert ("widened" in interval.method) == widened
+    for name, of_rows in (
+        ("calibration_slope", line.coef_[0, 0] / width),
+        ("calibration_intercept", line.intercept_[0]),
+    ):
+        interval = found[name].interval
+        assert (interval is None) == crowded
+        assert interval is None or interval.low <= of_rows <= interval.high
+
+
 @pytest.mark.parametrize("kind", ["plain", "rare"])
 def test_hiding_small_counts_moves_no_interval(kind: str) -> None:
     shown, fine = card(kind, 0.02, min_cell=10), card(kind, 0.02)
@@ -587,16 +624,17 @@ def test_intervals_are_wilsons_by_scipy_at_the_level_asked_for() -> None:
 
 def test_calibration_intervals_are_walds() -> None:
     """The ratio's by simulation: of so many events as scores, mended in the large, let happen, it strays so far."""
-    ours = card()
+    data, edges = rows(), np.append(thresholds.resolve("hybrid:1000"), 1.0)
+    ours = report.report_card(Histogram.from_rows(data, edges))
     told = report.as_dict(ours, FACTS)["calibration"]
     line = metrics.calibration_line(ours.histogram)
     assert told["calibration_slope"]["interval"]["low"] == pytest.approx(line.slope - 1.959964 * line.slope_error)
     assert told["calibration_intercept"]["interval"]["high"] == pytest.approx(
         line.intercept + 1.959964 * line.intercept_error
     )
-    ratio, centres, rows = told["observed_expected_ratio"], ours.histogram.centres, ours.histogram.counts.astype(int)
-    risks = expit(np.log(centres / (1 - centres)) + told["calibration_in_the_large"]["value"])
-    drawn = np.random.default_rng(1).binomial(rows, risks, (20_000, len(rows))).sum(axis=1)
+    ratio, centres, counts = told["observed_expected_ratio"], ours.histogram.centres, ours.histogram.counts.astype(int)
+    risks = expit(logit(centres) + told["calibration_in_the_large"]["value"])
+    drawn = np.random.default_rng(1).binomial(counts, risks, (20_000, len(counts))).sum(axis=1)
     ratios = drawn / ours.histogram.positives.sum() * ratio["value"]
     assert (ratio["interval"]["low"], ratio["interval"]["high"]) == pytest.approx(
         np.quantile(ratios, [0.025, 0.975]), abs=0.003
