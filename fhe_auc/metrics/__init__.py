@@ -43,6 +43,7 @@ from fhe_auc.metrics.probabilities import (
 from fhe_auc.metrics.ranking import (
     PrecisionRecallCurve,
     RocCurve,
+    average_precision_bias,
     average_precision_error,
     average_precision_score,
     ks_statistic,
@@ -69,6 +70,7 @@ __all__ = [
     "PrecisionRecallCurve",
     "RocCurve",
     "accuracy_score",
+    "average_precision_bias",
     "average_precision_error",
     "average_precision_score",
     "balanced_accuracy_score",

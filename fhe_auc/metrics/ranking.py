@@ -152,6 +152,21 @@ def average_precision_error(histogram: Histogram) -> float:
     return float(np.sqrt((weights * (moved - mean) ** 2).sum() / rows))
 
 
+def average_precision_bias(histogram: Histogram) -> float:
+    """Compute by how much average precision A tends to be too high at most: rows count in the precision at their score.
+
+    A row with k rows at or above it, itself among them, ought to count A there, and not the 1 that it is: so (1 − A)/k,
+    in the mean over positive rows. With 67 events in 20,000 rows, an A of 0.0145 is found as 0.020 in the mean. Rows of
+    a bin have its mean place.
+
+    Raises `UndefinedMetricError` if there are no positive rows.
+    """
+    usable = histogram.cleaned()
+    value = average_precision_score(usable).value
+    places = _sums_from_above(usable.counts)[:-1] - (usable.counts - 1) / 2
+    return float((1 - value) * (usable.positives / places).sum() / usable.positives.sum())
+
+
 def ks_statistic(histogram: Histogram) -> Estimate:
     """Compute the Kolmogorov-Smirnov statistic: the largest distance between true and false positive rates, in [0, 1].
 

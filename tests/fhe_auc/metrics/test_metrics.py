@@ -277,6 +277,19 @@ def test_standard_errors_are_those_of_the_bootstrap() -> None:
         assert error(histogram) == pytest.approx(np.std(drawn), rel=0.1)
 
 
+def test_the_bias_of_average_precision_is_what_rows_count_in_their_own_precision() -> None:
+    """By the definition, row by row: each counts as the average precision says, and not as the 1 that it is."""
+    generator = np.random.default_rng(2)
+    data = PartyData.from_arrays("rows", generator.random(400) < 0.2, generator.random(400))  # no two scores are equal
+    order = np.argsort(-data.y_score)
+    labels, scores = data.y_true[order], data.y_score[order]
+    value = sklearn_metrics.average_precision_score(labels, scores)
+    places = np.arange(1, len(labels) + 1)
+    without = ((np.cumsum(labels) - 1 + value) / places)[labels].mean()
+    found = metrics.average_precision_bias(Histogram.exact(data))
+    assert found == pytest.approx(value - without, abs=EXACT)
+
+
 def test_a_positive_in_a_higher_bin_than_a_negative_counts_one() -> None:
     assert metrics.roc_auc_score(Histogram([0, 1, 2], [0, 3], [2, 0])) == Estimate(1.0, 1.0, 1.0)
     assert metrics.roc_auc_score(Histogram([0, 1, 2], [3, 0], [0, 2])) == Estimate(0.0, 0.0, 0.0)

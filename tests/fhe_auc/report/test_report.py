@@ -507,11 +507,17 @@ def test_parts_of_the_brier_score_take_the_mean_score_of_merged_bins() -> None:
     assert ours.brier.reliability == pytest.approx(expected, abs=1e-12)
 
 
-def test_intervals_hold_what_is_true_in_19_of_20_studies() -> None:
-    """300 rows, 42 % positive, AUC 0.95, scores that are right: the numbers of one seed; the study has the others."""
+@pytest.mark.parametrize(("size", "mean", "deviation"), [(300, -0.9, 4.2), (20_000, -6.2, 1.0)])
+def test_intervals_hold_what_is_true_in_19_of_20_studies(size: int, mean: float, deviation: float) -> None:
+    """300 rows, 42 % positive, AUC 0.95, and 20,000 rows, 0.3 % positive, AUC 0.76; scores that are right.
+
+    The numbers of one seed; the study has the others.
+    """
     random, held = np.random.default_rng(3), defaultdict(list)
     edges = np.append(thresholds.resolve("hybrid:1000"), 1.0)
-    risks = expit(norm.ppf((np.arange(200_000)[::-1] + 0.5) / 200_000, -0.9, 4.2))  # of all patients, by quantiles
+    risks = expit(
+        norm.ppf((np.arange(200_000)[::-1] + 0.5) / 200_000, mean, deviation)
+    )  # of all patients, by quantiles
     above, share = np.cumsum(risks), risks.mean()
     true = {
         "observed_expected_ratio": 1,
@@ -523,8 +529,8 @@ def test_intervals_hold_what_is_true_in_19_of_20_studies() -> None:
         "brier": (risks * (1 - risks)).mean(),
     }
     for _ in range(200):
-        scores = expit(random.normal(-0.9, 4.2, 300))
-        labels = random.random(300) < scores
+        scores = expit(random.normal(mean, deviation, size))
+        labels = random.random(size) < scores
         ours = report.report_card(Histogram.from_rows(PartyData.from_arrays("a", labels, scores), edges))
         for each in (*ours.calibration_measures, *ours.measures):
             if each.interval is not None:
