@@ -459,6 +459,21 @@ def test_groups_of_the_reliability_diagram_end_where_scores_say(kind: str, thres
         assert np.ptp(shown.calibration.rows) < 0.5 * shown.calibration.rows.mean()
 
 
+@pytest.mark.parametrize("kind", ["plain", "rare", "sure"])
+def test_groups_of_the_reliability_diagram_are_of_whole_bins_that_are_shown(kind: str) -> None:
+    """Else the difference between a group and the bins beside it could be a small count."""
+    ours = card(kind, 0.02, min_cell=10)
+    found, shown = ours.calibration, ours.histogram
+    for in_groups, in_bins in (
+        (found.prob_true * found.rows, shown.positives),
+        ((1 - found.prob_true) * found.rows, shown.negatives),
+    ):
+        assert set(np.cumsum(in_groups).round().tolist()) <= set(np.cumsum(in_bins).tolist())
+        assert ((in_groups.round() == 0) | (in_groups.round() >= 10)).all()
+    exact = Histogram.exact(rows(kind))
+    assert found.prob_pred @ found.rows == pytest.approx(exact.counts @ exact.centres, rel=0.02)
+
+
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("threshold", [0.1, 0.5])
 def test_no_difference_of_what_is_shown_is_a_small_count(seed: int, threshold: float) -> None:

@@ -106,7 +106,7 @@ def test_two_hundred_parties_are_encrypted_through_both_sessions(protocol: str) 
     noisy = protocol == "histogram-distributed-dp"
     options = {"epsilon": 1.0} if noisy else {}
     found = federated_auc(parties, protocol=protocol, thresholds="quantile:50", **options)
-    assert (found.parties, found.rounds) == (200, 4)
+    assert (found.parties, found.rounds) == (200, 5 if protocol == "malicious" else 4)  # an echo is a round
     assert abs(found.auc - exact(parties)) < (0.05 if noisy else 5e-4)
 
 
