@@ -285,7 +285,8 @@ FIGURES: dict[str, Illustration] = {
     "reliability": Illustration(
         "Reliability",
         "Points on the dotted line mean that scores can be read as probabilities; points below it, that scores are too "
-        "high. Each point stands for about equally many rows; the bars are Wilson's intervals.",
+        "high. Points stand for about equally many rows, or are about equally uncertain; they are fewer than ten where "
+        "small counts would show. The bars are Wilson's intervals.",
         _reliability_in_words,
         plot_calibration,
     ),

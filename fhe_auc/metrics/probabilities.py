@@ -28,6 +28,18 @@ def brier_score_loss(histogram: Histogram) -> Estimate:
     return _mean_loss(histogram, lambda score: np.square(1 - score), np.square, "Brier score")
 
 
+def brier_score_error(histogram: Histogram) -> float:
+    """Compute the standard error of the Brier score of rows drawn independently, which is a mean over them.
+
+    Rows of a bin have its middle as score. Errors as `brier_score_loss`.
+    """
+    usable = with_rows(histogram, "no Brier score")
+    rows = usable.counts.sum()
+    losses = np.stack([np.square(1 - usable.centres), np.square(usable.centres)])
+    weights = np.stack([usable.positives, usable.negatives]) / rows
+    return float(np.sqrt((weights * np.square(losses - (weights * losses).sum())).sum() / rows))
+
+
 class BrierDecomposition(NamedTuple):
     """Parts of the Brier score, reliability - resolution + uncertainty; each in [0, 1]."""
 
@@ -36,20 +48,21 @@ class BrierDecomposition(NamedTuple):
     uncertainty: float
 
 
-def brier_decomposition(histogram: Histogram) -> BrierDecomposition:
-    """Part the value of `brier_score_loss`, all rows of a bin having its middle f_k as score.
+def brier_decomposition(histogram: Histogram, scores: NDArray[np.float64] | None = None) -> BrierDecomposition:
+    """Part the value of `brier_score_loss`, all rows of a bin having its middle f_k as score, or what `scores` has.
 
     With o_k the share of positive rows in bin k, M_k its rows, o that of all M rows: reliability
     Σ M_k (f_k - o_k)²/M, resolution Σ M_k (o_k - o)²/M, uncertainty o(1 - o). Murphy, "A new vector partition of the
     probability score", Journal of Applied Meteorology 12 (1973), 595-600. Bins of few rows make the first two larger by
-    chance, both alike. Errors as `brier_score_loss`.
+    chance, both alike. `scores` is of shape (B,), in [0, 1]. Errors as `brier_score_loss`.
     """
     usable = with_rows(histogram, "no Brier score")
     rows = usable.counts.sum()
     share = float(usable.positives.sum() / rows)
     observed = np.divide(usable.positives, usable.counts, out=np.zeros(usable.bins), where=usable.counts > 0)
     reliability, resolution = (
-        float(usable.counts @ np.square(observed - near) / rows) for near in (usable.centres, share)
+        float(usable.counts @ np.square(observed - near) / rows)
+        for near in (usable.centres if scores is None else scores, share)
     )
     return BrierDecomposition(reliability, resolution, share * (1 - share))
 

@@ -90,8 +90,12 @@ def precision_recall_curve(histogram: Histogram) -> PrecisionRecallCurve:
 def average_precision_score(histogram: Histogram) -> Estimate:
     """Compute the average precision, in [0, 1]: the sum over steps of the recall gained times the precision there.
 
-    The value is scikit-learn's where rows of one bin have one score. The low end has the positives of each bin one by
-    one below its negatives, the high end has them together above.
+    Inside a bin, true and false positives are taken to grow together (Davis, Goadrich, "The relationship between
+    precision-recall and ROC curves", ICML 2006), each positive row having its mean place among the bin's rows in
+    random order: n·x/(p + 1) of its n negative rows are above the x-th of p positive ones. A bin between two empty
+    ones, as in `Histogram.exact` and of scores that are points, is taken to be one score: the value then is
+    scikit-learn's. The low end has the positives of each bin one by one below its negatives, the high end has them
+    together above.
 
     Raises `UndefinedMetricError` if there are no positive rows.
     """
@@ -104,9 +108,63 @@ def average_precision_score(histogram: Histogram) -> Estimate:
         (sums[:-1][some], sums[1:][some]) for sums in (_sums_from_above(p), _sums_from_above(n))
     )
     gained = p[some] / p.sum()
-    # One by one: sum_{k=1..p} (tp_above + k) / (tp_above + k + fp) = p - fp sum_{k=1..p} 1 / (tp_above + k + fp).
-    lost = fp / p.sum() * (digamma(tp + fp + 1) - digamma(tp_above + fp + 1))
-    return _within_unit(gained @ (tp / (tp + fp)), (gained - lost).sum(), gained @ (tp / (tp + fp_above)))
+    # The x-th precision is (tp_above + x) / (above + each x): with n/(p + 1) negatives a positive, or all at once.
+    each, above = 1 + n[some] / (p[some] + 1), tp_above + fp_above
+    between = (p[some] - (above / each - tp_above) * _inverses(above / each, p[some])) / each / p.sum()
+    lost = fp / p.sum() * _inverses(tp_above + fp, p[some])
+    value = np.where(_one_score(usable)[some], gained * tp / (tp + fp), between).sum()
+    return _within_unit(value, (gained - lost).sum(), gained @ (tp / (tp + fp_above)))
+
+
+def _inverses(start: NDArray[np.float64], terms: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return sum_{x=1..terms} 1 / (start + x)."""
+    return np.asarray(digamma(start + terms + 1) - digamma(start + 1))
+
+
+def _one_score(histogram: Histogram) -> NDArray[np.bool_]:
+    """Return which bins are taken to hold one score: those between two without rows, or as narrow as float64 has."""
+    empty = np.concatenate(([True], histogram.counts == 0, [True]))
+    narrow = np.nextafter(histogram.edges[:-1], np.inf) >= histogram.edges[1:]
+    return np.asarray((empty[:-2] & empty[2:]) | narrow)
+
+
+def average_precision_error(histogram: Histogram) -> float:
+    """Compute the standard error of the average precision A of rows drawn independently, by its influence function.
+
+    With T and F the shares of rows that are true and false positives at a score, and precision T/(T + F), a row of
+    score u, of M rows, πM of them positive, moves A by 1/(πM) times
+
+        T/(T + F) − A + Σ F/(T + F)² dT        if it is positive,        −Σ T/(T + F)² dT        if it is negative,
+
+    sums being over the positive rows at or below u. Rows of a bin are half above it.
+
+    Raises `UndefinedMetricError` if there are no positive rows.
+    """
+    usable = histogram.cleaned()
+    value, rows = average_precision_score(usable).value, usable.counts.sum()
+    share = usable.positives / rows
+    true, false = (_sums_from_above(side)[:-1] - side / 2 for side in (share, usable.negatives / rows))
+    found = np.where(true + false > 0, true + false, 1.0)
+    by_true, by_false = (np.cumsum(each) - each / 2 for each in (share * false / found**2, share * true / found**2))
+    moved = np.stack([true / found - value + by_true, -by_false]) / share.sum()
+    weights = np.stack([usable.positives, usable.negatives]) / rows
+    mean = (weights * moved).sum()
+    return float(np.sqrt((weights * (moved - mean) ** 2).sum() / rows))
+
+
+def average_precision_bias(histogram: Histogram) -> float:
+    """Compute by how much average precision A tends to be too high at most: rows count in the precision at their score.
+
+    A row with k rows at or above it, itself among them, ought to count A there, and not the 1 that it is: so (1 − A)/k,
+    in the mean over positive rows. With 67 events in 20,000 rows, an A of 0.0145 is found as 0.020 in the mean. Rows of
+    a bin have its mean place.
+
+    Raises `UndefinedMetricError` if there are no positive rows.
+    """
+    usable = histogram.cleaned()
+    value = average_precision_score(usable).value
+    places = _sums_from_above(usable.counts)[:-1] - (usable.counts - 1) / 2
+    return float((1 - value) * (usable.positives / places).sum() / usable.positives.sum())
 
 
 def ks_statistic(histogram: Histogram) -> Estimate:

@@ -26,12 +26,18 @@ _STEPS, _SMALL_STEP = 100, 1e-9  # about ten are enough
 
 
 class CalibrationLine(NamedTuple):
-    """Intercept a and slope b of the logistic calibration line, and their standard errors."""
+    """Intercept a and slope b of the logistic calibration line, and their standard errors.
+
+    `intercept_off` and `slope_off` say how far the lines go off whose positive rows all have one end of their bin as
+    score, and whose negative rows the other: about what bins leave open at most. Infinite where these have no line.
+    """
 
     intercept: float
     slope: float
     intercept_error: float
     slope_error: float
+    intercept_off: float = 0.0
+    slope_off: float = 0.0
 
 
 def observed_expected_ratio(histogram: Histogram) -> Estimate:
@@ -79,8 +85,6 @@ def _intercept(histogram: Histogram, linear: NDArray[np.float64]) -> float:
 def calibration_line(histogram: Histogram) -> CalibrationLine:
     """Fit a and b by maximum likelihood, with standard errors from the Fisher information.
 
-    What the bins leave open is not known: neither end is at a corner.
-
     Raises `UndefinedMetricError` if there are no positive or no negative rows, or a score parts them, or nearly does,
     so that no finite slope is the best one; `InputError` if the edges leave [0, 1].
     """
@@ -89,7 +93,19 @@ def calibration_line(histogram: Histogram) -> CalibrationLine:
     of_ones, of_zeros = scores[usable.positives > 0], scores[usable.negatives > 0]
     if of_ones.min() >= of_zeros.max() or of_zeros.min() >= of_ones.max():
         raise UndefinedMetricError("a score parts the labels, or all scores are equal: there is no calibration slope")
-    return _fitted(usable, scores)
+    found = _fitted(usable.positives, usable.negatives, scores)
+    lower, upper = _logit(usable.edges[:-1]), _logit(usable.edges[1:])
+    nothing = np.zeros(usable.bins)
+    off = np.zeros(2)
+    for of_ones, of_zeros in ((upper, lower), (lower, upper)):
+        sides = np.append(usable.positives, nothing), np.append(nothing, usable.negatives)
+        try:
+            other = _fitted(*sides, np.append(of_ones, of_zeros))
+        except UndefinedMetricError:
+            off = np.full(2, np.inf)
+        else:
+            off = np.maximum(off, np.abs(np.subtract(other[:2], found[:2])))
+    return found._replace(intercept_off=float(off[0]), slope_off=float(off[1]))
 
 
 def _with_both_labels(histogram: Histogram) -> Histogram:
@@ -105,15 +121,17 @@ def _logit(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.log(inside) - np.log1p(-inside))
 
 
-def _fitted(histogram: Histogram, scores: NDArray[np.float64]) -> CalibrationLine:
+def _fitted(
+    positives: NDArray[np.float64], negatives: NDArray[np.float64], scores: NDArray[np.float64]
+) -> CalibrationLine:
     """Fit by Newton's method, from the slope 0; steps too long are halved: the log-likelihood is concave."""
-    positives, counts = histogram.positives, histogram.counts
-    design = np.stack([np.ones(histogram.bins), scores], axis=1)
+    counts = positives + negatives
+    design = np.stack([np.ones(len(scores)), scores], axis=1)
 
     def loss(line: NDArray[np.float64]) -> float:
         return float(counts @ np.logaddexp(0, design @ line) - positives @ (design @ line))
 
-    line = np.array([np.log(positives.sum()) - np.log(histogram.negatives.sum()), 0.0])
+    line = np.array([np.log(positives.sum()) - np.log(negatives.sum()), 0.0])
     with suppress(np.linalg.LinAlgError):  # noise can leave counts near 0, with which no step is found
         for _ in range(_STEPS):
             rates = expit(design @ line)

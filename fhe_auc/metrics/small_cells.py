@@ -5,13 +5,13 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.base.errors import EvaluationError, InputError
 from fhe_auc.metrics.histogram import Histogram
 
 
-def merge_small_cells(histogram: Histogram, min_cell: int, *, keep: float | None = None) -> Histogram:
+def merge_small_cells(histogram: Histogram, min_cell: int, *, keep: ArrayLike = ()) -> Histogram:
     """Merge neighbouring bins until each holds, of either class, no row or at least `min_cell` rows.
 
     Every sum of bins then is 0 or at least `min_cell` too, and with it every count at an edge: true and false positives
@@ -26,8 +26,8 @@ def merge_small_cells(histogram: Histogram, min_cell: int, *, keep: float | None
         Counts of rows: integers of at least 0. Counts with privacy noise need no merging: the noise hides small ones.
     min_cell : int
         At least 1, which merges nothing.
-    keep : float, optional
-        A threshold that stays an edge, if it is one and no sum of bins on either side of it is small.
+    keep : float or sequence of float
+        Thresholds that stay edges, each if it is one and no sum of bins up to the next one kept is small.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def merge_small_cells(histogram: Histogram, min_cell: int, *, keep: float | None
     sums = tuple(
         np.append(0, np.cumsum(counts.astype(np.int64))) for counts in (histogram.positives, histogram.negatives)
     )
-    cut = [0, *_kept(histogram, sums, keep, min_cell), histogram.bins]
+    cut = _kept(histogram, sums, np.ravel(keep), min_cell)
     starts = [start for low, high in pairwise(cut) for start in _best_starts(sums, low, high, min_cell)]
     return Histogram(
         histogram.edges[[*starts, histogram.bins]],
@@ -59,12 +59,16 @@ def merge_small_cells(histogram: Histogram, min_cell: int, *, keep: float | None
     )
 
 
-def _kept(histogram: Histogram, sums: tuple[NDArray[np.int64], ...], threshold: float | None, least: int) -> list[int]:
-    """Return the edge, if any, at which both sides can be merged on their own."""
-    at = np.flatnonzero(histogram.edges[1:-1] == threshold) + 1
-    return [
-        int(edge) for edge in at[:1] if all(_shown(side, least) for s in sums for side in (s[edge], s[-1] - s[edge]))
-    ]
+def _kept(
+    histogram: Histogram, sums: tuple[NDArray[np.int64], ...], thresholds: NDArray[np.float64], least: int
+) -> list[int]:
+    """Return the edges between which bins can be merged on their own, both ends among them."""
+    kept = [0, histogram.bins]
+    for edge in (np.flatnonzero(histogram.edges[1:-1] == threshold) + 1 for threshold in thresholds):
+        tried = sorted({*kept, *edge[:1].tolist()})
+        if all(_shown(np.diff(s[tried]), least).all() for s in sums):
+            kept = tried
+    return kept
 
 
 def _shown(count: NDArray[np.int64], least: int) -> NDArray[np.bool_]:

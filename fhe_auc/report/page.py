@@ -269,14 +269,15 @@ def _below_a_value(card: ReportCard) -> str:
 
 def _brier_in_words(card: ReportCard) -> str:
     reliability, resolution, uncertainty = card.brier
+    merged = card.histogram.bins < card.fine_bins
     return (
-        f"The Brier score is reliability {reliability:.4f} − resolution {resolution:.4f} + uncertainty "
-        f"{uncertainty:.4f} (Murphy, 1973; by bins)."
+        f"The Brier score is {'about ' * merged}reliability {reliability:.4f} − resolution {resolution:.4f} + "
+        f"uncertainty {uncertainty:.4f} (Murphy, 1973; by bins{', which leave out how scores differ inside' * merged})."
     )
 
 
 def _measure_row(measure: Measure) -> tuple[str, str, str]:
-    value, span = _cells(measure.estimate)
+    value, span = _cells(measure)
     head = f"{escape(measure.title)}<small>{escape(measure.meaning)}</small>"
     return head, value + _interval(measure.interval), f"<small>{span or 'nothing'}</small>"
 
@@ -299,7 +300,7 @@ def _decision_rows(*decisions: Decision) -> Iterable[tuple[str, ...]]:
 
 
 def _decision_cell(measure: Measure) -> str:
-    value, span = _cells(measure.estimate)
+    value, span = _cells(measure)
     return value + _interval(measure.interval) + (span and f"<small>{span}</small>")
 
 
@@ -319,9 +320,10 @@ def _interval(interval: Interval | None) -> str:
     return f"<small>CI <span>{interval.low:.4f} to</span> <span>{interval.high:.4f}</span></small>"
 
 
-def _cells(estimate: Estimate | None) -> tuple[str, str]:
+def _cells(measure: Measure) -> tuple[str, str]:
+    estimate = measure.estimate
     if estimate is None:
-        return "undefined", "there are no such rows"
+        return "undefined", measure.missing
     value = f"{estimate.value:.4f}"
     if not math.isfinite(estimate.half_width):
         return value, "not known"

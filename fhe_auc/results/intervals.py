@@ -39,6 +39,7 @@ HANLEY_MCNEIL = "Hanley and McNeil, logit scale"
 WIDENED = ", widened by the binning error"
 WILSON = "Wilson"
 WALD = "Wald"
+WALD_LOGIT = "Wald, logit scale"
 
 DEFAULT_LEVEL = 0.95
 
@@ -231,15 +232,23 @@ def plain(auc: Fraction, standard_error: float, level: float) -> Interval | None
     return Interval(level, max(0.0, float(auc) - reach), min(1.0, float(auc) + reach), PLAIN_DELONG)
 
 
-def widened(interval: Interval | None, standard_error: float | None, binning_error: float) -> Interval | None:
-    """Return an AUC's interval with ends moved outward by the binning error, where that exceeds the standard error.
+def widened(
+    interval: Interval | None,
+    standard_error: float | None,
+    binning_error: float,
+    ends: tuple[float, float] = (0.0, 1.0),
+) -> Interval | None:
+    """Return an interval with ends moved outward by the binning error, where that exceeds the standard error.
 
-    Only then: a smaller one hardly moves the interval, and is a bound that seldom is reached. Ends stay in [0, 1], and
-    the method says it.
+    Only then: a smaller one hardly moves the interval, and is a bound that seldom is reached. The interval stays
+    between these `ends`, an AUC's unless given, and the method says that it is widened. None where the binning error is
+    infinite: nothing is known then.
     """
     if interval is None or standard_error is None or binning_error <= standard_error:
         return interval
-    low, high = max(0.0, interval.low - binning_error), min(1.0, interval.high + binning_error)
+    if not math.isfinite(binning_error):
+        return None
+    low, high = max(ends[0], interval.low - binning_error), min(ends[1], interval.high + binning_error)
     return Interval(interval.level, low, high, interval.method + WIDENED)
 
 

@@ -6,6 +6,7 @@ import datetime
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -29,6 +30,7 @@ from fhe_auc.results.intervals import (
     DEFAULT_LEVEL,
     DELONG,
     WALD,
+    WALD_LOGIT,
     WILSON,
     Interval,
     of_bins,
@@ -48,6 +50,11 @@ _DIGITS = 4  # in JSON, of numbers that are not of the counts shown
 _AT_A_THRESHOLD = ("ks",)
 """Measures that are counts at one threshold: of merged bins, as are all points of curves."""
 
+_OF_SURPRISE = ("log_loss", "normalised_entropy")
+_FEW_SURE = "from 1 to {} rows, too few to show, are at the wrong end of the scores, and decide it"
+_SURE = 1e-4
+"""A score so near to the wrong end costs 9.2 nats or more, as 13 rows without a hint: a few of them would show."""
+
 _HELD = (0.9, 0.95)  # specificity, or sensitivity, at the operating points
 
 
@@ -60,7 +67,7 @@ class Band(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One metric of the report, of the bins as they were counted; its estimate is None where it is undefined.
+    """One metric of the report, of the bins as they were counted; its estimate is None where `missing` says why.
 
     `name` is its key in the JSON, scikit-learn's name where it has one; `title` and `meaning`, one sentence, are for
     people. The estimate's ends are infinite where it is not known what the bins leave open. `interval` is the
@@ -72,6 +79,7 @@ class Measure:
     meaning: str
     estimate: Estimate | None
     interval: Interval | None = None
+    missing: str = "there are no such rows"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,13 +117,14 @@ class ReportCard:
     measures, calibration_measures : tuple of Measure
         They need no threshold. The first is the AUC.
     brier : BrierDecomposition
-        Parts of the Brier score.
+        Parts of the Brier score by the bins shown, whose rows have their mean score.
     best, chosen : Decision
         At the threshold with the best F1, and at the reader's own.
     operating_points : Mapping[str, Decision | None]
         By name: with the best recall at a specificity that is held, and the other way round. None: no bin begins there.
     roc, precision_recall, calibration, decision_curve
-        The curves; `calibration` is in ten groups of about equally many rows, made of the bins that are shown.
+        The curves; `calibration` is in ten groups of about equally many rows, or in fewer, or in some that are about
+        equally uncertain, so that no count in a group is small. Labels have no other part in where groups end.
     tpr_band, fpr_band, observed_band : Band or None
         Wilson's intervals of both rates at each point of the ROC curve, and of the share of positive rows at each point
         of the calibration curve.
@@ -291,12 +300,18 @@ def report_card(
     if noisy or any((side % 1).any() for side in (usable.positives, usable.negatives)):
         level, min_cell = None, 1
     chosen = threshold
+    calibration = metrics.calibration_curve(fine, n_bins=_CALIBRATION_BINS, strategy="quantile")
+    mean_scores = fine.centres
     if min_cell > 1:
-        usable = metrics.merge_small_cells(usable, min_cell, keep=_nearest(usable.edges[:-1], threshold))
+        # Groups of the reliability diagram end at edges of merged bins: else differences of both would be small counts.
+        nearest = _nearest(fine.edges[:-1], threshold)
+        calibration, ends = _groups(fine, nearest, min_cell)
+        usable = metrics.merge_small_cells(fine, min_cell, keep=[nearest, *fine.edges[ends]])
+        mean_scores = _in_cuts(fine, np.searchsorted(fine.edges, usable.edges[1:-1])).prob_pred
         chosen = _nearest(usable.edges[:-1], threshold)
     positives, negatives = float(usable.positives.sum()), float(usable.negatives.sum())
     roc = metrics.roc_curve(usable)
-    calibration = _groups(fine, usable)
+    few_sure = 0 < _sure_and_wrong(fine) <= min_cell - 1
     decide = partial(_decision, usable, level=level)
     return ReportCard(
         histogram=usable,
@@ -305,17 +320,19 @@ def report_card(
         noisy=noisy,
         level=level,
         measures=tuple(
-            Measure(
+            Measure(name, title, meaning, None, missing=_FEW_SURE.format(min_cell - 1))
+            if name in _OF_SURPRISE and few_sure
+            else Measure(
                 name,
                 title,
                 meaning,
                 metric(usable if name in _AT_A_THRESHOLD else fine),
-                _of_auc(fine, level) if name == "roc_auc" else None,
+                None if level is None or name not in _INTERVALS else _INTERVALS[name](fine, level),
             )
             for name, title, meaning, metric in _OF_SCORES
         ),
         calibration_measures=_calibration_measures(fine, level),
-        brier=metrics.brier_decomposition(usable),
+        brier=metrics.brier_decomposition(usable, mean_scores),
         best=decide("Best F1", metrics.best_f1_threshold(usable)),
         chosen=decide("Chosen" if chosen == threshold else f"Nearest to {threshold:.4g}", chosen),
         operating_points=_operating_points(usable, decide),
@@ -347,29 +364,63 @@ def _of_rate(successes: float, rows: float, level: float | None) -> Interval | N
     return Interval(level, float(low), float(high), WILSON)
 
 
-def _groups(fine: Histogram, shown: Histogram) -> CalibrationCurve:
-    """Return the reliability diagram's points, of about equally many rows, and each of whole bins that are shown.
+def _groups(fine: Histogram, threshold: float, min_cell: int) -> tuple[CalibrationCurve, NDArray[np.intp]]:
+    """Return the reliability diagram's points, and the first bin of each group but the first.
 
-    Groups that ended elsewhere could show small counts, as differences. Mean scores are of the bins as counted.
+    Of the most groups that leave no count from 1 to ``min_cell - 1``, neither in a group nor between the threshold and
+    its ends: if need be the end nearest to the threshold moves there. Groups have about equally many rows. Where events
+    are rare, or scores sure, few such groups would do, so that they then are about equally uncertain. Labels have no
+    other part in where groups end.
     """
-    if shown.bins == fine.bins:
-        return metrics.calibration_curve(fine, n_bins=_CALIBRATION_BINS, strategy="quantile")
-    bins = np.searchsorted(shown.edges[1:-1], fine.centres, side="right")
-    expected = np.bincount(bins, fine.counts * fine.centres, minlength=shown.bins).astype(np.float64)
-    middle = np.cumsum(shown.counts) - shown.counts / 2
-    groups = np.minimum((_CALIBRATION_BINS * middle / shown.counts.sum()).astype(np.intp), _CALIBRATION_BINS - 1)
-    positives, rows, sums = (
-        np.bincount(groups, each, minlength=_CALIBRATION_BINS).astype(np.float64)
-        for each in (shown.positives, shown.counts, expected)
-    )
-    some = rows > 0
-    return CalibrationCurve(positives[some] / rows[some], sums[some] / rows[some], rows[some])
+    at = np.flatnonzero(fine.edges[1:-1] == threshold) + 1
+    held = at if _without_small_counts(fine, at, min_cell) else at[:0]
+    rows = np.append(0, np.cumsum(fine.counts))
+    for number in range(_CALIBRATION_BINS, 1, -1):
+        for weights in (fine.counts, fine.counts * fine.centres * (1 - fine.centres)):
+            cuts = _cuts(fine, weights, number)
+            moved = cuts.copy()
+            if len(held) and len(cuts):
+                moved[np.abs(rows[cuts] - rows[held]).argmin()] = held[0]
+            for ends in (cuts, moved):
+                found = _in_cuts(fine, ends)
+                if found.rows.all() and _without_small_counts(fine, np.union1d(ends, held), min_cell):
+                    return found, ends
+    return _in_cuts(fine, at[:0]), at[:0]
 
 
-def _of_auc(histogram: Histogram, level: float | None) -> Interval | None:
+def _cuts(fine: Histogram, weights: NDArray[np.float64], number: int) -> NDArray[np.intp]:
+    """Return the first bin of each of so many groups of neighbours of about the same weight, but of the first group.
+
+    Bins go as a whole to the group in which their middle is, if all weight were on a line: there can be fewer groups.
+    """
+    some = np.flatnonzero(weights)
+    middles = np.cumsum(weights[some]) - weights[some] / 2
+    groups = (number * middles / weights.sum()).astype(np.intp)
+    return np.asarray(some[1:][np.diff(groups) > 0])
+
+
+def _without_small_counts(fine: Histogram, cuts: NDArray[np.intp], least: int) -> bool:
+    """Return whether no group between bins at which it is cut has from 1 to ``least - 1`` rows of a label."""
+    counts = np.array([np.add.reduceat(side, [0, *cuts]) for side in (fine.positives, fine.negatives)])
+    return bool(((counts == 0) | (counts >= least)).all())
+
+
+def _in_cuts(fine: Histogram, cuts: NDArray[np.intp]) -> CalibrationCurve:
+    """Return share of positive rows, mean score and rows of each group of bins; a score of 0 where there are none."""
+    sums = (fine.positives, fine.counts * fine.centres, fine.counts)
+    positives, scores, rows = (np.add.reduceat(each, [0, *cuts]) for each in sums)
+    some = np.maximum(rows, 1)
+    return CalibrationCurve(positives / some, scores / some, rows)
+
+
+def _sure_and_wrong(histogram: Histogram) -> float:
+    """Return how many rows have a score within `_SURE` of the end that is not their label's."""
+    scores = histogram.centres
+    return float(histogram.positives[scores < _SURE].sum() + histogram.negatives[scores > 1 - _SURE].sum())
+
+
+def _of_auc(histogram: Histogram, level: float) -> Interval | None:
     """Return DeLong's interval."""
-    if level is None:
-        return None
     auc, standard_error = of_bins(histogram.positives, histogram.negatives)
     if standard_error is None:
         return None
@@ -379,12 +430,40 @@ def _of_auc(histogram: Histogram, level: float | None) -> Interval | None:
     return widened(interval, standard_error, ties / (2 * pairs))
 
 
+def _of_average_precision(histogram: Histogram, level: float) -> Interval | None:
+    estimate, error = metrics.average_precision_score(histogram), metrics.average_precision_error(histogram)
+    # Around the value less half its bias: of all of it, intervals held too little where models are good.
+    return _wald_logit(estimate, error, level, metrics.average_precision_bias(histogram) / 2)
+
+
+def _of_brier(histogram: Histogram, level: float) -> Interval | None:
+    return _wald_logit(metrics.brier_score_loss(histogram), metrics.brier_score_error(histogram), level)
+
+
+def _wald_logit(estimate: Estimate, error: float, level: float, bias: float = 0.0) -> Interval | None:
+    interval = on_logit_scale(Fraction(estimate.value - bias), error, level, WALD_LOGIT)
+    return widened(interval, error, _off(estimate))
+
+
+def _off(estimate: Estimate) -> float:
+    """Return how far the measure of the rows may be from the value at most, for all that bins say."""
+    return max(estimate.value - estimate.low, estimate.high - estimate.value)
+
+
+_INTERVALS: Mapping[str, Callable[[Histogram, float], Interval | None]] = {
+    "roc_auc": _of_auc,
+    "average_precision": _of_average_precision,
+    "brier": _of_brier,
+}
+
+
 def _calibration_measures(histogram: Histogram, level: float | None) -> tuple[Measure, ...]:
-    def around(value: float, error: float) -> Interval | None:
+    def around(estimate: Estimate, error: float) -> Interval | None:
         if level is None:
             return None
         reach = quantile(level) * error
-        return Interval(level, value - reach, value + reach, WALD)
+        interval = Interval(level, estimate.value - reach, estimate.value + reach, WALD)
+        return widened(interval, error, _off(estimate), (-math.inf, math.inf))
 
     large, large_error = metrics.calibration_in_the_large(histogram)
     ratio = _or_none(metrics.observed_expected_ratio, histogram)
@@ -392,14 +471,19 @@ def _calibration_measures(histogram: Histogram, level: float | None) -> tuple[Me
     if ratio is not None and level is not None:
         # On the log scale, as Debray et al., BMJ 356 (2017), i6460, but events vary by what the scores, mended in the
         # large, leave open, Σ p(1 − p), and not as if all rows had one risk: that covers too much for good models.
-        factor = math.exp(quantile(level) / (large_error * histogram.positives.sum()))
+        error = 1 / (large_error * float(histogram.positives.sum()))
+        factor = math.exp(quantile(level) * error)
         of_ratio = Interval(level, ratio.value / factor, ratio.value * factor, WALD)
+        of_ratio = widened(of_ratio, ratio.value * error, _off(ratio), (0.0, math.inf))
     line = _or_none(metrics.calibration_line, histogram)
     slope = intercept = None
     of_slope = of_intercept = None
     if line is not None:
-        slope, intercept = (Estimate(value, -math.inf, math.inf) for value in (line.slope, line.intercept))
-        of_slope, of_intercept = around(line.slope, line.slope_error), around(line.intercept, line.intercept_error)
+        slope, intercept = (
+            Estimate(value, value - off, value + off)
+            for value, off in ((line.slope, line.slope_off), (line.intercept, line.intercept_off))
+        )
+        of_slope, of_intercept = around(slope, line.slope_error), around(intercept, line.intercept_error)
     return (
         Measure(
             "observed_expected_ratio",
@@ -413,7 +497,7 @@ def _calibration_measures(histogram: Histogram, level: float | None) -> tuple[Me
             "Calibration in the large",
             "What to add to the log odds of every score, for scores and positive rows to agree in all; 0 is best.",
             large,
-            around(large.value, large_error),
+            around(large, large_error),
         ),
         Measure(
             "calibration_slope",

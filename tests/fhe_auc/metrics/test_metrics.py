@@ -236,6 +236,60 @@ def test_the_ends_of_the_average_precisions_range_are_reached() -> None:
     assert estimate.high == pytest.approx(sklearn_metrics.average_precision_score(labels, best), abs=EXACT)
 
 
+@pytest.mark.parametrize("bins", [20, 100])
+@pytest.mark.parametrize("positive", [0.03, 0.3])
+def test_the_average_precision_of_few_bins_is_nearer_to_the_rows_than_steps_are(bins: int, positive: float) -> None:
+    """In 50 studies of 2,000 rows; steps are what scikit-learn makes of the binned scores, always too low."""
+    generator, off, of_steps = np.random.default_rng(1), [], []
+    for _ in range(50):
+        labels = generator.random(2000) < positive
+        scores = expit(generator.normal(size=2000) + 1.2 * labels)
+        histogram = Histogram.from_rows(PartyData.from_arrays("rows", labels, scores), np.arange(bins + 1) / bins)
+        estimate = metrics.average_precision_score(histogram)
+        right, steps = (
+            sklearn_metrics.average_precision_score(labels, each) for each in (scores, np.floor(bins * scores))
+        )
+        assert abs(estimate.value - right) <= estimate.half_width
+        off.append(estimate.value - right)
+        of_steps.append(steps - right)
+    assert abs(np.mean(off)) < 0.5 * abs(np.mean(of_steps))
+
+
+def test_scores_that_are_points_have_scikit_learns_average_precision_in_finer_bins() -> None:
+    """Rows of a bin between empty ones share their score: they come at once, not one by one."""
+    generator = np.random.default_rng(4)
+    labels = generator.random(800) < 0.3
+    points = generator.binomial(10, np.where(labels, 0.6, 0.4)) / 10
+    histogram = Histogram.from_rows(PartyData.from_arrays("rows", labels, points), np.arange(1001) / 1000)
+    expected = sklearn_metrics.average_precision_score(labels, points)
+    assert metrics.average_precision_score(histogram).value == pytest.approx(expected, abs=EXACT)
+
+
+def test_standard_errors_are_those_of_the_bootstrap() -> None:
+    data, generator = make_rows(3, 1500, 17), np.random.default_rng(8)
+    histogram = Histogram.exact(data)
+    rows = generator.integers(0, 1500, (400, 1500))
+    for error, of_rows in (
+        (metrics.average_precision_error, sklearn_metrics.average_precision_score),
+        (metrics.brier_score_error, sklearn_metrics.brier_score_loss),
+    ):
+        drawn = [of_rows(data.y_true[each], data.y_score[each]) for each in rows]
+        assert error(histogram) == pytest.approx(np.std(drawn), rel=0.1)
+
+
+def test_the_bias_of_average_precision_is_what_rows_count_in_their_own_precision() -> None:
+    """By the definition, row by row: each counts as the average precision says, and not as the 1 that it is."""
+    generator = np.random.default_rng(2)
+    data = PartyData.from_arrays("rows", generator.random(400) < 0.2, generator.random(400))  # no two scores are equal
+    order = np.argsort(-data.y_score)
+    labels, scores = data.y_true[order], data.y_score[order]
+    value = sklearn_metrics.average_precision_score(labels, scores)
+    places = np.arange(1, len(labels) + 1)
+    without = ((np.cumsum(labels) - 1 + value) / places)[labels].mean()
+    found = metrics.average_precision_bias(Histogram.exact(data))
+    assert found == pytest.approx(value - without, abs=EXACT)
+
+
 def test_a_positive_in_a_higher_bin_than_a_negative_counts_one() -> None:
     assert metrics.roc_auc_score(Histogram([0, 1, 2], [0, 3], [2, 0])) == Estimate(1.0, 1.0, 1.0)
     assert metrics.roc_auc_score(Histogram([0, 1, 2], [3, 0], [0, 2])) == Estimate(0.0, 0.0, 0.0)

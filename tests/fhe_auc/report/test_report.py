@@ -22,7 +22,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from scipy.special import expit, logit
-from scipy.stats import binomtest
+from scipy.stats import binomtest, norm
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import average_precision_score, brier_score_loss, roc_auc_score
 
 from fhe_auc import metrics, report
 from fhe_auc.base.errors import EvaluationError, InputError, UndefinedAucError, UndefinedMetricError
@@ -31,6 +33,7 @@ from fhe_auc.metrics import Histogram
 from fhe_auc.question import thresholds
 from fhe_auc.report import page as page_module
 from fhe_auc.report.page import tripod_items
+from fhe_auc.results import report_card as report_card_module
 from fhe_auc.results.estimates import Estimate, too_few
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import Interval
@@ -117,7 +120,8 @@ def test_the_json_holds_what_the_metrics_say() -> None:
         "calibration_slope",
         "calibration_intercept",
     }
-    assert plain["calibration"]["calibration_slope"]["low"] is None
+    line, told = metrics.calibration_line(ours.histogram), plain["calibration"]["calibration_slope"]
+    assert (told["low"], told["high"]) == (line.slope - line.slope_off, line.slope + line.slope_off)
     assert plain["calibration"]["calibration_slope"]["value"] == metrics.calibration_line(ours.histogram).slope
     assert plain["brier_decomposition"] == metrics.brier_decomposition(ours.histogram)._asdict()
     assert plain["decision_curve"]["model"] == metrics.decision_curve(ours.histogram).model.tolist()
@@ -441,6 +445,20 @@ def test_curves_and_counts_are_of_the_merged_bins_and_measures_of_all_rows_of_th
             assert told[part][name]["value"] == round(fine[part][name]["value"], 4) != retold[part][name]["value"]
 
 
+@pytest.mark.parametrize(("kind", "threshold", "groups"), [("plain", 0.4, 10), ("rare", 0.02, 4), ("sure", 0.4, 1)])
+def test_groups_of_the_reliability_diagram_end_where_scores_say(kind: str, threshold: float, groups: int) -> None:
+    """With other labels, groups end at the same scores as long as as many are shown."""
+    fine, shown = card(kind, threshold).histogram, card(kind, threshold, min_cell=10)
+    mixed = Histogram(fine.edges, fine.counts // 2, fine.counts - fine.counts // 2)
+    assert len(shown.calibration.rows) == groups
+    assert shown.calibration.rows.sum() == fine.counts.sum()
+    for weights in (fine.counts, fine.counts * fine.centres * (1 - fine.centres)):
+        cuts = report_card_module._cuts(fine, weights, 5)
+        assert np.array_equal(cuts, report_card_module._cuts(mixed, weights, 5))
+    if kind == "plain":
+        assert np.ptp(shown.calibration.rows) < 0.5 * shown.calibration.rows.mean()
+
+
 @pytest.mark.parametrize("kind", ["plain", "rare", "sure"])
 def test_groups_of_the_reliability_diagram_are_of_whole_bins_that_are_shown(kind: str) -> None:
     """Else the difference between a group and the bins beside it could be a small count."""
@@ -456,21 +474,128 @@ def test_groups_of_the_reliability_diagram_are_of_whole_bins_that_are_shown(kind
     assert found.prob_pred @ found.rows == pytest.approx(exact.counts @ exact.centres, rel=0.02)
 
 
-def test_intervals_hold_what_is_true_in_19_of_20_studies_with_small_counts_hidden() -> None:
-    """300 rows, 42 % positive, AUC 0.95, scores that are right: the numbers of one seed; the study has the others."""
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("threshold", [0.1, 0.5])
+def test_no_difference_of_what_is_shown_is_a_small_count(seed: int, threshold: float) -> None:
+    """Groups of the reliability diagram end where merged bins do: what lies between both would be few rows."""
+    random = np.random.default_rng(seed)
+    scores = expit(random.normal(-1, 3, 500))
+    data = PartyData.from_arrays("a", random.random(500) < scores, scores)
+    fine = Histogram.from_rows(data, np.append(thresholds.resolve("hybrid:1000"), 1.0))
+    plain = report.as_dict(report.report_card(fine, threshold=threshold, min_cell=10), FACTS)
+    curve, bins = plain["calibration_curve"], plain["histogram"]
+    for of_group, of_bin in (
+        (np.multiply(curve["prob_true"], curve["rows"]), bins["positives"]),
+        (np.multiply(np.subtract(1, curve["prob_true"]), curve["rows"]), bins["negatives"]),
+    ):
+        differences = np.abs(np.subtract.outer(np.cumsum(of_group), np.cumsum(of_bin))).round(6)
+        assert ((differences == 0) | (differences >= 10)).all()
+    assert len(curve["rows"]) > 2
+
+
+def test_log_loss_is_left_out_where_it_would_tell_of_a_few_rows_at_the_wrong_end() -> None:
+    """One negative row with a score of 1 adds 36 nats to the sum, and would show itself."""
+    counts = np.full(100, 20.0)
+    edges = np.append(np.arange(101) / 100, 1.0)
+    for wrong, there in ((0, True), (1, False), (9, False), (10, True)):
+        histogram = Histogram(edges, np.append(counts, 50), np.append(counts, wrong))
+        told = report.as_dict(report.report_card(histogram, min_cell=10), FACTS)["metrics"]
+        assert [told[name] is not None for name in ("log_loss", "normalised_entropy", "brier")] == [there, there, True]
+        assert report.as_dict(report.report_card(histogram), FACTS)["metrics"]["log_loss"] is not None
+
+
+def test_parts_of_the_brier_score_take_the_mean_score_of_merged_bins() -> None:
+    """By the definition over rows: scores of four bins, of which two are shown."""
+    fine = Histogram([0, 0.2, 0.4, 0.7, 1], [0, 12, 5, 30], [40, 10, 5, 3])
+    ours = report.report_card(fine, threshold=0.2, min_cell=10)
+    at = np.searchsorted(ours.histogram.edges, [0.1, 0.3, 0.55, 0.85], side="right")
+    scores, labels, groups = (
+        np.concatenate([np.repeat(each, side.astype(int)) for side in (fine.positives, fine.negatives)])
+        for each in (fine.centres, np.zeros(4), at)
+    )
+    labels[: int(fine.positives.sum())] = 1
+    expected = sum(
+        (groups == each).mean() * (labels[groups == each].mean() - scores[groups == each].mean()) ** 2
+        for each in set(groups)
+    )
+    assert ours.histogram.bins < 4
+    assert ours.brier.reliability == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(("size", "mean", "deviation"), [(300, -0.9, 4.2), (20_000, -6.2, 1.0)])
+def test_intervals_hold_what_is_true_in_19_of_20_studies(size: int, mean: float, deviation: float) -> None:
+    """300 rows, 42 % positive, AUC 0.95, and 20,000 rows, 0.3 % positive, AUC 0.76; scores that are right.
+
+    The numbers of one seed; the study has the others.
+    """
     random, held = np.random.default_rng(3), defaultdict(list)
     edges = np.append(thresholds.resolve("hybrid:1000"), 1.0)
-    true = {"observed_expected_ratio": 1, "calibration_in_the_large": 0, "calibration_slope": 1,
-            "calibration_intercept": 0, "roc_auc": 0.9515}  # fmt: skip
+    risks = expit(
+        norm.ppf((np.arange(200_000)[::-1] + 0.5) / 200_000, mean, deviation)
+    )  # of all patients, by quantiles
+    above, share = np.cumsum(risks), risks.mean()
+    true = {
+        "observed_expected_ratio": 1,
+        "calibration_in_the_large": 0,
+        "calibration_slope": 1,
+        "calibration_intercept": 0,
+        "roc_auc": ((1 - risks) @ above) / len(risks) ** 2 / share / (1 - share),
+        "average_precision": (risks @ (above / np.arange(1, len(risks) + 1))) / risks.sum(),
+        "brier": (risks * (1 - risks)).mean(),
+    }
     for _ in range(200):
-        scores = expit(random.normal(-0.9, 4.2, 300))
-        labels = random.random(300) < scores
-        ours = report.report_card(Histogram.from_rows(PartyData.from_arrays("a", labels, scores), edges), min_cell=10)
-        for each in (*ours.calibration_measures, ours.measures[0]):
-            assert each.interval is not None
-            held[each.name].append(each.interval.low <= true[each.name] <= each.interval.high)
+        scores = expit(random.normal(mean, deviation, size))
+        labels = random.random(size) < scores
+        ours = report.report_card(Histogram.from_rows(PartyData.from_arrays("a", labels, scores), edges))
+        for each in (*ours.calibration_measures, *ours.measures):
+            if each.interval is not None:
+                held[each.name].append(each.interval.low <= true[each.name] <= each.interval.high)
+    assert held.keys() == true.keys()
     for name, each in held.items():
+        assert len(each) == 200, name
         assert 0.90 <= np.mean(each) <= 0.99, name  # 95 % within three standard errors
+
+
+@pytest.mark.parametrize(("start", "width"), [(0.6, 0.001), (0.6, 0.02), (0.0, 1.0)])
+def test_an_interval_holds_what_the_rows_have_or_is_withheld_where_scores_crowd_in_a_few_bins(
+    start: float, width: float
+) -> None:
+    """The numbers of the rows are scikit-learn's; the line of the crowded scores is steep, and bins do not show it."""
+    random = np.random.default_rng(5)
+    risks = random.random(3000)
+    scores, labels = start + width * risks, random.random(3000) < risks
+    edges = np.append(thresholds.resolve("hybrid:1000"), 1.0)
+    ours = report.report_card(Histogram.from_rows(PartyData.from_arrays("a", labels, scores), edges), min_cell=10)
+    found = {each.name: each for each in (*ours.measures, *ours.calibration_measures)}
+    line = LogisticRegression(C=np.inf, solver="newton-cholesky").fit(logit(scores)[:, None] / width, labels)
+    crowded = width < 0.01
+    for name, of_rows, widened in (
+        ("roc_auc", roc_auc_score(labels, scores), width < 0.1),
+        ("average_precision", average_precision_score(labels, scores), width < 0.1),
+        ("brier", brier_score_loss(labels, scores), False),
+        ("observed_expected_ratio", labels.sum() / scores.sum(), False),
+    ):
+        interval, estimate = found[name].interval, found[name].estimate
+        assert interval is not None
+        assert estimate is not None
+        assert interval.low <= of_rows <= interval.high
+        assert estimate.low <= of_rows <= estimate.high
+        assert ("widened" in interval.method) == widened
+    for name, of_rows in (
+        ("calibration_slope", line.coef_[0, 0] / width),
+        ("calibration_intercept", line.intercept_[0]),
+    ):
+        interval = found[name].interval
+        assert (interval is None) == crowded
+        assert interval is None or interval.low <= of_rows <= interval.high
+
+
+@pytest.mark.parametrize("kind", ["plain", "rare"])
+def test_hiding_small_counts_moves_no_interval(kind: str) -> None:
+    shown, fine = card(kind, 0.02, min_cell=10), card(kind, 0.02)
+    assert shown.histogram.bins < fine.histogram.bins
+    for of in ("measures", "calibration_measures"):
+        assert [each.interval for each in getattr(shown, of)] == [each.interval for each in getattr(fine, of)]
 
 
 def test_the_chosen_threshold_stays_or_the_nearest_edge_stands_for_it() -> None:
@@ -520,16 +645,17 @@ def test_intervals_are_wilsons_by_scipy_at_the_level_asked_for() -> None:
 
 def test_calibration_intervals_are_walds() -> None:
     """The ratio's by simulation: of so many events as scores, mended in the large, let happen, it strays so far."""
-    ours = card()
+    data, edges = rows(), np.append(thresholds.resolve("hybrid:1000"), 1.0)
+    ours = report.report_card(Histogram.from_rows(data, edges))
     told = report.as_dict(ours, FACTS)["calibration"]
     line = metrics.calibration_line(ours.histogram)
     assert told["calibration_slope"]["interval"]["low"] == pytest.approx(line.slope - 1.959964 * line.slope_error)
     assert told["calibration_intercept"]["interval"]["high"] == pytest.approx(
         line.intercept + 1.959964 * line.intercept_error
     )
-    ratio, centres, rows = told["observed_expected_ratio"], ours.histogram.centres, ours.histogram.counts.astype(int)
-    risks = expit(np.log(centres / (1 - centres)) + told["calibration_in_the_large"]["value"])
-    drawn = np.random.default_rng(1).binomial(rows, risks, (20_000, len(rows))).sum(axis=1)
+    ratio, centres, counts = told["observed_expected_ratio"], ours.histogram.centres, ours.histogram.counts.astype(int)
+    risks = expit(logit(centres) + told["calibration_in_the_large"]["value"])
+    drawn = np.random.default_rng(1).binomial(counts, risks, (20_000, len(counts))).sum(axis=1)
     ratios = drawn / ours.histogram.positives.sum() * ratio["value"]
     assert (ratio["interval"]["low"], ratio["interval"]["high"]) == pytest.approx(
         np.quantile(ratios, [0.025, 0.975]), abs=0.003
