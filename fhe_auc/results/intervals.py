@@ -52,6 +52,9 @@ MOST_OFF = 0.04
 _OCCUPIED = 24
 """Coarse bins of a comparison that are taken to hold rows, of 72: scores crowd at fixed thresholds."""
 
+BELOW_HALF = "the whole interval lies below 1/2"
+REVERSED = "labels or scores may be reversed (--positive-label, or 1 minus the score)"
+
 _FEW, _VERY_FEW = 30, 10
 
 
@@ -157,6 +160,8 @@ def paired_delong(
     positives: int,
     negatives: int,
     binning_error: float = 0.0,
+    *,
+    ties_meant: bool = False,
 ) -> PairedError | None:
     """Return DeLong's standard error of the difference of two AUCs on the same rows; None as `delong`.
 
@@ -165,11 +170,12 @@ def paired_delong(
     be near 0, so it is at least what n rows of the other label, evenly in k bins, leave on average: 1/(6·k·n), as of a
     Brownian bridge. Were what the two models have missing fully correlated, ρ would be off by √(η_a·η_b) +
     |ρ|·(η_a + η_b)/2. It hardly is: it comes from where single rows lie in bins, and correlations of so many rows as
-    the rarer label has, by accident, are seldom beyond 2/√rows. The two labels' shares are independent.
+    the rarer label has, by accident, are seldom beyond 2/√rows. The two labels' shares are independent. But where many
+    rows have one score, which shows in a `binning_error` above the standard error, it is no accident: then all counts.
 
     Besides, rows that bins do not tell apart, T pairs of either label by the `binning_error` T/(2·P·N) of both models,
-    change what single rows are worth: the standard error by up to √T/(P·N), about, and hardly ever by more than a
-    quarter of that. docs/evidence/numbers.md says how often all this holds.
+    change what single rows are worth, unless ties are meant: the standard error by up to √T/(P·N), about, and hardly
+    ever by more than a quarter of that. docs/evidence/numbers.md says how often all this holds.
     """
     if (rarer := min(positives, negatives)) < 2:
         return None
@@ -185,9 +191,11 @@ def paired_delong(
         variance += (a + b - 2 * correlation * math.sqrt(a * b)) / rows
         certain_to = math.sqrt(math.prod(missing)) + abs(correlation) * sum(missing) / 2
         uncertain += (2 * certain_to * math.sqrt(a * b) / rows) ** 2
-    reach = min(1.0, 2 / math.sqrt(rarer)) * math.sqrt(uncertain)
-    low, found, high = (math.sqrt(max(each, 0.0)) for each in (variance - reach, variance, variance + reach))
-    tied = math.sqrt(2 * binning_error / (positives * negatives)) / 4
+    found = math.sqrt(max(variance, 0.0))
+    by_chance = min(1.0, 2 / math.sqrt(rarer)) if binning_error <= found else 1.0
+    reach = by_chance * math.sqrt(uncertain)
+    low, high = (math.sqrt(max(each, 0.0)) for each in (variance - reach, variance + reach))
+    tied = 0.0 if ties_meant else math.sqrt(2 * binning_error / (positives * negatives)) / 4
     return PairedError(found, ((high - low) / 2 + tied) / found if found else math.inf)
 
 

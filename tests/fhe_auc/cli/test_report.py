@@ -240,6 +240,15 @@ def test_the_level_of_all_intervals_is_the_one_asked_for(folder: Path) -> None:
     assert "90 % confidence interval" in (folder / "report" / "report.html").read_text()
 
 
+def test_the_report_says_that_scores_may_be_reversed_and_which_have_no_logit(folder: Path) -> None:
+    scores = np.random.default_rng(3).random(400)
+    write_rows = [f"{int(score < 0.3) ^ (at % 5 == 0)},{score:.4f}" for at, score in enumerate(scores)]
+    (folder / "all.csv").write_text("\n".join(["y_true,y_score", *write_rows, "0,1"]) + "\n")
+    said = " ".join(call("all.csv", "--backend", "tenseal").stdout.split())
+    assert "the AUC: the whole interval lies below 1/2, so labels or scores may be reversed" in said
+    assert "scores nearer than 1e-08 to 0 or 1 count as 1e-08 away from it" in said
+
+
 def test_a_threshold_with_few_rows_beyond_it_gives_way_with_a_warning(folder: Path, pool: PartyData) -> None:
     few = float(np.floor(np.sort(pool.y_score)[-5] * 1000) / 1000)
     assert 0 < (pool.y_score >= few).sum() < 10
@@ -295,7 +304,7 @@ def test_a_noisy_model_is_reported_with_its_budget_and_without_a_half_width(fold
     assert result.exit_code == 0, result.stderr
     text = " ".join(result.stdout.split())
     exact = (40.25 * 30 + 0.5 * 10.5 * 30 + 0.5 * 40.25 * 21) / (50.75 * 51)
-    assert f"AUC {exact:.6f} the noise is random" in text
+    assert f"AUC {exact:.4f} the noise is random" in text
     assert "about 102 rows" in text
     said = json.loads((folder / "report" / "report.json").read_text())
     assert said["histogram"]["positives"] == [10.5, 40.25]
