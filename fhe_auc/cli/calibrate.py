@@ -153,8 +153,8 @@ def _of_ranking(histogram: Histogram, found: CalibrationMap) -> tuple[str, ...]:
     if before - after <= _LOWERED:
         return ()
     return (
-        f"the map lowers the AUC of the pooled counts by {before - after:.4f}, from {before:.4f} to {after:.4f}: rank by "
-        "the scores as they were, or fit the map on more rows",
+        f"the map lowers the AUC of the pooled counts by {before - after:.4f}, from {before:.4f} to {after:.4f}: rank "
+        "by the scores as they were, or fit the map on more rows",
     )
 
 
