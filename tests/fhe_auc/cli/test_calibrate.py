@@ -70,7 +70,7 @@ def map_json(folder: Path) -> str:
 
 
 def test_a_map_fitted_on_some_rows_mends_the_scores_of_others(folder: Path, rows: Any) -> None:
-    """Held out: 5,000 rows. Their error was 0.242, and 0.0296 after; over 20 other orders of the rows at most 0.0294."""
+    """Held out: 5,000 rows. Their error was 0.242, and 0.0296 after; over 20 other orders of rows at most 0.0294."""
     labels, scores = rows
     sites = [write_csv(f"{name}.csv", labels[part], scores[part]) for name, part in SITES.items()]
     held_out = write_csv("new.csv", labels[10_000:], scores[10_000:])
