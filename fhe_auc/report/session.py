@@ -24,7 +24,7 @@ from fhe_auc.metrics.recalibration import NEAREST_END
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import DEFAULT_MIN_CELL, MOST_MIN_CELL, PLAIN, Analysis, Questions
 from fhe_auc.report.page import render, save
-from fhe_auc.results.evaluation import Evaluation, QuantileThresholds, verified_as_dict
+from fhe_auc.results.evaluation import NOT_TOLD_APART, Evaluation, QuantileThresholds, verified_as_dict
 from fhe_auc.results.intervals import BELOW_HALF, DEFAULT_LEVEL, REVERSED, Interval, few_rows
 from fhe_auc.results.report_card import Facts, ReportCard, as_dict, report_card
 from fhe_auc.results.result_tables import TextTable, ends, notebook_html, of_estimates, of_sites
@@ -301,7 +301,9 @@ def _with_panels(
         f"{facts.privacy}\n\nGroups and sites come from a second session, of protocol {found.protocol}, and from the "
         f"bins before merging. It told each party {'; '.join(learnt)}."
     )
-    warnings = (*facts.warnings, *(each for each in found.warnings if each not in own + facts.warnings))
+    # The binning error is that of the session before, which has warned of it.
+    more = [each for each in found.warnings if not each.startswith(NOT_TOLD_APART)]
+    warnings = (*facts.warnings, *(each for each in more if each not in own + facts.warnings))
     return replace(facts, groups=groups, sites=next(iter(found.sites), None), privacy=privacy, warnings=warnings)
 
 

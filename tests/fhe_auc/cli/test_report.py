@@ -437,3 +437,34 @@ def test_without_groups_and_sites_there_is_no_second_session(folder: Path) -> No
 def test_exact_numbers_of_groups_do_not_go_with_noise(folder: Path) -> None:
     files = grouped(folder, 3)
     assert_refused(call(*files, "--by", "age", "--model", "local-dp", "--epsilon", "5"), "do not go with a model")
+
+
+@pytest.mark.parametrize("scores", [[0.2, 0.8], [0.0, 1.0], [0.1, 0.3, 0.5, 0.7, 0.9]])
+@pytest.mark.parametrize("command", [("report", "--by", "sex"), ("calibrate", "fit", "--out", "map.json")])
+def test_advice_is_of_options_that_a_command_has_and_is_not_given_again(
+    folder: Path, command: tuple[str, ...], scores: list[float]
+) -> None:
+    """Few scores: pairs of rows are truly tied. In report, groups come from a session that could have an interval."""
+    random = np.random.default_rng(2)
+    for site in ("north", "south", "west"):
+        chosen = random.integers(0, len(scores), 200)
+        labels, sexes = random.random(200) < 0.2 + 0.6 * chosen / len(scores), random.choice(["f", "m"], 200)
+        rows = (f"{int(y)},{scores[k]},{sex}\n" for y, k, sex in zip(labels, chosen, sexes, strict=True))
+        (folder / f"{site}.csv").write_text("y_true,y_score,sex\n" + "".join(rows))
+
+    def told(*options: str) -> str:
+        result = command_line.call(*command, "north.csv", "south.csv", "west.csv", *options, "--json", "--force")
+        assert result.exit_code == 0, result.stderr
+        (warning,) = (each for each in json.loads(result.stdout)["warnings"] if "the binning error is" in each)
+        return str(warning)
+
+    first, again = told(), told("--thresholds", "quantile:1000")
+    assert "more than the whole standard error" in first
+    assert first.endswith("where their scores are equal, nothing helps; where scores differ, take quantile:1000, "
+                          "which a session before finds")  # fmt: skip
+    assert again.endswith("most of them have equal scores, and nothing helps")
+    assert not re.search("logit|round|widened", first + again)
+
+
+def test_scores_that_are_no_probabilities_are_told_which_command_has_thresholds_for_them(folder: Path) -> None:
+    assert_refused(call(write_csv("north.csv", [-2.0, 0.7, 3.0, 0.9])), "or give `evaluate` thresholds that span them")

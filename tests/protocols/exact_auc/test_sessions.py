@@ -260,6 +260,15 @@ def test_the_half_width_holds_for_the_rows_as_they_are_and_not_as_rounded(protoc
     assert "round them to more decimals" in " ".join(found.warnings)
 
 
+@both_protocols
+def test_scores_rounded_to_the_most_decimals_are_not_to_be_rounded_to_more(protocol: str) -> None:
+    generator = np.random.default_rng(1)
+    parties = [PartyData.from_arrays(f"site {k}", [0, 1] * 40, 1e-6 * generator.random(80)) for k in range(2)]
+    told = " ".join(federated_auc(parties, protocol=protocol, round_scores=5).warnings)
+    assert "do not round them, but take quantile:1000" in told
+    assert "more decimals" not in told
+
+
 @pytest.mark.parametrize(
     ("value", "why"), [(0, "from 1 to 5"), (9, "from 1 to 5"), ("3", "whole number"), (True, "whole number")]
 )
