@@ -147,8 +147,10 @@ def _of_ranking(histogram: Histogram, found: CalibrationMap) -> tuple[str, ...]:
     if min(counts.positives.sum(), counts.negatives.sum()) <= 0:
         return ()
     values, of_bins = np.unique(found(counts.centres), return_inverse=True)
-    sums = (np.bincount(of_bins, each) for each in (counts.positives, counts.negatives))
-    mapped = metrics.Histogram(np.arange(len(values) + 1), *sums)
+    positives, negatives = (
+        np.bincount(of_bins, each).astype(np.float64) for each in (counts.positives, counts.negatives)
+    )
+    mapped = metrics.Histogram(np.arange(len(values) + 1.0), positives, negatives)
     before, after = (metrics.roc_auc_score(each).value for each in (counts, mapped))
     if before - after <= _LOWERED:
         return ()
