@@ -150,7 +150,7 @@ def _of_ranking(histogram: Histogram, found: CalibrationMap) -> tuple[str, ...]:
     positives, negatives = (
         np.bincount(of_bins, each).astype(np.float64) for each in (counts.positives, counts.negatives)
     )
-    mapped = metrics.Histogram(np.arange(len(values) + 1.0), positives, negatives)
+    mapped = metrics.Histogram(np.arange(len(values) + 1, dtype=np.float64), positives, negatives)
     before, after = (metrics.roc_auc_score(each).value for each in (counts, mapped))
     if before - after <= _LOWERED:
         return ()
