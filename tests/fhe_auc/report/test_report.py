@@ -505,6 +505,17 @@ def test_log_loss_is_left_out_where_it_would_tell_of_a_few_rows_at_the_wrong_end
         assert report.as_dict(report.report_card(histogram), FACTS)["metrics"]["log_loss"] is not None
 
 
+def test_the_brier_score_is_left_out_where_a_few_wrong_rows_are_most_of_it() -> None:
+    """Of a sure model with 3 rows wrong, 0.0015 times 2,000 rows would be these 3."""
+    edges = np.append(np.arange(101) / 100, 1.0)
+    for wrong, unsure, there in ((0, 0, True), (3, 0, False), (9, 0, False), (10, 0, True), (3, 40, True)):
+        positives, negatives = np.zeros((2, 101))
+        positives[[-1, 1, 50]], negatives[[0, 50]] = (1000 - wrong, wrong, unsure), (1000, unsure)
+        told = report.as_dict(report.report_card(Histogram(edges, positives, negatives), min_cell=10), FACTS)["metrics"]
+        assert (told["brier"] is not None) == there, wrong
+        assert told["roc_auc"] is not None
+
+
 def test_parts_of_the_brier_score_take_the_mean_score_of_merged_bins() -> None:
     """By the definition over rows: scores of four bins, of which two are shown."""
     fine = Histogram([0, 0.2, 0.4, 0.7, 1], [0, 12, 5, 30], [40, 10, 5, 3])
