@@ -178,7 +178,7 @@ def whole_consortium(new_consortium: Callable[[int], Consortium]) -> Consortium:
 def test_a_fraction_in_a_file_is_read_as_one(tmp_path: Path) -> None:
     found = federated_auc(
         [PartyData.from_arrays("a", [0, 1, 0, 1], [0.1, 0.2, 0.3, 0.4])],
-        protocol=registry.load("verified").chosen({"round_scores": 1}),
+        protocol=registry.load("verified").options(round_scores=1),
     )
     assert found.study is None  # nobody agrees on anything in one process
     found = replace(found, study=msgspec.structs.replace(STUDY, row_caps={"a": 4}))
