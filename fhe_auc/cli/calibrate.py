@@ -18,10 +18,11 @@ from fhe_auc.cli.session_options import SessionOptions
 from fhe_auc.results.evaluation import verified_as_dict
 
 if TYPE_CHECKING:
-    from fhe_auc.metrics import CalibrationMap
+    from fhe_auc.metrics import CalibrationMap, Histogram
     from fhe_auc.rows.table_files import TextFormat
 
 _METHOD = "bbq"
+_LOWERED = 0.001  # an AUC that the map lowers by more is told
 
 
 @click.group(
@@ -67,7 +68,8 @@ def fit(files: inputs.PartyFiles, session: SessionOptions, out: Path, force: boo
         for used in (None, found)
     )
     calibration_file.save(out, found, method=_METHOD)
-    rows, warnings = float(pooled.histogram.cleaned().counts.sum()), list(pooled.evaluation.warnings)
+    rows = float(pooled.histogram.cleaned().counts.sum())
+    warnings = [*pooled.evaluation.warnings, *_of_ranking(pooled.histogram, found)]
     if as_json:
         errors = {"expected_calibration_error": {"before": before, "after": after}}
         about = {"protocol": pooled.evaluation.protocol, "parties": pooled.evaluation.parties, "rows": rows}
@@ -135,6 +137,27 @@ def apply(
         output.print_json({"file": str(out), "column": column, "rows": len(scores)})
     else:
         output.print_text(f"{len(scores):,} rows, with the calibrated score in column {column!r}: {out}")
+
+
+def _of_ranking(histogram: Histogram, found: CalibrationMap) -> tuple[str, ...]:
+    """Warn where the map puts together, or in another order, what the scores tell apart."""
+    from fhe_auc import metrics
+
+    counts = histogram.cleaned()
+    if min(counts.positives.sum(), counts.negatives.sum()) <= 0:
+        return ()
+    values, of_bins = np.unique(found(counts.centres), return_inverse=True)
+    positives, negatives = (
+        np.bincount(of_bins, each).astype(np.float64) for each in (counts.positives, counts.negatives)
+    )
+    mapped = metrics.Histogram(np.arange(len(values) + 1, dtype=np.float64), positives, negatives)
+    before, after = (metrics.roc_auc_score(each).value for each in (counts, mapped))
+    if before - after <= _LOWERED:
+        return ()
+    return (
+        f"the map lowers the AUC of the pooled counts by {before - after:.4f}, from {before:.4f} to {after:.4f}: rank "
+        "by the scores as they were, or fit the map on more rows",
+    )
 
 
 def _check_out_file(path: Path, suffix: str, *, force: bool) -> None:

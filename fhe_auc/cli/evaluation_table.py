@@ -260,17 +260,19 @@ def _no_interval(evaluation: Evaluation, session: SessionOptions) -> list[tuple[
     return [("interval", "none", f"protocol {evaluation.protocol} releases too little; verified has DeLong's")]
 
 
-def binning_error_rows(auc: float, binning_error: float, numerical_error: float = 0.0) -> list[tuple[output.Cell, ...]]:
-    """Return the row that says what thresholds leave open, if that is known (not NaN)."""
+def binning_error_rows(
+    auc: float, binning_error: float, numerical_error: float = 0.0, *, digits: int = 6
+) -> list[tuple[output.Cell, ...]]:
+    """Return the row that says what thresholds leave open, where it is known (not NaN), to so many digits."""
     if math.isnan(binning_error):
         return []
     # What is rounded off the AUC must not push it out of the bound.
-    off = binning_error + abs(auc - round(auc, 6)) + numerical_error
-    bound = math.ceil(round(off * 1e6, 6)) / 1e6  # 0.027 may be 0.0270…04
+    off = binning_error + abs(auc - round(auc, digits)) + numerical_error
+    bound = math.ceil(round(off * 10**digits, 6)) / 10**digits  # 0.027 may be 0.0270…04
     note = "the unbinned AUC is no further away"
     if numerical_error:
         note += f" (numerical error < {quantities.bound_text(numerical_error)})"
-    return [("binning error", f"{output.sign('≤', '<=')} {bound:.6f}", note)]
+    return [("binning error", f"{output.sign('≤', '<=')} {bound:.{digits}f}", note)]
 
 
 def _rows(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:

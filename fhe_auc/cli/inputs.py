@@ -321,16 +321,16 @@ def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def _parsed(
     context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
-) -> dict[str, int | float | str]:
-    """Return NAME=VALUE pairs, numbers as numbers."""
-    found: dict[str, int | float | str] = {}
+) -> dict[str, bool | int | float | str]:
+    """Return NAME=VALUE pairs, numbers as numbers, true and false as such."""
+    found: dict[str, bool | int | float | str] = {}
     for text in values:
         name, equals, value = text.partition("=")
         if not (name and equals and value):
             raise click.BadParameter(f"expected NAME=VALUE, got {text!r}")
         if name in found:
             raise click.BadParameter(f"{name!r} is given twice")
-        found[name] = value
+        found[name] = {"true": True, "false": False}.get(value.lower(), value)
         for kind in (float, int):
             with contextlib.suppress(ValueError):
                 found[name] = kind(value)

@@ -160,9 +160,9 @@ def _print(card: ReportCard, facts: Facts, saved: list[Path]) -> None:
     """Print the metrics that people ask for first, and where the files are."""
     estimates = {measure.name: measure for measure in card.measures}
     rows: list[tuple[output.Cell, ...]] = [
-        (output.styled("AUC", "bold"), output.styled(f"{card.auc.value:.6f}", "bold"), _ABOUT_AUC[not card.noisy]),
+        (output.styled("AUC", "bold"), output.styled(f"{card.auc.value:.4f}", "bold"), _ABOUT_AUC[not card.noisy]),
         *interval_rows(card.interval),
-        *(() if card.noisy else binning_error_rows(card.auc.value, card.auc.half_width)),
+        *(() if card.noisy else binning_error_rows(card.auc.value, card.auc.half_width, digits=4)),
         *_bins(card),
         *(
             (measure.title, _value(measure.estimate), f"{_span(measure.estimate)}{measure.meaning}")

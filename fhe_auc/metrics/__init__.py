@@ -55,6 +55,7 @@ from fhe_auc.metrics.recalibration import (
     CalibrationLine,
     calibration_in_the_large,
     calibration_line,
+    observed_expected_error,
     observed_expected_ratio,
 )
 from fhe_auc.metrics.small_cells import merge_small_cells
@@ -92,6 +93,7 @@ __all__ = [
     "merge_small_cells",
     "negative_predictive_value",
     "normalised_entropy",
+    "observed_expected_error",
     "observed_expected_ratio",
     "precision_recall_curve",
     "precision_score",

@@ -17,17 +17,20 @@ from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.metrics.probabilities import require_probabilities
 
 _PRIOR_ROWS = 2.0  # in each bin: N' = 2 B in [BBQ]
+_ROUNDING = 1e-9  # of a bin: sums of equal parts reach their multiple
 _NEAREST_END = 0.005  # the prior's mean stays that far from 0 and 1, as in the authors' program
 
 
 def bayesian_binning(histogram: Histogram) -> CalibrationMap:
     """Compute the BBQ calibration map from a histogram with many bins, on the histogram's own bins.
 
-    For every B from M^(1/3)/10 to 10 M^(1/3), neighbouring bins are merged into B bins of about equally many rows. With
-    a prior Beta(2 c_b, 2 (1 - c_b)) around the middle c_b of each merged bin, the model's score is its marginal
-    likelihood prod_b B(m_b + 2 c_b, n_b + 2 (1 - c_b)) / B(2 c_b, 2 (1 - c_b)) for m_b positive and n_b negative rows
-    ([BBQ] eq. 2), and its calibrated score the posterior mean (m_b + 2 c_b) / (m_b + n_b + 2). The map is the average
-    of all models, weighted by their scores.
+    For every B from M^(1/3)/10 to 10 M^(1/3), and no larger than the number of bins with rows, neighbouring bins are
+    merged into B bins of about equally many rows, of which those beyond such a B-th part in one bin, as of a frequent
+    score, do not count: so there are enough for the other scores. With a prior
+    Beta(2 c_b, 2 (1 - c_b)) around the middle c_b of each merged bin, the model's score is its marginal likelihood
+    prod_b B(m_b + 2 c_b, n_b + 2 (1 - c_b)) / B(2 c_b, 2 (1 - c_b)) for m_b positive and n_b negative rows ([BBQ]
+    eq. 2), and its calibrated score the posterior mean (m_b + 2 c_b) / (m_b + n_b + 2). The map is the average of all
+    models, weighted by their scores. [BBQ] says nothing of ties.
 
     Parameters
     ----------
@@ -55,14 +58,25 @@ def bayesian_binning(histogram: Histogram) -> CalibrationMap:
 
 
 def _binnings(histogram: Histogram, rows: float) -> Iterator[NDArray[np.intp]]:
-    """Yield, for each B, the first fine bin of every merged bin; ties leave fewer than B of them."""
-    cumulative = np.cumsum(histogram.counts)
-    least = max(1, int(rows ** (1 / 3) / 10))
-    most = min(max(least, int(np.ceil(10 * rows ** (1 / 3)))), max(least, int((histogram.counts > 0).sum())))
-    for bins in range(least, most + 1):
-        ends = np.searchsorted(cumulative, cumulative[-1] * np.arange(1, bins) / bins) + 1
-        cuts = np.unique(np.append(0, ends))
-        yield cuts[cuts <= np.searchsorted(cumulative, cumulative[-1])]  # no merged bin without rows at the end
+    """Yield, for each B, the first fine bin of every merged bin.
+
+    Rows of a fine bin beyond its B-th part, as of a frequent score, do not count, so that the others get bins too: for
+    the largest B all fine bins weigh the same, if that is their number. One without rows goes with the next that has.
+    """
+    occupied = np.flatnonzero(histogram.counts > 0)
+    counts = histogram.counts[occupied]
+    firsts = np.append(0, occupied[:-1] + 1)
+    descending = np.sort(counts)[::-1]
+    others = np.cumsum(descending[::-1])[::-1]  # rows in all bins but the k largest
+    most = min(int(np.ceil(10 * rows ** (1 / 3))), len(counts))
+    for bins in range(min(max(1, int(rows ** (1 / 3) / 10)), most), most + 1):
+        left = bins - np.arange(bins)
+        k = int(np.argmax(descending[:bins] * left <= others[:bins]))
+        part = others[k] / left[k]
+        reached = np.cumsum(np.minimum(counts, part))
+        ends = np.searchsorted(reached, part * (np.arange(1, bins) - _ROUNDING)) + 1
+        starts = np.unique(np.append(0, ends))
+        yield firsts[starts[starts < len(counts)]]
 
 
 def _model(histogram: Histogram, cuts: NDArray[np.intp]) -> tuple[float, tuple[NDArray[np.float64], NDArray[np.intp]]]:

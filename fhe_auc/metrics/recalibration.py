@@ -5,7 +5,7 @@ expit(a + b·logit(score)); scores that are right have a = 0 and b = 1. A slope 
 extreme. With b held at 1, a is the calibration in the large: above 0, events are more than the scores say.
 
 A bin's rows are taken to have its middle as score. Scores nearer to 0 or 1 than 1e-8, which have no logit or a huge
-one, are taken as 1e-8 from there, as the R package CalibrationCurves does.
+one, are taken as 1e-8 from there, as the R package CalibrationCurves does; the report says so.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from fhe_auc.base.numerics import expit, root
 from fhe_auc.metrics.histogram import Estimate, Histogram
 from fhe_auc.metrics.probabilities import require_probabilities
 
-_NEAREST_END = 1e-8
+NEAREST_END = 1e-8
+"""Scores are taken at least so far from 0 and 1, where logits are needed."""
+
 _STEPS, _SMALL_STEP = 100, 1e-9  # about ten are enough
 
 
@@ -57,10 +59,29 @@ def observed_expected_ratio(histogram: Histogram) -> Estimate:
     return Estimate(value, min(low, value), max(high, value))
 
 
+def observed_expected_error(histogram: Histogram) -> float:
+    """Compute the standard error of the logarithm of the ratio R, √(Σ (label − R·score)²)/events, as of any ratio.
+
+    The rows are drawn independently; scores need not be right. Errors as `observed_expected_ratio`, and
+    `UndefinedMetricError` if there are no positive rows.
+    """
+    ratio = observed_expected_ratio(histogram).value
+    if not ratio > 0:
+        raise UndefinedMetricError("there are no positive rows, so their ratio to what is expected has no error")
+    usable = histogram.cleaned()
+    return _left_over(usable, ratio * usable.centres) / float(usable.positives.sum())
+
+
+def _left_over(histogram: Histogram, rates: NDArray[np.float64]) -> float:
+    """Return √(Σ (label − rate)²): the standard error of the events, beyond those that the rates tell."""
+    return float(np.sqrt(histogram.positives @ np.square(1 - rates) + histogram.negatives @ np.square(rates)))
+
+
 def calibration_in_the_large(histogram: Histogram) -> tuple[Estimate, float]:
     """Compute the intercept a with the slope held at 1, and its standard error.
 
-    It falls with every score, so that the range has all rows at their bins' upper, and at their lower edges.
+    It falls with every score, so that the range has all rows at their bins' upper, and at their lower edges. The
+    standard error is White's, right where the slope is not 1, too: Econometrica 50 (1982), 1-25.
 
     Raises `UndefinedMetricError` if there are no positive or no negative rows; `InputError` if the edges leave [0, 1].
     """
@@ -69,7 +90,7 @@ def calibration_in_the_large(histogram: Histogram) -> tuple[Estimate, float]:
         _intercept(usable, _logit(scores)) for scores in (usable.centres, usable.edges[1:], usable.edges[:-1])
     )
     rates = expit(value + _logit(usable.centres))
-    error = float(1 / np.sqrt(usable.counts @ (rates * (1 - rates))))
+    error = _left_over(usable, rates) / float(usable.counts @ (rates * (1 - rates)))
     return Estimate(value, min(low, value), max(high, value)), error
 
 
@@ -117,7 +138,7 @@ def _with_both_labels(histogram: Histogram) -> Histogram:
 
 
 def _logit(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    inside = np.clip(scores, _NEAREST_END, 1 - _NEAREST_END)
+    inside = np.clip(scores, NEAREST_END, 1 - NEAREST_END)
     return np.asarray(np.log(inside) - np.log1p(-inside))
 
 

@@ -19,7 +19,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal, localcontext
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
@@ -51,6 +51,12 @@ The best of some dozens of trials: on made-up scores of 0.2 to 50 % positives, a
 docs/evidence/studies/default_grid.py, on those of simple classifiers on real data, and on the bundled sets. Nearby
 numbers do about as well. Crowded scores of rare events need most points, the ends only what naive Bayes takes.
 """
+
+CELL_HEIGHT = 14
+"""h of the 2^h cells in which exact counts find quantile thresholds: they fill one ciphertext of the largest ring."""
+
+_CELLS_OF_OCTAVES = (2048, 2048, 1024, *[512] * 3, *[256] * 4, *[32] * 8)
+"""Of 2^14 cells, those from 1/4 to 1/2, from 1/8 to 1/4, and so on to 2^-19; as many of one minus the score."""
 
 _LEAST_DPAUC = 4  # one point in each share
 _TEXT_SUFFIXES = (".txt", ".csv")
@@ -227,6 +233,33 @@ def quantiles_wanted(thresholds: object) -> int | None:
 def perhaps_found(grid: NDArray[np.float64]) -> bool:
     """Tell whether a session may have found these thresholds: they begin with 0 and end below 1, as no grid here."""
     return bool(grid[0] == 0 and grid[-1] < 1)
+
+
+def held_back(grid: NDArray[np.float64]) -> bool:
+    """Tell whether found thresholds are fewer than were asked for, as some scores are too frequent.
+
+    Such a score fills one cell, which is a bin between wider ones; of several models, cells are two of these.
+    """
+    widths = np.pad(np.diff(np.searchsorted(cell_starts(CELL_HEIGHT), np.append(grid, 1.0))), 1, constant_values=3)
+    return bool(((widths[1:-1] > 0) & (widths[1:-1] <= 2) & (widths[:-2] > 2) & (widths[2:] > 2)).any())
+
+
+@cache
+def cell_starts(height: int) -> NDArray[np.float64]:
+    """Return the lower ends of the 2^h cells, shape (2^h,): read-only, h from 1 to 14, each a float64 exactly.
+
+    Below 2^-19 there are 255 octaves of one cell, and a first one from 0 on. One minus a score has float64 down to
+    2^-53 alone: 31 octaves of eight cells, and eight cells more.
+    """
+    octaves = [(2.0 ** -(at + 2), cells) for at, cells in enumerate(_CELLS_OF_OCTAVES)]
+    last = octaves[-1][0]
+    low = [*octaves, *[(last / 2**at, 1) for at in range(1, 256)]]
+    high = [*octaves, *[(last / 2**at, 8) for at in range(1, 32)]]
+    ends = (np.concatenate([end * (1 + np.arange(cells) / cells) for end, cells in side[::-1]]) for side in (low, high))
+    below, above = ends
+    top = above[0] * np.arange(1, 8) / 8
+    starts = np.concatenate([[0.0], below, [0.5], 1 - above[:0:-1], 1 - above[:1], 1 - top[::-1]])
+    return explicit(starts[:: 2 ** (CELL_HEIGHT - height)])
 
 
 def _size_in(spec: str, name: str, size: str) -> int:

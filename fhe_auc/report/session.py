@@ -20,11 +20,12 @@ from fhe_auc.base.errors import EvaluationError, InputError
 from fhe_auc.base.options import Options
 from fhe_auc.base.terminal import Progress, shown
 from fhe_auc.metrics import Histogram
+from fhe_auc.metrics.recalibration import NEAREST_END
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import DEFAULT_MIN_CELL, MOST_MIN_CELL, PLAIN, Analysis, Questions
 from fhe_auc.report.page import render, save
-from fhe_auc.results.evaluation import Evaluation, QuantileThresholds, verified_as_dict
-from fhe_auc.results.intervals import DEFAULT_LEVEL, Interval, few_rows
+from fhe_auc.results.evaluation import NOT_TOLD_APART, Evaluation, QuantileThresholds, verified_as_dict
+from fhe_auc.results.intervals import BELOW_HALF, DEFAULT_LEVEL, REVERSED, Interval, few_rows
 from fhe_auc.results.report_card import Facts, ReportCard, as_dict, report_card
 from fhe_auc.results.result_tables import TextTable, ends, notebook_html, of_estimates, of_sites
 from fhe_auc.rows.counts import PartyData
@@ -258,6 +259,7 @@ def reported(
             *(warning for warning in evaluation.warnings if warning not in own),
             *_of_small_cells(card, histogram.edges[:-1], threshold),
             *_of_interval(card, interval),
+            *_of_ends(histogram),
         ),
     )
     if analysis.by or analysis.heterogeneity:
@@ -299,7 +301,9 @@ def _with_panels(
         f"{facts.privacy}\n\nGroups and sites come from a second session, of protocol {found.protocol}, and from the "
         f"bins before merging. It told each party {'; '.join(learnt)}."
     )
-    warnings = (*facts.warnings, *(each for each in found.warnings if each not in own + facts.warnings))
+    # The binning error is that of the session before, which has warned of it.
+    more = [each for each in found.warnings if not each.startswith(NOT_TOLD_APART)]
+    warnings = (*facts.warnings, *(each for each in more if each not in own + facts.warnings))
     return replace(facts, groups=groups, sites=next(iter(found.sites), None), privacy=privacy, warnings=warnings)
 
 
@@ -312,7 +316,18 @@ def _of_interval(card: ReportCard, wanted: float | None) -> tuple[str, ...]:
         return (
             "the AUC has no confidence interval: a label has fewer than two rows, or all pairs of rows come out alike",
         )
-    return (rarer,) if rarer else ()
+    below = f"the AUC: {BELOW_HALF}, so {REVERSED}" if card.interval.high < 0.5 else ""
+    return tuple(filter(None, (rarer, below)))
+
+
+def _of_ends(histogram: Histogram) -> tuple[str, ...]:
+    usable = histogram.cleaned()
+    if not usable.counts[np.minimum(usable.centres, 1 - usable.centres) < NEAREST_END].any():
+        return ()
+    return (
+        f"scores nearer than {NEAREST_END:.0e} to 0 or 1 count as {NEAREST_END:.0e} away from it in slope, intercept "
+        "and calibration in the large, which depend on that",
+    )
 
 
 def _title(evaluation: Evaluation) -> str:

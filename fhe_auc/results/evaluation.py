@@ -46,6 +46,9 @@ _FRAME = {
 }
 """Columns of `Evaluation.to_frame`, and their pandas types."""
 
+NOT_TOLD_APART = "many pairs of rows are not told apart"
+"""How the warning of a large binning error begins."""
+
 FIRST_SESSION = "boundaries: "
 """Before the name of a phase of the session that found the thresholds."""
 

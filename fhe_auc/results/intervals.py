@@ -52,6 +52,9 @@ MOST_OFF = 0.04
 _OCCUPIED = 24
 """Coarse bins of a comparison that are taken to hold rows, of 72: scores crowd at fixed thresholds."""
 
+BELOW_HALF = "the whole interval lies below 1/2"
+REVERSED = "labels or scores may be reversed (--positive-label, or 1 minus the score)"
+
 _FEW, _VERY_FEW = 30, 10
 
 
@@ -157,19 +160,23 @@ def paired_delong(
     positives: int,
     negatives: int,
     binning_error: float = 0.0,
+    *,
+    ties_meant: bool = False,
 ) -> PairedError | None:
     """Return DeLong's standard error of the difference of two AUCs on the same rows; None as `delong`.
 
     Variances are those of the bins, the correlation ρ that of `sums`, in which a row's worth is known about. How well
     shows in the variances by `sums`: a share η of a model's variance is missing there, or too much. By accident it can
     be near 0, so it is at least what n rows of the other label, evenly in k bins, leave on average: 1/(6·k·n), as of a
-    Brownian bridge. Were what the two models have missing fully correlated, ρ would be off by √(η_a·η_b) +
+    Brownian bridge. It also shows in the mean, which is known exactly: twice by how much that is off, squared, counts
+    as missing variance, too. Were what the two models have missing fully correlated, ρ would be off by √(η_a·η_b) +
     |ρ|·(η_a + η_b)/2. It hardly is: it comes from where single rows lie in bins, and correlations of so many rows as
-    the rarer label has, by accident, are seldom beyond 2/√rows. The two labels' shares are independent.
+    the rarer label has, by accident, are seldom beyond 2/√rows. That is no accident where many rows have one score,
+    which shows in the `binning_error`, and rests on 30 rows at least. The two labels' shares are independent.
 
     Besides, rows that bins do not tell apart, T pairs of either label by the `binning_error` T/(2·P·N) of both models,
-    change what single rows are worth: the standard error by up to √T/(P·N), about, and hardly ever by more than a
-    quarter of that. docs/evidence/numbers.md says how often all this holds.
+    change what single rows are worth, unless ties are meant: the standard error by up to √T/(P·N), about, and hardly
+    ever by more than a quarter of that. docs/evidence/numbers.md says how often all this holds.
     """
     if (rarer := min(positives, negatives)) < 2:
         return None
@@ -180,14 +187,23 @@ def paired_delong(
         others = positives + negatives - rows
         least = 1 / (6 * _OCCUPIED * others) if sums.scale > LEAST_SCALE else 0.0
         known = (each / (2 * sums.scale * others) ** 2 for each in moments.variances(rows))
-        missing = [max(abs(of - part), least) / of if of else 0.0 for part, of in zip(known, (a, b), strict=True)]
+        shifts = (
+            float(of.auc) - 0.5 - float(Fraction(total, 2 * sums.scale * others * rows))
+            for of, total in zip((first, second), moments[:2], strict=True)
+        )
+        missing = [
+            (max(abs(of - part), least) + (2 * shift) ** 2) / of if of else 0.0
+            for part, of, shift in zip(known, (a, b), shifts, strict=True)
+        ]
         correlation = moments.correlation(rows)
         variance += (a + b - 2 * correlation * math.sqrt(a * b)) / rows
         certain_to = math.sqrt(math.prod(missing)) + abs(correlation) * sum(missing) / 2
         uncertain += (2 * certain_to * math.sqrt(a * b) / rows) ** 2
-    reach = min(1.0, 2 / math.sqrt(rarer)) * math.sqrt(uncertain)
-    low, found, high = (math.sqrt(max(each, 0.0)) for each in (variance - reach, variance, variance + reach))
-    tied = math.sqrt(2 * binning_error / (positives * negatives)) / 4
+    found = math.sqrt(max(variance, 0.0))
+    crowded = binning_error > TELLING * found
+    reach = math.sqrt(uncertain) * (1.0 if crowded or rarer < _FEW else 2 / math.sqrt(rarer))
+    low, high = (math.sqrt(max(each, 0.0)) for each in (variance - reach, variance + reach))
+    tied = 0.0 if ties_meant else math.sqrt(2 * binning_error / (positives * negatives)) / 4
     return PairedError(found, ((high - low) / 2 + tied) / found if found else math.inf)
 
 

@@ -469,9 +469,9 @@ def _calibration_measures(histogram: Histogram, level: float | None) -> tuple[Me
     ratio = _or_none(metrics.observed_expected_ratio, histogram)
     of_ratio = None
     if ratio is not None and level is not None:
-        # On the log scale, as Debray et al., BMJ 356 (2017), i6460, but events vary by what the scores, mended in the
-        # large, leave open, Σ p(1 − p), and not as if all rows had one risk: that covers too much for good models.
-        error = 1 / (large_error * float(histogram.positives.sum()))
+        # On the log scale, as Debray et al., BMJ 356 (2017), i6460, but events vary by what the scores leave open, and
+        # not as if all rows had one risk: that covers too much for good models.
+        error = metrics.observed_expected_error(histogram)
         factor = math.exp(quantile(level) * error)
         of_ratio = Interval(level, ratio.value / factor, ratio.value * factor, WALD)
         of_ratio = widened(of_ratio, ratio.value * error, _off(ratio), (0.0, math.inf))

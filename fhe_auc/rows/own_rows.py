@@ -107,7 +107,7 @@ def _remedy(found: _Range) -> str:
         return "if this is a rounding error, clip them to 0 and 1"
     return (
         "check that this is the column of scores; then set the score scale to percent or logit (--score-scale, in "
-        "Python score_scale=), or give thresholds that span them"
+        "Python score_scale=), or give `evaluate` thresholds that span them"
     )
 
 

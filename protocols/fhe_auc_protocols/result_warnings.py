@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fhe_auc.question.thresholds import perhaps_found
+from fhe_auc.question.thresholds import MAX_PLACES, held_back, perhaps_found
+from fhe_auc.results.evaluation import NOT_TOLD_APART
 from fhe_auc.results.intervals import TELLING
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import JOINT_KEYS_LEAVE, Manifest
@@ -41,32 +42,46 @@ def of_auc(
     parties: int,
     binning_error: float,
     standard_error: float | None = None,
+    *,
+    histogram: bool = False,
 ) -> tuple[str, ...]:
-    """Return the warnings on any AUC of so many parties, with this binning error and, where known, standard error."""
+    """Return the warnings on any AUC of so many parties, with this binning error and, where known, standard error.
+
+    The AUC of a `histogram` has no interval, and its thresholds lie in [0, 1]: nothing is said of others.
+    """
     found = of_parties(manifest, parties)
     if binning_error <= (TELLING * standard_error if standard_error else _COARSE):
         return found
+    rounded = manifest.options.get("round_scores")
     against, widened = "", ""
     if standard_error:
         times = "a quarter of the" if binning_error <= standard_error else "the whole"
         against = f", more than {times} standard error {standard_error:.2g}"
-        if binning_error > standard_error and "round_scores" not in manifest.options:
+        if binning_error > standard_error and rounded is None and not histogram:
             widened = "; the interval is widened by it"
-    if "round_scores" in manifest.options:
-        remedy = "round them to more decimals"
+    quantiles = "take quantile:1000, which a session before finds"
+    if rounded is not None:
+        remedy = "round them to more decimals" if rounded != MAX_PLACES else f"do not round them, but {quantiles}"
     elif registry.load(manifest.protocol).boundaries is None:
         remedy = "take thresholds that fit them, by number or by range (uniform and hybrid cover 0 to 1)"
-    elif perhaps_found(manifest.thresholds):
+    elif not perhaps_found(manifest.thresholds):
+        remedy = quantiles
+        if not histogram:
+            remedy += (
+                "; logits that become 0 or 1 on the score scale logit need thresholds that span the logits themselves"
+            )
+    elif not held_back(manifest.thresholds):
         remedy = "ask for more quantile thresholds"
     else:
-        remedy = (
-            "take quantile:1000, which a session before finds; logits that become 0 or 1 on the score scale logit need "
-            "thresholds that span the logits themselves"
-        )
+        remedy = ""
+    advice = (
+        f"where their scores are equal, nothing helps; where scores differ, {remedy}"
+        if remedy
+        else "most of them have equal scores, and nothing helps"
+    )
     return (
         *found,
-        f"many pairs of rows are not told apart: the binning error is {binning_error:.2g}{against}{widened}; where "
-        f"their scores are equal, nothing helps; where scores differ, {remedy}",
+        f"{NOT_TOLD_APART}: the binning error is {binning_error:.2g}{against}{widened}; {advice}",
     )
 
 

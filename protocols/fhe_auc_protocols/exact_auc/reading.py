@@ -16,9 +16,11 @@ from fhe_auc.question.analysis import Analysis, Contrast
 from fhe_auc.results.estimates import ONE_CLASS, Comparison, Estimate, too_few
 from fhe_auc.results.heterogeneity import LEAST_SITES, SiteSummary, random_effects
 from fhe_auc.results.intervals import (
+    BELOW_HALF,
     DELONG,
     HANLEY_MCNEIL,
     MOST_OFF,
+    REVERSED,
     Interval,
     OneModel,
     PairedError,
@@ -47,6 +49,10 @@ _NESTED = (
     "groups that are not shown can be worked out from those shown where one column divides the groups of another "
     "(sex_and_age beside sex): then do not publish both"
 )
+
+_ALL_ALONE = "with round_scores=2, or 1, it is exact for the scores as rounded"
+_ALIKE = 0.05
+"""A difference with a standard error below this share of a model's own is that of about the same ranking."""
 
 _AVERAGE = (
     "the AUC is the average over all pairs of classes (Hand and Till); it has no interval, those of single classes have"
@@ -149,8 +155,9 @@ class Reading:
             for each in estimates
             if each.auc is not None and each.q10 is not None and each.q01 is not None
         )
-        open_ = 0.0 if self.rounded else float(sum(each.binning_error for each in estimates))
-        return paired_delong(first, second, sums, estimates[0].positives, estimates[0].negatives, open_)
+        rows = estimates[0].positives, estimates[0].negatives
+        binning_error = float(sum(each.binning_error for each in estimates))
+        return paired_delong(first, second, sums, *rows, binning_error, ties_meant=self.rounded)
 
     def sites(self) -> tuple[SiteSummary, ...]:
         """Return what sites have in common, for each model; nothing where sums over sites are not released."""
@@ -184,27 +191,36 @@ class Reading:
             of_intervals = (_NO_INTERVAL if min(first.positives, first.negatives) < 2 else _NO_SPREAD,)
         else:
             of_intervals = self._few_rows()
+        remedy = "the column of its scores may be another class's" if self.analysis.classes else REVERSED
+        # Rows of one group against another's may well be below 1/2.
         reversed_ = tuple(
-            f"{' '.join(filter(None, (each.model, each.group, each.contrast))) or 'the AUC'}: the whole interval lies "
-            "below 1/2, so labels or scores may be reversed (--positive-label, or 1 minus the score)"
-            for each in self.estimates()
-            if each.interval is not None and each.interval.high < 0.5
+            f"{' '.join(filter(None, (each.model, each.group, each.contrast))) or 'the AUC'}: {BELOW_HALF}, so {remedy}"
+            for contrast, each in zip(self.analysis.contrasts, self.estimates(), strict=True)
+            if each.interval is not None
+            and each.interval.high < 0.5
+            and contrast.positives.group == contrast.negatives.group
         )
         small = (_SMALL_GROUPS,) if self.analysis.by and self.analysis.min_cell == 1 else ()
         return (*of_intervals, *reversed_, *self._of_comparisons(), *of_sites, *nested, *small)
 
     def _of_comparisons(self) -> tuple[str, ...]:
         """Warn where a difference gets no interval and no p-value."""
-        few_values = "scores that have few values are told apart exactly by -o round_scores=DECIMALS"
+        errors = {each.model: each.standard_error for each in self.estimates() if not each.group}
         found = []
         for each in self.comparisons():
-            binned = each.binning_error > (each.standard_error or 0) and not self.rounded
-            advice = [few_values] if binned else []
-            if not (self.quantiles or self.rounded):
-                advice.append("take quantile:1000, which a session before finds")
-            if each.missing:
-                told = "; ".join([each.missing, *advice])
-                found.append(f"{each.second} minus {each.first} has no interval and no p-value: {told}")
+            if not each.missing:
+                continue
+            if (each.standard_error or 0) < _ALIKE * (errors.get(each.first) or 0):
+                advice = ["both models rank the rows nearly alike"]
+            elif self.rounded:
+                advice = [_ALL_ALONE]
+            else:
+                binned = each.binning_error > (each.standard_error or 0)
+                advice = ["scores that have few values are told apart exactly by -o round_scores=DECIMALS"] * binned
+                if not self.quantiles:
+                    advice.append("take quantile:1000, which a session before finds")
+            told = "; ".join([each.missing, *advice])
+            found.append(f"{each.second} minus {each.first} has no interval and no p-value: {told}")
         return tuple(found)
 
     def _few_rows(self) -> tuple[str, ...]:

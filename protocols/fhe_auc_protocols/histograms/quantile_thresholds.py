@@ -27,7 +27,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -35,7 +34,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, ResultCheckError
 from fhe_auc.question.binning import bins_of
-from fhe_auc.question.thresholds import MIN_SIZE, explicit
+from fhe_auc.question.thresholds import CELL_HEIGHT, MIN_SIZE, cell_starts, explicit
 from fhe_auc.results.evaluation import QuantileThresholds
 from fhe_auc.rows.counts import PartyData
 from fhe_auc.rows.own_rows import check_scores
@@ -47,17 +46,11 @@ from fhe_auc_protocols.histograms.hierarchical_counts import HierarchicalCounts
 from fhe_auc_protocols.histograms.readout import PooledCounts, PrivateReadout, Readout
 from fhe_auc_protocols.option_values import is_whole, privacy_budget
 
-_EXACT_HEIGHT = 14
-"""h where counts are exact: 2^14 of them fill one ciphertext of the largest ring."""
-
 _TIES = "some scores are more frequent than that allows"
 _CROWDED = (
     "scores crowd in few cells, which are cut evenly into thresholds: how many rows lie at or above these is not "
     "known, so there is no average precision"
 )
-
-_CELLS_OF_OCTAVES = (2048, 2048, 1024, *[512] * 3, *[256] * 4, *[32] * 8)
-"""Of 2^14 cells, those from 1/4 to 1/2, from 1/8 to 1/4, and so on to 2^-19; as many of one minus the score."""
 
 
 class _Quantiles(Readout[QuantileThresholds]):
@@ -142,15 +135,15 @@ class ExactQuantiles(_Quantiles):
 
     def height(self, options: Mapping[str, Any]) -> int:
         """Return 14."""
-        return _EXACT_HEIGHT
+        return CELL_HEIGHT
 
     def completed(self, request: Request) -> Request:
         """Return the request with 2^14 cells as thresholds, 2^13 for several models."""
-        return replace(request, thresholds=cell_starts(_EXACT_HEIGHT - (len(request.analysis.models) > 1)))
+        return replace(request, thresholds=cell_starts(CELL_HEIGHT - (len(request.analysis.models) > 1)))
 
     def cells(self, thresholds: int) -> int:
         """Return 2^14."""
-        return 1 << _EXACT_HEIGHT
+        return 1 << CELL_HEIGHT
 
     def count(self, data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
         """Count a party's rows, once for each model, shape (2^14,); errors as `InputError` of one model."""
@@ -234,24 +227,6 @@ def _counts(data: PartyData, grid: NDArray[np.float64]) -> list[NDArray[np.int64
         for of_model, scores in zip(counts, batch.scores, strict=True):
             of_model += np.bincount(bins_of(scores, grid), minlength=len(grid))
     return counts
-
-
-@cache
-def cell_starts(height: int) -> NDArray[np.float64]:
-    """Return the lower ends of the 2^h cells, shape (2^h,): read-only, h from 1 to 14, each a float64 exactly.
-
-    Below 2^-19 there are 255 octaves of one cell, and a first one from 0 on. One minus a score has float64 down to
-    2^-53 alone: 31 octaves of eight cells, and eight cells more.
-    """
-    octaves = [(2.0 ** -(at + 2), cells) for at, cells in enumerate(_CELLS_OF_OCTAVES)]
-    last = octaves[-1][0]
-    low = [*octaves, *[(last / 2**at, 1) for at in range(1, 256)]]
-    high = [*octaves, *[(last / 2**at, 8) for at in range(1, 32)]]
-    ends = (np.concatenate([end * (1 + np.arange(cells) / cells) for end, cells in side[::-1]]) for side in (low, high))
-    below, above = ends
-    top = above[0] * np.arange(1, 8) / 8
-    starts = np.concatenate([[0.0], below, [0.5], 1 - above[:0:-1], 1 - above[:1], 1 - top[::-1]])
-    return explicit(starts[:: 2 ** (_EXACT_HEIGHT - height)])
 
 
 def equi_depth_cells(counts: HierarchicalCounts, bins: int) -> NDArray[np.int64]:

@@ -21,6 +21,7 @@ from fhe_auc.base.errors import EvaluationError, UndefinedAucError
 from fhe_auc.metrics import Histogram, roc_auc_score
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.results.evaluation import Evaluation
+from fhe_auc.results.intervals import of_bins
 from fhe_auc.rows.counts import Counts, PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_protocols import result_warnings
@@ -48,6 +49,7 @@ class ExactScoreHistogram(Readout[Evaluation]):
         """Return the AUC of the pooled histogram; errors as `pooled_counts`, and `UndefinedAucError`."""
         bins = pooled.levels[0].reshape(_LABELS, -1)
         exact = trapezoid(pooled_counts(bins))
+        _, standard_error = of_bins(*bins[:, bins.any(axis=0)])
         return _evaluation(
             manifest,
             pooled,
@@ -55,7 +57,9 @@ class ExactScoreHistogram(Readout[Evaluation]):
             auc=exact.auc,
             binning_error=exact.binning_error,
             numerical_error=0.0,
-            warnings=result_warnings.of_auc(manifest, pooled.parties, exact.binning_error),
+            warnings=result_warnings.of_auc(
+                manifest, pooled.parties, exact.binning_error, standard_error, histogram=True
+            ),
         )
 
 

@@ -442,6 +442,15 @@ def test_plan_tells_the_parameters_of_the_session_that_is_made(folder: Path) -> 
     assert (shown["classes"], shown["precision"]) == (made.packing.classes, error_bound(made))
 
 
+def test_options_that_are_true_or_false_are_given_as_such(folder: Path) -> None:
+    (folder / "a.csv").write_text("y_true,y_score\n1,0.9\n0,0.2\n1,0.4\n0,0.6\n")
+    arguments = ("evaluate", "a.csv", "--protocol", "exact", "--json", "-o")
+    answer = json.loads(call(*arguments, "plain_interval=true").stdout)
+    assert answer["interval"]["method"] == "DeLong, plain"
+    refused = json.loads(call(*arguments, "plain_interval=yes").stdout)
+    assert refused["error"] == "plain_interval must be true or false, got 'yes'"
+
+
 def test_plan_has_nothing_to_say_of_a_protocol_without_encryption() -> None:
     assert_fails(call("plan", "--protocol", "dpauc-laplace"), 2, "'dpauc-laplace' encrypts nothing")
 

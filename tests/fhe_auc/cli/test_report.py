@@ -240,6 +240,15 @@ def test_the_level_of_all_intervals_is_the_one_asked_for(folder: Path) -> None:
     assert "90 % confidence interval" in (folder / "report" / "report.html").read_text()
 
 
+def test_the_report_says_that_scores_may_be_reversed_and_which_have_no_logit(folder: Path) -> None:
+    scores = np.random.default_rng(3).random(400)
+    write_rows = [f"{int(score < 0.3) ^ (at % 5 == 0)},{score:.4f}" for at, score in enumerate(scores)]
+    (folder / "all.csv").write_text("\n".join(["y_true,y_score", *write_rows, "0,1"]) + "\n")
+    said = " ".join(call("all.csv", "--backend", "tenseal").stdout.split())
+    assert "the AUC: the whole interval lies below 1/2, so labels or scores may be reversed" in said
+    assert "scores nearer than 1e-08 to 0 or 1 count as 1e-08 away from it" in said
+
+
 def test_a_threshold_with_few_rows_beyond_it_gives_way_with_a_warning(folder: Path, pool: PartyData) -> None:
     few = float(np.floor(np.sort(pool.y_score)[-5] * 1000) / 1000)
     assert 0 < (pool.y_score >= few).sum() < 10
@@ -295,7 +304,7 @@ def test_a_noisy_model_is_reported_with_its_budget_and_without_a_half_width(fold
     assert result.exit_code == 0, result.stderr
     text = " ".join(result.stdout.split())
     exact = (40.25 * 30 + 0.5 * 10.5 * 30 + 0.5 * 40.25 * 21) / (50.75 * 51)
-    assert f"AUC {exact:.6f} the noise is random" in text
+    assert f"AUC {exact:.4f} the noise is random" in text
     assert "about 102 rows" in text
     said = json.loads((folder / "report" / "report.json").read_text())
     assert said["histogram"]["positives"] == [10.5, 40.25]
@@ -428,3 +437,34 @@ def test_without_groups_and_sites_there_is_no_second_session(folder: Path) -> No
 def test_exact_numbers_of_groups_do_not_go_with_noise(folder: Path) -> None:
     files = grouped(folder, 3)
     assert_refused(call(*files, "--by", "age", "--model", "local-dp", "--epsilon", "5"), "do not go with a model")
+
+
+@pytest.mark.parametrize("scores", [[0.2, 0.8], [0.0, 1.0], [0.1, 0.3, 0.5, 0.7, 0.9]])
+@pytest.mark.parametrize("command", [("report", "--by", "sex"), ("calibrate", "fit", "--out", "map.json")])
+def test_advice_is_of_options_that_a_command_has_and_is_not_given_again(
+    folder: Path, command: tuple[str, ...], scores: list[float]
+) -> None:
+    """Few scores: pairs of rows are truly tied. In report, groups come from a session that could have an interval."""
+    random = np.random.default_rng(2)
+    for site in ("north", "south", "west"):
+        chosen = random.integers(0, len(scores), 200)
+        labels, sexes = random.random(200) < 0.2 + 0.6 * chosen / len(scores), random.choice(["f", "m"], 200)
+        rows = (f"{int(y)},{scores[k]},{sex}\n" for y, k, sex in zip(labels, chosen, sexes, strict=True))
+        (folder / f"{site}.csv").write_text("y_true,y_score,sex\n" + "".join(rows))
+
+    def told(*options: str) -> str:
+        result = command_line.call(*command, "north.csv", "south.csv", "west.csv", *options, "--json", "--force")
+        assert result.exit_code == 0, result.stderr
+        (warning,) = (each for each in json.loads(result.stdout)["warnings"] if "the binning error is" in each)
+        return str(warning)
+
+    first, again = told(), told("--thresholds", "quantile:1000")
+    assert "more than the whole standard error" in first
+    assert first.endswith("where their scores are equal, nothing helps; where scores differ, take quantile:1000, "
+                          "which a session before finds")  # fmt: skip
+    assert again.endswith("most of them have equal scores, and nothing helps")
+    assert not re.search("logit|round|widened", first + again)
+
+
+def test_scores_that_are_no_probabilities_are_told_which_command_has_thresholds_for_them(folder: Path) -> None:
+    assert_refused(call(write_csv("north.csv", [-2.0, 0.7, 3.0, 0.9])), "or give `evaluate` thresholds that span them")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import math
 import tracemalloc
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.calibration import calibration_curve as sklearn_calibration_curve
+from sklearn.metrics import roc_auc_score
 
 from fhe_auc.base.errors import InputError, UndefinedMetricError
 from fhe_auc.metrics import (
@@ -189,6 +191,20 @@ def test_histogram_binning_gives_each_bin_its_share_and_an_empty_one_its_middle(
     assert calibration([0, 0.3, 0.5, 1]).tolist() == [0.25, 0.375, 0.75, 0.75]
 
 
+def reference_cuts(counts: list[int], bins: int) -> list[int]:
+    """Return where merged bins begin: after each equal part of the rows, of which a bin counts for one part at most."""
+    filled = sorted((count for count in counts if count), reverse=True)
+    parts = [Fraction(sum(filled[large:]), bins - large) for large in range(bins)]
+    part = next(part for part, largest in zip(parts, filled, strict=False) if largest <= part)
+    assert sum(min(count, part) for count in counts) == bins * part
+    cuts, reached = [0], Fraction(0)
+    for k, count in enumerate(counts[:-1]):
+        before, reached = reached, reached + min(count, part)
+        if reached // part > before // part and any(counts[k + 1 :]):
+            cuts.append(k + 1)
+    return cuts
+
+
 def reference_bbq(data: PartyData, edges: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """Bayesian binning into quantiles, straight from the rows and the paper, with bins that end at given edges."""
     total = len(data.y_score)
@@ -197,11 +213,7 @@ def reference_bbq(data: PartyData, edges: np.ndarray, scores: np.ndarray) -> np.
     occupied = len(set(index.tolist()))
     weights, answers = [], []
     for bins in range(max(1, math.floor(total ** (1 / 3) / 10)), min(math.ceil(10 * total ** (1 / 3)), occupied) + 1):
-        cuts = [0]
-        for j in range(1, bins):
-            k = next(k for k in range(1, len(edges)) if np.sum(index < k) >= total * j / bins - 1e-9)
-            if k > cuts[-1] and np.sum(index >= k) > 0:
-                cuts.append(k)
+        cuts = reference_cuts(np.bincount(index, minlength=len(edges) - 1).tolist(), bins)
         score, answer = 0.0, np.zeros(len(scores))
         for first, end in zip(cuts, [*cuts[1:], len(edges) - 1], strict=True):
             inside = (index >= first) & (index < end)
@@ -234,6 +246,33 @@ def test_bayesian_binning_merges_what_lies_beyond_all_rows_with_the_last_bin() -
     ours = bayesian_binning(Histogram.from_rows(data, edges))
     np.testing.assert_allclose(ours(scores), reference_bbq(data, edges, scores), rtol=0, atol=1e-10)
     assert len(set(ours(np.linspace(0.22, 1, 50)).tolist())) == 1
+
+
+@pytest.mark.parametrize("spread", ["even", "rising", "one"])
+@pytest.mark.parametrize("values", [2, 3, 5, 10])
+def test_each_of_few_scores_is_mapped_to_its_share_of_positive_rows(values: int, spread: str) -> None:
+    """However rows are spread over them: two values became one where the first has less than half of the rows."""
+    weights = {"even": np.ones(values), "rising": np.arange(1, values + 1), "one": np.append(np.ones(values - 1), 20)}
+    generator = np.random.default_rng(values)
+    picked = generator.choice(values, 4000, p=weights[spread] / weights[spread].sum())
+    data = PartyData.from_arrays("pool", generator.random(4000) < 0.1 + 0.8 * picked / values, picked / values)
+    calibrated = bayesian_binning(Histogram.from_rows(data, thresholds.hybrid(1000)))(data.y_score)
+    for value in range(values):
+        there = picked == value
+        share = data.y_true[there].mean()
+        assert calibrated[there][0] == pytest.approx(share, abs=2 * math.sqrt(share * (1 - share) / there.sum()))
+    assert roc_auc_score(data.y_true, calibrated) >= roc_auc_score(data.y_true, data.y_score) - 1e-12
+
+
+def test_a_frequent_score_among_others_keeps_a_share_of_its_own() -> None:
+    generator = np.random.default_rng(8)
+    frequent = generator.random(6000) < 0.6
+    scores = np.where(frequent, 0.5, generator.random(6000))
+    data = PartyData.from_arrays("pool", generator.random(6000) < np.where(frequent, 0.9, scores), scores)
+    calibration = bayesian_binning(Histogram.from_rows(data, thresholds.hybrid(1000)))
+    assert calibration([0.5])[0] == pytest.approx(data.y_true[frequent].mean(), abs=0.005)
+    beside = np.array([0.2, 0.4, 0.45, 0.55, 0.6, 0.8])
+    assert calibration(beside) == pytest.approx(beside, abs=0.1)
 
 
 def test_bayesian_binning_comes_near_the_truth_on_a_million_rows() -> None:

@@ -36,7 +36,16 @@ def test_line_and_intercept_are_those_of_statsmodels() -> None:
     expected = (-0.09852328, 0.78195973, 0.09291533, 0.06016032)
     assert metrics.calibration_line(histogram) == pytest.approx((*expected, 0, 0), abs=2e-8)
     large, error = metrics.calibration_in_the_large(histogram)
-    assert (large.value, error) == pytest.approx((0.01483882, 0.09228824), abs=2e-8)
+    assert (large.value, error) == pytest.approx((0.01483882, 0.09313813), abs=2e-8)  # with cov_type="HC0"
+
+
+def test_the_error_of_observed_over_expected_is_that_of_a_ratio_of_rows() -> None:
+    data = rows(SCORES, POSITIVES, NEGATIVES)
+    ratio = data.y_true.sum() / data.y_score.sum()
+    expected = math.sqrt(np.square(data.y_true - ratio * data.y_score).sum()) / data.y_true.sum()
+    assert metrics.observed_expected_error(Histogram.exact(data)) == pytest.approx(expected, rel=1e-12)
+    with pytest.raises(UndefinedMetricError, match="no positive rows"):
+        metrics.observed_expected_error(Histogram.exact(rows(SCORES, [0] * len(SCORES), NEGATIVES)))
 
 
 def test_without_scores_of_0_and_1_too() -> None:

@@ -21,6 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from scipy.optimize import brentq
 from scipy.special import expit, logit
 from scipy.stats import binomtest, norm
 from sklearn.linear_model import LogisticRegression
@@ -554,6 +555,26 @@ def test_intervals_hold_what_is_true_in_19_of_20_studies(size: int, mean: float,
     for name, each in held.items():
         assert len(each) == 200, name
         assert 0.90 <= np.mean(each) <= 0.99, name  # 95 % within three standard errors
+
+
+def test_intervals_of_events_hold_for_scores_that_are_three_times_too_extreme() -> None:
+    """Their log odds are three times those of the risk, so that errors cannot trust the scores."""
+    random = np.random.default_rng(5)
+    edges = np.append(thresholds.resolve("hybrid:1000"), 1.0)
+    logits = norm.ppf((np.arange(200_000) + 0.5) / 200_000, -2, 1.5)
+    events = expit(logits).mean()
+    large = brentq(lambda a: expit(3 * logits + a).mean() - events, -50, 50)
+    true = {"observed_expected_ratio": events / expit(3 * logits).mean(), "calibration_in_the_large": large}
+    held = defaultdict(list)
+    for _ in range(200):
+        risks = random.normal(-2, 1.5, 500)
+        data = PartyData.from_arrays("a", random.random(500) < expit(risks), expit(3 * risks))
+        for each in report.report_card(Histogram.from_rows(data, edges)).calibration_measures[:2]:
+            assert each.interval is not None
+            held[each.name].append(each.interval.low <= true[each.name] <= each.interval.high)
+    assert held.keys() == true.keys()
+    for name, each in held.items():
+        assert 0.90 <= np.mean(each) <= 0.99, name
 
 
 @pytest.mark.parametrize(("start", "width"), [(0.6, 0.001), (0.6, 0.02), (0.0, 1.0)])

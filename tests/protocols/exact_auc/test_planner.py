@@ -80,11 +80,10 @@ CUBIC, NEXT_CUBIC = primes_above(3 * 2**40, 2, 8192)
         (1, 196_607, (next_prime(4 * 196_607**3 // 27),)),  # of 50 bits
         (1, 196_608, (CUBIC, NEXT_CUBIC)),
         (1, 10**8, (CUBIC, NEXT_CUBIC)),
-        # Their comparison has sums of either sign, times 8².
-        (2, 6_143, (next_prime(2 * 8**2 * (4 * 6_143**3 // 27)),)),  # of 42 bits
-        (2, 24_575, (next_prime(2 * 8**2 * (4 * 24_575**3 // 27)),)),  # of 48 bits
-        (2, 39_011, (next_prime(2 * 8**2 * (4 * 39_011**3 // 27)),)),  # of 50 bits
-        (2, 39_012, (CUBIC, NEXT_CUBIC)),
+        # Their comparison has sums of either sign, times 16².
+        (2, 6_143, (next_prime(2 * 16**2 * (4 * 6_143**3 // 27)),)),  # of 44 bits
+        (2, 24_575, (next_prime(2 * 16**2 * (4 * 24_575**3 // 27)),)),  # of 50 bits
+        (2, 24_576, (CUBIC, NEXT_CUBIC)),
     ],
 )
 def test_an_interval_takes_primes_for_the_cube_of_the_rows(models: int, max_rows: int, moduli: tuple[int, ...]) -> None:
@@ -93,7 +92,7 @@ def test_an_interval_takes_primes_for_the_cube_of_the_rows(models: int, max_rows
     assert plan.parameters.plain_moduli == moduli
     assert plan.soundness(plan.parties) == 3 / (moduli[0] - 1) < 2**-40
     assert plan.flooding_margin >= 40
-    assert math.prod(moduli) > (1, 2 * 8**2)[models - 1] * 4 * max_rows**3 / 27
+    assert math.prod(moduli) > (1, 2 * 16**2)[models - 1] * 4 * max_rows**3 / 27
 
 
 def test_with_joint_keys_there_are_no_cubic_sums() -> None:

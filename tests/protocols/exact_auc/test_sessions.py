@@ -262,6 +262,15 @@ def test_the_half_width_holds_for_the_rows_as_they_are_and_not_as_rounded(protoc
     assert "round them to more decimals" in " ".join(found.warnings)
 
 
+@both_protocols
+def test_scores_rounded_to_the_most_decimals_are_not_to_be_rounded_to_more(protocol: str) -> None:
+    generator = np.random.default_rng(1)
+    parties = [PartyData.from_arrays(f"site {k}", [0, 1] * 40, 1e-6 * generator.random(80)) for k in range(2)]
+    told = " ".join(federated_auc(parties, protocol=protocol, round_scores=5).warnings)
+    assert "do not round them, but take quantile:1000" in told
+    assert "more decimals" not in told
+
+
 @pytest.mark.parametrize(
     ("value", "why"), [(0, "from 1 to 5"), (9, "from 1 to 5"), ("3", "whole number"), (True, "whole number")]
 )
@@ -369,6 +378,25 @@ def test_an_interval_below_one_half_says_that_labels_or_scores_may_be_reversed()
     for scores, told in ((y_score, True), (1 - y_score, False)):
         found = federated_auc([(y_true, scores)], protocol="exact")
         assert any("labels or scores may be reversed" in each for each in found.warnings) == told
+
+
+def test_rows_of_one_group_against_anothers_may_be_below_one_half() -> None:
+    y_true, sexes = np.tile([1, 1, 0, 0], 60), np.tile(["f", "m"], 120)
+    scores = np.where(sexes == "f", 0.2, 0.5) + np.random.default_rng(1).uniform(0, 0.4, 240) + 0.05 * y_true
+    table = {"y_true": y_true, "y_score": scores, "sex": sexes, "site": np.arange(240) // 120}
+    found = federated_auc(table, site="site", by="sex", cross_groups=True, protocol="exact")
+    assert any(each.interval is not None and each.interval.high < 0.5 for each in found.estimates)
+    assert not any("reversed" in each for each in found.warnings)
+
+
+def test_a_class_below_one_half_is_told_that_its_column_may_be_anothers() -> None:
+    labels = np.tile(["a", "b", "c"], 80)
+    of = {name: 0.3 + 0.3 * (labels == name) + np.random.default_rng(2).uniform(0, 0.2, 240) for name in "abc"}
+    table = {"y": labels, "a": of["b"], "b": of["a"], "c": of["c"], "site": np.arange(240) // 120}
+    found = federated_auc(table, site="site", label="y", score=[*"abc"], classes=[*"abc"], protocol="exact")
+    told = [each for each in found.warnings if "below 1/2" in each]
+    assert {each.split(":")[0] for each in told} >= {"a a from others", "b b from others"}
+    assert all(each.endswith("the column of its scores may be another class's") for each in told)
 
 
 def test_the_plain_interval_is_an_option_that_the_session_agrees_on() -> None:
@@ -606,6 +634,47 @@ def test_a_sum_that_is_no_average_precision_is_refused(total: int) -> None:
     assert float(sums.read(honest, 100, modulus).average_precision or 0) == pytest.approx(3 / 5)
     with pytest.raises(ResultCheckError, match="not an average precision"):
         sums.read([*honest[:-1], total * 2**8], 100, modulus)
+
+
+def imputed(seed: int) -> tuple[Any, Any, Any]:
+    """Labels, a model, and another that has one score for half of the rows."""
+    random = np.random.default_rng(seed)
+    labels = np.arange(1000) < 300
+    signal = random.normal(size=1000) + 0.9 * labels
+    order = random.permutation(1000)
+    return labels[order], *(
+        expit(each - 1.5)[order] for each in (signal, np.where(random.random(1000) < 0.5, 0, signal))
+    )
+
+
+@pytest.mark.parametrize("decimals", [2, 3])
+@pytest.mark.parametrize("seed", range(3))
+def test_comparisons_of_rounded_scores_are_delongs_over_the_rounded_rows_or_have_no_p_value(
+    decimals: int, seed: int
+) -> None:
+    """101 bins are exact. In 1,001, half of the rows in one of them is no accident of where single rows lie."""
+    labels, *scores = imputed(seed)
+    first, second = (each.round(decimals) for each in scores)
+    sites = [{"y": labels[rows], "a": first[rows], "b": second[rows]} for rows in (slice(0, 400), slice(400, None))]
+    found = federated_auc(sites, label="y", score=["a", "b"], round_scores=decimals, protocol="exact")
+    difference, error, p_value = delong.paired_of_rows(labels, first, second)
+    (compared,) = found.comparisons
+    assert compared.difference == pytest.approx(difference, abs=1e-12)
+    if decimals == 2:
+        assert (compared.standard_error, compared.p_value) == pytest.approx((error, p_value))
+        return
+    assert compared.p_value is None
+    assert abs(compared.standard_error / error - 1) < compared.standard_error_off
+    assert any("round_scores=2" in each for each in found.warnings)
+
+
+def test_two_models_with_about_the_same_ranking_are_told_so() -> None:
+    labels, scores, _ = imputed(0)
+    nearly = scores + np.random.default_rng(1).uniform(-1e-5, 1e-5, len(scores))
+    sites = [{"y": labels[rows], "a": scores[rows], "b": nearly[rows]} for rows in (slice(0, 400), slice(400, None))]
+    found = federated_auc(sites, label="y", score=["a", "b"], protocol="exact")
+    (told,) = (each for each in found.warnings if "no p-value" in each)
+    assert told.endswith("both models rank the rows nearly alike")
 
 
 def test_thresholds_that_a_session_finds_are_for_every_model_that_is_compared() -> None:
