@@ -52,6 +52,9 @@ MOST_OFF = 0.04
 _OCCUPIED = 24
 """Coarse bins of a comparison that are taken to hold rows, of 72: scores crowd at fixed thresholds."""
 
+_ONE_SCORE = 0.002
+"""The binning error where 6 % of all rows have one score of one model, in a comparison."""
+
 BELOW_HALF = "the whole interval lies below 1/2"
 REVERSED = "labels or scores may be reversed (--positive-label, or 1 minus the score)"
 
@@ -200,7 +203,7 @@ def paired_delong(
         certain_to = math.sqrt(math.prod(missing)) + abs(correlation) * sum(missing) / 2
         uncertain += (2 * certain_to * math.sqrt(a * b) / rows) ** 2
     found = math.sqrt(max(variance, 0.0))
-    crowded = binning_error > TELLING * found
+    crowded = binning_error > max(TELLING * found, _ONE_SCORE)
     reach = math.sqrt(uncertain) * (1.0 if crowded or rarer < _FEW else 2 / math.sqrt(rarer))
     low, high = (math.sqrt(max(each, 0.0)) for each in (variance - reach, variance + reach))
     tied = 0.0 if ties_meant else math.sqrt(2 * binning_error / (positives * negatives)) / 4
