@@ -166,6 +166,8 @@ def _print(card: ReportCard, facts: Facts, saved: list[Path]) -> None:
         *_bins(card),
         *(
             (measure.title, _value(measure.estimate), f"{_span(measure.estimate)}{measure.meaning}")
+            if measure.estimate
+            else (measure.title, "left out", measure.missing)
             for measure in (estimates[name] for name in ("average_precision", "expected_calibration_error", "brier"))
         ),
         *(

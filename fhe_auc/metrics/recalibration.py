@@ -104,7 +104,10 @@ def _intercept(histogram: Histogram, linear: NDArray[np.float64]) -> float:
 
 
 def calibration_line(histogram: Histogram) -> CalibrationLine:
-    """Fit a and b by maximum likelihood, with standard errors from the Fisher information.
+    """Fit a and b by maximum likelihood, with standard errors: the larger of Fisher's and White's.
+
+    Fisher's are too small where log odds are not linear, White's are by chance where rows are few (Angrist and Pischke,
+    Mostly Harmless Econometrics, 2009, section 8.1).
 
     Raises `UndefinedMetricError` if there are no positive or no negative rows, or a score parts them, or nearly does,
     so that no finite slope is the best one; `InputError` if the edges leave [0, 1].
@@ -159,7 +162,10 @@ def _fitted(
             covariance = np.linalg.inv((design.T * (counts * rates * (1 - rates))) @ design)
             step = covariance @ (design.T @ (positives - counts * rates))
             if np.abs(step).max() < _SMALL_STEP:
-                return CalibrationLine(float(line[0]), float(line[1]), *np.sqrt(np.diag(covariance)).tolist())
+                left_over = positives * np.square(1 - rates) + negatives * np.square(rates)
+                white = covariance @ ((design.T * left_over) @ design) @ covariance
+                errors = np.sqrt(np.maximum(np.diag(covariance), np.diag(white)))
+                return CalibrationLine(float(line[0]), float(line[1]), *errors.tolist())
             before = loss(line)
             while np.abs(step).max() >= _SMALL_STEP and not loss(line + step) <= before:
                 step /= 2

@@ -311,7 +311,8 @@ def _of_interval(card: ReportCard, wanted: float | None) -> tuple[str, ...]:
     """Say why the AUC has no interval, or of how few rows it is."""
     if card.noisy or wanted is None:
         return ()
-    rarer = few_rows(int(min(card.histogram.positives.sum(), card.histogram.negatives.sum())))
+    rows = int(min(card.histogram.positives.sum(), card.histogram.negatives.sum()))
+    rarer = few_rows(rows, card.auc.value)
     if card.interval is None:
         return (
             "the AUC has no confidence interval: a label has fewer than two rows, or all pairs of rows come out alike",

@@ -59,6 +59,7 @@ BELOW_HALF = "the whole interval lies below 1/2"
 REVERSED = "labels or scores may be reversed (--positive-label, or 1 minus the score)"
 
 _FEW, _VERY_FEW = 30, 10
+_MISPLACED = 1.5  # rows of the rarer label, as the AUC has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +72,13 @@ class Interval:
     method: str
 
 
-def few_rows(rows: int) -> str:
-    """Return what to say of an AUC's interval from so few rows of the rarer label; nothing where they are enough."""
+def few_rows(rows: int, auc: float) -> str:
+    """Return what to say of this AUC's interval from so few rows of the rarer label; nothing if they are enough."""
+    if rows >= _VERY_FEW and rows * min(auc, 1 - auc) <= _MISPLACED:
+        return (
+            "few positive or negative rows for an AUC so near to 1, or to 0: such intervals are too narrow; in "
+            "simulated studies those of 95 % held the AUC in 83 to 92 %"
+        )
     if rows >= _FEW:
         return ""
     below, held = (_FEW, "90 to 95 %") if rows >= _VERY_FEW else (_VERY_FEW, "only 73 to 94 %")

@@ -55,6 +55,8 @@ _FEW_SURE = "from 1 to {} rows, too few to show, are at the wrong end of the sco
 _SURE = 1e-4
 """A score so near to the wrong end costs 9.2 nats or more, as 13 rows without a hint: a few of them would show."""
 
+_NEARLY_SURE = 0.1
+
 _HELD = (0.9, 0.95)  # specificity, or sensitivity, at the operating points
 
 
@@ -310,8 +312,13 @@ def report_card(
         mean_scores = _in_cuts(fine, np.searchsorted(fine.edges, usable.edges[1:-1])).prob_pred
         chosen = _nearest(usable.edges[:-1], threshold)
     positives, negatives = float(usable.positives.sum()), float(usable.negatives.sum())
+    rows = positives + negatives
     roc = metrics.roc_curve(usable)
-    few_sure = 0 < _sure_and_wrong(fine) <= min_cell - 1
+    told_by = _OF_SURPRISE if 0 < _wrong(fine, _SURE) <= min_cell - 1 else ()
+    # Each of these adds about 1 to the sum of squares, and shows unless others make up as much.
+    wrong = _wrong(fine, _NEARLY_SURE)
+    if 0 < wrong <= min_cell - 1 and 2 * wrong > metrics.brier_score_loss(fine).value * rows:
+        told_by = (*told_by, "brier")
     decide = partial(_decision, usable, level=level)
     return ReportCard(
         histogram=usable,
@@ -321,7 +328,7 @@ def report_card(
         level=level,
         measures=tuple(
             Measure(name, title, meaning, None, missing=_FEW_SURE.format(min_cell - 1))
-            if name in _OF_SURPRISE and few_sure
+            if name in told_by
             else Measure(
                 name,
                 title,
@@ -343,7 +350,7 @@ def report_card(
         tpr_band=_band(roc.tpr, np.full(roc.tpr.shape, positives), level),
         fpr_band=_band(roc.fpr, np.full(roc.fpr.shape, negatives), level),
         observed_band=_band(calibration.prob_true, calibration.rows, level),
-        prevalence_interval=_of_rate(positives, positives + negatives, level),
+        prevalence_interval=_of_rate(positives, rows, level),
     )
 
 
@@ -413,10 +420,10 @@ def _in_cuts(fine: Histogram, cuts: NDArray[np.intp]) -> CalibrationCurve:
     return CalibrationCurve(positives / some, scores / some, rows)
 
 
-def _sure_and_wrong(histogram: Histogram) -> float:
-    """Return how many rows have a score within `_SURE` of the end that is not their label's."""
+def _wrong(histogram: Histogram, within: float) -> float:
+    """Return how many rows have a score so near to the end that is not their label's."""
     scores = histogram.centres
-    return float(histogram.positives[scores < _SURE].sum() + histogram.negatives[scores > 1 - _SURE].sum())
+    return float(histogram.positives[scores < within].sum() + histogram.negatives[scores > 1 - within].sum())
 
 
 def _of_auc(histogram: Histogram, level: float) -> Interval | None:
@@ -583,7 +590,7 @@ def as_dict(card: ReportCard, facts: Facts) -> dict[str, Any]:
             for name, entry in _measures(card.measures, rounded=merged).items()
         },
         "calibration": _measures(card.calibration_measures, rounded=merged),
-        "brier_decomposition": card.brier._asdict(),
+        "brier_decomposition": _rounded(card.brier._asdict()) if merged else card.brier._asdict(),
         "decisions": {
             "best_f1": _plain_decision(card.best),
             "chosen": _plain_decision(card.chosen),

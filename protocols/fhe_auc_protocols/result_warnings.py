@@ -61,7 +61,9 @@ def of_auc(
             widened = "; the interval is widened by it"
     quantiles = "take quantile:1000, which a session before finds"
     if rounded is not None:
-        remedy = "round them to more decimals" if rounded != MAX_PLACES else f"do not round them, but {quantiles}"
+        remedy = f"more decimals tell more of them apart, and the AUC is exact for the scores as rounded to {rounded}"
+        if rounded == MAX_PLACES:
+            remedy = f"do not round them, but {quantiles}"
     elif registry.load(manifest.protocol).boundaries is None:
         remedy = "take thresholds that fit them, by number or by range (uniform and hybrid cover 0 to 1)"
     elif not perhaps_found(manifest.thresholds):

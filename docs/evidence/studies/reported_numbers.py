@@ -207,5 +207,5 @@ if __name__ == "__main__":
     parser.add_argument("--repeats", type=int, default=2000)
     arguments = parser.parse_args()
     coverage(arguments.repeats)
-    paired(arguments.repeats)
+    paired(arguments.repeats // 2)
     real()

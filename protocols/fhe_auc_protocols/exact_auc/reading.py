@@ -21,6 +21,7 @@ from fhe_auc.results.intervals import (
     HANLEY_MCNEIL,
     MOST_OFF,
     REVERSED,
+    TELLING,
     Interval,
     OneModel,
     PairedError,
@@ -201,7 +202,7 @@ class Reading:
             and contrast.positives.group == contrast.negatives.group
         )
         small = (_SMALL_GROUPS,) if self.analysis.by and self.analysis.min_cell == 1 else ()
-        return (*of_intervals, *reversed_, *self._of_comparisons(), *of_sites, *nested, *small)
+        return (*of_intervals, *self._binned(), *reversed_, *self._of_comparisons(), *of_sites, *nested, *small)
 
     def _of_comparisons(self) -> tuple[str, ...]:
         """Warn where a difference gets no interval and no p-value."""
@@ -225,18 +226,27 @@ class Reading:
 
     def _few_rows(self) -> tuple[str, ...]:
         """Warn where an interval that is shown is of few rows; groups are named, all rows are not."""
-        smallest: dict[str, int] = {}
+        groups: dict[str, dict[str, None]] = defaultdict(dict)
         for each in self.estimates():
-            if each.interval is not None:
-                rows = min(each.positives or 0, each.negatives or 0)
-                smallest[each.group] = min(rows, smallest.get(each.group, rows))
-        groups: dict[str, list[str]] = defaultdict(list)
-        for group, rows in smallest.items():
-            groups[few_rows(rows)].append(group)
+            if each.interval is not None and each.auc is not None:
+                groups[few_rows(min(each.positives or 0, each.negatives or 0), each.auc)][each.group] = None
         return tuple(
             warning if "" in of else f"{', '.join(map(repr, of))}: {warning}"
             for warning, of in groups.items()
             if warning
+        )
+
+    def _binned(self) -> tuple[str, ...]:
+        """Warn of binning errors of estimates but the first, of which `result_warnings.of_auc` does."""
+        told = [
+            " ".join(filter(None, (each.model, each.group, each.contrast)))
+            for each in self.estimates()[1:]
+            if each.standard_error and (each.binning_error or 0) > TELLING * each.standard_error
+        ]
+        if self.rounded or not told:
+            return ()
+        return (
+            f"the binning error, too, exceeds a quarter of the standard error (bins in the table): {', '.join(told)}",
         )
 
     def _of_classes(self) -> dict[str, Any]:

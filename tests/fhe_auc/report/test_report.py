@@ -505,6 +505,17 @@ def test_log_loss_is_left_out_where_it_would_tell_of_a_few_rows_at_the_wrong_end
         assert report.as_dict(report.report_card(histogram), FACTS)["metrics"]["log_loss"] is not None
 
 
+def test_the_brier_score_is_left_out_where_a_few_wrong_rows_are_most_of_it() -> None:
+    """Of a sure model with 3 rows wrong, 0.0015 times 2,000 rows would be these 3."""
+    edges = np.append(np.arange(101) / 100, 1.0)
+    for wrong, unsure, there in ((0, 0, True), (3, 0, False), (9, 0, False), (10, 0, True), (3, 40, True)):
+        positives, negatives = np.zeros((2, 101))
+        positives[[-1, 1, 50]], negatives[[0, 50]] = (1000 - wrong, wrong, unsure), (1000, unsure)
+        told = report.as_dict(report.report_card(Histogram(edges, positives, negatives), min_cell=10), FACTS)["metrics"]
+        assert (told["brier"] is not None) == there, wrong
+        assert told["roc_auc"] is not None
+
+
 def test_parts_of_the_brier_score_take_the_mean_score_of_merged_bins() -> None:
     """By the definition over rows: scores of four bins, of which two are shown."""
     fine = Histogram([0, 0.2, 0.4, 0.7, 1], [0, 12, 5, 30], [40, 10, 5, 3])
@@ -575,6 +586,24 @@ def test_intervals_of_events_hold_for_scores_that_are_three_times_too_extreme() 
     assert held.keys() == true.keys()
     for name, each in held.items():
         assert 0.90 <= np.mean(each) <= 0.99, name
+
+
+def test_the_slopes_interval_holds_where_log_odds_are_not_linear() -> None:
+    """Risks are high at both ends of the score. Fisher's errors held the slope of all patients in 84 % of studies."""
+    random, held = np.random.default_rng(6), []
+    edges = np.append(thresholds.resolve("hybrid:1000"), 1.0)
+
+    def study(size: int) -> Histogram:
+        logits = random.normal(0, 1.5, size)
+        labels = random.random(size) < expit(logits**2 - 2)
+        return Histogram.from_rows(PartyData.from_arrays("a", labels, expit(logits)), edges)
+
+    true = metrics.calibration_line(study(2_000_000)).slope
+    for _ in range(200):
+        slope = report.report_card(study(500)).calibration_measures[2].interval
+        assert slope is not None
+        held.append(slope.low <= true <= slope.high)
+    assert 0.90 <= np.mean(held) <= 0.99
 
 
 @pytest.mark.parametrize(("start", "width"), [(0.6, 0.001), (0.6, 0.02), (0.0, 1.0)])

@@ -259,7 +259,7 @@ def test_the_half_width_holds_for_the_rows_as_they_are_and_not_as_rounded(protoc
     assert (found.fraction, found.binning_error_fraction) == (auc, tied / 2)
     assert 0.02 < abs(found.auc - truth) <= found.binning_error  # the rounding costs so much, and has to be said
     assert found.settings["round_scores"] == 1
-    assert "round them to more decimals" in " ".join(found.warnings)
+    assert "more decimals tell more of them apart" in " ".join(found.warnings)
 
 
 @both_protocols
@@ -378,6 +378,18 @@ def test_an_interval_below_one_half_says_that_labels_or_scores_may_be_reversed()
     for scores, told in ((y_score, True), (1 - y_score, False)):
         found = federated_auc([(y_true, scores)], protocol="exact")
         assert any("labels or scores may be reversed" in each for each in found.warnings) == told
+
+
+def test_few_rows_for_an_auc_near_1_are_warned_of_and_the_binning_error_of_every_model() -> None:
+    labels, scores, constant = imputed(0)
+    few = np.arange(1000) < 40
+    table = {"y": few, "a": np.where(few, 0.5 + scores / 2, scores / 2 + 0.01), "site": np.arange(1000) // 500}
+    table["a"][:3] = 0.3
+    assert any("AUC so near to 1" in each for each in federated_auc(table, site="site", label="y", score="a").warnings)
+    table = {"y": labels, "a": scores, "b": constant, "site": np.arange(1000) // 500}
+    told = federated_auc(table, site="site", label="y", score=["a", "b"]).warnings
+    assert any(each.startswith("the binning error, too, exceeds") and each.endswith(": b") for each in told)
+    assert not any("AUC so near to 1" in each for each in told)
 
 
 def test_rows_of_one_group_against_anothers_may_be_below_one_half() -> None:
