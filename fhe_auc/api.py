@@ -270,7 +270,7 @@ def evaluated(
     if isinstance(thresholds, QuantileThresholds):
         warnings, thresholds = thresholds.warnings, thresholds.grid
     if thresholds is None:
-        thresholds = plugin.thresholds_for(several=not analysis.is_plain)
+        thresholds = plugin.options.thresholds_for(several=not analysis.is_plain)
     bins = grids.quantiles_wanted(thresholds)
     request = Request(
         parties=tuple(data.name for data in parties),
@@ -360,7 +360,7 @@ def run_on_quantiles(
     The key holder of the second session takes the first party's thresholds; every party requires its own.
     """
     first, second = plugin.staged(request, bins)
-    finder = registry.finding(plugin.require_boundaries())
+    finder = registry.finder(plugin)
 
     def in_first(phase: str, done: int, total: int) -> None:
         progress(FIRST_SESSION + phase, done, total)
@@ -408,7 +408,7 @@ def _played(
         check_rows(sum(data.rows for data in parties), request.max_rows)  # between sites, no role could know
     started = time.perf_counter()
     session = plugin.prepare(replace(request, rows=tuple(data.rows for data in parties)))
-    delivery = plugin.local_delivery(session)
+    delivery = session.delivery()
     seconds = {"keys": time.perf_counter() - started}
     if cheat is None:
         aggregator = plugin.aggregator(session.manifest, delivery.aggregator)
@@ -420,7 +420,7 @@ def _played(
         own.require(session.manifest.thresholds, party=name)
     if found:
         parties = [replace(data, rows_above=found[data.name].rows_above) for data in parties]
-    helper = plugin.helper(session.manifest, delivery.helper) if delivery.helper else None
+    helper = None if delivery.helper is None else plugin.helper(session.manifest, delivery.helper)
     roles = [plugin.party(session.manifest, delivery.parties[data.name], data) for data in parties]
     for role in roles:  # here nobody is to be kept from knowing about the others
         role.own_warnings = plugin.own_warnings(session.manifest, parties)

@@ -6,11 +6,15 @@ The command line (``-o name=value``) and the text of ``fhe-auc protocols`` come 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, ClassVar, get_args, get_type_hints
 
+from fhe_auc.base.errors import InputError
 from fhe_auc.base.suggestions import known_names
 
+_NOISE = ("epsilon", "epsilon_unit")
+_WEIGHTS = ("sample_weight", "sample_weights", "weight", "weights")  # as other packages call them
 _KINDS = {bool: "true or false", int: "whole number", float: "number", str: "text"}
 
 
@@ -32,6 +36,9 @@ class Options:
     protocol: ClassVar[str] = ""
     """Name of the plug-in."""
 
+    default_thresholds: ClassVar[str] = "hybrid:1000"
+    """Thresholds where none are given, as `fhe_auc.question.thresholds.parse` takes them; of one AUC."""
+
     __signature__ = _SignatureOfInit()
 
     def __new__(cls, *_: Any, **values: Any) -> Options:
@@ -40,6 +47,34 @@ class Options:
         if unknown := next((name for name in values if name not in known), None):
             raise TypeError(f"{cls.__name__} has no option {unknown!r}{known_names(unknown, known)}")
         return super().__new__(cls)
+
+    @classmethod
+    def thresholds_for(cls, *, several: bool) -> str:
+        """Return the thresholds where none are given; fewer where there are `several` models, groups or classes."""
+        return Options.default_thresholds if several else cls.default_thresholds
+
+
+def check_names(kind: type[Options], protocol: str, names: Iterable[str]) -> None:
+    """Raise `InputError` for an option that this protocol does not have."""
+    known = [each.name for each in fields(kind)]
+    for name in sorted(set(names) - set(known)):
+        if name in _NOISE:
+            raise InputError(
+                f"protocol {protocol!r} has no option {name!r}: it adds no noise; verified does (--epsilon), and "
+                "dpauc-laplace"
+            )
+        if name in _WEIGHTS:
+            raise InputError(f"{name}: weights are not supported; leave them out: every row counts once")
+        raise InputError(f"protocol {protocol!r} has no option {name!r}{known_names(name, known)}")
+
+
+def chosen(kind: type[Options], protocol: str, values: Mapping[str, Any]) -> Options:
+    """Return options by name as this protocol's; raise `InputError` for one that it does not have, or needs."""
+    check_names(kind, protocol, values)
+    for each in fields(kind):
+        if each.default is MISSING and each.name not in values:
+            raise InputError(f"{each.name} has no default; give it: {each.metadata['about']}")
+    return kind(**values)
 
 
 def option(about: str, *, default: Any = MISSING) -> Any:

@@ -49,7 +49,7 @@ def plan(parties: int, session: SessionOptions, as_json: bool) -> None:
     if bins is not None:
         first, request = plugin.staged(request, bins)
         request = replace(request, thresholds=np.linspace(0, 1, bins, dtype=np.float64))
-        before = _plans(registry.finding(plugin.require_boundaries()), first, unfit)
+        before = _plans(registry.finder(plugin), first, unfit)
     plans = _plans(plugin, request, unfit)
     if not plans:
         raise CapacityError("; ".join(dict.fromkeys(unfit.values())))

@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 from fhe_auc import ckks
 from fhe_auc.api import evaluated
 from fhe_auc.base.errors import InputError
+from fhe_auc.base.options import check_names
 from fhe_auc.base.terminal import Progress
 from fhe_auc.cli import inputs, output
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import PLAIN, Analysis, Questions
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.counts import PartyData
+from fhe_auc.session import registry
 from fhe_auc.session.protocol import Protocol, Request
 
 ONE_QUESTION = Questions(score_columns=("score",))
@@ -56,17 +58,17 @@ class SessionOptions:
         **common: Any,
     ) -> SessionOptions:
         """Check what can be checked before any file is read; raise `InputError`. No thresholds: the protocol's own."""
-        plugin.check_options(options)
+        check_names(plugin.options, plugin.name, options)
         if (questions.several or questions.heterogeneity) and not plugin.several:
             raise InputError(
                 f"protocol {plugin.name!r} answers for one model over all rows: --score-columns, --by, --classes and "
                 "--heterogeneity are for exact and verified"
             )
         if thresholds is None:
-            thresholds = plugin.thresholds_for(several=questions.several)
+            thresholds = plugin.options.thresholds_for(several=questions.several)
         bins = grids.quantiles_wanted(thresholds)
         if bins is not None:
-            plugin.require_boundaries()
+            registry.finder(plugin)
         resolved = grids.resolve(thresholds) if bins is None else thresholds
         if common["backend"] is not None:
             ckks.choose_backend(common["backend"])

@@ -11,6 +11,7 @@ import click
 from fhe_auc.api import federated_thresholds
 from fhe_auc.base import quantities
 from fhe_auc.base.errors import InputError
+from fhe_auc.base.options import chosen as chosen_options
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.out_file import check_out_file, out_file_options
 from fhe_auc.question import thresholds as grids
@@ -58,7 +59,7 @@ def thresholds(
     """
     grids.check_savable(out)
     check_out_file(out, force=force)
-    chosen = registry.finding(protocol).chosen(options)
+    chosen = chosen_options(registry.finding(protocol).options, protocol, options)
     if "bins" in options:
         raise InputError("bins is given with --bins, not with -o")
     parties = files.read()

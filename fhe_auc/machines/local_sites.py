@@ -70,7 +70,7 @@ class Stage:
             return _first(self._play(plugin, request, parties, {}))
         first, second = plugin.staged(request, bins)
         self.report("a session before finds the thresholds")
-        finder = registry.finding(plugin.require_boundaries())
+        finder = registry.finder(plugin)
         found = self._play(finder, first, parties, {})
         chosen = replace(second, thresholds=_first(found).grid, average_precision=bool(_first(found).rows_above))
         return preceded(_first(self._play(plugin, chosen, parties, found)), _first(found))

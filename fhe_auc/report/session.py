@@ -180,7 +180,7 @@ def federated_report(
     parties, analysis = parties_of(rows, columns)
     name, options = named(protocol)
     refuse_noisy_panels(questions, options)
-    wanted = registry.evaluating(name).thresholds_for(several=False) if thresholds is None else thresholds
+    wanted = registry.evaluating(name).options.thresholds_for(several=False) if thresholds is None else thresholds
     common: dict[str, Any] = {"backend": backend, "keys": keys, "smudging_bits": smudging_bits, "max_rows": max_rows}
     started = time.perf_counter()
     with shown(progress) as report:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
+from fhe_auc import ckks
 from fhe_auc.base.keystream import derived_key
-from fhe_auc.ckks import load_public, load_secret
 from fhe_auc.ckks.context import Ciphertext, PublicContext, SecretContext, Slots
 from fhe_auc.ckks.parameters import CkksParameters
 from fhe_auc.rlwe.polynomials import Polynomials, Words
@@ -33,25 +33,13 @@ class CkksPlan(Plan, Protocol):
 class SealedCkks(SealedComputation[CkksTask, PublicContext, SecretContext, Slots]):
     """A computation under a key holder's CKKS keys; the plan is the manifest's."""
 
+    library: ClassVar[Any] = ckks
     plan: CkksPlan
 
-    def __init__(self, manifest: Manifest, plan: CkksPlan, circuit: Circuit, *, echoed: bool = False) -> None:
+    def __init__(self, manifest: Manifest, plan: CkksPlan, circuit: Circuit) -> None:
         self._manifest = manifest
         self.plan = plan
-        self.echoed = echoed
         self._circuit = circuit
-
-    def load_public(self, material: bytes, opening: bytes = b"") -> PublicContext:
-        """Return the public context."""
-        context = load_public(material)
-        self._check_keys(context)
-        return context
-
-    def load_secret(self, material: bytes, seed: bytes = b"") -> SecretContext:
-        """Return the secret context."""
-        context = load_secret(material)
-        self._check_keys(context)
-        return context
 
     def running_sum(self, keys: PublicContext) -> RunningSum:
         """Return an empty sum of submissions."""

@@ -1,14 +1,16 @@
 """An encrypted computation, for roles that know neither its encryption scheme nor its protocol.
 
     encode      a party's rows                     ->  values          `PartyTask`, by the protocol
-    encrypt     values                             ->  submission      `Computation`, by the scheme
-    aggregate   the sum of all submissions         ->  result          `Computation`; the circuit is the protocol's
-    decrypt     result                             ->  values          `Computation`
+    encrypt     values                             ->  submission      by the scheme, or under a pad
+    aggregate   the sum of all submissions         ->  result          by the scheme; the circuit is the protocol's
+    decrypt     result                             ->  values          by the scheme
     read        values                             ->  outcome         `PartyTask`
 
-The roles are `fhe_auc_keys.roles.sealed_roles`, for keys that a key holder has made, `fhe_auc_keys.roles.joint_roles`,
-for keys that the parties make together, and `fhe_auc_keys.roles.helper_roles`, where a helper has them. What a role
-starts from (keys, and whatever else a scheme needs) is bytes to them.
+A protocol brings one for each way in which keys may be held; `fhe_auc_keys.roles` makes the roles of it:
+
+    `SealedComputation`    `sealed_roles`: a key holder has made the keys, and parties encrypt
+    `PaddedComputation`    `padded_roles`: so it has, and parties pad; `helper_roles`, and fleets: a helper has the keys
+    `JointComputation`     `joint_roles`: the parties make the keys together
 
 The common secret, 32 bytes that all parties of the session have and the aggregator has not, is an argument wherever it
 is needed: nothing that a protocol makes holds it.
@@ -18,13 +20,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import msgspec
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.bfv.joint_keys import JointSetup, JointShare
 from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext
+from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import Plan
@@ -79,84 +82,67 @@ class Computation(ABC, Generic[Task, Public, Secret, Decrypted]):
 
     plan: Plan
 
-    @abstractmethod
-    def encrypt(self, keys: Secret, task: Task, common_secret: bytes) -> tuple[bytes, ...]:
-        """Return a party's submission, part by part."""
-
-    @abstractmethod
-    def aggregate(self, keys: Public, totals: Sequence[Words]) -> bytes:
-        """Return the encrypted result, from the sum of all submissions, part by part."""
-
     @property
     def payload_limit(self) -> int:
         """More bytes than any honest submission or result has: at most two polynomials a part."""
         return 2 * self.plan.submission_bytes + 1024 * (1 + self.plan.blocks)
 
+    @abstractmethod
+    def aggregate(self, keys: Public, totals: Sequence[Words]) -> bytes:
+        """Return the encrypted result, from the sum of all submissions, part by part."""
 
-class SealedComputation(Computation[Task, Public, Secret, Decrypted]):
-    """A computation under keys that a key holder has made, for the manifest `_manifest`."""
+
+class WholeKeyComputation(Computation[Task, Public, Secret, Decrypted]):
+    """A computation under keys that one role has made as a whole, for the manifest `_manifest`."""
+
+    library: ClassVar[Any]
+    """The scheme's package, `fhe_auc.bfv` or `fhe_auc.ckks`."""
 
     _manifest: Manifest
 
-    echoed: bool = False
-    """Whether the parties counted compare the result that each was given before any of them reads it."""
-
-    padded: bool = False
-    """Whether parties pad what they submit, each once, from a seed that only it and the key holder have."""
-
-    late: bool = False
-    """Whether the aggregator gets the opening once it is known who counts (`opened`), as parties may be missing."""
-
-    @property
-    def opening_limit(self) -> int:
-        """More bytes than public keys and an opening have together."""
-        return 0
-
-    def opened(self, keys: Public, opening: bytes) -> Public:
-        """Return the aggregator's keys with a late opening; errors as `load_public`."""
-        return keys
-
-    def opening(self, material: bytes, seeds: Mapping[str, bytes]) -> bytes:
-        """Return what the aggregator needs besides of pads from these seeds, by party; nothing without pads.
-
-        `material` is a party's, for `load_secret`. There must be one opening in a session only: who has two learns what
-        the pads between them hide.
-        """
-        return b""
-
-    @abstractmethod
-    def load_public(self, material: bytes, opening: bytes = b"") -> Public:
-        """Return what the aggregator's bytes hold, and with pads their `opening`.
+    def load_public(self, material: bytes) -> Any:
+        """Return the public context that these bytes hold.
 
         Raises `DeserialisationError` where they are none or damaged, `InputError` where they are another session's.
         """
+        return self._checked(self.library.load_public(material))
+
+    def load_secret(self, material: bytes) -> Secret:
+        """Return the secret key that these bytes hold; errors as `load_public`."""
+        return cast("Secret", self._checked(self.library.load_secret(material)))
 
     @abstractmethod
-    def load_secret(self, material: bytes, seed: bytes = b"") -> Secret:
-        """Return what a party's bytes hold, and with pads its seed, empty once it is used; errors as `load_public`."""
+    def decrypt(self, keys: Secret, result: bytes) -> Decrypted:
+        """Return what an encrypted result holds; raise `DeserialisationError` where it is none of this session."""
 
-    def _check_keys(self, context: BasePublicContext[Any] | BaseSecretContext[Any]) -> None:
-        """Raise `InputError` unless these are the session's keys."""
+    def _checked(self, context: BasePublicContext[Any] | BaseSecretContext[Any]) -> Any:
+        """Return these keys; raise `InputError` unless they are the session's."""
         if self._manifest.joint_keys:
             raise InputError("the session's manifest asks for joint keys")
         if self.plan.parameters != context.parameters:
             raise InputError("the keys were made with other parameters than the session's manifest names")
         if self._manifest.keys == "sealed" and self._manifest.context != context.fingerprint:
             raise InputError("the keys are not those of this session (fingerprint mismatch)")
+        return context
+
+
+class SealedComputation(WholeKeyComputation[Task, Public, Secret, Decrypted]):
+    """A computation on what parties encrypt, under a key that they all have: `load_public` returns `Public`."""
+
+    @abstractmethod
+    def encrypt(self, keys: Secret, task: Task, common_secret: bytes) -> tuple[bytes, ...]:
+        """Return a party's submission, part by part."""
 
     @abstractmethod
     def running_sum(self, keys: Public) -> RunningSum:
         """Return an empty sum of submissions; it checks what it adds."""
 
-    @abstractmethod
-    def decrypt(self, keys: Secret, result: bytes) -> Decrypted:
-        """Return what an encrypted result holds; raise `DeserialisationError` where it is none of this session."""
 
+class PaddedComputation(WholeKeyComputation[Task, Public, Secret, list[Residues]]):
+    """A computation on what parties submit under one-time pads; the opening of the pads' sum stands for a key.
 
-class FleetComputation(SealedComputation[Task, Public, Secret, Decrypted]):
-    """A computation under pads in which whoever submits is known by an index, and pads are summed wherever they are.
-
-    Parts of a submission have the same lengths for all.
+    A pad comes from a seed that only its party, known by an index, and who opens have. Parts of a submission have the
+    same lengths for all. What `aggregate` takes is from `opened`.
     """
 
     @property
@@ -164,9 +150,18 @@ class FleetComputation(SealedComputation[Task, Public, Secret, Decrypted]):
     def part_bytes(self) -> tuple[int, ...]:
         """Bytes of each part of a submission."""
 
+    @property
+    @abstractmethod
+    def opening_limit(self) -> int:
+        """More bytes than a public context and an opening have together."""
+
     @abstractmethod
     def under_pad(self, task: Task, index: int, seed: bytes, common_secret: bytes) -> tuple[bytes, ...]:
         """Return a submission under the pad of this index and seed, 32 bytes, part by part."""
+
+    @abstractmethod
+    def running_sum(self) -> RunningSum:
+        """Return an empty sum of submissions; it checks what it adds."""
 
     @abstractmethod
     def sum_of_pads(self, seeds: Iterable[tuple[int, bytes]]) -> list[Words]:
@@ -178,7 +173,19 @@ class FleetComputation(SealedComputation[Task, Public, Secret, Decrypted]):
 
     @abstractmethod
     def open_sum(self, material: bytes, pads: Sequence[Words]) -> bytes:
-        """Return the opening of such a sum, as `opening`."""
+        """Return the opening of such a sum; `material` is for `load_secret`."""
+
+    def opening(self, material: bytes, seeds: Mapping[str, bytes]) -> bytes:
+        """Return the opening of the sum of the pads from these seeds, by party.
+
+        There must be one opening in a session only: who has two learns what the pads between them hide.
+        """
+        indices = {party: index for index, party in enumerate(self._manifest.parties)}
+        return self.open_sum(material, self.sum_of_pads((indices[party], seed) for party, seed in seeds.items()))
+
+    @abstractmethod
+    def opened(self, public: Any, opening: bytes) -> Public:
+        """Return what the aggregator computes with, of a public context and an opening; errors as `load_public`."""
 
 
 class JointComputation(Computation[Task, Public, JointShare, Decrypted]):
@@ -189,6 +196,10 @@ class JointComputation(Computation[Task, Public, JointShare, Decrypted]):
 
     partial_shape: Polynomials
     """Shape of a party's partial decryption of the whole result."""
+
+    @abstractmethod
+    def encrypt(self, keys: JointShare, task: Task, common_secret: bytes) -> tuple[bytes, ...]:
+        """Return a party's submission, part by part."""
 
     @abstractmethod
     def public_keys(self, key_parts: Sequence[Words], relinearisation_part: Words) -> Public:

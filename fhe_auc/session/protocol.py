@@ -5,8 +5,8 @@ from __future__ import annotations
 import operator
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, NamedTuple, final
 
 import numpy as np
@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.options import Options
 from fhe_auc.base.serialise import encode
-from fhe_auc.base.suggestions import known_names
 from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.question.fleet import Fleet
 from fhe_auc.results.evaluation import Evaluation, Outcome
@@ -29,8 +28,6 @@ from fhe_auc.session.rounds import Aggregator, Party, R
 DEFAULT_PROTOCOL = "verified"
 DEFAULT_MAX_ROWS = 10**6
 DEFAULT_MIN_ROWS = 100
-_NOISE = ("epsilon", "epsilon_unit")
-_WEIGHTS = ("sample_weight", "sample_weights", "weight", "weights")  # as other packages call them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,31 +105,26 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Session:
-    """A prepared session: the manifest for all, and what the key holder has made for each role.
-
-    The aggregator's material holds no key that decrypts, and is for the aggregator alone; it is empty where nobody
-    holds keys beforehand. The parties' can decrypt.
-    """
-
-    manifest: Manifest
-    aggregator_material: bytes = field(repr=False)
-    party_material: bytes = field(repr=False)  # for parties only, the same for all
-    seeds: Mapping[str, bytes] = field(default_factory=dict, repr=False)  # by party, for it alone; where there are pads
-    loaded: object = field(default=None, repr=False, compare=False)
-    """The public context in the aggregator's material, kept so that this process need not load it again."""
-
-
-@dataclass(frozen=True)
 class Delivery:
     """What each role has in hand when a session starts: for `Protocol.aggregator`, and by name for `Protocol.party`."""
 
     aggregator: bytes = field(repr=False)
     parties: Mapping[str, bytes] = field(repr=False)
     open_late: Callable[[tuple[str, ...]], bytes] | None = field(default=None, repr=False)
-    """For `fhe_auc.session.rounds.Aggregator.open_late`: asks the key holder."""
-    helper: bytes = field(default=b"", repr=False)
-    """For `Protocol.helper`; empty where the session has none."""
+    """For `fhe_auc.session.rounds.Aggregator.open_late`: asks the key holder, where there is something to ask for."""
+    helper: bytes | None = field(default=None, repr=False)
+    """For `Protocol.helper`; None where the session has none."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """A prepared session: its manifest, and in subclasses what has been made for its roles beside it."""
+
+    manifest: Manifest
+
+    def delivery(self) -> Delivery:
+        """Return what each role would be given, where all of them run in this process: nothing, without keys."""
+        return Delivery(b"", dict.fromkeys(self.manifest.parties, b""))
 
 
 class Spending(NamedTuple):
@@ -168,18 +160,11 @@ class Protocol(ABC, Generic[R]):
     yields: ClassVar[type[Outcome]] = Evaluation
     """What a session yields to each party."""
 
-    default_thresholds: ClassVar[str] = "hybrid:1000"
-    """Thresholds where none are given, as `fhe_auc.question.thresholds.parse` takes them; of one AUC."""
-
     several: ClassVar[bool] = False
     """Whether a session can answer for several models, groups or classes."""
 
     boundaries: ClassVar[str | None] = None
     """Name of the protocol whose session finds quantile thresholds for this one's; None: there is none."""
-
-    def thresholds_for(self, *, several: bool) -> str:
-        """Return the thresholds where none are given; fewer where there are `several` models, groups or classes."""
-        return Protocol.default_thresholds if several else self.default_thresholds
 
     @abstractmethod
     def prepare(self, request: Request) -> Session:
@@ -217,87 +202,15 @@ class Protocol(ABC, Generic[R]):
         """
         return None
 
-    def check_options(self, names: Iterable[str]) -> None:
-        """Raise `InputError` for an option that this protocol does not have."""
-        known = [each.name for each in fields(self.options)]
-        for name in sorted(set(names) - set(known)):
-            if name in _NOISE:
-                raise InputError(
-                    f"protocol {self.name!r} has no option {name!r}: it adds no noise; verified does (--epsilon), and "
-                    "dpauc-laplace"
-                )
-            if name in _WEIGHTS:
-                raise InputError(f"{name}: weights are not supported; leave them out: every row counts once")
-            raise InputError(f"protocol {self.name!r} has no option {name!r}{known_names(name, known)}")
-
-    def chosen(self, values: Mapping[str, Any]) -> Options:
-        """Return options by name as this protocol's; raise `InputError` for one that it does not have, or needs."""
-        self.check_options(values)
-        for each in fields(self.options):
-            if each.default is MISSING and each.name not in values:
-                raise InputError(f"{each.name} has no default; give it: {each.metadata['about']}")
-        return self.options(**values)
-
     def staged(self, request: Request, bins: int) -> tuple[Request, Request]:
         """Split a request for so many quantile thresholds; its own thresholds are of no account.
 
         The first request is for the protocol that `boundaries` names, which finds them; the second for this one, once
         the thresholds are filled in.
 
-        Raises
-        ------
-        InputError
-            This protocol has no private way to find thresholds; an option is of a wrong value.
+        Raises `InputError` where an option is of a wrong value, or quantile thresholds do not go with one.
         """
-        self.require_boundaries()
         return replace(request, analysis=PLAIN, options={"bins": bins}), request
-
-    def require_boundaries(self) -> str:
-        """Return the name that `boundaries` holds; raise `InputError` where it holds none."""
-        if self.boundaries is None:
-            raise InputError(
-                f"protocol {self.name!r} has no private way to find quantile thresholds; give thresholds that no data "
-                "is needed for, such as hybrid:1000 or uniform:100"
-            )
-        return self.boundaries
-
-    def manifest(
-        self,
-        request: Request,
-        *,
-        context: bytes = b"",
-        plan: Plan | None = None,
-        options: Mapping[str, bool | int | float | str] | None = None,
-    ) -> Manifest:
-        """Return the manifest of a new session for a request; what only some protocols have is left empty.
-
-        Raises `InputError` as `Manifest`, and where the protocol does not answer for several models or groups.
-        """
-        if not self.several and (request.analysis.heterogeneity or not request.analysis.is_plain):
-            raise InputError(
-                f"protocol {self.name!r} answers for one model over all rows; exact and verified for several models, "
-                "groups, classes and sites"
-            )
-        keys: Keys = "none" if plan is None else plan.keys
-        return Manifest(
-            protocol=self.name,
-            session=new_session_id(),
-            parties=request.parties,
-            grid=request.thresholds.astype("<f8").tobytes(),
-            min_parties=request.size if request.min_parties is None else request.min_parties,
-            keys=keys,
-            context=context,
-            plan=None if plan is None else EncodedPlan(plan.kind, encode(plan)),
-            options=dict(options or {}),
-            fleet=request.fleet,
-        )
-
-    def local_delivery(self, session: Session) -> Delivery:
-        """Return what each role would be given, where all of them run in this process.
-
-        Protocols with keys override it, and play authority and key holder as sites would.
-        """
-        return Delivery(session.aggregator_material, dict.fromkeys(session.manifest.parties, session.party_material))
 
     @abstractmethod
     def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
@@ -329,6 +242,38 @@ class Protocol(ABC, Generic[R]):
     @abstractmethod
     def new_party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
         """Return what `party` does; it has checked the scores."""
+
+
+def new_manifest(
+    protocol: Protocol[Any],
+    request: Request,
+    *,
+    context: bytes = b"",
+    plan: Plan | None = None,
+    options: Mapping[str, bool | int | float | str] | None = None,
+) -> Manifest:
+    """Return the manifest of a new session for a request; what only some protocols have is left empty.
+
+    Raises `InputError` as `Manifest`, and where the protocol does not answer for several models or groups.
+    """
+    if not protocol.several and (request.analysis.heterogeneity or not request.analysis.is_plain):
+        raise InputError(
+            f"protocol {protocol.name!r} answers for one model over all rows; exact and verified for several models, "
+            "groups, classes and sites"
+        )
+    keys: Keys = "none" if plan is None else plan.keys
+    return Manifest(
+        protocol=protocol.name,
+        session=new_session_id(),
+        parties=request.parties,
+        grid=request.thresholds.astype("<f8").tobytes(),
+        min_parties=request.size if request.min_parties is None else request.min_parties,
+        keys=keys,
+        context=context,
+        plan=None if plan is None else EncodedPlan(plan.kind, encode(plan)),
+        options=dict(options or {}),
+        fleet=request.fleet,
+    )
 
 
 def new_session_id() -> bytes:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
-from fhe_auc.base.errors import UnknownProtocolError
+from fhe_auc.base.errors import InputError, UnknownProtocolError
 from fhe_auc.base.options import Options
 from fhe_auc.base.suggestions import known_names
 from fhe_auc.results.evaluation import Evaluation, Outcome, QuantileThresholds
@@ -48,6 +48,16 @@ def evaluating(name: str) -> Protocol[Evaluation]:
 def finding(name: str) -> Protocol[QuantileThresholds]:
     """Return the installed protocol of that name, which finds thresholds; raise `UnknownProtocolError` as `load`."""
     return _yielding(QuantileThresholds, name, "finds no thresholds")
+
+
+def finder(plugin: Protocol[Any]) -> Protocol[QuantileThresholds]:
+    """Return the protocol whose session finds quantile thresholds for this one's; raise `InputError` without one."""
+    if plugin.boundaries is None:
+        raise InputError(
+            f"protocol {plugin.name!r} has no private way to find quantile thresholds; give thresholds that no data "
+            "is needed for, such as hybrid:1000 or uniform:100"
+        )
+    return finding(plugin.boundaries)
 
 
 def _yielding(kind: type[R], name: str, otherwise: str) -> Protocol[R]:

@@ -16,6 +16,9 @@ so the aggregator evaluates the sums with products of a plaintext and a cipherte
     what is encrypted, and times what, and where it stands      `expansion`, `layout`
     making an opening, a result, and integers of it             `opening`
     why nobody changes a sum unnoticed                          `authenticator`
+    what parties derive from their common secret                `common_shares`
 
-Nothing here knows how many parties there are, or which.
+Whole vectors, of degree 1, need no encryption and have tags of their own: `vector_sums`, `pairwise_pads`.
+
+Nothing else here knows how many parties there are, or which.
 """

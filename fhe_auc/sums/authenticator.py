@@ -17,14 +17,12 @@ z = 0 … d, which are sums like any other; parties interpolate, and accept only
 the common secret α is uniform given all that was submitted, and another polynomial of degree d agrees with H_s in at
 most d places: a wrong number passes with probability at most d/(t − 1).
 
-ρ_i = g_i − g_{i+1}, and u_i alike, where the g are uniform and derived from the common secret. They are independent,
-and the sum over neighbours takes two g, however many they are.
+ρ_i and u_i come from `common_shares`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -32,6 +30,7 @@ import numpy as np
 from fhe_auc.base.keystream import KeyStream, derived_key
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
+from fhe_auc.sums.common_shares import CommonShares
 from fhe_auc.sums.sketch import Sketch
 from fhe_auc.sums.terms import Factor, Part, Release, Sum, Term
 
@@ -107,10 +106,11 @@ class Authenticator:
     def __init__(self, release: Release, common_secret: bytes, session: bytes, prime: int, modulus: int) -> None:
         self._release = release
         self._degrees = [each.degree for each in release.sums]
-        self._blinded = sum(degree > 1 for degree in self._degrees)
         self._modulus = modulus
-        self._key = common_secret, session, _LABEL, prime
-        self._point = int(modular.nonzero(KeyStream(derived_key(*self._key, "point")), modulus, 1)[0])
+        key = common_secret, session, _LABEL, prime
+        self._point = int(modular.nonzero(KeyStream(derived_key(*key, "point")), modulus, 1)[0])
+        size = release.sketch.size + sum(degree > 1 for degree in self._degrees)
+        self._shares = CommonShares(*key, "share", modulus=modulus, size=size)
 
     def __repr__(self) -> str:
         return "Authenticator(...)"
@@ -120,7 +120,7 @@ class Authenticator:
 
         `values` are the residues of its sketch, shape (size,); `private` is secret from all others, and used once.
         """
-        t, share = self._modulus, self._difference(party, party + 1)
+        t, share = self._modulus, self._share([party])
         inverse = pow(self._point, -1, t)
         tags = modular.multiply(modular.subtract(share.entries, values, t), np.uint64(inverse), t)
         blinders = []
@@ -136,10 +136,10 @@ class Authenticator:
         """Whether these are the sums of the pooled sketches of the parties with these indices, ascending.
 
         `totals` are the residues of the authenticated release's sums, in its order. Everything is computed whatever
-        fails: the time that it takes tells the aggregator nothing.
+        fails: the time that it takes tells the aggregator nothing. `InputError` as `CommonShares.total`.
         """
         t, found = self._modulus, totals.tolist()
-        share = self._sum_of(counted)
+        share = self._share(counted)
         at = self._release.totals(share.entries, t).tolist()
         offsets = iter(share.offsets.tolist())
         right = True
@@ -149,25 +149,10 @@ class Authenticator:
             right &= (_interpolated(values, self._point, t) - expected) % t == 0
         return right
 
-    def _sum_of(self, counted: Sequence[int]) -> Share:
-        """Return the sum of so many parties' shares; of a run of neighbours it is one difference."""
-        if not counted:
-            raise ValueError("a sum of no parties")
-        ends = [0, *(k + 1 for k, (this, following) in enumerate(pairwise(counted)) if following != this + 1)]
-        runs = (
-            self._difference(counted[first], counted[end - 1] + 1) for first, end in pairwise([*ends, len(counted)])
-        )
-        total = next(runs)
-        for each in runs:
-            total = Share(*(modular.add(x, y, self._modulus) for x, y in zip(total, each, strict=True)))
-        return total
-
-    def _difference(self, first: int, following: int) -> Share:
-        """Return g_first − g_following: the sum of the shares from the first party on, up to that before the other."""
+    def _share(self, counted: Sequence[int]) -> Share:
+        """Return the sum of these parties' shares."""
         size = self._release.sketch.size
-        ends = [KeyStream(derived_key(*self._key, "share", index)) for index in (first, following)]
-        left, right = (modular.uniform(stream, self._modulus, size + self._blinded) for stream in ends)
-        both = modular.subtract(left, right, self._modulus)
+        both = self._shares.total(counted)
         return Share(both[:size], both[size:])
 
 

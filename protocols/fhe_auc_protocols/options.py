@@ -33,6 +33,7 @@ class Exact(Options):
     """Of ``exact``."""
 
     protocol = "exact"
+    default_thresholds = "hybrid:5000"  # a threshold is a few bytes
 
     round_scores: int | None = option(
         "round scores to so many decimals, 1 to 5, each of which is a threshold: the AUC is then that of the rounded "

@@ -20,10 +20,11 @@ from typing import Any, ClassVar, Generic, TypeVar
 import msgspec
 
 from fhe_auc.base.errors import DeserialisationError, InputError
+from fhe_auc.base.options import check_names
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rows.counts import PartyData
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.protocol import Protocol, Request, Session
+from fhe_auc.session.protocol import Protocol, Request, Session, new_manifest
 from fhe_auc.session.rounds import Aggregator, Party, R
 
 T = TypeVar("T")
@@ -86,16 +87,16 @@ class UnencryptedProtocol(Protocol[R], Generic[R, T]):
 
         Raises `InputError`: a wrong option; or something that only encryption has: a backend, joint keys, smudging.
         """
-        self.check_options(request.options)
+        check_names(self.options, self.name, request.options)
         for name, value in (("backend", request.backend), ("smudging_bits", request.smudging_bits)):
             if value is not None:
                 raise InputError(f"protocol {self.name!r} encrypts nothing: {name} does not apply")
         if request.keys != "sealed":  # the default
             raise InputError(f"protocol {self.name!r} encrypts nothing: keys {request.keys!r} do not apply")
         request = self.completed(request)
-        manifest = self.manifest(request, options=self.agreed(request))
+        manifest = new_manifest(self, request, options=self.agreed(request))
         self.checked(manifest)
-        return Session(manifest, b"", b"")
+        return Session(manifest)
 
     def checked(self, manifest: Manifest) -> T:
         """Return the terms of a manifest; raise `InputError` where it is not one of this protocol."""
@@ -103,7 +104,7 @@ class UnencryptedProtocol(Protocol[R], Generic[R, T]):
             raise InputError(f"the session's manifest is of protocol {manifest.protocol!r}, not {self.name!r}")
         if manifest.keys != "none":
             raise InputError(f"the session's manifest is not one of {self.name!r}, which encrypts nothing")
-        self.check_options(manifest.options)
+        check_names(self.options, self.name, manifest.options)
         return self.terms(manifest.options, len(manifest.thresholds))
 
     def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:

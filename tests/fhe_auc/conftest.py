@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.support import nothing
 
 
 @pytest.fixture
@@ -13,3 +16,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "110")
     return tmp_path
+
+
+@pytest.fixture(scope="module")
+def nothing_installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The protocol that does nothing has a name that commands know, for the tests of one file."""
+    with nothing.installed(tmp_path_factory.mktemp("nothing")):
+        yield

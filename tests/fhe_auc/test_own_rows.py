@@ -19,7 +19,7 @@ from fhe_auc.question import thresholds
 from fhe_auc.rows.counts import PartyData
 from fhe_auc.rows.own_rows import check_scores, near_other_sessions, warnings_of
 from fhe_auc.session import registry
-from fhe_auc.session.protocol import Protocol, Request
+from fhe_auc.session.protocol import Request, new_manifest
 from tests.support.chosen import federated_auc, federated_thresholds
 
 NAMED = ("uniform:20", "hybrid:50", "dpauc:20")
@@ -110,7 +110,7 @@ def test_thresholds_of_ones_own_take_scores_of_any_range(scores: Sequence[float]
 def test_every_protocol_checks_scores_before_anything_else_of_a_party(name: str) -> None:
     """The manifest has no plan, and the party no key: whatever it looked at first would be refused in other words."""
     plugin = registry.load(name)
-    manifest = Protocol.manifest(plugin, Request(parties=("odd",), thresholds=thresholds.parse("uniform:16")))
+    manifest = new_manifest(plugin, Request(parties=("odd",), thresholds=thresholds.parse("uniform:16")))
     with pytest.raises(InputError, match=r"'odd', row 0: score is 44\.0, but these thresholds are for probabilities"):
         plugin.party(manifest, b"", party([44, 71]))
     with pytest.raises(Exception, match=r"^(?!.*for probabilities)"):

@@ -1,58 +1,50 @@
-"""Both roles refuse what they should, survive it, and then still finish with the right AUC (protocol: semi-honest)."""
+"""Both roles refuse what they should, survive it, and then still finish right (protocol: nothing)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, fields
-from functools import lru_cache, partial
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc import ckks
 from fhe_auc.base.errors import (
-    DeserialisationError,
     EvaluationError,
     FheAucError,
-    InputError,
     MessageError,
-    ResultCheckError,
     TooFewPartiesError,
-    UndefinedAucError,
 )
 from fhe_auc.base.party_names import AGGREGATOR
-from fhe_auc.base.serialise import decode, encode
+from fhe_auc.base.serialise import encode
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc.rlwe import container
-from fhe_auc.rlwe.seeded import SEED_BYTES, Seeded
 from fhe_auc.rows.counts import PartyData
-from fhe_auc.session.ckks_computation import Circuit, SealedCkks
 from fhe_auc.session.messages import Message
-from fhe_auc.session.protocol import Session
+from fhe_auc.session.nothing import Nothing
+from fhe_auc.session.protocol import Request, Session
 from fhe_auc.session.rounds import Aggregator, Party, SessionRecord
-from fhe_auc_keys.bundles.session_keys import PartySecrets
-from fhe_auc_keys.roles.sealed_roles import SealedAggregator, SealedParty
-from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_totals
-from fhe_auc_protocols.blinded_auc.plan import AucPlan
-from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest, SemiHonestTask
-from tests.support.pooled import exact_auc
-from tests.support.wire import LIMIT, changed, flipped, payload_of, reframed
-
-pytestmark = pytest.mark.backends("one")  # messages, rounds and refusals are the same on each
+from tests.support.wire import LIMIT, changed, flipped, reframed
 
 
-def auc_of(sites: list[PartyData]) -> Any:
-    """Their pooled AUC in the clear, as near as a session gives it."""
-    return pytest.approx(exact_auc(sites, np.linspace(0, 1, 16)), abs=1e-7)
+def said(sites: list[PartyData]) -> str:
+    """What a result tells of these sites' rows."""
+    return f"nothing was computed of {sum(data.rows for data in sites)} rows"
 
 
-@lru_cache(maxsize=16)
-def contexts(aggregator_material: bytes, party_material: bytes) -> ckks.KeyPair:
-    """Contexts have no state, so that roles may share them; loading one takes longer than most tests."""
-    secrets = decode(party_material, PartySecrets, "material")
-    return ckks.KeyPair(ckks.load_public(aggregator_material), ckks.load_secret(secrets.context))
+def prepare(**changes: Any) -> Session:
+    request = {"parties": ("north", "south", "east"), "thresholds": np.linspace(0, 1, 16), "min_parties": 2}
+    return Nothing().prepare(Request(**{**request, **changes}))
+
+
+@pytest.fixture
+def prepared() -> Session:
+    return prepare()
+
+
+@pytest.fixture
+def other_prepared() -> Session:
+    return prepare()
 
 
 @dataclass
@@ -65,18 +57,9 @@ class Roles:
     parties: list[Party]
 
     @classmethod
-    def of(cls, session: Session, sites: list[PartyData], circuit: Circuit | None = None) -> Roles:
-        manifest = session.manifest
-        keys = contexts(session.aggregator_material, session.party_material)
-        plan = manifest.decoded_plan(AucPlan)
-        computation = SealedCkks(manifest, plan, circuit or partial(blinded_totals, plan))
-        tasks = [SemiHonestTask(manifest, data) for data in sites]
-        return cls(
-            session,
-            sites,
-            SealedAggregator(manifest, computation, keys.public),
-            [SealedParty(manifest, computation, keys.secret, task, common_secret=bytes(32)) for task in tasks],
-        )
+    def of(cls, session: Session, sites: list[PartyData]) -> Roles:
+        parties = [Nothing().party(session.manifest, b"", data) for data in sites]
+        return cls(session, sites, Nothing().aggregator(session.manifest, b""), parties)
 
     def submit(self) -> list[bytes]:
         """Open the session, and return everybody's submission of round 1, not yet delivered."""
@@ -99,7 +82,7 @@ class Roles:
             self.aggregator.receive(party.name, party.respond(result))
         assert self.aggregator.finish_round() is None
         for party in self.parties:
-            assert party.result().auc == auc_of(self.sites)
+            assert said(self.sites) in party.result().warnings
 
 
 @pytest.fixture
@@ -120,7 +103,7 @@ DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "empty": (lambda data: b"", "format"),
     "truncated": (lambda data: data[:-1], "checksum"),
     "cut to its head": (lambda data: data[:40], "checksum"),
-    "a flipped bit in the payload": (lambda data: flipped(data, len(data) - 100), "checksum"),
+    "a flipped bit in the payload": (lambda data: flipped(data, len(data) - 3), "checksum"),
     "a flipped bit in the checksum": (lambda data: flipped(data, 10), "checksum"),
     "a byte more": (lambda data: data + b"\0", "checksum"),
     "too long": (lambda data: data + bytes(LIMIT), "length"),
@@ -154,71 +137,11 @@ def test_the_aggregator_refuses_and_finishes_right(roles: Roles, submissions: li
     assert (party, reason in str(caught.value)) == ("south", True)
 
 
-PAYLOADS: dict[str, Callable[[bytes], bytes]] = {
-    "empty": lambda payload: b"",
-    "not msgpack": lambda payload: b"\xc1" * 100,
-    "no ciphertext": lambda payload: encode(()),
-    "two ciphertexts for one": lambda payload: encode(decode(payload, tuple[bytes, ...], "") * 2),
-    "text": lambda payload: encode(("text",)),
-    "a ciphertext truncated": lambda payload: encode((decode(payload, tuple[bytes, ...], "")[0][:-1],)),
-    "a ciphertext damaged": lambda payload: encode((flipped(decode(payload, tuple[bytes, ...], "")[0], 5000),)),
-    "nested": lambda payload: b"\x91" * 50_000,
-}
-
-
-@pytest.mark.backends("all")
-@pytest.mark.parametrize("case", PAYLOADS)
-def test_a_good_envelope_with_a_bad_payload_is_refused_and_forgotten(
-    roles: Roles, submissions: list[bytes], case: str
-) -> None:
-    payload = payload_of(submissions[1])
-    with pytest.raises(MessageError, match="submission of party 'south' refused: "):
-        roles.aggregator.receive("south", changed(submissions[1], payload=PAYLOADS[case](payload)))
-    roles.finish(submissions)
-
-
-def test_a_submission_encrypted_under_another_session_key_is_refused(
-    roles: Roles, submissions: list[bytes], other_prepared: Session
-) -> None:
-    foreign = Roles.of(other_prepared, roles.sites)
-    payload = payload_of(foreign.parties[1].respond(foreign.aggregator.start()))
-    with pytest.raises(MessageError, match="under another key") as caught:
-        roles.aggregator.receive("south", changed(submissions[1], payload=payload))
-    assert caught.value.field == "fingerprint"
-    roles.finish(submissions)
-
-
-def test_of_several_ciphertexts_a_bad_one_leaves_no_trace_of_the_good_ones(
-    prepare: Any, backend: str, site_rows: list[PartyData]
-) -> None:
-    more = {"openfhe": 3000, "tenseal": 1500}[backend]  # thresholds: OpenFHE's ring is the larger one
-    grid = np.unique(np.concatenate([np.linspace(0, 1, 16), np.linspace(2, 3, more)]))
-    roles = Roles.of(prepare(backend, thresholds=grid), site_rows)
-    assert roles.session.manifest.decoded_plan(AucPlan).blocks == 2
-    submissions = roles.submit()
-    roles.aggregator.receive("north", submissions[0])
-    first, second = decode(payload_of(submissions[1]), tuple[bytes, ...], "")
-    for blocks in ((first, second[:-1]), (first,), (first, second, second)):
-        with pytest.raises(MessageError):
-            roles.aggregator.receive("south", changed(submissions[1], payload=encode(blocks)))
-    roles.finish(submissions)
-
-
 def test_a_duplicate_is_refused_and_counts_once(roles: Roles, submissions: list[bytes]) -> None:
     roles.aggregator.receive("north", submissions[0])
     with pytest.raises(MessageError, match="already submitted in this round") as caught:
         roles.aggregator.receive("north", submissions[0])
     assert caught.value.field == "sender"
-    roles.finish(submissions)
-
-
-def test_a_second_different_submission_of_a_party_is_refused(roles: Roles, submissions: list[bytes]) -> None:
-    again = Roles.of(roles.session, roles.sites).parties[0]
-    second = again.respond(changed(submissions[0], sender=AGGREGATOR, payload=b""))
-    assert second != submissions[0]
-    roles.aggregator.receive("north", submissions[0])
-    with pytest.raises(MessageError, match="already submitted"):
-        roles.aggregator.receive("north", second)
     roles.finish(submissions)
 
 
@@ -260,7 +183,7 @@ def test_a_replay_of_an_earlier_round_is_refused(roles: Roles, submissions: list
     for party in roles.parties:
         roles.aggregator.receive(party.name, party.respond(result))
     assert roles.aggregator.finish_round() is None
-    assert roles.parties[0].result().auc == auc_of(roles.sites)
+    assert said(roles.sites) in roles.parties[0].result().warnings
 
 
 def test_nothing_is_accepted_before_the_start_or_after_the_end(
@@ -344,103 +267,7 @@ def test_a_party_refuses_a_bad_result_and_finishes_right(roles: Roles, submissio
     assert (victim.bytes_sent, victim.bytes_received) == (sent, received)
     for party in roles.parties:
         party.respond(result)
-        assert party.result().auc == auc_of(roles.sites)
-
-
-BAD_RESULTS: dict[str, Callable[[tuple[str, ...], bytes], object]] = {
-    "nothing": lambda counted, ciphertext: (),
-    "nobody counted": lambda counted, ciphertext: ((), ciphertext),
-    "too few parties": lambda counted, ciphertext: (counted[:1], ciphertext),
-    "a stranger": lambda counted, ciphertext: ((*counted, "west"), ciphertext),
-    "a party twice": lambda counted, ciphertext: ((*counted, counted[-1]), ciphertext),
-    "another order": lambda counted, ciphertext: (counted[::-1], ciphertext),
-    "without the reader": lambda counted, ciphertext: (counted[1:], ciphertext),
-    "a number of parties": lambda counted, ciphertext: (3, ciphertext),
-    "an extra field": lambda counted, ciphertext: (counted, ciphertext, 0.99),
-    "a ciphertext truncated": lambda counted, ciphertext: (counted, ciphertext[:-1]),
-    "a ciphertext damaged": lambda counted, ciphertext: (counted, flipped(ciphertext, 5000)),
-    "no ciphertext": lambda counted, ciphertext: (counted, b""),
-}
-
-
-@pytest.mark.parametrize("case", BAD_RESULTS)
-def test_a_party_refuses_a_result_that_is_not_one(roles: Roles, submissions: list[bytes], case: str) -> None:
-    result = roles.deliver(submissions)
-    counted, ciphertext = decode(payload_of(result), tuple[tuple[str, ...], bytes], "")
-    bad = changed(result, payload=encode(BAD_RESULTS[case](counted, ciphertext)))
-    with pytest.raises(MessageError, match="message of the aggregator refused"):
-        roles.parties[0].respond(bad)
-    roles.parties[0].respond(result)
-    assert roles.parties[0].result().auc == auc_of(roles.sites)
-
-
-def test_a_result_that_is_someones_submission_is_refused(roles: Roles, submissions: list[bytes]) -> None:
-    result = roles.deliver(submissions)
-    (raw,) = decode(payload_of(submissions[1]), tuple[bytes, ...], "")
-    with pytest.raises(MessageError, match="expected a result, got a 'submission'"):
-        roles.parties[0].respond(changed(result, payload=encode((roles.aggregator.counted, raw))))
-
-
-def well_formed_result(session: Session, draw: Callable[[Any], Any]) -> bytes:
-    """A result of which `draw` chooses each polynomial's coefficients."""
-    public: Any = ckks.load_public(session.aggregator_material)
-    polynomials = public._scheme.submission.polynomials
-    words = np.array([draw(run) for run in public._scheme.submission._runs], np.uint64)
-    return container.seal("result", public.fingerprint, polynomials.pack(words))
-
-
-def test_well_formed_garbage_gives_an_error_and_never_a_number(roles: Roles, submissions: list[bytes]) -> None:
-    generator = np.random.default_rng(3)
-    result = roles.deliver(submissions)
-    bad = well_formed_result(roles.session, lambda run: generator.integers(0, run.modulus, run.count, dtype=np.uint64))
-    victim = roles.parties[0]
-    assert payload_of(victim.respond(changed(result, payload=encode((roles.aggregator.counted, bad))))) == b""
-    for _ in range(2):
-        with pytest.raises((ResultCheckError, UndefinedAucError)):
-            victim.result()
-
-
-def test_a_party_that_submits_garbage_spoils_the_result_but_no_number_comes_out(
-    roles: Roles, submissions: list[bytes]
-) -> None:
-    # The aggregator cannot see it: under encryption garbage looks like everything else.
-    generator = np.random.default_rng(4)
-    public: Any = contexts(roles.session.aggregator_material, roles.session.party_material).public
-    half = Seeded(public.ciphertext_shape).half
-    packed = half.pack(half.uniform(generator.bytes(32))) + generator.bytes(SEED_BYTES)
-    garbage = encode((container.seal("submission", public.fingerprint, packed),))
-    result = roles.deliver([submissions[0], changed(submissions[1], payload=garbage), submissions[2]])
-    for party in roles.parties:
-        party.respond(result)
-        with pytest.raises((ResultCheckError, UndefinedAucError)):
-            party.result()
-
-
-@pytest.mark.backends("all")
-@pytest.mark.parametrize("value", ["zero", "largest", "half"])
-def test_a_result_of_constants_hides_nothing_and_is_refused(roles: Roles, submissions: list[bytes], value: str) -> None:
-    result, victim = roles.deliver(submissions), roles.parties[0]
-    values = {"zero": lambda q: 0, "largest": lambda q: q - 1, "half": lambda q: q // 2}
-    bad = well_formed_result(roles.session, lambda run: np.full(run.count, values[value](run.modulus), np.uint64))
-    with pytest.raises(MessageError, match="not a ciphertext: its second polynomial is"):
-        victim.respond(changed(result, payload=encode((roles.aggregator.counted, bad))))
-    with pytest.raises(EvaluationError, match="has no result"):
-        victim.result()
-    victim.respond(result)
-    assert victim.result().auc == auc_of(roles.sites)
-
-
-def test_the_aggregator_cannot_tell_from_the_answer_whether_a_check_failed(
-    roles: Roles, submissions: list[bytes]
-) -> None:
-    """It could choose what the check depends on, and so read one bit of its choice from each party."""
-    result = roles.deliver(submissions)
-    generator = np.random.default_rng(5)
-    random = well_formed_result(roles.session, lambda run: generator.integers(0, run.modulus, run.count, np.uint64))
-    bad = changed(result, payload=encode((roles.aggregator.counted, random)))
-    good_answer, bad_answer = roles.parties[0].respond(result), roles.parties[1].respond(bad)
-    assert changed(good_answer, sender="anybody") == changed(bad_answer, sender="anybody")
-    roles.aggregator.receive(roles.parties[1].name, bad_answer)
+        assert said(roles.sites) in party.result().warnings
 
 
 def test_a_party_answers_each_round_once(roles: Roles, submissions: list[bytes]) -> None:
@@ -462,24 +289,12 @@ def test_a_party_answers_each_round_once(roles: Roles, submissions: list[bytes])
 def test_a_party_answers_no_round_after_the_last(roles: Roles, submissions: list[bytes]) -> None:
     # A "round 3" must not make it decrypt once more and replace the evaluation it has reported.
     result = roles.deliver(submissions)
-    counted, ciphertext = decode(payload_of(result), tuple[tuple[str, ...], bytes], "")
     party = roles.parties[0]
     party.respond(result)
     before = party.result()
     with pytest.raises(FheAucError):
-        party.respond(changed(result, round=3, payload=encode((counted[:2], ciphertext))))
+        party.respond(changed(result, round=3, payload=encode((2, 8))))
     assert party.result() == before
-
-
-def test_a_party_whose_check_failed_answers_no_second_result(roles: Roles, submissions: list[bytes]) -> None:
-    # Otherwise the aggregator can ask again and again, and learns one bit about the key each time: refused or not.
-    result = roles.deliver(submissions)
-    bad = well_formed_result(roles.session, lambda run: np.arange(run.count, dtype=np.uint64))
-    roles.parties[0].respond(changed(result, payload=encode((roles.aggregator.counted, bad))))
-    with pytest.raises(MessageError):
-        roles.parties[0].respond(result)
-    with pytest.raises((ResultCheckError, UndefinedAucError)):
-        roles.parties[0].result()
 
 
 def test_a_message_of_a_party_does_not_pass_for_the_aggregators(roles: Roles, submissions: list[bytes]) -> None:
@@ -500,38 +315,10 @@ def test_no_result_before_the_end(roles: Roles, submissions: list[bytes]) -> Non
             role.result()
 
 
-# --- Roles with the wrong material ------------------------------------------------------------------------------------
-
-
 def test_a_name_that_is_not_of_the_session_makes_no_party(prepared: Session) -> None:
     stranger = PartyData.from_arrays("mallory", [0, 1], [0.1, 0.9])
     with pytest.raises(EvaluationError, match="'mallory' is not a party of this session"):
-        SemiHonest().party(prepared.manifest, prepared.party_material, stranger)
-
-
-def test_keys_of_another_session_are_refused(
-    prepared: Session, other_prepared: Session, site_rows: list[PartyData]
-) -> None:
-    with pytest.raises(InputError, match="not those of this session"):
-        SemiHonest().aggregator(prepared.manifest, other_prepared.aggregator_material)
-    with pytest.raises(InputError, match="not those of the manifest"):
-        SemiHonest().party(prepared.manifest, other_prepared.party_material, site_rows[0])
-
-
-def test_the_aggregators_and_the_parties_material_are_not_interchangeable(
-    prepared: Session, site_rows: list[PartyData]
-) -> None:
-    with pytest.raises(InputError, match="not those of the manifest"):
-        SemiHonest().party(prepared.manifest, prepared.aggregator_material, site_rows[0])
-    with pytest.raises(DeserialisationError, match="public context"):
-        SemiHonest().aggregator(prepared.manifest, prepared.party_material)
-
-
-def test_a_party_with_more_rows_than_agreed_does_not_take_part(prepare: Any, backend: str) -> None:
-    session = prepare(backend, parties=("north", "south"), max_rows=100)
-    big = PartyData.from_arrays("north", np.arange(101) % 2, np.linspace(0, 1, 101))
-    with pytest.raises(InputError, match="more than max_rows = 100;"):
-        SemiHonest().party(session.manifest, session.party_material, big)
+        Nothing().party(prepared.manifest, b"", stranger)
 
 
 # --- The policy on missing parties ------------------------------------------------------------------------------------
@@ -551,10 +338,9 @@ def test_below_min_parties_the_round_stays_open_and_the_missing_are_named(
     roles.finish(submissions)  # those who come late are still welcome
 
 
-def test_of_many_missing_parties_ten_are_named(prepare: Any, backend: str) -> None:
+def test_of_many_missing_parties_ten_are_named() -> None:
     names = tuple(f"site {number}" for number in range(30))
-    session = prepare(backend, parties=names, min_parties=None)
-    aggregator = SemiHonest().aggregator(session.manifest, session.aggregator_material)
+    aggregator = Nothing().aggregator(prepare(parties=names, min_parties=None).manifest, b"")
     aggregator.start()
     with pytest.raises(TooFewPartiesError) as caught:
         aggregator.finish_round()
@@ -578,16 +364,12 @@ def test_the_session_goes_on_without_a_party_and_says_so(roles: Roles, submissio
             roles.aggregator.receive("south", late)
 
     present = [roles.sites[0], roles.sites[2]]
-    north, south, east = roles.parties
-    with pytest.raises(MessageError, match="what party 'south' submitted does not count"):
-        south.respond(result)  # it hears the result as well
+    north, _, east = roles.parties
     for party in (north, east):
         party.respond(result)
         evaluation = party.result()
-        assert evaluation.auc == auc_of(present)
-        assert evaluation.auc != pytest.approx(exact_auc(roles.sites, np.linspace(0, 1, 16)), abs=1e-4)
+        assert said(present) in evaluation.warnings
         assert evaluation.parties == 2
-        assert "1 of 3 parties are not in the result" in evaluation.warnings
     assert roles.aggregator.finish_round() is None
     record = roles.aggregator.result()
     assert (record.counted, record.missing) == (("north", "east"), ("south",))
@@ -599,30 +381,12 @@ def test_the_last_round_needs_no_acknowledgement(roles: Roles, submissions: list
     assert roles.aggregator.finish_round() is None
     assert roles.aggregator.result().counted == ("north", "south", "east")
     roles.parties[0].respond(result)
-    assert roles.parties[0].result().auc == auc_of(roles.sites)
+    assert said(roles.sites) in roles.parties[0].result().warnings
 
 
 def test_the_order_of_arrival_changes_nothing(roles: Roles, submissions: list[bytes]) -> None:
     for position in (2, 0, 1):
         roles.aggregator.receive(roles.parties[position].name, submissions[position])
-    roles.finish(submissions)
-
-
-def test_a_failure_of_the_circuit_can_be_tried_again(prepared: Session, site_rows: list[PartyData]) -> None:
-    honest = partial(blinded_totals, prepared.manifest.decoded_plan(AucPlan))
-    failures = iter([ZeroDivisionError])
-
-    def failing_once(context: ckks.PublicContext, sums: Sequence[ckks.Ciphertext]) -> ckks.Ciphertext:
-        for failure in failures:
-            raise failure
-        return honest(context, sums)
-
-    roles = Roles.of(prepared, site_rows, failing_once)
-    submissions = roles.submit()
-    for party, submission in zip(roles.parties, submissions, strict=True):
-        roles.aggregator.receive(party.name, submission)
-    with pytest.raises(ZeroDivisionError):
-        roles.aggregator.finish_round()
     roles.finish(submissions)
 
 
@@ -649,27 +413,3 @@ def test_the_evaluation_counts_every_byte_of_both_directions(roles: Roles, submi
         evaluation = party.result()
         assert evaluation.upload_bytes_per_party == len(submission) + len(answer)
         assert evaluation.download_bytes_per_party == len(opening) + len(result)
-
-
-def test_the_session_hides_material_from_text(prepared: Session) -> None:
-    assert "material" not in repr(prepared)
-    assert len(repr(prepared)) < 3000
-
-
-def test_no_message_of_a_session_contains_the_secret_key(roles: Roles, submissions: list[bytes]) -> None:
-    result = roles.deliver(submissions)
-    key = ckks.load_secret(decode(roles.session.party_material, PartySecrets, "").context)._stored.secret_key
-    needles = [key[start : start + 7] for start in range(0, 7 * 2000, 7 * 100)]
-    wire = [roles.session.aggregator_material, roles.session.manifest.to_bytes(), result, *submissions]
-    assert not any(needle in message for needle in needles for message in wire)
-
-
-def test_two_sessions_of_the_same_rows_share_no_ciphertext_and_agree(
-    roles: Roles, submissions: list[bytes], other_prepared: Session
-) -> None:
-    other = Roles.of(other_prepared, roles.sites)
-    others = other.submit()
-    assert not set(submissions) & set(others)
-    roles.finish(submissions)
-    other.finish(others)
-    assert roles.parties[0].result().auc == pytest.approx(other.parties[0].result().auc, abs=1e-7)

@@ -22,7 +22,7 @@ from fhe_auc_keys.bundles import announcement
 from fhe_auc_keys.bundles import sealed_bundles as bundles
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import OpenedBundle, SealedSession, open_aggregator_bundle, open_party_bundle
-from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material
+from fhe_auc_keys.bundles.session_keys import KeyHolderSession, PartySecrets, aggregator_material
 from fhe_auc_keys.errors import ExpiredError, KeysError, RevokedError, StoreError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.site.session_files import keep_for_party, kept_for_party
 from fhe_auc_keys.store.key_store import KeyStore
@@ -434,7 +434,7 @@ def test_other_evaluation_keys_than_the_session_s_are_refused_even_where_the_hol
         with pytest.raises((InputError, DeserialisationError), match="fingerprint"):
             SemiHonest().aggregator(prepared.manifest, material)
         with pytest.raises(KeysError, match=why):
-            consortium.seal(Session(prepared.manifest, material, prepared.party_material))
+            consortium.seal(KeyHolderSession(prepared.manifest, material, prepared.party_material, None))
 
 
 def test_what_is_loaded_to_check_a_bundle_is_what_the_aggregator_computes_with(
@@ -457,7 +457,7 @@ def test_a_session_is_announced_without_a_context_but_nothing_is_sealed_to_it(co
     signed = consortium.announce(manifest, lifetime=DAY)
     announced = open_announcement(signed, trust, holder=HOLDER, at=NOW)
     assert (announced.manifest, announced.not_after) == (consortium.announced(manifest), NOW + DAY)
-    session = Session(manifest, prepared.aggregator_material, prepared.party_material)
+    session = KeyHolderSession(manifest, prepared.aggregator_material, prepared.party_material, None)
     with pytest.raises(KeysError, match="the parties' secret keys are not those of the"):
         consortium.seal(session)
     with pytest.raises(KeysError, match="the aggregator's keys are of another context"):
@@ -529,11 +529,13 @@ def test_secret_material_does_not_get_into_the_aggregator_s_bundle(consortium, p
     riding = public + prepared.party_material
     for material in (prepared.party_material, riding, b"", public[:-1]):
         with pytest.raises(KeysError, match="the aggregator's material is no public context"):
-            consortium.seal(Session(prepared.manifest, material, prepared.party_material))
+            consortium.seal(KeyHolderSession(prepared.manifest, material, prepared.party_material, None))
     with pytest.raises(KeysError, match="the aggregator's keys are of another context"):
-        consortium.seal(Session(prepared.manifest, other_prepared.aggregator_material, prepared.party_material))
+        consortium.seal(
+            KeyHolderSession(prepared.manifest, other_prepared.aggregator_material, prepared.party_material, None)
+        )
     with pytest.raises(KeysError, match="the parties' secret keys are not those of the"):
-        consortium.seal(Session(prepared.manifest, public, other_prepared.party_material))
+        consortium.seal(KeyHolderSession(prepared.manifest, public, other_prepared.party_material, None))
 
 
 def test_the_byte_search_sees_a_seed_inside_well_formed_material(prepared) -> None:

@@ -57,7 +57,7 @@ from fhe_auc_keys.trust.certificates import Trust
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.member_lists import sign_list, sign_members
 from fhe_auc_keys.trust.signed_documents import claimed_body
-from fhe_auc_protocols.exact_auc.padded_computation import PaddedComputation
+from fhe_auc_protocols.exact_auc.padded_computation import ExactPaddedComputation
 from tests.support.exact_sessions import pairs_of, rows
 
 GRID = thresholds.uniform(12)
@@ -212,7 +212,7 @@ def lying(play: Play, index: int, shift: NDArray[np.object_]) -> Record:
     """The record of a device that adds these integers to its counts, whatever they are."""
     session = loaded(play.announced.manifest.to_bytes())
     computation, seed = session.computation, bytes(range(32))
-    assert isinstance(computation, PaddedComputation)
+    assert isinstance(computation, ExactPaddedComputation)
     primes, pads = computation.plan.parameters.plain_moduli, computation.pads(index, seed)
     encoded = session.plugin.task(session.manifest, play.rows[index]).encode(b"")
     parts = []
@@ -478,7 +478,7 @@ def test_a_list_of_members_ends_after_thirty_days(play: Play) -> None:
 def counts_in(play: Play, sketch: bytes, seed: bytes, index: int) -> list[int]:
     """What a device has counted, from its padded sketch and its pad's seed."""
     computation = loaded(play.announced.manifest.to_bytes()).computation
-    assert isinstance(computation, PaddedComputation)
+    assert isinstance(computation, ExactPaddedComputation)
     prime, pad = computation.plan.parameters.plain_moduli[0], computation.pads(index, seed)[0]
     padded = unpack(sketch[: computation.part_bytes[0]], len(pad), prime)
     return [(int(each) - int(own)) % prime for each, own in zip(padded, pad, strict=True)]

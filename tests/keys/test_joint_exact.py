@@ -21,10 +21,8 @@ from fhe_auc.session.computation import JointComputation, PartyTask, Result
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Message
 from fhe_auc.session.plan import EncodedPlan
-from fhe_auc.session.protocol import Session
 from fhe_auc_keys.bundles.roster import PartyMaterial, Roster
-from fhe_auc_keys.roles import local_consortium
-from fhe_auc_keys.roles.joint_roles import JointAggregator, JointParty
+from fhe_auc_keys.roles.joint_roles import JointAggregator, JointParty, JointSession
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_protocols.exact_auc.planner import plan_exact
 
@@ -112,7 +110,7 @@ class Play:
     """All roles of one session."""
 
     def __init__(self, manifest: Manifest) -> None:
-        delivery = local_consortium.joint(Session(manifest, b"", b""))
+        delivery = JointSession(manifest).delivery()
         roster = Roster.from_bytes(delivery.aggregator)
         self.aggregator = JointAggregator(manifest, roster, Product(roster.binding(manifest)))
         self.parties = {}

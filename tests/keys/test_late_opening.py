@@ -23,7 +23,7 @@ from fhe_auc_keys.errors import ExpiredError, KeysError, StoreError, TamperedErr
 from fhe_auc_keys.site import key_store_sites, late_opening
 from fhe_auc_keys.site.late_opening import ask_by_file, hold, is_late, open_late, read_opening, request
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_protocols.exact_auc.padded_computation import PaddedComputation
+from fhe_auc_protocols.exact_auc.padded_computation import ExactPaddedComputation
 from tests.support.certified import DAY, NOW
 from tests.support.pooled import exact_auc
 from tests.support.sealed_sessions import ADDER, HOLDER, Sealing
@@ -78,7 +78,7 @@ def rows() -> dict[str, PartyData]:
 
 def test_a_session_without_one_party_gives_the_auc_of_the_others(late: Late) -> None:
     plugin, data = registry.load(late.session.manifest.protocol), rows()
-    delivery = plugin.local_delivery(late.session)
+    delivery = late.session.delivery()
     parties = {name: plugin.party(late.session.manifest, delivery.parties[name], data[name]) for name in THREE}
     aggregator = plugin.aggregator(late.session.manifest, delivery.aggregator)
     aggregator.open_late = delivery.open_late
@@ -110,7 +110,7 @@ def test_an_aggregator_takes_no_opening_before_it_is_known_who_counts(late: Late
 
 
 def test_in_one_process_too_an_opening_is_for_one_list_of_parties(late: Late) -> None:
-    open_late = registry.load(late.session.manifest.protocol).local_delivery(late.session).open_late
+    open_late = late.session.delivery().open_late
     assert open_late is not None
     open_late(THREE)
     with pytest.raises(EvaluationError, match="for other parties has been made"):
@@ -203,7 +203,7 @@ def test_the_key_holder_keeps_no_common_secret(late: Late) -> None:
 
 def test_an_opening_that_holds_a_seed_is_not_sent(late: Late, monkeypatch: pytest.MonkeyPatch) -> None:
     seed = late.session.seeds["west"]
-    monkeypatch.setattr(PaddedComputation, "opening", lambda *_: b"opening" + seed)
+    monkeypatch.setattr(ExactPaddedComputation, "opening", lambda *_: b"opening" + seed)
     with pytest.raises(KeysError, match="the aggregator's material holds secret key"):
         late.opened(late.asked(*THREE))
     assert seed in late.everything()  # nothing was written

@@ -63,7 +63,7 @@ def test_a_party_with_joint_keys_neither_decrypts_nor_reads_it(
     parties = tuple(data.name for data in site_rows)
     found = registry.load(protocol)
     manifest = found.prepare(Request(parties=parties, thresholds=GRID, keys="joint")).manifest
-    computation = found.joint_computation(manifest, bytes(32))
+    computation = found.modes["joint"].computation(manifest, bytes(32))
     setup = computation.setup
     share = JointShare(setup)
     half = setup.result_part

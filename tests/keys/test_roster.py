@@ -418,7 +418,7 @@ def test_the_common_polynomials_hang_on_every_partys_keys(idle: JointPlay) -> No
     assert ROSTER.names == idle.roster.names
     assert seed(ROSTER) != seed(idle.roster)
     with pytest.raises(InputError, match="that of another session, or of other parties' keys"):
-        JointAggregator(idle.manifest, idle.roster, idle.plugin.joint_computation(idle.manifest, bytes(32)))
+        JointAggregator(idle.manifest, idle.roster, idle.plugin.modes["joint"].computation(idle.manifest, bytes(32)))
 
 
 def test_an_identity_that_is_not_the_partys_own_is_refused(idle: JointPlay) -> None:
@@ -444,7 +444,7 @@ def test_a_manifest_that_lets_parties_drop_out_is_refused(idle: JointPlay) -> No
 
 def test_a_manifest_for_sealed_keys_is_refused_by_joint_roles_and_the_other_way_round(idle: JointPlay) -> None:
     plugin = idle.plugin
-    computation = plugin.joint_computation(idle.manifest, idle.binding)
+    computation = plugin.modes["joint"].computation(idle.manifest, idle.binding)
     sealed = plugin.prepare(Request(parties=idle.manifest.parties, thresholds=GRID))
     roster = idle.roster
     task = plugin.task(sealed.manifest, idle.sites[0])
@@ -463,7 +463,7 @@ def test_a_manifest_for_sealed_keys_is_refused_by_joint_roles_and_the_other_way_
             JointParty(manifest, roster, idle.identity("north"), task, computation)
     for manifest in (sealed.manifest, renamed, without_plan):
         with pytest.raises(InputError, match=r"somebody holds as a whole|has no plan|plan is for sealed keys"):
-            plugin.joint_computation(manifest, idle.binding)
+            plugin.modes["joint"].computation(manifest, idle.binding)
     # A joint manifest with sealed material, and a sealed one with joint material.
     made: dict[str, Callable[[], Any]] = {
         "roster": lambda: plugin.aggregator(idle.manifest, sealed.aggregator_material),

@@ -10,13 +10,12 @@ from click.testing import CliRunner
 
 from fhe_auc import InputError, federated_auc
 from fhe_auc.base.errors import UnknownProtocolError
-from fhe_auc.base.options import Options, described, given
+from fhe_auc.base.options import Options, check_names, described, given
 from fhe_auc.cli import main
 from fhe_auc.question.thresholds import MAX_PLACES
 from fhe_auc.session import registry
 from fhe_auc_protocols import options as of
 from fhe_auc_protocols.dpauc.roc import Curve
-from fhe_auc_protocols.exact_auc.protocol import Exact
 
 ROWS = [([0, 1, 1, 0], [0.1, 0.8, 0.4, 0.6])] * 2
 
@@ -66,7 +65,7 @@ def test_options_choose_the_protocol() -> None:
 
 def test_a_mistaken_name_is_answered_with_the_near_one() -> None:
     with pytest.raises(InputError, match=r"no option 'round_score'; did you mean 'round_scores'\?"):
-        Exact().chosen({"round_score": 2})
+        check_names(of.Exact, "exact", {"round_score": 2})
     with pytest.raises(UnknownProtocolError, match=r"unknown protocol 'verifed'; did you mean 'verified'\?"):
         federated_auc(ROWS, protocol="verifed")
     with pytest.raises(InputError, match="epsilon has no default"):

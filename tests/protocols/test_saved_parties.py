@@ -46,7 +46,7 @@ class Play:
         self.sites = {data.name: data for data in sites}
         request = Request(parties=tuple(self.sites), thresholds=GRID, keys=keys, options=OPTIONS.get(protocol, {}))
         self.session: Session = self.plugin.prepare(request)
-        self.delivery: Delivery = self.plugin.local_delivery(self.session)
+        self.delivery: Delivery = self.session.delivery()
         self.aggregator: Aggregator = self.plugin.aggregator(self.session.manifest, self.delivery.aggregator)
         self.parties = {name: self.made(name) for name in self.sites}
 

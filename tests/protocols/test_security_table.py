@@ -31,7 +31,7 @@ ANALYSES = (Analysis(), Analysis(models=("a", "b")))
 def planned(name: str, keys: str, backend: Any) -> list[Any]:
     """Every plan that a planner makes of these sizes."""
     plugin: Any = registry.load(name)
-    if not {"sealed": True, "joint": plugin.joint, "helper": plugin.helped}[keys]:
+    if keys not in plugin.modes:
         return []
     found = []
     for (thresholds, max_rows, parties), interval, analysis in itertools.product(SIZES, (None, 0.95), ANALYSES):

@@ -21,8 +21,9 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     def made(*_: Any) -> None:
         pytest.fail("keys were made")
 
-    monkeypatch.setattr("fhe_auc_keys.roles.encrypted_protocol.new_session_keys", made)
-    monkeypatch.setattr("fhe_auc_keys.roles.local_consortium.joint", made)
+    for mode in ("sealed_roles", "padded_roles"):
+        monkeypatch.setattr(f"fhe_auc_keys.roles.{mode}.new_session_keys", made)
+    monkeypatch.setattr("fhe_auc_keys.roles.joint_roles.JointSession.delivery", made)
 
 
 @pytest.fixture

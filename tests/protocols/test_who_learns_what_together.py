@@ -30,6 +30,7 @@ from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material,
 from fhe_auc_keys.trust.group_sealing import unseal_mine
 from fhe_auc_protocols.exact_auc import joint_computation
 from fhe_auc_protocols.exact_auc.analysis_sums import one_auc
+from fhe_auc_protocols.exact_auc.padded_computation import ExactPaddedComputation
 from fhe_auc_protocols.histograms.encrypted_sums import encrypted_sum
 from tests.support.exact_sessions import GRID, Play, all_keys, material_of, rows
 from tests.support.pooled import exact_auc
@@ -47,7 +48,7 @@ def prepared(protocol: str, **options: Any) -> Session:
 
 def material(session: Session) -> dict[str, bytes]:
     """What every party starts from."""
-    return material_of(session) if session.seeds else dict.fromkeys(NAMES, session.party_material)
+    return material_of(session)
 
 
 def first_round(session: Session, given: bytes, parts: dict[str, bytes], sites: list[PartyData]) -> tuple[Any, Any]:
@@ -99,7 +100,7 @@ def test_the_aggregator_with_one_party_s_material_passes_off_any_auc(protocol: s
     context, opening = public_context(session.aggregator_material)
     seeds = {name: secrets.token_bytes(32) for name in NAMES}
     if opening:  # pads of its own, and an opening to match
-        computation = registry.load(protocol).sealed_computation(session.manifest)
+        computation = ExactPaddedComputation(session.manifest)
         opening = computation.opening(own.context, seeds)
     parts = {
         name: encode(PartySecrets(own.context, own.common_secret, seeds[name] if opening else b"")) for name in NAMES
@@ -119,7 +120,7 @@ def test_the_aggregator_with_one_party_s_material_passes_off_any_auc(protocol: s
 
 def padded(play: Play, name: str) -> list[Any]:
     """A party's submission, as the aggregator has it: residues modulo each prime."""
-    computation = play.plugin.sealed_computation(play.manifest)
+    computation = ExactPaddedComputation(play.manifest)
     message = next(party for party in play.parties if party.name == name).respond(play.opening)  # type: ignore[attr-defined]
     parts = decode(payload_of(message), tuple[bytes, ...], "")
     return [computation._unpacked(number, part)[0] for number, part in enumerate(parts)]
@@ -155,7 +156,7 @@ def test_the_aggregator_and_a_party_decrypt_the_pooled_sketch_from_the_opening()
 def test_what_the_aggregator_and_a_party_have_fits_other_rows_of_every_other_party_as_well() -> None:
     """Two others' sketches change places: under other pads, of the same sum, what was sent and opened is the same."""
     play, sent, sketches = started()
-    computation, seeds = play.plugin.sealed_computation(play.manifest), play.session.seeds
+    computation, seeds = ExactPaddedComputation(play.manifest), play.session.seeds
     for number, prime in enumerate(play.plan.parameters.plain_moduli):
         told = [modular.residues(np.array(each), prime) for each in sketches]
         pads = [computation.pads(party, seeds[name])[number] for party, name in enumerate(NAMES)]
@@ -172,7 +173,7 @@ def test_what_the_aggregator_and_a_party_have_fits_other_rows_of_every_other_par
 
 def test_the_aggregator_and_the_key_holder_read_every_party_s_sketch() -> None:
     play, sent, sketches = started()
-    computation = play.plugin.sealed_computation(play.manifest)
+    computation = ExactPaddedComputation(play.manifest)
     prime = play.plan.parameters.plain_moduli[0]
     for party, (name, sketch) in enumerate(zip(NAMES, sketches, strict=True)):
         pad = computation.pads(party, play.session.seeds[name])[0]

@@ -24,6 +24,7 @@ from fhe_auc_keys.roles.helper_roles import HelpedParty, HelperMaterial, _Given,
 from fhe_auc_keys.trust.group_sealing import unseal_under
 from fhe_auc_keys.trust.identity import Identity, signed_bytes
 from fhe_auc_protocols.exact_auc.analysis_sums import one_auc
+from fhe_auc_protocols.exact_auc.padded_computation import ExactPaddedComputation
 from tests.support.exact_sessions import GRID, Play, both_protocols, found_in, pairs_of, rows
 from tests.support.wire import changed, payload_of
 
@@ -50,13 +51,13 @@ def submitted(play: Play) -> dict[str, _Submission]:
 
 def sketches_sent(play: Play) -> list[Any]:
     """The parties' padded sketches, as residues modulo the first prime."""
-    computation = play.plugin.sealed_computation(play.manifest)
+    computation = ExactPaddedComputation(play.manifest)
     return [computation._unpacked(0, each.parts[0])[0] for each in submitted(play).values()]
 
 
 def read_by(identity: bytes, play: Play, sent: dict[str, _Submission]) -> dict[str, list[int]]:
     """Every party's counts, from what it sent and the helper's private key."""
-    computation, prime = play.plugin.sealed_computation(play.manifest), play.plan.parameters.plain_moduli[0]
+    computation, prime = ExactPaddedComputation(play.manifest), play.plan.parameters.plain_moduli[0]
     found = {}
     for index, name in enumerate(NAMES):
         associated = helper_roles._associated(play.manifest.digest, name)
@@ -127,7 +128,7 @@ def test_the_helper_decrypts_slots_that_are_uniform_but_for_their_sums(monkeypat
         play.plan.parameters.plain_moduli,
         play.plan.layout,
     )
-    slots = keys.secret.decrypt(part, 0, play.plan.kept)
+    slots = keys.decrypt(part, 0, play.plan.kept)
     several = np.repeat(layout.widths, layout.widths) > 1
     assert stats.kstest(slots[: len(several)][several] / prime, "uniform").pvalue > 1e-7
     negatives, positives = np.split(np.sum([counts_of(data) for data in SITES], axis=0), 2)
@@ -201,8 +202,8 @@ def test_the_aggregator_and_a_party_read_a_few_pooled_counts_of_their_choice() -
     """The aggregator has the pads of some bins decrypted in the place of a sum; four small counts fit into one."""
     play, chosen = helped(), [2, 5, 11, 17]
     play.until(3)
-    keys, (prime,), layout = play.aggregator._keys, play.plan.parameters.plain_moduli, play.plan.layout
-    public, opening = keys.public, keys.opening
+    opening, (prime,), layout = play.aggregator._keys, play.plan.parameters.plain_moduli, play.plan.layout
+    public = opening._public
     sent = sum(sketch.astype(object) for sketch in sketches_sent(play))
     # The sum "ties" takes the products of positives and negatives: first −negatives, then −positives, of all pads.
     weights, start = np.zeros(layout.slots, np.uint64), sum(layout.widths[:1])
@@ -251,7 +252,7 @@ def test_to_whom_a_party_gives_the_common_secret_any_sums_pass(liar: str) -> Non
     if liar == "helper":
         play.helper._computation.decrypt = lambda keys, result: forged
     else:
-        public = play.aggregator._keys.public
+        public = play.aggregator._keys._public
         parts = [
             public.dump_result(
                 public.flood(public.encrypt(plan.layout.mask(KeyStream(bytes(32)), sums, prime), which)), plan.kept
@@ -310,7 +311,7 @@ def test_a_helper_that_had_a_digest_of_a_padded_sketch_would_find_the_row_of_a_p
     question = play.until(2)
     sent = submitted(play)[NAMES[0]]
     digest = hashlib.sha256(encode(sent.parts)).digest()
-    computation = play.plugin.sealed_computation(play.manifest)
+    computation = ExactPaddedComputation(play.manifest)
     associated = helper_roles._associated(play.manifest.digest, NAMES[0])
     seed = Identity.from_bytes(private_key(play)).unseal(
         sent.blobs[0], info=signed_bytes(helper_roles._BLOB, associated)
@@ -318,7 +319,7 @@ def test_a_helper_that_had_a_digest_of_a_padded_sketch_would_find_the_row_of_a_p
 
     def digest_of(label: int, score: float) -> bytes:
         guess = PartyData.from_arrays(NAMES[0], [label], [score])
-        parts = computation.encrypt(computation.load_secret(b"", seed), play.plugin.task(play.manifest, guess), b"")
+        parts = computation.under_pad(play.plugin.task(play.manifest, guess), 0, seed, b"")
         return hashlib.sha256(encode(parts)).digest()
 
     tried = [(label, float(score)) for label in (0, 1) for score in GRID]

@@ -6,6 +6,7 @@ import inspect
 from typing import Any
 
 import fhe_auc
+from fhe_auc.base.options import chosen
 from fhe_auc.results.evaluation import Evaluation, QuantileThresholds
 from fhe_auc.session import registry
 
@@ -26,4 +27,4 @@ def _sorted_out(function: Any, protocol: str, values: dict[str, Any]) -> dict[st
     own = inspect.signature(function).parameters
     options = {name: value for name, value in values.items() if name not in own}
     others = {name: value for name, value in values.items() if name in own}
-    return {"protocol": registry.load(protocol).chosen(options) if options else protocol, **others}
+    return {"protocol": chosen(registry.load(protocol).options, protocol, options) if options else protocol, **others}

@@ -17,9 +17,9 @@ from fhe_auc.rlwe.backends import available_backends
 from fhe_auc.rows.counts import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Message
-from fhe_auc.session.protocol import Request, Session
+from fhe_auc.session.protocol import Request
 from fhe_auc.session.rounds import Party
-from fhe_auc_keys.bundles.session_keys import PartySecrets
+from fhe_auc_keys.bundles.session_keys import KeyHolderSession
 from fhe_auc_protocols.exact_auc.protocol import Exact, Verified
 from tests.support.wire import LIMIT
 
@@ -70,9 +70,9 @@ class Play:
         if self.manifest.keys == "sealed":
             self.material, material = material_of(self.session), self.session.aggregator_material
         else:
-            self.delivery = self.plugin.local_delivery(self.session)
+            self.delivery = self.session.delivery()
             self.material, material = dict(self.delivery.parties), self.delivery.aggregator
-            if self.delivery.helper:
+            if self.delivery.helper is not None:
                 self.helper = self.plugin.helper(self.manifest, self.delivery.helper)
         self.aggregator: Any = self.plugin.aggregator(self.manifest, material)
         self.parties: list[Any] = [self.party(data) for data in sites]
@@ -113,10 +113,9 @@ class Play:
         return [party.result() for party in self.parties]
 
 
-def material_of(session: Session) -> dict[str, bytes]:
+def material_of(session: KeyHolderSession) -> dict[str, bytes]:
     """What each party of a session with sealed keys finds in its bundle."""
-    common = decode(session.party_material, PartySecrets, "material")
-    return {name: encode(msgspec.structs.replace(common, seed=seed)) for name, seed in session.seeds.items()}
+    return {name: encode(session.secrets_of(name)) for name in session.manifest.parties}
 
 
 def with_payload(message: bytes, change: Callable[[Any], Any], shape: Any = tuple[bytes, ...]) -> bytes:

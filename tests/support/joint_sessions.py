@@ -45,7 +45,7 @@ class JointPlay:
         session = self.plugin.prepare(Request(**request))
         self.manifest = session.manifest
         self.plan = self.plugin.plan_of(self.manifest)
-        self.delivery = delivery or self.plugin.local_delivery(session)
+        self.delivery = delivery or session.delivery()
         self.roster = Roster.from_bytes(self.delivery.aggregator)
         self.binding = self.roster.binding(self.manifest)
         self.aggregator: Any = self.plugin.aggregator(self.manifest, self.delivery.aggregator)

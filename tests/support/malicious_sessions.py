@@ -23,6 +23,7 @@ from fhe_auc.session.ckks_computation import SealedCkks
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.session_keys import PartySecrets
+from fhe_auc_keys.roles.echo import Echo
 from fhe_auc_keys.roles.sealed_roles import SealedAggregator, SealedParty
 from fhe_auc_protocols.blinded_auc import split_shares
 from fhe_auc_protocols.blinded_auc.blinding import Randomness
@@ -88,10 +89,10 @@ class Roles:
         self.manifest = manifest
         chosen = manifest.decoded_plan(AucPlan)
         circuit = partial(blinded_totals, chosen, randomness=randomness)
-        computation = SealedCkks(manifest, chosen, circuit, echoed=True)
-        self.aggregator = SealedAggregator(manifest, computation, keys.public)
+        computation = SealedCkks(manifest, chosen, circuit)
+        self.aggregator = SealedAggregator(manifest, computation, keys.public, Echo())
         self.parties = [
-            SealedParty(manifest, computation, keys.secret, task, common_secret=common_secret) for task in tasks
+            SealedParty(manifest, computation, keys.secret, task, Echo(), common_secret=common_secret) for task in tasks
         ]
         self.messages: list[bytes] = []
 

@@ -16,6 +16,7 @@ from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request, Session, Spending, new_session_id
 from fhe_auc.session.rounds import Aggregator, Party
+from fhe_auc_keys.roles.padded_roles import SealedPadsSession
 from fhe_auc_keys.store.key_store import KeyStore, Kind
 from fhe_auc_keys.store.vault import Vault
 
@@ -31,7 +32,7 @@ def _prepared(protocol: str, request: Request) -> Session:
     if key not in _SESSIONS:
         _SESSIONS[key] = registry.load(protocol).prepare(request)
     made = _SESSIONS[key]
-    if made.seeds:  # an opening is for one session; such keys are quick to make
+    if isinstance(made, SealedPadsSession):  # an opening is for one session; such keys are quick to make
         return registry.load(protocol).prepare(request)
     return replace(made, manifest=msgspec.structs.replace(made.manifest, session=new_session_id()))
 

@@ -21,6 +21,7 @@ from sklearn.metrics import roc_auc_score
 
 from fhe_auc import federated_auc
 from fhe_auc.base.errors import EvaluationError, InputError, UndefinedAucError
+from fhe_auc.base.options import chosen
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds
 from fhe_auc.results.evaluation import Evaluation, verified_as_dict
@@ -310,7 +311,7 @@ def _session(
     with Stopwatch() as watch:
         evaluation = asked.session(
             sample.parties,
-            protocol=registry.load(measured.protocol).chosen(options),
+            protocol=chosen(registry.load(measured.protocol).options, measured.protocol, options),
             thresholds=measured.grid,
             max_rows=most,
             **common,

@@ -15,7 +15,7 @@ from fhe_auc_benchmarks.runtime.problem import Problem
 from fhe_auc_benchmarks.stopwatch import Stopwatch
 from fhe_auc_keys.bundles.announcement import open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import announcement_digest, seal_to_party
-from fhe_auc_keys.bundles.session_keys import party_secrets
+from fhe_auc_keys.bundles.session_keys import KeyHolderSession
 from fhe_auc_keys.bundles.session_protection import SessionProtection
 from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_keys.trust.identity import Identity
@@ -94,7 +94,7 @@ class OurProtocol(Contender):
         plugin, clock, sent, received = self._plugin, Clock(), Counter[str](), Counter[str]()
         with clock.on("keys"):
             session = plugin.prepare(self._request)
-            delivery = plugin.local_delivery(session)
+            delivery = session.delivery()
         manifest = session.manifest
         with clock.on("aggregator"):
             aggregator = plugin.aggregator(manifest, delivery.aggregator)
@@ -105,7 +105,7 @@ class OurProtocol(Contender):
                 material = delivery.parties[name]
             with clock.on("party" if name == first else "others"):
                 roles[name] = plugin.party(manifest, material, data)
-        if delivery.helper:
+        if delivery.helper is not None:
             with clock.on("helper"):
                 roles[HELPER] = plugin.helper(manifest, delivery.helper)
         identities = {name: Identity.create(f"role {number}") for number, name in enumerate((*roles, AGGREGATOR))}
@@ -138,11 +138,11 @@ def _before_bytes(session: Session, party: str) -> int:
     announcement = consortium.convene(manifest)
     if manifest.keys == "helper":
         return len(announcement) + len(consortium.seal(session).parties[party])
-    if not manifest.context:
+    if not isinstance(session, KeyHolderSession):
         return len(announcement)
     announced = open_announcement(announcement, consortium.trust, holder=consortium.holder, at=consortium.at)
-    secret, digest = party_secrets(session.party_material, manifest.context), announcement_digest(announcement)
-    return len(announcement) + sum(map(len, seal_to_party(session, secret, announced, digest, party)))
+    sealed = seal_to_party(session.secrets_of(party), announced, announcement_digest(announcement), party)
+    return len(announcement) + sum(map(len, sealed))
 
 
 class Peer(Contender):

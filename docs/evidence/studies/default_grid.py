@@ -32,7 +32,7 @@ from fhe_auc_benchmarks.comparison.measure import pooled
 from fhe_auc_protocols.exact_auc.protocol import Exact
 from intervals import of_rows
 
-GRID = thresholds.parse(Exact.default_thresholds)
+GRID = thresholds.parse(Exact.options.default_thresholds)
 MODELS = {
     "logistic regression": make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)),
     "naive Bayes": GaussianNB(),

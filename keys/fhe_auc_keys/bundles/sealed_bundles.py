@@ -30,7 +30,13 @@ from fhe_auc.rlwe.context import BasePublicContext
 from fhe_auc.session.protocol import Session
 from fhe_auc_keys.bundles import contexts
 from fhe_auc_keys.bundles.announcement import Announcement, announce, open_announcement
-from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, party_secrets, public_context
+from fhe_auc_keys.bundles.session_keys import (
+    KeyHolderSession,
+    PartySecrets,
+    aggregator_material,
+    party_secrets,
+    public_context,
+)
 from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError, unreadable
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust import sealing
@@ -63,7 +69,7 @@ class AggregatorKeys(NamedTuple):
     """For `fhe_auc.session.protocol.Protocol.aggregator`."""
 
     loaded: object = None
-    """The public context in it, as of `fhe_auc.session.protocol.Session`."""
+    """The public context in it, as of `fhe_auc_keys.bundles.session_keys.KeyHolderSession`."""
 
 
 @dataclass(frozen=True)
@@ -155,24 +161,25 @@ def seal_session(
     given: dict[str, Any] = {"helper": helper, "study": study, "lifetime": lifetime, "at": at}
     announcement = announce(holder, session.manifest, credentials, trust, aggregator=aggregator, **given)
     announced = open_announcement(announcement, trust, holder=holder.name, at=at)
-    if helper:
-        aggregator_bundle = announcement
-        common = PartySecrets(b"", secrets.token_bytes(COMMON_SECRET_BYTES))
-    else:
+    if isinstance(session, KeyHolderSession):
         aggregator_bundle = seal_to_aggregator(holder, session, announcement, announced)
-        common = party_secrets(session.party_material, session.manifest.context)
+        own = {name: session.secrets_of(name) for name in announced.fingerprints}
+    else:
+        aggregator_bundle = announcement
+        own = dict.fromkeys(announced.fingerprints, PartySecrets(b"", secrets.token_bytes(COMMON_SECRET_BYTES)))
     digest, bundles = announcement_digest(announcement), {}
     for name in announced.fingerprints:
-        header, sealed = seal_to_party(session, common, announced, digest, name)
+        header, sealed = seal_to_party(own[name], announced, digest, name)
         bundles[name] = sign(PARTY_KIND, holder, _PartyBody(digest if helper else announcement, header, sealed))
     return SealedSession(announcement, aggregator_bundle, bundles)
 
 
-def seal_to_aggregator(holder: Identity, session: Session, announcement: bytes, announced: Announcement) -> bytes:
+def seal_to_aggregator(
+    holder: Identity, session: KeyHolderSession, announcement: bytes, announced: Announcement
+) -> bytes:
     """Return the aggregator's bundle; `announced` is what the bytes `announcement` hold. Errors as `seal_session`."""
-    context = announced.manifest.context
-    common = party_secrets(session.party_material, context)
-    check_no_secret(session.aggregator_material, context, common, session.seeds.values())
+    seeds = [own.seed for name in session.manifest.parties if (own := session.secrets_of(name)).seed]
+    check_no_secret(session.aggregator_material, announced.manifest.context, session.common, seeds)
     sealed = sealing.seal(
         announced.aggregator.encryption_key,
         session.aggregator_material,
@@ -181,12 +188,10 @@ def seal_to_aggregator(holder: Identity, session: Session, announcement: bytes, 
     return sign(AGGREGATOR_KIND, holder, _AggregatorBody(announcement, sealed))
 
 
-def seal_to_party(
-    session: Session, common: PartySecrets, announced: Announcement, digest: bytes, name: str
-) -> tuple[bytes, bytes]:
+def seal_to_party(own: PartySecrets, announced: Announcement, digest: bytes, name: str) -> tuple[bytes, bytes]:
     """Return header and sealed secrets of one party's bundle, for `unseal_for_party`.
 
-    `common` is the session's party material, decoded; `digest` is the SHA-256 of the announcement's bytes.
+    `own` is what it gets; `digest` is the SHA-256 of the announcement's bytes.
     """
     manifest = announced.manifest
     header = encode(
@@ -199,9 +204,8 @@ def seal_to_party(
             not_after=int(announced.not_after.timestamp()),
         )
     )
-    own = encode(msgspec.structs.replace(common, seed=session.seeds.get(name, b"")))
     key, info = announced.roster.encryption_keys[name], signed_bytes(PARTY_KIND.purpose, digest + header)
-    return header, sealing.seal(key, own, info=info)
+    return header, sealing.seal(key, encode(own), info=info)
 
 
 def open_aggregator_bundle(

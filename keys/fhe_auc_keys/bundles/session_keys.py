@@ -7,7 +7,9 @@ The aggregator's part is serialised from a type that has no secret key (`PublicC
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import msgspec
 
@@ -15,6 +17,8 @@ from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.keystream import COMMON_SECRET_BYTES
 from fhe_auc.base.serialise import decode, encode, frame, unframe
 from fhe_auc.rlwe.parameters import RingParameters
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.protocol import Session
 from fhe_auc_keys.bundles import contexts
 from fhe_auc_keys.errors import KeysError
 
@@ -58,7 +62,7 @@ def public_context(material: bytes) -> tuple[bytes, bytes]:
 
 
 def party_secrets(material: bytes, context: bytes) -> PartySecrets:
-    """Return what `SessionKeys.party` holds.
+    """Return what parties' material holds.
 
     Raise `KeysError` unless it is of the context `context`, or has no secret key where that is empty.
     """
@@ -72,17 +76,34 @@ def party_secrets(material: bytes, context: bytes) -> PartySecrets:
 
 
 @dataclass(frozen=True)
-class SessionKeys:
-    """Key material of one session."""
+class KeyHolderSession(Session):
+    """A session of which a key holder has made the keys.
 
-    fingerprint: bytes  # 32 bytes that name parameters, public key and evaluation keys
-    aggregator: bytes = field(repr=False)  # public and evaluation keys, for `fhe_auc_keys.bundles.contexts.load_public`
-    party: bytes = field(repr=False)  # `PartySecrets`, serialised, in the clear; never for the aggregator
-    loaded: object = field(repr=False)  # the public context that `aggregator` was written from
+    The aggregator's material holds no key that decrypts, and is for the aggregator alone. The parties' can decrypt.
+    """
+
+    aggregator_material: bytes = field(repr=False)  # of `aggregator_material`
+    party_material: bytes = field(repr=False)  # `PartySecrets`, in the clear, without a seed; never for the aggregator
+    loaded: object = field(repr=False, compare=False)
+    """The public context in the aggregator's material, kept so that this process need not load it again."""
+
+    @cached_property
+    def common(self) -> PartySecrets:
+        """What all parties have."""
+        return party_secrets(self.party_material, self.manifest.context)
+
+    def secrets_of(self, party: str) -> PartySecrets:
+        """Return what is for this party alone."""
+        return self.common
 
 
-def new_session_keys(parameters: RingParameters) -> SessionKeys:
-    """Return fresh keys for one session, and a fresh common secret."""
+def new_session_keys(
+    parameters: RingParameters, announced: Callable[..., Manifest]
+) -> tuple[Manifest, bytes, bytes, object]:
+    """Return the fields of a `KeyHolderSession` on fresh keys, with a fresh common secret.
+
+    `announced` makes the manifest, given the `context` that names the keys.
+    """
     public, secret = contexts.generate(parameters)
     party = PartySecrets(secret.to_bytes(), secrets.token_bytes(COMMON_SECRET_BYTES))
-    return SessionKeys(public.fingerprint, public.to_bytes(), encode(party), public)
+    return announced(context=public.fingerprint), public.to_bytes(), encode(party), public

@@ -24,7 +24,7 @@ from fhe_auc_keys.bundles.sealed_bundles import SealedSession, seal_session
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.cli.key_store import key_store
 from fhe_auc_keys.site import made_sessions
-from fhe_auc_keys.site.late_opening import hold, is_late, purge
+from fhe_auc_keys.site.late_opening import hold, purge
 from fhe_auc_keys.site.made_sessions import Wanted
 from fhe_auc_keys.store import audit
 from fhe_auc_keys.store.key_store import KeyStore
@@ -168,7 +168,7 @@ def session(
         protocol, finds = session.plugin.name, session.quantiles is not None
         if session.quantiles is not None:
             request, _ = session.plugin.staged(request, session.quantiles)
-            protocol = session.plugin.require_boundaries()
+            protocol = registry.finder(session.plugin).name
         if average_precision and (finds or not session.plugin.several):
             raise InputError(
                 "--average-precision is for exact and verified, at thresholds that a session before has found"
@@ -300,8 +300,7 @@ def _make(
             made_sessions.replace_by(store, replaced, session, stated=stated)
         made_sessions.remember(store, document, wanted)
         audit.append(store.directory, holder, "made", announced.manifest, holder.name, at=common.now())
-        if is_late(announced.manifest):
-            hold(store, prepared, document, announced.not_after)
+        hold(store, prepared, document, announced.not_after)
         return announced, _write(folder, document, sealed, prepared.manifest.keys)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.rlwe.polynomials import Words
-from fhe_auc.session.computation import FleetComputation
+from fhe_auc.session.computation import PaddedComputation
 from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.fleet import tables
 from fhe_auc_keys.fleet.device import Record
@@ -187,7 +187,7 @@ def _collected(part: Part, target: str, manifest: bytes, identity: bytes) -> tup
 def _added(part: Part, blobs: str, digest: bytes, verdicts: bytes, manifest: bytes, identity: bytes) -> list[Words]:
     """Return the sum of the sketches of a part's records that count."""
     computation = loaded(manifest).computation
-    total = computation.running_sum(None)
+    total = computation.running_sum()
     if not verdicts:
         return total.totals
     data = tables.read(blobs)
@@ -216,7 +216,7 @@ def _checked(part: Part, manifest: bytes, identity: bytes) -> Iterator[tuple[int
     session, me = loaded(manifest), Identity.from_bytes(identity)
     computation = session.computation
     lengths = OVERHEAD + sum(computation.part_bytes), BLOB_BYTES, SIGNATURE_BYTES
-    probe = computation.running_sum(None)
+    probe = computation.running_sum()
     for number, row in enumerate(tables.rows_of(part, RECORDS)):
         record, padded, why = Record(*row), list[bytes](), ""
         if None in record or tuple(map(len, record[2:])) != lengths:
@@ -237,7 +237,7 @@ def _checked(part: Part, manifest: bytes, identity: bytes) -> Iterator[tuple[int
         yield number, record, padded, why
 
 
-def _parts(sketch: bytes, computation: FleetComputation[Any, Any, Any, Any]) -> list[bytes]:
+def _parts(sketch: bytes, computation: PaddedComputation[Any, Any, Any]) -> list[bytes]:
     """Return a padded sketch part by part."""
     found, at = [], 0
     for length in computation.part_bytes:

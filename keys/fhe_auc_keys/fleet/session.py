@@ -16,12 +16,13 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.serialise import encode
 from fhe_auc.question.fleet import Fleet
 from fhe_auc.session import registry
-from fhe_auc.session.computation import FleetComputation
+from fhe_auc.session.computation import PaddedComputation
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.roles.encrypted_protocol import EncryptedProtocol
+from fhe_auc_keys.roles.helper_roles import HelperKeys
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.certificates import Peer, Trust, verify
 from fhe_auc_keys.trust.identity import Identity
@@ -164,7 +165,7 @@ class Loaded(NamedTuple):
     digest: bytes  # the manifest's
     fleet: Fleet
     plugin: EncryptedProtocol[Any, Any]
-    computation: FleetComputation[Any, Any, Any, Any]
+    computation: PaddedComputation[Any, Any, Any]
 
 
 @lru_cache(maxsize=2)
@@ -175,9 +176,9 @@ def loaded(data: bytes) -> Loaded:
         raise InputError("the session names its parties, and is not a fleet's")
     plugin = registry.load(manifest.protocol)
     if isinstance(plugin, EncryptedProtocol):
-        computation = plugin.sealed_computation(manifest)
-        if isinstance(computation, FleetComputation):
-            return Loaded(manifest, manifest.digest, manifest.fleet, plugin, computation)
+        plugin.plan_of(manifest)
+        if isinstance(mode := plugin.modes.get(manifest.keys), HelperKeys):
+            return Loaded(manifest, manifest.digest, manifest.fleet, plugin, mode.computation(manifest))
     raise InputError(f"protocol {manifest.protocol!r} is not for fleets; give --protocol exact")
 
 

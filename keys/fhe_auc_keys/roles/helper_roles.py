@@ -1,4 +1,4 @@
-"""Roles of a session with a helper: parties speak once and hold no key.
+"""A helper has the key of a session: parties speak once and hold none.
 
     1  "begin"                ->  party: a padded sketch; and a blob for the helper, the pad's seed and a response key
     2  all blobs              ->  helper: makes the keys; the opening of the sum of the pads of those whose blobs open
@@ -19,9 +19,9 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
 import numpy as np
@@ -29,16 +29,21 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, TooFewPartiesError
+from fhe_auc.base.keystream import COMMON_SECRET_BYTES
 from fhe_auc.base.party_names import HELPER, MAX_CHARACTERS
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.session.computation import PartyTask, Result, SealedComputation
+from fhe_auc.session.computation import PaddedComputation, PartyTask, Result
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.plan import Plan
+from fhe_auc.session.protocol import Delivery, Session
 from fhe_auc.session.rounds import Aggregator, Party, R
 from fhe_auc_keys.bundles import contexts
 from fhe_auc_keys.bundles.roster import Roster
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES
 from fhe_auc_keys.errors import TamperedError
+from fhe_auc_keys.roles.key_mode import KeyMode
+from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.group_sealing import seal_under, unseal_under
 from fhe_auc_keys.trust.identity import Identity, signed_bytes
@@ -47,6 +52,7 @@ OPEN, DECRYPT = 2, 3
 """Rounds in which the helper opens the sum of the pads, and decrypts the result."""
 
 _ROUNDS = 4
+T = TypeVar("T")
 _BLOB, _RESPONSE = b"helper's blob 1", b"helper's response 1"
 _KEY_BYTES = 32
 _BLOB_BYTES = sealing.OVERHEAD + SEED_BYTES + _KEY_BYTES
@@ -114,7 +120,7 @@ class HelpedAggregator(Aggregator):
     rounds = _ROUNDS
     _response: Response  # the helper's
 
-    def __init__(self, manifest: Manifest, computation: SealedComputation[Any, Any, Any, Any]) -> None:
+    def __init__(self, manifest: Manifest, computation: PaddedComputation[Any, Any, Any]) -> None:
         super().__init__(manifest)
         self._computation = computation
         self._submissions: dict[str, _Submission] = {}
@@ -158,7 +164,7 @@ class HelpedAggregator(Aggregator):
             found = decode(payload, _Submission, "submission")
             if (len(found.blobs[0]), len(found.signature)) != (_BLOB_BYTES, _SIGNATURE_BYTES):
                 raise DeserialisationError("a submission whose blob, or its signature, is of another length")
-            self._computation.running_sum(None).add(found.parts)  # whether it is one
+            self._computation.running_sum().add(found.parts)  # whether it is one
             self._submissions[party] = found
         elif self.round == OPEN:
             self._open(decode(payload, _Opened, "opening"))
@@ -194,7 +200,7 @@ class HelpedAggregator(Aggregator):
             return encode(_Given(self._counted, (self._response,)))
         if len(self._counted) < self.manifest.min_parties:
             raise _too_few(self._counted, self._left_out, self.manifest)
-        total = self._computation.running_sum(self._keys)
+        total = self._computation.running_sum()
         for _, found in submissions:
             total.add(found.parts)
         return encode(Result(self._counted, self._computation.aggregate(self._keys, total.totals)))
@@ -209,7 +215,7 @@ class HelpedPartyRole(Party[R]):
     def __init__(
         self,
         manifest: Manifest,
-        computation: SealedComputation[Any, Any, Any, Any],
+        computation: PaddedComputation[Any, Any, Any],
         own: HelpedParty,
         task: PartyTask[Any, Any, R],
     ) -> None:
@@ -232,8 +238,8 @@ class HelpedPartyRole(Party[R]):
         started = time.perf_counter()
         if round_number == 1:
             seed, self._response_key = secrets.token_bytes(SEED_BYTES), secrets.token_bytes(_KEY_BYTES)
-            keys = self._computation.load_secret(b"", seed)
-            parts = self._computation.encrypt(keys, self._task, self._common_secret)
+            index = self.manifest.parties.index(self.name)
+            parts = self._computation.under_pad(self._task, index, seed, self._common_secret)
             associated = _associated(self.digest, self.name)
             blob = sealing.seal(self._helper, seed + self._response_key, info=signed_bytes(_BLOB, associated))
             signature = self._identity.sign(_BLOB, associated + hashlib.sha256(blob).digest())
@@ -271,9 +277,7 @@ class Helper(Party[Any]):
     asked_alone = True
     _kept: tuple[bytes, dict[str, bytes]] = b"", {}  # secret context; response keys of those that count
 
-    def __init__(
-        self, manifest: Manifest, computation: SealedComputation[Any, Any, Any, Any], own: HelperMaterial
-    ) -> None:
+    def __init__(self, manifest: Manifest, computation: PaddedComputation[Any, Any, Any], own: HelperMaterial) -> None:
         self._identity = Identity.from_bytes(own.identity)
         if [member.signing_key for member in own.helpers.members] != [self._identity.signing_key]:
             raise InputError(f"{self._identity.name!r} is not the session's helper")
@@ -346,6 +350,51 @@ class Helper(Party[Any]):
         return encode(Response(sealed, tuple(parts)))
 
 
+class HelperSession(Session):
+    """A session whose keys its helper will make."""
+
+    def delivery(self) -> Delivery:
+        """Return what all roles start from: certified identities and their rosters."""
+        parties = self.manifest.parties
+        consortium = Consortium(parties)
+        roster, helping = (Roster.of(consortium.peers(names)) for names in (parties, (consortium.helper,)))
+        keys, secret = (helping.members[0].encryption_key,), secrets.token_bytes(COMMON_SECRET_BYTES)
+        own = {name: encode(HelpedParty(consortium.identities[name].to_bytes(), keys, secret)) for name in parties}
+        helper = HelperMaterial(consortium.identities[consortium.helper].to_bytes(), roster, helping)
+        return Delivery(b"", own, helper=encode(helper))
+
+
+class HelperKeys(KeyMode):
+    """A helper has the key in place of the parties, which pad what they submit."""
+
+    def __init__(self, computation: Callable[[Manifest], PaddedComputation[Any, Any, Any]]) -> None:
+        self.computation = computation
+
+    def prepare(self, plan: Plan, announced: Callable[..., Manifest]) -> HelperSession:
+        """Name the session."""
+        return HelperSession(announced())
+
+    def aggregator(self, manifest: Manifest, material: bytes) -> HelpedAggregator:
+        """Return the aggregator, who starts from nothing."""
+        return HelpedAggregator(manifest, self.computation(manifest))
+
+    def party(self, manifest: Manifest, material: bytes, task: PartyTask[Any, Any, Any]) -> HelpedPartyRole[Any]:
+        """Return the party; `material` is `HelpedParty`."""
+        return HelpedPartyRole(manifest, self.computation(manifest), _read(material, HelpedParty), task)
+
+    def helper(self, manifest: Manifest, material: bytes) -> Helper:
+        """Return the helper; `material` is `HelperMaterial`."""
+        return Helper(manifest, self.computation(manifest), _read(material, HelperMaterial))
+
+
+def _read(material: bytes, shape: type[T]) -> T:
+    """Return a role's material; raise `InputError` where it is none of this kind."""
+    try:
+        return decode(material, shape, "material")
+    except DeserialisationError as error:
+        raise InputError(str(error)) from None
+
+
 def totals_of(parts: Sequence[bytes]) -> list[Residues]:
     """Return the sums that a helper has sealed, for each prime; raise `DeserialisationError` where they are none."""
     if any(len(each) % 8 for each in parts):
@@ -353,7 +402,7 @@ def totals_of(parts: Sequence[bytes]) -> list[Residues]:
     return [np.frombuffer(each, "<u8") for each in parts]
 
 
-def _response_limit(computation: SealedComputation[Any, Any, Any, Any]) -> int:
+def _response_limit(computation: PaddedComputation[Any, Any, Any]) -> int:
     """Return more bytes than a `Response` has."""
     return computation.plan.download_bytes + 1024
 

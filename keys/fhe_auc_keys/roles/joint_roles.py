@@ -1,4 +1,4 @@
-"""Joint keys in rounds: nobody ever holds the whole secret key, and only all parties together can decrypt.
+"""Joint keys: nobody ever holds the whole secret key, and only all parties together can decrypt.
 
     1  "begin"                       ->  commitment to what it will send in round 2: a digest
     2  all commitments               ->  parts of the public and the relinearisation key,
@@ -31,7 +31,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -44,10 +44,14 @@ from fhe_auc.bfv.joint_keys import JointShare, KeyParts
 from fhe_auc.rlwe.polynomials import Sum, Words
 from fhe_auc.session.computation import JointComputation, PartyTask, Result
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.plan import Plan
+from fhe_auc.session.protocol import Delivery, Request, Session
 from fhe_auc.session.rounds import Aggregator, Party, R
 from fhe_auc.session.submissions import RunningSum
-from fhe_auc_keys.bundles.roster import Contribution, Excerpt, Roster, blaming, digests, open_excerpt
+from fhe_auc_keys.bundles.roster import Contribution, Excerpt, PartyMaterial, Roster, blaming, digests, open_excerpt
 from fhe_auc_keys.errors import KeysError, TamperedError
+from fhe_auc_keys.roles.key_mode import KeyMode, require_all
+from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_keys.trust.group_sealing import seal_to_all, unseal_mine
 from fhe_auc_keys.trust.identity import Identity, signed_bytes
 
@@ -346,6 +350,47 @@ class JointParty(Party[R]):
         if not self._state.commitments:
             return self._binding
         return _with_commitments(self._binding, self._state.commitments)
+
+
+class JointSession(Session):
+    """A session whose keys its parties will make."""
+
+    def delivery(self) -> Delivery:
+        """Return what aggregator and parties start from: certified identities and their roster."""
+        parties = self.manifest.parties
+        consortium = Consortium(parties)
+        roster = Roster.of(consortium.peers(parties))
+        material = {name: encode(PartyMaterial(roster, consortium.identities[name].to_bytes())) for name in parties}
+        return Delivery(roster.to_bytes(), material)
+
+
+class JointKeys(KeyMode):
+    """The parties make the keys together; nobody has the whole secret key.
+
+    `computation` is given a manifest, and what names the session and all parties' keys: `Roster.binding`.
+    """
+
+    def __init__(self, computation: Callable[[Manifest, bytes], JointComputation[Any, Any, Any]]) -> None:
+        self.computation = computation
+
+    def check(self, request: Request) -> None:
+        """Raise `InputError` where a party could be left out."""
+        require_all(request)
+
+    def prepare(self, plan: Plan, announced: Callable[..., Manifest]) -> JointSession:
+        """Name the session."""
+        return JointSession(announced())
+
+    def aggregator(self, manifest: Manifest, material: bytes) -> JointAggregator:
+        """Return the aggregator; `material` is the parties' `Roster`."""
+        roster = Roster.from_bytes(material)
+        return JointAggregator(manifest, roster, self.computation(manifest, roster.binding(manifest)))
+
+    def party(self, manifest: Manifest, material: bytes, task: PartyTask[Any, Any, Any]) -> JointParty[Any]:
+        """Return the party; `material` is `PartyMaterial`."""
+        mine = PartyMaterial.from_bytes(material)
+        computation = self.computation(manifest, mine.roster.binding(manifest))
+        return JointParty(manifest, mine.roster, Identity.from_bytes(mine.identity), task, computation)
 
 
 def _commitment(binding: bytes, party: str, parts: tuple[bytes, ...]) -> bytes:

@@ -7,31 +7,17 @@ over them.
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta, timezone
 from itertools import count
 from typing import Any
 
-from fhe_auc.base.keystream import COMMON_SECRET_BYTES
 from fhe_auc.base.party_names import alike
-from fhe_auc.base.serialise import encode
 from fhe_auc.question.study import Study
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.protocol import Delivery, Session
-from fhe_auc_keys.bundles.announcement import Announcement, announce, open_announcement
-from fhe_auc_keys.bundles.roster import PartyMaterial, Roster
-from fhe_auc_keys.bundles.sealed_bundles import (
-    SealedSession,
-    announcement_digest,
-    open_aggregator_bundle,
-    seal_session,
-    seal_to_aggregator,
-    seal_to_party,
-    unseal_for_party,
-)
-from fhe_auc_keys.bundles.session_keys import party_secrets
-from fhe_auc_keys.roles.helper_roles import HelpedParty, HelperMaterial
+from fhe_auc.session.protocol import Session
+from fhe_auc_keys.bundles.announcement import announce
+from fhe_auc_keys.bundles.sealed_bundles import SealedSession, seal_session
 from fhe_auc_keys.trust.authority import Authority
 from fhe_auc_keys.trust.certificates import Peer, Trust, verify
 from fhe_auc_keys.trust.identity import Identity
@@ -112,55 +98,3 @@ class Consortium:
 def _names(role: str) -> Iterator[str]:
     yield role
     yield from (f"{role} {number}" for number in count(2))
-
-
-class _Opened(Mapping[str, bytes]):
-    """What each party has once it has opened what is sealed to it: made when it is asked for, as all at once is big."""
-
-    def __init__(self, consortium: Consortium, session: Session, announcement: bytes, announced: Announcement) -> None:
-        self._consortium, self._session, self._announced = consortium, session, announced
-        self._digest = announcement_digest(announcement)
-        self._common = party_secrets(session.party_material, session.manifest.context)
-
-    def __getitem__(self, name: str) -> bytes:
-        header, sealed = seal_to_party(self._session, self._common, self._announced, self._digest, name)
-        (me,) = self._consortium.peers([name])
-        return unseal_for_party(header, sealed, self._announced, self._digest, self._consortium.identities[name], me)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._session.manifest.parties)
-
-    def __len__(self) -> int:
-        return len(self._session.manifest.parties)
-
-
-def sealed(session: Session) -> Delivery:
-    """Seal a session's keys to a certified aggregator and certified parties; return what they open."""
-    consortium = Consortium(session.manifest.parties)
-    trust, holder, at = consortium.trust, consortium.holder, consortium.at
-    announcement = consortium.convene(session.manifest)
-    announced = open_announcement(announcement, trust, holder=holder, at=at)
-    bundle = seal_to_aggregator(consortium.identities[holder], session, announcement, announced)
-    adder = consortium.identities[consortium.aggregator]
-    opened = open_aggregator_bundle(bundle, adder, trust, holder=holder, session=session.manifest.session, at=at)
-    return Delivery(opened.material, _Opened(consortium, session, announcement, announced))
-
-
-def helped(session: Session) -> Delivery:
-    """Return what all roles of a session with a helper start from: certified identities and their rosters."""
-    parties = session.manifest.parties
-    consortium = Consortium(parties)
-    roster, helping = (Roster.of(consortium.peers(names)) for names in (parties, (consortium.helper,)))
-    keys, common_secret = (helping.members[0].encryption_key,), secrets.token_bytes(COMMON_SECRET_BYTES)
-    own = {name: encode(HelpedParty(consortium.identities[name].to_bytes(), keys, common_secret)) for name in parties}
-    helper = HelperMaterial(consortium.identities[consortium.helper].to_bytes(), roster, helping)
-    return Delivery(b"", own, helper=encode(helper))
-
-
-def joint(session: Session) -> Delivery:
-    """Return what aggregator and parties of a joint session start from: certified identities and their roster."""
-    parties = session.manifest.parties
-    consortium = Consortium(parties)
-    roster = Roster.of(consortium.peers(parties))
-    material = {name: encode(PartyMaterial(roster, consortium.identities[name].to_bytes())) for name in parties}
-    return Delivery(roster.to_bytes(), material)

@@ -1,100 +1,120 @@
-"""Both roles of a session with sealed keys: submissions, then the result.
+"""Sealed keys: a key holder makes one secret key for all parties and seals it to each.
 
     1  "begin"                 ->  each party encodes its rows and encrypts
     2  the encrypted result    ->  (nothing: each party decrypts, and reads the result)
 
 Where the result is checked against an aggregator that may lie, parties compare first what they were given
-(`SealedComputation.echoed`). Otherwise each of them could be given another result, and a lie would have as many tries
-as there are parties.
+(`fhe_auc_keys.roles.echo`).
 
     2  the encrypted result    ->  an echo: what each party tells the others of the result it was given
     3  all echoes              ->  (nothing: where all were given the same, each party decrypts, and reads the result)
 
-What is computed, and under which scheme, is a `fhe_auc.session.computation.SealedComputation`. With joint keys:
-`fhe_auc_keys.roles.joint_roles`; there a result that some parties were not given cannot be decrypted at all.
+Where parties submit under pads: `fhe_auc_keys.roles.padded_roles`.
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
-from fhe_auc.base.errors import DeserialisationError, EvaluationError, VerificationError
-from fhe_auc.base.keystream import KeyStream, derived_key
+from fhe_auc.base.errors import DeserialisationError, InputError
 from fhe_auc.base.party_names import MAX_CHARACTERS
 from fhe_auc.base.serialise import decode, encode
-from fhe_auc.session.computation import PartyTask, Result, SealedComputation
+from fhe_auc.session.computation import PartyTask, Result, WholeKeyComputation
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.plan import Plan
+from fhe_auc.session.protocol import Delivery
 from fhe_auc.session.rounds import Aggregator, Party, R
+from fhe_auc.session.submissions import RunningSum
+from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
+from fhe_auc_keys.bundles.sealed_bundles import (
+    announcement_digest,
+    open_aggregator_bundle,
+    seal_to_aggregator,
+    seal_to_party,
+    unseal_for_party,
+)
+from fhe_auc_keys.bundles.session_keys import KeyHolderSession, PartySecrets, new_session_keys, party_secrets
+from fhe_auc_keys.errors import KeysError
+from fhe_auc_keys.roles.echo import ECHO_BYTES, Echo
+from fhe_auc_keys.roles.key_mode import KeyMode
+from fhe_auc_keys.roles.local_consortium import Consortium
 
-_ECHO_BYTES = 32
-_ECHO_LABEL = b"fhe-auc echo 1\0"
 _NAME_BYTES = 4 * MAX_CHARACTERS + 8  # of a name, encoded
 
 
 class SealedAggregator(Aggregator):
     """Adds submissions up as they arrive, then computes the encrypted result.
 
-    `computation` is the manifest's, `keys` come from its `load_public`.
+    `keys` come from the computation's `load_public`; with an `echo`, parties compare the result.
     """
 
-    def __init__(self, manifest: Manifest, computation: SealedComputation[Any, Any, Any, Any], keys: Any) -> None:
+    def __init__(
+        self,
+        manifest: Manifest,
+        computation: WholeKeyComputation[Any, Any, Any, Any],
+        keys: Any,
+        echo: Echo | None = None,
+    ) -> None:
         super().__init__(manifest)
-        self.rounds = _rounds(computation)
+        self.rounds = 2 if echo is None else 3
         self.submission_limit = computation.payload_limit
-        self._computation = computation
+        self._computation: Any = computation
         self._keys = keys
-        self._sum = computation.running_sum(keys)
+        self._sum = self._empty_sum()
         self._echoes: dict[str, bytes] = {}
 
     def _accept(self, party: str, payload: bytes) -> None:
         if self.round == 1:
             self._sum.add(decode(payload, tuple[bytes, ...], "submission"))
         elif self._must_answer():
-            if len(payload) != _ECHO_BYTES:
-                raise DeserialisationError(f"expected an echo of {_ECHO_BYTES} bytes, got {len(payload)}")
+            if len(payload) != ECHO_BYTES:
+                raise DeserialisationError(f"expected an echo of {ECHO_BYTES} bytes, got {len(payload)}")
             self._echoes[party] = payload
 
     def _close(self) -> bytes:
         if self.round > 1:
             return encode(tuple(self._echoes[party] for party in self.counted))
-        keys = self._keys
-        if self._computation.late:
-            if self.open_late is None:
-                raise EvaluationError("nobody is there to ask for the opening of these parties' pads")
-            keys = self._computation.opened(keys, self.open_late(self.counted))
-        return encode(Result(self.counted, self._computation.aggregate(keys, self._sum.totals)))
+        return encode(Result(self.counted, self._computation.aggregate(self._opened(), self._sum.totals)))
 
     def _least(self) -> int:
         return self.manifest.min_parties if self.round == 1 else len(self.counted)  # nobody counted may miss the echo
+
+    def _empty_sum(self) -> RunningSum:
+        return cast("RunningSum", self._computation.running_sum(self._keys))
+
+    def _opened(self) -> Any:
+        """Return what the computation's `aggregate` takes."""
+        return self._keys
 
 
 class SealedParty(Party[R]):
     """Encrypts its values, then decrypts the result and reads it.
 
-    `computation` is the manifest's, `keys` come from its `load_secret`. All parties of the session have the same
-    `common_secret`, 32 bytes.
+    `keys` come from the computation's `load_secret`; with an `echo`, parties compare the result. All parties of the
+    session have the same `common_secret`, 32 bytes.
     """
 
     def __init__(
         self,
         manifest: Manifest,
-        computation: SealedComputation[Any, Any, Any, Any],
+        computation: WholeKeyComputation[Any, Any, Any, Any],
         keys: Any,
         task: PartyTask[Any, Any, R],
+        echo: Echo | None = None,
         *,
         common_secret: bytes,
     ) -> None:
         super().__init__(manifest, task.party)
-        self.rounds = _rounds(computation)
+        self.rounds = 2 if echo is None else 3
         # A result names all that count; an echo is shorter than the longest name.
         self.download_limit = computation.payload_limit + _NAME_BYTES * len(manifest.parties)
-        self._computation = computation
+        self._computation: Any = computation
         self._keys = keys
         self._task = task
+        self._echo = echo
         self._common_secret = common_secret
         self._given = b""  # the result, until it has been compared
 
@@ -107,44 +127,94 @@ class SealedParty(Party[R]):
     def _answer(self, round_number: int, payload: bytes) -> bytes:
         started = time.perf_counter()
         if round_number == 1:
-            answer = encode(self._computation.encrypt(self._keys, self._task, self._common_secret))
+            answer = encode(self._submission())
             self._seconds["submit"] = time.perf_counter() - started
             return answer
-        if round_number == self.rounds and self._computation.echoed:
-            result = decode(self._given, Result, "result")
-            self._compare(decode(payload, tuple[bytes, ...], "echoes"), result.counted)
-        else:
+        if self._echo is None or round_number < self.rounds:
             result = decode(payload, Result, "result")
             self._check_named(result.counted)
-            if self._computation.echoed:
+            if self._echo is not None:
                 self._given = payload
-                return self._echoes(self.name)[0]
+                return self._echo.of(payload, self.manifest, self._common_secret)[self.name]
+        else:
+            result, told = decode(self._given, Result, "result"), decode(payload, tuple[bytes, ...], "echoes")
+            self._echo.compare(told, self._echo.of(self._given, self.manifest, self._common_secret), result.counted)
         decrypted = self._computation.decrypt(self._keys, result.ciphertext)
         outcome = self._task.read(decrypted, result.counted, self._common_secret)
         self._seconds["recover"] = time.perf_counter() - started
         self._outcome = replace(outcome, keys="sealed", seconds=self._seconds)
         return b""
 
-    def _echoes(self, *parties: str) -> list[bytes]:
-        """Return what parties that were given the same result tell the others: 32 bytes, nothing to outsiders."""
-        key = derived_key(self._common_secret, self.digest, _ECHO_LABEL)
-        stream = KeyStream(hmac.digest(key, hashlib.sha256(self._given).digest(), "sha256"))
-        of_all = stream.words(len(self.manifest.parties), _ECHO_BYTES // 8).tobytes()
-        starts = dict(zip(self.manifest.parties, range(0, len(of_all), _ECHO_BYTES), strict=True))
-        return [of_all[starts[party] : starts[party] + _ECHO_BYTES] for party in parties]
-
-    def _compare(self, echoes: tuple[bytes, ...], parties: tuple[str, ...]) -> None:
-        """Raise `VerificationError` where one of these was given another result, `DeserialisationError` for too few."""
-        if len(echoes) != len(parties):
-            raise DeserialisationError(f"echoes of {len(echoes)} parties, of {len(parties)}")
-        for party, told, expected in zip(parties, echoes, self._echoes(*parties), strict=True):
-            if not hmac.compare_digest(told, expected):
-                raise VerificationError(
-                    f"party {party!r} was given another result than this one, or its word was changed on the way: "
-                    "no number is given",
-                    check="echo",
-                )
+    def _submission(self) -> tuple[bytes, ...]:
+        return cast("tuple[bytes, ...]", self._computation.encrypt(self._keys, self._task, self._common_secret))
 
 
-def _rounds(computation: SealedComputation[Any, Any, Any, Any]) -> int:
-    return 3 if computation.echoed else 2
+class SealedSession(KeyHolderSession):
+    """What the key holder has made."""
+
+    def delivery(self) -> Delivery:
+        """Return what each role would open, of what is sealed to it."""
+        return sealed_delivery(self)
+
+
+class SealedKeys(KeyMode):
+    """Keys of a key holder, of a protocol whose parties encrypt; with an `echo` they compare the result."""
+
+    def __init__(self, computation: Callable[[Manifest], Any], echo: Echo | None = None) -> None:
+        self.computation, self.echo = computation, echo
+
+    def prepare(self, plan: Plan, announced: Callable[..., Manifest]) -> KeyHolderSession:
+        """Make the keys."""
+        return SealedSession(*new_session_keys(plan.parameters, announced))
+
+    def aggregator(self, manifest: Manifest, material: bytes) -> SealedAggregator:
+        """Return the aggregator; `material` is a public context."""
+        computation = self.computation(manifest)
+        return SealedAggregator(manifest, computation, computation.load_public(material), self.echo)
+
+    def party(self, manifest: Manifest, material: bytes, task: PartyTask[Any, Any, Any]) -> SealedParty[Any]:
+        """Return the party; `material` is `fhe_auc_keys.bundles.session_keys.PartySecrets`."""
+        own, computation = own_secrets(material, manifest), self.computation(manifest)
+        keys = computation.load_secret(own.context)
+        return SealedParty(manifest, computation, keys, task, self.echo, common_secret=own.common_secret)
+
+
+def own_secrets(material: bytes, manifest: Manifest) -> PartySecrets:
+    """Return what a party's material holds; raise `InputError` where it is another session's."""
+    try:
+        return party_secrets(material, manifest.context)
+    except KeysError as error:
+        raise InputError(str(error)) from None
+
+
+class _Opened(Mapping[str, bytes]):
+    """What each party has once it has opened what is sealed to it: made when it is asked for, as all at once is big."""
+
+    def __init__(
+        self, consortium: Consortium, session: KeyHolderSession, announcement: bytes, announced: Announcement
+    ) -> None:
+        self._consortium, self._session, self._announced = consortium, session, announced
+        self._digest = announcement_digest(announcement)
+
+    def __getitem__(self, name: str) -> bytes:
+        header, sealed = seal_to_party(self._session.secrets_of(name), self._announced, self._digest, name)
+        (me,) = self._consortium.peers([name])
+        return unseal_for_party(header, sealed, self._announced, self._digest, self._consortium.identities[name], me)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._session.manifest.parties)
+
+    def __len__(self) -> int:
+        return len(self._session.manifest.parties)
+
+
+def sealed_delivery(session: KeyHolderSession) -> Delivery:
+    """Seal a session's keys to a certified aggregator and certified parties; return what they open."""
+    consortium = Consortium(session.manifest.parties)
+    trust, holder, at = consortium.trust, consortium.holder, consortium.at
+    announcement = consortium.convene(session.manifest)
+    announced = open_announcement(announcement, trust, holder=holder, at=at)
+    bundle = seal_to_aggregator(consortium.identities[holder], session, announcement, announced)
+    adder = consortium.identities[consortium.aggregator]
+    opened = open_aggregator_bundle(bundle, adder, trust, holder=holder, session=session.manifest.session, at=at)
+    return Delivery(opened.material, _Opened(consortium, session, announcement, announced))

@@ -28,13 +28,13 @@ from fhe_auc.base.errors import DeserialisationError, EvaluationError
 from fhe_auc.base.files import read_from_others, write_atomically
 from fhe_auc.base.serialise import KeptFormat, encode
 from fhe_auc.session import registry
-from fhe_auc.session.computation import SealedComputation
+from fhe_auc.session.computation import PaddedComputation
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Session
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import check_opening
-from fhe_auc_keys.bundles.session_keys import party_secrets
 from fhe_auc_keys.errors import ExpiredError, KeysError, StoreError, TamperedError, unreadable
+from fhe_auc_keys.roles import padded_roles
 from fhe_auc_keys.roles.encrypted_protocol import EncryptedProtocol
 from fhe_auc_keys.store.key_store import KeyStore, session_ids
 from fhe_auc_keys.trust import sealing
@@ -79,16 +79,16 @@ _FORMAT = KeptFormat(b"fheheld", _Held, "session held")
 
 def is_late(manifest: Manifest) -> bool:
     """Whether a session's opening is made once it is known who counts; raise `InputError` for an unknown protocol."""
-    computation = _computation(manifest)
-    return computation is not None and computation.late
+    return _computation(manifest) is not None and padded_roles.is_late(manifest)
 
 
 def hold(store: KeyStore, session: Session, announcement: bytes, not_after: datetime) -> None:
-    """Keep what `open_late` takes, until `not_after`: the secret key, and the seeds."""
+    """Keep what `open_late` takes, until `not_after`: secret key and seeds; nothing where no opening is late."""
     manifest = session.manifest
-    context = party_secrets(session.party_material, manifest.context).context
+    if not isinstance(session, padded_roles.SealedPadsSession) or not is_late(manifest):
+        return
     seeds = tuple(session.seeds[party] for party in manifest.parties)
-    held = _Held(announcement, int(not_after.timestamp()), context, seeds)
+    held = _Held(announcement, int(not_after.timestamp()), session.common.context, seeds)
     store.put("late", manifest.session.hex(), _FORMAT.frame(held))
 
 
@@ -148,7 +148,7 @@ def open_late(store: KeyStore, holder: Identity, trust: Trust, data: bytes, *, a
 def read_opening(
     data: bytes, aggregator: Identity, trust: Trust, announced: Announcement, counted: tuple[str, ...], *, at: datetime
 ) -> bytes:
-    """Return the opening of these parties' pads, as `fhe_auc.session.computation.SealedComputation.opening` made it.
+    """Return the opening of these parties' pads, as `fhe_auc.session.computation.PaddedComputation.opening` made it.
 
     Raises `TamperedError` where it is damaged or forged, `KeysError` where it is for others; the signer's
     certificate as `open_signed`.
@@ -262,13 +262,11 @@ def _held(store: KeyStore, session: bytes) -> _Held:
         raise unreadable(error, f"late/{name}: {error}") from None
 
 
-def _computation(manifest: Manifest) -> SealedComputation[Any, Any, Any, Any] | None:
-    """Return the computation of a session with sealed keys; None for a protocol without one."""
+def _computation(manifest: Manifest) -> PaddedComputation[Any, Any, Any] | None:
+    """Return the computation of a session with sealed keys and pads; None for another."""
     plugin = registry.load(manifest.protocol)
-    if manifest.keys != "sealed" or not isinstance(plugin, EncryptedProtocol):
-        return None
-    found: SealedComputation[Any, Any, Any, Any] = plugin.sealed_computation(manifest)
-    return found
+    mode = plugin.mode_of(manifest) if isinstance(plugin, EncryptedProtocol) and manifest.keys == "sealed" else None
+    return mode.computation(manifest) if isinstance(mode, padded_roles.SealedPads) else None
 
 
 def _check_counted(manifest: Manifest, asked: _Request) -> None:

@@ -10,7 +10,7 @@ added to every ciphertext (`fhe_auc.session.ckks_computation`). A party accepts 
     - the AUC lies between 0 and 1.
 
 Every party takes part, since masks do not vanish otherwise. Before any party decrypts, all compare which result they
-were given (`fhe_auc_keys.roles.sealed_roles`), so that a session is one try, however many parties there are. What this
+were given (`fhe_auc_keys.roles.echo`), so that a session is one try, however many parties there are. What this
 is worth against which attack is measured in docs/security/malicious.md; it rests on the common secret's being kept from
 the aggregator, so that one party that gives it away undoes it.
 """
@@ -18,6 +18,7 @@ the aggregator, so that one party that gives it away undoes it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.ckks import Slots
@@ -26,11 +27,14 @@ from fhe_auc.rlwe.parameters import BackendName
 from fhe_auc.rows.counts import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
+from fhe_auc_keys.roles.echo import Echo
+from fhe_auc_keys.roles.key_mode import require_all
+from fhe_auc_keys.roles.sealed_roles import SealedKeys
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.blinded_auc import planner, split_shares
 from fhe_auc_protocols.blinded_auc.error_bound import disagreement
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
-from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc, BlindedTask
+from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc, BlindedTask, trapezoid_computation
 from fhe_auc_protocols.blinded_auc.result_check import recover_verified
 from fhe_auc_protocols.blinded_auc.split_shares import Execution
 from fhe_auc_protocols.blinded_auc.workload import MAX_SPLITS, Workload
@@ -49,8 +53,7 @@ class Malicious(BlindedAuc):
     name = "malicious"
     summary = "CKKS, counts split into shares, executed several times: parties get the right AUC or an error"
     trust = "the aggregator does not collude with a party; that it computes what it should is checked"
-    all_parties = True
-    echoed = True
+    modes: ClassVar = {"sealed": SealedKeys(trapezoid_computation, Echo())}
     options = options_of.Malicious
 
     def workload(self, request: Request) -> Workload:
@@ -82,6 +85,7 @@ class Malicious(BlindedAuc):
 
         Raise `InputError` where it is no number, `CapacityError` where it is out of range or no parameters do.
         """
+        require_all(request)
         tolerance = request.options.get("tolerance")
         if tolerance is not None and not isinstance(tolerance, (int, float)):
             raise InputError(f"tolerance must be a number, got {tolerance!r}")

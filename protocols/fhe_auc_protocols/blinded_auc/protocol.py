@@ -15,6 +15,7 @@ from fhe_auc.session.computation import PartyTask
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request, check_rows
 from fhe_auc_keys.roles.encrypted_protocol import EncryptedProtocol
+from fhe_auc_keys.roles.sealed_roles import SealedKeys
 from fhe_auc_protocols.blinded_auc import planner
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_totals
 from fhe_auc_protocols.blinded_auc.error_bound import RAREST, error_bound
@@ -26,13 +27,18 @@ from fhe_auc_protocols.result_warnings import of_precise_auc
 _RARER_CLASS = f"the precision stated holds if at least one row in {RAREST:,} is of the rarer class"
 
 
+def trapezoid_computation(manifest: Manifest) -> SealedCkks:
+    """Return the trapezoid under CKKS; raise `InputError` where the plan is another protocol's."""
+    plan = manifest.decoded_plan(AucPlan)
+    return SealedCkks(manifest, plan, partial(blinded_totals, plan))
+
+
 class BlindedAuc(EncryptedProtocol[Evaluation, AucPlan]):
     """Base of the protocols that compute the blinded totals of an AUC."""
 
     plan_type = AucPlan
     boundaries = "boundaries-federated"
-    echoed: ClassVar[bool] = False
-    """As `fhe_auc.session.computation.SealedComputation.echoed`."""
+    modes: ClassVar = {"sealed": SealedKeys(trapezoid_computation)}
 
     @abstractmethod
     def workload(self, request: Request) -> Workload:
@@ -41,11 +47,6 @@ class BlindedAuc(EncryptedProtocol[Evaluation, AucPlan]):
     def planned(self, request: Request, backend: BackendName, smudging_bits: int) -> AucPlan:
         """Return the parameters for the workload; raise `CapacityError` where there are none."""
         return planner.plan(self.workload(request), backend)
-
-    def sealed_computation(self, manifest: Manifest) -> SealedCkks:
-        """Return the trapezoid under CKKS; raise `InputError` where the plan is another protocol's."""
-        plan = self.plan_of(manifest)
-        return SealedCkks(manifest, plan, partial(blinded_totals, plan), echoed=self.echoed)
 
 
 class BlindedTask(PartyTask[Slots, Slots, Evaluation]):

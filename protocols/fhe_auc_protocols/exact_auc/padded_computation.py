@@ -7,16 +7,17 @@ how sums come out of the two.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
 
-from fhe_auc.base.errors import EvaluationError, InputError
+from fhe_auc import bfv
+from fhe_auc.base.errors import InputError
 from fhe_auc.base.serialise import encode
-from fhe_auc.bfv import PublicContext, SecretContext, load_public, load_secret
+from fhe_auc.bfv import PublicContext, SecretContext
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.polynomials import Polynomials, Sum, Words
-from fhe_auc.session.computation import FleetComputation
+from fhe_auc.session.computation import PaddedComputation
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.submissions import RunningSum
 from fhe_auc.sums.opening import Opening, make_opening
@@ -28,41 +29,20 @@ from fhe_auc_protocols.exact_auc.plan import ExactPlan
 _PROBE = 3  # residues: what is looked for has 24 bytes
 
 
-@dataclass(frozen=True)
-class AggregatorKeys:
-    """What the aggregator computes with; there is no opening before it is known who counts, where some may miss."""
-
-    public: PublicContext
-    opening: Opening | None
-
-
-@dataclass(frozen=True)
-class PartyKeys:
-    """What a party pads and decrypts with; the seed is empty once it has been used, or a helper's.
-
-    With a helper no party has the secret key.
-    """
-
-    secret: SecretContext | None
-    seed: bytes = field(repr=False)
-
-
-class PaddedComputation(FleetComputation[ExactTask, AggregatorKeys, PartyKeys, "list[Residues]"]):
-    """That of a manifest with sealed keys.
+class ExactPaddedComputation(PaddedComputation[ExactTask, Opening, SecretContext]):
+    """That of a manifest with sealed keys, or a helper.
 
     Raises `InputError` where its plan is none for such keys.
     """
 
+    library: ClassVar[Any] = bfv
     plan: ExactPlan
-    padded = True
 
     def __init__(self, manifest: Manifest) -> None:
         self._manifest = manifest
         self.plan = manifest.decoded_plan(ExactPlan)
         if self.plan.joint_keys:
             raise InputError("the session's manifest asks for joint keys")
-        self.echoed = self.plan.authenticated and not self.plan.helpers
-        self.late = manifest.min_parties < manifest.size or bool(self.plan.helpers)
         self._size = self.plan.computed.sketch.size
         self._primes = self.plan.parameters.plain_moduli
 
@@ -87,11 +67,6 @@ class PaddedComputation(FleetComputation[ExactTask, AggregatorKeys, PartyKeys, "
         ciphertext = 16 * parameters.ring_dimension * (len(parameters.modulus_bits) + 1)
         return ciphertext * (self.plan.layout.ciphertexts * self.plan.primes + 4)
 
-    def opening(self, material: bytes, seeds: Mapping[str, bytes]) -> bytes:
-        """Return the opening of the sum of these parties' pads."""
-        indices = {party: index for index, party in enumerate(self._manifest.parties)}
-        return self.open_sum(material, self.sum_of_pads((indices[party], seed) for party, seed in seeds.items()))
-
     def sum_of_pads(self, seeds: Iterable[tuple[int, bytes]]) -> list[Words]:
         """Return the sum of these pads, by index, for each prime, shape (1, size)."""
         return self.added([values[None] for values in self.pads(index, seed)] for index, seed in seeds)
@@ -107,40 +82,19 @@ class PaddedComputation(FleetComputation[ExactTask, AggregatorKeys, PartyKeys, "
     def open_sum(self, material: bytes, pads: Sequence[Words]) -> bytes:
         """Return the opening of such a sum of pads."""
         totals = [words[0] for words in pads]
-        made = make_opening(self._secret(material), self.plan.computed, totals)
+        made = make_opening(self.load_secret(material), self.plan.computed, totals)
         for total, prime in zip(totals, self._primes, strict=True):
             if total[:_PROBE].tobytes() in made or pack(total[: 2 * _PROBE], prime)[: 8 * _PROBE] in made:
                 raise RuntimeError("the opening shows the sum of the pads; nothing was written")
         return made
 
-    def load_public(self, material: bytes, opening: bytes = b"") -> AggregatorKeys:
-        """Return the aggregator's keys; an empty opening is to come.
+    def opened(self, public: PublicContext, opening: bytes) -> Opening:
+        """Return the opening under these keys."""
+        return Opening.load(public, self.plan.computed, opening)
 
-        Where parties may be missing it must come later: one for all would give away those who do not count.
-        """
-        public = load_public(material)
-        self._check_keys(public)
-        if opening and self.late:
-            raise InputError("the aggregator has an opening before it is known who counts")
-        return AggregatorKeys(public, self._opened(public, opening) if opening else None)
-
-    def load_secret(self, material: bytes, seed: bytes = b"") -> PartyKeys:
-        """Return a party's keys; with a helper, of which `material` is empty."""
-        return PartyKeys(self._secret(material) if material else None, seed)
-
-    def opened(self, keys: AggregatorKeys, opening: bytes) -> AggregatorKeys:
-        """Return the aggregator's keys with a late opening."""
-        return AggregatorKeys(keys.public, self._opened(keys.public, opening))
-
-    def running_sum(self, keys: AggregatorKeys | None) -> RunningSum:
+    def running_sum(self) -> RunningSum:
         """Return an empty sum of padded sketches."""
         return RunningSum(self._shapes, self._unpacked)
-
-    def encrypt(self, keys: PartyKeys, task: ExactTask, common_secret: bytes) -> tuple[bytes, ...]:
-        """Return a party's padded sketch for each prime; raise `EvaluationError` where its pad has been used."""
-        if not keys.seed:
-            raise EvaluationError(f"party {task.party!r} has submitted already: its pad is for one submission")
-        return self.under_pad(task, self._manifest.parties.index(task.party), keys.seed, common_secret)
 
     def under_pad(self, task: ExactTask, index: int, seed: bytes, common_secret: bytes) -> tuple[bytes, ...]:
         """Return a padded sketch for each prime; raise `InputError` where it is not one of the party's rows."""
@@ -150,18 +104,14 @@ class PaddedComputation(FleetComputation[ExactTask, AggregatorKeys, PartyKeys, "
         sketches = zip(encoded, self.pads(index, seed), self._primes, strict=True)
         return tuple(pack(modular.add(sketch, own, prime), prime) for sketch, own, prime in sketches)
 
-    def aggregate(self, keys: AggregatorKeys, totals: Sequence[Words]) -> bytes:
-        """Return the encrypted sums, for each prime; raise `EvaluationError` where the opening is still missing."""
-        if keys.opening is None:
-            raise EvaluationError("the key holder has not opened the sum of these parties' pads yet")
-        return encode(keys.opening.result([words[0] for words in totals], self.plan.kept))
+    def aggregate(self, keys: Opening, totals: Sequence[Words]) -> bytes:
+        """Return the encrypted sums, for each prime."""
+        return encode(keys.result([words[0] for words in totals], self.plan.kept))
 
-    def decrypt(self, keys: PartyKeys, result: bytes) -> list[Residues]:
+    def decrypt(self, keys: SecretContext, result: bytes) -> list[Residues]:
         """Return the result's sums for each prime, shape (sums,)."""
-        if keys.secret is None:
-            raise EvaluationError("the helper decrypts, and no party")
         plan = self.plan
-        slots = (keys.secret.decrypt(each, which, plan.kept) for which, each in enumerate(plan.result_parts(result)))
+        slots = (keys.decrypt(each, which, plan.kept) for which, each in enumerate(plan.result_parts(result)))
         return [plan.layout.totals(each, prime) for each, prime in zip(slots, self._primes, strict=True)]
 
     def _unpacked(self, number: int, part: bytes) -> Words:
@@ -171,11 +121,3 @@ class PaddedComputation(FleetComputation[ExactTask, AggregatorKeys, PartyKeys, "
         """Return the pad of the party of this index for each prime."""
         session = self._manifest.session
         return [pad(seed, session, party, which, prime, self._size) for which, prime in enumerate(self._primes)]
-
-    def _opened(self, public: PublicContext, opening: bytes) -> Opening:
-        return Opening.load(public, self.plan.computed, opening)
-
-    def _secret(self, material: bytes) -> SecretContext:
-        context = load_secret(material)
-        self._check_keys(context)
-        return context

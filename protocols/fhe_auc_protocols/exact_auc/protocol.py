@@ -23,11 +23,15 @@ from fhe_auc.rows.counts import PartyData
 from fhe_auc.rows.own_rows import left_out
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request, Spending
+from fhe_auc_keys.roles.echo import Echo
 from fhe_auc_keys.roles.encrypted_protocol import EncryptedProtocol
+from fhe_auc_keys.roles.helper_roles import HelperKeys
+from fhe_auc_keys.roles.joint_roles import JointKeys
+from fhe_auc_keys.roles.padded_roles import SealedPads
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.exact_auc import private_auc
 from fhe_auc_protocols.exact_auc.joint_computation import ExactJointComputation
-from fhe_auc_protocols.exact_auc.padded_computation import PaddedComputation
+from fhe_auc_protocols.exact_auc.padded_computation import ExactPaddedComputation
 from fhe_auc_protocols.exact_auc.party_task import INTERVAL, PLAIN_INTERVAL, ROUND_SCORES, ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.planner import plan_exact
@@ -54,11 +58,14 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
     summary = "pads and BFV: the AUC as an exact fraction, P and N; the aggregator is trusted to compute it"
     trust = "the aggregator computes what it should and does not collude with a party"
     plan_type = ExactPlan
-    default_thresholds = "hybrid:5000"  # a threshold is a few bytes
     several = True
     boundaries = "boundaries-federated"
     options = options_of.Exact
-    joint = helped = True
+    modes: ClassVar = {
+        "sealed": SealedPads(ExactPaddedComputation),
+        "joint": JointKeys(ExactJointComputation),
+        "helper": HelperKeys(ExactPaddedComputation),
+    }
     authenticated: ClassVar[bool] = False
 
     def staged(self, request: Request, bins: int) -> tuple[Request, Request]:
@@ -79,7 +86,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
         if decimals is None:
             return request
         own = grids.decimals(_checked_decimals(decimals))
-        defaults = grids.resolve(self.thresholds_for(several=not request.analysis.is_plain))
+        defaults = grids.resolve(self.options.thresholds_for(several=not request.analysis.is_plain))
         if not any(np.array_equal(request.thresholds, each) for each in (own, defaults)):
             raise InputError(_NO_OTHERS)
         return replace(request, thresholds=own)
@@ -155,15 +162,6 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
         """Return a party's computation on its own rows, rounded if the session rounds scores."""
         return ExactTask(manifest, rounded(data, manifest))
 
-    def sealed_computation(self, manifest: Manifest) -> PaddedComputation:
-        """Return the computation of a session with sealed keys, or a helper."""
-        self.plan_of(manifest)
-        return PaddedComputation(manifest)
-
-    def joint_computation(self, manifest: Manifest, binding: bytes) -> ExactJointComputation:
-        """Return the computation of a session with joint keys."""
-        return ExactJointComputation(manifest, binding)
-
     def plan_of(self, manifest: Manifest) -> ExactPlan:
         """Return the plan in a manifest of this protocol; raise `InputError` where a manifest is not such a one."""
         plan: ExactPlan = super().plan_of(manifest)
@@ -202,6 +200,7 @@ class Verified(Exact):
     )
     trust = "the aggregator does not collude with a party; what it computes is proved"
     authenticated = True
+    modes: ClassVar = {**Exact.modes, "sealed": SealedPads(ExactPaddedComputation, Echo())}
 
 
 def rounded(data: PartyData, manifest: Manifest) -> PartyData:

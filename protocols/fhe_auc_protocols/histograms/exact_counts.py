@@ -16,12 +16,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, ResultCheckError
+from fhe_auc.base.options import check_names
 from fhe_auc.ckks import SECURITY_BITS, BackendName
 from fhe_auc.question.analysis import PLAIN
 from fhe_auc.rows.counts import PartyData
@@ -31,6 +32,8 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request, check_rows, too_many_rows
 from fhe_auc.session.rounds import R
 from fhe_auc_keys.roles.encrypted_protocol import EncryptedProtocol
+from fhe_auc_keys.roles.joint_roles import JointKeys
+from fhe_auc_keys.roles.sealed_roles import SealedKeys
 from fhe_auc_protocols.histograms.encrypted_sums import NO_SUM, SumPlan, encrypted_sum, plan_sum
 from fhe_auc_protocols.histograms.joint_sums import JointSumPlan, JointSums, plan_joint_sum
 from fhe_auc_protocols.histograms.readout import PooledCounts, Readout, ReadoutProtocol, all_levels
@@ -39,10 +42,15 @@ MODELS = "models"
 """Option of the manifest: the names of several models, as a list in JSON."""
 
 
+def sum_computation(manifest: Manifest) -> SealedCkks:
+    """Return the computation of a session with sealed keys: the sum of all submissions, as it is."""
+    return SealedCkks(manifest, manifest.decoded_plan(SumPlan), encrypted_sum)
+
+
 class ExactCounts(ReadoutProtocol[R], EncryptedProtocol[R, "SumPlan | JointSumPlan"]):
     """Base of the plug-ins that decrypt a sum of counts."""
 
-    joint = True
+    modes: ClassVar = {"sealed": SealedKeys(sum_computation), "joint": JointKeys(JointSums)}
 
     def plan_of(self, manifest: Manifest) -> SumPlan | JointSumPlan:
         """Return the plan in a manifest of this protocol; raise `InputError` where a manifest is not such a one."""
@@ -60,14 +68,6 @@ class ExactCounts(ReadoutProtocol[R], EncryptedProtocol[R, "SumPlan | JointSumPl
         )
         return planned()
 
-    def sealed_computation(self, manifest: Manifest) -> SealedCkks:
-        """Return the computation of a session with sealed keys: the sum of all submissions, as it is."""
-        return SealedCkks(manifest, manifest.decoded_plan(SumPlan), encrypted_sum)
-
-    def joint_computation(self, manifest: Manifest, binding: bytes) -> JointSums:
-        """Return the computation of a session with joint keys."""
-        return JointSums(manifest, binding)
-
     def room_for_noise(self, request: Request) -> int:
         """Return how much larger than the number of rows a sum may be."""
         return 0
@@ -76,7 +76,7 @@ class ExactCounts(ReadoutProtocol[R], EncryptedProtocol[R, "SumPlan | JointSumPl
         """Return a party's computation on its own rows; raise `InputError` where the manifest is of another kind."""
         self.readout.check(manifest, self.name)
         task = self.new_task(manifest, data)
-        self.check_options(set(manifest.options) - {MODELS})
+        check_names(self.options, self.name, set(manifest.options) - {MODELS})
         return task
 
     def new_task(self, manifest: Manifest, data: PartyData) -> PartyTask[Any, Any, R]:

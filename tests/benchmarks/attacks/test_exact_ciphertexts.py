@@ -115,4 +115,4 @@ def test_sessions_that_no_attack_is_for_are_refused(changed: dict[str, object], 
     arguments = {"parties": ("a", "b"), "thresholds": GRID, "max_rows": 100, **changed}
     session = registry.load("verified").prepare(Request(**arguments))  # type: ignore[arg-type]
     with pytest.raises(InputError, match=message):
-        registry.attacks("verified").aggregator("zeros", session.manifest, session.aggregator_material, rows=100)
+        registry.attacks("verified").aggregator("zeros", session.manifest, session.delivery().aggregator, rows=100)

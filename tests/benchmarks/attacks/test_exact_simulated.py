@@ -39,7 +39,7 @@ def test_the_laboratory_computes_what_parties_do(prime: int, interval: bool) -> 
         for party in (0, 2):
             values = generator.integers(0, 7, release.sketch.size, np.uint64)
             theirs = product.sketch(party, values, KeyStream(generator.bytes(32)))
-            share = product._difference(party, party + 1)
+            share = product._share([party])
             blinders = np.split(theirs[2 * len(values) :], np.cumsum(degrees)[:-1])
             drawn = np.concatenate([each[:-1] for each in blinders])
             ours = mine.sketches(Share(*(each[None] for each in share)), values[None], drawn[None])

@@ -52,15 +52,16 @@ from fhe_auc.rows.counts import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.journal import read_status
 from fhe_auc.session.messages import Message as Envelope
+from fhe_auc.session.nothing import Nothing
 from fhe_auc.session.protocol import Request
 from fhe_auc.session.rounds import SessionRecord
 from fhe_auc_keys.errors import StoreError
 from fhe_auc_keys.roles.local_consortium import TRIAL
 from tests.support.certified import STUDY
 from tests.support.fake_grid import Answer, FakeGrid, Node
-from tests.support.pooled import exact_auc
+from tests.support.nothing import rows_in
 
-pytestmark = pytest.mark.usefixtures("in_a_run")
+pytestmark = pytest.mark.usefixtures("in_a_run", "nothing_installed")
 
 GRID = np.linspace(0, 1, 16)
 NODES = "north:1, south:2, east:3"
@@ -106,13 +107,13 @@ class Consortium:
         found: dict[str, Any] = json.loads((self.folder / "journal" / "record.json").read_text())
         return found
 
-    def exact(self, *names: str) -> Any:
-        """The AUC of these sites in the clear, or of all."""
-        return pytest.approx(exact_auc([self.sites[name] for name in names or self.sites], GRID), abs=1e-6)
+    def rows(self, *names: str) -> int:
+        """How many rows these sites have, or all."""
+        return sum(self.sites[name].rows for name in names or self.sites)
 
-    def auc(self, name: str) -> float:
-        """The AUC that a site has written down."""
-        return outcomes.read(self.result(name)).auc
+    def rows_at(self, name: str) -> int:
+        """How many rows are in the result that a site has written down."""
+        return rows_in(outcomes.read(self.result(name)))
 
     def asked(self, name: str, **changes: str) -> Message:
         """What a site, so configured, replies to the session's first message."""
@@ -132,14 +133,14 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def made_consortium(
     site_rows: list[PartyData], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[int], Consortium]:
-    """A consortium for each policy, made once: most of a test's time would be spent on its certificates and keys."""
+    """A consortium for each policy, made once: most of a test's time would be spent on its certificates."""
     names = tuple(data.name for data in site_rows)
 
     @functools.cache
     def made(min_parties: int) -> Consortium:
         folder = tmp_path_factory.mktemp("consortium")
         request = Request(parties=names, thresholds=GRID, min_parties=min_parties)
-        made = site_storage().local_sites(registry.load("semi-honest").prepare(request), folder, {})
+        made = site_storage().local_sites(Nothing().prepare(request), folder, {})
         for data in site_rows:
             np.savez(folder / f"{data.name}.npz", y_true=data.y_true, y_score=data.y_score)
         return Consortium(made, folder, {data.name: data for data in site_rows})
@@ -178,7 +179,7 @@ def whole_consortium(new_consortium: Callable[[int], Consortium]) -> Consortium:
 def test_a_fraction_in_a_file_is_read_as_one(tmp_path: Path) -> None:
     found = federated_auc(
         [PartyData.from_arrays("a", [0, 1, 0, 1], [0.1, 0.2, 0.3, 0.4])],
-        protocol=registry.load("verified").chosen({"round_scores": 1}),
+        protocol=registry.load("verified").options(round_scores=1),
     )
     assert found.study is None  # nobody agrees on anything in one process
     found = replace(found, study=msgspec.structs.replace(STUDY, row_caps={"a": 4}))
@@ -247,7 +248,7 @@ def test_a_site_reads_its_file_as_its_configuration_says(consortium: Consortium)
         "east",
     )
     found = outcomes.read(consortium.result("north"))
-    assert found.auc == consortium.exact()
+    assert rows_in(found) == consortium.rows()
     assert "party 'north': 1 rows with a missing entry were left out" in found.warnings
 
 
@@ -257,7 +258,7 @@ def test_each_site_writes_down_the_auc_and_the_server_learns_who_took_part(conso
     assert record.counted == ("north", "south", "east")
     for name in consortium.sites:
         found = outcomes.read(consortium.result(name))
-        assert found.auc == consortium.exact()
+        assert rows_in(found) == consortium.rows()
         assert found.parties == 3
         assert found.study == TRIAL
         assert consortium.result(name).stat().st_mode & 0o777 == 0o600
@@ -287,9 +288,8 @@ def test_a_site_at_fault_is_named_and_the_others_go_on_or_nobody_does(
     record = consortium.run(consortium.grid(east=Node(fault)), **changes)
     assert (record.counted, record.missing) == (("north", "south"), ("east",))
     found = outcomes.read(consortium.result("north"))
-    assert found.auc == consortium.exact("north", "south")
+    assert rows_in(found) == consortium.rows("north", "south")
     assert found.parties == 2
-    assert any("1 of 3 parties are not in the result" in warning for warning in found.warnings)
     assert not consortium.results("east")
     assert any("node 3" in line and why in line for line in caplog.messages), caplog.text
 
@@ -311,7 +311,7 @@ def test_a_site_that_is_lost_after_the_first_round_costs_its_own_result_only(con
     lost = in_round(2, silent, consortium.site("east"))
     record = consortium.run(consortium.grid(east=lost), **{"round-timeout": 1.0})
     assert record.counted == ("north", "south", "east")  # its rows are in the result
-    assert consortium.auc("north") == consortium.exact()
+    assert consortium.rows_at("north") == consortium.rows()
     assert not consortium.results("east")
 
 
@@ -332,7 +332,7 @@ def test_an_answer_that_comes_twice_or_to_another_question_counts_once(whole_con
 
     grid.nodes[3] = Node(twice)
     assert whole_consortium.run(grid).counted == ("north", "south", "east")
-    assert whole_consortium.auc("north") == whole_consortium.exact()
+    assert whole_consortium.rows_at("north") == whole_consortium.rows()
 
 
 def test_two_nodes_of_the_same_party_count_once(consortium: Consortium) -> None:
@@ -363,7 +363,7 @@ def test_a_stranger_node_cannot_be_a_party_though_it_is_the_first_to_say_so(
     assert not record.refused  # of which north has sent nothing
     assert "no genuine signature of 'north'" in caplog.text
     assert len(set(asked)) == 1  # it is not sent the result
-    assert whole_consortium.auc("north") == whole_consortium.exact()
+    assert whole_consortium.rows_at("north") == whole_consortium.rows()
 
 
 def test_a_session_whose_messages_are_not_signed_does_not_leave_the_machine(consortium: Consortium) -> None:
@@ -530,7 +530,7 @@ def test_who_is_awaited_and_why_can_be_read_meanwhile(consortium: Consortium) ->
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"protocol": "malicious"}, "is for protocol 'semi-honest', not 'malicious'"),
+        ({"protocol": "malicious"}, "is for protocol 'nothing', not 'malicious'"),
         ({"thresholds": "uniform:17"}, "not for the thresholds 'uniform:17'"),
         ({"min-parties": 3}, "goes on from 2 parties on, not from 3"),
         ({"nodes": "north:1, south:2"}, "'east' has no node"),
@@ -552,7 +552,7 @@ def test_a_run_configuration_that_does_not_fit_the_session_is_refused(
 
 
 def test_what_the_configuration_expects_and_finds_is_taken(consortium: Consortium) -> None:
-    changes = {"protocol": "semi-honest", "thresholds": "uniform:16", "min-parties": 2}
+    changes = {"protocol": "nothing", "thresholds": "uniform:16", "min-parties": 2}
     assert len(consortium.run(**changes).counted) == 3
 
 

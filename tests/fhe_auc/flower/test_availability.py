@@ -20,10 +20,10 @@ from flwr.app import Error, Message
 from fhe_auc.base.errors import TooFewPartiesError
 from fhe_auc.machines.flower import mail
 from fhe_auc.machines.flower.payload import packed, unpacked
-from fhe_auc.session import registry
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Message as Envelope
+from fhe_auc.session.nothing import Nothing
 from fhe_auc.session.protocol import Request
 from fhe_auc.session.rounds import Aggregator, conduct
 
@@ -133,8 +133,8 @@ class Grid:
 def minutes(sessions: int, draw: Draw, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return how long so many sessions took, each over sites of its own."""
     names = tuple(f"site {number}" for number in range(SITES))
-    request = Request(parties=names, thresholds=np.linspace(0, 1, 5), options={"epsilon": 8.0})
-    manifest = registry.load("histogram-local-dp").prepare(request).manifest
+    request = Request(parties=names, thresholds=np.linspace(0, 1, 5))
+    manifest = Nothing().prepare(request).manifest
     generator = np.random.default_rng(23)
     found = []
     for number in range(sessions):
@@ -164,8 +164,8 @@ def test_a_site_that_fails_for_a_day_is_asked_for_a_day(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     names = ("north", "south")
-    request = Request(parties=names, thresholds=np.linspace(0, 1, 5), options={"epsilon": 8.0})
-    manifest = registry.load("histogram-local-dp").prepare(request).manifest
+    request = Request(parties=names, thresholds=np.linspace(0, 1, 5))
+    manifest = Nothing().prepare(request).manifest
     generator = np.random.default_rng(1)
     sites = {node: Site(name, always, generator) for node, name in enumerate(names, 1)}
     for site in sites.values():

@@ -52,10 +52,10 @@ class Chosen(Authenticator):
 
     def __init__(self, release: Release, modulus: int, point: int, shares: Sequence[Share]) -> None:
         super().__init__(release, SECRET, SESSION, 0, modulus)
-        self._point, self._shares = point, shares
+        self._point, self._chosen = point, shares
 
-    def _difference(self, first: int, following: int) -> Share:
-        columns = zip(*self._shares[first:following], strict=True)
+    def _share(self, counted: Sequence[int]) -> Share:
+        columns = zip(*(self._chosen[party] for party in counted), strict=True)
         return Share(*(modular.total(np.array(each), self._modulus, axis=0) for each in columns))
 
 
@@ -157,6 +157,14 @@ def test_sums_of_other_parties_than_are_counted_do_not_pass(claimed: list[int]) 
     totals = authenticated(PRODUCT).totals(modular.add(sent[0], sent[2], prime), prime)
     assert authenticator.accepts(totals, [0, 2])
     assert not authenticator.accepts(totals, claimed)
+
+
+def test_a_party_that_counts_twice_is_refused_though_all_that_is_linear_fits() -> None:
+    authenticator, release = Authenticator(release_of(X), SECRET, SESSION, 0, 101), authenticated(release_of(X))
+    sent = authenticator.sketch(0, words([3]), private(0))
+    doubled = release.totals(modular.add(sent, sent, 101), 101)
+    with pytest.raises(InputError, match="once each"):
+        authenticator.accepts(doubled, [0, 0])
 
 
 def test_a_sum_of_no_parties_is_refused() -> None:

@@ -106,7 +106,7 @@ class TestTheSecretStaysWithTheParties:
         parties = sites(3)
         plugin = Malicious()
         session = plugin.prepare(request(parties, backend=backend))
-        delivery = plugin.local_delivery(session)
+        delivery = session.delivery()
         aggregator, roles, messages = played(plugin, session, delivery, parties)
         secret = decode(session.party_material, PartySecrets, "").common_secret
         assert {role._common_secret for role in roles} == {secret}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,6 @@ import pytest
 from fhe_auc.base.serialise import decode
 from fhe_auc.rows.counts import PartyData
 from fhe_auc.session.messages import Message
-from fhe_auc.session.protocol import Session
 from fhe_auc_keys.bundles.session_keys import PartySecrets
 from fhe_auc_keys.roles.sealed_roles import SealedAggregator, SealedParty
 from fhe_auc_protocols.blinded_auc.malicious import Malicious
@@ -27,9 +27,9 @@ class Priced:
     def __init__(self, protocol: BlindedAuc, backend: str) -> None:
         rng = np.random.default_rng(0)
         self.parties = [PartyData.from_arrays(f"site {i}", rng.random(100) < 0.3, rng.random(100)) for i in range(100)]
-        session: Session = protocol.prepare(request(self.parties, "uniform:100", backend=backend))
+        session: Any = protocol.prepare(request(self.parties, "uniform:100", backend=backend))
         material = decode(session.party_material, PartySecrets, "")
-        computation = protocol.sealed_computation(session.manifest)
+        computation = protocol.modes["sealed"].computation(session.manifest)
         self.public = computation.load_public(session.aggregator_material)
         secret = computation.load_secret(material.context)
         self.plan = protocol.plan_of(session.manifest)

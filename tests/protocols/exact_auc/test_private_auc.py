@@ -16,6 +16,7 @@ from scipy import stats
 
 from fhe_auc import InputError, federated_auc
 from fhe_auc.base.errors import VerificationError
+from fhe_auc.base.options import check_names
 from fhe_auc.question.analysis import Analysis, Variable
 from fhe_auc.session.protocol import Request
 from fhe_auc.session.registry import load
@@ -290,7 +291,7 @@ def test_thresholds_from_the_rows_are_refused() -> None:
 @pytest.mark.parametrize("protocol", ["exact", "semi-honest", "malicious"])
 def test_protocols_whose_aggregator_could_take_the_noise_off_have_none(protocol: str) -> None:
     with pytest.raises(InputError, match=f"'{protocol}' has no option 'epsilon': it adds no noise"):
-        load(protocol).check_options({"epsilon": 1.0})
+        check_names(load(protocol).options, protocol, {"epsilon": 1.0})
 
 
 def test_a_party_with_other_rows_than_the_manifest_says_is_refused_by_itself() -> None:

@@ -429,7 +429,7 @@ def test_parties_that_were_given_different_results_decrypt_neither(monkeypatch: 
         play.aggregator.receive(party.name, party.respond(message))
     echoes = play.aggregator.finish_round()
     decrypted: list[int] = []
-    monkeypatch.setattr(type(play.parties[0]._keys.secret), "decrypt", lambda *_: decrypted.append(1))
+    monkeypatch.setattr(type(play.parties[0]._keys), "decrypt", lambda *_: decrypted.append(1))
     for party in play.parties:
         party.respond(echoes)
         with pytest.raises(VerificationError, match="was given another result"):

@@ -31,11 +31,12 @@ from fhe_auc.rows import datasets
 from fhe_auc.rows.counts import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
-from fhe_auc_keys.bundles.session_keys import PartySecrets, public_context
+from fhe_auc_keys.bundles.session_keys import public_context
+from fhe_auc_keys.roles.echo import Echo
 from fhe_auc_keys.roles.local_consortium import Consortium
-from fhe_auc_keys.roles.sealed_roles import SealedParty
+from fhe_auc_keys.roles.padded_roles import PaddedParty
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
-from fhe_auc_protocols.exact_auc.padded_computation import PartyKeys
+from fhe_auc_protocols.exact_auc.padded_computation import ExactPaddedComputation
 from tests.support import delong
 from tests.support.chosen import federated_auc, federated_thresholds
 from tests.support.exact_sessions import (
@@ -149,17 +150,18 @@ def test_a_thousand_parties_do(protocol: str, backend: str) -> None:
     data = rows(1000, 3, most=5)
     names = tuple(each.name for each in data)
     session = PLUGINS[protocol].prepare(Request(parties=names, thresholds=GRID, max_rows=10_000, backend=backend))
-    common = decode(session.party_material, PartySecrets, "material")
-    computation = PLUGINS[protocol].sealed_computation(session.manifest)
-    secret = computation.load_secret(common.context).secret
+    computation = ExactPaddedComputation(session.manifest)
+    secret = computation.load_secret(session.common.context)
     aggregator = PLUGINS[protocol].aggregator(session.manifest, session.aggregator_material)
     parties = [
-        SealedParty(
+        PaddedParty(
             session.manifest,
             computation,
-            PartyKeys(secret, session.seeds[each.name]),
+            secret,
             PLUGINS[protocol].task(session.manifest, each),
-            common_secret=common.common_secret,
+            Echo() if protocol == "verified" else None,
+            common_secret=session.common.common_secret,
+            seed=session.seeds[each.name],
         )
         for each in data
     ]
@@ -629,7 +631,7 @@ def test_without_a_session_before_there_is_no_average_precision_and_a_party_that
     assert federated_auc(sites).average_precision is None
     request = Request(parties=tuple(data.name for data in sites), thresholds=GRID, average_precision=True)
     session = registry.load("verified").prepare(request)
-    delivery = registry.load("verified").local_delivery(session)
+    delivery = session.delivery()
     party = registry.load("verified").party(session.manifest, delivery.parties[sites[0].name], sites[0])
     aggregator = registry.load("verified").aggregator(session.manifest, delivery.aggregator)
     with pytest.raises(InputError, match="does not know how many rows lie at or above each threshold"):

@@ -81,7 +81,7 @@ def test_with_joint_keys_every_group_has_hanley_and_mcneils_interval_and_models_
 @pytest.mark.parametrize("protocol", ["exact", "verified"])
 def test_rounded_scores_of_several_models_are_each_a_threshold(protocol: str) -> None:
     sites = {f"s{k}": table(k) for k in range(2)}
-    options = registry.load(protocol).chosen({"round_scores": 2})
+    options = registry.load(protocol).options(round_scores=2)
     found = federated_auc(sites, score=["a", "b"], protocol=options, max_rows=1000)
     rows = {name: np.concatenate([site[name] for site in sites.values()]) for name in ("y_true", "a", "b")}
     for estimate in found.estimates:

@@ -161,7 +161,7 @@ def found_by_a_liar(sites: Sequence[PartyData], moved: int, request: Request) ->
     """What parties find in a first session whose aggregator says that so many rows score 0.95 and not 0.25."""
     plugin: Any = registry.finding("boundaries-federated")
     session = plugin.prepare(request)
-    delivery = plugin.local_delivery(session)
+    delivery = session.delivery()
     aggregator = plugin.aggregator(session.manifest, delivery.aggregator)
     computation = aggregator._computation
     plan = computation.plan

@@ -54,7 +54,7 @@ def noise_of(parties: list[PartyData], answering: int, size: int, **changes: Any
     """Return the noise of a real encrypted session in which the last parties vanish."""
     plugin = PLUGINS["histogram-distributed-dp"]
     session = plugin.prepare(request(len(parties), size, backend="tenseal", **changes))
-    delivery = plugin.local_delivery(session)
+    delivery = session.delivery()
     aggregator = plugin.aggregator(session.manifest, delivery.aggregator)
     roles = [plugin.party(session.manifest, delivery.parties[data.name], data) for data in parties[:answering]]
     message = aggregator.start()

@@ -278,7 +278,7 @@ def prepared(**changes: Any) -> dict[str, Any]:
     """A session of three sites, and the aggregator's context."""
     plugin = QuantilesFederated()
     session = plugin.prepare(request(backend="tenseal", **changes))
-    delivery = plugin.local_delivery(session)
+    delivery = session.delivery()
     opening = plugin.aggregator(session.manifest, delivery.aggregator).start()
     context = ckks.load_public(delivery.aggregator)
     return {"session": session, "delivery": delivery, "opening": opening, "context": context, "parties": sites()}
@@ -464,7 +464,7 @@ def test_more_rows_than_the_session_may_have_are_refused() -> None:
 def test_epsilon_is_that_of_both_sessions_together(name: str) -> None:
     plugin = PRIVATE[name]
     first, second = plugin.staged(request(options={"epsilon": 2.0}), 10)
-    finder = registry.finding(plugin.require_boundaries())
+    finder = registry.finder(plugin)
     spent = finder.prepare(first).manifest.options
     left = plugin.prepare(replace(second, thresholds=thresholds.uniform(10))).manifest.options
     assert spent == {"bins": 10, "epsilon": 0.5}
@@ -502,7 +502,7 @@ def test_a_share_of_the_budget_that_is_none_is_refused(name: str, spent: object)
 def test_a_height_is_for_quantile_thresholds_and_has_limits(name: str) -> None:
     plugin, options = PRIVATE[name], {"epsilon": 2.0, "height": 6}
     first, second = plugin.staged(request(options=options), 10)
-    finder = registry.finding(plugin.require_boundaries())
+    finder = registry.finder(plugin)
     assert len(finder.prepare(first).manifest.thresholds) == 2**6
     assert "height" not in second.options
     with pytest.raises(InputError, match="height is for quantile thresholds only"):

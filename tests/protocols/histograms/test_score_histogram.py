@@ -128,7 +128,7 @@ def between_sites(sites, max_rows):
     prepared = plugin.prepare(
         Request(parties=names, thresholds=thresholds.uniform(10), max_rows=max_rows, min_rows=2, backend=BACKENDS[0])
     )
-    delivery = plugin.local_delivery(prepared)
+    delivery = prepared.delivery()
     aggregator = plugin.aggregator(prepared.manifest, delivery.aggregator)
     roles = [plugin.party(prepared.manifest, delivery.parties[site.name], site) for site in sites]
     message = aggregator.start()
@@ -188,7 +188,7 @@ def session(parties=3, **changes):
 def test_without_a_party_the_others_go_on_and_say_so():
     plugin, sites = HistogramFederated(), random_sites(3)
     prepared = session(min_parties=2)
-    delivery = plugin.local_delivery(prepared)
+    delivery = prepared.delivery()
     aggregator = plugin.aggregator(prepared.manifest, delivery.aggregator)
     roles = [plugin.party(prepared.manifest, delivery.parties[site.name], site) for site in sites]
     message = aggregator.start()
@@ -227,7 +227,7 @@ def read_by_a_party(plugin, told, **changes):
     names = tuple(site.name for site in sites)
     grid = thresholds.uniform(20)
     prepared = plugin.prepare(Request(parties=names, thresholds=grid, backend="tenseal", options=options, **changes))
-    delivery = plugin.local_delivery(prepared)
+    delivery = prepared.delivery()
     roles = [plugin.party(prepared.manifest, delivery.parties[site.name], site) for site in sites]
     opening = plugin.aggregator(prepared.manifest, delivery.aggregator).start()
     answers = [Message.from_bytes(role.respond(opening), limit=10**8) for role in roles]

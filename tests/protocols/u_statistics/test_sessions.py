@@ -66,7 +66,7 @@ def request(parties: list[PartyData], size: int = 16, **changes: Any) -> Request
 def roles(name: str, parties: list[PartyData], **changes: Any) -> tuple[Any, list[Any], Manifest]:
     plugin = PLUGINS[name]()
     session = plugin.prepare(request(parties, **changes))
-    delivery = plugin.local_delivery(session)
+    delivery = session.delivery()
     aggregator = plugin.aggregator(session.manifest, delivery.aggregator)
     return (
         aggregator,

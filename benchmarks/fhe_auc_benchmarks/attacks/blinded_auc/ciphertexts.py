@@ -41,11 +41,11 @@ from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import Earlier, Subm
 from fhe_auc_benchmarks.attacks.blinded_auc.ciphertext_lies import Lie, honest
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import NEED_EARLIER, STRATEGIES, Strategy
 from fhe_auc_benchmarks.attacks.outcome import HARM, HARMLESS, PASSED, Outcome
-from fhe_auc_keys.bundles.session_keys import PartySecrets
-from fhe_auc_keys.roles.sealed_roles import SealedAggregator, SealedParty
+from fhe_auc_keys.roles.echo import Echo
+from fhe_auc_keys.roles.sealed_roles import SealedAggregator, SealedKeys, SealedParty
 from fhe_auc_protocols.blinded_auc.malicious import Malicious
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
-from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc
+from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc, trapezoid_computation
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 
 PROTOCOLS: dict[str, type[BlindedAuc]] = {"semi-honest": SemiHonest, "malicious": Malicious}
@@ -81,7 +81,7 @@ class LyingAggregator(SealedAggregator):
         change: float | None = None,
     ) -> None:
         plan = manifest.decoded_plan(AucPlan)
-        super().__init__(manifest, PROTOCOLS[manifest.protocol]().sealed_computation(manifest), context)
+        super().__init__(manifest, trapezoid_computation(manifest), context, _echo(manifest))
         self._lie = lie
         self._context = context
         self._submissions: dict[str, Submission] = {}
@@ -143,16 +143,19 @@ class SharedKeys(NamedTuple):
     secret: ckks.SecretContext
 
 
+def _echo(manifest: Manifest) -> Echo | None:
+    mode = PROTOCOLS[manifest.protocol].modes["sealed"]
+    return mode.echo if isinstance(mode, SealedKeys) else None
+
+
 @lru_cache(maxsize=4)
 def shared_keys(protocol: str, backend: ckks.BackendName, options: tuple[tuple[str, Any], ...] = ()) -> SharedKeys:
     """Return keys for three parties; the same ones when asked again."""
     plugin = PROTOCOLS[protocol]()
     grid = thresholds.uniform(_THRESHOLDS)
-    session = plugin.prepare(Request(parties=_SITES, thresholds=grid, backend=backend, options=dict(options)))
-    secrets = decode(session.party_material, PartySecrets, "secret key material")
-    return SharedKeys(
-        plugin, session.manifest, ckks.load_public(session.aggregator_material), ckks.load_secret(secrets.context)
-    )
+    session: Any = plugin.prepare(Request(parties=_SITES, thresholds=grid, backend=backend, options=dict(options)))
+    public, secret = ckks.load_public(session.aggregator_material), ckks.load_secret(session.common.context)
+    return SharedKeys(plugin, session.manifest, public, secret)
 
 
 class HonestParties:
@@ -163,11 +166,12 @@ class HonestParties:
         self.manifest = msgspec.structs.replace(keys.manifest, session=generator.bytes(SESSION_BYTES))
         self.plan = self.manifest.decoded_plan(AucPlan)
         self._common_secret = secret = generator.bytes(32)
-        computation = keys.protocol.sealed_computation(self.manifest)
+        computation, echo = trapezoid_computation(self.manifest), _echo(self.manifest)
         sites = [_rows(name, generator) for name in _SITES]
         self._tasks = [keys.protocol.task(self.manifest, data) for data in sites]
         self._parties = [
-            SealedParty(self.manifest, computation, keys.secret, task, common_secret=secret) for task in self._tasks
+            SealedParty(self.manifest, computation, keys.secret, task, echo, common_secret=secret)
+            for task in self._tasks
         ]
         first, *others = (count(data, self.manifest.thresholds) for data in sites)
         pooled = sum(others, start=first)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -28,10 +29,12 @@ from fhe_auc.sums.residues import unpack
 from fhe_auc_benchmarks.attacks.exact_auc import strategies
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, OpeningName, Strategy, View
 from fhe_auc_benchmarks.attacks.outcome import HARMLESS, PASSED, Outcome
-from fhe_auc_keys.bundles.session_keys import SEED_BYTES, PartySecrets, public_context
+from fhe_auc_keys.bundles.session_keys import SEED_BYTES, public_context
+from fhe_auc_keys.roles.echo import Echo
 from fhe_auc_keys.roles.helper_roles import OPEN, HelpedAggregator, _Blobs
-from fhe_auc_keys.roles.sealed_roles import SealedAggregator, SealedParty
-from fhe_auc_protocols.exact_auc.padded_computation import AggregatorKeys, PaddedComputation, PartyKeys
+from fhe_auc_keys.roles.padded_roles import PaddedAggregator, PaddedParty
+from fhe_auc_keys.roles.sealed_roles import SealedKeys
+from fhe_auc_protocols.exact_auc.padded_computation import ExactPaddedComputation
 from fhe_auc_protocols.exact_auc.party_task import ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.protocol import Exact, Verified
@@ -41,6 +44,7 @@ _SITE_ROWS = (20, 61)
 THRESHOLDS = 8
 _POSITIVES = 0.4
 MAX_ROWS = 1_000
+PROTOCOLS: dict[str, type[Exact]] = {"exact": Exact, "verified": Verified}
 
 
 class Liar:
@@ -113,15 +117,15 @@ def some(parties: tuple[int, ...], number: int) -> Sequence[int]:
     return range(number) if parties == strategies.ALL else parties
 
 
-class LyingAggregator(SealedAggregator):
+class LyingAggregator(PaddedAggregator):
     """Keeps what parties send, and returns what a `Liar` makes of it. `openings` are those that it has by name."""
 
     def __init__(
         self, manifest: Manifest, public: bfv.PublicContext, openings: Mapping[OpeningName, Opening], liar: Liar
     ) -> None:
-        super().__init__(manifest, PaddedComputation(manifest), AggregatorKeys(public, openings["own"]))
+        super().__init__(manifest, ExactPaddedComputation(manifest), public, _echo(manifest), b"")
         self.openings = openings
-        self._public, self._liar = public, liar
+        self._liar = liar
         self._kept: dict[str, list[Residues]] = {}
 
     @property
@@ -137,7 +141,7 @@ class LyingAggregator(SealedAggregator):
     def _close(self) -> bytes:
         if self.round > 1:
             return super()._close()
-        made = self._liar.result(self._public, self.openings, self.kept)
+        made = self._liar.result(self._keys, self.openings, self.kept)
         claimed = some(self._liar.strategy.claimed, len(self.manifest.parties))
         self._counted = tuple(self.counted[each] for each in claimed)
         return encode(Result(self.counted, made))
@@ -155,7 +159,7 @@ class LyingHelpedAggregator(HelpedAggregator):
         earlier: LyingHelpedAggregator | None = None,
         guess: int = 0,
     ) -> None:
-        computation = PaddedComputation(manifest)
+        computation = ExactPaddedComputation(manifest)
         super().__init__(manifest, computation)
         self._liar = Liar(computation.plan, strategy, generator, earlier=earlier, guess=guess)
         self._earlier = earlier
@@ -175,11 +179,11 @@ class LyingHelpedAggregator(HelpedAggregator):
         """Return what the helper is to decrypt; raise `EvaluationError` where it has opened nothing yet."""
         if self._keys is None:
             raise EvaluationError("the helper has not answered")
-        self.opening = self._keys.opening
+        self.opening = self._keys
         openings: dict[OpeningName, Opening] = {"own": self.opening}
         if self._earlier is not None and self._earlier.opening is not None:
             openings["earlier"] = self._earlier.opening
-        return encode(Result(self.counted, self._liar.result(self._keys.public, openings, self.kept)))
+        return encode(Result(self.counted, self._liar.result(self._keys._public, openings, self.kept)))
 
     def _close(self) -> bytes:
         if self.round == OPEN:
@@ -192,6 +196,11 @@ class LyingHelpedAggregator(HelpedAggregator):
     def _name(self, parties: tuple[int, ...]) -> None:
         names = self.manifest.parties
         self._counted = tuple(names[each] for each in some(parties, len(names)))
+
+
+def _echo(manifest: Manifest) -> Echo | None:
+    mode = PROTOCOLS[manifest.protocol].modes["sealed"]
+    return mode.echo if isinstance(mode, SealedKeys) else None
 
 
 class ExactAucAttacks(Attacks):
@@ -208,7 +217,7 @@ class ExactAucAttacks(Attacks):
         strategy = STRATEGIES.get(attack)
         if strategy is None:
             raise InputError(f"there is no attack {attack!r}; known are {', '.join(STRATEGIES)}")
-        plan = PaddedComputation(manifest).plan
+        plan = ExactPaddedComputation(manifest).plan
         if strategy.staged:
             raise InputError(f"attack {attack!r} takes more than this session; play it with fhe-auc attack")
         if strategy.on_tags and not plan.authenticated:
@@ -228,11 +237,11 @@ class _Laboratory:
     """Sessions of three parties with 20 to 60 rows each, counted with two at least, all under one set of keys."""
 
     def __init__(self, protocol: str, backend: str | None, generator: np.random.Generator) -> None:
-        plugin: Exact = {"exact": Exact, "verified": Verified}[protocol]()
+        plugin = PROTOCOLS[protocol]()
         self._grid = thresholds.uniform(THRESHOLDS)
-        session = plugin.prepare(Request(parties=SITES, thresholds=self._grid, backend=backend, max_rows=MAX_ROWS))
+        session: Any = plugin.prepare(Request(parties=SITES, thresholds=self._grid, backend=backend, max_rows=MAX_ROWS))
         self._manifest = msgspec.structs.replace(session.manifest, min_parties=2)
-        self._material = decode(session.party_material, PartySecrets, "secrets").context
+        self._material = session.common.context
         self._secret = bfv.load_secret(self._material)
         self._public = bfv.load_public(public_context(session.aggregator_material)[0])
         self._generator = generator
@@ -242,14 +251,14 @@ class _Laboratory:
         generator = self._generator
         common_secret = generator.bytes(COMMON_SECRET_BYTES)
         manifest = msgspec.structs.replace(self._manifest, session=generator.bytes(SESSION_BYTES))
-        computation = PaddedComputation(manifest)
+        computation = ExactPaddedComputation(manifest)
         seeds = {site: generator.bytes(SEED_BYTES) for site in SITES}
         data = [rows_of(site, generator) for site in SITES]
         counts = [count(each, self._grid) for each in data]
-        roles = []
+        roles: list[PaddedParty[Evaluation]] = []
         for each in data:
-            keys, task = PartyKeys(self._secret, seeds[each.name]), ExactTask(manifest, each)
-            roles.append(SealedParty(manifest, computation, keys, task, common_secret=common_secret))
+            given, own = (computation, self._secret, ExactTask(manifest, each), _echo(manifest)), seeds[each.name]
+            roles.append(PaddedParty(manifest, *given, common_secret=common_secret, seed=own))
 
         def opening(parties: Sequence[int]) -> Opening:
             made = computation.opening(self._material, {SITES[each]: seeds[SITES[each]] for each in parties})

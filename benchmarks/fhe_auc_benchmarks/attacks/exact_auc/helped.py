@@ -17,6 +17,7 @@ import numpy as np
 
 from fhe_auc.base.errors import EvaluationError, MessageError
 from fhe_auc.base.serialise import decode, encode
+from fhe_auc.bfv import SecretContext
 from fhe_auc.question import thresholds
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
@@ -27,6 +28,7 @@ from fhe_auc.session.protocol import Request
 from fhe_auc.session.rounds import conduct
 from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import (
     MAX_ROWS,
+    PROTOCOLS,
     SITES,
     THRESHOLDS,
     LyingHelpedAggregator,
@@ -37,8 +39,7 @@ from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, Strategy
 from fhe_auc_benchmarks.attacks.outcome import PASSED, Outcome
 from fhe_auc_keys.roles.helper_roles import DECRYPT, OPEN, Helper, HelperMaterial, Response, _Blobs, _Given
 from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_protocols.exact_auc.padded_computation import PaddedComputation, PartyKeys
-from fhe_auc_protocols.exact_auc.protocol import Exact, Verified
+from fhe_auc_protocols.exact_auc.padded_computation import ExactPaddedComputation
 
 AGGREGATOR_LIES, HELPER_LIES, BOTH_LIE = "aggregator", "helper", "both"
 THE_HELPER = "the helper"
@@ -115,14 +116,14 @@ ATTACKS: dict[str, HelpedAttack] = {
 """By name."""
 
 
-class _Forging(PaddedComputation):
+class _Forging(ExactPaddedComputation):
     """Decrypts, and plays a strategy on the sums."""
 
     def __init__(self, manifest: Manifest, strategy: Strategy, generator: np.random.Generator) -> None:
         super().__init__(manifest)
         self._strategy, self._generator = strategy, generator
 
-    def decrypt(self, keys: PartyKeys, result: bytes) -> list[Residues]:
+    def decrypt(self, keys: SecretContext, result: bytes) -> list[Residues]:
         """Return other sums than the result's."""
         seed = self._generator.integers(2**63)  # the same choices for every prime
         found = []
@@ -172,20 +173,21 @@ def _play(
     earlier: LyingHelpedAggregator | None,
 ) -> tuple[LyingHelpedAggregator, str]:
     """Play a session; return its aggregator and what comes of it: as `verdict`, or `THE_HELPER`, which refused."""
-    plugin: Exact = {"exact": Exact, "verified": Verified}[protocol]()
+    plugin = PROTOCOLS[protocol]()
     grid = thresholds.uniform(THRESHOLDS)
     request = Request(parties=SITES, thresholds=grid, backend=backend, max_rows=MAX_ROWS, min_parties=2, keys="helper")
     session = plugin.prepare(request)
-    manifest, delivery = session.manifest, plugin.local_delivery(session)
+    manifest, delivery = session.manifest, session.delivery()
     data = [rows_of(site, generator) for site in SITES]
     counts = [count(each, grid) for each in data]
     guess = int(sum(each.bin_positives[0] for each in counts))
     aggregator = LyingHelpedAggregator(manifest, attack.strategy, generator, earlier=earlier, guess=guess)
     roles = [plugin.party(manifest, delivery.parties[each.name], each) for each in data]
-    helper = plugin.helper(manifest, delivery.helper)
+    material = delivery.helper or b""
+    helper = plugin.helper(manifest, material)
     if attack.forged is not None:
         computation = _Forging(manifest, attack.forged, generator)
-        own = decode(delivery.helper, HelperMaterial, "material")
+        own = decode(material, HelperMaterial, "material")
         helper = LyingHelper(manifest, computation, own, responses=len(roles) if attack.apart else 1)
 
     def exchange(message: bytes) -> Iterator[tuple[str, bytes]]:

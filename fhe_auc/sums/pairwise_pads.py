@@ -1,0 +1,69 @@
+"""Pads that add up to zero over all parties, each made of a mask with every other party: joint keys need no opening.
+
+Two parties expand their mask from a secret that they share (X25519, RFC 7748), the manifest's digest, both names and
+both public keys. The party with the lower position adds it, the other subtracts it (Bonawitz et al. 2017, section 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.keystream import KeyStream, derived_key
+from fhe_auc.rlwe import modular
+from fhe_auc.rlwe.modular import Residues
+
+_LABEL = b"fhe-auc pairwise mask 1\0"
+_KEY_BYTES = 32
+
+
+class MaskingParty(NamedTuple):
+    """What all parties know of one: its position in the manifest, its name, and its public key in this session."""
+
+    position: int
+    name: str
+    public_key: bytes
+    """X25519, 32 bytes."""
+
+
+def pairwise_pad(
+    own: MaskingParty, shared: Mapping[MaskingParty, bytes], digest: bytes, modulus: int, size: int
+) -> Residues:
+    """Return a party's pad, shape (size,): uniform to whoever lacks one of its shared secrets.
+
+    Parameters
+    ----------
+    own : MaskingParty
+        The party itself.
+    shared : mapping
+        The secret of 32 bytes that it shares with each other party of the session, all of them, at least one.
+    digest : bytes
+        The manifest's.
+    modulus, size : int
+        The prime, and entries of the pad.
+
+    Raises `InputError`, which names the other party: a secret or a public key has not 32 bytes, a secret is all zeros,
+    or two parties have one position or name.
+    """
+    parties = [own, *shared]
+    if len(parties) < 2 or any(len(set(each)) < len(parties) for each in list(zip(*parties, strict=True))[:2]):
+        raise InputError("pairwise masks need two or more parties, each with a position and a name of its own")
+    pad: Residues = np.zeros(size, np.uint64)
+    for other, secret in shared.items():
+        lower, higher = sorted((own, other))
+        key = _mask_key(secret, digest, lower, higher, other)
+        mask = modular.uniform(KeyStream(key), modulus, size)
+        pad = (modular.add if own == lower else modular.subtract)(pad, mask, modulus)
+    return pad
+
+
+def _mask_key(secret: bytes, digest: bytes, lower: MaskingParty, higher: MaskingParty, other: MaskingParty) -> bytes:
+    if {len(secret), len(lower.public_key), len(higher.public_key)} != {_KEY_BYTES}:
+        raise InputError(f"party {other.name!r}: public keys and shared secrets have {_KEY_BYTES} bytes")
+    if not any(secret):
+        raise InputError(f"party {other.name!r} has sent a public key with which everybody knows what is shared")
+    names, keys = (lower.name, higher.name), (lower.public_key.hex(), higher.public_key.hex())
+    return derived_key(secret, digest, _LABEL, *names, *keys)

@@ -1,0 +1,226 @@
+"""Sums of whole vectors under one-time pads: exact, of degree 1, with two tags that prove them.
+
+Party i has a vector w_i of n integers, a pad m_i, and τ_i, for each of two tags Σ_k r_k·w_{i,k}; modulo a prime t,
+
+    party         `VectorAuthenticator.submission`    s_i = (w_i ‖ τ_i) + m_i + k_i
+    key holder    `VectorSums.opening`                M_L = Σ m_i over the parties L that count; without one Σ m_i = 0
+    aggregator    `VectorSums.result`                 y = Σ s_i − M_L
+    party         `VectorAuthenticator.read`          y − Σ k_i = W ‖ T, and W = Σ w_i if T_j = Σ_k r_{j,k}·W_k
+
+The weights r and the common pads k_i follow from the parties' common secret and the manifest's digest. m_i hides w_i
+from who has the common secret, k_i from who has the pads, and k_i hides r from the aggregator. So whatever it returns,
+a wrong W passes with probability 1/t² (docs/security/verified.md; Wegman and Carter 1981; Catalano and Fiore 2013).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc.base.errors import CapacityError, InputError, ResultCheckError, VerificationError
+from fhe_auc.base.keystream import KeyStream, derived_key
+from fhe_auc.rlwe import modular
+from fhe_auc.rlwe.modular import Residues
+from fhe_auc.rlwe.polynomials import Polynomials, Sum
+from fhe_auc.sums.common_shares import CommonShares
+from fhe_auc.sums.pads import pad
+from fhe_auc.sums.residues import pack, packed_size, unpack
+from fhe_auc.sums.sketch import MOST_ENTRIES
+
+MODULUS = 2**41 + 27
+"""The least prime above 2^41: a residue takes 42 bits."""
+
+_LABEL = b"fhe-auc vector sums 1\0"
+_DIGEST_BYTES = 32
+
+
+@dataclass(frozen=True)
+class VectorSums:
+    """What everybody knows of a session's vectors; key holder, helper and aggregator need no more.
+
+    Attributes
+    ----------
+    entries : int
+        n, of each party's vector, 1 to 2^20.
+    parties : int
+        Of the manifest.
+    modulus, tags : int
+        t, and the tags behind a vector; others only to count at a small prime what holds for any.
+
+    Raises `InputError` where entries or parties are fewer than one, `CapacityError` where there are too many.
+    """
+
+    entries: int
+    parties: int
+    modulus: int = MODULUS
+    tags: int = 2
+
+    def __post_init__(self) -> None:
+        if min(self.entries, self.parties) < 1:
+            raise InputError(f"no sums of {self.parties} vectors of {self.entries} entries; at least one of each")
+        if self.entries > MOST_ENTRIES or self.largest < 1:
+            raise CapacityError(
+                f"sums of {self.parties:,} vectors of {self.entries:,} entries are too large; vectors have at most "
+                f"{MOST_ENTRIES:,} entries, and parties are at most {self.modulus // 2:,}"
+            )
+
+    @property
+    def size(self) -> int:
+        """Residues of a submission, a pad, an opening or a result: the entries, then the tags."""
+        return self.entries + self.tags
+
+    @property
+    def packed_bytes(self) -> int:
+        """Bytes of each of these."""
+        return packed_size(self.size, self.modulus)
+
+    @property
+    def largest(self) -> int:
+        """Of a party's entry, in absolute value: no sum is then beyond t/2, where it would wrap around."""
+        return self.modulus // 2 // self.parties
+
+    def unpacked(self, data: bytes) -> Residues:
+        """Return a submission's, opening's or result's residues, shape (size,); `DeserialisationError` as `unpack`."""
+        return unpack(data, self.size, self.modulus)
+
+    def pad(self, seed: bytes, session: bytes, party: int) -> Residues:
+        """Return the pad m_i from a party's own seed, shape (size,), used once; arguments and errors as `pads.pad`."""
+        return pad(seed, session, party, 0, self.modulus, self.size)
+
+    def opening(self, session: bytes, seeds: Mapping[int, bytes]) -> bytes:
+        """Return M_L, the sum of pads, from the seeds of the parties that count, by index.
+
+        It is for the aggregator alone, and for one L: two would tell it and a party the difference, a party's vector.
+
+        Raises `InputError` for no seeds, an index that is no party's, or a seed that has not 32 bytes.
+        """
+        if not seeds:
+            raise InputError("an opening for no parties")
+        self.check_indices(seeds)
+        total = Sum(Polynomials(self.size, (self.modulus,)))
+        for party, seed in seeds.items():
+            total.add(self.pad(seed, session, party)[None])
+        return pack(total.words[0], self.modulus)
+
+    def result(self, total: Residues, opening: bytes | None) -> bytes:
+        """Return y from the sum of the submissions that count, shape (size,), and the opening for the same parties.
+
+        None is where pads add up to zero (`pairwise_pads`). Raises `DeserialisationError` for what is no opening.
+        """
+        if opening is not None:
+            total = modular.subtract(total, self.unpacked(opening), self.modulus)
+        return pack(total, self.modulus)
+
+    def check_indices(self, counted: Iterable[int]) -> None:
+        """Raise `InputError` unless all are indices of parties."""
+        if not all(0 <= each < self.parties for each in counted):
+            raise InputError(f"there are {self.parties} parties; a party that counts has an index below that")
+
+
+class VectorAuthenticator:
+    """What a session's parties have in common, and the aggregator must not know; never printed.
+
+    Parameters
+    ----------
+    sums : VectorSums
+        The session's.
+    common_secret, digest : bytes
+        32 bytes that the parties have in common, and the manifest's digest. `InputError` for other lengths.
+    """
+
+    def __init__(self, sums: VectorSums, common_secret: bytes, digest: bytes) -> None:
+        if len(digest) != _DIGEST_BYTES:
+            raise InputError(f"a manifest's digest has {_DIGEST_BYTES} bytes, got {len(digest)}")
+        self._sums = sums
+        weights = KeyStream(derived_key(common_secret, digest, _LABEL, "weights"))
+        self._weights = modular.uniform(weights, sums.modulus, sums.tags, sums.entries)
+        self._pads = CommonShares(common_secret, digest, _LABEL, "pad", modulus=sums.modulus, size=sums.size)
+
+    def __repr__(self) -> str:
+        return "VectorAuthenticator(...)"
+
+    def submission(self, party: int, values: NDArray[np.int64], own_pad: Residues) -> bytes:
+        """Return what the party with this index sends.
+
+        Parameters
+        ----------
+        party : int
+            Its index in the manifest.
+        values : array
+            w_i, integers, shape (entries,), at most `VectorSums.largest` in absolute value. What has noise has it
+            already.
+        own_pad : array
+            m_i, shape (size,), which nothing else was ever sent under: `VectorSums.pad` or `pairwise_pad`.
+
+        Raises `InputError` for anything else; it says no value.
+        """
+        sums, t = self._sums, self._sums.modulus
+        sums.check_indices([party])
+        if values.shape != (sums.entries,) or values.dtype != np.int64:
+            raise InputError(f"a party's vector has {sums.entries} integers, got {values.dtype} {values.shape}")
+        if (beyond := (values > sums.largest) | (values < -sums.largest)).any():
+            raise InputError(f"entry {int(beyond.argmax())} of a party's vector is beyond ±{sums.largest:,}")
+        if own_pad.shape != (sums.size,) or own_pad.dtype != np.uint64 or int(own_pad.max()) >= t:
+            raise InputError(f"a pad has {sums.size} residues modulo {t}")
+        entries = modular.residues(values, t)
+        sent = np.concatenate([entries, self._tags(entries)])
+        for each in (own_pad, self._pads.total([party])):
+            sent = modular.add(sent, each, t)
+        return pack(sent, t)
+
+    def read(self, result: bytes, counted: Sequence[int], least: int, most: int) -> NDArray[np.int64]:
+        """Return W, the sum of the vectors of the parties that count, shape (entries,).
+
+        Parameters
+        ----------
+        result : bytes
+            y, as the aggregator sent it.
+        counted : sequence of int
+            L, as it named them: indices, ascending.
+        least, most : int
+            What every entry of W lies between, if the parties have kept to what was agreed on.
+
+        Raises
+        ------
+        DeserialisationError, InputError
+            This is no result, or no list of the session's parties, each once.
+        VerificationError
+            W is not the sum of what these parties have submitted. Nothing else is said of it.
+        ResultCheckError
+            W is that sum, and an entry is below `least` or above `most`.
+
+        Where the bytes are a result's, all is computed whatever fails: the time it takes tells the aggregator nothing.
+        """
+        sums, t = self._sums, self._sums.modulus
+        sums.check_indices(counted)
+        pooled = modular.subtract(sums.unpacked(result), self._pads.total(counted), t)
+        right = self._accepts(pooled)
+        entries = pooled[: sums.entries].astype(np.int64)
+        entries -= np.where(entries > t // 2, t, 0)
+        outside = np.count_nonzero((entries < least) | (entries > most))
+        if not right:
+            raise VerificationError(
+                "the sums fail their check, so no number is given: the aggregator has not summed what the parties that "
+                "it names have submitted, a party has submitted twice, or a message is damaged",
+                check="authenticator",
+            )
+        if outside:
+            raise ResultCheckError(
+                f"the sums are those of what parties submitted, but {outside} of {sums.entries} lie outside {least:,} "
+                f"to {most:,}, so no number is given: a party has entered more than the session allows",
+                check="rows",
+            )
+        return entries
+
+    def _tags(self, entries: Residues) -> Residues:
+        """Return the tags Σ_k r_k·w_k of vectors, shape (…, entries), as shape (…, tags)."""
+        t = self._sums.modulus
+        return modular.total(modular.multiply(entries[..., None, :], self._weights, t), t)
+
+    def _accepts(self, pooled: Residues) -> NDArray[np.bool_]:
+        """Whether each of such vectors, shape (…, size), has the tags that belong to its entries; shape (…)."""
+        differs = self._tags(pooled[..., : self._sums.entries]) ^ pooled[..., self._sums.entries :]
+        return np.asarray(np.bitwise_or.reduce(differs, axis=-1) == 0)

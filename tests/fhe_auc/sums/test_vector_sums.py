@@ -1,0 +1,489 @@
+"""Whole vectors: their sums are those of integers, nobody sees more than these, and no lie of the aggregator passes.
+
+What is proved of every prime is counted at small ones, over all secrets that explain what the aggregator has seen.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from fhe_auc.base.errors import CapacityError, DeserialisationError, InputError, ResultCheckError, VerificationError
+from fhe_auc.rlwe import modular
+from fhe_auc.rlwe.modular import Residues
+from fhe_auc.rlwe.primes import is_prime
+from fhe_auc.sums.common_shares import CommonShares
+from fhe_auc.sums.residues import pack
+from fhe_auc.sums.vector_sums import MODULUS, VectorAuthenticator, VectorSums
+
+SECRET, DIGEST, SESSION = bytes(range(32)), bytes(range(32, 64)), b"a session's id"
+
+
+def seed(party: int) -> bytes:
+    return party.to_bytes(32, "big")
+
+
+def words(values: Any) -> Residues:
+    return np.array(values, np.uint64)
+
+
+def added(sums: VectorSums, submissions: Iterable[bytes]) -> Residues:
+    return modular.total(np.array([sums.unpacked(each) for each in submissions]), sums.modulus, axis=0)
+
+
+class Session(NamedTuple):
+    """Parties' vectors, and what they send."""
+
+    sums: VectorSums
+    parties: VectorAuthenticator
+    vectors: list[NDArray[np.int64]]
+    sent: list[bytes]
+
+    @classmethod
+    def of(cls, vectors: Sequence[Sequence[int]], secret: bytes = SECRET, digest: bytes = DIGEST) -> Session:
+        sums = VectorSums(len(vectors[0]), len(vectors))
+        parties = VectorAuthenticator(sums, secret, digest)
+        values = [np.array(each, np.int64) for each in vectors]
+        pads = (sums.pad(seed(party), SESSION, party) for party in range(len(values)))
+        sent = [parties.submission(party, *each) for party, each in enumerate(zip(values, pads, strict=True))]
+        return cls(sums, parties, values, sent)
+
+    def opening(self, counted: Iterable[int]) -> bytes:
+        return self.sums.opening(SESSION, {party: seed(party) for party in counted})
+
+    def result(self, summed: Sequence[int], opened: Sequence[int] | None = None) -> bytes:
+        opening = self.opening(summed if opened is None else opened)
+        return self.sums.result(added(self.sums, (self.sent[party] for party in summed)), opening)
+
+    def read(self, result: bytes, counted: Sequence[int], least: int = -MODULUS, most: int = MODULUS) -> list[int]:
+        return self.parties.read(result, counted, least, most).tolist()
+
+
+class ChosenShares(CommonShares):
+    """Common pads that a test has chosen: each party's, or the g that these are differences of."""
+
+    def __init__(self, modulus: int, *, own: Sequence[Any] = (), drawn: Sequence[Any] = ()) -> None:
+        super().__init__(SECRET, DIGEST, b"", modulus=modulus, size=0)
+        self._own, self._g = own, drawn
+
+    def total(self, counted: Sequence[int]) -> Residues:
+        if not self._own:
+            return super().total(counted)
+        return modular.total(words([self._own[party] for party in counted]), self._modulus, axis=0)
+
+    def _drawn(self, index: int) -> Residues:
+        return words(self._g[index])
+
+
+class Chosen(VectorAuthenticator):
+    """One whose weights and common pads a test has chosen."""
+
+    def __init__(self, sums: VectorSums, weights: Any, pads: ChosenShares) -> None:
+        super().__init__(sums, SECRET, DIGEST)
+        self._weights, self._pads = words(weights), pads
+
+    def passes(self, results: Residues, counted: Sequence[int]) -> NDArray[np.bool_]:
+        """Which of these results are accepted, shape (results, size)."""
+        return self._accepts(modular.subtract(results, self._pads.total(counted), self._sums.modulus))
+
+
+def explaining(sums: VectorSums, weights: Any, vectors: Sequence[Sequence[int]], seen: Sequence[Any]) -> Chosen:
+    """The secrets with these weights under which parties with these vectors send what was seen behind their pads.
+
+    A party of which nothing was seen has the common pad that stands in `seen` after the others'.
+    """
+    t, own = sums.modulus, list(seen)
+    for party, vector in enumerate(vectors):
+        tags = [sum(r * w for r, w in zip(row, vector, strict=True)) for row in weights]
+        own[party] = [(x - v) % t for x, v in zip(seen[party], [*vector, *tags], strict=True)]
+    found = Chosen(sums, weights, ChosenShares(t, own=own))
+    no_pad = np.zeros(sums.size, np.uint64)
+    for party, vector in enumerate(vectors):
+        assert found.submission(party, np.array(vector), no_pad) == pack(words(seen[party]), t)
+    return found
+
+
+def all_vectors(modulus: int, size: int) -> Residues:
+    return np.indices((modulus,) * size, np.uint64).reshape(size, -1).T
+
+
+# --- What is right is read --------------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 40), st.integers(1, 9), st.data())
+@settings(max_examples=60, deadline=None)
+def test_sums_over_any_list_of_parties_are_those_of_integers(entries: int, parties: int, data: st.DataObject) -> None:
+    largest = VectorSums(entries, parties).largest
+    entry = st.one_of(st.integers(-largest, largest), st.sampled_from([-largest, largest, 0]), st.integers(-9, 9))
+    vectors = data.draw(
+        st.lists(st.lists(entry, min_size=entries, max_size=entries), min_size=parties, max_size=parties)
+    )
+    counted = sorted(data.draw(st.sets(st.integers(0, parties - 1), min_size=1)))
+    session = Session.of(vectors)
+    expected = [sum(vectors[party][k] for party in counted) for k in range(entries)]
+    assert session.read(session.result(counted), counted, min(expected), max(expected)) == expected
+
+
+@pytest.mark.parametrize("counted", [list(range(100)), list(range(0, 100, 3)), [99]])
+def test_a_million_rows_a_bin_and_party_are_summed_exactly(counted: list[int]) -> None:
+    rows = [[10**6 - party, 10**6, -party] for party in range(100)]
+    session = Session.of(rows)
+    assert session.read(session.result(counted), counted) == [
+        sum(rows[party][k] for party in counted) for k in range(3)
+    ]
+
+
+def test_where_pads_add_up_to_zero_no_opening_is_needed() -> None:
+    sums = VectorSums(3, 2)
+    parties = VectorAuthenticator(sums, SECRET, DIGEST)
+    pad = sums.pad(seed(7), SESSION, 0)
+    sent = [
+        parties.submission(0, np.array([1, 2, 3]), pad),
+        parties.submission(1, np.array([10, -20, 30]), modular.subtract(words([0] * sums.size), pad, MODULUS)),
+    ]
+    assert parties.read(sums.result(added(sums, sent), None), [0, 1], -18, 33).tolist() == [11, -18, 33]
+
+
+def test_the_prime_is_the_least_above_2_to_the_41() -> None:
+    assert [k for k in range(2**41, MODULUS + 1) if is_prime(k)] == [MODULUS]
+
+
+def test_a_thousand_thresholds_and_both_labels_take_10_511_bytes() -> None:
+    session = Session.of([[1] * 2000] * 2)
+    assert VectorSums(2000, 100).packed_bytes == 10_511
+    for each in (*session.sent, session.opening([0, 1]), session.result([0, 1])):
+        assert len(each) == 10_511
+
+
+# --- What is wrong is not ---------------------------------------------------------------------------------------------
+
+
+VECTORS = [[1, 0], [-1, 1], [0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("prime", "tags", "entries", "counted"),
+    [
+        (257, 1, 1, [0, 1, 2]),
+        (257, 1, 1, [1]),
+        (17, 2, 1, [0, 1, 2]),
+        (17, 2, 1, [0, 2]),
+        (5, 2, 2, [0, 1]),
+        (7, 1, 2, [0, 1, 2]),
+    ],
+)
+def test_every_wrong_sum_passes_with_probability_1_over_t_for_each_tag(
+    prime: int, tags: int, entries: int, counted: list[int]
+) -> None:
+    """Counted over all secrets that explain what was seen; a right sum passes with its own tags alone."""
+    parties = counted[-1] + 1
+    sums = VectorSums(entries, parties, prime, tags)
+    vectors = [vector[:entries] for vector in VECTORS[:parties]]
+    seen = [[(3 * party + 5 * k + 1) % prime for k in range(sums.size)] for party in range(parties)]
+    lies = all_vectors(prime, sums.size)
+    results = modular.add(lies, words([sum(seen[party][k] for party in counted) for k in range(sums.size)]), prime)
+    passed = np.zeros(len(lies), int)
+    for drawn in itertools.product(range(prime), repeat=tags * entries):
+        weights = [drawn[tag * entries : (tag + 1) * entries] for tag in range(tags)]
+        passed += explaining(sums, weights, vectors, seen).passes(results, counted)
+    secrets = prime ** (tags * entries)
+    wrong = lies[:, :entries].any(axis=1)
+    assert set(passed[wrong].tolist()) == {secrets // prime**tags}
+    assert passed[~wrong].tolist() == [0 if any(lie[entries:]) else secrets for lie in lies[~wrong].tolist()]
+
+
+def test_a_list_with_a_party_that_has_not_submitted_passes_no_more_often_whatever_is_returned() -> None:
+    prime, sums = 5, VectorSums(1, 2, 5)
+    results = all_vectors(prime, sums.size)
+    passed = np.zeros(len(results), int)
+    for drawn in itertools.product(range(prime), repeat=2 + sums.size):
+        parties = explaining(sums, [drawn[:1], drawn[1:2]], [[1]], [[3, 1, 4], drawn[2:]])
+        passed += parties.passes(results, [0, 1])
+    assert set(passed.tolist()) == {prime ** (2 + sums.size) // prime**2}
+
+
+def test_none_of_a_million_lies_passes() -> None:
+    """By an aggregator that guesses all weights, and has the tags of each lie follow from its guess."""
+    generator, sums, passed = np.random.default_rng(22), VectorSums(3, 2), 0
+    vectors, pad = generator.integers(0, 10**6, (2, 3)), np.zeros(sums.size, np.uint64)
+    for _ in range(1000):
+        parties = VectorAuthenticator(sums, generator.bytes(32), DIGEST)
+        honest = added(sums, (parties.submission(party, each, pad) for party, each in enumerate(vectors)))
+        lies = generator.integers(-1000, 1000, (1000, 3))
+        lies[~lies.any(axis=1), 0] = 1
+        guess = generator.integers(0, MODULUS, (2, 3), np.uint64)
+        wrong = modular.residues(lies, MODULUS)
+        tags = modular.total(modular.multiply(wrong[:, None, :], guess, MODULUS), MODULUS)
+        results = modular.add(np.concatenate([wrong, tags], axis=1), honest, MODULUS)
+        pooled = modular.subtract(np.vstack([honest, results]), parties._pads.total([0, 1]), MODULUS)
+        right, *lied = parties._accepts(pooled)
+        assert right
+        passed += sum(lied)
+    assert passed == 0
+
+
+def shifted(result: bytes, sums: VectorSums, *entries: int) -> bytes:
+    changed = sums.unpacked(result)
+    for entry in entries:
+        changed[entry] = (int(changed[entry]) + 1) % MODULUS
+    return pack(changed, MODULUS)
+
+
+def lies_of(session: Session) -> Mapping[str, tuple[bytes, list[int]]]:
+    """What a lying aggregator may return, with the list that it names; nothing of it is right."""
+    sums, everybody = session.sums, [0, 1, 2]
+    honest = session.result(everybody)
+    residues = sums.unpacked(honest)
+    other_pads = sums.opening(b"another session's id", {party: seed(party) for party in everybody})
+    doubled = added(sums, [*session.sent, session.sent[1]])
+    other = Session.of([each.tolist() for each in session.vectors], digest=bytes(32))
+    return {
+        "a row added": (shifted(honest, sums, 0), everybody),
+        "a row moved": (pack(words([*residues[1::-1], *residues[2:]]), MODULUS), everybody),
+        "an entry and both tags": (shifted(honest, sums, 1, 3, 4), everybody),
+        "the first tag": (shifted(honest, sums, 3), everybody),
+        "the second tag": (shifted(honest, sums, 4), everybody),
+        "tags exchanged": (pack(words([*residues[:3], residues[4], residues[3]]), MODULUS), everybody),
+        "all times two": (pack(modular.add(residues, residues, MODULUS), MODULUS), everybody),
+        "nothing": (pack(words([0] * sums.size), MODULUS), everybody),
+        "not opened": (sums.result(added(sums, session.sent), None), everybody),
+        "a party left out and named": (session.result([0, 2]), everybody),
+        "a party in it and not named": (honest, [0, 2]),
+        "another list": (session.result([0, 2]), [0, 1]),
+        "a party summed and not opened": (session.result(everybody, [0, 2]), everybody),
+        "a party opened and not summed": (session.result([0, 2], everybody), everybody),
+        "a party twice": (sums.result(doubled, session.opening(everybody)), everybody),
+        "another session's pads": (sums.result(added(sums, session.sent), other_pads), everybody),
+        "another session's result": (other.result(everybody), everybody),
+        "another session's submission": (
+            sums.result(added(sums, [*session.sent[:2], other.sent[2]]), session.opening(everybody)),
+            everybody,
+        ),
+    }
+
+
+THREE = Session.of([[5, 0, 7], [1, 2, 3], [40, 50, 60]])
+
+
+@pytest.mark.parametrize("lie", lies_of(THREE))
+def test_every_lie_is_refused(lie: str) -> None:
+    result, counted = lies_of(THREE)[lie]
+    with pytest.raises(VerificationError, match="so no number is given") as caught:
+        THREE.read(result, counted)
+    assert caught.value.check == "authenticator"
+
+
+def test_of_two_results_for_one_list_only_the_right_one_is_read_and_each_list_has_its_own() -> None:
+    honest = THREE.result([0, 1, 2])
+    assert THREE.read(honest, [0, 1, 2]) == [46, 52, 70]
+    assert THREE.read(THREE.result([0, 2]), [0, 2]) == [45, 50, 67]
+    with pytest.raises(VerificationError):
+        THREE.read(shifted(honest, THREE.sums, 2), [0, 1, 2])
+
+
+@pytest.mark.parametrize("counted", [[], [0, 0], [1, 0], [0, 1, 3], [-1, 0]])
+def test_what_is_no_list_of_the_session_s_parties_is_refused(counted: list[int]) -> None:
+    """Also where the same was summed: the tags of a party that counts twice are those of its vector, twice."""
+    twice = THREE.sums.result(added(THREE.sums, [THREE.sent[0]] * 2), None)
+    with pytest.raises(InputError, match=r"no parties|once each|index below"):
+        THREE.read(twice, counted)
+
+
+def test_without_the_parties_secret_nothing_is_read() -> None:
+    with pytest.raises(VerificationError):
+        VectorAuthenticator(THREE.sums, bytes(32), DIGEST).read(THREE.result([0, 1, 2]), [0, 1, 2], 0, 10**6)
+
+
+# --- The verdict is no oracle -----------------------------------------------------------------------------------------
+
+
+def test_a_verdict_depends_on_the_lie_and_not_on_the_vectors() -> None:
+    """With the same weights a lie passes for all vectors or for none: counted at a small prime over all lies."""
+    prime, sums = 5, VectorSums(1, 1, 5)
+    lies, views = all_vectors(prime, sums.size), []
+    for value in (-2, 0, 1):
+        parties = explaining(sums, [[2], [3]], [[value]], [[4, 0, 2]])
+        views.append(parties.passes(modular.add(lies, words([4, 0, 2]), prime), [0]).tolist())
+    assert views[0] == views[1] == views[2]
+    assert sum(views[0]) == prime
+
+
+def test_a_range_is_mentioned_only_where_the_tags_hold() -> None:
+    """The same lie gives the same error, whether it takes a sum out of its range or into it."""
+    honest, everybody = THREE.result([0, 1, 2]), [0, 1, 2]
+    assert THREE.read(honest, everybody, 46, 70) == [46, 52, 70]
+    for least, most, outside in ((47, 70, 1), (46, 51, 2), (71, 80, 3)):
+        with pytest.raises(ResultCheckError, match=f"{outside} of 3 lie outside {least} to {most}") as caught:
+            THREE.read(honest, everybody, least, most)
+        assert type(caught.value) is ResultCheckError
+    errors = []
+    for least, most in ((0, 100), (0, 70), (71, 80), (0, 0)):
+        with pytest.raises(VerificationError) as refused:
+            THREE.read(shifted(honest, THREE.sums, 2), everybody, least, most)
+        errors.append((str(refused.value), refused.value.check))
+    assert len(set(errors)) == 1
+
+
+def test_all_is_computed_whatever_fails() -> None:
+    """The same functions are called, as often and in the same order, until the verdict."""
+
+    def calls(result: bytes, most: int) -> list[Any]:
+        found: list[Any] = []
+        sys.setprofile(lambda frame, event, arg: found.append((event, frame.f_code.co_name, str(arg)[:30])))
+        try:
+            THREE.read(result, [0, 1, 2], 0, most)
+        except ResultCheckError:
+            pass
+        finally:
+            sys.setprofile(None)
+        end = max(k for k, each in enumerate(found) if each[:2] == ("return", "count_nonzero"))
+        return [each[:2] for each in found[:end]]
+
+    honest = THREE.result([0, 1, 2])
+    expected = calls(honest, 70)
+    assert len(expected) > 50
+    for wrong in (shifted(honest, THREE.sums, 0), shifted(honest, THREE.sums, 4)):
+        assert calls(wrong, 70) == calls(wrong, 0) == calls(honest, 0) == expected
+
+
+# --- Who learns what --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("values", [(0, 0), (1, -1), (1, 1)])
+@pytest.mark.parametrize("weight", [0, 2])
+def test_an_aggregator_that_knows_every_pad_sees_uniform_numbers(values: tuple[int, int], weight: int) -> None:
+    """Whatever weights and vectors are: every view comes of as many secrets. So with openings for all lists, or with
+    the helper. Over all common pads of two parties there are; that which they share, g_1, is fixed."""
+    prime, sums = 5, VectorSums(1, 2, 5, 1)
+    no_pad, every = np.zeros(sums.size, np.uint64), all_vectors(prime, sums.size).tolist()
+    seen: Counter[tuple[bytes, ...]] = Counter()
+    for first, last in itertools.product(every, repeat=2):
+        parties = Chosen(sums, [[weight]], ChosenShares(prime, drawn=[first, [3, 4], last]))
+        seen[tuple(parties.submission(party, np.array([each]), no_pad) for party, each in enumerate(values))] += 1
+    assert list(seen.values()) == [1] * prime ** (2 * sums.size)
+
+
+@pytest.mark.parametrize(
+    ("mode", "one", "other", "alike"),
+    [
+        ("sealed", (1, -1), (0, 0), True),
+        ("sealed", (1, 0), (0, 1), True),
+        ("sealed", (1, 0), (1, 1), False),
+        ("the second is missing", (1, 0), (1, -1), True),
+        ("the second is missing", (1, 0), (0, 0), False),
+        ("joint", (1, -1), (0, 0), True),
+        ("joint", (1, 0), (1, 1), False),
+    ],
+)
+def test_an_aggregator_with_the_parties_secret_sees_their_sum_and_no_vector(
+    mode: str, one: tuple[int, int], other: tuple[int, int], alike: bool
+) -> None:
+    """Over all pads of two parties, what it has depends on the sum over those who count, and on nothing else."""
+    prime, sums = 5, VectorSums(1, 2, 5, 1)
+    parties = Chosen(sums, [[3]], ChosenShares(prime, own=[[1, 2], [4, 0]]))
+    views: list[Counter[Any]] = []
+    for values in (one, other):
+        views.append(Counter())
+        for first, second in itertools.product(all_vectors(prime, sums.size), repeat=2):
+            pads = [first, modular.subtract(words([0] * sums.size), first, prime) if mode == "joint" else second]
+            opening = {"sealed": modular.add(first, second, prime).tolist(), "joint": None}.get(mode, first.tolist())
+            sent = [parties.submission(party, np.array([values[party]]), pads[party]) for party in (0, 1)]
+            views[-1][(*sent, str(opening))] += 1
+    assert (views[0] == views[1]) is alike
+
+
+def test_weights_and_common_pads_are_different_for_every_secret_and_session() -> None:
+    made = [
+        VectorAuthenticator(VectorSums(2, 2), secret, digest)
+        for secret, digest in itertools.product((SECRET, bytes(32)), (DIGEST, bytes(32)))
+    ]
+    drawn = [each for one in made for each in (*one._weights.ravel().tolist(), *one._pads.total([0]).tolist())]
+    assert len(set(drawn)) == len(drawn) == 32
+
+
+def test_a_party_s_submission_is_pinned() -> None:
+    """Another version must read what this one sends."""
+    session = Session.of([[1, 2, 3], [-4, 5, 6]])
+    assert session.sums.unpacked(session.sent[1]).tolist() == [
+        539097126270,
+        586611958686,
+        1866372200272,
+        1656330754960,
+        1890050858752,
+    ]
+
+
+# --- What does not belong is refused ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("data", [b"", bytes(26), bytes(28), b"\xff" * 26 + b"\x03", bytes(26) + b"\x04"])
+def test_what_is_no_submission_opening_or_result_is_refused(data: bytes) -> None:
+    """Of another length, not below the prime, or with more than zeros behind it: five residues have 210 bits."""
+    sums = THREE.sums
+    assert sums.packed_bytes == 27
+    for call in (
+        lambda: sums.unpacked(data),
+        lambda: sums.result(words([0] * 5), data),
+        lambda: THREE.read(data, [0, 1, 2]),
+    ):
+        with pytest.raises(DeserialisationError, match=r"27 bytes|below its prime|are not zero"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        (np.array([1, 2]), r"3 integers, got int64 \(2,\)"),
+        (np.array([1.0, 2, 3]), "3 integers, got float64"),
+        (np.array([[1, 2, 3]]), "3 integers"),
+        (np.array([0, 366503875930, 0]), "entry 1 .* is beyond ±366,503,875,929"),
+        (np.array([0, 0, -(2**63)]), "entry 2 "),
+    ],
+)
+def test_a_vector_of_another_shape_or_with_too_large_entries_is_not_sent(values: Any, text: str) -> None:
+    with pytest.raises(InputError, match=text):
+        THREE.parties.submission(0, values, words([0] * 5))
+
+
+@pytest.mark.parametrize("pad", [words([0] * 4), np.zeros(5, np.int64), words([0, 0, 0, 0, MODULUS])])
+def test_what_is_no_pad_is_not_used(pad: Any) -> None:
+    with pytest.raises(InputError, match=f"a pad has 5 residues modulo {MODULUS}"):
+        THREE.parties.submission(0, np.array([1, 2, 3]), pad)
+
+
+def test_parties_that_there_are_not_neither_submit_nor_have_their_pads_opened() -> None:
+    for call in (
+        lambda: THREE.parties.submission(3, np.array([1, 2, 3]), words([0] * 5)),
+        lambda: THREE.opening([0, 3]),
+    ):
+        with pytest.raises(InputError, match="3 parties; a party that counts has an index below that"):
+            call()
+    with pytest.raises(InputError, match="an opening for no parties"):
+        THREE.opening([])
+
+
+def test_secrets_digests_and_seeds_of_another_length_are_refused_and_none_is_printed() -> None:
+    for secret, digest in ((bytes(31), DIGEST), (b"", DIGEST), (SECRET, b""), (SECRET, bytes(33))):
+        with pytest.raises(InputError, match="has 32 bytes"):
+            VectorAuthenticator(THREE.sums, secret, digest)
+    with pytest.raises(InputError, match="has 32 bytes"):
+        THREE.sums.opening(SESSION, {0: bytes(31)})
+    assert repr(THREE.parties) == "VectorAuthenticator(...)"
+
+
+def test_sums_of_nothing_and_sums_that_do_not_fit_are_refused() -> None:
+    for entries, parties in ((0, 2), (2, 0)):
+        with pytest.raises(InputError, match="at least one of each"):
+            VectorSums(entries, parties)
+    for entries, parties in ((2**20 + 1, 2), (2, 2**41)):
+        with pytest.raises(CapacityError, match="too large"):
+            VectorSums(entries, parties)

@@ -1,0 +1,341 @@
+"""Payloads that are no honest ciphertexts, and keys of others, are refused; the session still ends right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fhe_auc import ckks
+from fhe_auc.base.errors import (
+    DeserialisationError,
+    EvaluationError,
+    InputError,
+    MessageError,
+    ResultCheckError,
+    UndefinedAucError,
+)
+from fhe_auc.base.party_names import AGGREGATOR
+from fhe_auc.base.serialise import decode, encode
+from fhe_auc.rlwe import container
+from fhe_auc.rlwe.seeded import SEED_BYTES, Seeded
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session.ckks_computation import Circuit, SealedCkks
+from fhe_auc.session.protocol import Session
+from fhe_auc.session.rounds import Aggregator, Party
+from fhe_auc_keys.bundles.session_keys import PartySecrets
+from fhe_auc_keys.roles.sealed_roles import SealedAggregator, SealedParty
+from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_totals
+from fhe_auc_protocols.blinded_auc.plan import AucPlan
+from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest, SemiHonestTask
+from tests.support.pooled import exact_auc
+from tests.support.wire import changed, flipped, payload_of
+
+pytestmark = pytest.mark.backends("one")  # messages, rounds and refusals are the same on each
+
+
+def auc_of(sites: list[PartyData]) -> Any:
+    """Their pooled AUC in the clear, as near as a session gives it."""
+    return pytest.approx(exact_auc(sites, np.linspace(0, 1, 16)), abs=1e-7)
+
+
+@lru_cache(maxsize=16)
+def contexts(aggregator_material: bytes, party_material: bytes) -> ckks.KeyPair:
+    """Contexts have no state, so that roles may share them; loading one takes longer than most tests."""
+    secrets = decode(party_material, PartySecrets, "material")
+    return ckks.KeyPair(ckks.load_public(aggregator_material), ckks.load_secret(secrets.context))
+
+
+@dataclass
+class Roles:
+    """All roles of a prepared session."""
+
+    session: Session
+    sites: list[PartyData]
+    aggregator: Aggregator
+    parties: list[Party]
+
+    @classmethod
+    def of(cls, session: Session, sites: list[PartyData], circuit: Circuit | None = None) -> Roles:
+        manifest = session.manifest
+        keys = contexts(session.aggregator_material, session.party_material)
+        plan = manifest.decoded_plan(AucPlan)
+        computation = SealedCkks(manifest, plan, circuit or partial(blinded_totals, plan))
+        tasks = [SemiHonestTask(manifest, data) for data in sites]
+        return cls(
+            session,
+            sites,
+            SealedAggregator(manifest, computation, keys.public),
+            [SealedParty(manifest, computation, keys.secret, task, common_secret=bytes(32)) for task in tasks],
+        )
+
+    def submit(self) -> list[bytes]:
+        """Open the session, and return everybody's submission of round 1, not yet delivered."""
+        opening = self.aggregator.start()
+        return [party.respond(opening) for party in self.parties]
+
+    def deliver(self, submissions: list[bytes]) -> bytes:
+        """Submit what has not been submitted yet, and return the result."""
+        for party, submission in zip(self.parties, submissions, strict=True):
+            if party.name not in self.aggregator._answered:
+                self.aggregator.receive(party.name, submission)
+        result = self.aggregator.finish_round()
+        assert result is not None
+        return result
+
+    def finish(self, submissions: list[bytes]) -> None:
+        """Deliver the submissions and end the session, and check every party's AUC."""
+        result = self.deliver(submissions)
+        for party in self.parties:
+            self.aggregator.receive(party.name, party.respond(result))
+        assert self.aggregator.finish_round() is None
+        for party in self.parties:
+            assert party.result().auc == auc_of(self.sites)
+
+
+@pytest.fixture
+def roles(prepared: Session, site_rows: list[PartyData]) -> Roles:
+    return Roles.of(prepared, site_rows)
+
+
+@pytest.fixture
+def submissions(roles: Roles) -> list[bytes]:
+    return roles.submit()
+
+
+PAYLOADS: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda payload: b"",
+    "not msgpack": lambda payload: b"\xc1" * 100,
+    "no ciphertext": lambda payload: encode(()),
+    "two ciphertexts for one": lambda payload: encode(decode(payload, tuple[bytes, ...], "") * 2),
+    "text": lambda payload: encode(("text",)),
+    "a ciphertext truncated": lambda payload: encode((decode(payload, tuple[bytes, ...], "")[0][:-1],)),
+    "a ciphertext damaged": lambda payload: encode((flipped(decode(payload, tuple[bytes, ...], "")[0], 5000),)),
+    "nested": lambda payload: b"\x91" * 50_000,
+}
+
+
+@pytest.mark.backends("all")
+@pytest.mark.parametrize("case", PAYLOADS)
+def test_a_good_envelope_with_a_bad_payload_is_refused_and_forgotten(
+    roles: Roles, submissions: list[bytes], case: str
+) -> None:
+    payload = payload_of(submissions[1])
+    with pytest.raises(MessageError, match="submission of party 'south' refused: "):
+        roles.aggregator.receive("south", changed(submissions[1], payload=PAYLOADS[case](payload)))
+    roles.finish(submissions)
+
+
+def test_a_submission_encrypted_under_another_session_key_is_refused(
+    roles: Roles, submissions: list[bytes], other_prepared: Session
+) -> None:
+    foreign = Roles.of(other_prepared, roles.sites)
+    payload = payload_of(foreign.parties[1].respond(foreign.aggregator.start()))
+    with pytest.raises(MessageError, match="under another key") as caught:
+        roles.aggregator.receive("south", changed(submissions[1], payload=payload))
+    assert caught.value.field == "fingerprint"
+    roles.finish(submissions)
+
+
+def test_of_several_ciphertexts_a_bad_one_leaves_no_trace_of_the_good_ones(
+    prepare: Any, backend: str, site_rows: list[PartyData]
+) -> None:
+    more = {"openfhe": 3000, "tenseal": 1500}[backend]  # thresholds: OpenFHE's ring is the larger one
+    grid = np.unique(np.concatenate([np.linspace(0, 1, 16), np.linspace(2, 3, more)]))
+    roles = Roles.of(prepare(backend, thresholds=grid), site_rows)
+    assert roles.session.manifest.decoded_plan(AucPlan).blocks == 2
+    submissions = roles.submit()
+    roles.aggregator.receive("north", submissions[0])
+    first, second = decode(payload_of(submissions[1]), tuple[bytes, ...], "")
+    for blocks in ((first, second[:-1]), (first,), (first, second, second)):
+        with pytest.raises(MessageError):
+            roles.aggregator.receive("south", changed(submissions[1], payload=encode(blocks)))
+    roles.finish(submissions)
+
+
+def test_a_second_different_submission_of_a_party_is_refused(roles: Roles, submissions: list[bytes]) -> None:
+    again = Roles.of(roles.session, roles.sites).parties[0]
+    second = again.respond(changed(submissions[0], sender=AGGREGATOR, payload=b""))
+    assert second != submissions[0]
+    roles.aggregator.receive("north", submissions[0])
+    with pytest.raises(MessageError, match="already submitted"):
+        roles.aggregator.receive("north", second)
+    roles.finish(submissions)
+
+
+BAD_RESULTS: dict[str, Callable[[tuple[str, ...], bytes], object]] = {
+    "nothing": lambda counted, ciphertext: (),
+    "nobody counted": lambda counted, ciphertext: ((), ciphertext),
+    "too few parties": lambda counted, ciphertext: (counted[:1], ciphertext),
+    "a stranger": lambda counted, ciphertext: ((*counted, "west"), ciphertext),
+    "a party twice": lambda counted, ciphertext: ((*counted, counted[-1]), ciphertext),
+    "another order": lambda counted, ciphertext: (counted[::-1], ciphertext),
+    "without the reader": lambda counted, ciphertext: (counted[1:], ciphertext),
+    "a number of parties": lambda counted, ciphertext: (3, ciphertext),
+    "an extra field": lambda counted, ciphertext: (counted, ciphertext, 0.99),
+    "a ciphertext truncated": lambda counted, ciphertext: (counted, ciphertext[:-1]),
+    "a ciphertext damaged": lambda counted, ciphertext: (counted, flipped(ciphertext, 5000)),
+    "no ciphertext": lambda counted, ciphertext: (counted, b""),
+}
+
+
+@pytest.mark.parametrize("case", BAD_RESULTS)
+def test_a_party_refuses_a_result_that_is_not_one(roles: Roles, submissions: list[bytes], case: str) -> None:
+    result = roles.deliver(submissions)
+    counted, ciphertext = decode(payload_of(result), tuple[tuple[str, ...], bytes], "")
+    bad = changed(result, payload=encode(BAD_RESULTS[case](counted, ciphertext)))
+    with pytest.raises(MessageError, match="message of the aggregator refused"):
+        roles.parties[0].respond(bad)
+    roles.parties[0].respond(result)
+    assert roles.parties[0].result().auc == auc_of(roles.sites)
+
+
+def test_a_result_that_is_someones_submission_is_refused(roles: Roles, submissions: list[bytes]) -> None:
+    result = roles.deliver(submissions)
+    (raw,) = decode(payload_of(submissions[1]), tuple[bytes, ...], "")
+    with pytest.raises(MessageError, match="expected a result, got a 'submission'"):
+        roles.parties[0].respond(changed(result, payload=encode((roles.aggregator.counted, raw))))
+
+
+def well_formed_result(session: Session, draw: Callable[[Any], Any]) -> bytes:
+    """A result of which `draw` chooses each polynomial's coefficients."""
+    public: Any = ckks.load_public(session.aggregator_material)
+    polynomials = public._scheme.submission.polynomials
+    words = np.array([draw(run) for run in public._scheme.submission._runs], np.uint64)
+    return container.seal("result", public.fingerprint, polynomials.pack(words))
+
+
+def test_well_formed_garbage_gives_an_error_and_never_a_number(roles: Roles, submissions: list[bytes]) -> None:
+    generator = np.random.default_rng(3)
+    result = roles.deliver(submissions)
+    bad = well_formed_result(roles.session, lambda run: generator.integers(0, run.modulus, run.count, dtype=np.uint64))
+    victim = roles.parties[0]
+    assert payload_of(victim.respond(changed(result, payload=encode((roles.aggregator.counted, bad))))) == b""
+    for _ in range(2):
+        with pytest.raises((ResultCheckError, UndefinedAucError)):
+            victim.result()
+
+
+def test_a_party_that_submits_garbage_spoils_the_result_but_no_number_comes_out(
+    roles: Roles, submissions: list[bytes]
+) -> None:
+    # The aggregator cannot see it: under encryption garbage looks like everything else.
+    generator = np.random.default_rng(4)
+    public: Any = contexts(roles.session.aggregator_material, roles.session.party_material).public
+    half = Seeded(public.ciphertext_shape).half
+    packed = half.pack(half.uniform(generator.bytes(32))) + generator.bytes(SEED_BYTES)
+    garbage = encode((container.seal("submission", public.fingerprint, packed),))
+    result = roles.deliver([submissions[0], changed(submissions[1], payload=garbage), submissions[2]])
+    for party in roles.parties:
+        party.respond(result)
+        with pytest.raises((ResultCheckError, UndefinedAucError)):
+            party.result()
+
+
+@pytest.mark.backends("all")
+@pytest.mark.parametrize("value", ["zero", "largest", "half"])
+def test_a_result_of_constants_hides_nothing_and_is_refused(roles: Roles, submissions: list[bytes], value: str) -> None:
+    result, victim = roles.deliver(submissions), roles.parties[0]
+    values = {"zero": lambda q: 0, "largest": lambda q: q - 1, "half": lambda q: q // 2}
+    bad = well_formed_result(roles.session, lambda run: np.full(run.count, values[value](run.modulus), np.uint64))
+    with pytest.raises(MessageError, match="not a ciphertext: its second polynomial is"):
+        victim.respond(changed(result, payload=encode((roles.aggregator.counted, bad))))
+    with pytest.raises(EvaluationError, match="has no result"):
+        victim.result()
+    victim.respond(result)
+    assert victim.result().auc == auc_of(roles.sites)
+
+
+def test_the_aggregator_cannot_tell_from_the_answer_whether_a_check_failed(
+    roles: Roles, submissions: list[bytes]
+) -> None:
+    """It could choose what the check depends on, and so read one bit of its choice from each party."""
+    result = roles.deliver(submissions)
+    generator = np.random.default_rng(5)
+    random = well_formed_result(roles.session, lambda run: generator.integers(0, run.modulus, run.count, np.uint64))
+    bad = changed(result, payload=encode((roles.aggregator.counted, random)))
+    good_answer, bad_answer = roles.parties[0].respond(result), roles.parties[1].respond(bad)
+    assert changed(good_answer, sender="anybody") == changed(bad_answer, sender="anybody")
+    roles.aggregator.receive(roles.parties[1].name, bad_answer)
+
+
+def test_a_party_whose_check_failed_answers_no_second_result(roles: Roles, submissions: list[bytes]) -> None:
+    # Otherwise the aggregator can ask again and again, and learns one bit about the key each time: refused or not.
+    result = roles.deliver(submissions)
+    bad = well_formed_result(roles.session, lambda run: np.arange(run.count, dtype=np.uint64))
+    roles.parties[0].respond(changed(result, payload=encode((roles.aggregator.counted, bad))))
+    with pytest.raises(MessageError):
+        roles.parties[0].respond(result)
+    with pytest.raises((ResultCheckError, UndefinedAucError)):
+        roles.parties[0].result()
+
+
+def test_keys_of_another_session_are_refused(
+    prepared: Session, other_prepared: Session, site_rows: list[PartyData]
+) -> None:
+    with pytest.raises(InputError, match="not those of this session"):
+        SemiHonest().aggregator(prepared.manifest, other_prepared.aggregator_material)
+    with pytest.raises(InputError, match="not those of the manifest"):
+        SemiHonest().party(prepared.manifest, other_prepared.party_material, site_rows[0])
+
+
+def test_the_aggregators_and_the_parties_material_are_not_interchangeable(
+    prepared: Session, site_rows: list[PartyData]
+) -> None:
+    with pytest.raises(InputError, match="not those of the manifest"):
+        SemiHonest().party(prepared.manifest, prepared.aggregator_material, site_rows[0])
+    with pytest.raises(DeserialisationError, match="public context"):
+        SemiHonest().aggregator(prepared.manifest, prepared.party_material)
+
+
+def test_a_party_with_more_rows_than_agreed_does_not_take_part(prepare: Any, backend: str) -> None:
+    session = prepare(backend, parties=("north", "south"), max_rows=100)
+    big = PartyData.from_arrays("north", np.arange(101) % 2, np.linspace(0, 1, 101))
+    with pytest.raises(InputError, match="more than max_rows = 100;"):
+        SemiHonest().party(session.manifest, session.party_material, big)
+
+
+def test_a_failure_of_the_circuit_can_be_tried_again(prepared: Session, site_rows: list[PartyData]) -> None:
+    honest = partial(blinded_totals, prepared.manifest.decoded_plan(AucPlan))
+    failures = iter([ZeroDivisionError])
+
+    def failing_once(context: ckks.PublicContext, sums: Sequence[ckks.Ciphertext]) -> ckks.Ciphertext:
+        for failure in failures:
+            raise failure
+        return honest(context, sums)
+
+    roles = Roles.of(prepared, site_rows, failing_once)
+    submissions = roles.submit()
+    for party, submission in zip(roles.parties, submissions, strict=True):
+        roles.aggregator.receive(party.name, submission)
+    with pytest.raises(ZeroDivisionError):
+        roles.aggregator.finish_round()
+    roles.finish(submissions)
+
+
+def test_the_session_hides_material_from_text(prepared: Session) -> None:
+    assert "material" not in repr(prepared)
+    assert len(repr(prepared)) < 3000
+
+
+def test_no_message_of_a_session_contains_the_secret_key(roles: Roles, submissions: list[bytes]) -> None:
+    result = roles.deliver(submissions)
+    key = ckks.load_secret(decode(roles.session.party_material, PartySecrets, "").context)._stored.secret_key
+    needles = [key[start : start + 7] for start in range(0, 7 * 2000, 7 * 100)]
+    wire = [roles.session.aggregator_material, roles.session.manifest.to_bytes(), result, *submissions]
+    assert not any(needle in message for needle in needles for message in wire)
+
+
+def test_two_sessions_of_the_same_rows_share_no_ciphertext_and_agree(
+    roles: Roles, submissions: list[bytes], other_prepared: Session
+) -> None:
+    other = Roles.of(other_prepared, roles.sites)
+    others = other.submit()
+    assert not set(submissions) & set(others)
+    roles.finish(submissions)
+    other.finish(others)
+    assert roles.parties[0].result().auc == pytest.approx(other.parties[0].result().auc, abs=1e-7)
