@@ -26,11 +26,11 @@ def bayesian_binning(histogram: Histogram) -> CalibrationMap:
 
     For every B from M^(1/3)/10 to 10 M^(1/3), and no larger than the number of bins with rows, neighbouring bins are
     merged into B bins of about equally many rows, of which those beyond such a B-th part in one bin, as of a frequent
-    score, do not count: so there are enough for the other scores. With a prior
-    Beta(2 c_b, 2 (1 - c_b)) around the middle c_b of each merged bin, the model's score is its marginal likelihood
-    prod_b B(m_b + 2 c_b, n_b + 2 (1 - c_b)) / B(2 c_b, 2 (1 - c_b)) for m_b positive and n_b negative rows ([BBQ]
-    eq. 2), and its calibrated score the posterior mean (m_b + 2 c_b) / (m_b + n_b + 2). The map is the average of all
-    models, weighted by their scores. [BBQ] says nothing of ties.
+    score, do not count: so there are enough for the other scores. With a prior Beta(2 c_b, 2 (1 - c_b)) around the
+    middle c_b of each merged bin, the model's score is its marginal likelihood prod_b B(m_b + 2 c_b, n_b + 2 (1 - c_b))
+    / B(2 c_b, 2 (1 - c_b)) for m_b positive and n_b negative rows ([BBQ] eq. 2), and its calibrated score the posterior
+    mean (m_b + 2 c_b) / (m_b + n_b + 2). The map is the average of all models, weighted by their scores. [BBQ] says
+    nothing of ties.
 
     Parameters
     ----------

@@ -74,7 +74,14 @@ def observed_expected_error(histogram: Histogram) -> float:
 
 def _left_over(histogram: Histogram, rates: NDArray[np.float64]) -> float:
     """Return √(Σ (label − rate)²): the standard error of the events, beyond those that the rates tell."""
-    return float(np.sqrt(histogram.positives @ np.square(1 - rates) + histogram.negatives @ np.square(rates)))
+    return float(np.sqrt(_squares(histogram.positives, histogram.negatives, rates).sum()))
+
+
+def _squares(
+    positives: NDArray[np.float64], negatives: NDArray[np.float64], rates: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return Σ (label − rate)² over the rows of each bin."""
+    return np.asarray(positives * np.square(1 - rates) + negatives * np.square(rates))
 
 
 def calibration_in_the_large(histogram: Histogram) -> tuple[Estimate, float]:
@@ -162,8 +169,7 @@ def _fitted(
             covariance = np.linalg.inv((design.T * (counts * rates * (1 - rates))) @ design)
             step = covariance @ (design.T @ (positives - counts * rates))
             if np.abs(step).max() < _SMALL_STEP:
-                left_over = positives * np.square(1 - rates) + negatives * np.square(rates)
-                white = covariance @ ((design.T * left_over) @ design) @ covariance
+                white = covariance @ ((design.T * _squares(positives, negatives, rates)) @ design) @ covariance
                 errors = np.sqrt(np.maximum(np.diag(covariance), np.diag(white)))
                 return CalibrationLine(float(line[0]), float(line[1]), *errors.tolist())
             before = loss(line)

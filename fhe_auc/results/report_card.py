@@ -301,9 +301,6 @@ def report_card(
     fine = usable = histogram.cleaned()
     if noisy or any((side % 1).any() for side in (usable.positives, usable.negatives)):
         level, min_cell = None, 1
-    chosen = threshold
-    calibration = metrics.calibration_curve(fine, n_bins=_CALIBRATION_BINS, strategy="quantile")
-    mean_scores = fine.centres
     if min_cell > 1:
         # Groups of the reliability diagram end at edges of merged bins: else differences of both would be small counts.
         nearest = _nearest(fine.edges[:-1], threshold)
@@ -311,6 +308,9 @@ def report_card(
         usable = metrics.merge_small_cells(fine, min_cell, keep=[nearest, *fine.edges[ends]])
         mean_scores = _in_cuts(fine, np.searchsorted(fine.edges, usable.edges[1:-1])).prob_pred
         chosen = _nearest(usable.edges[:-1], threshold)
+    else:
+        calibration = metrics.calibration_curve(fine, n_bins=_CALIBRATION_BINS, strategy="quantile")
+        mean_scores, chosen = fine.centres, threshold
     positives, negatives = float(usable.positives.sum()), float(usable.negatives.sum())
     rows = positives + negatives
     roc = metrics.roc_curve(usable)

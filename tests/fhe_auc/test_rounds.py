@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import msgspec
@@ -23,7 +23,8 @@ from fhe_auc.rows.counts import PartyData
 from fhe_auc.session.messages import Message
 from fhe_auc.session.nothing import Nothing
 from fhe_auc.session.protocol import Request, Session
-from fhe_auc.session.rounds import Aggregator, Party, SessionRecord
+from fhe_auc.session.rounds import SessionRecord
+from tests.support.roles import SessionRoles
 from tests.support.wire import LIMIT, changed, flipped, reframed
 
 
@@ -47,42 +48,16 @@ def other_prepared() -> Session:
     return prepare()
 
 
-@dataclass
-class Roles:
+class Roles(SessionRoles):
     """All roles of a prepared session."""
-
-    session: Session
-    sites: list[PartyData]
-    aggregator: Aggregator
-    parties: list[Party]
 
     @classmethod
     def of(cls, session: Session, sites: list[PartyData]) -> Roles:
         parties = [Nothing().party(session.manifest, b"", data) for data in sites]
         return cls(session, sites, Nothing().aggregator(session.manifest, b""), parties)
 
-    def submit(self) -> list[bytes]:
-        """Open the session, and return everybody's submission of round 1, not yet delivered."""
-        opening = self.aggregator.start()
-        return [party.respond(opening) for party in self.parties]
-
-    def deliver(self, submissions: list[bytes]) -> bytes:
-        """Submit what has not been submitted yet, and return the result."""
-        for party, submission in zip(self.parties, submissions, strict=True):
-            if party.name not in self.aggregator._answered:
-                self.aggregator.receive(party.name, submission)
-        result = self.aggregator.finish_round()
-        assert result is not None
-        return result
-
-    def finish(self, submissions: list[bytes]) -> None:
-        """Deliver the submissions and end the session, and check every party's AUC."""
-        result = self.deliver(submissions)
-        for party in self.parties:
-            self.aggregator.receive(party.name, party.respond(result))
-        assert self.aggregator.finish_round() is None
-        for party in self.parties:
-            assert said(self.sites) in party.result().warnings
+    def check(self, outcome: Any) -> None:
+        assert said(self.sites) in outcome.warnings
 
 
 @pytest.fixture

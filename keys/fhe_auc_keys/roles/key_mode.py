@@ -12,6 +12,7 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import Plan
 from fhe_auc.session.protocol import Request, Session
 from fhe_auc.session.rounds import Aggregator, Party
+from fhe_auc_keys.roles.echo import Echo
 
 
 class KeyMode(ABC):
@@ -22,6 +23,9 @@ class KeyMode(ABC):
 
     computation: Callable[..., Any]
     """Makes the computation of a session, of its manifest."""
+
+    echo: Echo | None = None
+    """By which parties compare the result that each was given; None: they do not."""
 
     def check(self, request: Request) -> None:
         """Raise `InputError` where a request asks for what this mode has not."""

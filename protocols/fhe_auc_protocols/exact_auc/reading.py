@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -185,28 +186,30 @@ class Reading:
         """Return what the reader ought to know of intervals, groups and sites."""
         of_sites = (_IMPOSSIBLE_SITES,) if self.sums.sites and not self.sites() else ()
         nested = (_NESTED,) if self._hidden and len(self.analysis.by) > 1 else ()
-        first = self.sums.estimates[0]
+        first, estimates = self.sums.estimates[0], self.estimates()
         if self.analysis.classes:
-            of_intervals = (_AVERAGE, *self._few_rows())
+            of_intervals = (_AVERAGE, *_few_rows(estimates))
         elif self.level is not None and self._interval(first)[1] is None:
             of_intervals = (_NO_INTERVAL if min(first.positives, first.negatives) < 2 else _NO_SPREAD,)
         else:
-            of_intervals = self._few_rows()
+            of_intervals = _few_rows(estimates)
         remedy = "the column of its scores may be another class's" if self.analysis.classes else REVERSED
         # Rows of one group against another's may well be below 1/2.
         reversed_ = tuple(
-            f"{' '.join(filter(None, (each.model, each.group, each.contrast))) or 'the AUC'}: {BELOW_HALF}, so {remedy}"
-            for contrast, each in zip(self.analysis.contrasts, self.estimates(), strict=True)
+            f"{_named(each) or 'the AUC'}: {BELOW_HALF}, so {remedy}"
+            for contrast, each in zip(self.analysis.contrasts, estimates, strict=True)
             if each.interval is not None
             and each.interval.high < 0.5
             and contrast.positives.group == contrast.negatives.group
         )
         small = (_SMALL_GROUPS,) if self.analysis.by and self.analysis.min_cell == 1 else ()
-        return (*of_intervals, *self._binned(), *reversed_, *self._of_comparisons(), *of_sites, *nested, *small)
+        binned = () if self.rounded else _binned(estimates)
+        of_comparisons = self._of_comparisons(estimates)
+        return (*of_intervals, *binned, *reversed_, *of_comparisons, *of_sites, *nested, *small)
 
-    def _of_comparisons(self) -> tuple[str, ...]:
+    def _of_comparisons(self, estimates: Sequence[Estimate]) -> tuple[str, ...]:
         """Warn where a difference gets no interval and no p-value."""
-        errors = {each.model: each.standard_error for each in self.estimates() if not each.group}
+        errors = {each.model: each.standard_error for each in estimates if not each.group}
         found = []
         for each in self.comparisons():
             if not each.missing:
@@ -223,31 +226,6 @@ class Reading:
             told = "; ".join([each.missing, *advice])
             found.append(f"{each.second} minus {each.first} has no interval and no p-value: {told}")
         return tuple(found)
-
-    def _few_rows(self) -> tuple[str, ...]:
-        """Warn where an interval that is shown is of few rows; groups are named, all rows are not."""
-        groups: dict[str, dict[str, None]] = defaultdict(dict)
-        for each in self.estimates():
-            if each.interval is not None and each.auc is not None:
-                groups[few_rows(min(each.positives or 0, each.negatives or 0), each.auc)][each.group] = None
-        return tuple(
-            warning if "" in of else f"{', '.join(map(repr, of))}: {warning}"
-            for warning, of in groups.items()
-            if warning
-        )
-
-    def _binned(self) -> tuple[str, ...]:
-        """Warn of binning errors of estimates but the first, of which `result_warnings.of_auc` does."""
-        told = [
-            " ".join(filter(None, (each.model, each.group, each.contrast)))
-            for each in self.estimates()[1:]
-            if each.standard_error and (each.binning_error or 0) > TELLING * each.standard_error
-        ]
-        if self.rounded or not told:
-            return ()
-        return (
-            f"the binning error, too, exceeds a quarter of the standard error (bins in the table): {', '.join(told)}",
-        )
 
     def _of_classes(self) -> dict[str, Any]:
         """Return Hand and Till's M: the mean, over pairs of classes, of how well either's score tells the two apart."""
@@ -340,3 +318,31 @@ class Reading:
                 enough = (k for k, each in enumerate(together, 1) if k >= max(number, 2) and each.min() >= least)
                 hidden.update(ascending[: next(enough, len(ascending))])
         return frozenset(hidden)
+
+
+def _few_rows(estimates: Iterable[Estimate]) -> tuple[str, ...]:
+    """Warn where an interval that is shown is of few rows; groups are named, all rows are not."""
+    groups: dict[str, dict[str, None]] = defaultdict(dict)
+    for each in estimates:
+        if each.interval is not None and each.auc is not None:
+            groups[few_rows(min(each.positives or 0, each.negatives or 0), each.auc)][each.group] = None
+    return tuple(
+        warning if "" in of else f"{', '.join(map(repr, of))}: {warning}" for warning, of in groups.items() if warning
+    )
+
+
+def _binned(estimates: Sequence[Estimate]) -> tuple[str, ...]:
+    """Warn of binning errors of estimates but the first, of which `result_warnings.of_auc` does."""
+    told = [
+        _named(each)
+        for each in estimates[1:]
+        if each.standard_error and (each.binning_error or 0) > TELLING * each.standard_error
+    ]
+    if not told:
+        return ()
+    return (f"the binning error, too, exceeds a quarter of the standard error (bins in the table): {', '.join(told)}",)
+
+
+def _named(estimate: Estimate) -> str:
+    """Return what an estimate is of; empty where that is all rows, of the only model."""
+    return " ".join(filter(None, (estimate.model, estimate.group, estimate.contrast)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
@@ -26,13 +25,13 @@ from fhe_auc.rlwe.seeded import SEED_BYTES, Seeded
 from fhe_auc.rows.counts import PartyData
 from fhe_auc.session.ckks_computation import Circuit, SealedCkks
 from fhe_auc.session.protocol import Session
-from fhe_auc.session.rounds import Aggregator, Party
 from fhe_auc_keys.bundles.session_keys import PartySecrets
 from fhe_auc_keys.roles.sealed_roles import SealedAggregator, SealedParty
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_totals
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest, SemiHonestTask
 from tests.support.pooled import exact_auc
+from tests.support.roles import SessionRoles
 from tests.support.wire import changed, flipped, payload_of
 
 pytestmark = pytest.mark.backends("one")  # messages, rounds and refusals are the same on each
@@ -50,14 +49,8 @@ def contexts(aggregator_material: bytes, party_material: bytes) -> ckks.KeyPair:
     return ckks.KeyPair(ckks.load_public(aggregator_material), ckks.load_secret(secrets.context))
 
 
-@dataclass
-class Roles:
+class Roles(SessionRoles):
     """All roles of a prepared session."""
-
-    session: Session
-    sites: list[PartyData]
-    aggregator: Aggregator
-    parties: list[Party]
 
     @classmethod
     def of(cls, session: Session, sites: list[PartyData], circuit: Circuit | None = None) -> Roles:
@@ -73,28 +66,8 @@ class Roles:
             [SealedParty(manifest, computation, keys.secret, task, common_secret=bytes(32)) for task in tasks],
         )
 
-    def submit(self) -> list[bytes]:
-        """Open the session, and return everybody's submission of round 1, not yet delivered."""
-        opening = self.aggregator.start()
-        return [party.respond(opening) for party in self.parties]
-
-    def deliver(self, submissions: list[bytes]) -> bytes:
-        """Submit what has not been submitted yet, and return the result."""
-        for party, submission in zip(self.parties, submissions, strict=True):
-            if party.name not in self.aggregator._answered:
-                self.aggregator.receive(party.name, submission)
-        result = self.aggregator.finish_round()
-        assert result is not None
-        return result
-
-    def finish(self, submissions: list[bytes]) -> None:
-        """Deliver the submissions and end the session, and check every party's AUC."""
-        result = self.deliver(submissions)
-        for party in self.parties:
-            self.aggregator.receive(party.name, party.respond(result))
-        assert self.aggregator.finish_round() is None
-        for party in self.parties:
-            assert party.result().auc == auc_of(self.sites)
+    def check(self, outcome: Any) -> None:
+        assert outcome.auc == auc_of(self.sites)
 
 
 @pytest.fixture

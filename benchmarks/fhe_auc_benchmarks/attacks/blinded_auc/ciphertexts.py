@@ -41,8 +41,7 @@ from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import Earlier, Subm
 from fhe_auc_benchmarks.attacks.blinded_auc.ciphertext_lies import Lie, honest
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import NEED_EARLIER, STRATEGIES, Strategy
 from fhe_auc_benchmarks.attacks.outcome import HARM, HARMLESS, PASSED, Outcome
-from fhe_auc_keys.roles.echo import Echo
-from fhe_auc_keys.roles.sealed_roles import SealedAggregator, SealedKeys, SealedParty
+from fhe_auc_keys.roles.sealed_roles import SealedAggregator, SealedParty
 from fhe_auc_protocols.blinded_auc.malicious import Malicious
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc, trapezoid_computation
@@ -81,7 +80,8 @@ class LyingAggregator(SealedAggregator):
         change: float | None = None,
     ) -> None:
         plan = manifest.decoded_plan(AucPlan)
-        super().__init__(manifest, trapezoid_computation(manifest), context, _echo(manifest))
+        echo = PROTOCOLS[manifest.protocol].modes["sealed"].echo
+        super().__init__(manifest, trapezoid_computation(manifest), context, echo)
         self._lie = lie
         self._context = context
         self._submissions: dict[str, Submission] = {}
@@ -143,11 +143,6 @@ class SharedKeys(NamedTuple):
     secret: ckks.SecretContext
 
 
-def _echo(manifest: Manifest) -> Echo | None:
-    mode = PROTOCOLS[manifest.protocol].modes["sealed"]
-    return mode.echo if isinstance(mode, SealedKeys) else None
-
-
 @lru_cache(maxsize=4)
 def shared_keys(protocol: str, backend: ckks.BackendName, options: tuple[tuple[str, Any], ...] = ()) -> SharedKeys:
     """Return keys for three parties; the same ones when asked again."""
@@ -166,7 +161,7 @@ class HonestParties:
         self.manifest = msgspec.structs.replace(keys.manifest, session=generator.bytes(SESSION_BYTES))
         self.plan = self.manifest.decoded_plan(AucPlan)
         self._common_secret = secret = generator.bytes(32)
-        computation, echo = trapezoid_computation(self.manifest), _echo(self.manifest)
+        computation, echo = trapezoid_computation(self.manifest), keys.protocol.modes["sealed"].echo
         sites = [_rows(name, generator) for name in _SITES]
         self._tasks = [keys.protocol.task(self.manifest, data) for data in sites]
         self._parties = [

@@ -30,10 +30,8 @@ from fhe_auc_benchmarks.attacks.exact_auc import strategies
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, OpeningName, Strategy, View
 from fhe_auc_benchmarks.attacks.outcome import HARMLESS, PASSED, Outcome
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES, public_context
-from fhe_auc_keys.roles.echo import Echo
 from fhe_auc_keys.roles.helper_roles import OPEN, HelpedAggregator, _Blobs
 from fhe_auc_keys.roles.padded_roles import PaddedAggregator, PaddedParty
-from fhe_auc_keys.roles.sealed_roles import SealedKeys
 from fhe_auc_protocols.exact_auc.padded_computation import ExactPaddedComputation
 from fhe_auc_protocols.exact_auc.party_task import ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
@@ -123,7 +121,8 @@ class LyingAggregator(PaddedAggregator):
     def __init__(
         self, manifest: Manifest, public: bfv.PublicContext, openings: Mapping[OpeningName, Opening], liar: Liar
     ) -> None:
-        super().__init__(manifest, ExactPaddedComputation(manifest), public, _echo(manifest), b"")
+        echo = PROTOCOLS[manifest.protocol].modes["sealed"].echo
+        super().__init__(manifest, ExactPaddedComputation(manifest), public, echo, b"")
         self.openings = openings
         self._liar = liar
         self._kept: dict[str, list[Residues]] = {}
@@ -198,11 +197,6 @@ class LyingHelpedAggregator(HelpedAggregator):
         self._counted = tuple(names[each] for each in some(parties, len(names)))
 
 
-def _echo(manifest: Manifest) -> Echo | None:
-    mode = PROTOCOLS[manifest.protocol].modes["sealed"]
-    return mode.echo if isinstance(mode, SealedKeys) else None
-
-
 class ExactAucAttacks(Attacks):
     """Strategies against ``exact`` and ``verified``."""
 
@@ -255,9 +249,9 @@ class _Laboratory:
         seeds = {site: generator.bytes(SEED_BYTES) for site in SITES}
         data = [rows_of(site, generator) for site in SITES]
         counts = [count(each, self._grid) for each in data]
-        roles: list[PaddedParty[Evaluation]] = []
+        echo, roles = PROTOCOLS[manifest.protocol].modes["sealed"].echo, list[PaddedParty[Evaluation]]()
         for each in data:
-            given, own = (computation, self._secret, ExactTask(manifest, each), _echo(manifest)), seeds[each.name]
+            given, own = (computation, self._secret, ExactTask(manifest, each), echo), seeds[each.name]
             roles.append(PaddedParty(manifest, *given, common_secret=common_secret, seed=own))
 
         def opening(parties: Sequence[int]) -> Opening:

@@ -1,0 +1,47 @@
+"""All roles of a session, played message by message."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session.protocol import Session
+from fhe_auc.session.rounds import Aggregator, Party
+
+
+@dataclass
+class SessionRoles:
+    """Those of a prepared session of two rounds; a subclass says what a right result is."""
+
+    session: Session
+    sites: list[PartyData]
+    aggregator: Aggregator
+    parties: list[Party]
+
+    def check(self, outcome: Any) -> None:
+        """Assert that this is the result of the session's sites."""
+        raise NotImplementedError
+
+    def submit(self) -> list[bytes]:
+        """Open the session, and return everybody's submission of round 1, not yet delivered."""
+        opening = self.aggregator.start()
+        return [party.respond(opening) for party in self.parties]
+
+    def deliver(self, submissions: list[bytes]) -> bytes:
+        """Submit what has not been submitted yet, and return the result."""
+        for party, submission in zip(self.parties, submissions, strict=True):
+            if party.name not in self.aggregator._answered:
+                self.aggregator.receive(party.name, submission)
+        result = self.aggregator.finish_round()
+        assert result is not None
+        return result
+
+    def finish(self, submissions: list[bytes]) -> None:
+        """Deliver the submissions and end the session, and check every party's result."""
+        result = self.deliver(submissions)
+        for party in self.parties:
+            self.aggregator.receive(party.name, party.respond(result))
+        assert self.aggregator.finish_round() is None
+        for party in self.parties:
+            self.check(party.result())
