@@ -18,6 +18,7 @@ pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flowe
 from flwr.app import Error, Message
 
 from fhe_auc.base.errors import TooFewPartiesError
+from fhe_auc.machines import aggregator_role
 from fhe_auc.machines.flower import mail
 from fhe_auc.machines.flower.payload import packed, unpacked
 from fhe_auc.session.journal import Journal
@@ -130,6 +131,12 @@ class Grid:
         return iter(found)
 
 
+def set_clock(grid: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mail, and what says when a site is asked again, read the grid's clock and never the machine's."""
+    for module in (mail, aggregator_role):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=grid.monotonic, sleep=grid.sleep))
+
+
 def minutes(sessions: int, draw: Draw, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return how long so many sessions took, each over sites of its own."""
     names = tuple(f"site {number}" for number in range(SITES))
@@ -140,7 +147,7 @@ def minutes(sessions: int, draw: Draw, folder: Path, monkeypatch: pytest.MonkeyP
     for number in range(sessions):
         sites = {node: Site(name, draw, generator) for node, name in enumerate(names, 1)}
         grid: Any = Grid(sites, manifest)
-        monkeypatch.setattr(mail, "time", SimpleNamespace(monotonic=grid.monotonic, sleep=grid.sleep))
+        set_clock(grid, monkeypatch)
         aggregator = ThreeRounds(manifest)
         aggregator.protection = Unsigned()  # type: ignore[assignment]
         nodes = {node: site.name for node, site in sites.items()}
@@ -182,7 +189,7 @@ def test_a_site_that_fails_for_a_day_is_asked_for_a_day(
 
     grid.push_messages = push
     grid.sleep = lambda seconds: setattr(grid, "now", grid.now + max(seconds, 30.0))
-    monkeypatch.setattr(mail, "time", SimpleNamespace(monotonic=grid.monotonic, sleep=grid.sleep))
+    set_clock(grid, monkeypatch)
     aggregator = ThreeRounds(manifest)
     aggregator.protection = Unsigned()  # type: ignore[assignment]
     with Journal(tmp_path / "journal") as journal:
