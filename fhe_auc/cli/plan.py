@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import click
 import numpy as np
 
 from fhe_auc import ckks
-from fhe_auc.base.errors import BackendUnavailableError, CapacityError, InputError
-from fhe_auc.ckks import BackendName
+from fhe_auc.base.errors import CapacityError, InputError
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.session_options import SessionOptions, session_options
 from fhe_auc.session import registry
-from fhe_auc.session.plan import Plan, large_download
+from fhe_auc.session.plan import ONE_TIME_PADS, EncryptedPlan, Plan, large_download
 from fhe_auc.session.protocol import Protocol, Request
 
 _MOST_PARTIES = 100_000
@@ -44,8 +44,8 @@ def plan(parties: int, session: SessionOptions, as_json: bool) -> None:
     request = session.request((f"party {number}" for number in range(parties)), min_parties=None)
     each, more = divmod(request.max_rows, parties)  # where rows are counted in public, these are all
     request = replace(request, rows=tuple(each + (number < more) for number in range(parties)))
-    before: dict[BackendName, Plan] = {}
-    unfit: dict[BackendName, str] = {}
+    before: dict[str, Plan] = {}
+    unfit: dict[str, str] = {}
     if bins is not None:
         first, request = plugin.staged(request, bins)
         request = replace(request, thresholds=np.linspace(0, 1, bins, dtype=np.float64))
@@ -58,8 +58,8 @@ def plan(parties: int, session: SessionOptions, as_json: bool) -> None:
     thresholds = next(iter(plans.values())).thresholds
     if as_json:
         described = {name: found.as_dict() for name, found in plans.items()}
-        for name in before.keys() & plans.keys():
-            described[name]["boundaries"] = before[name].as_dict()
+        for found, (name, own) in product(before.values(), described.items()):
+            described[name] = {**own, "boundaries": found.as_dict()}
         output.print_json(
             {
                 "protocol": plugin.name,
@@ -87,27 +87,27 @@ def plan(parties: int, session: SessionOptions, as_json: bool) -> None:
         _print(before, bounds)
 
 
-def _plans(plugin: Protocol[Any], request: Request, unfit: dict[BackendName, str]) -> dict[BackendName, Plan]:
-    """Return the parameters on each backend; note in `unfit` where there are none."""
-    names: tuple[BackendName, ...] = ckks.available_backends()
+def _plans(plugin: Protocol[Any], request: Request, unfit: dict[str, str]) -> dict[str, Plan]:
+    """Return the parameters by encryption library, or of one-time pads alone; note in `unfit` where there are none."""
+    names: tuple[str | None, ...] = ckks.available_backends() or (None,)
     if request.backend is not None:
-        names = (ckks.choose_backend(request.backend),)
-    if not names:
-        raise BackendUnavailableError(f"none of {', '.join(ckks.BACKENDS)} can be imported here; install one of them")
-    plans: dict[BackendName, Plan] = {}
+        names = (request.backend,)
+    plans: dict[str, Plan] = {}
     for name in names:
         try:
             found = plugin.plan(replace(request, backend=name) if plugin.encrypts else request)
         except CapacityError as error:
-            unfit[name] = str(error)
+            unfit[str(name)] = str(error)
             continue
         if found is None:
             raise InputError(f"protocol {plugin.name!r} encrypts nothing: there is nothing to plan")
-        plans[name] = found
+        if not isinstance(found, EncryptedPlan):  # the same whatever the library
+            return {ONE_TIME_PADS: found}
+        plans[found.parameters.backend] = found
     return plans
 
 
-def _print(plans: Mapping[BackendName, Plan], bounds: Mapping[str, int]) -> None:
+def _print(plans: Mapping[str, Plan], bounds: Mapping[str, int]) -> None:
     columns = [found.describe() for found in plans.values()]
     output.print_table(
         [

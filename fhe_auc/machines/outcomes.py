@@ -21,7 +21,7 @@ from fhe_auc.base.files import write_atomically
 from fhe_auc.base.serialise import json_text
 from fhe_auc.question.study import Study
 from fhe_auc.results.estimates import Comparison, Estimate
-from fhe_auc.results.evaluation import FRACTIONS, Evaluation, Outcome, QuantileThresholds
+from fhe_auc.results.evaluation import FRACTIONS, Evaluation, Outcome, QuantileThresholds, verified_as_dict
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import Interval
 from fhe_auc.session.rounds import Party
@@ -61,7 +61,7 @@ def file_of(folder: Path, session: str) -> Path | None:
     return next(iter(sorted(folder.glob(f"*-{session}.json"))), None)
 
 
-def plain(found: Outcome) -> dict[str, dict[str, Any]]:
+def plain(found: Evaluation | QuantileThresholds) -> dict[str, dict[str, Any]]:
     """Return what a session has yielded as plain types, under its kind: "evaluation" or "boundaries"."""
     return {"evaluation": found.as_dict()} if isinstance(found, Evaluation) else {"boundaries": _fields(found)}
 
@@ -81,7 +81,6 @@ def read(path: Path) -> Outcome:
         lists = {"grid": np.array(before["grid"]), "rows_above": tuple(before["rows_above"])}
         return QuantileThresholds(**{**_restored(before), **lists})
     found = _restored(content["evaluation"])
-    found["verified"] = found["verified"]["aggregation"]
     found["interval"] = None if found["interval"] is None else Interval(**found["interval"])
     found["estimates"] = tuple(Estimate.from_dict(each) for each in found["estimates"])
     found["comparisons"] = msgspec.convert(found["comparisons"], tuple[Comparison, ...])
@@ -93,8 +92,9 @@ def read(path: Path) -> Outcome:
     return Evaluation(**found)
 
 
-def _fields(found: Outcome) -> dict[str, Any]:
+def _fields(found: QuantileThresholds) -> dict[str, Any]:
     told = {each.name: getattr(found, each.name) for each in fields(found)}
+    told["verified"] = verified_as_dict(aggregation=told["verified"])
     told["study"] = None if found.study is None else found.study.as_dict()
     return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in told.items()}
 
@@ -102,6 +102,7 @@ def _fields(found: Outcome) -> dict[str, Any]:
 def _restored(told: Mapping[str, Any]) -> dict[str, Any]:
     found = dict(told)
     found["warnings"] = tuple(found["warnings"])
+    found["verified"] = "verified" in found and found["verified"]["aggregation"]  # older files of thresholds have none
     found["study"] = None if found["study"] is None else Study(**found["study"])
     for name in ("auc", "binning_error", "numerical_error"):
         if name in found and found[name] is None:

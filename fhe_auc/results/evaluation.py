@@ -271,7 +271,6 @@ class QuantileThresholds(Outcome):
 
     Every party computes them from what the session tells it. They become public in the manifest of the evaluation that
     follows, which somebody else may have made: each party compares the two (`require`) before it counts a row for it.
-    Nobody verifies either list.
 
     Attributes
     ----------
@@ -279,10 +278,16 @@ class QuantileThresholds(Outcome):
         Thresholds: 0, and where the other bins begin; multiples of 2^-h, strictly ascending. Read-only.
     rows_above : tuple of int
         How many pooled rows lie at or above each of them; empty where noise hides that.
+    verified : bool
+        Whether the sums that they follow from are proved to be those of what the parties have sent.
+    soundness : float or None
+        Where they are, by what chance at most an aggregator that may do anything has any party accept others.
     """
 
     grid: NDArray[np.float64]
     rows_above: tuple[int, ...] = ()
+    verified: bool = False
+    soundness: float | None = None
 
     def __repr__(self) -> str:
         """Return one line: how many there are, from where to where, protocol and parties."""

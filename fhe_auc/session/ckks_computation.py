@@ -12,7 +12,7 @@ from fhe_auc.ckks.parameters import CkksParameters
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.session.computation import PartyTask, SealedComputation
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.plan import Plan
+from fhe_auc.session.plan import EncryptedPlan
 from fhe_auc.session.submissions import RunningSum
 
 CkksTask: TypeAlias = PartyTask[Slots, Slots, Any]
@@ -22,7 +22,7 @@ Circuit: TypeAlias = Callable[[PublicContext, Sequence[Ciphertext]], Ciphertext]
 """From the sums of all submissions, block by block, to the result, of degree 2."""
 
 
-class CkksPlan(Plan, Protocol):
+class CkksPlan(EncryptedPlan, Protocol):
     """What plans for CKKS have besides."""
 
     @property

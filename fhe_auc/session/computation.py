@@ -12,6 +12,8 @@ A protocol brings one for each way in which keys may be held; `fhe_auc_keys.role
     `PaddedComputation`    `padded_roles`: so it has, and parties pad; `helper_roles`, and fleets: a helper has the keys
     `JointComputation`     `joint_roles`: the parties make the keys together
 
+Sums of vectors, which need no encryption: `fhe_auc.session.vector_computation`.
+
 The common secret, 32 bytes that all parties of the session have and the aggregator has not, is an argument wherever it
 is needed: nothing that a protocol makes holds it.
 """
@@ -30,7 +32,7 @@ from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.plan import Plan
+from fhe_auc.session.plan import EncryptedPlan
 from fhe_auc.session.rounds import R
 from fhe_auc.session.submissions import RunningSum
 
@@ -49,10 +51,10 @@ Decrypted = TypeVar("Decrypted")
 
 
 class Result(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What the aggregator sends once it has computed: whose submissions are in it, and the ciphertext."""
+    """What the aggregator sends once it has computed: whose submissions are in it, and what came out."""
 
     counted: tuple[str, ...]  # in the manifest's order
-    ciphertext: bytes  # from `Computation.aggregate`
+    content: bytes  # a ciphertext, from `Computation.aggregate`; or of a `VectorComputation`
 
 
 class PartyTask(ABC, Generic[Values, Decrypted, R]):
@@ -80,7 +82,7 @@ class PartyTask(ABC, Generic[Values, Decrypted, R]):
 class Computation(ABC, Generic[Task, Public, Secret, Decrypted]):
     """One session's encrypted computation; everything about it is public."""
 
-    plan: Plan
+    plan: EncryptedPlan
 
     @property
     def payload_limit(self) -> int:

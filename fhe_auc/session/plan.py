@@ -1,4 +1,4 @@
-"""The plan of an encrypted computation: what everybody needs of it who does not know the protocol.
+"""The plan of a computation on what parties hide: what everybody needs of it who does not know the protocol.
 
 A protocol has a plan type of its own, a `msgspec.Struct` with a `kind`. In a manifest it travels as `EncodedPlan`,
 which the engine passes on unread; the protocol decodes it (`fhe_auc.session.manifest.Manifest.decoded_plan`).
@@ -18,6 +18,9 @@ Keys = Literal["none", "sealed", "joint", "helper"]
 
 BLOB_BYTES, WRAPPED_BYTES = 180, 50
 """With a helper: what a party sends it, signed; and what of a result is for one party alone. With their lengths."""
+
+ONE_TIME_PADS = "one-time pads"
+"""In place of an encryption library, where what parties send is padded and nothing else."""
 
 _LARGE_DOWNLOAD = 100_000_000  # bytes
 
@@ -67,16 +70,8 @@ class Plan(Protocol):
         """Who makes the keys: "sealed", "joint" or "helper"."""
 
     @property
-    def parameters(self) -> RingParameters:
-        """Ring, moduli and backend of the encryption."""
-
-    @property
-    def blocks(self) -> int:
-        """Ciphertexts of a submission."""
-
-    @property
     def submission_bytes(self) -> int:
-        """Bytes of one party's ciphertexts, without envelopes."""
+        """Bytes of what one party submits, without envelopes."""
 
     @property
     def download_bytes(self) -> int:
@@ -90,6 +85,24 @@ class Plan(Protocol):
 
     def terms(self) -> Terms:
         """Return what the session's parties agree to."""
+
+
+@runtime_checkable
+class EncryptedPlan(Plan, Protocol):
+    """What plans have besides where an encryption library computes."""
+
+    @property
+    def parameters(self) -> RingParameters:
+        """Ring, moduli and backend of the encryption."""
+
+    @property
+    def blocks(self) -> int:
+        """Ciphertexts of a submission."""
+
+
+def backend_of(plan: Plan) -> str:
+    """Return the encryption library of a session, or `ONE_TIME_PADS` where it takes none."""
+    return plan.parameters.backend if isinstance(plan, EncryptedPlan) else ONE_TIME_PADS
 
 
 def describe_ring(parameters: RingParameters, why: str, why_modulus: str) -> list[Parameter]:
@@ -155,8 +168,8 @@ def large_download(plan: Plan, parties: int) -> str:
     )
 
 
-def ring_as_dict(plan: Plan, *, smudging_bits: float) -> dict[str, Any]:
-    """Return what the plain data of every plan begin with."""
+def ring_as_dict(plan: EncryptedPlan, *, smudging_bits: float) -> dict[str, Any]:
+    """Return what the plain data of such plans begin with."""
     parameters = plan.parameters
     return {
         "security_bits": SECURITY_BITS,

@@ -84,6 +84,12 @@ class Roster(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
         """All parties."""
         return frozenset(self.signing_keys)
 
+    def require(self, identity: Identity, party: str) -> None:
+        """Raise `InputError` unless the identity is that of a party here, of this name."""
+        mine = self.signing_keys.get(party), self.encryption_keys.get(party)
+        if identity.name != party or mine != (identity.signing_key, identity.encryption_key):
+            raise InputError(f"the identity of {identity.name!r} is not that of party {party!r} in the session")
+
     def binding(self, manifest: Manifest) -> bytes:
         """Return 32 bytes that name a session together with the keys of its parties: what they sign hangs on both."""
         return hashlib.sha256(b"fhe-auc joint session\0" + manifest.digest + self.to_bytes()).digest()

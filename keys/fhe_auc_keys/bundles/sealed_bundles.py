@@ -69,7 +69,7 @@ class AggregatorKeys(NamedTuple):
     """For `fhe_auc.session.protocol.Protocol.aggregator`."""
 
     loaded: object = None
-    """The public context in it, as of `fhe_auc_keys.bundles.session_keys.KeyHolderSession`."""
+    """The public context in it, if any, as of `fhe_auc_keys.bundles.session_keys.KeyHolderSession`."""
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ def open_aggregator_bundle(
     `identity` is the aggregator's, certified; `session` is the id of the session expected, None takes any. Errors as
     `open_announcement`; besides `KeysError` where the session's aggregator is another, for another session, and where
     the keys are of another context than the session's, or no public context, so that they may hold what the aggregator
-    must not have.
+    must not have. Where vectors are added up there are no keys, and an opening alone.
     """
     _, body = open_signed(AGGREGATOR_KIND, data, _AggregatorBody, trust, signer=holder, at=at)
     announcement = open_announcement(body.announcement, trust, holder=holder, at=at)
@@ -351,7 +351,7 @@ def check_no_secret(material: bytes, context: bytes, kept_back: PartySecrets, se
     """Raise unless `material` may go to the aggregator.
 
     It must load as a public context, a type without a secret key, and write itself back byte for byte, so that nothing
-    rides along; with pads, an opening may follow, which its maker has checked for the pads' sum. Besides, it must
+    rides along; with pads, an opening may follow, or stand alone, which its maker has checked. Besides, it must
     contain neither the common secret nor a seed nor any of 16 samples of the secret key's bytes. Otherwise
     `KeysError`, as where the fingerprint `context` is another one.
     """
@@ -361,7 +361,7 @@ def check_no_secret(material: bytes, context: bytes, kept_back: PartySecrets, se
 
 def check_opening(opening: bytes, context: bytes, secrets: Iterable[bytes]) -> None:
     """Raise `KeysError` where what goes to the aggregator holds these, or samples of the secret context."""
-    if any(each in opening for each in (*_probes(context), *secrets)):
+    if any(each in opening for each in (*(_probes(context) if context else ()), *secrets)):
         raise KeysError("the aggregator's material holds secret key material; nothing was written")
 
 
@@ -374,15 +374,16 @@ def _probes(secret: bytes) -> list[bytes]:
     ]
 
 
-def _checked_public(material: bytes, context: bytes) -> BasePublicContext[Any]:
+def _checked_public(material: bytes, context: bytes) -> BasePublicContext[Any] | None:
+    """Return the public context in the aggregator's material, if there is one; raise `KeysError` as of those."""
     try:
         found, opening = public_context(material)
-        public = contexts.load_public(found)
+        public = contexts.load_public(found) if found else None
     except DeserialisationError as error:
         raise KeysError(f"the aggregator's material is no public context: {error}") from None
-    if aggregator_material(public.to_bytes(), opening) != material:
+    if aggregator_material(b"" if public is None else public.to_bytes(), opening) != material:
         raise KeysError("the aggregator's material holds more than a public context")
-    if public.fingerprint != context:
+    if public is not None and public.fingerprint != context:
         raise KeysError("the aggregator's keys are of another context than the manifest's")
     return public
 

@@ -1,11 +1,13 @@
-"""The key holder: makes a session's encryption keys and splits them by role.
+"""The key holder: makes a session's keys and splits them by role.
 
 The aggregator's part is serialised from a type that has no secret key (`PublicContext` of `fhe_auc.ckks` or
-`fhe_auc.bfv`), with exactly the rotation keys of the circuit; the parties' part holds the secret key.
+`fhe_auc.bfv`), with exactly the rotation keys of the circuit; the parties' part holds the secret key. Where vectors are
+added up under pads alone, there are no encryption keys: the common secret stands for them.
 """
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -29,7 +31,7 @@ _MAGIC = b"fheaggk"
 class PartySecrets(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """What a party of a session has, and the aggregator has not; in the clear, and not in the repr."""
 
-    context: bytes  # the secret key, for `load_secret` of `fhe_auc.ckks` or `fhe_auc.bfv`; empty with a helper
+    context: bytes  # the secret key, for `load_secret` of `fhe_auc.ckks` or `fhe_auc.bfv`; empty where there is none
     common_secret: bytes  # 32 random bytes
     seed: bytes = b""  # 32 random bytes, for this party's pad alone; empty without pads, and once it is used
 
@@ -49,12 +51,15 @@ class _WithOpening(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
 
 
 def aggregator_material(context: bytes, opening: bytes) -> bytes:
-    """Return what the aggregator gets: the public context, and with pads the opening, which is nobody else's."""
+    """Return what the aggregator gets: the public context if there is one, and with pads the opening, nobody else's."""
     return frame(_MAGIC, _WithOpening(context, opening)) if opening else context
 
 
 def public_context(material: bytes) -> tuple[bytes, bytes]:
-    """Return context and opening of such material; raise `DeserialisationError` where it is damaged."""
+    """Return context and opening of such material, either of them perhaps empty.
+
+    Raises `DeserialisationError` where it is damaged.
+    """
     if not material.startswith(_MAGIC):
         return material, b""
     found = unframe(_MAGIC, material, _WithOpening, "aggregator's keys")
@@ -64,15 +69,23 @@ def public_context(material: bytes) -> tuple[bytes, bytes]:
 def party_secrets(material: bytes, context: bytes) -> PartySecrets:
     """Return what parties' material holds.
 
-    Raise `KeysError` unless it is of the context `context`, or has no secret key where that is empty.
+    Raise `KeysError` unless `context` names its secret key, or where there is none its common secret. An empty one says
+    that there is no secret key.
     """
     try:
         found = decode(material, PartySecrets, "secret key material")
-        if context or found.context:
+        if found.context:
             contexts.check_secret(found.context, context)
     except DeserialisationError as error:
         raise KeysError(f"the parties' secret keys are not those of the manifest ({error.field})") from None
+    if not found.context and context not in (b"", name_of(found.common_secret)):
+        raise KeysError("the parties' common secret is not that of the manifest")
     return found
+
+
+def name_of(common_secret: bytes) -> bytes:
+    """Return what names a common secret in a manifest's `context`, and tells nothing of it: 32 bytes."""
+    return hashlib.sha256(b"fhe-auc common secret 1\0" + common_secret).digest()
 
 
 @dataclass(frozen=True)
@@ -85,7 +98,7 @@ class KeyHolderSession(Session):
     aggregator_material: bytes = field(repr=False)  # of `aggregator_material`
     party_material: bytes = field(repr=False)  # `PartySecrets`, in the clear, without a seed; never for the aggregator
     loaded: object = field(repr=False, compare=False)
-    """The public context in the aggregator's material, kept so that this process need not load it again."""
+    """The public context in the aggregator's material, if any, kept so that this process need not load it again."""
 
     @cached_property
     def common(self) -> PartySecrets:
@@ -107,3 +120,9 @@ def new_session_keys(
     public, secret = contexts.generate(parameters)
     party = PartySecrets(secret.to_bytes(), secrets.token_bytes(COMMON_SECRET_BYTES))
     return announced(context=public.fingerprint), public.to_bytes(), encode(party), public
+
+
+def new_common_secret(announced: Callable[..., Manifest]) -> tuple[Manifest, bytes, bytes, object]:
+    """Return the same of a session without encryption keys."""
+    common_secret = secrets.token_bytes(COMMON_SECRET_BYTES)
+    return announced(context=name_of(common_secret)), b"", encode(PartySecrets(b"", common_secret)), None

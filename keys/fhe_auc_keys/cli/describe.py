@@ -12,7 +12,7 @@ from fhe_auc.cli import output
 from fhe_auc.results.evaluation import QuantileThresholds
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import JOINT_KEYS_LEAVE, Manifest
-from fhe_auc.session.plan import Plan
+from fhe_auc.session.plan import Plan, backend_of
 from fhe_auc.session.protocol import Protocol
 from fhe_auc_keys.bundles.announcement import Announcement
 from fhe_auc_keys.cli import common
@@ -45,13 +45,13 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> list[tupl
         rows += plan.terms().rows
         if protocol is not None and (soundness := protocol.soundness(manifest)) is not None:
             rows.append(("a lie passes", f"< {quantities.chance_text(soundness)}", "chance for the aggregator, proved"))
-        rows.append(("encryption", f"{SECURITY_BITS}-bit security", plan.parameters.backend))
+        rows.append(("encryption", f"{SECURITY_BITS}-bit security", backend_of(plan)))
     elif manifest.plan is not None:
         rows.append(("encryption", "yes", "its parameters: unknown, this protocol is not installed here"))
     if manifest.joint_keys:
         rows.append(("keys", "joint", f"made by the parties together: only all can decrypt; but {JOINT_KEYS_LEAVE}"))
     if manifest.keys == "sealed":
-        rows.append(("context", common.spelled(manifest.context), "names parameters and public keys"))
+        rows.append(("context", common.spelled(manifest.context), "names the keys"))
     if manifest.fleet is not None:
         root = f"at most {manifest.fleet.row_cap:,} rows each; Merkle root, which the authority has signed"
         root = f"{root}\n{common.spelled(manifest.fleet.root)}"
@@ -91,7 +91,7 @@ def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
             name: agreed.get(name)
             for name in ("max_rows", "min_rows", "sums", "analysis", "sites", "average_precision")
         },
-        "backend": plan and plan.parameters.backend,
+        "backend": plan and backend_of(plan),
         "aggregator": {announced.aggregator.name: announced.aggregator.fingerprint.hex()},
         "helpers": {} if helper is None else {helper.name: helper.fingerprint.hex()},
         "parties": {name: fingerprint.hex() for name, fingerprint in announced.fingerprints.items()},

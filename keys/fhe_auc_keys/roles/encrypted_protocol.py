@@ -1,9 +1,9 @@
-"""Base of the encrypted protocols: a plan, a party's task, and the ways in which keys may be held.
+"""Base of the protocols that hide what parties send: a plan, a party's task, and the ways in which keys may be held.
 
 keys "sealed"   a key holder makes all keys and seals the secret one to each party (`fhe_auc_keys.roles.sealed_roles`;
-                where parties pad, `fhe_auc_keys.roles.padded_roles`)
-keys "joint"    the parties make the keys together (`fhe_auc_keys.roles.joint_roles`); nobody has the whole secret key
-keys "helper"   a helper makes the keys (`fhe_auc_keys.roles.helper_roles`)
+                where parties pad, `padded_roles`; where vectors are added up, `sealed_vectors`)
+keys "joint"    the parties make the keys together (`joint_roles`, `joint_vectors`); nobody has the whole secret key
+keys "helper"   a helper opens what parties have padded (`helper_roles`, `helper_vectors`)
 
 Each is a `fhe_auc_keys.roles.key_mode.KeyMode`, which a protocol makes of its computation.
 """
@@ -17,11 +17,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.options import check_names
-from fhe_auc.rlwe.backends import choose_backend
-from fhe_auc.rlwe.parameters import BackendName
-from fhe_auc.rlwe.statistical_security import DEFAULT_SMUDGING_BITS
 from fhe_auc.rows.counts import PartyData
-from fhe_auc.session.computation import PartyTask
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import Plan
 from fhe_auc.session.protocol import Protocol, Request, Session, new_manifest
@@ -31,13 +27,13 @@ from fhe_auc_keys.roles.key_mode import KeyMode
 _ABSENT = {
     "sealed": "sealed keys",
     "joint": "joint keys; exact, verified and the histograms have",
-    "helper": "helpers; exact and verified have",
+    "helper": "helpers; exact, verified and the histograms have",
 }
 P = TypeVar("P", bound=Plan)
 
 
 class EncryptedProtocol(Protocol[R], Generic[R, P]):
-    """Base of the encrypted protocols: parameters, keys and roles, given what is computed."""
+    """Base of the protocols that hide what parties send: parameters, keys and roles, given what is computed."""
 
     plan_type: ClassVar[type[Any]]
     """Type of the plans in manifests of this protocol."""
@@ -46,15 +42,15 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
     """How keys may be held, by `Request.keys`."""
 
     @abstractmethod
-    def planned(self, request: Request, backend: BackendName, smudging_bits: int) -> P:
-        """Return the parameters of a `completed` request; raise `InputError` for an option of a wrong value.
-
-        With sealed keys, `smudging_bits` mean nothing.
-        """
+    def planned(self, request: Request) -> P:
+        """Return the parameters of a `completed` request; raise `InputError` for an option of a wrong value."""
 
     @abstractmethod
-    def task(self, manifest: Manifest, data: PartyData) -> PartyTask[Any, Any, R]:
-        """Return a party's task on its own rows; raise `InputError` where it has none in such a session."""
+    def task(self, manifest: Manifest, data: PartyData) -> Any:
+        """Return a party's task on its own rows, `PartyTask` or `VectorTask`, as the modes' computations take it.
+
+        Raises `InputError` where it has none in such a session.
+        """
 
     def completed(self, request: Request) -> Request:
         """Return the request with the thresholds that its options stand for, where they do."""
@@ -75,9 +71,7 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
         self._mode(request.keys).check(request)
         request = self.completed(request)
         self.agreed(request)  # what is wrong with options shows before anything depends on them
-        backend = choose_backend(request.backend)
-        smudging_bits = DEFAULT_SMUDGING_BITS if request.smudging_bits is None else request.smudging_bits
-        return self.planned(request, backend, smudging_bits)
+        return self.planned(request)
 
     def prepare(self, request: Request) -> Session:
         """Plan and name the session; generate keys, unless they are made in it."""

@@ -12,6 +12,8 @@ aggregator could put one party among many that it has made up.
 
 Each answer of the helper is for one question in a session (`fhe_auc.machines.site_state.answer`): two openings, or two
 results decrypted, would tell what lies between.
+
+Where vectors are added up the helper has no key, and opens only: `fhe_auc_keys.roles.helper_vectors`.
 """
 
 from __future__ import annotations
@@ -19,9 +21,10 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, NoReturn, TypeVar
+from typing import Any, ClassVar, NoReturn, TypeVar, cast
 
 import msgspec
 import numpy as np
@@ -33,9 +36,9 @@ from fhe_auc.base.keystream import COMMON_SECRET_BYTES
 from fhe_auc.base.party_names import HELPER, MAX_CHARACTERS
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe.modular import Residues
+from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.session.computation import PaddedComputation, PartyTask, Result
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.plan import Plan
 from fhe_auc.session.protocol import Delivery, Session
 from fhe_auc.session.rounds import Aggregator, Party, R
 from fhe_auc_keys.bundles import contexts
@@ -51,14 +54,15 @@ from fhe_auc_keys.trust.identity import Identity, signed_bytes
 OPEN, DECRYPT = 2, 3
 """Rounds in which the helper opens the sum of the pads, and decrypts the result."""
 
-_ROUNDS = 4
 T = TypeVar("T")
 _BLOB, _RESPONSE = b"helper's blob 1", b"helper's response 1"
 _KEY_BYTES = 32
 _BLOB_BYTES = sealing.OVERHEAD + SEED_BYTES + _KEY_BYTES
 _SIGNATURE_BYTES = 64
 _WRAPPED_BYTES = 48
-_NAME_BYTES = 4 * MAX_CHARACTERS + 8
+NAME_BYTES = 4 * MAX_CHARACTERS + 8
+"""More than the longest name takes, encoded."""
+
 _UNFIT = "its blob is not signed by it, or not sealed to the helper for this session"
 
 
@@ -84,7 +88,9 @@ class HelperMaterial(msgspec.Struct, frozen=True, array_like=True, forbid_unknow
         return "HelperMaterial(...)"
 
 
-class _Submission(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class HelpedSubmission(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What a party sends: padded parts, and a blob for the helper."""
+
     parts: tuple[bytes, ...]
     blobs: tuple[bytes]  # the one for the helper
     signature: bytes  # of it
@@ -114,28 +120,34 @@ class _Given(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     responses: tuple[Response]  # the helper's
 
 
-class HelpedAggregator(Aggregator):
-    """Keeps submissions until the helper has said whose blobs open, adds these up, and computes under its key."""
+class OpeningAggregator(Aggregator):
+    """Keeps submissions until the helper has said whose blobs open, and adds these up.
 
-    rounds = _ROUNDS
-    _response: Response  # the helper's
+    `computation` has `running_sum` and `payload_limit`; a blob has `blob_bytes`.
+    """
 
-    def __init__(self, manifest: Manifest, computation: PaddedComputation[Any, Any, Any]) -> None:
+    blob_bytes: ClassVar[int]
+
+    def __init__(self, manifest: Manifest, computation: Any) -> None:
         super().__init__(manifest)
         self._computation = computation
-        self._submissions: dict[str, _Submission] = {}
+        self._submissions: dict[str, HelpedSubmission] = {}
         self._digests: dict[str, bytes] = {}
         self._left_out: tuple[str, ...] = ()
-        self._keys: Any = None  # of the helper's making, with the opening
+
+    @abstractmethod
+    def _opened(self, payload: bytes) -> tuple[str, ...]:
+        """Keep the opening that the helper has made; return whom it has left out, or raise `DeserialisationError`."""
+
+    @abstractmethod
+    def _result(self, totals: list[Words]) -> bytes:
+        """Return the result, from the sum of submissions and the opening."""
 
     @property
     def submission_limit(self) -> int:  # type: ignore[override] # it depends on who answers
         """Largest payload of an answer in this round, in bytes."""
-        if not self._helping:
-            return self._computation.payload_limit
-        if self.round == OPEN:
-            return self._computation.opening_limit + _NAME_BYTES * len(self.manifest.parties)
-        return _response_limit(self._computation)
+        limit: int = self._computation.payload_limit
+        return limit + (NAME_BYTES * len(self.manifest.parties) if self._helping else 0)
 
     @property
     def asked(self) -> tuple[str, ...]:
@@ -150,7 +162,7 @@ class HelpedAggregator(Aggregator):
         return name == HELPER if self._helping else super()._is_asked(name)
 
     def _alone(self, number: int) -> str:
-        return HELPER if number in (OPEN, DECRYPT) else ""
+        return HELPER if 1 < number < self.rounds else ""
 
     def _least(self) -> int:
         return 1 if self._helping else self.manifest.min_parties
@@ -161,28 +173,16 @@ class HelpedAggregator(Aggregator):
 
     def _accept(self, party: str, payload: bytes) -> None:
         if self.round == 1:
-            found = decode(payload, _Submission, "submission")
-            if (len(found.blobs[0]), len(found.signature)) != (_BLOB_BYTES, _SIGNATURE_BYTES):
+            found = decode(payload, HelpedSubmission, "submission")
+            if (len(found.blobs[0]), len(found.signature)) != (self.blob_bytes, _SIGNATURE_BYTES):
                 raise DeserialisationError("a submission whose blob, or its signature, is of another length")
             self._computation.running_sum().add(found.parts)  # whether it is one
             self._submissions[party] = found
         elif self.round == OPEN:
-            self._open(decode(payload, _Opened, "opening"))
-        elif self.round == DECRYPT:
-            response = decode(payload, Response, "response")
-            if [len(part) for part in response.parts] != [_WRAPPED_BYTES] * len(self._counted):
-                raise DeserialisationError("the helper's response is not one for all parties that count")
-            self._response = response
-
-    def _open(self, opened: _Opened) -> None:
-        named = opened.left_out
-        if named != tuple(party for party in self._counted if party in named) or len(named) == len(self._counted):
-            raise DeserialisationError("the helper leaves out strangers, somebody twice, or everybody")
-        try:
-            self._keys = self._computation.opened(self._computation.load_public(opened.context), opened.opening)
-        except InputError as error:  # of another session
-            raise DeserialisationError(str(error)) from None
-        self._left_out = named
+            named = self._opened(payload)
+            if named != tuple(party for party in self._counted if party in named) or len(named) == len(self._counted):
+                raise DeserialisationError("the helper leaves out strangers, somebody twice, or everybody")
+            self._left_out = named
 
     def _count(self, answered: tuple[str, ...]) -> None:
         if self.round == 1:
@@ -196,21 +196,59 @@ class HelpedAggregator(Aggregator):
         submissions = [(party, self._submissions[party]) for party in self._counted]
         if self.round == 1:
             return encode(tuple(_Blobs(party, found.blobs, found.signature) for party, found in submissions))
-        if self.round == DECRYPT:
-            return encode(_Given(self._counted, (self._response,)))
         if len(self._counted) < self.manifest.min_parties:
             raise _too_few(self._counted, self._left_out, self.manifest)
         total = self._computation.running_sum()
         for _, found in submissions:
             total.add(found.parts)
-        return encode(Result(self._counted, self._computation.aggregate(self._keys, total.totals)))
+        return encode(Result(self._counted, self._result(total.totals)))
+
+
+class HelpedAggregator(OpeningAggregator):
+    """Computes under the helper's key, and passes on what that has decrypted."""
+
+    rounds = DECRYPT + 1
+    blob_bytes = _BLOB_BYTES
+    _keys: Any  # of the helper's making, with the opening
+    _response: Response  # the helper's
+
+    @property
+    def submission_limit(self) -> int:  # type: ignore[override]
+        """Largest payload of an answer in this round, in bytes."""
+        if self.round == OPEN:
+            limit: int = self._computation.opening_limit
+            return limit + NAME_BYTES * len(self.manifest.parties)
+        return _response_limit(self._computation) if self.round == DECRYPT else super().submission_limit
+
+    def _accept(self, party: str, payload: bytes) -> None:
+        if self.round != DECRYPT:
+            super()._accept(party, payload)
+            return
+        response = decode(payload, Response, "response")
+        if [len(part) for part in response.parts] != [_WRAPPED_BYTES] * len(self._counted):
+            raise DeserialisationError("the helper's response is not one for all parties that count")
+        self._response = response
+
+    def _opened(self, payload: bytes) -> tuple[str, ...]:
+        opened = decode(payload, _Opened, "opening")
+        try:
+            self._keys = self._computation.opened(self._computation.load_public(opened.context), opened.opening)
+        except InputError as error:  # of another session
+            raise DeserialisationError(str(error)) from None
+        return opened.left_out
+
+    def _close(self) -> bytes:
+        return encode(_Given(self._counted, (self._response,))) if self.round == DECRYPT else super()._close()
+
+    def _result(self, totals: list[Words]) -> bytes:
+        return cast("bytes", self._computation.aggregate(self._keys, totals))
 
 
 class HelpedPartyRole(Party[R]):
     """Pads and submits once, and reads the sums once; it has no key of the session."""
 
-    rounds = _ROUNDS
-    answers = 1, _ROUNDS
+    rounds = DECRYPT + 1
+    answers = 1, DECRYPT + 1
 
     def __init__(
         self,
@@ -220,7 +258,7 @@ class HelpedPartyRole(Party[R]):
         task: PartyTask[Any, Any, R],
     ) -> None:
         super().__init__(manifest, task.party)
-        self.download_limit = _response_limit(computation) + (_NAME_BYTES + 64) * len(manifest.parties)
+        self.download_limit = _response_limit(computation) + (NAME_BYTES + 64) * len(manifest.parties)
         self._computation = computation
         self._identity = Identity.from_bytes(own.identity)
         (self._helper,) = own.helpers
@@ -240,10 +278,8 @@ class HelpedPartyRole(Party[R]):
             seed, self._response_key = secrets.token_bytes(SEED_BYTES), secrets.token_bytes(_KEY_BYTES)
             index = self.manifest.parties.index(self.name)
             parts = self._computation.under_pad(self._task, index, seed, self._common_secret)
-            associated = _associated(self.digest, self.name)
-            blob = sealing.seal(self._helper, seed + self._response_key, info=signed_bytes(_BLOB, associated))
-            signature = self._identity.sign(_BLOB, associated + hashlib.sha256(blob).digest())
-            answer = encode(_Submission(parts, (blob,), signature))
+            blob = blob_of(self._helper, seed + self._response_key, self._identity, self.digest)
+            answer = encode(HelpedSubmission(parts, *blob))
             self._seconds["submit"] = time.perf_counter() - started
             return answer
         given = decode(payload, _Given, "result")
@@ -265,26 +301,24 @@ class HelpedPartyRole(Party[R]):
             raise DeserialisationError(f"the sums of {HELPER} are not sealed to {self.name!r}: {error}") from None
 
 
-class Helper(Party[Any]):
-    """Makes the keys, opens the sum of the pads of those whose blobs open, and decrypts one result.
+class OpeningHelper(Party[Any]):
+    """Opens the sum of the pads of those whose blobs open: `secret_bytes` are in each, first the seed of a pad.
 
-    It answers rounds 2 and 3, and has no rows and no result. Raises `InputError` where `own` is of another helper.
+    It answers rounds 2 to the last but one, and has no rows and no result. Raises `InputError` where `own` is of
+    another helper.
     """
 
-    rounds = _ROUNDS
-    answers = OPEN, DECRYPT
-    submission_round = _ROUNDS + 1
     asked_alone = True
-    _kept: tuple[bytes, dict[str, bytes]] = b"", {}  # secret context; response keys of those that count
+    secret_bytes: ClassVar[int]
 
-    def __init__(self, manifest: Manifest, computation: PaddedComputation[Any, Any, Any], own: HelperMaterial) -> None:
+    def __init__(self, manifest: Manifest, computation: Any, own: HelperMaterial) -> None:
         self._identity = Identity.from_bytes(own.identity)
         if [member.signing_key for member in own.helpers.members] != [self._identity.signing_key]:
             raise InputError(f"{self._identity.name!r} is not the session's helper")
         super().__init__(manifest, HELPER)
         most = len(manifest.parties)
-        blobs = (_NAME_BYTES + _BLOB_BYTES + 8 + _SIGNATURE_BYTES + 16) * most
-        self.download_limit = max(blobs, computation.payload_limit + _NAME_BYTES * most)
+        blobs = (NAME_BYTES + sealing.OVERHEAD + self.secret_bytes + 8 + _SIGNATURE_BYTES + 16) * most
+        self.download_limit = max(blobs, computation.payload_limit + NAME_BYTES * most)
         self._computation = computation
         self._keys = own.roster.signing_keys
 
@@ -296,11 +330,11 @@ class Helper(Party[Any]):
         """The helper is told no digests."""
 
     def result(self) -> NoReturn:
-        """Raise `EvaluationError`: a helper knows the sums, but is given no result."""
+        """Raise `EvaluationError`: a helper is given no result."""
         raise EvaluationError("a helper has no result")
 
     def _secrets(self, found: _Blobs) -> bytes | None:
-        """Return a party's seed and response key; None where it has not signed its blob, or that does not open."""
+        """Return what a party has sealed; None where it has not signed its blob, or that does not open."""
         associated = _associated(self.digest, found.party)
         try:
             key = Ed25519PublicKey.from_public_bytes(self._keys[found.party])
@@ -308,7 +342,33 @@ class Helper(Party[Any]):
             secret = self._identity.unseal(found.blobs[0], info=signed_bytes(_BLOB, associated))
         except (InvalidSignature, KeyError, TamperedError):
             return None
-        return secret if len(secret) == SEED_BYTES + _KEY_BYTES else None
+        return secret if len(secret) == self.secret_bytes else None
+
+    def _blobs(self, payload: bytes) -> tuple[dict[str, bytes], tuple[str, ...]]:
+        """Return what those have sealed whose blobs open, by name in the manifest's order, and who is left out.
+
+        Raises `DeserialisationError` for another list, `TooFewPartiesError` where too few open.
+        """
+        blobs = decode(payload, tuple[_Blobs, ...], "list of blobs")
+        named = [each.party for each in blobs]
+        if named != [party for party in self.manifest.parties if party in set(named)]:
+            raise DeserialisationError("the blobs are not of parties of the session, each once and in its order")
+        found = {each.party: mine for each in blobs if (mine := self._secrets(each)) is not None}
+        left_out = tuple(party for party in named if party not in found)
+        if len(found) < self.manifest.min_parties:
+            raise _too_few(found, left_out, self.manifest)
+        self.opened = tuple(found)
+        return found, left_out
+
+
+class Helper(OpeningHelper):
+    """Makes the keys, opens the sum of the pads, and decrypts one result."""
+
+    rounds = DECRYPT + 1
+    answers = OPEN, DECRYPT
+    submission_round = DECRYPT + 2
+    secret_bytes = SEED_BYTES + _KEY_BYTES
+    _kept: tuple[bytes, dict[str, bytes]] = b"", {}  # secret context; response keys of those that count
 
     def _own_state(self) -> bytes:
         material, keys = self._kept
@@ -322,19 +382,11 @@ class Helper(Party[Any]):
         return self._open(payload) if round_number == OPEN else self._decrypt(payload)
 
     def _open(self, payload: bytes) -> bytes:
-        blobs = decode(payload, tuple[_Blobs, ...], "list of blobs")
-        named = [each.party for each in blobs]
-        if named != [party for party in self.manifest.parties if party in set(named)]:
-            raise DeserialisationError("the blobs are not of parties of the session, each once and in its order")
-        found = {each.party: mine for each in blobs if (mine := self._secrets(each)) is not None}
-        left_out = tuple(party for party in named if party not in found)
-        if len(found) < self.manifest.min_parties:
-            raise _too_few(found, left_out, self.manifest)
+        found, left_out = self._blobs(payload)
         public, secret = contexts.generate(self._computation.plan.parameters)
         material = secret.to_bytes()
         opening = self._computation.opening(material, {party: each[:SEED_BYTES] for party, each in found.items()})
         self._kept = material, {party: each[SEED_BYTES:] for party, each in found.items()}
-        self.opened = tuple(found)
         return encode(_Opened(left_out, public.to_bytes(), opening))
 
     def _decrypt(self, payload: bytes) -> bytes:
@@ -342,7 +394,7 @@ class Helper(Party[Any]):
         material, keys = self._kept
         if result.counted != tuple(keys):
             raise EvaluationError("the result is not of the parties whose pads were opened")
-        totals = self._computation.decrypt(self._computation.load_secret(material), result.ciphertext)
+        totals = self._computation.decrypt(self._computation.load_secret(material), result.content)
         self._kept = b"", {}
         text = encode(tuple(np.ascontiguousarray(each, "<u8").tobytes() for each in totals))
         about, content_key = _response_of(self.digest, tuple(keys)), secrets.token_bytes(_KEY_BYTES)
@@ -364,15 +416,19 @@ class HelperSession(Session):
         return Delivery(b"", own, helper=encode(helper))
 
 
-class HelperKeys(KeyMode):
+class HelperMode(KeyMode):
+    """A helper opens the sum of the parties' pads; nothing is made beforehand."""
+
+    def prepare(self, plan: Any, announced: Callable[..., Manifest]) -> HelperSession:
+        """Name the session."""
+        return HelperSession(announced())
+
+
+class HelperKeys(HelperMode):
     """A helper has the key in place of the parties, which pad what they submit."""
 
     def __init__(self, computation: Callable[[Manifest], PaddedComputation[Any, Any, Any]]) -> None:
         self.computation = computation
-
-    def prepare(self, plan: Plan, announced: Callable[..., Manifest]) -> HelperSession:
-        """Name the session."""
-        return HelperSession(announced())
 
     def aggregator(self, manifest: Manifest, material: bytes) -> HelpedAggregator:
         """Return the aggregator, who starts from nothing."""
@@ -380,14 +436,24 @@ class HelperKeys(KeyMode):
 
     def party(self, manifest: Manifest, material: bytes, task: PartyTask[Any, Any, Any]) -> HelpedPartyRole[Any]:
         """Return the party; `material` is `HelpedParty`."""
-        return HelpedPartyRole(manifest, self.computation(manifest), _read(material, HelpedParty), task)
+        return HelpedPartyRole(manifest, self.computation(manifest), read_material(material, HelpedParty), task)
 
     def helper(self, manifest: Manifest, material: bytes) -> Helper:
         """Return the helper; `material` is `HelperMaterial`."""
-        return Helper(manifest, self.computation(manifest), _read(material, HelperMaterial))
+        return Helper(manifest, self.computation(manifest), read_material(material, HelperMaterial))
 
 
-def _read(material: bytes, shape: type[T]) -> T:
+def blob_of(helper: bytes, secret: bytes, identity: Identity, session: bytes) -> tuple[tuple[bytes], bytes]:
+    """Return what a party seals to the helper, whose encryption key is given, and its signature of that.
+
+    `session` is the manifest's digest; both are bound to it, and to the party's name.
+    """
+    associated = _associated(session, identity.name)
+    blob = sealing.seal(helper, secret, info=signed_bytes(_BLOB, associated))
+    return (blob,), identity.sign(_BLOB, associated + hashlib.sha256(blob).digest())
+
+
+def read_material(material: bytes, shape: type[T]) -> T:
     """Return a role's material; raise `InputError` where it is none of this kind."""
     try:
         return decode(material, shape, "material")

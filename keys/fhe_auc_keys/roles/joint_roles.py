@@ -9,7 +9,7 @@
     4  the encrypted result          ->  partial decryption, sealed to the other parties
     5  all partial decryptions       ->  (nothing: each party adds them up, and reads the result)
 
-A computation that only adds up takes a public key and no others: all parts of those are empty.
+Where vectors are added up: `fhe_auc_keys.roles.joint_vectors`.
 
 Whoever chose the sum of all first parts could read a share off the next answer. So a party has committed to its parts
 before it sees another one's, and each party holds everybody's parts against everybody's commitments. From round 2 on
@@ -180,9 +180,7 @@ class JointParty(Party[R]):
     ) -> None:
         super().__init__(manifest, task.party)
         _check(manifest, roster, computation)
-        mine = roster.signing_keys[task.party], roster.encryption_keys[task.party]
-        if identity.name != task.party or mine != (identity.signing_key, identity.encryption_key):
-            raise InputError(f"the identity of {identity.name!r} is not that of party {task.party!r} in the session")
+        roster.require(identity, task.party)
         self._roster = roster
         self._identity = identity
         self._task = task
@@ -260,10 +258,10 @@ class JointParty(Party[R]):
         started = time.perf_counter()
         result = decode(payload, Result, "result")
         self._check_named(result.counted)
-        partial = self._computation.partial_decryption(self._living_share(), result.ciphertext)
-        self._state = msgspec.structs.replace(self._state, result=result.ciphertext, partial=partial)
+        partial = self._computation.partial_decryption(self._living_share(), result.content)
+        self._state = msgspec.structs.replace(self._state, result=result.content, partial=partial)
         self._share = None  # nobody needs it again, and no second result meets it
-        sealed = self._sealed(_PARTIAL_PURPOSE, partial, associated=_sha256(result.ciphertext))
+        sealed = self._sealed(_PARTIAL_PURPOSE, partial, associated=_sha256(result.content))
         self._seconds["decrypt"] = time.perf_counter() - started
         return sealed
 

@@ -7,9 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.session.computation import PartyTask
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.plan import Plan
 from fhe_auc.session.protocol import Request, Session
 from fhe_auc.session.rounds import Aggregator, Party
 from fhe_auc_keys.roles.echo import Echo
@@ -33,7 +31,7 @@ class KeyMode(ABC):
             raise InputError("smudging_bits is for joint keys only: there are no partial decryptions otherwise")
 
     @abstractmethod
-    def prepare(self, plan: Plan, announced: Callable[..., Manifest]) -> Session:
+    def prepare(self, plan: Any, announced: Callable[..., Manifest]) -> Session:
         """Make the keys that have to be there beforehand; `announced` makes the manifest.
 
         Its `context` is their fingerprint, which is left out where there are no keys yet.
@@ -44,8 +42,8 @@ class KeyMode(ABC):
         """Return the aggregator."""
 
     @abstractmethod
-    def party(self, manifest: Manifest, material: bytes, task: PartyTask[Any, Any, Any]) -> Party[Any]:
-        """Return the party that has this task."""
+    def party(self, manifest: Manifest, material: bytes, task: Any) -> Party[Any]:
+        """Return the party that has this task, of the kind that the mode's computation takes."""
 
     def helper(self, manifest: Manifest, material: bytes) -> Party[Any]:
         """Return the helper; raise `InputError` where there is none."""

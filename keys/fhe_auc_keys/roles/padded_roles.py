@@ -1,6 +1,6 @@
 """Sealed keys where parties submit under one-time pads: rounds as in `fhe_auc_keys.roles.sealed_roles`.
 
-The key holder draws a seed for each party's pad, and encrypts the sum of all pads: the opening, which the aggregator
+The key holder draws a seed for each party's pad, and makes the opening of the sum of all pads, which the aggregator
 needs for a result. Where parties may be missing, it is made *late*, once it is known who counts: one for all beside one
 for some of them would give away those who do not count (`fhe_auc_keys.site.late_opening`).
 """
@@ -8,19 +8,21 @@ for some of them would give away those who do not count (`fhe_auc_keys.site.late
 from __future__ import annotations
 
 import secrets
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from functools import partial
+from typing import Any
 
 import msgspec
 
 from fhe_auc.base.errors import EvaluationError, InputError
+from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.session.computation import PaddedComputation, PartyTask
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.plan import Plan
+from fhe_auc.session.plan import EncryptedPlan
 from fhe_auc.session.protocol import Delivery
 from fhe_auc.session.rounds import R
-from fhe_auc.session.submissions import RunningSum
 from fhe_auc_keys.bundles.session_keys import (
     SEED_BYTES,
     KeyHolderSession,
@@ -31,56 +33,49 @@ from fhe_auc_keys.bundles.session_keys import (
     public_context,
 )
 from fhe_auc_keys.roles.echo import Echo
+from fhe_auc_keys.roles.key_mode import KeyMode
 from fhe_auc_keys.roles.sealed_roles import (
     SealedAggregator,
-    SealedKeys,
     SealedParty,
+    decrypting_party,
     own_secrets,
     sealed_delivery,
 )
 
 
 class PaddedAggregator(SealedAggregator):
-    """Computes on padded sums, under an `opening`, which is empty where it is to come."""
+    """Adds up what is padded; `aggregate` computes under an `opening`, which is empty where it is to come."""
 
     def __init__(
         self,
         manifest: Manifest,
-        computation: PaddedComputation[Any, Any, Any],
-        keys: Any,
-        echo: Echo | None,
+        computation: Any,
+        aggregate: Callable[[bytes, list[Words]], bytes],
         opening: bytes,
+        echo: Echo | None = None,
     ) -> None:
-        super().__init__(manifest, computation, keys, echo)
         if opening and is_late(manifest):
             raise InputError("the aggregator has an opening before it is known who counts")
-        self._early = computation.opened(keys, opening) if opening else None
+        super().__init__(
+            manifest, computation.running_sum(), self._opened_result, limit=computation.payload_limit, echo=echo
+        )
+        self._aggregate, self._early = aggregate, opening
 
-    def _empty_sum(self) -> RunningSum:
-        return cast("RunningSum", self._computation.running_sum())
-
-    def _opened(self) -> Any:
-        if is_late(self.manifest):
-            if self.open_late is None:
-                raise EvaluationError("nobody is there to ask for the opening of these parties' pads")
-            return self._computation.opened(self._keys, self.open_late(self.counted))
-        if self._early is None:
-            raise EvaluationError("the key holder has not opened the sum of these parties' pads yet")
-        return self._early
+    def _opened_result(self, counted: tuple[str, ...], totals: list[Words]) -> bytes:
+        if not is_late(self.manifest):
+            if not self._early:
+                raise EvaluationError("the key holder has not opened the sum of these parties' pads yet")
+            return self._aggregate(self._early, totals)
+        if self.open_late is None:
+            raise EvaluationError("nobody is there to ask for the opening of these parties' pads")
+        return self._aggregate(self.open_late(counted), totals)
 
 
-class PaddedParty(SealedParty[R]):
-    """Pads what it submits; the `seed` of its pad is empty once it has been used."""
-
-    def __init__(self, *given: Any, common_secret: bytes, seed: bytes) -> None:
-        super().__init__(*given, common_secret=common_secret)
-        self._seed = seed
-
-    def _submission(self) -> tuple[bytes, ...]:
-        if not self._seed:
-            raise EvaluationError(f"party {self.name!r} has submitted already: its pad is for one submission")
-        given = self._task, self.manifest.parties.index(self.name), self._seed, self._common_secret
-        return cast("tuple[bytes, ...]", self._computation.under_pad(*given))
+def pad_once(name: str, seed: bytes, submit: Callable[[bytes], tuple[bytes, ...]]) -> tuple[bytes, ...]:
+    """Return what `submit` makes of a party's seed; raise `EvaluationError` where that is empty, as it is once used."""
+    if not seed:
+        raise EvaluationError(f"party {name!r} has submitted already: its pad is for one submission")
+    return submit(seed)
 
 
 @dataclass(frozen=True)
@@ -88,7 +83,8 @@ class SealedPadsSession(KeyHolderSession):
     """What the key holder has made: a seed, too, for each party's pad."""
 
     seeds: Mapping[str, bytes] = field(repr=False)
-    computation: PaddedComputation[Any, Any, Any] = field(repr=False, compare=False)
+    opening: Callable[[Mapping[str, bytes]], bytes] = field(repr=False, compare=False)
+    """Makes that of the sum of the pads from these seeds, by party."""
 
     def secrets_of(self, party: str) -> PartySecrets:
         """Return what is for this party alone, with its seed."""
@@ -104,33 +100,88 @@ class SealedPadsSession(KeyHolderSession):
             if opened not in ([], [counted]):
                 raise EvaluationError("the opening for other parties has been made; a session has one")
             opened[:] = [counted]
-            return self.computation.opening(self.common.context, {party: self.seeds[party] for party in counted})
+            return self.opening({party: self.seeds[party] for party in counted})
 
         return replace(delivery, open_late=open_late)
 
 
-class SealedPads(SealedKeys):
-    """Keys of a key holder, of a protocol whose parties pad."""
+class KeyHolderPads(KeyMode):
+    """A key holder draws the seeds of the parties' pads, and opens the sum of the pads."""
 
-    def prepare(self, plan: Plan, announced: Callable[..., Manifest]) -> SealedPadsSession:
-        """Make keys and seeds, and the opening unless it is late."""
-        manifest, context, party, loaded = new_session_keys(plan.parameters, announced)
-        computation = self.computation(manifest)
+    @abstractmethod
+    def opening(self, manifest: Manifest, context: bytes, seeds: Mapping[str, bytes]) -> bytes:
+        """Return the opening of the sum of the pads from these seeds, by party; `context` as of `PartySecrets`.
+
+        There must be one opening in a session only: who has two learns what the pads between them hide.
+        """
+
+    def drawn(self, manifest: Manifest, context: bytes, party: bytes, loaded: object) -> SealedPadsSession:
+        """Return a session on keys that are made, with seeds, and the opening unless it is late.
+
+        `context` is the public one, if there is one; `party` as of `KeyHolderSession.party_material`.
+        """
         seeds = {name: secrets.token_bytes(SEED_BYTES) for name in manifest.parties}
         secret = party_secrets(party, manifest.context).context
-        opening = b"" if is_late(manifest) else computation.opening(secret, seeds)
-        return SealedPadsSession(manifest, aggregator_material(context, opening), party, loaded, seeds, computation)
+        opens = partial(self.opening, manifest, secret)
+        opening = b"" if is_late(manifest) else opens(seeds)
+        return SealedPadsSession(manifest, aggregator_material(context, opening), party, loaded, seeds, opens)
+
+
+class SealedPads(KeyHolderPads):
+    """Keys of a key holder, of a protocol whose parties pad, and decrypt; with an `echo` they compare the result."""
+
+    def __init__(
+        self, computation: Callable[[Manifest], PaddedComputation[Any, Any, Any]], echo: Echo | None = None
+    ) -> None:
+        self.computation, self.echo = computation, echo
+
+    def opening(self, manifest: Manifest, context: bytes, seeds: Mapping[str, bytes]) -> bytes:
+        """Return the opening, encrypted under the secret `context`."""
+        made: bytes = self.computation(manifest).opening(context, seeds)
+        return made
+
+    def prepare(self, plan: EncryptedPlan, announced: Callable[..., Manifest]) -> SealedPadsSession:
+        """Make keys and seeds, and the opening unless it is late."""
+        return self.drawn(*new_session_keys(plan.parameters, announced))
 
     def aggregator(self, manifest: Manifest, material: bytes) -> PaddedAggregator:
         """Return the aggregator; `material` is a public context, and an opening unless that is late."""
         computation, (context, opening) = self.computation(manifest), public_context(material)
-        return PaddedAggregator(manifest, computation, computation.load_public(context), self.echo, opening)
+        public = computation.load_public(context)
+        early = computation.opened(public, opening) if opening else None  # damage shows before anybody has submitted
 
-    def party(self, manifest: Manifest, material: bytes, task: PartyTask[Any, Any, Any]) -> PaddedParty[Any]:
+        def aggregate(given: bytes, totals: list[Words]) -> bytes:
+            opened = computation.opened(public, given) if early is None else early
+            result: bytes = computation.aggregate(opened, totals)
+            return result
+
+        return PaddedAggregator(manifest, computation, aggregate, opening, self.echo)
+
+    def party(self, manifest: Manifest, material: bytes, task: PartyTask[Any, Any, Any]) -> SealedParty[Any]:
         """Return the party; `material` is `fhe_auc_keys.bundles.session_keys.PartySecrets`, with its seed."""
         own, computation = own_secrets(material, manifest), self.computation(manifest)
         keys, secret = computation.load_secret(own.context), own.common_secret
-        return PaddedParty(manifest, computation, keys, task, self.echo, common_secret=secret, seed=own.seed)
+        return padded_party(manifest, computation, keys, task, self.echo, common_secret=secret, seed=own.seed)
+
+
+def padded_party(
+    manifest: Manifest,
+    computation: PaddedComputation[Any, Any, Any],
+    keys: Any,
+    task: PartyTask[Any, Any, R],
+    echo: Echo | None = None,
+    *,
+    common_secret: bytes,
+    seed: bytes,
+) -> SealedParty[R]:
+    """Return a party that pads, by its `seed`, and decrypts with `keys`, from the computation's `load_secret`."""
+    index = manifest.parties.index(task.party)
+
+    def submit(own: bytes) -> tuple[bytes, ...]:
+        return computation.under_pad(task, index, own, common_secret)
+
+    submits = partial(pad_once, task.party, seed, submit)
+    return decrypting_party(manifest, computation, keys, task, submits, echo, common_secret=common_secret)
 
 
 def is_late(manifest: Manifest) -> bool:

@@ -9,7 +9,7 @@ Where the result is checked against an aggregator that may lie, parties compare 
     2  the encrypted result    ->  an echo: what each party tells the others of the result it was given
     3  all echoes              ->  (nothing: where all were given the same, each party decrypts, and reads the result)
 
-Where parties submit under pads: `fhe_auc_keys.roles.padded_roles`.
+Where parties submit under pads: `fhe_auc_keys.roles.padded_roles` and `sealed_vectors`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, cast
+from functools import partial
+from typing import Any
 
 from fhe_auc.base.errors import DeserialisationError, InputError
 from fhe_auc.base.party_names import MAX_CHARACTERS
 from fhe_auc.base.serialise import decode, encode
-from fhe_auc.session.computation import PartyTask, Result, WholeKeyComputation
+from fhe_auc.rlwe.polynomials import Words
+from fhe_auc.session.computation import PartyTask, Result, SealedComputation, WholeKeyComputation
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.plan import Plan
+from fhe_auc.session.plan import EncryptedPlan
 from fhe_auc.session.protocol import Delivery
 from fhe_auc.session.rounds import Aggregator, Party, R
 from fhe_auc.session.submissions import RunningSum
@@ -46,24 +48,26 @@ _NAME_BYTES = 4 * MAX_CHARACTERS + 8  # of a name, encoded
 
 
 class SealedAggregator(Aggregator):
-    """Adds submissions up as they arrive, then computes the encrypted result.
+    """Adds submissions up as they arrive, then computes the result.
 
-    `keys` come from the computation's `load_public`; with an `echo`, parties compare the result.
+    `running_sum` is empty; `result` computes, of the parties that count and the sum of their submissions. No honest
+    message has as many bytes as `limit`. With an `echo`, parties compare the result.
     """
 
     def __init__(
         self,
         manifest: Manifest,
-        computation: WholeKeyComputation[Any, Any, Any, Any],
-        keys: Any,
+        running_sum: RunningSum,
+        result: Callable[[tuple[str, ...], list[Words]], bytes],
+        *,
+        limit: int,
         echo: Echo | None = None,
     ) -> None:
         super().__init__(manifest)
         self.rounds = 2 if echo is None else 3
-        self.submission_limit = computation.payload_limit
-        self._computation: Any = computation
-        self._keys = keys
-        self._sum = self._empty_sum()
+        self.submission_limit = limit
+        self._sum = running_sum
+        self._result = result
         self._echoes: dict[str, bytes] = {}
 
     def _accept(self, party: str, payload: bytes) -> None:
@@ -77,43 +81,35 @@ class SealedAggregator(Aggregator):
     def _close(self) -> bytes:
         if self.round > 1:
             return encode(tuple(self._echoes[party] for party in self.counted))
-        return encode(Result(self.counted, self._computation.aggregate(self._opened(), self._sum.totals)))
+        return encode(Result(self.counted, self._result(self.counted, self._sum.totals)))
 
     def _least(self) -> int:
         return self.manifest.min_parties if self.round == 1 else len(self.counted)  # nobody counted may miss the echo
 
-    def _empty_sum(self) -> RunningSum:
-        return cast("RunningSum", self._computation.running_sum(self._keys))
-
-    def _opened(self) -> Any:
-        """Return what the computation's `aggregate` takes."""
-        return self._keys
-
 
 class SealedParty(Party[R]):
-    """Encrypts its values, then decrypts the result and reads it.
+    """Submits, then reads the result.
 
-    `keys` come from the computation's `load_secret`; with an `echo`, parties compare the result. All parties of the
-    session have the same `common_secret`, 32 bytes.
+    `submit` makes the parts of its submission, `read` the outcome of a result. No honest message has as many bytes as
+    `limit`, beside names. With an `echo`, parties compare the result, by the `common_secret` that all have, 32 bytes.
     """
 
     def __init__(
         self,
         manifest: Manifest,
-        computation: WholeKeyComputation[Any, Any, Any, Any],
-        keys: Any,
-        task: PartyTask[Any, Any, R],
-        echo: Echo | None = None,
+        name: str,
+        submit: Callable[[], tuple[bytes, ...]],
+        read: Callable[[Result], R],
         *,
+        limit: int,
+        echo: Echo | None = None,
         common_secret: bytes,
     ) -> None:
-        super().__init__(manifest, task.party)
+        super().__init__(manifest, name)
         self.rounds = 2 if echo is None else 3
         # A result names all that count; an echo is shorter than the longest name.
-        self.download_limit = computation.payload_limit + _NAME_BYTES * len(manifest.parties)
-        self._computation: Any = computation
-        self._keys = keys
-        self._task = task
+        self.download_limit = limit + _NAME_BYTES * len(manifest.parties)
+        self._submit, self._read = submit, read
         self._echo = echo
         self._common_secret = common_secret
         self._given = b""  # the result, until it has been compared
@@ -127,7 +123,7 @@ class SealedParty(Party[R]):
     def _answer(self, round_number: int, payload: bytes) -> bytes:
         started = time.perf_counter()
         if round_number == 1:
-            answer = encode(self._submission())
+            answer = encode(self._submit())
             self._seconds["submit"] = time.perf_counter() - started
             return answer
         if self._echo is None or round_number < self.rounds:
@@ -139,14 +135,10 @@ class SealedParty(Party[R]):
         else:
             result, told = decode(self._given, Result, "result"), decode(payload, tuple[bytes, ...], "echoes")
             self._echo.compare(told, self._echo.of(self._given, self.manifest, self._common_secret), result.counted)
-        decrypted = self._computation.decrypt(self._keys, result.ciphertext)
-        outcome = self._task.read(decrypted, result.counted, self._common_secret)
+        outcome = self._read(result)
         self._seconds["recover"] = time.perf_counter() - started
         self._outcome = replace(outcome, keys="sealed", seconds=self._seconds)
         return b""
-
-    def _submission(self) -> tuple[bytes, ...]:
-        return cast("tuple[bytes, ...]", self._computation.encrypt(self._keys, self._task, self._common_secret))
 
 
 class SealedSession(KeyHolderSession):
@@ -160,23 +152,70 @@ class SealedSession(KeyHolderSession):
 class SealedKeys(KeyMode):
     """Keys of a key holder, of a protocol whose parties encrypt; with an `echo` they compare the result."""
 
-    def __init__(self, computation: Callable[[Manifest], Any], echo: Echo | None = None) -> None:
+    def __init__(
+        self, computation: Callable[[Manifest], SealedComputation[Any, Any, Any, Any]], echo: Echo | None = None
+    ) -> None:
         self.computation, self.echo = computation, echo
 
-    def prepare(self, plan: Plan, announced: Callable[..., Manifest]) -> KeyHolderSession:
+    def prepare(self, plan: EncryptedPlan, announced: Callable[..., Manifest]) -> KeyHolderSession:
         """Make the keys."""
         return SealedSession(*new_session_keys(plan.parameters, announced))
 
     def aggregator(self, manifest: Manifest, material: bytes) -> SealedAggregator:
         """Return the aggregator; `material` is a public context."""
         computation = self.computation(manifest)
-        return SealedAggregator(manifest, computation, computation.load_public(material), self.echo)
+        return computing_aggregator(manifest, computation, computation.load_public(material), self.echo)
 
     def party(self, manifest: Manifest, material: bytes, task: PartyTask[Any, Any, Any]) -> SealedParty[Any]:
         """Return the party; `material` is `fhe_auc_keys.bundles.session_keys.PartySecrets`."""
         own, computation = own_secrets(material, manifest), self.computation(manifest)
-        keys = computation.load_secret(own.context)
-        return SealedParty(manifest, computation, keys, task, self.echo, common_secret=own.common_secret)
+        keys, secret = computation.load_secret(own.context), own.common_secret
+        return encrypting_party(manifest, computation, keys, task, self.echo, common_secret=secret)
+
+
+def computing_aggregator(
+    manifest: Manifest, computation: SealedComputation[Any, Any, Any, Any], keys: Any, echo: Echo | None = None
+) -> SealedAggregator:
+    """Return the aggregator of ciphertexts; `keys` come from the computation's `load_public`."""
+
+    def result(_: tuple[str, ...], totals: list[Words]) -> bytes:
+        return computation.aggregate(keys, totals)
+
+    limit = computation.payload_limit
+    return SealedAggregator(manifest, computation.running_sum(keys), result, limit=limit, echo=echo)
+
+
+def encrypting_party(
+    manifest: Manifest,
+    computation: SealedComputation[Any, Any, Any, Any],
+    keys: Any,
+    task: PartyTask[Any, Any, R],
+    echo: Echo | None = None,
+    *,
+    common_secret: bytes,
+) -> SealedParty[R]:
+    """Return a party that encrypts and decrypts with `keys`, from the computation's `load_secret`."""
+    submit = partial(computation.encrypt, keys, task, common_secret)
+    return decrypting_party(manifest, computation, keys, task, submit, echo, common_secret=common_secret)
+
+
+def decrypting_party(
+    manifest: Manifest,
+    computation: WholeKeyComputation[Any, Any, Any, Any],
+    keys: Any,
+    task: PartyTask[Any, Any, R],
+    submit: Callable[[], tuple[bytes, ...]],
+    echo: Echo | None = None,
+    *,
+    common_secret: bytes,
+) -> SealedParty[R]:
+    """Return a party that submits as it is told, and decrypts with `keys`, from the computation's `load_secret`."""
+
+    def read(result: Result) -> R:
+        return task.read(computation.decrypt(keys, result.content), result.counted, common_secret)
+
+    limit = computation.payload_limit
+    return SealedParty(manifest, task.party, submit, read, limit=limit, echo=echo, common_secret=common_secret)
 
 
 def own_secrets(material: bytes, manifest: Manifest) -> PartySecrets:

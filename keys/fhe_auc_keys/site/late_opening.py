@@ -20,7 +20,6 @@ from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
 
 import msgspec
 
@@ -28,7 +27,6 @@ from fhe_auc.base.errors import DeserialisationError, EvaluationError
 from fhe_auc.base.files import read_from_others, write_atomically
 from fhe_auc.base.serialise import KeptFormat, encode
 from fhe_auc.session import registry
-from fhe_auc.session.computation import PaddedComputation
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Session
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
@@ -61,7 +59,10 @@ class _OpeningBody(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
 
 
 class _Held(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What the key holder keeps; secret context and seeds are empty once it has opened, or may no more."""
+    """What the key holder keeps; secret context and seeds are empty once it has opened, or may no more.
+
+    Where vectors are added up there is no context.
+    """
 
     announcement: bytes
     not_after: int  # Unix seconds, the announcement's
@@ -79,7 +80,7 @@ _FORMAT = KeptFormat(b"fheheld", _Held, "session held")
 
 def is_late(manifest: Manifest) -> bool:
     """Whether a session's opening is made once it is known who counts; raise `InputError` for an unknown protocol."""
-    return _computation(manifest) is not None and padded_roles.is_late(manifest)
+    return _pads(manifest) is not None and padded_roles.is_late(manifest)
 
 
 def hold(store: KeyStore, session: Session, announcement: bytes, not_after: datetime) -> None:
@@ -133,10 +134,10 @@ def open_late(store: KeyStore, holder: Identity, trust: Trust, data: bytes, *, a
         return held.opening
     manifest = announced.manifest
     seeds = dict(zip(manifest.parties, held.seeds, strict=True))
-    computation = _computation(manifest)
-    if computation is None:
+    mode = _pads(manifest)
+    if mode is None:
         raise KeysError(f"protocol {manifest.protocol!r} has no openings")
-    made = computation.opening(held.context, {party: seeds[party] for party in asked.counted})
+    made = mode.opening(manifest, held.context, {party: seeds[party] for party in asked.counted})
     check_opening(made, held.context, held.seeds)
     sealed = sealing.seal(announced.aggregator.encryption_key, made, info=_about(asked))
     document = sign(OPENING_KIND, holder, _OpeningBody(asked, sealed))
@@ -148,7 +149,7 @@ def open_late(store: KeyStore, holder: Identity, trust: Trust, data: bytes, *, a
 def read_opening(
     data: bytes, aggregator: Identity, trust: Trust, announced: Announcement, counted: tuple[str, ...], *, at: datetime
 ) -> bytes:
-    """Return the opening of these parties' pads, as `fhe_auc.session.computation.PaddedComputation.opening` made it.
+    """Return the opening of these parties' pads, as `fhe_auc_keys.roles.padded_roles.KeyHolderPads.opening` made it.
 
     Raises `TamperedError` where it is damaged or forged, `KeysError` where it is for others; the signer's
     certificate as `open_signed`.
@@ -262,11 +263,11 @@ def _held(store: KeyStore, session: bytes) -> _Held:
         raise unreadable(error, f"late/{name}: {error}") from None
 
 
-def _computation(manifest: Manifest) -> PaddedComputation[Any, Any, Any] | None:
-    """Return the computation of a session with sealed keys and pads; None for another."""
+def _pads(manifest: Manifest) -> padded_roles.KeyHolderPads | None:
+    """Return the key mode of a session in which a key holder opens pads; None for another."""
     plugin = registry.load(manifest.protocol)
     mode = plugin.mode_of(manifest) if isinstance(plugin, EncryptedProtocol) and manifest.keys == "sealed" else None
-    return mode.computation(manifest) if isinstance(mode, padded_roles.SealedPads) else None
+    return mode if isinstance(mode, padded_roles.KeyHolderPads) else None
 
 
 def _check_counted(manifest: Manifest, asked: _Request) -> None:

@@ -15,6 +15,7 @@ from fhe_auc.question.study import Study
 from fhe_auc.rlwe.backends import choose_backend
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.plan import EncryptedPlan
 from fhe_auc_keys.bundles import announcement
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement, require_grid, require_study
 from fhe_auc_keys.bundles.roster import PartyMaterial, Roster
@@ -200,5 +201,5 @@ def _check_plan(manifest: Manifest) -> None:
     except UnknownProtocolError:  # a site may take in what another of its machines evaluates
         return
     plan = protocol.plan_of(manifest)
-    if plan is not None and not manifest.joint_keys:  # these take no library
+    if isinstance(plan, EncryptedPlan) and not manifest.joint_keys:  # these take no library
         choose_backend(plan.parameters.backend)

@@ -23,7 +23,7 @@ from typing import ClassVar
 from fhe_auc.base.errors import InputError
 from fhe_auc.ckks import Slots
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc.rlwe.parameters import BackendName
+from fhe_auc.rlwe.backends import choose_backend
 from fhe_auc.rows.counts import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
@@ -80,7 +80,7 @@ class Malicious(BlindedAuc):
         """Return a party's computation on its own rows."""
         return MaliciousTask(manifest, data)
 
-    def planned(self, request: Request, backend: BackendName, smudging_bits: int) -> AucPlan:
+    def planned(self, request: Request) -> AucPlan:
         """Return the parameters for workload and tolerance; the option ``tolerance`` is in (0, 1e-3].
 
         Raise `InputError` where it is no number, `CapacityError` where it is out of range or no parameters do.
@@ -91,7 +91,7 @@ class Malicious(BlindedAuc):
             raise InputError(f"tolerance must be a number, got {tolerance!r}")
         return planner.plan(
             self.workload(request),
-            backend,
+            choose_backend(request.backend),
             flooding_bits=FLOODING_BITS,
             tolerance=None if tolerance is None else float(tolerance),
         )

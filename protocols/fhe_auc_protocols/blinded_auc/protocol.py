@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from fhe_auc.ckks import SECURITY_BITS, Slots
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc.rlwe.parameters import BackendName
+from fhe_auc.rlwe.backends import choose_backend
 from fhe_auc.rows.counts import Counts, PartyData, count
 from fhe_auc.session.ckks_computation import SealedCkks
 from fhe_auc.session.computation import PartyTask
@@ -44,9 +44,9 @@ class BlindedAuc(EncryptedProtocol[Evaluation, AucPlan]):
     def workload(self, request: Request) -> Workload:
         """Return what the parameters must carry; raise `InputError` for an option of a wrong value."""
 
-    def planned(self, request: Request, backend: BackendName, smudging_bits: int) -> AucPlan:
+    def planned(self, request: Request) -> AucPlan:
         """Return the parameters for the workload; raise `CapacityError` where there are none."""
-        return planner.plan(self.workload(request), backend)
+        return planner.plan(self.workload(request), choose_backend(request.backend))
 
 
 class BlindedTask(PartyTask[Slots, Slots, Evaluation]):

@@ -18,7 +18,8 @@ from fhe_auc.question.analysis import Analysis
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.results.heterogeneity import LEAST_SITES
 from fhe_auc.results.intervals import check_level
-from fhe_auc.rlwe.parameters import BackendName
+from fhe_auc.rlwe.backends import choose_backend
+from fhe_auc.rlwe.statistical_security import DEFAULT_SMUDGING_BITS
 from fhe_auc.rows.counts import PartyData
 from fhe_auc.rows.own_rows import left_out
 from fhe_auc.session.manifest import Manifest
@@ -99,7 +100,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
         plain = {PLAIN_INTERVAL: _checked_plain(request.options)} if PLAIN_INTERVAL in request.options else {}
         return {**rounding, **plain, **private_auc.agreed(request.options), **level}
 
-    def planned(self, request: Request, backend: BackendName, smudging_bits: int) -> ExactPlan:
+    def planned(self, request: Request) -> ExactPlan:
         """Return the parameters for an exact fraction."""
         if request.fleet is not None and self.authenticated:
             raise InputError(_NO_FLEET)
@@ -114,11 +115,11 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
                 interval=request.interval is not None and request.fleet is None,
                 average_precision=request.average_precision,
                 authenticated=self.authenticated,
-                backend=backend,
+                backend=choose_backend(request.backend),
                 joint_keys=request.keys == "joint",
                 helpers=int(request.keys == "helper"),
                 privacy=privacy,
-                smudging_bits=smudging_bits,
+                smudging_bits=DEFAULT_SMUDGING_BITS if request.smudging_bits is None else request.smudging_bits,
             )
         except CapacityError as error:
             if request.analysis.is_plain:

@@ -1,7 +1,7 @@
-"""Counting by an encrypted sum of counts with shares of noise: distributed differential privacy.  [FCE] §2.2.
+"""Counting by a sum of counts with shares of noise: distributed differential privacy.  [FCE] §2.2.
 
-Each party adds Pólya shares to its counts and encrypts them; the sum, all that is ever decrypted, holds one discrete
-Laplace variable a count, not one a party.
+Each party adds Pólya shares to its counts and pads them; the sum, all that anybody sees, holds one discrete Laplace
+variable a count, not one a party. Tags prove the sum, noise and all (`exact_counts`).
 
 **Privacy unit: one row added or removed**, label and score. It changes one count at each level by one, so that discrete
 Laplace noise of scale L/ε on each of L levels makes all pooled counts together ε-private, and whatever follows from
@@ -14,10 +14,9 @@ any session that may go on. More shares than n only add independent noise. A coa
 shares leaves s = (parties counted − c) shares, and s < n of them promise less
 (docs/evidence/score-histograms.md).
 
-**What it rests on.** Honest parties draw their shares (`fhe_auc_protocols.polya`), and the aggregator adds up
-at least min_parties submissions, as it says it did; where all parties have to take part, masks
-(`fhe_auc.session.ckks_computation`) see to that. With sealed keys a party that gets hold of another's submission can
-take the mask off and decrypt it: one share protects it hardly at all. With joint keys only all together decrypt.
+**What it rests on.** Honest parties draw their shares (`fhe_auc_protocols.polya`), and at least min_parties
+submissions are in the sum, to which the opening of the pads sees. Nobody but the key holder, who knows its pad, reads
+another's submission, which one share protects hardly at all.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.extras import require
 from fhe_auc.rows.counts import PartyData
-from fhe_auc.session.computation import PartyTask
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request, Spending
 from fhe_auc.session.rounds import R
+from fhe_auc.session.vector_computation import VectorTask
 from fhe_auc_protocols.histograms.exact_counts import CountsTask, ExactCounts
 from fhe_auc_protocols.histograms.readout import PrivateReadout
 from fhe_auc_protocols.option_values import checked_epsilon
@@ -46,7 +45,7 @@ _OVERFLOW = 2.0**-40
 
 
 class DistributedNoise(ExactCounts[R]):
-    """Base of the plug-ins that decrypt a sum of counts and shares of noise."""
+    """Base of the plug-ins that add up counts and shares of noise."""
 
     readout: PrivateReadout[R]
 
@@ -64,7 +63,7 @@ class DistributedNoise(ExactCounts[R]):
         """Return what this session spends: a row replaced is one removed and one added, so twice its ε."""
         return Spending(2 * self.readout.budget(manifest.options), "row")
 
-    def new_task(self, manifest: Manifest, data: PartyData) -> PartyTask[Any, Any, R]:
+    def new_task(self, manifest: Manifest, data: PartyData) -> VectorTask[R]:
         """Return a party's computation on its own rows."""
         return NoisyCountsTask(self.readout, manifest, data)
 
@@ -90,17 +89,17 @@ class NoisyCountsTask(CountsTask[R]):
         room = noise_room(self._epsilon, bins=thresholds, parties=len(manifest.parties), shares=self._shares)
         super().__init__(readout, manifest, data, room_for_noise=room)
 
-    def encode(self, common_secret: bytes) -> list[Any]:
-        """Return the packed noisy counts."""
-        counts = np.concatenate(self._own)
+    def encode(self) -> NDArray[np.int64]:
+        """Return the noisy counts."""
+        counts = super().encode()
         noisy = counts + self._draw(counts.size, scale_of(self._epsilon), self._shares)
-        return self.packed(np.clip(noisy, -self.plan.max_total, self.plan.max_total))
+        return np.clip(noisy, -self.plan.max_total, self.plan.max_total)
 
-    def read(self, decrypted: Any, counted: Sequence[str], common_secret: bytes) -> R:
-        """Return what the pooled noisy counts say; errors as `CountsTask.read`."""
+    def read(self, sums: NDArray[np.int64], counted: Sequence[str]) -> R:
+        """Return what the pooled noisy counts say; errors as `Readout.read`."""
         deviation = noise_deviation(self._epsilon, len(counted) / self._shares)
         settings = {"noise_deviation": deviation, "noise_parties": self._shares}
-        return self.outcome(self.levels(decrypted), len(counted), noise_deviation=deviation, settings=settings)
+        return self.outcome(self.levels(sums), len(counted), noise_deviation=deviation, settings=settings)
 
 
 def level_epsilon(readout: PrivateReadout[Any], options: Mapping[str, Any], thresholds: int) -> float:

@@ -1,13 +1,12 @@
-"""Counting by an encrypted sum, exact to the last row.
+"""Counting by a sum under one-time pads, exact to the last row, and proved.
 
-A party encrypts its counts in one ciphertext; the aggregator adds ciphertexts (`encrypted_sums`), and only the sum is
-ever decrypted: the aggregator sees ciphertexts, the parties pooled counts. Rounds, keys and messages are those of the
-other encrypted protocols.
+A party's counts are a vector of integers (`fhe_auc.session.vector_computation`). The aggregator adds up what it gets,
+and sees uniform numbers; the parties get the pooled counts, with two tags that prove them.
 
 **Who learns what.** Every party learns how many pooled rows lie in each cell. Where rows are few that shows single
-rows, though not whose, unless one party alone has rows in a cell. Where all parties have to take part, masks
-(`fhe_auc.session.ckks_computation`) leave nothing of a sum that is not over all of them. An aggregator that adds counts
-of its own is not noticed; where some parties may be missing, one that leaves parties out is not either.
+rows, though not whose, unless one party alone has rows in a cell. An aggregator that adds counts of its own, or leaves
+out a party that it names, is caught but for a chance of 1/t^2, and no number is given. It may leave out parties down to
+the session's least number, and says so: a result names who counts.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,68 +21,65 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, ResultCheckError
 from fhe_auc.base.options import check_names
-from fhe_auc.ckks import SECURITY_BITS, BackendName
 from fhe_auc.question.analysis import PLAIN
+from fhe_auc.rlwe.parameters import SECURITY_BITS
 from fhe_auc.rows.counts import PartyData
-from fhe_auc.session.ckks_computation import SealedCkks
-from fhe_auc.session.computation import PartyTask
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.plan import ONE_TIME_PADS, Keys
 from fhe_auc.session.protocol import Request, check_rows, too_many_rows
 from fhe_auc.session.rounds import R
+from fhe_auc.session.vector_computation import VectorComputation, VectorPlan, VectorTask
 from fhe_auc_keys.roles.encrypted_protocol import EncryptedProtocol
-from fhe_auc_keys.roles.joint_roles import JointKeys
-from fhe_auc_keys.roles.sealed_roles import SealedKeys
-from fhe_auc_protocols.histograms.encrypted_sums import NO_SUM, SumPlan, encrypted_sum, plan_sum
-from fhe_auc_protocols.histograms.joint_sums import JointSumPlan, JointSums, plan_joint_sum
+from fhe_auc_keys.roles.helper_vectors import HelperVectors
+from fhe_auc_keys.roles.joint_vectors import JointVectors
+from fhe_auc_keys.roles.sealed_vectors import SealedVectors
 from fhe_auc_protocols.histograms.readout import PooledCounts, Readout, ReadoutProtocol, all_levels
 
 MODELS = "models"
 """Option of the manifest: the names of several models, as a list in JSON."""
 
 
-def sum_computation(manifest: Manifest) -> SealedCkks:
-    """Return the computation of a session with sealed keys: the sum of all submissions, as it is."""
-    return SealedCkks(manifest, manifest.decoded_plan(SumPlan), encrypted_sum)
+class ExactCounts(ReadoutProtocol[R], EncryptedProtocol[R, VectorPlan]):
+    """Base of the plug-ins that add up counts."""
 
+    plan_type = VectorPlan
+    modes: ClassVar = {"sealed": SealedVectors(), "joint": JointVectors(), "helper": HelperVectors()}
 
-class ExactCounts(ReadoutProtocol[R], EncryptedProtocol[R, "SumPlan | JointSumPlan"]):
-    """Base of the plug-ins that decrypt a sum of counts."""
-
-    modes: ClassVar = {"sealed": SealedKeys(sum_computation), "joint": JointKeys(JointSums)}
-
-    def plan_of(self, manifest: Manifest) -> SumPlan | JointSumPlan:
-        """Return the plan in a manifest of this protocol; raise `InputError` where a manifest is not such a one."""
-        return decoded_plan(manifest)
-
-    def planned(self, request: Request, backend: BackendName, smudging_bits: int) -> SumPlan | JointSumPlan:
+    def planned(self, request: Request) -> VectorPlan:
         """Return the parameters for a sum of every count."""
-        planned = partial(
-            partial(plan_joint_sum, smudging_bits=smudging_bits) if request.keys == "joint" else plan_sum,
+        if request.fleet is not None:
+            raise InputError(
+                f"a fleet's members have no secret in common, which {self.name} takes: give --protocol exact"
+            )
+        return VectorPlan(
+            keys=_known(request.keys),
             thresholds=len(request.thresholds),
-            vectors=vectors(self.readout, len(request.thresholds)),
+            entries=entries(self.readout, len(request.thresholds)),
             parties=len(request.parties),
-            backend=backend,
             max_total=request.max_rows * len(request.analysis.models) + self.room_for_noise(request),
         )
-        return planned()
 
     def room_for_noise(self, request: Request) -> int:
         """Return how much larger than the number of rows a sum may be."""
         return 0
 
-    def task(self, manifest: Manifest, data: PartyData) -> PartyTask[Any, Any, R]:
+    def soundness(self, manifest: Manifest) -> float | None:
+        """Return the proved bound of the session, over all its parties."""
+        return VectorComputation(manifest).soundness()
+
+    def task(self, manifest: Manifest, data: PartyData) -> VectorTask[R]:
         """Return a party's computation on its own rows; raise `InputError` where the manifest is of another kind."""
         self.readout.check(manifest, self.name)
         task = self.new_task(manifest, data)
         check_names(self.options, self.name, set(manifest.options) - {MODELS})
         return task
 
-    def new_task(self, manifest: Manifest, data: PartyData) -> PartyTask[Any, Any, R]:
+    def new_task(self, manifest: Manifest, data: PartyData) -> VectorTask[R]:
         """Return the task; `task` has the other checks."""
         return CountsTask(self.readout, manifest, data)
 
 
-class CountsTask(PartyTask[Any, Any, R]):
+class CountsTask(VectorTask[R]):
     """Sends a party's counts, and reads the result off their sum.
 
     `room_for_noise` is how much of the plan's bound on sums is for noise. A row counts once for each of the session's
@@ -94,66 +89,41 @@ class CountsTask(PartyTask[Any, Any, R]):
 
     def __init__(self, readout: Readout[R], manifest: Manifest, data: PartyData, *, room_for_noise: int = 0) -> None:
         self.party = data.name
-        self.masked = manifest.min_parties == len(manifest.parties)
-        self.plan = decoded_plan(manifest)
-        self._readout, self._manifest, self._noisy = readout, manifest, bool(room_for_noise)
-        if self.plan.vectors != vectors(readout, self.plan.thresholds) or self.plan.max_total <= room_for_noise:
+        self.plan = manifest.decoded_plan(VectorPlan)
+        self.least, self.most = (-self.plan.max_total if room_for_noise else 0), self.plan.max_total
+        self._readout, self._manifest = readout, manifest
+        if self.plan.entries != entries(readout, self.plan.thresholds) or self.plan.max_total <= room_for_noise:
             raise InputError(f"the session's manifest is not one for {readout.purpose}")
         self._times = len(models_of(manifest))
         check_rows(data.rows, (self.plan.max_total - room_for_noise) // self._times, party=data.name)
         data = replace(data, scores=data.scores[: self._times], score_columns=data.score_columns[: self._times])
         self._own = all_levels(readout.count(data, manifest.thresholds), readout.levels(self.plan.thresholds))
 
-    def encode(self, common_secret: bytes) -> list[Any]:
-        """Return the packed counts."""
-        return self.packed(np.concatenate(self._own))
+    def encode(self) -> NDArray[np.int64]:
+        """Return the counts of all levels, one after the other."""
+        return np.concatenate(self._own)
 
-    def read(self, decrypted: Any, counted: Sequence[str], common_secret: bytes) -> R:
-        """Return what the pooled counts say; errors as `levels`, `Readout.check_own_rows` and `Readout.read`."""
-        levels = self.levels(decrypted)
-        self._readout.check_own_rows(levels[-1], self._own[-1], self.party)
+    def read(self, sums: NDArray[np.int64], counted: Sequence[str]) -> R:
+        """Return what the pooled counts say; errors as `Readout.read`, and `ResultCheckError` for too many rows."""
+        levels = self.levels(sums)
+        if (rows := int(levels[-1].sum())) > self.most:
+            raise ResultCheckError(
+                f"no number is given: {too_many_rows(rows // self._times, self.most // self._times)}", check="rows"
+            )
         return self.outcome(levels, len(counted))
 
-    def packed(self, counts: NDArray[np.int64]) -> list[Any]:
-        """Return the slots that encode the counts of all levels, one after the other, and zeros where there is room.
-
-        Ciphertext by ciphertext, as the plan's `pack` does; errors likewise.
-        """
-        padded = np.zeros(self.plan.integers, np.int64)
-        padded[: counts.size] = counts
-        return self.plan.pack(padded.reshape(self.plan.vectors, self.plan.thresholds))
-
-    def levels(self, decrypted: Any) -> list[NDArray[np.int64]]:
-        """Return the pooled counts of each level, highest first; errors as the plan's sums.
-
-        Raise `ResultCheckError`, too, where there are counts where none belong, and where they are those of too many
-        rows, which is not told of noisy ones.
-        """
-        sums = self.plan.sums_of_any_size(decrypted).ravel()
-        ends = np.cumsum([level.size for level in self._own])
-        *levels, rest = np.split(sums, ends)
-        if rest.any():
-            raise ResultCheckError(
-                "the sum has counts where none belong: the aggregator has not computed what it should",
-                check="unused slots",
-            )
-        rows, most = int(levels[-1].sum()), self.plan.max_total
-        if not self._noisy and rows > most:
-            can_be = rows <= self.plan.parties * most  # no party has more
-            raise ResultCheckError(
-                f"no number is given: {too_many_rows(rows // self._times, most // self._times)}" if can_be else NO_SUM,
-                check="rows" if can_be else "range",
-            )
-        self.plan.within_bounds(sums)
-        return levels
+    def levels(self, sums: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """Return the pooled counts of each level, highest first."""
+        return np.split(sums, np.cumsum([level.size for level in self._own])[:-1])
 
     def outcome(self, levels: list[NDArray[np.int64]], parties: int, **noise: Any) -> R:
         """Return what the pooled counts say; `noise` are fields of `PooledCounts`."""
         pooled = PooledCounts(
             levels=levels,
             parties=parties,
-            backend=self.plan.parameters.backend,
+            backend=ONE_TIME_PADS,
             security_bits=SECURITY_BITS,
+            soundness=VectorComputation(self._manifest).soundness(),
             **noise,
         )
         return self._readout.read(self._manifest, pooled)
@@ -167,15 +137,13 @@ def models_of(manifest: Manifest) -> tuple[str, ...]:
         raise InputError("the session's manifest has a malformed list of models") from None
 
 
-def decoded_plan(manifest: Manifest) -> SumPlan | JointSumPlan:
-    """Return the plan in a manifest of such sessions; raise `InputError` where it has another."""
-    if manifest.joint_keys:
-        return manifest.decoded_plan(JointSumPlan)
-    return manifest.decoded_plan(SumPlan)
-
-
-def vectors(readout: Readout[R], thresholds: int) -> int:
-    """Return how many integers a threshold a plan needs, for the counts of all levels."""
+def entries(readout: Readout[R], thresholds: int) -> int:
+    """Return how many integers the counts of all levels are."""
     cells, levels = readout.cells(thresholds), readout.levels(thresholds)
-    counts = sum(cells >> above for above in range(levels))
-    return -(-counts // thresholds)
+    return sum(cells >> above for above in range(levels))
+
+
+def _known(keys: str) -> Keys:
+    """Return how keys are held, which the protocol has checked."""
+    found: Keys = keys  # type: ignore[assignment]
+    return found

@@ -1,8 +1,8 @@
 """Quantile thresholds: cut [0, 1] where bins hold about equally many pooled rows, labels left out.  [FCE] §2.3.
 
 The session's own thresholds are 2^h cells of [0, 1] (`cell_starts`): about as many in each octave of a score, or of one
-minus it, so that they are narrow where scores of rare events crowd. Exact counts are taken of the 2^14 cells that fill
-one ciphertext; where counts have noise, of every level of a hierarchy of height h (`hierarchical_counts`), so that
+minus it, so that they are narrow where scores of rare events crowd. Exact counts are taken of 2^14
+cells; where counts have noise, of every level of a hierarchy of height h (`hierarchical_counts`), so that
 noise of few counts is in the number of rows below any threshold. That hierarchy is over the numbers of cells.
 
 Scores may crowd in few cells even so. Where neighbouring cells each hold more rows than two bins should and counts are
@@ -14,12 +14,10 @@ An evaluation of several models has one set of thresholds: each row counts once 
 within a cell, though not whose. The thresholds found, quantiles of the pooled scores up to a cell, stand in the
 manifest of the evaluation, so everybody who sees that learns them, the aggregator too.
 
-**A lying aggregator** can put the thresholds where it likes. With poor thresholds an evaluation is still right within
-its binning error, which shows it. Parties that were told different sums find different thresholds: one of them refuses
-the evaluation's manifest (`fhe_auc.results.evaluation.QuantileThresholds.require`). Where exact counts are encrypted
-and all parties have to take part, it cannot have thresholds made of one party's rows, or some parties': masks leave
-nothing of a sum that is not over all. Where some may be missing there are no masks, and a party only refuses a sum that
-holds fewer rows in a cell than its own.
+**A lying aggregator** is caught where counts are padded (`exact_counts`). Where they are randomised locally it can put
+the thresholds where it likes. With poor thresholds an evaluation is still right within its binning error, which shows
+it. Parties that were told different sums find different thresholds: one of them refuses the evaluation's manifest
+(`fhe_auc.results.evaluation.QuantileThresholds.require`).
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.base.errors import InputError, ResultCheckError
+from fhe_auc.base.errors import InputError
 from fhe_auc.question.binning import bins_of
 from fhe_auc.question.thresholds import CELL_HEIGHT, MIN_SIZE, cell_starts, explicit
 from fhe_auc.results.evaluation import QuantileThresholds
@@ -119,6 +117,8 @@ class _Quantiles(Readout[QuantileThresholds]):
             backend=pooled.backend,
             parties=pooled.parties,
             security_bits=pooled.security_bits,
+            verified=pooled.soundness is not None,
+            soundness=pooled.soundness,
             settings=settings,
             warnings=result_warnings.of_parties(manifest, pooled.parties) + warnings,
         )
@@ -150,15 +150,6 @@ class ExactQuantiles(_Quantiles):
         first, *others = _counts(data, grid)
         return first if len(grid) == self.cells(len(grid)) else np.concatenate([first, np.sum(others, axis=0)])
 
-    def check_own_rows(self, pooled: NDArray[np.int64], own: NDArray[np.int64], party: str) -> None:
-        """Raise `ResultCheckError` where this party's own rows are not all in the sum."""
-        if (pooled < own).any():
-            raise ResultCheckError(
-                f"the sum does not hold all rows of party {party!r}: the aggregator, or a party, has not computed what "
-                "it should",
-                check="own rows",
-            )
-
     def read(self, manifest: Manifest, pooled: PooledCounts) -> QuantileThresholds:
         """Return the thresholds; raise `EvaluationError` where there is no row."""
         (counts,) = pooled.levels
@@ -166,7 +157,6 @@ class ExactQuantiles(_Quantiles):
             f"quantile thresholds: every party learns how many pooled rows lie in each of {counts.size:,} cells of "
             "scores, labels left out, and so how many there are in all; the thresholds are public, and the "
             "aggregator learns them too",
-            "nobody has verified the thresholds: a lying aggregator can make them poor, which the binning error shows",
         )
         of_models = counts.reshape(-1, len(manifest.thresholds))
         settings = {"height": _height(len(manifest.thresholds))}

@@ -37,6 +37,9 @@ class PooledCounts:
     noise_deviation: float | None = None
     """Standard deviation of the noise on one count; None where there is no noise, or levels differ in it."""
 
+    soundness: float | None = None
+    """Bound on the chance that these are not the sums of what parties sent; None: nobody has checked that."""
+
     settings: Mapping[str, float] = field(default_factory=dict)
     """What the way of counting says about its noise."""
 
@@ -69,9 +72,6 @@ class Readout(ABC, Generic[R]):
     @abstractmethod
     def count(self, data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
         """Count a party's rows in each cell, shape (cells,); raise `InputError` for a score that lies in none."""
-
-    def check_own_rows(self, pooled: NDArray[np.int64], own: NDArray[np.int64], party: str) -> None:
-        """Raise `ResultCheckError` where exact pooled counts cannot hold this party's own rows; both shape (cells,)."""
 
     @abstractmethod
     def read(self, manifest: Manifest, pooled: PooledCounts) -> R:

@@ -27,7 +27,7 @@ from fhe_auc.base.errors import (
     ResultCheckError,
     UndefinedAucError,
 )
-from fhe_auc.base.serialise import decode, encode
+from fhe_auc.base.serialise import decode
 from fhe_auc.ckks import PublicContext, Slots
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds
@@ -41,7 +41,7 @@ from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import Earlier, Subm
 from fhe_auc_benchmarks.attacks.blinded_auc.ciphertext_lies import Lie, honest
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import NEED_EARLIER, STRATEGIES, Strategy
 from fhe_auc_benchmarks.attacks.outcome import HARM, HARMLESS, PASSED, Outcome
-from fhe_auc_keys.roles.sealed_roles import SealedAggregator, SealedParty
+from fhe_auc_keys.roles.sealed_roles import SealedAggregator, encrypting_party
 from fhe_auc_protocols.blinded_auc.malicious import Malicious
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc, trapezoid_computation
@@ -81,7 +81,9 @@ class LyingAggregator(SealedAggregator):
     ) -> None:
         plan = manifest.decoded_plan(AucPlan)
         echo = PROTOCOLS[manifest.protocol].modes["sealed"].echo
-        super().__init__(manifest, trapezoid_computation(manifest), context, echo)
+        computation = trapezoid_computation(manifest)
+        limit, result = computation.payload_limit, self._lies
+        super().__init__(manifest, computation.running_sum(context), result, limit=limit, echo=echo)
         self._lie = lie
         self._context = context
         self._submissions: dict[str, Submission] = {}
@@ -101,11 +103,9 @@ class LyingAggregator(SealedAggregator):
             blocks = decode(payload, tuple[bytes, ...], "submission")
             self._submissions[party] = [self._context.load_submission(block) for block in blocks]
 
-    def _close(self) -> bytes:
-        if self.round == _RESULT_ROUND:
-            return super()._close()
+    def _lies(self, *_: object) -> bytes:
         self._ciphertext = self._lie(self._view)
-        return encode(Result(self.manifest.parties, self._ciphertext))
+        return self._ciphertext
 
     def finish_round(self) -> bytes | None:
         """Close the round as an honest aggregator does, and tamper with the message."""
@@ -165,7 +165,7 @@ class HonestParties:
         sites = [_rows(name, generator) for name in _SITES]
         self._tasks = [keys.protocol.task(self.manifest, data) for data in sites]
         self._parties = [
-            SealedParty(self.manifest, computation, keys.secret, task, echo, common_secret=secret)
+            encrypting_party(self.manifest, computation, keys.secret, task, echo, common_secret=secret)
             for task in self._tasks
         ]
         first, *others = (count(data, self.manifest.thresholds) for data in sites)
@@ -188,7 +188,8 @@ class HonestParties:
         """Return the AUC that parties accept, or raise `FheAucError`; one reads it for all, who see the same."""
         reader = self._parties[0]
         reader.respond(self.last(message))
-        return reader.result().auc
+        auc: float = reader.result().auc
+        return auc
 
     def last(self, message: bytes) -> bytes:
         """Return the last round's message: parties may compare results before they read the one in `message`."""
@@ -211,7 +212,7 @@ class HonestParties:
         """Tell whether the result holds the honest class totals, up to a factor common to all; with the secret key."""
         try:
             payload = Message.from_bytes(message, limit=len(message)).payload
-            slots = self._keys.secret.decrypt(decode(payload, Result, "result").ciphertext)
+            slots = self._keys.secret.decrypt(decode(payload, Result, "result").content)
         except FheAucError:
             return False
         by_class = self.plan.packing.by_class(slots)

@@ -31,7 +31,8 @@ from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, OpeningN
 from fhe_auc_benchmarks.attacks.outcome import HARMLESS, PASSED, Outcome
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES, public_context
 from fhe_auc_keys.roles.helper_roles import OPEN, HelpedAggregator, _Blobs
-from fhe_auc_keys.roles.padded_roles import PaddedAggregator, PaddedParty
+from fhe_auc_keys.roles.padded_roles import PaddedAggregator, padded_party
+from fhe_auc_keys.roles.sealed_roles import SealedParty
 from fhe_auc_protocols.exact_auc.padded_computation import ExactPaddedComputation
 from fhe_auc_protocols.exact_auc.party_task import ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
@@ -122,8 +123,8 @@ class LyingAggregator(PaddedAggregator):
         self, manifest: Manifest, public: bfv.PublicContext, openings: Mapping[OpeningName, Opening], liar: Liar
     ) -> None:
         echo = PROTOCOLS[manifest.protocol].modes["sealed"].echo
-        super().__init__(manifest, ExactPaddedComputation(manifest), public, echo, b"")
-        self.openings = openings
+        super().__init__(manifest, ExactPaddedComputation(manifest), lambda *_: b"", b"", echo)
+        self._public, self.openings = public, openings
         self._liar = liar
         self._kept: dict[str, list[Residues]] = {}
 
@@ -140,7 +141,7 @@ class LyingAggregator(PaddedAggregator):
     def _close(self) -> bytes:
         if self.round > 1:
             return super()._close()
-        made = self._liar.result(self._keys, self.openings, self.kept)
+        made = self._liar.result(self._public, self.openings, self.kept)
         claimed = some(self._liar.strategy.claimed, len(self.manifest.parties))
         self._counted = tuple(self.counted[each] for each in claimed)
         return encode(Result(self.counted, made))
@@ -249,10 +250,10 @@ class _Laboratory:
         seeds = {site: generator.bytes(SEED_BYTES) for site in SITES}
         data = [rows_of(site, generator) for site in SITES]
         counts = [count(each, self._grid) for each in data]
-        echo, roles = PROTOCOLS[manifest.protocol].modes["sealed"].echo, list[PaddedParty[Evaluation]]()
+        echo, roles = PROTOCOLS[manifest.protocol].modes["sealed"].echo, list[SealedParty[Evaluation]]()
         for each in data:
             given, own = (computation, self._secret, ExactTask(manifest, each), echo), seeds[each.name]
-            roles.append(PaddedParty(manifest, *given, common_secret=common_secret, seed=own))
+            roles.append(padded_party(manifest, *given, common_secret=common_secret, seed=own))
 
         def opening(parties: Sequence[int]) -> Opening:
             made = computation.opening(self._material, {SITES[each]: seeds[SITES[each]] for each in parties})

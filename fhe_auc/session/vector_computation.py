@@ -1,0 +1,215 @@
+"""Sums of vectors under one-time pads, for roles that know neither the protocol nor who has which key.
+
+    encode        a party's rows                                      ->  vector        `VectorTask`, by the protocol
+    submission    vector, common secret, pad                          ->  submission    `VectorComputation`
+    aggregate     the sum of all submissions, the sum of their pads   ->  result        `VectorComputation`
+    outcome       result                                              ->  outcome       checked, then `VectorTask.read`
+
+Roles: `fhe_auc_keys.roles.sealed_vectors`, `helper_vectors` and `joint_vectors`. What is added up, and why nobody
+changes a sum unnoticed: `fhe_auc.sums.vector_sums`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Generic
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc.base import quantities
+from fhe_auc.base.errors import CapacityError
+from fhe_auc.rlwe.modular import Residues
+from fhe_auc.rlwe.polynomials import Polynomials, Words
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.plan import Keys, Parameter, Terms, describe_download, describe_upload
+from fhe_auc.session.rounds import R
+from fhe_auc.session.submissions import RunningSum
+from fhe_auc.sums.vector_sums import VectorAuthenticator, VectorSums
+
+HELPED_BYTES = 148
+"""What a party sends a helper beside its submission: a sealed seed, and a signature, with their lengths."""
+
+KEY_BYTES = 220
+"""What a party sends with joint keys for each other party, once: with its own, all of them receive as much."""
+
+
+class VectorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything public that a session's roles must agree on for a sum of vectors.
+
+    Raises `CapacityError`: a number is below 1, or sums are too large. A plan comes from whoever wrote the manifest.
+    """
+
+    kind: ClassVar[str] = "vector sums"
+
+    keys: Keys
+    """Who has the seeds of the pads: a key holder, a helper, or with joint keys each two parties."""
+
+    thresholds: int
+    """Points of the session's grid."""
+
+    entries: int
+    """Integers of a vector."""
+
+    parties: int
+    """Most that submit."""
+
+    max_total: int
+    """Public bound on the absolute value of every sum."""
+
+    def __post_init__(self) -> None:
+        for name in ("thresholds", "entries", "parties", "max_total"):
+            if getattr(self, name) < 1:
+                raise CapacityError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.max_total > self.sums.largest:
+            raise CapacityError(
+                f"sums up to {self.max_total:,} over {self.parties:,} parties are too large; {self.sums.largest:,} at "
+                "most: take fewer rows (--max-rows), or with noise a larger epsilon"
+            )
+
+    @property
+    def sums(self) -> VectorSums:
+        """What is added up."""
+        return VectorSums(self.entries, self.parties)
+
+    @property
+    def submission_bytes(self) -> int:
+        """Bytes of what one party submits, without envelopes; with a helper, and its part for that."""
+        return self.sums.packed_bytes + (HELPED_BYTES if self.keys == "helper" else 0)
+
+    @property
+    def key_bytes(self) -> int:
+        """Bytes of what one party sends for joint keys, without envelope; 0 with others."""
+        return KEY_BYTES * self.parties if self.keys == "joint" else 0
+
+    @property
+    def download_bytes(self) -> int:
+        """Bytes that a party receives, without envelopes."""
+        return self.sums.packed_bytes + self.key_bytes * self.parties
+
+    def describe(self) -> list[Parameter]:
+        """Return the parameters with their reasons."""
+        sums = self.sums
+        keys = "its X25519 key, and its part of the common secret, sealed to each of the others"
+        return [
+            Parameter("sums", f"{self.entries:,}", "added up exactly: bins, for each label if need be"),
+            Parameter("modulus t, bits", f"{sums.modulus.bit_length()}", "a prime; no sum reaches half of it"),
+            Parameter("tags", f"{sums.tags}", "integers behind each vector that prove the sum"),
+            *([Parameter("joint keys, a party", quantities.bytes_text(self.key_bytes), keys)] * (self.keys == "joint")),
+            describe_upload(self, "one integer modulo t for each sum and each tag, under a one-time pad"),
+            describe_download(self),
+        ]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the parameters as plain data."""
+        return {
+            "sums": self.entries,
+            "modulus": self.sums.modulus,
+            "tags": self.sums.tags,
+            "key_bytes": self.key_bytes,
+            "upload_bytes": self.submission_bytes,
+            "download_bytes": self.download_bytes,
+        }
+
+    def terms(self) -> Terms:
+        """Return what the session's parties agree to."""
+        each = f"over all parties, each {self.max_total:,} at most"
+        return Terms([Parameter("released", f"{self.entries:,} sums", each)], {"sums": self.entries})
+
+
+class VectorTask(ABC, Generic[R]):
+    """What a protocol has one party do with its own rows, which have been checked when it was made."""
+
+    party: str
+    """Name."""
+
+    least: int
+    """No entry of the sum is below this where the parties have kept to the session's bounds."""
+
+    most: int
+    """Nor above this."""
+
+    @abstractmethod
+    def encode(self) -> NDArray[np.int64]:
+        """Return the party's vector, shape (entries,), each at most the plan's `max_total` in absolute value."""
+
+    @abstractmethod
+    def read(self, sums: NDArray[np.int64], counted: Sequence[str]) -> R:
+        """Return what the sums over these parties say, shape (entries,): proved, and within the bounds.
+
+        Raises `EvaluationError` where they are not what such rows can have, or say nothing.
+        """
+
+
+class VectorComputation:
+    """One session's sum of vectors, of a manifest that has a `VectorPlan`; everything about it is public."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        self.plan = manifest.decoded_plan(VectorPlan)
+        self._manifest = manifest
+        self._sums = VectorSums(self.plan.entries, len(manifest.parties))
+        self._indices = {party: index for index, party in enumerate(manifest.parties)}
+
+    @property
+    def payload_limit(self) -> int:
+        """More bytes than any honest submission, opening or result has, with names and signatures left out."""
+        return self._sums.packed_bytes + 1024
+
+    @property
+    def size(self) -> int:
+        """Residues of a pad."""
+        return self._sums.size
+
+    @property
+    def modulus(self) -> int:
+        """The prime t."""
+        return self._sums.modulus
+
+    def pad(self, party: str, seed: bytes) -> Residues:
+        """Return the pad of a party from its own seed, 32 bytes."""
+        return self._sums.pad(seed, self._manifest.session, self._indices[party])
+
+    def opening(self, seeds: Mapping[str, bytes]) -> bytes:
+        """Return the sum of the pads from these seeds, by party.
+
+        There must be one in a session only: who has two learns what the pads between them hide.
+        """
+        return self._sums.opening(self._manifest.session, {self._indices[party]: seeds[party] for party in seeds})
+
+    def submission(self, task: VectorTask[Any], pad: Residues, common_secret: bytes) -> tuple[bytes]:
+        """Return a party's submission, of one part; the pad is for nothing else."""
+        return (self._authenticator(common_secret).submission(self._indices[task.party], task.encode(), pad),)
+
+    def running_sum(self) -> RunningSum:
+        """Return an empty sum of submissions; it checks what it adds."""
+        return RunningSum(
+            [Polynomials(self._sums.size, (self._sums.modulus,))], lambda _, part: self._sums.unpacked(part)[None]
+        )
+
+    def aggregate(self, opening: bytes | None, totals: Sequence[Words]) -> bytes:
+        """Return the result, of the sum of submissions; None where the pads add up to zero.
+
+        Raises `DeserialisationError` for what is no opening.
+        """
+        ((total,),) = totals
+        return self._sums.result(total, opening)
+
+    def check_opening(self, opening: bytes) -> None:
+        """Raise `DeserialisationError` for what is no opening."""
+        self._sums.unpacked(opening)
+
+    def outcome(self, task: VectorTask[R], result: bytes, counted: Iterable[str], common_secret: bytes) -> R:
+        """Return what a result over these parties says; errors as `VectorAuthenticator.read` and `VectorTask.read`."""
+        parties = tuple(counted)
+        authenticator = self._authenticator(common_secret)
+        sums = authenticator.read(result, [self._indices[party] for party in parties], task.least, task.most)
+        return task.read(sums, parties)
+
+    def soundness(self) -> float:
+        """Return a bound on the chance that any party accepts a wrong sum: one of t^tags for each of them."""
+        return len(self._indices) / float(self._sums.modulus) ** self._sums.tags
+
+    def _authenticator(self, common_secret: bytes) -> VectorAuthenticator:
+        return VectorAuthenticator(self._sums, common_secret, self._manifest.digest)

@@ -1,0 +1,258 @@
+"""Joint keys where vectors are added up: pads that vanish in the sum over all parties, and nobody has an opening.
+
+    1  "begin"               ->  party: an X25519 key of this session, and its part of the common secret, sealed to the
+                                 other parties; signed
+    2  all of these          ->  party: its vector and tags, under a pad of masks with each other party
+    3  the sum               ->  (nothing: each party takes the common pads off, checks the tags, and reads)
+
+A mask follows from what two parties share (`fhe_auc.sums.pairwise_pads`). Private keys are erased once the masks are
+made, before the submission leaves. All parties are needed in every round.
+
+Trust. An aggregator alone learns nothing, even when it deviates; with some parties it learns the sum of the others'
+vectors. What parties contribute is signed for the session, the roster and the round: it can neither be made up nor be
+taken from another session. Keys are not added up, so nobody gains by choosing its own once it has seen the others'.
+X25519 is broken by quantum computers: whoever has kept what the aggregator was sent, and can break X25519 one day,
+reads every submission then. Where that matters take sealed keys or a helper, whose seeds are sealed by a hybrid.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+
+from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
+from fhe_auc.base.keystream import COMMON_SECRET_BYTES
+from fhe_auc.base.serialise import decode, encode
+from fhe_auc.session.computation import Result
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.protocol import Request
+from fhe_auc.session.rounds import Aggregator, Party, R
+from fhe_auc.session.vector_computation import VectorComputation, VectorPlan, VectorTask
+from fhe_auc.sums.pairwise_pads import MaskingParty, pairwise_pad
+from fhe_auc_keys.bundles.roster import Contribution, PartyMaterial, Roster, blaming
+from fhe_auc_keys.errors import KeysError, TamperedError
+from fhe_auc_keys.roles.joint_roles import JointSession
+from fhe_auc_keys.roles.key_mode import KeyMode, require_all
+from fhe_auc_keys.trust.group_sealing import seal_to_all, unseal_mine
+from fhe_auc_keys.trust.identity import Identity, signed_bytes
+
+_ROUNDS = 3
+_KEYS = 1  # the round in which parties exchange keys
+_SUBMISSION = 2
+_SECRET_PURPOSE = b"part of a common secret 2"
+_KEY_BYTES = 32
+_SLACK = 4096  # bytes of a signed contribution, beside what is sealed to each party, generously
+_SEALED_BYTES = 512  # to one party, with its name
+
+
+class _State(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What a party holds between rounds; the first two are gone once it has submitted."""
+
+    private_key: bytes = b""  # X25519, of this session
+    secret_part: bytes = b""  # its part of the common secret
+    contribution: bytes = b""  # what it has sent in round 1
+    common_secret: bytes = b""  # from round 2 on
+
+    def __repr__(self) -> str:
+        return "<state of a party of a joint session (secret)>"
+
+
+class JointVectorAggregator(Aggregator):
+    """Passes the parties' keys on, and adds up what they submit."""
+
+    rounds = _ROUNDS
+
+    def __init__(self, manifest: Manifest, roster: Roster, computation: VectorComputation) -> None:
+        super().__init__(manifest)
+        _check(manifest, roster)
+        self._roster, self._binding = roster, roster.binding(manifest)
+        self._computation = computation
+        self._sum = computation.running_sum()
+        self._contributions: dict[str, bytes] = {}
+        self.submission_limit = max(computation.payload_limit, _contribution_limit(manifest))
+
+    def _accept(self, party: str, payload: bytes) -> None:
+        if self.round == _KEYS:
+            contribution = decode(payload, Contribution, "contribution")
+            try:
+                contribution.check(self._roster, self._binding, _KEYS, party)
+            except KeysError as error:
+                raise DeserialisationError(str(error)) from None
+            _key_and_part(contribution)
+            self._contributions[party] = payload
+        elif self.round == _SUBMISSION:
+            self._sum.add(decode(payload, tuple[bytes, ...], "submission"))
+
+    def _close(self) -> bytes:
+        if self.round == _KEYS:
+            return encode(tuple(self._contributions.pop(party) for party in self.manifest.parties))
+        return encode(Result(self.counted, self._computation.aggregate(None, self._sum.totals)))
+
+
+class JointVectorParty(Party[R]):
+    """Exchanges keys, submits under masks, and reads the sums.
+
+    `roster` is of the manifest's parties, each verified by this party, whose `identity` and `task` are given. Raise
+    `InputError` where the manifest is not one for joint keys, the roster is of other parties, or the identity is not in
+    it.
+    """
+
+    rounds = _ROUNDS
+    submission_round = _SUBMISSION
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        roster: Roster,
+        identity: Identity,
+        task: VectorTask[R],
+        computation: VectorComputation,
+    ) -> None:
+        super().__init__(manifest, task.party)
+        _check(manifest, roster)
+        roster.require(identity, task.party)
+        self._roster, self._binding = roster, roster.binding(manifest)
+        self._identity, self._task, self._computation = identity, task, computation
+        self._state = _State()
+        parties = len(manifest.parties)
+        self.download_limit = computation.payload_limit + parties * (_contribution_limit(manifest) + _SLACK)
+
+    def __reduce__(self) -> str:
+        raise TypeError("a party of a joint session is not pickled or copied: a second one would have the same masks")
+
+    def _answer(self, round_number: int, payload: bytes) -> bytes:
+        started = time.perf_counter()
+        if round_number == _KEYS:
+            answer, phase = self._contribution(), "key parts"
+        elif round_number == _SUBMISSION:
+            answer, phase = encode(self._submission(payload)), "submit"
+        else:
+            outcome, answer, phase = self._recovered(payload), b"", "recover"
+        self._seconds[phase] = time.perf_counter() - started
+        if round_number == self.rounds:
+            sent = len(self._state.contribution)
+            self._outcome = replace(outcome, keys="joint", key_bytes_per_party=sent, seconds=self._seconds)
+        return answer
+
+    def _contribution(self) -> bytes:
+        """Draw a key and a part of the common secret; return what the others need of both."""
+        key, secret_part = X25519PrivateKey.generate(), secrets.token_bytes(COMMON_SECRET_BYTES)
+        others = {name: each for name, each in self._roster.encryption_keys.items() if name != self.name}
+        sealed = seal_to_all(others, secret_part, info=self._info(self.name), associated=b"")
+        public_key = key.public_key().public_bytes_raw()
+        made = encode(Contribution.sign(self._identity, self._binding, _KEYS, (public_key, sealed)))
+        self._state = _State(key.private_bytes_raw(), secret_part, made)
+        return made
+
+    def _submission(self, payload: bytes) -> tuple[bytes]:
+        """Return the submission; the private key is gone then."""
+        if not self._state.private_key:
+            raise EvaluationError(f"party {self.name!r} has submitted already: its masks are for one submission")
+        parties, secret_parts = list[MaskingParty](), list[bytes]()
+        for party, contribution in self._all_contributions(payload):
+            with blaming(party):
+                public_key, secret_part = self._opened(party, contribution)
+            parties.append(MaskingParty(len(parties), party, public_key))
+            secret_parts.append(secret_part)
+        own = next(each for each in parties if each.name == self.name)
+        shared = {each: self._shared_with(each) for each in parties if each != own}
+        common_secret = hashlib.sha256(_SECRET_PURPOSE + self._binding + b"".join(secret_parts)).digest()
+        pad = pairwise_pad(own, shared, self.digest, self._computation.modulus, self._computation.size)
+        made = self._computation.submission(self._task, pad, common_secret)
+        self._state = _State(contribution=self._state.contribution, common_secret=common_secret)
+        return made
+
+    def _recovered(self, payload: bytes) -> R:
+        result = decode(payload, Result, "result")
+        self._check_named(result.counted)
+        return self._computation.outcome(self._task, result.content, result.counted, self._state.common_secret)
+
+    def _all_contributions(self, payload: bytes) -> Iterator[tuple[str, bytes]]:
+        parties = self.manifest.parties
+        contributions = decode(payload, tuple[bytes, ...], "contributions")
+        if len(contributions) != len(parties):
+            raise DeserialisationError(f"contributions of {len(contributions)} parties, of {len(parties)}")
+        return zip(parties, contributions, strict=True)
+
+    def _opened(self, party: str, data: bytes) -> tuple[bytes, bytes]:
+        """Return a party's public key and its part of the common secret; raise as `Contribution.check`."""
+        contribution = decode(data, Contribution, "contribution")
+        contribution.check(self._roster, self._binding, _KEYS, party)
+        public_key, sealed = _key_and_part(contribution)
+        if party == self.name:
+            if data != self._state.contribution:
+                raise TamperedError("it is not what this party has sent")
+            return public_key, self._state.secret_part
+        secret_part = unseal_mine(self._identity, sealed, info=self._info(party), associated=b"")
+        if len(secret_part) != COMMON_SECRET_BYTES:
+            raise TamperedError("its part of the common secret has a wrong length")
+        return public_key, secret_part
+
+    def _shared_with(self, other: MaskingParty) -> bytes:
+        private_key = X25519PrivateKey.from_private_bytes(self._state.private_key)
+        with blaming(other.name):
+            try:
+                return private_key.exchange(X25519PublicKey.from_public_bytes(other.public_key))
+            except ValueError:  # all zeros
+                raise TamperedError("with its public key everybody knows what is shared") from None
+
+    def _info(self, sender: str) -> bytes:
+        return signed_bytes(_SECRET_PURPOSE, encode((self._binding, sender)))
+
+    def _own_state(self) -> bytes:
+        return encode(self._state)
+
+    def _restore_own(self, own: bytes) -> None:
+        self._state = decode(own, _State, "state of a party of a joint session")
+
+
+class JointVectors(KeyMode):
+    """Each two parties share a mask; nobody has an opening."""
+
+    computation = VectorComputation
+
+    def check(self, request: Request) -> None:
+        """Raise `InputError` where a party could be left out, or partial decryptions are to be smudged."""
+        require_all(request)
+        if request.smudging_bits is not None:
+            raise InputError("smudging_bits does not apply: sums of vectors have no partial decryptions")
+
+    def prepare(self, plan: VectorPlan, announced: Callable[..., Manifest]) -> JointSession:
+        """Name the session."""
+        return JointSession(announced())
+
+    def aggregator(self, manifest: Manifest, material: bytes) -> JointVectorAggregator:
+        """Return the aggregator; `material` is the parties' `Roster`."""
+        return JointVectorAggregator(manifest, Roster.from_bytes(material), VectorComputation(manifest))
+
+    def party(self, manifest: Manifest, material: bytes, task: VectorTask[Any]) -> JointVectorParty[Any]:
+        """Return the party; `material` is `PartyMaterial`."""
+        mine = PartyMaterial.from_bytes(material)
+        identity = Identity.from_bytes(mine.identity)
+        return JointVectorParty(manifest, mine.roster, identity, task, VectorComputation(manifest))
+
+
+def _key_and_part(contribution: Contribution) -> tuple[bytes, bytes]:
+    """Return the public key and the sealed part of the common secret; raise `DeserialisationError` for others."""
+    if len(contribution.parts) != 2 or len(contribution.parts[0]) != _KEY_BYTES:
+        raise DeserialisationError(f"expected a key of {_KEY_BYTES} bytes, and a part of the common secret")
+    key, sealed = contribution.parts
+    return key, sealed
+
+
+def _contribution_limit(manifest: Manifest) -> int:
+    return _SLACK + _SEALED_BYTES * len(manifest.parties)
+
+
+def _check(manifest: Manifest, roster: Roster) -> None:
+    if not manifest.joint_keys or manifest.min_parties != len(manifest.parties):
+        raise InputError("the session's manifest is not one for joint keys, where every party takes part")
+    if roster.names != set(manifest.parties):
+        raise InputError("the roster names other parties than the session's manifest")
