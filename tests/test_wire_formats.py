@@ -23,6 +23,7 @@ import numpy as np
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from fhe_auc_protocols.histograms.encrypted_sums import SumPlan
 
 from fhe_auc.base import serialise
 from fhe_auc.base.errors import BackendUnavailableError
@@ -72,7 +73,6 @@ from fhe_auc_protocols.blinded_auc.packing import Packing
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.workload import Workload
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
-from fhe_auc_protocols.histograms.encrypted_sums import SumPlan
 
 PACKAGES = ("fhe_auc", "keys/fhe_auc_keys", "protocols/fhe_auc_protocols", "benchmarks/fhe_auc_benchmarks")
 ROOT = Path(__file__).parents[1]

@@ -19,15 +19,16 @@ from fhe_auc.results import result_tables
 from fhe_auc.results.evaluation import FIRST_SESSION, Evaluation
 from fhe_auc.results.intervals import Interval
 from fhe_auc.session import registry
+from fhe_auc.session.plan import ONE_TIME_PADS
 
 _PHASES = {
     "keys": "before the first round: choose parameters, certify, make and seal keys",
-    "key parts": "each party (mean): its parts of the joint keys, both rounds",
-    "submit": "each party (mean): count and encrypt",
+    "key parts": "each party (mean): its parts of the joint keys",
+    "submit": "each party (mean): count, and encrypt or pad",
     "ingest": "aggregator: check and add up what arrives",
-    "circuit": "aggregator: compute the encrypted result",
+    "circuit": "aggregator: compute the result",
     "decrypt": "each party (mean): its partial decryption, sealed to the others",
-    "recover": "each party (mean): decrypt, check, and read the result",
+    "recover": "each party (mean): decrypt or take pads off, check, and read the result",
 }
 
 _PHASES_WITHOUT_ENCRYPTION = {
@@ -43,6 +44,11 @@ _KEYS = {
     "none": "nothing is encrypted",
 }
 
+_PADS = {
+    "sealed": "no party reads another's counts: a key holder has drawn the pads, and the parties' common secret",
+    "joint": "each two parties share a mask, and nobody has the pads of all",
+    "helper": "a helper takes the pads off the sum, and sees neither",
+}
 
 _LEARNT = (
     "Every party learnt the sums behind these numbers, and how many rows of each label each group has, also of groups "
@@ -193,7 +199,7 @@ def _protection(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
     return [
         *_settings(evaluation),
         ("encryption", *encryption),
-        ("keys", evaluation.keys, _KEYS.get(evaluation.keys, "")),
+        ("keys", evaluation.keys, (_PADS if evaluation.backend == ONE_TIME_PADS else _KEYS).get(evaluation.keys, "")),
     ]
 
 

@@ -18,6 +18,7 @@ from fhe_auc import __version__
 from fhe_auc.api import evaluated, levels_of, named, with_remedy
 from fhe_auc.base.errors import EvaluationError, InputError
 from fhe_auc.base.options import Options
+from fhe_auc.base.quantities import chance_text
 from fhe_auc.base.terminal import Progress, shown
 from fhe_auc.metrics import Histogram
 from fhe_auc.metrics.recalibration import NEAREST_END
@@ -36,10 +37,12 @@ from fhe_auc.session import registry
 from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, DEFAULT_PROTOCOL
 
 _KEYS = {
-    "sealed": "A key holder has made the secret key and sealed it to each party; it must not collude with the "
-    "aggregator. Each party can decrypt any ciphertext that it gets hold of, a single party's too.",
-    "joint": "The parties have made the secret key together and nobody has it as a whole: only all of them together "
-    "can decrypt.",
+    "sealed": "A key holder has drawn each party's pad, and the parties' common secret: it and the aggregator must not "
+    "collude, as together they read every party's counts. No party can read another's.",
+    "joint": "Each two parties share a mask, and nobody has the pads of all. Whoever keeps what the aggregator was sent "
+    "reads every party's counts once X25519 is broken.",
+    "helper": "A helper takes the pads off the sum, and sees neither counts nor their sum. It and the aggregator must "
+    "not collude with a party.",
 }
 
 
@@ -372,7 +375,11 @@ def _privacy(evaluation: Evaluation, histogram: Histogram, card: ReportCard, thr
     bins = f"{histogram.bins:,} bins of scores"
     protocol = registry.load(evaluation.protocol)
     if evaluation.security_bits:
-        aggregator = "Parties sent encrypted counts; the aggregator saw ciphertexts only, and added them up."
+        aggregator = (
+            "Parties sent counts under one-time pads; the aggregator saw numbers that say nothing, and added them up. "
+            f"The sums are verified: an aggregator that changes them is noticed, but for a chance of "
+            f"{chance_text(evaluation.soundness or 1.0)}. What each party has counted nobody can check."
+        )
     else:
         aggregator = "Nothing was encrypted: the aggregator saw what each party sent."
     if not math.isnan(evaluation.binning_error):

@@ -18,13 +18,19 @@ from fhe_auc.question.fleet import Fleet
 from fhe_auc.question.study import Study
 from fhe_auc.question.thresholds import explicit
 from fhe_auc.rlwe.parameters import FINGERPRINT_BYTES
-from fhe_auc.session.plan import EncodedPlan, Keys, Plan
+from fhe_auc.session.plan import VECTOR_SUMS, EncodedPlan, Keys, Plan
 
 SESSION_BYTES = 16
 JOINT_KEYS_LEAVE = (
     "with joint keys an aggregator that deviates can read, together with any one party, what every other one submitted"
 )
 """What stays to be trusted, for whoever is about to join such a session and for readers of its results."""
+
+JOINT_PADS_LEAVE = (
+    "with joint keys, whoever keeps what the aggregator was sent can read every submission once X25519 is broken; with "
+    "sealed keys or a helper not"
+)
+"""The same where vectors are added up."""
 
 P = TypeVar("P", bound=Plan)
 
@@ -150,6 +156,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def joint_keys(self) -> bool:
         """Whether the parties make the keys together."""
         return self.keys == "joint"
+
+    @property
+    def joint_keys_leave(self) -> str:
+        """What stays to be trusted with joint keys."""
+        return JOINT_PADS_LEAVE if self.plan is not None and self.plan.kind == VECTOR_SUMS else JOINT_KEYS_LEAVE
 
     def decoded_plan(self, kind: type[P]) -> P:
         """Return the plan, which must be of this type.

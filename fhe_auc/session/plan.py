@@ -16,8 +16,11 @@ from fhe_auc.rlwe.parameters import MAX_MODULUS_BITS, SECURITY_BITS, RingParamet
 Keys = Literal["none", "sealed", "joint", "helper"]
 """Who makes a session's keys: nobody, a key holder, the parties together, or a helper."""
 
-BLOB_BYTES, WRAPPED_BYTES = 180, 50
+BLOB_BYTES, WRAPPED_BYTES = 1270, 50
 """With a helper: what a party sends it, signed; and what of a result is for one party alone. With their lengths."""
+
+VECTOR_SUMS = "vector sums"
+"""The kind of the plan of sums of vectors (`fhe_auc.session.vector_computation`)."""
 
 ONE_TIME_PADS = "one-time pads"
 """In place of an encryption library, where what parties send is padded and nothing else."""

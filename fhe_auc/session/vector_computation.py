@@ -24,16 +24,16 @@ from fhe_auc.base.errors import CapacityError
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.plan import Keys, Parameter, Terms, describe_download, describe_upload
+from fhe_auc.session.plan import VECTOR_SUMS, Keys, Parameter, Terms, describe_download, describe_upload
 from fhe_auc.session.rounds import R
 from fhe_auc.session.submissions import RunningSum
 from fhe_auc.sums.vector_sums import VectorAuthenticator, VectorSums
 
-HELPED_BYTES = 148
+HELPED_BYTES = 1240
 """What a party sends a helper beside its submission: a sealed seed, and a signature, with their lengths."""
 
-KEY_BYTES = 220
-"""What a party sends with joint keys for each other party, once: with its own, all of them receive as much."""
+_JOINT_BYTES, _JOINT_BYTES_EACH = 190, 90
+"""What a party sends for joint keys: at all events, and for each other party beside its name."""
 
 
 class VectorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -42,7 +42,7 @@ class VectorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     Raises `CapacityError`: a number is below 1, or sums are too large. A plan comes from whoever wrote the manifest.
     """
 
-    kind: ClassVar[str] = "vector sums"
+    kind: ClassVar[str] = VECTOR_SUMS
 
     keys: Keys
     """Who has the seeds of the pads: a key holder, a helper, or with joint keys each two parties."""
@@ -82,7 +82,7 @@ class VectorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     @property
     def key_bytes(self) -> int:
         """Bytes of what one party sends for joint keys, without envelope; 0 with others."""
-        return KEY_BYTES * self.parties if self.keys == "joint" else 0
+        return _JOINT_BYTES + _JOINT_BYTES_EACH * (self.parties - 1) if self.keys == "joint" else 0
 
     @property
     def download_bytes(self) -> int:

@@ -6,7 +6,7 @@ from fhe_auc.question.thresholds import MAX_PLACES, held_back, perhaps_found
 from fhe_auc.results.evaluation import NOT_TOLD_APART
 from fhe_auc.results.intervals import TELLING
 from fhe_auc.session import registry
-from fhe_auc.session.manifest import JOINT_KEYS_LEAVE, Manifest
+from fhe_auc.session.manifest import Manifest
 
 _COARSE = 0.01  # a binning error above this is worth a warning where there is no standard error to hold it against
 _ALL_DIGITS = (
@@ -33,7 +33,7 @@ def of_parties(manifest: Manifest, parties: int) -> tuple[str, ...]:
     if parties < manifest.size:
         found.append(f"{manifest.size - parties} of {manifest.size} parties are not in the result")
     if manifest.joint_keys:
-        found.append(JOINT_KEYS_LEAVE)
+        found.append(manifest.joint_keys_leave)
     return tuple(found)
 
 

@@ -28,6 +28,7 @@ from fhe_auc_keys.store import audit, budget
 from fhe_auc_keys.store.budget import Ledger
 from fhe_auc_keys.store.key_store import TRAIL, KeyStore
 from fhe_auc_keys.store.vault import certified_identity
+from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from tests.support.exact_sessions import GRID, rows
 from tests.support.keys_commands import ok
 from tests.support.stored_sites import Consortium
@@ -432,10 +433,10 @@ def lied_to(made: Consortium) -> None:
         for sender, submission in made.exchange(message):
             aggregator.receive(sender, submission)
         if aggregator.round == 1:
-            computation: Any = aggregator._computation  # type: ignore[attr-defined]
-            one = np.zeros(computation.plan.computed.sketch.size, dtype=np.uint64)
+            plan = aggregator.manifest.decoded_plan(ExactPlan)
+            one = np.zeros(plan.computed.sketch.size, dtype=np.uint64)
             one[3] = 1
-            primes = computation.plan.parameters.plain_moduli
+            primes = plan.parameters.plain_moduli
             aggregator._sum.add(tuple(pack(one, prime) for prime in primes))  # type: ignore[attr-defined]
         message = aggregator.finish_round()
 

@@ -20,12 +20,12 @@ from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles import contexts
 from fhe_auc_keys.roles.helper_roles import (
     HelpedParty,
+    HelpedSubmission,
     HelperMaterial,
     _Blobs,
     _Given,
     _Opened,
     _response_of,
-    _Submission,
 )
 from fhe_auc_keys.trust.group_sealing import seal_under, unseal_under
 from fhe_auc_keys.trust.identity import Identity
@@ -73,11 +73,11 @@ def test_fewer_parties_than_agreed_end_without_a_result() -> None:
         play.play(absent=lambda number, name: name in ("site 1", "site 2"))
 
 
-def spoilt(name: str, change: Callable[[_Submission], _Submission]) -> Callable[[int, str, bytes], bytes]:
+def spoilt(name: str, change: Callable[[HelpedSubmission], HelpedSubmission]) -> Callable[[int, str, bytes], bytes]:
     def spoil(number: int, sender: str, data: bytes) -> bytes:
         if (number, sender) != (1, name):
             return data
-        return changed(data, payload=encode(change(payload_of(data, _Submission))))
+        return changed(data, payload=encode(change(payload_of(data, HelpedSubmission))))
 
     return spoil
 
@@ -92,7 +92,7 @@ def spoilt(name: str, change: Callable[[_Submission], _Submission]) -> Callable[
 )
 @both_protocols
 def test_a_party_whose_blob_does_not_open_is_left_out_and_named(
-    protocol: str, change: Callable[[_Submission], _Submission]
+    protocol: str, change: Callable[[HelpedSubmission], HelpedSubmission]
 ) -> None:
     play = Play(protocol)
     play.play(spoil=spoilt("site 2", change))
@@ -181,7 +181,7 @@ def test_the_helper_sees_no_submission_and_no_digest_of_one() -> None:
     told = b"".join(play.sent[1:3])
     assert len(submissions) == SITES
     for data in submissions.values():
-        found = payload_of(data, _Submission)
+        found = payload_of(data, HelpedSubmission)
         assert found.blobs[0] in told
         for secret in (data, *found.parts, encode(found.parts), Message.from_bytes(data, limit=LIMIT).payload):
             assert secret[:64] not in told

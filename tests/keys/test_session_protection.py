@@ -89,7 +89,7 @@ def test_a_result_made_up_from_the_announcement_is_refused(consortium: Consortiu
     last = aggregator.finish_round()
     assert last is not None
     context = ckks.load_secret(party_secrets(own.party_material, own.manifest.context).context)
-    plaintext = in_the_clear(context, "result", decode(payload_of(last), Result, "").ciphertext)
+    plaintext = in_the_clear(context, "result", decode(payload_of(last), Result, "").content)
     whole = context._seeded.whole
     words = whole.zeros()
     words[: len(plaintext)] = plaintext

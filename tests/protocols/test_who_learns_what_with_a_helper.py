@@ -20,7 +20,7 @@ from fhe_auc.sums.authenticator import Authenticator
 from fhe_auc.sums.layout import Layout
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.roles import helper_roles
-from fhe_auc_keys.roles.helper_roles import HelpedParty, HelperMaterial, _Given, _Submission
+from fhe_auc_keys.roles.helper_roles import HelpedParty, HelpedSubmission, HelperMaterial, _Given
 from fhe_auc_keys.trust.group_sealing import unseal_under
 from fhe_auc_keys.trust.identity import Identity, signed_bytes
 from fhe_auc_protocols.exact_auc.analysis_sums import one_auc
@@ -44,7 +44,7 @@ def counts_of(data: PartyData) -> list[int]:
     return found
 
 
-def submitted(play: Play) -> dict[str, _Submission]:
+def submitted(play: Play) -> dict[str, HelpedSubmission]:
     """What the parties have sent, as the aggregator has it."""
     return dict(play.aggregator._submissions)
 
@@ -55,7 +55,7 @@ def sketches_sent(play: Play) -> list[Any]:
     return [computation._unpacked(0, each.parts[0])[0] for each in submitted(play).values()]
 
 
-def read_by(identity: bytes, play: Play, sent: dict[str, _Submission]) -> dict[str, list[int]]:
+def read_by(identity: bytes, play: Play, sent: dict[str, HelpedSubmission]) -> dict[str, list[int]]:
     """Every party's counts, from what it sent and the helper's private key."""
     computation, prime = ExactPaddedComputation(play.manifest), play.plan.parameters.plain_moduli[0]
     found = {}
@@ -105,7 +105,7 @@ def test_a_party_s_blob_is_the_same_whatever_its_rows_are(monkeypatch: pytest.Mo
     found = []
     for data in (SITES[0], MADE_UP[0]):
         payload = payload_of(play.party(data).respond(opening))
-        found.append(decode(payload, _Submission, ""))
+        found.append(decode(payload, HelpedSubmission, ""))
     one, other = found
     assert (one.blobs, one.signature) == (other.blobs, other.signature)
     assert one.parts != other.parts
@@ -124,7 +124,7 @@ def test_the_helper_decrypts_slots_that_are_uniform_but_for_their_sums(monkeypat
     result = decode(payload_of(play.until(3)), Result, "")
     keys = play.helper._computation.load_secret(play.helper._kept[0])
     (part,), (prime,), layout = (
-        play.plan.result_parts(result.ciphertext),
+        play.plan.result_parts(result.content),
         play.plan.parameters.plain_moduli,
         play.plan.layout,
     )

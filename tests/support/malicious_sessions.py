@@ -24,7 +24,7 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.session_keys import PartySecrets
 from fhe_auc_keys.roles.echo import Echo
-from fhe_auc_keys.roles.sealed_roles import SealedAggregator, SealedParty
+from fhe_auc_keys.roles.sealed_roles import computing_aggregator, encrypting_party
 from fhe_auc_protocols.blinded_auc import split_shares
 from fhe_auc_protocols.blinded_auc.blinding import Randomness
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_totals
@@ -90,9 +90,10 @@ class Roles:
         chosen = manifest.decoded_plan(AucPlan)
         circuit = partial(blinded_totals, chosen, randomness=randomness)
         computation = SealedCkks(manifest, chosen, circuit)
-        self.aggregator = SealedAggregator(manifest, computation, keys.public, Echo())
+        self.aggregator = computing_aggregator(manifest, computation, keys.public, Echo())
         self.parties = [
-            SealedParty(manifest, computation, keys.secret, task, Echo(), common_secret=common_secret) for task in tasks
+            encrypting_party(manifest, computation, keys.secret, task, Echo(), common_secret=common_secret)
+            for task in tasks
         ]
         self.messages: list[bytes] = []
 

@@ -355,7 +355,8 @@ def check_no_secret(material: bytes, context: bytes, kept_back: PartySecrets, se
     contain neither the common secret nor a seed nor any of 16 samples of the secret key's bytes. Otherwise
     `KeysError`, as where the fingerprint `context` is another one.
     """
-    _checked_public(material, context)
+    if _checked_public(material, context) is None and kept_back.context:
+        raise KeysError("the aggregator's material is no public context, and the parties have a secret one")
     check_opening(material, kept_back.context, [*seeds, kept_back.common_secret])
 
 

@@ -11,7 +11,7 @@ from fhe_auc.ckks import SECURITY_BITS
 from fhe_auc.cli import output
 from fhe_auc.results.evaluation import QuantileThresholds
 from fhe_auc.session import registry
-from fhe_auc.session.manifest import JOINT_KEYS_LEAVE, Manifest
+from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import Plan, backend_of
 from fhe_auc.session.protocol import Protocol
 from fhe_auc_keys.bundles.announcement import Announcement
@@ -49,7 +49,7 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> list[tupl
     elif manifest.plan is not None:
         rows.append(("encryption", "yes", "its parameters: unknown, this protocol is not installed here"))
     if manifest.joint_keys:
-        rows.append(("keys", "joint", f"made by the parties together: only all can decrypt; but {JOINT_KEYS_LEAVE}"))
+        rows.append(("keys", "joint", f"made by the parties together; but {manifest.joint_keys_leave}"))
     if manifest.keys == "sealed":
         rows.append(("context", common.spelled(manifest.context), "names the keys"))
     if manifest.fleet is not None:

@@ -54,8 +54,6 @@ class PaddedAggregator(SealedAggregator):
         opening: bytes,
         echo: Echo | None = None,
     ) -> None:
-        if opening and is_late(manifest):
-            raise InputError("the aggregator has an opening before it is known who counts")
         super().__init__(
             manifest, computation.running_sum(), self._opened_result, limit=computation.payload_limit, echo=echo
         )
@@ -71,11 +69,15 @@ class PaddedAggregator(SealedAggregator):
         return self._aggregate(self.open_late(counted), totals)
 
 
-def pad_once(name: str, seed: bytes, submit: Callable[[bytes], tuple[bytes, ...]]) -> tuple[bytes, ...]:
-    """Return what `submit` makes of a party's seed; raise `EvaluationError` where that is empty, as it is once used."""
-    if not seed:
-        raise EvaluationError(f"party {name!r} has submitted already: its pad is for one submission")
-    return submit(seed)
+def padding(name: str, seed: bytes, pad: Callable[[bytes], tuple[bytes, ...]]) -> Callable[[], tuple[bytes, ...]]:
+    """Return what submits: what `pad` makes of a party's seed; `EvaluationError` where that is empty, as once used."""
+
+    def submit() -> tuple[bytes, ...]:
+        if not seed:
+            raise EvaluationError(f"party {name!r} has submitted already: its pad is for one submission")
+        return pad(seed)
+
+    return submit  # no `partial`, which would print the seed
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,7 @@ class SealedPads(KeyHolderPads):
 
     def aggregator(self, manifest: Manifest, material: bytes) -> PaddedAggregator:
         """Return the aggregator; `material` is a public context, and an opening unless that is late."""
-        computation, (context, opening) = self.computation(manifest), public_context(material)
+        computation, (context, opening) = self.computation(manifest), opening_in(material, manifest)
         public = computation.load_public(context)
         early = computation.opened(public, opening) if opening else None  # damage shows before anybody has submitted
 
@@ -176,12 +178,16 @@ def padded_party(
 ) -> SealedParty[R]:
     """Return a party that pads, by its `seed`, and decrypts with `keys`, from the computation's `load_secret`."""
     index = manifest.parties.index(task.party)
+    submit = padding(task.party, seed, lambda own: computation.under_pad(task, index, own, common_secret))
+    return decrypting_party(manifest, computation, keys, task, submit, echo, common_secret=common_secret)
 
-    def submit(own: bytes) -> tuple[bytes, ...]:
-        return computation.under_pad(task, index, own, common_secret)
 
-    submits = partial(pad_once, task.party, seed, submit)
-    return decrypting_party(manifest, computation, keys, task, submits, echo, common_secret=common_secret)
+def opening_in(material: bytes, manifest: Manifest) -> tuple[bytes, bytes]:
+    """Return public context and opening of the aggregator's material; `InputError` for an opening that is to come."""
+    context, opening = public_context(material)
+    if opening and is_late(manifest):
+        raise InputError("the aggregator has an opening before it is known who counts")
+    return context, opening
 
 
 def is_late(manifest: Manifest) -> bool:

@@ -114,6 +114,9 @@ class SealedParty(Party[R]):
         self._common_secret = common_secret
         self._given = b""  # the result, until it has been compared
 
+    def __reduce__(self) -> str:
+        raise TypeError("a party is not pickled or copied: a second one would submit for it, too")
+
     def _own_state(self) -> bytes:
         return self._given
 
@@ -195,7 +198,10 @@ def encrypting_party(
     common_secret: bytes,
 ) -> SealedParty[R]:
     """Return a party that encrypts and decrypts with `keys`, from the computation's `load_secret`."""
-    submit = partial(computation.encrypt, keys, task, common_secret)
+
+    def submit() -> tuple[bytes, ...]:  # no `partial`, which would print the secret
+        return computation.encrypt(keys, task, common_secret)
+
     return decrypting_party(manifest, computation, keys, task, submit, echo, common_secret=common_secret)
 
 

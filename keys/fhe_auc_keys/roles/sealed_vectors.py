@@ -12,14 +12,13 @@ passes with a probability of 1/t² for each party, whatever the others were give
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.vector_computation import VectorComputation, VectorPlan, VectorTask
-from fhe_auc_keys.bundles.session_keys import new_common_secret, public_context
-from fhe_auc_keys.roles.padded_roles import KeyHolderPads, PaddedAggregator, SealedPadsSession, pad_once
+from fhe_auc_keys.bundles.session_keys import new_common_secret
+from fhe_auc_keys.roles.padded_roles import KeyHolderPads, PaddedAggregator, SealedPadsSession, opening_in, padding
 from fhe_auc_keys.roles.sealed_roles import SealedParty, own_secrets
 
 
@@ -38,7 +37,7 @@ class SealedVectors(KeyHolderPads):
 
     def aggregator(self, manifest: Manifest, material: bytes) -> PaddedAggregator:
         """Return the aggregator; `material` is the opening, or empty where that is late."""
-        computation, (_, opening) = VectorComputation(manifest), public_context(material)
+        computation, (_, opening) = VectorComputation(manifest), opening_in(material, manifest)
         if opening:
             computation.check_opening(opening)
         return PaddedAggregator(manifest, computation, computation.aggregate, opening)
@@ -48,7 +47,7 @@ class SealedVectors(KeyHolderPads):
         own, computation = own_secrets(material, manifest), VectorComputation(manifest)
         secret = own.common_secret
 
-        def submit(seed: bytes) -> tuple[bytes]:
+        def padded(seed: bytes) -> tuple[bytes]:
             return computation.submission(task, computation.pad(task.party, seed), secret)
 
         def read(result: Result) -> Any:
@@ -57,7 +56,7 @@ class SealedVectors(KeyHolderPads):
         return SealedParty(
             manifest,
             task.party,
-            partial(pad_once, task.party, own.seed, submit),
+            padding(task.party, own.seed, padded),
             read,
             limit=computation.payload_limit,
             common_secret=secret,

@@ -23,9 +23,9 @@ class HistogramFederated(ExactCounts[Evaluation]):
 
     name = "histogram-federated"
     summary = (
-        "encrypted, an exact sum of each bin's positives and negatives: the parties get the pooled score histogram"
+        "one-time pads, an exact sum of each bin's positives and negatives: the parties get the pooled score histogram"
     )
-    trust = "the aggregator computes what it should and does not collude with a party; parties see pooled counts a bin"
+    trust = "the aggregator does not collude with who has the pads; what it computes is proved; parties see pooled bins"
     boundaries = "boundaries-federated"
     readout = ExactScoreHistogram()
     options = options_of.HistogramFederated
@@ -43,8 +43,10 @@ class HistogramDistributedDp(_PrivateHistogram, DistributedNoise[Evaluation]):
     """Plug-in ``histogram-distributed-dp``."""
 
     name = "histogram-distributed-dp"
-    summary = "encrypted sum of each bin's counts, and differential privacy: the parties' shares of noise add up to one"
-    trust = "all compute what they should, no two collude; of a row others learn no more than epsilon allows"
+    summary = (
+        "one-time pads, sums of each bin's counts, differential privacy: the parties' shares of noise add up to one"
+    )
+    trust = "parties draw their noise, no two collude; sums are proved; of a row others learn what epsilon allows"
     boundaries = "boundaries-distributed-dp"
     readout = PrivateScoreHistogram()
     options = options_of.HistogramDistributedDp
@@ -66,9 +68,11 @@ class QuantilesFederated(ExactCounts[QuantileThresholds]):
 
     name = "boundaries-federated"
     summary = (
-        "encrypted, an exact sum of score histograms without labels: the parties get quantile thresholds, and no AUC"
+        "one-time pads, an exact sum of histograms without labels: the parties get quantile thresholds, and no AUC"
     )
-    trust = "the aggregator computes what it should and does not collude with a party; parties see pooled scores"
+    trust = (
+        "the aggregator does not collude with who has the pads; what it computes is proved; parties see pooled cells"
+    )
     yields = QuantileThresholds
     readout = ExactQuantiles()
     options = options_of.BoundariesFederated
@@ -90,13 +94,15 @@ class QuantilesFederated(ExactCounts[QuantileThresholds]):
 class QuantilesDistributedDp(DistributedNoise[QuantileThresholds]):
     """Plug-in ``boundaries-distributed-dp``.
 
-    Counts of heights up to 13 fit one ciphertext: 2^14 - 2 do, 2^15 - 2 do not. 10 is "a good choice" for the AUC,
+    Heights are 13 at most: 2^14 - 2 counts. 10 is "a good choice" for the AUC,
     whatever the model ([FCE] §4.2).
     """
 
     name = "boundaries-distributed-dp"
-    summary = "encrypted sum of hierarchical counts with shares of noise: quantile thresholds with differential privacy"
-    trust = "all compute what they should, no two collude; of a row others learn no more than epsilon allows"
+    summary = (
+        "one-time pads, sums of hierarchical counts with shares of noise: quantile thresholds, differentially private"
+    )
+    trust = "parties draw their noise, no two collude; sums are proved; of a row others learn what epsilon allows"
     yields = QuantileThresholds
     readout = PrivateQuantiles(range(1, 14), options_of.BoundariesDistributedDp.height)
     options = options_of.BoundariesDistributedDp

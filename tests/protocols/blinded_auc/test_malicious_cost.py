@@ -13,7 +13,7 @@ from fhe_auc.base.serialise import decode
 from fhe_auc.rows.counts import PartyData
 from fhe_auc.session.messages import Message
 from fhe_auc_keys.bundles.session_keys import PartySecrets
-from fhe_auc_keys.roles.sealed_roles import SealedAggregator, SealedParty
+from fhe_auc_keys.roles.sealed_roles import computing_aggregator, encrypting_party
 from fhe_auc_protocols.blinded_auc.malicious import Malicious
 from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
@@ -33,10 +33,10 @@ class Priced:
         self.public = computation.load_public(session.aggregator_material)
         secret = computation.load_secret(material.context)
         self.plan = protocol.plan_of(session.manifest)
-        opening = SealedAggregator(session.manifest, computation, self.public).start()
+        opening = computing_aggregator(session.manifest, computation, self.public).start()
         tasks = [protocol.task(session.manifest, data) for data in self.parties]
         roles = [
-            SealedParty(session.manifest, computation, secret, task, common_secret=material.common_secret)
+            encrypting_party(session.manifest, computation, secret, task, common_secret=material.common_secret)
             for task in tasks
         ]
         messages = [role.respond(opening) for role in roles]

@@ -22,7 +22,7 @@ from fhe_auc.base.errors import (
     VerificationError,
 )
 from fhe_auc.base.serialise import decode, encode
-from fhe_auc.bfv import PublicContext
+from fhe_auc.bfv import PublicContext, SecretContext
 from fhe_auc.bfv.joint_evaluation import JointEvaluator
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.polynomials import Words
@@ -265,11 +265,11 @@ def test_a_ciphertext_that_cannot_be_the_result_is_refused_and_the_right_one_is_
 ) -> None:
     play, other = Play("exact", rows(3, 39)), Play("exact", rows(3, 39))
     good = play.until(2)
-    foreign = decode(decode(payload_of(other.until(2)), Result, "").ciphertext, tuple[bytes, ...], "")
+    foreign = decode(decode(payload_of(other.until(2)), Result, "").content, tuple[bytes, ...], "")
 
     def spoilt(result: Result) -> Result:
-        parts = decode(result.ciphertext, tuple[bytes, ...], "")
-        return replaced(result, ciphertext=encode(spoil(parts, foreign)))
+        parts = decode(result.content, tuple[bytes, ...], "")
+        return replaced(result, content=encode(spoil(parts, foreign)))
 
     with pytest.raises(MessageError, match=shown):
         play.parties[0].respond(with_payload(good, spoilt, Result))
@@ -358,14 +358,14 @@ def test_a_lie_on_the_sum_of_sketches_is_refused_by_verified_and_may_not_be_by_e
     outcomes: dict[str, Any] = {}
     for protocol in PLUGINS:
         play = Play(protocol, rows(3, 43), backend=backend)
-        computation, honest = play.aggregator._computation, play.aggregator._computation.aggregate
+        honest = play.aggregator._aggregate
 
-        def lying(keys: Any, totals: list[Any], play: Play = play, honest: Any = honest) -> bytes:
+        def lying(opening: bytes, totals: list[Any], play: Play = play, honest: Any = honest) -> bytes:
             words = [each.copy() for each in totals]
             lie(play, words)
-            return bytes(honest(keys, words))
+            return bytes(honest(opening, words))
 
-        computation.aggregate = lying
+        play.aggregator._aggregate = lying
         list(play.messages())
         for party in play.parties:
             try:
@@ -429,7 +429,7 @@ def test_parties_that_were_given_different_results_decrypt_neither(monkeypatch: 
         play.aggregator.receive(party.name, party.respond(message))
     echoes = play.aggregator.finish_round()
     decrypted: list[int] = []
-    monkeypatch.setattr(type(play.parties[0]._keys), "decrypt", lambda *_: decrypted.append(1))
+    monkeypatch.setattr(SecretContext, "decrypt", lambda *_: decrypted.append(1))
     for party in play.parties:
         party.respond(echoes)
         with pytest.raises(VerificationError, match="was given another result"):
@@ -473,8 +473,9 @@ def test_what_a_party_answers_last_and_what_it_computes_do_not_depend_on_its_ver
 
 def test_authenticators_hang_on_the_manifest_and_blinders_are_drawn_anew() -> None:
     play, other = Play("verified", rows(3, 47)), Play("verified", rows(3, 47))
-    task, secret = play.parties[0]._task, play.parties[0]._common_secret
-    (one,), (again,), (elsewhere,) = task.encode(secret), task.encode(secret), other.parties[0]._task.encode(secret)
+    task, secret = play.plugin.task(play.manifest, play.sites[0]), play.parties[0]._common_secret
+    second = other.plugin.task(other.manifest, other.sites[0])
+    (one,), (again,), (elsewhere,) = task.encode(secret), task.encode(secret), second.encode(secret)
     bins, differing = len(GRID), np.flatnonzero(one != again)
     assert differing.tolist() == list(range(4 * bins, 4 * bins + 4))
     assert (one[: 2 * bins] == elsewhere[: 2 * bins]).all()

@@ -34,7 +34,7 @@ from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.session_keys import public_context
 from fhe_auc_keys.roles.echo import Echo
 from fhe_auc_keys.roles.local_consortium import Consortium
-from fhe_auc_keys.roles.padded_roles import PaddedParty
+from fhe_auc_keys.roles.padded_roles import padded_party
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.padded_computation import ExactPaddedComputation
 from tests.support import delong
@@ -111,7 +111,7 @@ from tests.support.exact_sessions import Play, found_in, pairs_of, rows
 from unittest import mock
 
 assert available_backends() == ()
-with mock.patch("fhe_auc_keys.roles.encrypted_protocol.choose_backend", lambda name: "tenseal"):
+with mock.patch("fhe_auc_protocols.exact_auc.protocol.choose_backend", lambda name: "tenseal"):
     play = Play("verified", rows(2, 20), keys="joint")
 print(json.dumps([found_in(each) == pairs_of(play.sites) for each in play.read()]))
 """
@@ -154,7 +154,7 @@ def test_a_thousand_parties_do(protocol: str, backend: str) -> None:
     secret = computation.load_secret(session.common.context)
     aggregator = PLUGINS[protocol].aggregator(session.manifest, session.aggregator_material)
     parties = [
-        PaddedParty(
+        padded_party(
             session.manifest,
             computation,
             secret,

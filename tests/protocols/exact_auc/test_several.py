@@ -116,17 +116,17 @@ def test_a_lie_on_one_group_one_comparison_or_the_sites_is_refused(vector: str) 
     play = Play("verified", made(analysis, 5, 6), GRID, analysis=analysis, interval=0.95, backend=BACKENDS[-1])
     names, lengths = zip(*play.plan.release.sketch.vectors, strict=True)
     place = sum(lengths[: names.index(vector)])
-    computation, honest = play.aggregator._computation, play.aggregator._computation.aggregate
+    honest = play.aggregator._aggregate
 
-    def lying(keys: Any, totals: list[Any]) -> bytes:
+    def lying(opening: bytes, totals: list[Any]) -> bytes:
         words = [each.copy() for each in totals]
         for words_of, prime in zip(words, play.plan.parameters.plain_moduli, strict=True):
             one = np.zeros_like(words_of[0])
             one[place] = 1
             words_of[0] = modular.add(words_of[0], one, prime)
-        return bytes(honest(keys, words))
+        return bytes(honest(opening, words))
 
-    computation.aggregate = lying
+    play.aggregator._aggregate = lying
     list(play.messages())
     for party in play.parties:
         with pytest.raises(VerificationError):

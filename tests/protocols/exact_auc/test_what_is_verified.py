@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from fhe_auc_protocols.histograms.encrypted_sums import encrypted_sum
 from sklearn.metrics import average_precision_score
 
 from fhe_auc import api
@@ -21,7 +22,6 @@ from fhe_auc.results.evaluation import Evaluation, QuantileThresholds
 from fhe_auc.rows.counts import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
-from fhe_auc_protocols.histograms.encrypted_sums import encrypted_sum
 from tests.support.exact_sessions import GRID, Play, rows
 
 # --- Every number is sorted -------------------------------------------------------------------------------------------

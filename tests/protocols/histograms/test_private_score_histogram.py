@@ -56,6 +56,7 @@ def noise_of(parties: list[PartyData], answering: int, size: int, **changes: Any
     session = plugin.prepare(request(len(parties), size, backend="tenseal", **changes))
     delivery = session.delivery()
     aggregator = plugin.aggregator(session.manifest, delivery.aggregator)
+    aggregator.open_late = delivery.open_late
     roles = [plugin.party(session.manifest, delivery.parties[data.name], data) for data in parties[:answering]]
     message = aggregator.start()
     for role in roles:

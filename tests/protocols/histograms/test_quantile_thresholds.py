@@ -6,7 +6,6 @@ Bounds on real noise fail by chance with the probability stated beside them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -17,12 +16,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc import api, ckks
+from fhe_auc import api
 from fhe_auc.base.errors import (
     EvaluationError,
     InputError,
     MessageError,
-    ResultCheckError,
     UnknownProtocolError,
     VerificationError,
 )
@@ -33,9 +31,11 @@ from fhe_auc.results.evaluation import QuantileThresholds
 from fhe_auc.rows import datasets
 from fhe_auc.rows.counts import PartyData
 from fhe_auc.session import registry
+from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Request, Session
+from fhe_auc.sums.residues import pack
 from fhe_auc_protocols.blinded_auc.malicious import Malicious
 from fhe_auc_protocols.histograms import quantile_thresholds
 from fhe_auc_protocols.histograms.distributed_noise import NoisyCountsTask
@@ -53,9 +53,9 @@ from fhe_auc_protocols.histograms.quantile_thresholds import checked_bins, equi_
 from fhe_auc_protocols.polya import polya
 from tests.support.chosen import federated_auc, federated_thresholds
 from tests.support.discrete_laplace import laplace_p_value
-from tests.support.encrypted_sums import sum_of_answers, telling
 from tests.support.pooled import pooled
 from tests.support.random_sites import sites
+from tests.support.vector_sessions import VectorPlay
 
 PRIVATE = {"histogram-distributed-dp": HistogramDistributedDp(), "histogram-local-dp": HistogramLocalDp()}
 private = pytest.mark.parametrize("name", PRIVATE)
@@ -178,7 +178,7 @@ def test_sealed_and_joint_keys_and_both_backends_find_the_same_thresholds() -> N
 def test_with_joint_keys_both_sessions_are_joint() -> None:
     parties = sites(2, rows=400)
     found = federated_auc(parties, protocol="histogram-federated", thresholds="quantile:50", keys="joint")
-    assert (found.keys, found.rounds) == ("joint", 10)
+    assert (found.keys, found.rounds) == ("joint", 6)
     assert abs(found.auc - exact(parties)) < 1e-3
 
 
@@ -256,7 +256,6 @@ def test_rounds_bytes_seconds_and_warnings_are_those_of_both_sessions() -> None:
     said = " ".join(both.warnings)
     assert "every party learns how many pooled rows lie in each of 16,384 cells of scores, labels left out" in said
     assert "the thresholds are public, and the aggregator learns them too" in said
-    assert "a lying aggregator can make them poor" in said
     for name in ("upload_bytes_per_party", "download_bytes_per_party"):
         wanted = getattr(first, name) + getattr(second, name)
         assert abs(getattr(both, name) - wanted) < 600  # envelopes, and a vector for the average precision
@@ -274,87 +273,16 @@ def test_progress_tells_the_sessions_apart() -> None:
 # --- A lying aggregator -----------------------------------------------------------------------------------------------
 
 
-def prepared(**changes: Any) -> dict[str, Any]:
-    """A session of three sites, and the aggregator's context."""
-    plugin = QuantilesFederated()
-    session = plugin.prepare(request(backend="tenseal", **changes))
-    delivery = session.delivery()
-    opening = plugin.aggregator(session.manifest, delivery.aggregator).start()
-    context = ckks.load_public(delivery.aggregator)
-    return {"session": session, "delivery": delivery, "opening": opening, "context": context, "parties": sites()}
-
-
-@pytest.fixture(scope="module")
-def first_session() -> dict[str, Any]:
-    """One in which all have to take part."""
-    return prepared()
-
-
-@pytest.fixture(scope="module")
-def lenient_session() -> dict[str, Any]:
-    """One that goes on with two of three."""
-    return prepared(min_parties=2)
-
-
-def played(
-    first_session: dict[str, Any], told: dict[str, list[int]], added: np.ndarray | None = None
-) -> Iterator[QuantileThresholds | EvaluationError]:
-    """Yield what each site gets that is told the sum of the submissions with these indices."""
-    manifest, context = first_session["session"].manifest, first_session["context"]
-    materials = first_session["delivery"].parties
-    roles = [QuantilesFederated().party(manifest, materials[data.name], data) for data in first_session["parties"]]
-    answers = [Message.from_bytes(role.respond(first_session["opening"]), limit=10**8) for role in roles]
-    for role in roles:
-        ciphertext = sum_of_answers(context, answers, told[role.name])
-        if added is not None:
-            packed = QuantilesFederated().plan_of(manifest).pack(added)[0]
-            ciphertext = context.dump_result(context.raised(context.encrypt(packed)))
-        answer = role.respond(telling(answers[0], manifest.parties, ciphertext))
-        assert Message.from_bytes(answer, limit=1000).payload == b""
-        try:
-            yield role.result()
-        except EvaluationError as error:
-            yield error
-
-
-def names(told: list[int]) -> dict[str, list[int]]:
-    return {f"site {number}": told for number in range(3)}
-
-
-def test_an_honest_aggregator_tells_all_parties_the_same(first_session: dict[str, Any]) -> None:
-    one, *others = played(first_session, names([0, 1, 2]))
+def test_no_party_finds_thresholds_in_sums_that_the_aggregator_makes_up() -> None:
+    """With each kind of keys: `tests/keys/test_vector_sessions.py`."""
+    play = VectorPlay(sites(), protocol="boundaries-federated", options={"bins": 20})
+    one, *others = play.outcomes(play.until_result()).values()
     for other in others:
         other.require(one.grid, party="other")
-
-
-@pytest.mark.parametrize("told", [[0], [0, 1], [0, 0, 0], [0, 1, 1, 2]])
-def test_nothing_is_left_of_a_sum_that_is_not_over_all_parties_once(
-    first_session: dict[str, Any], told: list[int]
-) -> None:
-    for found in played(first_session, names(told)):
-        assert isinstance(found, EvaluationError)
-        assert "not a sum of integers within bounds" in str(found)
-
-
-@pytest.mark.parametrize("told", [[0], [0, 1], [1, 1, 2]])
-def test_where_some_may_be_missing_a_party_refuses_a_sum_without_its_rows(
-    lenient_session: dict[str, Any], told: list[int]
-) -> None:
-    for number, found in enumerate(played(lenient_session, names(told))):
-        assert isinstance(found, QuantileThresholds if number in told else ResultCheckError)
-        if number not in told:
-            assert str(found).startswith(f"the sum does not hold all rows of party 'site {number}'")
-            assert isinstance(found, ResultCheckError)
-            assert found.check == "own rows"
-
-
-def test_parties_that_were_told_different_sums_do_not_take_part_in_one_evaluation(
-    lenient_session: dict[str, Any],
-) -> None:
-    skewed = [0, 0, 0, 0, 0, 1, 2]
-    one, _, other = played(lenient_session, {**names([0, 1, 2]), "site 2": skewed})
-    with pytest.raises(VerificationError, match="are not those that party 'site 2' has found"):
-        other.require(one.grid, party="site 2")
+    play = VectorPlay(sites(), protocol="boundaries-federated", options={"bins": 20})
+    chosen = pack(np.full(play.computation.size, 90, np.uint64), play.computation.modulus)
+    message = play.lied(play.until_result(), lambda result: Result(result.counted, chosen))
+    assert {type(each) for each in play.outcomes(message).values()} == {VerificationError}
 
 
 def test_chosen_sums_make_thresholds_poor_and_the_verified_auc_no_less_right() -> None:
@@ -364,16 +292,6 @@ def test_chosen_sums_make_thresholds_poor_and_the_verified_auc_no_less_right() -
     found = federated_auc(parties, protocol="malicious", thresholds=poor, backend="tenseal")
     assert found.binning_error > 0.3
     assert abs(found.auc - exact(parties)) <= found.binning_error
-
-
-def test_a_liar_can_choose_the_thresholds_which_is_why_nobody_calls_them_verified(
-    first_session: dict[str, Any],
-) -> None:
-    chosen = np.full((1, 2**14), 90, np.int64)  # with these, fewer rows than max_rows: more would be noticed
-    chosen[0, 2**13 :] = 25
-    found = list(played(first_session, names([0, 1, 2]), chosen))
-    assert all(each.grid[5] < 0.4 for each in found)  # the median of beta scores here is above it
-    assert all("nobody has verified" in " ".join(each.warnings) for each in found)
 
 
 class OtherThresholds(HistogramFederated):
@@ -448,7 +366,7 @@ def test_an_evaluations_manifest_is_not_taken_for_one_that_finds_thresholds_and_
         QuantilesFederated().task(uneven, sites()[0])
     with pytest.raises(InputError, match="is not one for score histograms"):
         HistogramFederated().task(first, sites()[0])
-    with pytest.raises(InputError, match="for a computation of kind 'sums'"):
+    with pytest.raises(InputError, match="for a computation of kind 'vector sums'"):
         Malicious().task(first, sites()[0])
 
 
@@ -529,15 +447,14 @@ def test_with_joint_keys_and_noise_too() -> None:
     found = federated_auc(
         sites(2, rows=5000), protocol="histogram-distributed-dp", thresholds="quantile:8", epsilon=8.0, keys="joint"
     )
-    assert (found.keys, found.rounds) == ("joint", 10)
+    assert (found.keys, found.rounds) == ("joint", 6)
 
 
 def distributed_levels(data: PartyData, **options: Any) -> np.ndarray:
-    """Return what the only party of a session packs: counts of all levels, and two zeros."""
+    """Return the vector of the only party of a session: noisy counts of all levels."""
     plugin = QuantilesDistributedDp()
-    manifest = plugin.prepare(request(1, backend="tenseal", options=options)).manifest
-    (packed,) = plugin.task(manifest, data).encode(bytes(32))
-    return plugin.plan_of(manifest).sums(packed).ravel()
+    manifest = plugin.prepare(request(1, options=options)).manifest
+    return plugin.task(manifest, data).encode()
 
 
 def test_each_level_has_noise_for_its_part_of_the_budget() -> None:
@@ -546,21 +463,9 @@ def test_each_level_has_noise_for_its_part_of_the_budget() -> None:
     data = sites(1)[0]
     found = distributed_levels(data, bins=10, epsilon=1.4, height=7)
     truth = np.concatenate(in_cells(data, 7).levels)
-    noise = found[:-2] - truth
+    noise = found - truth
     expected = 2 * math.exp(-0.2) / (1 - math.exp(-0.2)) ** 2
     assert 0.3 < (noise**2).mean() / expected < 2.5
-    assert (found[-2:] == 0).all()
-
-
-def test_counts_where_none_belong_are_refused() -> None:
-    plugin = QuantilesDistributedDp()
-    manifest = plugin.prepare(request(1, backend="tenseal", options={"bins": 10, "epsilon": 8.0})).manifest
-    plan = plugin.plan_of(manifest)
-    sums = np.zeros((plan.vectors, plan.thresholds), np.int64)
-    sums[-1, -1] = 1  # one of the two that are zero
-    with pytest.raises(ResultCheckError) as refused:
-        plugin.task(manifest, sites(1)[0]).read(plan.pack(sums)[0], ("site 0",), bytes(32))
-    assert refused.value.check == "unused slots"
 
 
 def test_with_hardly_any_noise_the_thresholds_are_nearly_those_of_exact_counts() -> None:
@@ -601,7 +506,7 @@ def test_each_level_has_noise_of_the_stated_law() -> None:
     """510 variables in seven cells; a false alarm once in 10^7."""
     data = sites(1, rows=500)[0]
     found = distributed_levels(data, bins=10, epsilon=8.0, height=8)
-    noise = found[:-2] - np.concatenate(in_cells(data, 8).levels)
+    noise = found - np.concatenate(in_cells(data, 8).levels)
     assert laplace_p_value(noise, 1.0) > 1e-7
     assert laplace_p_value(noise, 8.0) < 1e-7
 

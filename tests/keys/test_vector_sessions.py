@@ -1,0 +1,605 @@
+"""Sessions that add up vectors, with each kind of keys: exact sums, nothing else for anybody, no lie that passes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from fhe_auc.base.errors import (
+    DeserialisationError,
+    EvaluationError,
+    InputError,
+    MessageError,
+    ResultCheckError,
+    TooFewPartiesError,
+    VerificationError,
+)
+from fhe_auc.base.party_names import HELPER
+from fhe_auc.base.serialise import decode, encode
+from fhe_auc.rlwe import modular
+from fhe_auc.rlwe.modular import Residues
+from fhe_auc.rows.counts import PartyData
+from fhe_auc.session.computation import Result
+from fhe_auc.session.manifest import JOINT_PADS_LEAVE
+from fhe_auc.session.vector_computation import VectorPlan
+from fhe_auc.sums.common_shares import CommonShares
+from fhe_auc.sums.residues import pack
+from fhe_auc.sums.vector_sums import _LABEL, MODULUS
+from fhe_auc_keys.bundles.roster import Contribution
+from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, name_of
+from fhe_auc_keys.roles.helper_roles import HelpedSubmission
+from fhe_auc_keys.roles.joint_vectors import _State
+from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_protocols.histograms.score_histogram import rows_by_bin
+from tests.support import random_sites
+from tests.support.vector_sessions import GRID, KEYS, VectorPlay
+from tests.support.wire import changed, payload_of
+
+SITES = random_sites.sites(3, rows=40, seed=7)
+NAMES = tuple(data.name for data in SITES)
+all_keys = pytest.mark.parametrize("keys", KEYS)
+may_miss = pytest.mark.parametrize("keys", ["sealed", "helper"])
+
+
+def counts(sites: Sequence[PartyData]) -> Any:
+    """Of positives and negatives in each bin, by definition."""
+    return sum(rows_by_bin(data, GRID) for data in sites)
+
+
+def read(outcome: Any) -> Any:
+    return np.stack([outcome.histogram.positives, outcome.histogram.negatives])
+
+
+def submitted(payload: bytes, keys: str) -> bytes:
+    """The padded vector in what a party sends."""
+    (part,) = decode(payload, HelpedSubmission, "").parts if keys == "helper" else decode(payload, tuple[bytes], "")
+    return part
+
+
+# --- Exact sums -------------------------------------------------------------------------------------------------------
+
+
+@all_keys
+def test_every_party_reads_the_counts_of_all_rows_and_that_they_are_verified(keys: str) -> None:
+    play = VectorPlay(SITES, keys=keys)
+    outcomes = play.outcomes(play.until_result())
+    for outcome in outcomes.values():
+        np.testing.assert_array_equal(read(outcome), counts(SITES))
+        assert (outcome.verified, outcome.keys, outcome.backend) == (True, keys, "one-time pads")
+        assert outcome.soundness == pytest.approx(3 / MODULUS**2)
+        assert outcome.as_dict()["verified"]["aggregation"] is True
+        assert outcome.rounds == {"sealed": 2, "helper": 2, "joint": 3}[keys]
+        assert (JOINT_PADS_LEAVE in outcome.warnings) == (keys == "joint")
+
+
+@may_miss
+def test_without_some_parties_the_others_read_their_own_sum(keys: str) -> None:
+    play = VectorPlay(SITES, keys=keys, min_parties=2)
+    present = NAMES[:2]
+    outcomes = play.outcomes(play.until_result(present))
+    for name in present:
+        np.testing.assert_array_equal(read(outcomes[name]), counts(SITES[:2]))
+        assert "1 of 3 parties are not in the result" in outcomes[name].warnings
+
+
+@all_keys
+def test_without_a_party_that_has_to_take_part_there_is_no_result(keys: str) -> None:
+    play = VectorPlay(SITES, keys=keys)
+    with pytest.raises(TooFewPartiesError, match="site 2"):
+        play.until_result(NAMES[:2])
+
+
+@all_keys
+def test_what_a_party_sends_and_gets_is_what_the_plan_says(keys: str) -> None:
+    """Beside names, signatures and envelopes: some 200 bytes a message, and 100 for each party."""
+    play = VectorPlay(SITES, keys=keys)
+    outcome = play.outcomes(play.until_result())[NAMES[0]]
+    plan = play.computation.plan
+    sent = outcome.upload_bytes_per_party
+    assert 0 <= sent - plan.submission_bytes - plan.key_bytes < 500
+    assert 0 <= outcome.download_bytes_per_party - plan.download_bytes < 1200
+    assert outcome.key_bytes_per_party <= plan.key_bytes + 300
+
+
+# --- No lie passes ----------------------------------------------------------------------------------------------------
+
+
+def entries(play: VectorPlay, result: Result) -> Residues:
+    return play.computation._sums.unpacked(result.content)
+
+
+def with_entries(result: Result, values: Residues) -> Result:
+    return Result(result.counted, pack(values, MODULUS))
+
+
+def plus(place: int, amount: int = 1) -> Callable[[VectorPlay, Result], Result]:
+    def lie(play: VectorPlay, result: Result) -> Result:
+        more = np.zeros(play.computation.size, np.uint64)
+        more[place] = amount % MODULUS
+        return with_entries(result, modular.add(entries(play, result), more, MODULUS))
+
+    return lie
+
+
+def moved(play: VectorPlay, result: Result) -> Result:
+    """A row from one bin to the next: the number of rows stays."""
+    return plus(3)(play, plus(2, -1)(play, result))
+
+
+def doubled(play: VectorPlay, result: Result) -> Result:
+    values = entries(play, result)
+    return with_entries(result, modular.add(values, values, MODULUS))
+
+
+def of_nothing(play: VectorPlay, result: Result) -> Result:
+    return with_entries(result, np.zeros(play.computation.size, np.uint64))
+
+
+def negated(play: VectorPlay, result: Result) -> Result:
+    return with_entries(result, modular.subtract(np.zeros(1, np.uint64), entries(play, result), MODULUS))
+
+
+def turned(play: VectorPlay, result: Result) -> Result:
+    return with_entries(result, np.roll(entries(play, result), 1))
+
+
+def without_one(play: VectorPlay, result: Result) -> Result:
+    """The right sum of all, said to be of two."""
+    return Result(result.counted[:2], result.content)
+
+
+def less_one_submission(play: VectorPlay, result: Result) -> Result:
+    """One submission is taken out of the sum, whether or not its pad is."""
+    words = play.computation._sums.unpacked(play.sent[NAMES[0]])
+    return with_entries(result, modular.subtract(entries(play, result), words, MODULUS))
+
+
+def one_twice(play: VectorPlay, result: Result) -> Result:
+    words = play.computation._sums.unpacked(play.sent[NAMES[0]])
+    return with_entries(result, modular.add(entries(play, result), words, MODULUS))
+
+
+def another_session(play: VectorPlay, result: Result) -> Result:
+    """The result of a session of the same rows."""
+    other = VectorPlay(SITES, keys=play.manifest.keys)
+    return decode(payload_of(other.until_result()), Result, "")
+
+
+LIES = {
+    "one more row in a bin": plus(2),
+    "one less": plus(2, -1),
+    "beyond the range, too": plus(2, 10**9),
+    "a tag": plus(-1),
+    "both tags": lambda play, result: plus(-2)(play, plus(-1)(play, result)),
+    "a row moved": moved,
+    "doubled": doubled,
+    "nothing": of_nothing,
+    "negated": negated,
+    "turned": turned,
+    "without a submission": less_one_submission,
+    "a submission twice": one_twice,
+    "another session's": another_session,
+}
+
+
+class Recorded(VectorPlay):
+    """A session that keeps what parties have submitted."""
+
+    def deliver(self, submissions: dict[str, bytes]) -> bytes | None:
+        self.sent = getattr(self, "sent", {})
+        if self.aggregator.round == (2 if self.manifest.keys == "joint" else 1):
+            self.sent = {name: submitted(payload_of(each), self.manifest.keys) for name, each in submissions.items()}
+        return super().deliver(submissions)
+
+
+@all_keys
+@pytest.mark.parametrize("lie", LIES)
+def test_every_lie_on_the_sum_is_refused_by_every_party(lie: str, keys: str) -> None:
+    play = Recorded(SITES, keys=keys)
+    message = play.lied(play.until_result(), lambda result: LIES[lie](play, result))
+    for outcome in play.outcomes(message).values():
+        assert isinstance(outcome, VerificationError), outcome
+        assert outcome.check == "authenticator"
+
+
+@pytest.mark.parametrize("keys", KEYS)
+def test_of_200_lies_of_random_place_and_size_none_passes(keys: str) -> None:
+    """Some place of the sum, or several; one session a lie would make no difference, as parties read once."""
+    play = VectorPlay(SITES, keys=keys)
+    message = play.until_result()
+    generator = np.random.default_rng(11)
+    secret = common_secret_of(play)
+    for _ in range(200):
+        lie = np.zeros(play.computation.size, np.uint64)
+        places = generator.choice(play.computation.size, generator.integers(1, 6), replace=False)
+        lie[places] = generator.integers(1, MODULUS, len(places))
+        told = decode(payload_of(message), Result, "")
+        told = with_entries(told, modular.add(entries(play, told), lie, MODULUS))
+        task = play.plugin.task(play.manifest, SITES[0])
+        with pytest.raises(VerificationError):
+            play.computation.outcome(task, told.content, told.counted, secret)
+
+
+@may_miss
+def test_a_list_of_others_than_were_added_up_is_refused(keys: str) -> None:
+    play = VectorPlay(SITES, keys=keys, min_parties=2)
+    message = play.lied(play.until_result(), lambda result: without_one(play, result))
+    outcomes = play.outcomes(message)
+    assert all(isinstance(outcomes[name], VerificationError) for name in NAMES[:2])
+    assert not isinstance(outcomes[NAMES[2]], VerificationError)  # it is told that it does not count
+    with pytest.raises(EvaluationError):
+        play.parties[NAMES[2]].result()
+
+
+@all_keys
+def test_parties_that_are_told_different_results_read_the_right_one_or_none(keys: str) -> None:
+    play = VectorPlay(SITES, keys=keys)
+    message = play.until_result()
+    play.parties[NAMES[0]].respond(play.lied(message, lambda result: moved(play, result)))
+    with pytest.raises(VerificationError):
+        play.parties[NAMES[0]].result()
+    del play.parties[NAMES[0]]
+    for outcome in play.outcomes(message).values():
+        np.testing.assert_array_equal(read(outcome), counts(SITES))
+
+
+@all_keys
+def test_noise_inside_is_proved_like_counts(keys: str) -> None:
+    asked = {"protocol": "histogram-distributed-dp", "options": {"epsilon": 1.0}}
+    play = VectorPlay(SITES, keys=keys, **asked)
+    told: list[Any] = list(play.outcomes(play.until_result()).values())
+    assert all(np.array_equal(read(each), read(told[0])) for each in told)
+    assert not np.array_equal(read(told[0]), counts(SITES))  # but for a chance of about 2^-16
+    assert all(each.verified for each in told)
+    play = VectorPlay(SITES, keys=keys, **asked)
+    message = play.lied(play.until_result(), lambda result: plus(4, 3)(play, result))
+    assert all(isinstance(each, VerificationError) for each in play.outcomes(message).values())
+
+
+def test_thresholds_that_a_lying_aggregator_would_choose_are_refused() -> None:
+    asked: dict[str, Any] = {"protocol": "boundaries-federated", "options": {"bins": 4}}
+    play = VectorPlay(SITES, **asked)
+    assert all(found.verified for found in play.outcomes(play.until_result()).values())
+    play = VectorPlay(SITES, **asked)
+    message = play.lied(play.until_result(), lambda result: moved(play, result))
+    assert all(isinstance(each, VerificationError) for each in play.outcomes(message).values())
+
+
+@all_keys
+def test_the_tag_decides_before_any_range_is_looked_at(keys: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A party that enters more rows than the session allows is told of only where the sum is what parties sent."""
+    task = type(VectorPlay(SITES).plugin.task(VectorPlay(SITES).manifest, SITES[0]))
+    honest = task.encode
+    monkeypatch.setattr(task, "encode", lambda self: honest(self) + 4000 * (self.party == NAMES[1]))
+    play = VectorPlay(SITES, keys=keys)
+    for outcome in play.outcomes(play.until_result()).values():
+        assert isinstance(outcome, ResultCheckError)
+        assert (type(outcome), outcome.check) == (ResultCheckError, "rows")
+    play = VectorPlay(SITES, keys=keys)
+    message = play.lied(play.until_result(), lambda result: plus(1)(play, result))
+    assert all(isinstance(each, VerificationError) for each in play.outcomes(message).values())
+
+
+@all_keys
+def test_a_party_s_last_answer_does_not_tell_what_it_found(keys: str) -> None:
+    play, lied_to = VectorPlay(SITES, keys=keys), VectorPlay(SITES, keys=keys)
+    right = play.answers(play.until_result())
+    wrong = lied_to.answers(lied_to.lied(lied_to.until_result(), lambda result: moved(lied_to, result)))
+    assert {payload_of(each) for each in (*right.values(), *wrong.values())} == {b""}
+
+
+# --- Openings ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_opening_that_is_none_is_refused_when_the_aggregator_gets_it() -> None:
+    play = VectorPlay(SITES)
+    for bad in (b"short", bytes(play.computation._sums.packed_bytes - 1) + b"\xff"):
+        with pytest.raises(DeserialisationError):
+            play.plugin.aggregator(play.manifest, aggregator_material(b"", bad))
+
+
+def test_an_opening_beforehand_is_refused_where_some_may_miss() -> None:
+    play = VectorPlay(SITES, min_parties=2)
+    opening = play.session.opening(play.session.seeds)
+    with pytest.raises(InputError, match="before it is known who counts"):
+        play.plugin.aggregator(play.manifest, aggregator_material(b"", opening))
+    assert play.delivery.aggregator == b""
+
+
+def test_the_opening_for_one_list_is_made_once() -> None:
+    play = VectorPlay(SITES, min_parties=2)
+    assert play.delivery.open_late is not None
+    play.delivery.open_late(NAMES[:2])
+    with pytest.raises(EvaluationError, match="a session has one"):
+        play.delivery.open_late(NAMES)
+
+
+def test_the_pads_of_other_parties_than_those_that_count_make_no_number() -> None:
+    play = VectorPlay(SITES, min_parties=2)
+    play.aggregator.open_late = lambda counted: play.session.opening({NAMES[0]: play.session.seeds[NAMES[0]]})
+    outcomes = play.outcomes(play.until_result())
+    assert all(isinstance(each, VerificationError) for each in outcomes.values())
+
+
+def test_a_helper_opens_once_and_leaves_out_who_has_not_signed_its_blob() -> None:
+    play = VectorPlay(SITES, keys="helper", min_parties=2)
+    answers = play.answers(play.aggregator.start())
+    stolen = decode(payload_of(answers[NAMES[1]]), HelpedSubmission, "")
+    own = decode(payload_of(answers[NAMES[2]]), HelpedSubmission, "")
+    mixed = msgspec.structs.replace(own, blobs=stolen.blobs)
+    answers[NAMES[2]] = changed(answers[NAMES[2]], payload=encode(mixed))
+    message = play.deliver(answers)
+    assert message is not None
+    opened = play.helper.respond(message)
+    with pytest.raises(MessageError):
+        play.helper.respond(message)
+    assert play.helper.opened == NAMES[:2]
+    play.aggregator.receive(HELPER, opened)
+    outcomes = play.outcomes(play.aggregator.finish_round())
+    np.testing.assert_array_equal(read(outcomes[NAMES[0]]), counts(SITES[:2]))
+
+
+# --- Who learns what --------------------------------------------------------------------------------------------------
+
+
+def common_secret_of(play: VectorPlay) -> bytes:
+    if play.manifest.keys == "joint":
+        (secret,) = {party._state.common_secret for party in play.parties.values()}
+    else:
+        (secret,) = {party._common_secret for party in play.parties.values()}
+    assert len(secret) == 32
+    return secret
+
+
+def common_pads(play: VectorPlay) -> CommonShares:
+    return CommonShares(
+        common_secret_of(play), play.manifest.digest, _LABEL, "pad", modulus=MODULUS, size=play.computation.size
+    )
+
+
+def looks_uniform(words: Residues) -> bool:
+    """Five deviations of the mean of uniform residues: fails by chance once in two million."""
+    return bool(abs(words.mean() / MODULUS - 0.5) < 5 / np.sqrt(12 * len(words)))
+
+
+WIDE = {"thresholds": np.linspace(0, 1, 400)}
+
+
+@all_keys
+def test_the_aggregator_sees_uniform_numbers(keys: str) -> None:
+    play = Recorded(SITES, keys=keys, **WIDE)
+    result = decode(payload_of(play.until_result()), Result, "")
+    for seen in (*play.sent.values(), result.content):
+        assert looks_uniform(play.computation._sums.unpacked(seen))
+
+
+def test_the_aggregator_and_the_helper_together_see_uniform_numbers() -> None:
+    """They take off every party's pad; the common pads stay."""
+    play = Recorded(SITES, keys="helper", **WIDE)
+    seeds: dict[str, bytes] = {}
+    honest = play.helper._blobs
+
+    def blobs(payload: bytes) -> Any:
+        found, left_out = honest(payload)
+        seeds.update(found)
+        return found, left_out
+
+    play.helper._blobs = blobs
+    play.until_result()
+    assert set(seeds) == set(NAMES)
+    for name, sent in play.sent.items():
+        bare = modular.subtract(play.computation._sums.unpacked(sent), play.computation.pad(name, seeds[name]), MODULUS)
+        assert looks_uniform(bare)
+    # With any party they read everything, as helpers.md says.
+    first = modular.subtract(bare, common_pads(play).total([2]), MODULUS)
+    np.testing.assert_array_equal(first[:-2], rows_by_bin(SITES[2], WIDE["thresholds"]).ravel())
+
+
+@all_keys
+def test_the_aggregator_and_a_party_together_see_the_sum_and_nobody_s_own_counts(keys: str) -> None:
+    play = Recorded(SITES, keys=keys, **WIDE)
+    play.until_result()
+    for index, name in enumerate(NAMES):
+        bare = modular.subtract(
+            play.computation._sums.unpacked(play.sent[name]), common_pads(play).total([index]), MODULUS
+        )
+        assert looks_uniform(bare)
+
+
+def test_the_aggregator_and_the_key_holder_together_read_everything() -> None:
+    """What the documents say has to be trusted: they must not collude."""
+    play = Recorded(SITES, **WIDE)
+    play.until_result()
+    for index, (name, data) in enumerate(zip(NAMES, SITES, strict=True)):
+        bare = play.computation._sums.unpacked(play.sent[name])
+        for pad in (play.computation.pad(name, play.session.seeds[name]), common_pads(play).total([index])):
+            bare = modular.subtract(bare, pad, MODULUS)
+        np.testing.assert_array_equal(bare[:-2], rows_by_bin(data, WIDE["thresholds"]).ravel())
+
+
+@all_keys
+def test_two_sessions_of_the_same_rows_send_nothing_alike(keys: str) -> None:
+    plays = [Recorded(SITES, keys=keys) for _ in range(2)]
+    for play in plays:
+        play.until_result()
+    words = [{tuple(play.computation._sums.unpacked(each)[:4]) for each in play.sent.values()} for play in plays]
+    assert not words[0] & words[1]
+
+
+def test_a_manifest_names_the_common_secret_and_a_bundle_with_another_is_refused() -> None:
+    play = VectorPlay(SITES)
+    own = decode(play.delivery.parties[NAMES[0]], PartySecrets, "")
+    assert play.manifest.context == name_of(own.common_secret)
+    other = encode(msgspec.structs.replace(own, common_secret=bytes(32)))
+    with pytest.raises(InputError, match="the parties' common secret is not that of the manifest"):
+        play.plugin.party(play.manifest, other, SITES[0])
+
+
+def test_a_seed_is_for_one_submission() -> None:
+    play = VectorPlay(SITES)
+    own = decode(play.delivery.parties[NAMES[0]], PartySecrets, "")
+    used = play.plugin.party(play.manifest, encode(msgspec.structs.replace(own, seed=b"")), SITES[0])
+    with pytest.raises(EvaluationError, match="has submitted already"):
+        used.respond(play.aggregator.start())
+
+
+@all_keys
+def test_no_role_prints_a_secret(keys: str) -> None:
+    play = VectorPlay(SITES, keys=keys)
+    play.until_result()
+    secret = common_secret_of(play)
+    for party in play.parties.values():
+        shown = " ".join(repr(each) for each in (party, *vars(party).values()) if not isinstance(each, bytes))
+        assert repr(secret)[2:-1] not in shown
+        assert secret.hex() not in shown
+
+
+# --- Joint keys: what the aggregator passes on ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def second() -> tuple[VectorPlay, bytes]:
+    """A session whose parties are about to get everybody's keys."""
+    play = VectorPlay(SITES, keys="joint")
+    message = play.deliver(play.answers(play.aggregator.start()))
+    assert message is not None
+    return play, message
+
+
+def passed_on(message: bytes, change: Callable[[list[bytes]], list[bytes]]) -> bytes:
+    return changed(message, payload=encode(tuple(change(list(decode(payload_of(message), tuple[bytes, ...], ""))))))
+
+
+def signed(play: VectorPlay, name: str, parts: tuple[bytes, ...], round_number: int = 1) -> bytes:
+    party = play.parties[name]
+    return encode(Contribution.sign(party._identity, party._binding, round_number, parts))
+
+
+def with_key(play: VectorPlay, contribution: bytes, key: bytes) -> bytes:
+    """South's contribution with another key, which it has signed itself."""
+    return signed(play, NAMES[1], (key, decode(contribution, Contribution, "").parts[1]))
+
+
+def tampered(play: VectorPlay, all_of: list[bytes], how: str) -> list[bytes]:
+    first, middle, last = all_of
+    foreign = X25519PrivateKey.generate().public_key().public_bytes_raw()
+    stranger = Identity.create(NAMES[1])
+    parts = decode(middle, Contribution, "").parts
+    return {
+        "a key of the aggregator's, unsigned": [
+            first,
+            encode(msgspec.structs.replace(decode(middle, Contribution, ""), parts=(foreign, parts[1]))),
+            last,
+        ],
+        "signed by a stranger": [
+            first,
+            encode(Contribution.sign(stranger, play.parties[NAMES[1]]._binding, 1, parts)),
+            last,
+        ],
+        "signed for another round": [first, signed(play, NAMES[1], parts, 2), last],
+        "of another session": [first, VectorPlay(SITES, keys="joint").parties[NAMES[1]]._contribution(), last],
+        "a key of which all know what is shared": [first, with_key(play, middle, bytes(32)), last],
+        "a short key": [first, with_key(play, middle, bytes(31)), last],
+        "swapped": [middle, first, last],
+        "one twice": [first, middle, middle],
+        "one missing": [first, middle],
+        "sealed to others": [first, signed(play, NAMES[1], (parts[0], decode(first, Contribution, "").parts[1])), last],
+    }[how]
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "a key of the aggregator's, unsigned",
+        "signed by a stranger",
+        "signed for another round",
+        "of another session",
+        "a key of which all know what is shared",
+        "a short key",
+        "swapped",
+        "one twice",
+        "one missing",
+        "sealed to others",
+    ],
+)
+def test_keys_that_are_not_all_parties_own_of_this_session_are_not_answered(
+    second: tuple[VectorPlay, bytes], how: str
+) -> None:
+    play, message = second
+    party = play.parties[NAMES[0]]
+    with pytest.raises(MessageError):
+        party.respond(passed_on(message, lambda all_of: tampered(play, all_of, how)))
+    assert party._state.private_key  # and it goes on once the right ones come
+    for outcome in play.outcomes(play.deliver(play.answers(message))).values():
+        np.testing.assert_array_equal(read(outcome), counts(SITES))
+
+
+def test_a_party_notices_that_its_own_key_was_replaced_even_by_one_that_it_signed(
+    second: tuple[VectorPlay, bytes],
+) -> None:
+    play, message = second
+    with pytest.raises(MessageError, match="it is not what this party has sent"):
+        play.parties[NAMES[1]].respond(
+            passed_on(message, lambda all_of: [all_of[0], with_key(play, all_of[1], bytes([9] * 32)), all_of[2]])
+        )
+
+
+def test_private_keys_are_gone_before_a_submission_leaves(second: tuple[VectorPlay, bytes]) -> None:
+    play, message = second
+    party = play.parties[NAMES[0]]
+    private_key = party._state.private_key
+    assert len(private_key) == 32
+    party.respond(message)
+    assert party._state.private_key == b""
+    assert private_key not in party._own_state()
+    restored = decode(party._own_state(), _State, "")
+    assert (restored.private_key, restored.secret_part) == (b"", b"")
+
+
+def test_masks_of_any_two_parties_hide_from_all_others(second: tuple[VectorPlay, bytes]) -> None:
+    """The aggregator, which knows the masks that a third party shares with two, sees their difference padded still."""
+    play, message = second
+    states = {name: party._state for name, party in play.parties.items()}
+    play.deliver(play.answers(message))
+    assert len({state.private_key for state in states.values()}) == 3
+    secrets = {party._state.common_secret for party in play.parties.values()}
+    assert len(secrets) == 1
+    for one, other in itertools.combinations(NAMES, 2):
+        assert states[one].secret_part != states[other].secret_part
+
+
+def test_a_joint_session_refuses_what_it_has_not() -> None:
+    with pytest.raises(InputError, match="smudging_bits does not apply"):
+        VectorPlay(SITES, keys="joint", smudging_bits=40)
+    with pytest.raises(InputError, match="min_parties does not apply"):
+        VectorPlay(SITES, keys="joint", min_parties=2)
+
+
+# --- Plans ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_million_rows_in_every_bin_fit() -> None:
+    """So do ten thousand parties of them, and a hundred of 10^10; what does not fit is refused."""
+    for parties, rows in ((100, 10**6), (10_000, 10**8), (100, 10**10)):
+        plan = VectorPlan(keys="sealed", thresholds=1000, entries=2000, parties=parties, max_total=rows)
+        assert plan.submission_bytes == 10_511
+    with pytest.raises(InputError, match="--max-rows"):
+        VectorPlan(keys="sealed", thresholds=1000, entries=2000, parties=100, max_total=10**11)
+    with pytest.raises(InputError, match="entries must be at least 1"):
+        VectorPlan(keys="sealed", thresholds=1000, entries=0, parties=100, max_total=1)
+
+
+def test_no_encryption_library_is_loaded(run_child: Any) -> None:
+    code = """
+import json, sys
+sys.modules["openfhe"] = sys.modules["tenseal"] = None  # importing either fails
+from tests.keys.test_vector_sessions import KEYS, SITES, VectorPlay
+print(json.dumps([len(VectorPlay(SITES, keys=keys).until_result()) > 0 for keys in KEYS]))
+"""
+    assert run_child(code) == [True, True, True]
