@@ -23,7 +23,6 @@ import numpy as np
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from fhe_auc_protocols.histograms.encrypted_sums import SumPlan
 
 from fhe_auc.base import serialise
 from fhe_auc.base.errors import BackendUnavailableError
@@ -44,6 +43,7 @@ from fhe_auc.session.messages import MESSAGE as MESSAGE_PURPOSE
 from fhe_auc.session.messages import Message
 from fhe_auc.session.plan import EncodedPlan
 from fhe_auc.session.rounds import Party
+from fhe_auc.session.vector_computation import VectorPlan
 from fhe_auc.sums import opening, residues
 from fhe_auc.sums.sketch import Sketch
 from fhe_auc.sums.terms import Factor, Part, Release, Sum, Term
@@ -129,32 +129,31 @@ LAYOUTS = {
     "budget._Line": "{event: str, time: datetime, session: str, outcome: str, by: str, spent: _Spent | None, limit: _Limited | None, ledger: Any}",
     "budget._Spent": "{data_set: str, protocol: str, epsilon: float, delta: float, unit: str, rows: int, refused: str}",
     "certificates._Credential": "[chain: tuple[bytes, ...], binding: bytes]",
-    "computation.Result": "[counted: tuple[str, ...], ciphertext: bytes]",
+    "computation.Result": "[counted: tuple[str, ...], content: bytes]",
     "container._Container": "[kind: str, fingerprint: bytes, payload: bytes]",
     "context.PublicKeys": "[parameters: P, public_key: bytes, relinearisation_key: bytes]",
     "context.SecretKey": "[parameters: P, public_keys_digest: bytes, secret_key: bytes]",
     "context.StoredPublic": "[parameters: P, public_key: bytes, relinearisation_key: bytes, rotation_keys: bytes]",
     "device._Answer": "[session: bytes, rows: tuple[bytes, ...], members: int]",
     "device._Memory": "[salt: bytes, answers: tuple[_Answer, ...]]",
-    "encrypted_sums.SumPlan": "{thresholds: int, vectors: int, parties: int, max_total: int, parameters: CkksParameters}",
-    "encrypted_sums.Sums": "{thresholds: int, vectors: int, parties: int, max_total: int}",
     "existing_certificate.Statement": "{name: str, signing_key: bytes, encryption_key: bytes, certificate: bytes, not_before: int, not_after: int}",
     "existing_certificate._Binding": "[statement: bytes, certified: bytes, possession: bytes]",
     "fleet.Fleet": "{known_by: Literal['certificates'], members: int, root: bytes, row_cap: int, listed: bytes}",
     "group_sealing._Sealed": "[keys: dict[str, bytes], ciphertext: bytes]",
     "helper._State": "[blobs: bytes, answer: bytes, material: bytes, members: bytes, response_keys: bytes, result: bytes, content_key: bytes]",
     "helper_roles.HelpedParty": "[identity: bytes, helpers: tuple[bytes], common_secret: bytes]",
+    "helper_roles.HelpedSubmission": "[parts: tuple[bytes, ...], blobs: tuple[bytes], signature: bytes]",
     "helper_roles.HelperMaterial": "[identity: bytes, roster: Roster, helpers: Roster]",
     "helper_roles.Response": "[sealed: bytes, parts: tuple[bytes, ...]]",
     "helper_roles._Blobs": "[party: str, blobs: tuple[bytes], signature: bytes]",
     "helper_roles._Given": "[counted: tuple[str, ...], responses: tuple[Response]]",
     "helper_roles._Opened": "[left_out: tuple[str, ...], context: bytes, opening: bytes]",
-    "helper_roles._Submission": "[parts: tuple[bytes, ...], blobs: tuple[bytes], signature: bytes]",
+    "helper_vectors._PadsOpened": "[left_out: tuple[str, ...], opening: bytes]",
     "identity._Stored": "[name: str, signing: bytes, encryption: tuple[bytes, bytes], credential: bytes]",
     "joint_keys._Share": "[secret: bytes, ephemeral: bytes, encrypted: tuple[int, ...]]",
     "joint_roles._Saved": "[share: bytes | None, state: _State]",
     "joint_roles._State": "[key_parts: tuple[bytes, ...], commitments: tuple[bytes, ...], secret_part: bytes, common_secret: bytes, result: bytes, partial: bytes, key_bytes: int]",
-    "joint_sums.JointSumPlan": "{thresholds: int, vectors: int, parties: int, max_total: int, parameters: BfvParameters, smudging_bits: int}",
+    "joint_vectors._State": "[private_key: bytes, secret_part: bytes, contribution: bytes, common_secret: bytes]",
     "key_store._Header": "[log2_cost: int, salt: bytes, tag: bytes]",
     "late_opening._Held": "[announcement: bytes, not_after: int, context: bytes, seeds: tuple[bytes, ...], request: bytes, opening: bytes]",
     "late_opening._OpeningBody": "[request: _Request, sealed: bytes]",
@@ -202,6 +201,7 @@ LAYOUTS = {
     "trusted_authorities._Stored": "[authorities: tuple[bytes, ...], intermediates: tuple[bytes, ...], lists: tuple[bytes, ...], places: tuple[str, ...]]",
     "two_party.EncryptedRecord": "[public_key: bytes, ciphertext: bytes]",
     "unencrypted_protocol.Sums": "[parties: int]",
+    "vector_computation.VectorPlan": "{keys: Keys, thresholds: int, entries: int, parties: int, max_total: int}",
     "workload.Workload": "{thresholds: int, parties: int, classes: int, max_rows: int, min_rows: int, splits: int, joint_keys: bool}",
 }
 
@@ -210,7 +210,6 @@ SESSION = bytes(range(16))
 FINGERPRINT = bytes(range(32))
 
 CKKS = CkksParameters("openfhe", 8192, (52, 51, 51), 60, 39.0, tuple(2**step for step in range(1, 12)))
-ADDING = CkksParameters("openfhe", 8192, (52, 51, 51), 60, 24.0, ())
 BFV = BfvParameters("openfhe", 8192, (53, 53, 53, 53), 0, (2199023288321, 2199023566849))
 SUMS = BfvParameters("openfhe", 8192, (54, 54, 54), 0, (2199023288321,))
 PLANS = {
@@ -221,7 +220,7 @@ PLANS = {
         blinding_bits=29,
         flooding_bits=40,
     ),
-    "sum": SumPlan(thresholds=4, vectors=2, parties=2, max_total=1_000_034, parameters=ADDING),
+    "sum": VectorPlan(keys="sealed", thresholds=4, entries=8, parties=2, max_total=1_000_034),
     "exact": ExactPlan(
         analysis=Analysis(models=("a", "b"), by=(Variable("sex", ("F", "M")),)),
         thresholds=4,
@@ -589,7 +588,7 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
 PINNED = {
     "manifest, nothing encrypted": "8da870726f746f63... 214 bytes, SHA-256 c730ec31b22caf205ab0c98e7aaaffca819a0f5448877aba0e8cf5fe2112b7e9",
     "manifest, AUC": "8da870726f746f63... 589 bytes, SHA-256 516e1b3657e39fa53df39f754a0649813cf43d4bfebd50936d2e43dea7062d95",
-    "manifest, sum": "8da870726f746f63... 409 bytes, SHA-256 0c7f694b157e61f64256c983007fa20a81ca1789011d2ebeef43b1aec163140a",
+    "manifest, sum": "8da870726f746f63... 320 bytes, SHA-256 5e2a4f04812272adc8b65aff3fe47909b017fe1cb8a6814a69ec2f75bca88a1c",
     "manifest, exact": "8da870726f746f63... 604 bytes, SHA-256 79060a6ab199b29da4850997a436b92b7bfb540b1cb230f1a35a25f83f83964b",
     "digest of a manifest": "95114f92536d01e942d13aa944ddd85cec8b72fa8fc1ca9aa52a0ee078f345b4",
     "message": "666865616d736703... 229 bytes, SHA-256 54c2b5f2175c37745508eb4b92d3ad306e4e7bea6e7460702b388bd4d7e1e83d",

@@ -359,7 +359,7 @@ def test_protocols_whose_submissions_are_not_padded_have_no_helper() -> None:
     from fhe_auc.session import registry
 
     request = Request(parties=("a", "b"), thresholds=GRID, keys="helper")
-    with pytest.raises(InputError, match="has no helpers; exact and verified have"):
+    with pytest.raises(InputError, match="has no helpers; exact, verified and the histograms have"):
         registry.load("semi-honest").prepare(request)
 
 
