@@ -67,15 +67,6 @@ def product_deviation(parameters: BfvParameters, parties: int, *, products: int,
     return math.sqrt(products * tensor * dropped**2 + rounding + keys)
 
 
-def sum_bound(parameters: BfvParameters, parties: int) -> float:
-    """Return X: no coefficient of the noise of a sum of all parties' encryptions under joint keys is larger.
-
-    With it the zero that is added to results, as in `product_deviation`.
-    """
-    norm = parameters.ring_dimension * parties * _TERNARY_VARIANCE
-    return CONFIDENCE * math.sqrt(parties * (VARIANCE + 1 / 12) + VARIANCE * (1 + 2 * norm)) + 1
-
-
 def product_bound(parameters: BfvParameters, parties: int, *, products: int, kept: int) -> float:
     """Return X: no coefficient of the noise of such a sum is larger before flooding; as `product_deviation`.
 

@@ -106,8 +106,7 @@ class JointSetup:
     @property
     def relinearisation_part(self) -> Polynomials:
         """Shape of a party's second part of the relinearisation key: a polynomial for each plaintext modulus."""
-        count = len(self.parameters.plain_moduli) if self.products else 0
-        return Polynomials(self._small.ring_dimension, count * self._small.moduli)
+        return Polynomials(self._small.ring_dimension, len(self.parameters.plain_moduli) * self._small.moduli)
 
     @property
     def key_parts(self) -> tuple[Polynomials, Polynomials, Polynomials]:
@@ -130,8 +129,6 @@ class JointSetup:
 
     def switched_keys(self) -> tuple[Words, ...]:
         """Return w for each plaintext modulus, modulo q. It is computed once for the session in a process."""
-        if not self.products:
-            return ()
         return _switched_keys(self.parameters, self.binding, self.products, self.kept)
 
     def opened(self, kind: str, result: bytes) -> bytes:

@@ -24,9 +24,6 @@ A prime is dropped with the product, whose noise takes as much. What the first c
 smudging of 40 bits for some thousand parties; the second, of 80 bits for some hundred.
 """
 
-JOINT_SUM_CHAIN = Chain(8192, (48, 48, 48), 0)
-"""The smallest chain for joint keys, where ciphertexts are added up only."""
-
 FLOODING_SHARE = 0.7
 """Of the capacity for noise, what flooding takes at most, with keys that a key holder makes."""
 
@@ -53,7 +50,7 @@ class BfvParameters(RingParameters, frozen=True, forbid_unknown_fields=True):
 
     scheme: ClassVar[str] = "bfv"
     chains: ClassVar[dict[BackendName, tuple[Chain, ...]]] = {
-        backend: (*chains, JOINT_SUM_CHAIN, *JOINT_CHAINS) for backend, chains in CHAINS.items()
+        backend: (*chains, *JOINT_CHAINS) for backend, chains in CHAINS.items()
     }
 
     def __post_init__(self) -> None:
@@ -82,7 +79,7 @@ class BfvParameters(RingParameters, frozen=True, forbid_unknown_fields=True):
     def joint_keys(self) -> bool:
         """Whether the chain is one for joint keys, of which no library makes any."""
         chain = Chain(self.ring_dimension, self.modulus_bits, self.special_bits)
-        return chain in (JOINT_SUM_CHAIN, *JOINT_CHAINS)
+        return chain in JOINT_CHAINS
 
     @property
     def joint_moduli(self) -> tuple[int, ...]:

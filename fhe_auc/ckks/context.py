@@ -105,11 +105,6 @@ class PublicContext(BasePublicContext[CkksParameters]):
         product = self._evaluator.multiply_plain(ciphertext, self._scheme.encoded(weights, 0))
         return self._scheme.at_degree(product, self._scheme.degree(ciphertext))
 
-    def raised(self, ciphertext: Ciphertext) -> Ciphertext:
-        """Return the same values at degree 2, for `dump_result`, from degree 1; the noise gets Δ' times as large."""
-        ones = np.ones(self.parameters.slots, complex)
-        return self._evaluator.multiply_plain(ciphertext, self._scheme.encoded(ones, 1))
-
     def rotate(self, ciphertext: Ciphertext, step: int) -> Ciphertext:
         """Return the slots shifted left by `step`, cyclically; `step` must be one of ``parameters.rotations``."""
         return self._scheme.rotate(ciphertext, step, self._rotation_keys)

@@ -10,7 +10,7 @@ import pytest
 
 from fhe_auc.base.errors import CapacityError
 from fhe_auc.bfv.parameters import CHAINS as BFV_CHAINS
-from fhe_auc.bfv.parameters import JOINT_CHAINS, JOINT_SUM_CHAIN
+from fhe_auc.bfv.parameters import JOINT_CHAINS
 from fhe_auc.ckks.parameters import CHAINS as CKKS_CHAINS
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.rlwe.parameters import MAX_MODULUS_BITS
@@ -61,7 +61,7 @@ def test_the_table_is_that_of_the_guidelines_of_2024() -> None:
 
 
 def test_all_chains_are_within_the_table() -> None:
-    chains = [*JOINT_CHAINS, JOINT_SUM_CHAIN]
+    chains = [*JOINT_CHAINS]
     chains += [chain for of in (BFV_CHAINS, CKKS_CHAINS) for each in of.values() for chain in each]
     for chain in chains:
         assert sum(chain.modulus_bits) + chain.special_bits <= TABLE[chain.ring_dimension], chain
