@@ -41,7 +41,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, get_args
@@ -51,7 +51,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.results.estimates import Estimate
+from fhe_auc.results.estimates import Estimate, Headline
 from fhe_auc.results.intervals import Interval, hanley_mcneil, quantile
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import Parameter
@@ -249,23 +249,15 @@ class PrivateReading:
     rows: Sequence[int]
     level: float | None
 
-    def headline(self) -> dict[str, Any]:
-        """Return the fields of `Evaluation` for the first model."""
+    def headline(self) -> Headline:
+        """Return what there is to say of the first model."""
         first = self.estimates()[0]
-        return {
-            "auc": first.auc,
-            "binning_error": math.nan,
-            "standard_error": first.standard_error,
-            "interval": first.interval,
-        }
+        auc = float(self._auc(0))
+        return Headline(auc=auc, binning_error=math.nan, standard_error=first.standard_error, interval=first.interval)
 
     def estimates(self) -> tuple[Estimate, ...]:
         """Return one for each model; whatever is released, there is one: an error would tell something too."""
-        several = len(self.models) > 1
-        return tuple(
-            Estimate(model=name if several else "", group="", binning_error=math.nan, **self._estimated(model))
-            for model, name in enumerate(self.models)
-        )
+        return tuple(self._estimate(model) for model in range(len(self.models)))
 
     def settings(self) -> dict[str, int | float | str]:
         """Return the budget, the number of positive rows that is released with noise, and the noise of the AUC."""
@@ -328,12 +320,13 @@ class PrivateReading:
     def _loudest(self) -> float:
         return max(self._noise(model) for model in range(len(self.models)))
 
-    def _estimated(self, model: int) -> dict[str, Any]:
-        auc = self._auc(model)
+    def _estimate(self, model: int) -> Estimate:
+        name, auc = self.models[model] if len(self.models) > 1 else "", self._auc(model)
+        estimate = Estimate(model=name, group="", auc=float(auc), binning_error=math.nan)
         if self.level is None:
-            return {"auc": float(auc)}
+            return estimate
         positives, negatives = (max(1, round(each)) for each in self._labels)
         standard_error = math.hypot(hanley_mcneil(auc, positives, negatives), self._noise(model))
         reach = quantile(self.level) * standard_error
         interval = Interval(self.level, max(0.0, float(auc) - reach), min(1.0, float(auc) + reach), METHOD)
-        return {"auc": float(auc), "standard_error": standard_error, "interval": interval}
+        return replace(estimate, standard_error=standard_error, interval=interval)

@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 
 from fhe_auc.base.errors import UndefinedAucError
 from fhe_auc.question.analysis import Analysis, Contrast
-from fhe_auc.results.estimates import ONE_CLASS, Comparison, Estimate, too_few
+from fhe_auc.results.estimates import ONE_CLASS, Comparison, Estimate, Headline, too_few
 from fhe_auc.results.heterogeneity import LEAST_SITES, SiteSummary, random_effects
 from fhe_auc.results.intervals import (
     BELOW_HALF,
@@ -78,8 +77,8 @@ class Reading:
     rounded: bool = False
     quantiles: bool = False
 
-    def headline(self) -> dict[str, Any]:
-        """Return the fields of `Evaluation` for the first model over all rows, or for all classes (Hand and Till).
+    def headline(self) -> Headline:
+        """Return what there is to say of the first model over all rows, or of all classes (Hand and Till).
 
         Raises `UndefinedAucError` where there is no AUC of these.
         """
@@ -92,16 +91,16 @@ class Reading:
                 f"the pooled rows hold no {missing} row, so the AUC is undefined; no number is given"
             )
         standard_error, interval = self._interval(first)
-        return {
-            "auc": float(first.auc),
-            "binning_error": float(first.binning_error),
-            "fraction": first.auc,
-            "binning_error_fraction": first.binning_error,
-            "positives": first.positives,
-            "negatives": first.negatives,
-            "standard_error": standard_error,
-            "interval": interval,
-        }
+        return Headline(
+            auc=float(first.auc),
+            binning_error=float(first.binning_error),
+            fraction=first.auc,
+            binning_error_fraction=first.binning_error,
+            positives=first.positives,
+            negatives=first.negatives,
+            standard_error=standard_error,
+            interval=interval,
+        )
 
     def estimates(self) -> tuple[Estimate, ...]:
         """Return one for each contrast; of groups that are too small only that they are."""
@@ -227,7 +226,7 @@ class Reading:
             found.append(f"{each.second} minus {each.first} has no interval and no p-value: {told}")
         return tuple(found)
 
-    def _of_classes(self) -> dict[str, Any]:
+    def _of_classes(self) -> Headline:
         """Return Hand and Till's M: the mean, over pairs of classes, of how well either's score tells the two apart."""
         contrasts = self.analysis.contrasts
         of_all = [each for each in zip(contrasts, self.sums.estimates, strict=True) if each[0].positives.group == 0]
@@ -241,12 +240,12 @@ class Reading:
         average, binning_error = (
             sum(values, Fraction(0)) / len(pairs) for values in (aucs, [found.binning_error for found in pairs])
         )
-        return {
-            "auc": float(average),
-            "binning_error": float(binning_error),
-            "fraction": average,
-            "binning_error_fraction": binning_error,
-        }
+        return Headline(
+            auc=float(average),
+            binning_error=float(binning_error),
+            fraction=average,
+            binning_error_fraction=binning_error,
+        )
 
     def _interval(self, found: AucOfSums) -> tuple[float | None, Interval | None]:
         """Return standard error and interval: of the cubic sums, or, without these, of the AUC alone."""
@@ -270,24 +269,24 @@ class Reading:
         analysis = self.analysis
         several = len(analysis.models) > 1
         hidden = {contrast.positives.group, contrast.negatives.group} & self._hidden
-        names: dict[str, Any] = {
-            "model": analysis.models[contrast.model] if several else "",
-            "group": analysis.group_name(contrast),
-            "contrast": contrast.label,
-        }
+        named = Estimate(
+            model=analysis.models[contrast.model] if several else "",
+            group=analysis.group_name(contrast),
+            contrast=contrast.label,
+            auc=None,
+        )
         if hidden:
-            return Estimate(**names, auc=None, missing=too_few(analysis.min_cell))
+            return replace(named, missing=too_few(analysis.min_cell))
+        counted = replace(named, positives=found.positives, negatives=found.negatives)
         if found.auc is None:
-            return Estimate(**names, auc=None, positives=found.positives, negatives=found.negatives, missing=ONE_CLASS)
+            return replace(counted, missing=ONE_CLASS)
         standard_error, interval = self._interval(found) if contrast.interval else (None, None)
-        return Estimate(
-            **names,
+        return replace(
+            counted,
             auc=float(found.auc),
             standard_error=standard_error,
             interval=interval,
             binning_error=float(found.binning_error),
-            positives=found.positives,
-            negatives=found.negatives,
             fraction=found.auc,
         )
 

@@ -50,9 +50,9 @@ def test_the_average_over_pairs_of_classes_is_hand_and_tills_and_scikit_learns(n
         for i, j in combinations(range(number), 2)
         for own in [np.isin(labels, (i, j))]
     ]
-    assert headline["auc"] == pytest.approx(np.mean(pairs), abs=1e-12)
-    assert headline["auc"] == pytest.approx(roc_auc_score(labels, hundredths / 100, multi_class="ovo"), abs=1e-12)
-    assert "interval" not in headline
+    assert headline.auc == pytest.approx(np.mean(pairs), abs=1e-12)
+    assert headline.auc == pytest.approx(roc_auc_score(labels, hundredths / 100, multi_class="ovo"), abs=1e-12)
+    assert headline.interval is None
 
 
 def test_each_class_from_the_others_has_scikit_learns_auc_and_delongs_standard_error() -> None:
