@@ -130,7 +130,7 @@ def started() -> tuple[Play, dict[str, list[Any]], list[list[int]]]:
     """A session of `exact`, all padded sketches, and the sketches themselves."""
     play = Play("exact", SITES)
     play.opening = play.aggregator.start()  # type: ignore[attr-defined]
-    sketches = [SUMS.sketch(data, GRID, 0).tolist() for data in SITES]
+    sketches = [SUMS.sketch(data, GRID, 1000, 2**40).tolist() for data in SITES]
     return play, {data.name: padded(play, data.name) for data in SITES}, sketches
 
 
@@ -198,7 +198,7 @@ def test_with_joint_keys_the_aggregator_and_all_parties_but_one_see_sums_and_no_
     play = Play("exact", SITES, keys="joint")
     expected = play.read()[0]
     (prime,), bins = play.plan.parameters.plain_moduli, len(GRID)
-    n, p = np.split(np.sum([SUMS.sketch(data, GRID, 0) for data in SITES], axis=0), 2)
+    n, p = np.split(np.sum([SUMS.sketch(data, GRID, 1000, 2**40) for data in SITES], axis=0), 2)
     terms = np.concatenate([p * (np.cumsum(n) - n - (n.sum() - np.cumsum(n))), p * n]) % prime
     aggregators, *theirs = masks
     seen = decrypted[0]

@@ -40,7 +40,7 @@ def helped(protocol: str = "exact", sites: Sequence[PartyData] = SITES, **reques
 
 def counts_of(data: PartyData) -> list[int]:
     """A party's negatives in each bin, then its positives."""
-    found: list[int] = one_auc(BINS).sketch(data, GRID, 0).tolist()
+    found: list[int] = one_auc(BINS).sketch(data, GRID, 1000, 2**40).tolist()
     return found
 
 

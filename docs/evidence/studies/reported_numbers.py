@@ -111,9 +111,9 @@ def compared(
     """Return the comparison that a session yields."""
     data = PartyData.from_columns("all", labels, dict(zip(MODELS.models, scores, strict=True)), {}, MODELS)
     sums = AnalysisSums(MODELS, len(grid), True)
-    sketch = sums.sketch(data, grid)
-    totals = [sums.release.totals(modular.residues(sketch, prime), prime) for prime in PRIMES]
     modulus = int(np.prod([int(prime) for prime in PRIMES], dtype=object))
+    sketch = sums.sketch(data, grid, 10**5, modulus)
+    totals = [sums.release.totals(modular.residues(sketch, prime), prime) for prime in PRIMES]
     read = sums.read(integers(totals, PRIMES), 10**5, modulus)
     (found,) = Reading(MODELS, read, 3, 0.95, rounded=rounded).comparisons()
     return found

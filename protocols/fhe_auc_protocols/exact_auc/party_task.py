@@ -22,7 +22,7 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import check_rows
 from fhe_auc.sums.authenticator import Authenticator, released
 from fhe_auc.sums.opening import integers
-from fhe_auc_protocols.exact_auc.analysis_sums import Sums
+from fhe_auc_protocols.exact_auc.analysis_sums import PooledSums
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.private_auc import Privacy, PrivateReading
 from fhe_auc_protocols.exact_auc.reading import Reading
@@ -48,7 +48,7 @@ _NOT_ACCEPTED = (
 
 
 class _Noisy(NamedTuple):
-    """Sums with the noise of a budget."""
+    """PooledSums with the noise of a budget."""
 
     privacy: Privacy
     released: tuple[int, ...]
@@ -81,8 +81,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
     def encode(self, common_secret: bytes) -> list[Residues]:
         """Return this party's sketch for each prime, with authenticators if the plan has them, shape (size,)."""
         plan = self.plan
-        bits = (each(plan.max_rows, plan.modulus) for each in (plan.sums.fraction_bits, plan.sums.precision_bits))
-        values = plan.sums.sketch(self._data, self._manifest.thresholds, *bits)
+        values = plan.sums.sketch(self._data, self._manifest.thresholds, plan.max_rows, plan.modulus)
         found = [modular.residues(values, prime) for prime in plan.parameters.plain_moduli]
         if not plan.authenticated:
             return found
@@ -123,7 +122,11 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         found = self._verified(decrypted, counted, common_secret) if plan.authenticated else self._accepted(decrypted)
         level = self._manifest.options.get(INTERVAL)
         given = None if level is None else float(level)
-        return self._exact(found, counted, given) if isinstance(found, Sums) else self._private(found, counted, given)
+        return (
+            self._exact(found, counted, given)
+            if isinstance(found, PooledSums)
+            else self._private(found, counted, given)
+        )
 
     def _evaluation(self, first: Headline, parties: int) -> Evaluation:
         """Return what there is to say of any result of so many parties."""
@@ -152,7 +155,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             },
         )
 
-    def _exact(self, sums: Sums, counted: Sequence[str], level: float | None) -> Evaluation:
+    def _exact(self, sums: PooledSums, counted: Sequence[str], level: float | None) -> Evaluation:
         """Return what exact sums say; errors as `read`."""
         plan = self.plan
         options = self._manifest.options
@@ -203,14 +206,16 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             warnings=(*of_parties(self._manifest, len(counted)), *reading.warnings()),
         )
 
-    def _accepted(self, totals: Sequence[Residues]) -> Sums | _Noisy:
+    def _accepted(self, totals: Sequence[Residues]) -> PooledSums | _Noisy:
         plan = self.plan
         found = integers(totals, plan.parameters.plain_moduli)
         if plan.privacy is not None:
             return _Noisy(plan.privacy, found)
         return plan.sums.read(found, plan.max_rows, plan.modulus, plan.parties)
 
-    def _verified(self, totals: Sequence[Residues], counted: Sequence[str], common_secret: bytes) -> Sums | _Noisy:
+    def _verified(
+        self, totals: Sequence[Residues], counted: Sequence[str], common_secret: bytes
+    ) -> PooledSums | _Noisy:
         """As `_accepted`, of a result that the authenticators fit; else raise `VerificationError`.
 
         All of it is computed whatever fails: when a party answers would otherwise tell the aggregator its verdict.
@@ -221,7 +226,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             authenticator.accepts(each, indices)
             for authenticator, each in zip(self._authenticators(common_secret), totals, strict=True)
         ]
-        outcome: Sums | _Noisy | ResultCheckError
+        outcome: PooledSums | _Noisy | ResultCheckError
         try:
             outcome = self._accepted([released(self.plan.release, each) for each in totals])
         except ResultCheckError as error:

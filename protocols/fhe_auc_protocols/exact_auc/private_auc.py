@@ -55,6 +55,8 @@ from fhe_auc.results.estimates import Estimate, Headline
 from fhe_auc.results.intervals import Interval, hanley_mcneil, quantile
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import Parameter
+from fhe_auc.sums.terms import Factor, Part, Sum, Term
+from fhe_auc_protocols.exact_auc.auc_sums import each_of, vector, worse
 from fhe_auc_protocols.exact_sampling import Source, integers, secure
 from fhe_auc_protocols.option_values import checked_epsilon, is_whole
 from fhe_auc_protocols.polya import MOST_SCALE, polya
@@ -176,6 +178,25 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         others = (Channel(model, 0, g, w / (5 * part)) for model in range(1, self.models))
         return Channel(0, w * g, g, both), Channel(0, -w * g, g, both), *others
 
+    @property
+    def vectors(self) -> list[tuple[str, int]]:
+        """Vectors of a party's sketch with its shares of the noise on each channel, beside those of rows."""
+        return [(_noise(index), 1) for index, _ in enumerate(self.channels)]
+
+    @property
+    def sums(self) -> list[Sum]:
+        """What is released."""
+        found = []
+        for index, (model, weight, _, _) in enumerate(self.channels):
+            of_positives = [Part(vector(0, 0, 1), "total", weight)] if weight else []
+            terms = [Term((Factor((*of_positives, Part(_noise(index), "total"))),))]
+            if model is not None:
+                terms.append(Term((each_of([vector(model, 0, 1)]), worse([vector(model, 0, 0)]))))
+            of_model = f"D{model}" if self.models > 1 else "D"
+            name = "P" if model is None else f"{of_model} {'-' if weight < 0 else '+'} {abs(weight)} P"
+            found.append(Sum(name if weight else of_model, tuple(terms)))
+        return found
+
     def noise(self, parties: int = 1, source: Source | None = None) -> NDArray[np.int64]:
         """Draw the shares of so many parties, of each channel, shape (parties, channels).
 
@@ -219,6 +240,10 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             exact = (0 if model is None else self.total**2 // 4) + abs(weight) * self.total
             largest = max(largest, exact + grain * (math.ceil(2 * bits * scale * 7 / 10) + len(self.rows)))
         return 2 * largest + 1
+
+
+def _noise(channel: int) -> str:
+    return f"noise {channel}"
 
 
 def agreed(options: Mapping[str, Any]) -> dict[str, bool | int | float | str]:

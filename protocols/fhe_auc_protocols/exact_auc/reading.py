@@ -34,7 +34,7 @@ from fhe_auc.results.intervals import (
     plain,
     widened,
 )
-from fhe_auc_protocols.exact_auc.analysis_sums import Sums
+from fhe_auc_protocols.exact_auc.analysis_sums import PooledSums
 from fhe_auc_protocols.exact_auc.auc_sums import AucOfSums
 
 _NO_INTERVAL = "there is no confidence interval: each label needs two rows; give the numbers of rows instead"
@@ -70,7 +70,7 @@ class Reading:
     """
 
     analysis: Analysis
-    sums: Sums
+    sums: PooledSums
     parties: int
     level: float | None
     plain: bool = False
