@@ -22,7 +22,7 @@ from fhe_auc import federated_auc
 from fhe_auc.base.errors import InputError, ResultCheckError, UndefinedAucError
 from fhe_auc.cli import main
 from fhe_auc.question import thresholds
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc_benchmarks.comparison import figure, measure
 from fhe_auc_benchmarks.comparison.measure import SKLEARN, Comparison, Row, compare, subsample
 from fhe_auc_protocols import dp_noise

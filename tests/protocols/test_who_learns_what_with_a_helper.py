@@ -13,7 +13,7 @@ from scipy import stats
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe import modular
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.computation import Result
 from fhe_auc.session.messages import Message
 from fhe_auc.sums.authenticator import Authenticator

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.question.analysis import Analysis, Cell, Variable
 from fhe_auc.rlwe import modular
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.sums.opening import integers
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums, PooledSums
 from tests.support.plain_sums import PRIMES

@@ -25,8 +25,9 @@ from fhe_auc.base.options import chosen
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds
 from fhe_auc.results.evaluation import Evaluation, verified_as_dict
-from fhe_auc.rows.counts import PartyData, count
+from fhe_auc.rows.counts import count
 from fhe_auc.rows.own_rows import check_scores
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import DEFAULT_MAX_ROWS
 from fhe_auc_benchmarks.comparison import simulated_dpauc, simulated_private_auc

@@ -26,7 +26,8 @@ from scipy.stats import norm
 from fhe_auc.question import thresholds
 from fhe_auc.results.heterogeneity import UsableSites, random_effects
 from fhe_auc.results.intervals import DELONG, expit, of_bins, on_logit_scale
-from fhe_auc.rows.counts import PartyData, count
+from fhe_auc.rows.counts import count
+from fhe_auc.rows.party_data import PartyData
 
 CASES = ((100, 0.02), (100, 0.05), *((rows, share) for rows in (100, 300, 1000, 10_000) for share in (0.1, 0.5)))
 SITES = ((5, 200, 0.2, 0.2), (10, 200, 0.2, 0.5), (10, 500, 0.1, 0.3), (20, 60, 0.15, 0.3))

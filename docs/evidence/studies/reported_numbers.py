@@ -36,7 +36,7 @@ from fhe_auc.results.estimates import Comparison
 from fhe_auc.results.report_card import ReportCard, report_card
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.primes import primes_below
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.sums.opening import integers
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.reading import Reading

@@ -20,7 +20,7 @@ from fhe_auc.base.options import check_names
 from fhe_auc.rlwe.backends import choose_backend
 from fhe_auc.rlwe.parameters import BackendName
 from fhe_auc.rlwe.statistical_security import DEFAULT_SMUDGING_BITS
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.computation import PartyTask
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import Plan

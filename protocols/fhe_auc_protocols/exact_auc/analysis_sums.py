@@ -27,7 +27,7 @@ from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.question.binning import bins_of as bins_of_scores
 from fhe_auc.results.intervals import PairedSums
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.sums.sketch import Sketch
 from fhe_auc.sums.terms import Release
 from fhe_auc_protocols.exact_auc.auc_sums import AucOfSums, AucSums

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, ResultCheckError
 from fhe_auc.question.analysis import Analysis, Cell
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.protocol import too_many_rows
 from fhe_auc.sums.terms import Factor, Part, Sum, Term
 

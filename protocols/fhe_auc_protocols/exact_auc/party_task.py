@@ -16,7 +16,7 @@ from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.parameters import SECURITY_BITS
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.computation import PartyTask
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import check_rows

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, ResultCheckError
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.sums.terms import Factor, Part, Sum
 from fhe_auc_protocols.exact_auc.auc_sums import each_of, sum_of, vector
 

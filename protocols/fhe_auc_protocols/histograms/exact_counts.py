@@ -25,7 +25,7 @@ from fhe_auc.base.errors import InputError, ResultCheckError
 from fhe_auc.base.options import check_names
 from fhe_auc.ckks import SECURITY_BITS, BackendName
 from fhe_auc.question.analysis import PLAIN
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.ckks_computation import SealedCkks
 from fhe_auc.session.computation import PartyTask
 from fhe_auc.session.manifest import Manifest

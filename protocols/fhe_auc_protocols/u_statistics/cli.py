@@ -13,7 +13,7 @@ from fhe_auc.base.extras import require
 from fhe_auc.cli import inputs, output
 
 if TYPE_CHECKING:
-    from fhe_auc.rows.counts import PartyData
+    from fhe_auc.rows.party_data import PartyData
     from fhe_auc.rows.tables import Entries
     from fhe_auc_protocols.u_statistics.kernels import Floats
     from fhe_auc_protocols.u_statistics.statistics import Result

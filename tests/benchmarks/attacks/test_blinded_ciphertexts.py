@@ -28,7 +28,7 @@ from fhe_auc.base.serialise import decode
 from fhe_auc.cli import main
 from fhe_auc.rlwe import container
 from fhe_auc.rows import datasets
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.computation import Result
 from fhe_auc.session.messages import Message

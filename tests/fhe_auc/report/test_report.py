@@ -38,7 +38,7 @@ from fhe_auc.results import report_card as report_card_module
 from fhe_auc.results.estimates import Estimate, too_few
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import Interval
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
 from tests.support import delong
 

@@ -15,7 +15,7 @@ from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN, Analysis, Variable
 from fhe_auc.results.estimates import ONE_CLASS, Estimate, too_few
 from fhe_auc.results.intervals import Interval
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.reading import Reading
 from tests.support import delong

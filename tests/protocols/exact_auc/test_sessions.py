@@ -28,7 +28,7 @@ from fhe_auc.results.intervals import hanley_mcneil, on_logit_scale
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.rows import datasets
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.session_keys import public_context

@@ -18,7 +18,7 @@ from fhe_auc.base.quantities import chance_text
 from fhe_auc.cli import evaluation_table, main
 from fhe_auc.results import estimates, evaluation, heterogeneity, intervals
 from fhe_auc.results.evaluation import Evaluation, QuantileThresholds
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
 from fhe_auc_protocols.histograms.encrypted_sums import encrypted_sum

@@ -31,7 +31,8 @@ from fhe_auc.base.serialise import decode, encode
 from fhe_auc.ckks import PublicContext, Slots
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds
-from fhe_auc.rows.counts import PartyData, count
+from fhe_auc.rows.counts import count
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.attacks import Attacks
 from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import SESSION_BYTES, Manifest

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds as grids
-from fhe_auc.rows.counts import Counts, PartyData, count
+from fhe_auc.rows.counts import Counts, count
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc_protocols.blinded_auc.error_bound import CONFIDENCE, MAX_AMPLIFICATION, fresh_error
 from fhe_auc_protocols.blinded_auc.malicious import FLOODING_BITS
 from fhe_auc_protocols.blinded_auc.plan import MULTIPLIER_RANGE_BITS, AucPlan

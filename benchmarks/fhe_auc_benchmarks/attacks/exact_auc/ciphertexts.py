@@ -18,7 +18,8 @@ from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.rows.counts import Counts, PartyData, count
+from fhe_auc.rows.counts import Counts, count
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.attacks import Attacks
 from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import SESSION_BYTES, Manifest
