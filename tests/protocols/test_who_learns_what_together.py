@@ -15,6 +15,7 @@ from fhe_auc import bfv, ckks
 from fhe_auc.base.errors import MessageError
 from fhe_auc.base.serialise import decode, encode, unframe
 from fhe_auc.bfv import slots
+from fhe_auc.question.analysis import PLAIN
 from fhe_auc.rlwe import container, modular
 from fhe_auc.rlwe.modular import combined
 from fhe_auc.rlwe.polynomials import Polynomials
@@ -29,7 +30,7 @@ from fhe_auc_keys.bundles.roster import Contribution
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, party_secrets, public_context
 from fhe_auc_keys.trust.group_sealing import unseal_mine
 from fhe_auc_protocols.exact_auc import joint_computation
-from fhe_auc_protocols.exact_auc.analysis_sums import one_auc
+from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.padded_computation import ExactPaddedComputation
 from fhe_auc_protocols.histograms.encrypted_sums import encrypted_sum
 from tests.support.exact_sessions import GRID, Play, all_keys, material_of, rows
@@ -38,7 +39,7 @@ from tests.support.wire import changed, payload_of
 
 NAMES = ("site 0", "site 1", "site 2", "site 3")
 SITES = rows(len(NAMES), 7)
-SUMS = one_auc(len(GRID))
+SUMS = AnalysisSums(PLAIN, len(GRID), interval=False)
 MADE_UP = [PartyData.from_arrays(name, [0] * 30 + [1] * 30, [0.05] * 30 + [0.95] * 30) for name in NAMES]
 
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.question import thresholds as grids
-from fhe_auc.question.analysis import PLAIN, Analysis
+from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.binning import bins_of as bins_of_scores
 from fhe_auc.results.intervals import PairedSums
 from fhe_auc.rows.party_data import PartyData
@@ -62,36 +62,21 @@ class AnalysisSums:
     privacy: Privacy | None = None
 
     @cached_property
-    def aucs(self) -> AucSums:
-        """Those of AUCs."""
-        return AucSums(self.analysis, self.bins, self.interval)
-
-    @cached_property
-    def comparisons(self) -> ComparisonSums:
-        """Those of comparisons: none without an interval."""
-        return ComparisonSums(self.analysis.comparisons if self.interval else (), self.bins)
-
-    @cached_property
-    def precision(self) -> PrecisionSum:
-        """That of the average precision, if it is wanted."""
-        return PrecisionSum(self.bins if self.average_precision else 0)
-
-    @cached_property
-    def sites(self) -> SiteSums:
-        """Those of sites, if they are wanted."""
-        return SiteSums(len(self.analysis.models) if self.analysis.heterogeneity else 0)
-
-    @cached_property
     def release(self) -> Release:
         """What is released, of which sketch; raise `InputError` or `CapacityError` where it is too much for one."""
         if self.privacy is not None:
-            return Release(Sketch((*self.aucs.vectors, *self.privacy.vectors)), tuple(self.privacy.sums))
+            return Release(Sketch((*self._parts[0].vectors, *self.privacy.vectors)), tuple(self.privacy.sums))
         vectors, sums = ([each.vectors for each in self._parts], [each.sums for each in self._parts])
-        return Release(Sketch(tuple(chain.from_iterable(vectors))), tuple(chain.from_iterable(sums)))
+        return Release(Sketch(tuple(chain(*vectors))), tuple(chain(*sums)))
 
-    @property
+    @cached_property
     def _parts(self) -> tuple[AucSums, ComparisonSums, PrecisionSum, SiteSums]:
-        return self.aucs, self.comparisons, self.precision, self.sites
+        return (
+            AucSums(self.analysis, self.bins, self.interval),
+            ComparisonSums(self.analysis.comparisons if self.interval else (), self.bins),
+            PrecisionSum(self.bins if self.average_precision else 0),
+            SiteSums(len(self.analysis.models) if self.analysis.heterogeneity else 0),
+        )
 
     def least_modulus(self, max_rows: int, parties: int = 1) -> int:
         """Return how many values a sum of so many pooled rows can take, the most of any sum.
@@ -101,8 +86,8 @@ class AnalysisSums:
         """
         if self.privacy is not None:
             return self.privacy.least_modulus
-        parts = self.aucs, self.comparisons, self.precision  # sites round their weights to what there is room for
-        return max(parties * max_rows + 1, *(each.least_modulus(max_rows) for each in parts))
+        aucs, comparisons, precision, _ = self._parts  # sites round their weights to what there is room for
+        return max(parties * max_rows + 1, *(each.least_modulus(max_rows) for each in (aucs, comparisons, precision)))
 
     def sketch(
         self, data: PartyData, thresholds: NDArray[np.float64], max_rows: int, modulus: int
@@ -118,21 +103,23 @@ class AnalysisSums:
                 f"session {wanted[0]} and {wanted[1]}"
             )
         grid = grids.explicit(thresholds)
+        aucs, _, precision, sites = self._parts
         counted = functools.reduce(np.add, (np.concatenate([*self._of_rows(each, grid)]) for each in data.batches()))
         vectors: list[NDArray[np.int64]] = [counted]
         if self.privacy is not None:
             vectors.append(self.privacy.noise()[0])
         if self.average_precision:
-            _, positives = self.aucs.of_all_rows(counted, 0)
-            vectors.append(self.precision.entries(data, positives, max_rows, modulus))
-        by_model = [self.aucs.of_all_rows(counted, model) for model in range(self.sites.models)]
-        return np.concatenate([*vectors, *self.sites.entries(by_model, max_rows, modulus)])
+            _, positives = aucs.of_all_rows(counted, 0)
+            vectors.append(precision.entries(data, positives, max_rows, modulus))
+        by_model = [aucs.of_all_rows(counted, model) for model in range(sites.models)]
+        return np.concatenate([*vectors, *sites.entries(by_model, max_rows, modulus)])
 
     def _of_rows(self, data: PartyData, grid: NDArray[np.float64]) -> Iterator[NDArray[np.int64]]:
         """Yield the vectors that add up over rows."""
         bins_of: list[NDArray[np.int64]] = [bins_of_scores(scores, grid).astype(np.int64) for scores in data.scores]
-        yield from self.aucs.count(data, bins_of)
-        yield from self.comparisons.count(data.labels, bins_of)
+        aucs, comparisons, *_ = self._parts
+        yield from aucs.count(data, bins_of)
+        yield from comparisons.count(data.labels, bins_of)
 
     def read(self, integers: Sequence[int], max_rows: int, modulus: int, parties: int = 1) -> PooledSums:
         """Return what a result says, its integers each known up to multiples of `modulus`.
@@ -140,17 +127,12 @@ class AnalysisSums:
         Raises `ResultCheckError` where they cannot be those of at most `max_rows` rows; of how many, it says where that
         can be: none of the `parties` has more.
         """
-        given = iter(integers)
+        given, (aucs, comparisons, precision, sites) = iter(integers), self._parts
         of_aucs, of_pairs, of_precision, of_sites = (list(islice(given, len(each.sums))) for each in self._parts)
-        estimates = self.aucs.read(of_aucs, max_rows, modulus, parties)
+        estimates = aucs.read(of_aucs, max_rows, modulus, parties)
         return PooledSums(
             estimates,
-            self.comparisons.read(of_pairs, modulus),
-            self.sites.read(of_sites, max_rows, modulus),
-            self.precision.read(of_precision, estimates[0].positives, max_rows, modulus),
+            comparisons.read(of_pairs, modulus),
+            sites.read(of_sites, max_rows, modulus),
+            precision.read(of_precision, estimates[0].positives, max_rows, modulus),
         )
-
-
-def one_auc(bins: int, *, interval: bool = False) -> AnalysisSums:
-    """Return those of one AUC."""
-    return AnalysisSums(PLAIN, bins, interval)

@@ -92,14 +92,6 @@ def most_cubic(max_rows: int) -> int:
     return 4 * max_rows**3 // 27
 
 
-def least_modulus(max_rows: int, *, interval: bool) -> int:
-    """Return how many values a sum of so many pooled rows can take, the most of any sum.
-
-    The difference lies between ±max_rows²/4. All others are at least 0.
-    """
-    return 1 + max(max_rows, 2 * (max_rows**2 // 4), most_cubic(max_rows) if interval else 0)
-
-
 class AucOfSums(NamedTuple):
     """What the integers say; Q10 and Q01 only where there is an interval. There is no AUC of rows of one label."""
 
@@ -159,8 +151,11 @@ class AucSums:
         return found
 
     def least_modulus(self, max_rows: int) -> int:
-        """Return how many values a sum of so many pooled rows can take, the most of any sum."""
-        return least_modulus(max_rows, interval=self.interval)
+        """Return how many values a sum of so many pooled rows can take, the most of any sum.
+
+        The difference lies between ±max_rows²/4. All others are at least 0.
+        """
+        return 1 + max(max_rows, 2 * (max_rows**2 // 4), most_cubic(max_rows) if self.interval else 0)
 
     def count(self, data: PartyData, bins_of: Sequence[NDArray[np.int64]]) -> Iterator[NDArray[np.int64]]:
         """Yield the vectors of a party's rows in these bins of each model's scores.

@@ -51,7 +51,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.results.estimates import Estimate, Headline
+from fhe_auc.results.estimates import GroupEstimate, Headline
 from fhe_auc.results.intervals import Interval, hanley_mcneil, quantile
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import Parameter
@@ -280,7 +280,7 @@ class PrivateReading:
         auc = float(self._auc(0))
         return Headline(auc=auc, binning_error=math.nan, standard_error=first.standard_error, interval=first.interval)
 
-    def estimates(self) -> tuple[Estimate, ...]:
+    def estimates(self) -> tuple[GroupEstimate, ...]:
         """Return one for each model; whatever is released, there is one: an error would tell something too."""
         return tuple(self._estimate(model) for model in range(len(self.models)))
 
@@ -345,9 +345,9 @@ class PrivateReading:
     def _loudest(self) -> float:
         return max(self._noise(model) for model in range(len(self.models)))
 
-    def _estimate(self, model: int) -> Estimate:
+    def _estimate(self, model: int) -> GroupEstimate:
         name, auc = self.models[model] if len(self.models) > 1 else "", self._auc(model)
-        estimate = Estimate(model=name, group="", auc=float(auc), binning_error=math.nan)
+        estimate = GroupEstimate(model=name, group="", auc=float(auc), binning_error=math.nan)
         if self.level is None:
             return estimate
         positives, negatives = (max(1, round(each)) for each in self._labels)

@@ -13,7 +13,7 @@ import numpy as np
 
 from fhe_auc.base.errors import UndefinedAucError
 from fhe_auc.question.analysis import Analysis, Contrast
-from fhe_auc.results.estimates import ONE_CLASS, Comparison, Estimate, Headline, too_few
+from fhe_auc.results.estimates import ONE_CLASS, Comparison, GroupEstimate, Headline, too_few
 from fhe_auc.results.heterogeneity import LEAST_SITES, SiteSummary, random_effects
 from fhe_auc.results.intervals import (
     BELOW_HALF,
@@ -102,7 +102,7 @@ class Reading:
             interval=interval,
         )
 
-    def estimates(self) -> tuple[Estimate, ...]:
+    def estimates(self) -> tuple[GroupEstimate, ...]:
         """Return one for each contrast; of groups that are too small only that they are."""
         every = zip(self.analysis.contrasts, self.sums.estimates, strict=True)
         return tuple(self._estimate(contrast, found) for contrast, found in every)
@@ -206,7 +206,7 @@ class Reading:
         of_comparisons = self._of_comparisons(estimates)
         return (*of_intervals, *binned, *reversed_, *of_comparisons, *of_sites, *nested, *small)
 
-    def _of_comparisons(self, estimates: Sequence[Estimate]) -> tuple[str, ...]:
+    def _of_comparisons(self, estimates: Sequence[GroupEstimate]) -> tuple[str, ...]:
         """Warn where a difference gets no interval and no p-value."""
         errors = {each.model: each.standard_error for each in estimates if not each.group}
         found = []
@@ -265,11 +265,11 @@ class Reading:
         binning_error = 0.0 if self.rounded else float(found.binning_error)
         return standard_error, widened(interval, standard_error, binning_error)
 
-    def _estimate(self, contrast: Contrast, found: AucOfSums) -> Estimate:
+    def _estimate(self, contrast: Contrast, found: AucOfSums) -> GroupEstimate:
         analysis = self.analysis
         several = len(analysis.models) > 1
         hidden = {contrast.positives.group, contrast.negatives.group} & self._hidden
-        named = Estimate(
+        named = GroupEstimate(
             model=analysis.models[contrast.model] if several else "",
             group=analysis.group_name(contrast),
             contrast=contrast.label,
@@ -319,7 +319,7 @@ class Reading:
         return frozenset(hidden)
 
 
-def _few_rows(estimates: Iterable[Estimate]) -> tuple[str, ...]:
+def _few_rows(estimates: Iterable[GroupEstimate]) -> tuple[str, ...]:
     """Warn where an interval that is shown is of few rows; groups are named, all rows are not."""
     groups: dict[str, dict[str, None]] = defaultdict(dict)
     for each in estimates:
@@ -330,7 +330,7 @@ def _few_rows(estimates: Iterable[Estimate]) -> tuple[str, ...]:
     )
 
 
-def _binned(estimates: Sequence[Estimate]) -> tuple[str, ...]:
+def _binned(estimates: Sequence[GroupEstimate]) -> tuple[str, ...]:
     """Warn of binning errors of estimates but the first, of which `result_warnings.of_auc` does."""
     told = [
         _named(each)
@@ -342,6 +342,6 @@ def _binned(estimates: Sequence[Estimate]) -> tuple[str, ...]:
     return (f"the binning error, too, exceeds a quarter of the standard error (bins in the table): {', '.join(told)}",)
 
 
-def _named(estimate: Estimate) -> str:
+def _named(estimate: GroupEstimate) -> str:
     """Return what an estimate is of; empty where that is all rows, of the only model."""
     return " ".join(filter(None, (estimate.model, estimate.group, estimate.contrast)))

@@ -157,7 +157,7 @@ def test_sums_of_a_comparison_are_those_of_each_row_interpolated_in_its_coarse_b
     found = read(sums, parties, grid).paired
     assert list(found) == [(0, other) for other in range(1, models)]
     for (a, b), paired in found.items():
-        assert sums.comparisons.scale == 2 * min(width, 8)
+        assert paired.scale == 2 * min(width, 8)
         for of, moments in ((1, paired.of_positives), (0, paired.of_negatives)):
             own = rows.labels == of
             u, v = (worth(at[model], own, ~own, width, of) for model in (a, b))

@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 from fhe_auc.base.errors import UndefinedAucError
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN, Analysis, Variable
-from fhe_auc.results.estimates import ONE_CLASS, Estimate, too_few
+from fhe_auc.results.estimates import ONE_CLASS, GroupEstimate, too_few
 from fhe_auc.results.intervals import Interval
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
@@ -92,7 +92,7 @@ def of_counts(counts: Mapping[str, tuple[int, int]], **fields: object) -> tuple[
     )
 
 
-def shown(estimates: Sequence[Estimate]) -> dict[str, bool]:
+def shown(estimates: Sequence[GroupEstimate]) -> dict[str, bool]:
     return {each.group.removeprefix("site: "): not each.missing for each in estimates[1:]}
 
 

@@ -67,7 +67,7 @@ SORTED: Mapping[type, Mapping[str, str]] = {
         "soundness": PUBLIC,
     },
     QuantileThresholds: {**_OUTCOME, "parties": NOT_VERIFIED, "grid": NOT_VERIFIED, "rows_above": NOT_VERIFIED},
-    estimates.Estimate: {
+    estimates.GroupEstimate: {
         "model": PUBLIC,
         "group": PUBLIC,
         "contrast": PUBLIC,
@@ -121,7 +121,7 @@ def test_what_tables_and_json_call_by_other_names_is_sorted_too() -> None:
     assert set(evaluation._FRAME) - renamed <= sorted_ones - {"average_precision", "histogram"}
     found = played_honestly()
     assert set(found.as_dict()) <= set(SORTED[Evaluation])
-    assert all(set(each) - renamed <= set(SORTED[estimates.Estimate]) for each in found.as_dict()["estimates"])
+    assert all(set(each) - renamed <= set(SORTED[estimates.GroupEstimate]) for each in found.as_dict()["estimates"])
 
 
 def played_honestly() -> Evaluation:

@@ -41,7 +41,7 @@ from fhe_auc.session.protocol import Request
 from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import Earlier, Submission, View
 from fhe_auc_benchmarks.attacks.blinded_auc.ciphertext_lies import Lie, honest
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import NEED_EARLIER, STRATEGIES, Strategy
-from fhe_auc_benchmarks.attacks.outcome import HARM, HARMLESS, PASSED, Outcome
+from fhe_auc_benchmarks.attacks.outcome import HARM, HARMLESS, PASSED, AttackOutcome
 from fhe_auc_keys.roles.sealed_roles import SealedAggregator, SealedParty
 from fhe_auc_protocols.blinded_auc.malicious import Malicious
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
@@ -246,7 +246,7 @@ def run(
     backend: str | None = None,
     options: Mapping[str, Any] | None = None,
     change: float | None = None,
-) -> Outcome:
+) -> AttackOutcome:
     """Play a strategy against honest parties of "semi-honest" or "malicious", once a trial.
 
     Every trial is a session of its own, with its own id, rows and common secret. The CKKS keys are those of all trials,
@@ -280,7 +280,7 @@ def run(
         message = parties.play(liar)
         changed += not parties.says_the_same(message)
         verdicts[parties.verdict(message)] += 1
-    return Outcome.counted(verdicts, changed=changed)
+    return AttackOutcome.counted(verdicts, changed=changed)
 
 
 def check_of(error: FheAucError) -> str:
