@@ -76,7 +76,7 @@ class Outcome:
         How many of the bytes sent are parts of joint keys.
     seconds : Mapping[str, float]
         Wall-clock seconds by phase; for "submit" and "recover" the mean over parties.
-    settings : Mapping[str, Any]
+    settings : Mapping[str, bool | int | float | str]
         Parameters of the protocol that say what its verdict is worth, by name.
     warnings : tuple[str, ...]
         What the reader ought to know.
@@ -95,7 +95,7 @@ class Outcome:
     download_bytes_per_party: int = 0
     key_bytes_per_party: int = 0
     seconds: Mapping[str, float] = field(default_factory=dict)
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, bool | int | float | str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     study: Study | None = None
 

@@ -15,10 +15,9 @@ all times S or S².
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,12 +42,8 @@ _SIDES = (("10", 1), ("01", 0))
 """Sums over positive and over negative rows."""
 
 
-class _Shares(NamedTuple):
-    """Where rows lie, shape (rows,) each: in which coarse bin, and S times their shares of its lower and upper end."""
-
-    at: NDArray[np.int64]
-    lower: NDArray[np.int64]
-    upper: NDArray[np.int64]
+_Ends: TypeAlias = tuple[tuple[NDArray[np.int64], NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]]
+"""Where rows lie, shape (rows,) each: two neighbouring coarse bins, each with S times the rows' shares of its end."""
 
 
 @dataclass(frozen=True)
@@ -116,12 +111,20 @@ class ComparisonSums:
 
     def count(self, labels: NDArray[np.uint8], bins_of: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
         """Return the vectors of rows with these labels and bins of each model's scores."""
-        shares = {model: self._shares(bins_of[model]) for model in self._models}
-        found = []
-        for at, lower, upper in shares.values():
-            x, xx = (self._table(labels, at, lower**n) + self._table(labels, at + 1, upper**n) for n in (1, 2))
-            found += [self._table(labels, at), x, xx, self._table(labels, at, lower * upper)]
-        return [*found, *(self._of_pair(labels, shares[a], shares[b]) for a, b in self.pairs)]
+        ends = {model: self._ends(bins_of[model]) for model in self._models}
+        wide, found = self._coarse_bins, []
+
+        def counted(bins: NDArray[np.int64], weights: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+            return table(labels, bins, shape=(2, wide), weights=weights)
+
+        for (at, lower), (following, upper) in ends.values():
+            x, xx = (counted(at, lower**n) + counted(following, upper**n) for n in (1, 2))
+            found += [counted(at), x, xx, counted(at, lower * upper)]
+        for a, b in self.pairs:
+            of_both = itertools.product(ends[a], ends[b])
+            of_ends = [table(labels, i, j, shape=(2, wide, wide), weights=u * v) for (i, u), (j, v) in of_both]
+            found.append(np.sum(of_ends, axis=0))
+        return found
 
     def read(self, sums: Sequence[int], modulus: int) -> dict[tuple[int, int], PairedSums]:
         """Return what they say of each pair; those of squares are known up to multiples of the modulus."""
@@ -136,22 +139,10 @@ class ComparisonSums:
             found[pair] = PairedSums(of_positives, of_negatives, self.scale)
         return found
 
-    def _shares(self, bins: NDArray[np.int64]) -> _Shares:
+    def _ends(self, bins: NDArray[np.int64]) -> _Ends:
         at = bins // self._width
         upper = 2 * ((bins - at * self._width) * (self.scale // 2) // self._width) + 1
-        return _Shares(at, self.scale - upper, upper)
-
-    def _table(
-        self, labels: NDArray[np.uint8], at: NDArray[np.int64], weights: NDArray[np.int64] | None = None
-    ) -> NDArray[np.int64]:
-        return table(labels, at, shape=(2, self._coarse_bins), weights=weights)
-
-    def _of_pair(self, labels: NDArray[np.uint8], first: _Shares, second: _Shares) -> NDArray[np.int64]:
-        shape = 2, self._coarse_bins, self._coarse_bins
-        found = np.zeros(math.prod(shape), np.int64)
-        for (i, own), (j, other) in itertools.product(enumerate(first[1:]), enumerate(second[1:])):
-            found += table(labels, first.at + i, second.at + j, shape=shape, weights=own * other)
-        return found
+        return (at, self.scale - upper), (at + 1, upper)
 
 
 def _coarse(model: int, of_class: int, kind: str = "") -> str:
