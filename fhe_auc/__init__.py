@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         plot_scores,
     )
     from fhe_auc.results.evaluation import Evaluation, QuantileThresholds
-    from fhe_auc.rows.counts import PartyData
+    from fhe_auc.rows.party_data import PartyData
 
 __all__ = [
     "Evaluation",
@@ -64,7 +64,7 @@ _HOMES = {
     "EvaluationError": "base.errors",
     "FheAucError": "base.errors",
     "InputError": "base.errors",
-    "PartyData": "rows.counts",
+    "PartyData": "rows.party_data",
     "QuantileThresholds": "results.evaluation",
     "UndefinedAucError": "base.errors",
     "federated_auc": "api",

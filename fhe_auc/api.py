@@ -20,8 +20,9 @@ from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import DEFAULT_MIN_CELL, Analysis, Questions
 from fhe_auc.results.evaluation import FIRST_SESSION, Evaluation, QuantileThresholds, preceded
 from fhe_auc.results.intervals import DEFAULT_LEVEL
-from fhe_auc.rows.counts import PartyData, level_text
+from fhe_auc.rows.entries import level_text
 from fhe_auc.rows.frames import Columns, Label, Rows, parties_of
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.score_scale import DEFAULT_SCALE
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, DEFAULT_PROTOCOL, Protocol, Request, check_rows

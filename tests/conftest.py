@@ -16,7 +16,7 @@ import pytest
 from hypothesis import settings
 
 from fhe_auc import ckks
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.protocol import Request, Session
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 

@@ -112,6 +112,7 @@ MAGICS = {
     "fhetrus": "list of authorities",
 }
 
+_EXACT = "{analysis: Analysis, thresholds: int, interval: bool, average_precision: bool, authenticated: bool, parties: int, max_rows: int, joint_keys: bool, parameters: BfvParameters, kept: int, flooding_bits: int, smudging_bits: int, privacy: Privacy | None, helpers: int}"  # all with the fields of the first
 LAYOUTS = {
     "aggregator.BlobFile": "[name: str, rows: int, digest: bytes]",
     "aggregator.BlobList": "[session: bytes, files: tuple[BlobFile, ...]]",
@@ -172,7 +173,7 @@ LAYOUTS = {
     "parameters.RingParameters": "{backend: BackendName, ring_dimension: int, modulus_bits: tuple[int, ...], special_bits: int}",
     "plan.AucPlan": "{workload: Workload, parameters: CkksParameters, packing: Packing, blinding_bits: int, flooding_bits: int, smudging_bits: int, tolerance: float}",
     "plan.EncodedPlan": "[kind: str, content: bytes]",
-    "plan.ExactPlan": "{analysis: Analysis, thresholds: int, interval: bool, average_precision: bool, authenticated: bool, parties: int, max_rows: int, joint_keys: bool, parameters: BfvParameters, kept: int, flooding_bits: int, smudging_bits: int, privacy: Privacy | None, helpers: int}",
+    **dict.fromkeys(("parameters.ExactParameters", "message_sizes.ExactSizes", "plan.ExactPlan"), _EXACT),
     "policy.Policy": "{holder: str, protocols: tuple[str, ...], model: str, outcome: str, min_parties: int, max_thresholds: int, cohort: str, period: str, keys: tuple[Keys, ...], helpers: tuple[str, ...], max_days: int, max_row_cap: int | None, score_columns: tuple[str, ...], groups: tuple[str, ...], options: dict[str, Value | tuple[Value, ...]]}",
     "private_auc.Privacy": "{epsilon: float, unit: Unit, rows: tuple[int, ...], models: int, shares: int}",
     "protocol.NoisyCounts": "[parties: int, tp: list[int], fp: list[int], fn: list[int], tn: list[int]]",

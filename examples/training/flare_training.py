@@ -15,7 +15,7 @@ from nvflare.apis.shareable import Shareable
 
 from fhe_auc.machines.flare.controller import evaluate
 from fhe_auc.machines.flare.executor import SessionExecutor
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 
 
 class Training(Controller):

@@ -16,7 +16,7 @@ from fhe_auc.cli.session_options import SessionOptions, session_options
 from fhe_auc.metrics.trapezoid import auc_of_rows
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 
 _ROUNDING = 1e-12

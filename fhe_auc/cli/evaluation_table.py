@@ -314,7 +314,7 @@ def _fraction(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
     if evaluation.fraction is None:
         return []
     decimals = evaluation.settings.get("round_scores")
-    of = "over these thresholds" if decimals is None else f"of scores rounded to multiples of {_step(decimals)}"
+    of = "over these thresholds" if decimals is None else f"of scores rounded to multiples of {_step(int(decimals))}"
     return [("fraction", "exact", f"{evaluation.fraction} {of}")]
 
 

@@ -14,7 +14,7 @@ from fhe_auc.base.errors import EvaluationError, InputError, UnknownProtocolErro
 from fhe_auc.cli import inputs
 from fhe_auc.cli.session_options import SessionOptions, shared_options
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 
 if TYPE_CHECKING:

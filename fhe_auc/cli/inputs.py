@@ -25,7 +25,7 @@ from fhe_auc.rows.score_scale import DEFAULT_SCALE, SCALES
 from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, DEFAULT_PROTOCOL
 
 if TYPE_CHECKING:
-    from fhe_auc.rows.counts import PartyData
+    from fhe_auc.rows.party_data import PartyData
     from fhe_auc.rows.table_files import TextFormat
     from fhe_auc.rows.tables import Entries
 

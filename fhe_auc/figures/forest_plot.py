@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.figures.plot import GREY, INK, current, tidy
-from fhe_auc.results.estimates import Estimate
+from fhe_auc.results.estimates import GroupEstimate
 from fhe_auc.results.evaluation import Evaluation
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _models(evaluation: Evaluation, rows: list[_Row]) -> list[str]:
 
 
 def _rows(evaluation: Evaluation) -> Iterator[_Row]:
-    of_row: dict[tuple[str, str], list[Estimate]] = {}
+    of_row: dict[tuple[str, str], list[GroupEstimate]] = {}
     for each in evaluation.estimates:
         of_row.setdefault((each.group, each.contrast), []).append(each)
     for (group, contrast), estimates in of_row.items():
@@ -129,7 +129,7 @@ def _rows(evaluation: Evaluation) -> Iterator[_Row]:
         yield _Row("\n".join(lines), n, events, [_mark(each) for each in estimates])
 
 
-def _mark(estimate: Estimate) -> _Mark:
+def _mark(estimate: GroupEstimate) -> _Mark:
     if estimate.auc is None:
         return _Mark(estimate.model, None, None, "not shown")
     interval = estimate.interval

@@ -15,7 +15,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.extras import require
 from fhe_auc.metrics.trapezoid import auc_of_rows
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

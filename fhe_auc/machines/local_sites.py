@@ -20,8 +20,8 @@ from fhe_auc.machines import outcomes
 from fhe_auc.machines.site_state import LocalSites, site_storage
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.results.evaluation import Evaluation, Outcome, QuantileThresholds, preceded
-from fhe_auc.rows.counts import PartyData
 from fhe_auc.rows.own_rows import check_scores
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.tables import write_rows
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Protocol, Request

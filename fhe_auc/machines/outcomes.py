@@ -20,7 +20,7 @@ from fhe_auc.base.errors import EvaluationError, FheAucError, ResultCheckError
 from fhe_auc.base.files import write_atomically
 from fhe_auc.base.serialise import json_text
 from fhe_auc.question.study import Study
-from fhe_auc.results.estimates import Comparison, Estimate
+from fhe_auc.results.estimates import Comparison, GroupEstimate
 from fhe_auc.results.evaluation import FRACTIONS, Evaluation, Outcome, QuantileThresholds, verified_as_dict
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import Interval
@@ -82,7 +82,7 @@ def read(path: Path) -> Outcome:
         return QuantileThresholds(**{**_restored(before), **lists})
     found = _restored(content["evaluation"])
     found["interval"] = None if found["interval"] is None else Interval(**found["interval"])
-    found["estimates"] = tuple(Estimate.from_dict(each) for each in found["estimates"])
+    found["estimates"] = tuple(GroupEstimate.from_dict(each) for each in found["estimates"])
     found["comparisons"] = msgspec.convert(found["comparisons"], tuple[Comparison, ...])
     found["sites"] = msgspec.convert(found["sites"], tuple[SiteSummary, ...])
     if found["histogram"] is not None:

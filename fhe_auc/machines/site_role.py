@@ -14,7 +14,7 @@ from fhe_auc.machines import outcomes, site_state
 from fhe_auc.machines.site_state import Records
 from fhe_auc.question.analysis import Analysis, Questions
 from fhe_auc.results.evaluation import QuantileThresholds
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.messages import Message
 from fhe_auc.session.rounds import Party
 

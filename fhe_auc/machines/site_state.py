@@ -25,8 +25,8 @@ import msgspec
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, MessageError, ResultCheckError
 from fhe_auc.base.serialise import KeptFormat, encode
 from fhe_auc.question.analysis import Analysis
-from fhe_auc.rows.counts import PartyData
 from fhe_auc.rows.own_rows import near_other_sessions
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Message, Protection

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.question.binning import bins_of
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from string import Template
 from fhe_auc.base.files import write_atomically
 from fhe_auc.figures.report_card import FIGURES, draw, level_text, png, svg
 from fhe_auc.metrics import Estimate
-from fhe_auc.results.estimates import Estimate as GroupEstimate
+from fhe_auc.results.estimates import GroupEstimate
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import Interval
-from fhe_auc.results.report_card import Decision, Facts, Measure, ReportCard, as_dict
+from fhe_auc.results.report_card import Decision, Facts, Measure, OperatingPoint, ReportCard, as_dict
 
 FILES = ("report.html", "report.json", *(f"{name}.png" for name in FIGURES))
 """Names of the files that `save` writes."""
@@ -79,7 +79,7 @@ def render(metrics: ReportCard, facts: Facts) -> str:
             "At a specificity or sensitivity that is held",
             "The threshold is the edge of a bin: the lowest with that specificity, the highest with that sensitivity.",
             ("Held", "Spec.", "Sens.", "PPV", "NPV"),
-            [_point_row(name, point) for name, point in metrics.operating_points.items()],
+            map(_point_row, metrics.operating_points),
         ),
         groups=_groups(facts.groups),
         sites=_sites(metrics, facts.sites),
@@ -304,14 +304,14 @@ def _decision_cell(measure: Measure) -> str:
     return value + _interval(measure.interval) + (span and f"<small>{span}</small>")
 
 
-def _point_row(name: str, point: Decision | None) -> tuple[str, ...]:
-    rate, least = name.split("_")
-    title = {"specificity": "Specificity", "recall": "Sensitivity"}[rate]
-    if point is None:
-        return f"{title} {least}", "no bin begins there", "–", "–", "–"
-    measures = {measure.name: _decision_cell(measure) for measure in point.measures}
-    head = f"{title} {least}<small>threshold {_number(point.threshold)}</small>"
-    return head, *(measures[name] for name in ("specificity", "recall", "precision", "npv"))
+def _point_row(point: OperatingPoint) -> tuple[str, ...]:
+    held, decision = f"{point.title} {point.least:.2f}", point.decision
+    if decision is None:
+        return held, "no bin begins there", "–", "–", "–"
+    measures = {measure.name: _decision_cell(measure) for measure in decision.measures}
+    return f"{held}<small>threshold {_number(decision.threshold)}</small>", *(
+        measures[name] for name in ("specificity", "recall", "precision", "npv")
+    )
 
 
 def _interval(interval: Interval | None) -> str:

@@ -29,9 +29,9 @@ from fhe_auc.results.evaluation import NOT_TOLD_APART, Evaluation, QuantileThres
 from fhe_auc.results.intervals import BELOW_HALF, DEFAULT_LEVEL, REVERSED, Interval, few_rows
 from fhe_auc.results.report_card import Facts, ReportCard, as_dict, report_card
 from fhe_auc.results.result_tables import TextTable, ends, notebook_html, of_estimates, of_sites
-from fhe_auc.rows.counts import PartyData
 from fhe_auc.rows.frames import Columns, Label, Rows, parties_of
 from fhe_auc.rows.own_rows import warnings_of
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.score_scale import DEFAULT_SCALE
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, DEFAULT_PROTOCOL

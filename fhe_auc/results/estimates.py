@@ -15,12 +15,12 @@ _ALL = "all"
 
 
 def too_few(min_cell: int) -> str:
-    """Return why a group is not shown, for `Estimate.missing`."""
+    """Return why a group is not shown, for `GroupEstimate.missing`."""
     return f"fewer than {min_cell} rows of a label in this group, or needed to hide one that has"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class GroupEstimate:
     """The area under one ROC curve, over one group of rows.
 
     Attributes
@@ -59,7 +59,7 @@ class Estimate:
         return None if self.positives is None or self.negatives is None else self.positives + self.negatives
 
     @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> Estimate:
+    def from_dict(cls, plain: Mapping[str, Any]) -> GroupEstimate:
         """Return the estimate of which these are the plain types."""
         own = {name: value for name, value in plain.items() if name not in ("n", "events")}
         rows, positives = plain["n"], plain["events"]
@@ -89,6 +89,20 @@ class Estimate:
             "fraction": None if self.fraction is None else str(self.fraction),
             "missing": self.missing,
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headline:
+    """What an evaluation says first; fields are those of `fhe_auc.results.evaluation.Evaluation`."""
+
+    auc: float
+    binning_error: float
+    fraction: Fraction | None = None
+    binning_error_fraction: Fraction | None = None
+    positives: int | None = None
+    negatives: int | None = None
+    standard_error: float | None = None
+    interval: Interval | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.base.errors import InputError, VerificationError
 from fhe_auc.question.study import Study
-from fhe_auc.results.estimates import Comparison, Estimate
+from fhe_auc.results.estimates import Comparison, GroupEstimate
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import Interval
 from fhe_auc.results.result_tables import ends, notebook_html, of_comparisons, of_estimates, of_sites
@@ -76,7 +76,7 @@ class Outcome:
         How many of the bytes sent are parts of joint keys.
     seconds : Mapping[str, float]
         Wall-clock seconds by phase; for "submit" and "recover" the mean over parties.
-    settings : Mapping[str, Any]
+    settings : Mapping[str, bool | int | float | str]
         Parameters of the protocol that say what its verdict is worth, by name.
     warnings : tuple[str, ...]
         What the reader ought to know.
@@ -95,7 +95,7 @@ class Outcome:
     download_bytes_per_party: int = 0
     key_bytes_per_party: int = 0
     seconds: Mapping[str, float] = field(default_factory=dict)
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, bool | int | float | str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     study: Study | None = None
 
@@ -140,7 +140,7 @@ class Evaluation(Outcome):
     average_precision : float or None
         Over the thresholds, where a session before has found these and told how many rows lie at or above each:
         scikit-learn's, of scores binned by them. Never verified: nobody checks what the session before has told.
-    estimates : tuple of fhe_auc.results.estimates.Estimate
+    estimates : tuple of fhe_auc.results.estimates.GroupEstimate
         One for each model and group, all rows of the first model first: this is what ``auc`` and so on say, too (but
         with several classes, where ``auc`` is the average over all pairs of classes).
     comparisons : tuple of fhe_auc.results.estimates.Comparison
@@ -165,14 +165,14 @@ class Evaluation(Outcome):
     standard_error: float | None = None
     interval: Interval | None = None
     average_precision: float | None = None
-    estimates: tuple[Estimate, ...] = ()
+    estimates: tuple[GroupEstimate, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
     sites: tuple[SiteSummary, ...] = ()
     soundness: float | None = None
 
     def __post_init__(self) -> None:
         if not self.estimates:
-            only = Estimate(
+            only = GroupEstimate(
                 model="",
                 group="",
                 auc=self.auc,

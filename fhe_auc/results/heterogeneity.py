@@ -75,7 +75,7 @@ class SiteSummary:
     prediction: Interval | None = None
 
 
-class SiteSums(NamedTuple):
+class UsableSites(NamedTuple):
     """Sums over usable sites: their number, and of w, wθ, wθ², w²."""
 
     usable: int
@@ -85,7 +85,7 @@ class SiteSums(NamedTuple):
     weight_square: Fraction
 
 
-def random_effects(sums: SiteSums, level: float) -> tuple[float, float, float, Interval] | None:
+def random_effects(sums: UsableSites, level: float) -> tuple[float, float, float, Interval] | None:
     """Return mean, I², τ² and prediction interval; None for fewer than 5 usable sites, or sums of no such."""
     k, w, wt, wtt, ww = sums
     if k < LEAST_SITES or w <= 0 or w * w <= ww:

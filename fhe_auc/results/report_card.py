@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import partial
@@ -24,7 +24,7 @@ from fhe_auc.metrics import (
     PrecisionRecallCurve,
     RocCurve,
 )
-from fhe_auc.results.estimates import Estimate as GroupEstimate
+from fhe_auc.results.estimates import GroupEstimate
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import (
     DEFAULT_LEVEL,
@@ -98,6 +98,15 @@ class Decision:
     confusion: NDArray[np.int64]
 
 
+class OperatingPoint(NamedTuple):
+    """The decision with the other rate at its best where one, "specificity" or "recall", is held at `least`."""
+
+    held: str
+    title: str
+    least: float
+    decision: Decision | None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ReportCard:
     """Every number of the report, from cleaned counts. Make it with `report_card`.
@@ -122,8 +131,8 @@ class ReportCard:
         Parts of the Brier score by the bins shown, whose rows have their mean score.
     best, chosen : Decision
         At the threshold with the best F1, and at the reader's own.
-    operating_points : Mapping[str, Decision | None]
-        By name: with the best recall at a specificity that is held, and the other way round. None: no bin begins there.
+    operating_points : tuple of OperatingPoint
+        With the best recall at a specificity that is held, and the other way round. No decision: no bin begins there.
     roc, precision_recall, calibration, decision_curve
         The curves; `calibration` is in ten groups of about equally many rows, or in fewer, or in some that are about
         equally uncertain, so that no count in a group is small. Labels have no other part in where groups end.
@@ -144,7 +153,7 @@ class ReportCard:
     brier: BrierDecomposition
     best: Decision
     chosen: Decision
-    operating_points: Mapping[str, Decision | None]
+    operating_points: tuple[OperatingPoint, ...]
     roc: RocCurve
     precision_recall: PrecisionRecallCurve
     calibration: CalibrationCurve
@@ -188,7 +197,7 @@ class Facts:
         Facts by name, in the order in which they are shown: texts, numbers, or sequences and mappings of them.
     warnings : tuple of str
         What the reader ought to know first.
-    groups : tuple of fhe_auc.results.estimates.Estimate
+    groups : tuple of fhe_auc.results.estimates.GroupEstimate
         AUCs of groups of rows, from a session of their own.
     sites : fhe_auc.results.heterogeneity.SiteSummary or None
         What sites have in common, from the same session.
@@ -342,7 +351,7 @@ def report_card(
         brier=metrics.brier_decomposition(usable, mean_scores),
         best=decide("Best F1", metrics.best_f1_threshold(usable)),
         chosen=decide("Chosen" if chosen == threshold else f"Nearest to {threshold:.4g}", chosen),
-        operating_points=_operating_points(usable, decide),
+        operating_points=tuple(_operating_points(usable, decide)),
         roc=roc,
         precision_recall=metrics.precision_recall_curve(usable),
         calibration=calibration,
@@ -449,12 +458,7 @@ def _of_brier(histogram: Histogram, level: float) -> Interval | None:
 
 def _wald_logit(estimate: Estimate, error: float, level: float, bias: float = 0.0) -> Interval | None:
     interval = on_logit_scale(Fraction(estimate.value - bias), error, level, WALD_LOGIT)
-    return widened(interval, error, _off(estimate))
-
-
-def _off(estimate: Estimate) -> float:
-    """Return how far the measure of the rows may be from the value at most, for all that bins say."""
-    return max(estimate.value - estimate.low, estimate.high - estimate.value)
+    return widened(interval, error, estimate.half_width)
 
 
 _INTERVALS: Mapping[str, Callable[[Histogram, float], Interval | None]] = {
@@ -470,7 +474,7 @@ def _calibration_measures(histogram: Histogram, level: float | None) -> tuple[Me
             return None
         reach = quantile(level) * error
         interval = Interval(level, estimate.value - reach, estimate.value + reach, WALD)
-        return widened(interval, error, _off(estimate), (-math.inf, math.inf))
+        return widened(interval, error, estimate.half_width, (-math.inf, math.inf))
 
     large, large_error = metrics.calibration_in_the_large(histogram)
     ratio = _or_none(metrics.observed_expected_ratio, histogram)
@@ -481,7 +485,7 @@ def _calibration_measures(histogram: Histogram, level: float | None) -> tuple[Me
         error = metrics.observed_expected_error(histogram)
         factor = math.exp(quantile(level) * error)
         of_ratio = Interval(level, ratio.value / factor, ratio.value * factor, WALD)
-        of_ratio = widened(of_ratio, ratio.value * error, _off(ratio), (0.0, math.inf))
+        of_ratio = widened(of_ratio, ratio.value * error, ratio.half_width, (0.0, math.inf))
     line = _or_none(metrics.calibration_line, histogram)
     slope = intercept = None
     of_slope = of_intercept = None
@@ -524,18 +528,15 @@ def _or_none(metric: Callable[..., _T], *arguments: Any) -> _T | None:
         return None
 
 
-def _operating_points(histogram: Histogram, decide: Callable[[str, float], Decision]) -> dict[str, Decision | None]:
-    points = {}
-    for name, title, find in (
+def _operating_points(histogram: Histogram, decide: Callable[[str, float], Decision]) -> Iterator[OperatingPoint]:
+    for held, title, find in (
         ("specificity", "Specificity", metrics.threshold_of_specificity),
         ("recall", "Sensitivity", metrics.threshold_of_recall),
     ):
         for least in _HELD:
             threshold = _or_none(find, histogram, least)
-            points[f"{name}_{least:.2f}"] = (
-                None if threshold is None else decide(f"{title} at least {least:.2f}", threshold)
-            )
-    return points
+            decision = None if threshold is None else decide(f"{title} at least {least:.2f}", threshold)
+            yield OperatingPoint(held, title, least, decision)
 
 
 def _decision(histogram: Histogram, title: str, threshold: float, *, level: float | None) -> Decision:
@@ -594,7 +595,10 @@ def as_dict(card: ReportCard, facts: Facts) -> dict[str, Any]:
         "decisions": {
             "best_f1": _plain_decision(card.best),
             "chosen": _plain_decision(card.chosen),
-            **{name: point and _plain_decision(point) for name, point in card.operating_points.items()},
+            **{
+                f"{held}_{least:.2f}": decision and _plain_decision(decision)
+                for held, _, least, decision in card.operating_points
+            },
         },
         "groups": [_rounded(each.as_dict()) for each in facts.groups],
         "sites": None if facts.sites is None else _rounded(asdict(facts.sites)),

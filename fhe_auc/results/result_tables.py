@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import NamedTuple
 
-from fhe_auc.results.estimates import Comparison, Estimate
+from fhe_auc.results.estimates import Comparison, GroupEstimate
 from fhe_auc.results.heterogeneity import LEAST_SITES, SiteSummary
 from fhe_auc.results.intervals import WIDENED, Interval
 
@@ -22,7 +22,7 @@ class TextTable(NamedTuple):
     words: int
 
 
-def of_estimates(estimates: Sequence[Estimate]) -> TextTable:
+def of_estimates(estimates: Sequence[GroupEstimate]) -> TextTable:
     """Return one row for each estimate; columns of names that say nothing here (one model, no groups) are left out.
 
     Of several models each one's binning error is there: thresholds that fit one may not fit another.
@@ -93,7 +93,7 @@ def p_text(p_value: float) -> str:
     return "< 0.0001" if p_value < 0.0001 else f"{p_value:#.2g}"
 
 
-def _auc(estimate: Estimate) -> tuple[str, str, str]:
+def _auc(estimate: GroupEstimate) -> tuple[str, str, str]:
     if estimate.auc is None:
         return "", "", f"not shown: {estimate.missing}"
     if estimate.interval is None:
@@ -106,7 +106,7 @@ def _count(number: int | None) -> str:
     return "" if number is None else f"{number:,}"
 
 
-def _level(lines: Sequence[Estimate] | Sequence[Comparison]) -> str:
+def _level(lines: Sequence[GroupEstimate] | Sequence[Comparison]) -> str:
     """Return the heading of intervals, which all have one level."""
     level = next((each.interval.level for each in lines if each.interval is not None), None)
     return "interval" if level is None else f"{_percent(level)} interval"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import resources
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.tables import read_parties
 
 NAMES = ("covid-clinics", "credit-default")

@@ -19,7 +19,8 @@ from fhe_auc.base.errors import InputError, Place
 from fhe_auc.base.party_names import first_alike
 from fhe_auc.base.suggestions import known_names
 from fhe_auc.question.analysis import Analysis, Questions
-from fhe_auc.rows.counts import PartyData, label_spellings, left_out_beside, level_text, missing_entries, name_text
+from fhe_auc.rows.entries import label_spellings, level_text, missing_entries, name_text
+from fhe_auc.rows.party_data import PartyData, left_out_beside
 from fhe_auc.rows.score_scale import rescaled
 
 Label: TypeAlias = str | int | float | bool

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.rows.counts import level_text
+from fhe_auc.rows.entries import level_text
 
 _ENTRY = re.compile(rb'"[^"]*(""[^"]*)*"')
 _BREAK = re.compile(rb"\r\n|\r|\n")

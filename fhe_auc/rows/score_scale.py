@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.numerics import expit
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 
 DEFAULT_SCALE = "probability"
 _LOGIT, _PERCENT = "logit", "percent"

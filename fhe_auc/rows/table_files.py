@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, Place
 from fhe_auc.base.suggestions import known_names
-from fhe_auc.rows.counts import Coded, level_text, name_text
+from fhe_auc.rows.entries import Coded, level_text, name_text
 from fhe_auc.rows.quotes import QuoteError, Quotes
 from fhe_auc.rows.row_store import BATCH
 

@@ -19,8 +19,8 @@ from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.question.fleet import Fleet
 from fhe_auc.results.evaluation import Evaluation, Outcome
 from fhe_auc.results.intervals import check_level
-from fhe_auc.rows.counts import PartyData
 from fhe_auc.rows.own_rows import check_scores, warnings_of
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import SESSION_BYTES, Manifest
 from fhe_auc.session.plan import EncodedPlan, Keys, Plan
 from fhe_auc.session.rounds import Aggregator, Party, R

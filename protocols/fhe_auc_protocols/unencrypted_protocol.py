@@ -22,7 +22,7 @@ import msgspec
 from fhe_auc.base.errors import DeserialisationError, InputError
 from fhe_auc.base.options import check_names
 from fhe_auc.base.serialise import decode, encode
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Protocol, Request, Session, new_manifest
 from fhe_auc.session.rounds import Aggregator, Party, R

@@ -19,7 +19,7 @@ import pytest
 pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
 
 from fhe_auc import federated_auc
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc_keys.roles.local_consortium import TRIAL
 from tests.support.programs import run
 

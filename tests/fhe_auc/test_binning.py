@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from fhe_auc.question import thresholds
 from fhe_auc.question.binning import bins_of
-from fhe_auc.rows.counts import PartyData, count
+from fhe_auc.rows.counts import count
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.row_store import BATCH, IN_MEMORY, Column, release
 
 finite = st.floats(allow_nan=False, allow_infinity=False)

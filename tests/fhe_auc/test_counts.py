@@ -13,7 +13,9 @@ from sklearn.metrics import roc_auc_score
 from fhe_auc.base.errors import InputError, UndefinedAucError
 from fhe_auc.metrics.trapezoid import Trapezoid, trapezoid
 from fhe_auc.question.analysis import PLAIN, Analysis, Variable
-from fhe_auc.rows.counts import Counts, PartyData, count, level_text
+from fhe_auc.rows.counts import Counts, count
+from fhe_auc.rows.entries import level_text
+from fhe_auc.rows.party_data import PartyData
 from tests.support.pooled import pooled_counts
 
 GRID = np.linspace(0.0, 1.0, 21)

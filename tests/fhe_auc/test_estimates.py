@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fhe_auc.base.serialise import json_text
-from fhe_auc.results.estimates import ONE_CLASS, Estimate, too_few
+from fhe_auc.results.estimates import ONE_CLASS, GroupEstimate, too_few
 from fhe_auc.results.intervals import Interval
 
 shares = st.floats(0, 1)
 estimates = st.builds(
-    Estimate,
+    GroupEstimate,
     model=st.text(max_size=5),
     group=st.sampled_from(["", "sex: F", "sex: all"]),
     contrast=st.sampled_from(["", "a from others"]),
@@ -28,15 +28,15 @@ estimates = st.builds(
 
 
 @given(estimates, st.none() | st.tuples(st.integers(0, 10**9), st.integers(0, 10**9)))
-def test_estimates_are_the_same_after_json(estimate: Estimate, rows: tuple[int, int] | None) -> None:
+def test_estimates_are_the_same_after_json(estimate: GroupEstimate, rows: tuple[int, int] | None) -> None:
     positives, negatives = rows or (None, None)
-    whole = Estimate(
-        **{name: getattr(estimate, name) for name in Estimate.__slots__}
+    whole = GroupEstimate(
+        **{name: getattr(estimate, name) for name in GroupEstimate.__slots__}
         | {"positives": positives, "negatives": negatives}
     )
-    assert Estimate.from_dict(json.loads(json_text(whole.as_dict()))) == whole
+    assert GroupEstimate.from_dict(json.loads(json_text(whole.as_dict()))) == whole
 
 
 def test_numbers_of_rows_are_called_n_and_events() -> None:
-    plain = Estimate(model="", group="", auc=0.75, positives=3, negatives=4, fraction=Fraction(3, 4)).as_dict()
+    plain = GroupEstimate(model="", group="", auc=0.75, positives=3, negatives=4, fraction=Fraction(3, 4)).as_dict()
     assert (plain["n"], plain["events"], plain["group"], plain["fraction"]) == (7, 3, "all", "3/4")

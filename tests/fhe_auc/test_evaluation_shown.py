@@ -11,7 +11,7 @@ import pytest
 
 from fhe_auc import federated_auc
 from fhe_auc.base.errors import InputError
-from fhe_auc.results.estimates import Comparison, Estimate, too_few
+from fhe_auc.results.estimates import Comparison, GroupEstimate, too_few
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import Interval, widened
@@ -32,8 +32,8 @@ def make_evaluation(name: str = "risk_b") -> Evaluation:
     return made_evaluation(
         **own,
         estimates=(
-            Estimate(model="risk_a", group="", standard_error=0.03, **own),
-            Estimate(model=name, group=f"sex: {name}", contrast=name, auc=None, missing=too_few(10)),
+            GroupEstimate(model="risk_a", group="", standard_error=0.03, **own),
+            GroupEstimate(model=name, group=f"sex: {name}", contrast=name, auc=None, missing=too_few(10)),
         ),
         comparisons=(
             Comparison(
@@ -96,7 +96,7 @@ def test_a_frame_without_pandas_is_refused_with_the_remedy(monkeypatch: pytest.M
 def test_a_table_of_estimates_says_which_interval_is_widened() -> None:
     own = {"group": "", "auc": 0.8, "standard_error": 0.03}
     narrow = Interval(0.95, 0.7, 0.85, "DeLong, logit scale")
-    lines = [Estimate(model=str(open_), interval=widened(narrow, 0.03, open_), **own) for open_ in (0.02, 0.04)]
+    lines = [GroupEstimate(model=str(open_), interval=widened(narrow, 0.03, open_), **own) for open_ in (0.02, 0.04)]
     assert [row[-1] for row in of_estimates(lines).rows] == ["", "widened by the binning error"]
 
 

@@ -27,7 +27,7 @@ from fhe_auc.cli import main
 from fhe_auc.machines import aggregator_role, file_transport, outcomes
 from fhe_auc.machines.file_transport import file_name
 from fhe_auc.machines.site_state import site_storage
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.protocol import Request

@@ -10,7 +10,7 @@ from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 
 from fhe_auc.figures import forest_plot, plot
-from fhe_auc.results.estimates import Estimate, too_few
+from fhe_auc.results.estimates import GroupEstimate, too_few
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import Interval
@@ -19,14 +19,16 @@ from tests.support.evaluations import made_evaluation
 GROUPS = ("", "sex: F", "sex: M", "band: 18-49", "band: 50-64", "band: 65-79", "band: 80+")
 
 
-def make_estimate(model: str, group: str, auc: float | None, reach: float = 0.05, **others: Any) -> Estimate:
+def make_estimate(model: str, group: str, auc: float | None, reach: float = 0.05, **others: Any) -> GroupEstimate:
     if auc is None:
-        return Estimate(model=model, group=group, auc=None, missing=too_few(10))
+        return GroupEstimate(model=model, group=group, auc=None, missing=too_few(10))
     interval = Interval(0.95, auc - reach, auc + reach / 2, "DeLong")
-    return Estimate(model=model, group=group, auc=auc, interval=interval, positives=1200, negatives=34_000, **others)
+    return GroupEstimate(
+        model=model, group=group, auc=auc, interval=interval, positives=1200, negatives=34_000, **others
+    )
 
 
-def make_evaluation(estimates: list[Estimate], sites: tuple[SiteSummary, ...] = ()) -> Evaluation:
+def make_evaluation(estimates: list[GroupEstimate], sites: tuple[SiteSummary, ...] = ()) -> Evaluation:
     return made_evaluation(estimates=tuple(estimates), sites=sites)
 
 

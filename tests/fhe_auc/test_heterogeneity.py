@@ -11,12 +11,12 @@ from scipy.special import expit
 from scipy.stats import t
 from statsmodels.stats.meta_analysis import combine_effects
 
-from fhe_auc.results.heterogeneity import PREDICTION, SiteSums, _student_t, random_effects
+from fhe_auc.results.heterogeneity import PREDICTION, UsableSites, _student_t, random_effects
 
 
-def sums_of(theta: np.ndarray, variance: np.ndarray) -> SiteSums:  # type: ignore[type-arg]
+def sums_of(theta: np.ndarray, variance: np.ndarray) -> UsableSites:  # type: ignore[type-arg]
     w = 1 / variance
-    return SiteSums(len(theta), *(Fraction(float(each.sum())) for each in (w, w * theta, w * theta**2, w**2)))
+    return UsableSites(len(theta), *(Fraction(float(each.sum())) for each in (w, w * theta, w * theta**2, w**2)))
 
 
 # Statsmodels warns where its own variance, which is none of what is compared, would be negative.
@@ -76,14 +76,14 @@ def test_sites_that_are_alike_do_not_differ() -> None:
 @pytest.mark.parametrize(
     "sums",
     [
-        SiteSums(0, *[Fraction(0)] * 4),
-        SiteSums(2, Fraction(20), Fraction(10), Fraction(9), Fraction(200)),
-        SiteSums(5, *[Fraction(0)] * 4),
-        SiteSums(5, Fraction(-1), Fraction(1), Fraction(1), Fraction(1)),
-        SiteSums(5, Fraction(3), Fraction(1), Fraction(1), Fraction(9)),  # as of one site alone
+        UsableSites(0, *[Fraction(0)] * 4),
+        UsableSites(2, Fraction(20), Fraction(10), Fraction(9), Fraction(200)),
+        UsableSites(5, *[Fraction(0)] * 4),
+        UsableSites(5, Fraction(-1), Fraction(1), Fraction(1), Fraction(1)),
+        UsableSites(5, Fraction(3), Fraction(1), Fraction(1), Fraction(9)),  # as of one site alone
     ],
 )
-def test_too_few_sites_or_sums_of_none_have_no_summary(sums: SiteSums) -> None:
+def test_too_few_sites_or_sums_of_none_have_no_summary(sums: UsableSites) -> None:
     assert random_effects(sums, 0.95) is None
 
 

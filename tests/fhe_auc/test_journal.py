@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from fhe_auc.base.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import journal as journals
 from fhe_auc.session.journal import Journal, is_finished, is_running
 from fhe_auc.session.rounds import Aggregator, SessionRecord, conduct

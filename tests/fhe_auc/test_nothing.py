@@ -11,7 +11,7 @@ import pytest
 
 from fhe_auc.base.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.nothing import STEPS, Nothing
 from fhe_auc.session.protocol import Request

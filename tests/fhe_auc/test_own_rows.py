@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from fhe_auc.base.errors import InputError
 from fhe_auc.cli import main
 from fhe_auc.question import thresholds
-from fhe_auc.rows.counts import PartyData
 from fhe_auc.rows.own_rows import check_scores, near_other_sessions, warnings_of
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request, new_manifest
 from tests.support.chosen import federated_auc, federated_thresholds

@@ -12,7 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from fhe_auc.base.errors import InputError
 from fhe_auc.figures import plot
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from tests.support.evaluations import made_evaluation
 
 PARTIES = [

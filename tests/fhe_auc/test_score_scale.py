@@ -14,8 +14,8 @@ from sklearn.metrics import roc_auc_score
 from fhe_auc import federated_auc
 from fhe_auc.base.errors import InputError
 from fhe_auc.question import thresholds
-from fhe_auc.rows.counts import PartyData
 from fhe_auc.rows.own_rows import check_scores
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.score_scale import SCALES, rescaled, to_probabilities
 from fhe_auc.rows.tables import Entries, read_parties
 

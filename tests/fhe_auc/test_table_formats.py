@@ -22,8 +22,8 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.cli import main
 from fhe_auc.question.analysis import Questions
 from fhe_auc.rows import row_store, table_files
-from fhe_auc.rows.counts import PartyData
 from fhe_auc.rows.own_rows import warnings_of
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.table_files import TextFormat
 from fhe_auc.rows.tables import Entries, read_for, read_parties
 

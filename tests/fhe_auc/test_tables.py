@@ -14,8 +14,8 @@ import pytest
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.question import thresholds
-from fhe_auc.rows.counts import PartyData
 from fhe_auc.rows.own_rows import check_scores
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.tables import Entries, read_parties
 
 

@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 
 from fhe_auc.base.errors import MessageError
 from fhe_auc.cli import main
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request

@@ -29,7 +29,7 @@ from fhe_auc.machines import outcomes
 from fhe_auc.machines.site_state import Records, answer, site_storage
 from fhe_auc.question import thresholds
 from fhe_auc.rlwe import backends
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import JOINT_KEYS_LEAVE
 from fhe_auc.session.rounds import Party

@@ -26,7 +26,7 @@ from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.fleet import Fleet, path_to
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.results.intervals import HANLEY_MCNEIL, WIDENED
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request

@@ -14,7 +14,7 @@ from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputErro
 from fhe_auc.base.party_names import HELPER
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe.primes import primes_above
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles import contexts

@@ -16,7 +16,7 @@ import pytest
 from fhe_auc.base.errors import EvaluationError, MessageError
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe import container
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.rounds import SessionRecord
 from fhe_auc_keys.bundles.roster import Contribution, Excerpt, digests
 from fhe_auc_keys.roles.joint_roles import _commitment

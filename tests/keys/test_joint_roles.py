@@ -12,7 +12,7 @@ import pytest
 
 from fhe_auc.base.errors import EvaluationError, MessageError, TooFewPartiesError, UndefinedAucError
 from fhe_auc.base.serialise import decode, encode
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import JOINT_KEYS_LEAVE, JOINT_PADS_LEAVE
 from fhe_auc_keys.bundles.roster import Contribution, digests
 from fhe_auc_keys.roles.joint_roles import _commitment

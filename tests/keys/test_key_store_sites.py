@@ -13,7 +13,7 @@ import pytest
 
 from fhe_auc.base.errors import InputError, MessageError, UndefinedAucError
 from fhe_auc.machines.site_state import _FORMAT, SiteState, answer, site_storage
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.messages import Message
 from fhe_auc.session.rounds import Party, conduct
 from fhe_auc_keys.cli.common import now

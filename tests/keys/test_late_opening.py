@@ -13,7 +13,7 @@ import pytest
 
 from fhe_auc import api
 from fhe_auc.base.errors import EvaluationError, InputError, TooFewPartiesError
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request, Session
 from fhe_auc.session.rounds import conduct

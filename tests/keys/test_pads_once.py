@@ -17,7 +17,7 @@ import pytest
 from fhe_auc.base.errors import EvaluationError, MessageError
 from fhe_auc.base.serialise import decode
 from fhe_auc.machines.site_state import site_storage
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.rounds import conduct
 from fhe_auc.sums.pads import pad
 from fhe_auc.sums.residues import pack
@@ -111,7 +111,7 @@ def test_after_a_crash_before_the_seed_was_erased_the_next_question_erases_it(
 
 _CHILD = """
 import hashlib, json, sys
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.machines.site_state import answer, site_storage
 with site_storage().site(json.loads(sys.argv[1])) as site:
     rows = PartyData.from_arrays("north", [0, 1, int(sys.argv[2])], [0.1, 0.5, 0.9])

@@ -17,7 +17,7 @@ from fhe_auc.base.serialise import decode, encode
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.seeded import Seeded
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.computation import Result
 from fhe_auc.session.messages import Message

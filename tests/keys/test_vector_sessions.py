@@ -24,7 +24,7 @@ from fhe_auc.base.party_names import HELPER
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import JOINT_PADS_LEAVE
 from fhe_auc.session.vector_computation import VectorPlan

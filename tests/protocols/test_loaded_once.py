@@ -11,7 +11,7 @@ import pytest
 
 from fhe_auc.api import federated_auc
 from fhe_auc.rlwe.context import BasePublicContext
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 
 
 def counting(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, calls: Counter[str]) -> None:

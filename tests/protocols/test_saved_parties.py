@@ -10,7 +10,7 @@ import pytest
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, MessageError
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Delivery, Protocol, Request, Session
 from fhe_auc.session.rounds import Aggregator, Party

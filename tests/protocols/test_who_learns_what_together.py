@@ -15,11 +15,12 @@ from fhe_auc import bfv, ckks
 from fhe_auc.base.errors import MessageError
 from fhe_auc.base.serialise import decode, encode, unframe
 from fhe_auc.bfv import slots
+from fhe_auc.question.analysis import PLAIN
 from fhe_auc.rlwe import container, modular
 from fhe_auc.rlwe.modular import combined
 from fhe_auc.rlwe.polynomials import Polynomials
 from fhe_auc.rlwe.transform import coefficients_of, values_of
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.computation import Result
 from fhe_auc.session.protocol import Request, Session
@@ -29,7 +30,7 @@ from fhe_auc_keys.bundles.roster import Contribution
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, party_secrets, public_context
 from fhe_auc_keys.trust.group_sealing import unseal_mine
 from fhe_auc_protocols.exact_auc import joint_computation
-from fhe_auc_protocols.exact_auc.analysis_sums import one_auc
+from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.padded_computation import ExactPaddedComputation
 from tests.support.exact_sessions import GRID, Play, all_keys, material_of, rows
 from tests.support.pooled import exact_auc
@@ -37,7 +38,7 @@ from tests.support.wire import changed, payload_of
 
 NAMES = ("site 0", "site 1", "site 2", "site 3")
 SITES = rows(len(NAMES), 7)
-SUMS = one_auc(len(GRID))
+SUMS = AnalysisSums(PLAIN, len(GRID), interval=False)
 MADE_UP = [PartyData.from_arrays(name, [0] * 30 + [1] * 30, [0.05] * 30 + [0.95] * 30) for name in NAMES]
 
 
@@ -135,7 +136,7 @@ def started() -> tuple[Play, dict[str, list[Any]], list[list[int]]]:
     """A session of `exact`, all padded sketches, and the sketches themselves."""
     play = Play("exact", SITES)
     play.opening = play.aggregator.start()  # type: ignore[attr-defined]
-    sketches = [SUMS.sketch(data, GRID, 0).tolist() for data in SITES]
+    sketches = [SUMS.sketch(data, GRID, 1000, 2**40).tolist() for data in SITES]
     return play, {data.name: padded(play, data.name) for data in SITES}, sketches
 
 
@@ -203,7 +204,7 @@ def test_with_joint_keys_the_aggregator_and_all_parties_but_one_see_sums_and_no_
     play = Play("exact", SITES, keys="joint")
     expected = play.read()[0]
     (prime,), bins = play.plan.parameters.plain_moduli, len(GRID)
-    n, p = np.split(np.sum([SUMS.sketch(data, GRID, 0) for data in SITES], axis=0), 2)
+    n, p = np.split(np.sum([SUMS.sketch(data, GRID, 1000, 2**40) for data in SITES], axis=0), 2)
     terms = np.concatenate([p * (np.cumsum(n) - n - (n.sum() - np.cumsum(n))), p * n]) % prime
     aggregators, *theirs = masks
     seen = decrypted[0]

@@ -12,8 +12,9 @@ from scipy import stats
 
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.base.serialise import decode, encode
+from fhe_auc.question.analysis import PLAIN
 from fhe_auc.rlwe import modular
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.computation import Result
 from fhe_auc.session.messages import Message
 from fhe_auc.sums.authenticator import Authenticator
@@ -23,7 +24,7 @@ from fhe_auc_keys.roles import helper_roles
 from fhe_auc_keys.roles.helper_roles import HelpedParty, HelpedSubmission, HelperMaterial, _Given
 from fhe_auc_keys.trust.group_sealing import unseal_under
 from fhe_auc_keys.trust.identity import Identity, signed_bytes
-from fhe_auc_protocols.exact_auc.analysis_sums import one_auc
+from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.padded_computation import ExactPaddedComputation
 from tests.support.exact_sessions import GRID, Play, both_protocols, found_in, pairs_of, rows
 from tests.support.wire import changed, payload_of
@@ -40,7 +41,7 @@ def helped(protocol: str = "exact", sites: Sequence[PartyData] = SITES, **reques
 
 def counts_of(data: PartyData) -> list[int]:
     """A party's negatives in each bin, then its positives."""
-    found: list[int] = one_auc(BINS).sketch(data, GRID, 0).tolist()
+    found: list[int] = AnalysisSums(PLAIN, BINS, interval=False).sketch(data, GRID, 1000, 2**40).tolist()
     return found
 
 

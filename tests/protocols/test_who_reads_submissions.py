@@ -21,7 +21,7 @@ from fhe_auc.base.errors import DeserialisationError, MessageError
 from fhe_auc.base.files import read_config
 from fhe_auc.base.party_names import AGGREGATOR, HELPER
 from fhe_auc.base.serialise import decode
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.messages import MESSAGE, SEALED, Message
 from fhe_auc_keys.bundles.session_protection import SessionProtection

@@ -18,7 +18,7 @@ from fhe_auc.machines import outcomes
 from fhe_auc.machines.flower.certificates import node_keys
 from fhe_auc.machines.flower.runtime import Runtime
 from fhe_auc.machines.site_state import site_storage
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fhe_auc.base.serialise import decode
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from tests.support import exact_sessions, wire
 
 SITES = 4

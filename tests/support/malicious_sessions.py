@@ -18,7 +18,8 @@ from fhe_auc.base.serialise import decode
 from fhe_auc.metrics.trapezoid import Trapezoid, trapezoid
 from fhe_auc.question import thresholds
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc.rows.counts import Counts, PartyData, count
+from fhe_auc.rows.counts import Counts, count
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.ckks_computation import SealedCkks
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from fhe_auc.metrics.trapezoid import trapezoid
-from fhe_auc.rows.counts import Counts, PartyData, count
+from fhe_auc.rows.counts import Counts, count
+from fhe_auc.rows.party_data import PartyData
 
 
 def pooled(parties: Sequence[PartyData]) -> PartyData:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 
 
 def sites(parties: int = 3, rows: int = 200, seed: int = 0) -> list[PartyData]:

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from fhe_auc.question.analysis import Analysis, Cell, Variable
 from fhe_auc.rlwe import modular
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.sums.opening import integers
-from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums, Sums
+from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums, PooledSums
 from tests.support.plain_sums import PRIMES
 
 SEX = Variable("sex", ("F", "M"))
@@ -83,12 +83,11 @@ def auc_of(ones: NDArray[Any], zeros: NDArray[Any]) -> tuple[Fraction, Fraction]
 
 def released(sums: AnalysisSums, parties: Sequence[PartyData], grid: Any, max_rows: int) -> Sequence[int]:
     """The integers that come out of a session, without encryption."""
-    bits = sums.fraction_bits(max_rows, MODULUS)
-    sketch = sum(sums.sketch(each, np.asarray(grid, float), bits) for each in parties)
+    sketch = sum(sums.sketch(each, np.asarray(grid, float), max_rows, MODULUS) for each in parties)
     totals = [sums.release.totals(modular.residues(sketch, prime), prime) for prime in MODULI]
     return integers(totals, MODULI)
 
 
-def read(sums: AnalysisSums, parties: Sequence[PartyData], grid: Any, max_rows: int = 10**5) -> Sums:
+def read(sums: AnalysisSums, parties: Sequence[PartyData], grid: Any, max_rows: int = 10**5) -> PooledSums:
     """What a session says, without encryption."""
     return sums.read(released(sums, parties, grid, max_rows), max_rows, MODULUS)

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from fhe_auc.machines.site_state import Joined, LocalSites, Records, SiteState, answer, site_storage
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request, Session, Spending, new_session_id

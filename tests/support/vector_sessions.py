@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fhe_auc.base.serialise import decode, encode
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.computation import Result
 from fhe_auc.session.protocol import Request

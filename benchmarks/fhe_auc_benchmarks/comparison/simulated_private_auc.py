@@ -62,7 +62,7 @@ def releases(
 
 def aucs(released: NDArray[np.int64], privacy: Privacy) -> NDArray[np.float64]:
     """Return AUC' of each release, shape (runs,), as parties read it."""
-    return np.array([read(each, privacy).headline()["auc"] for each in released.tolist()])
+    return np.array([read(each, privacy).headline().auc for each in released.tolist()])
 
 
 def read(released: Sequence[int], privacy: Privacy, level: float | None = None) -> PrivateReading:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds
-from fhe_auc.rows.counts import Counts, PartyData, count
+from fhe_auc.rows.counts import Counts, count
+from fhe_auc.rows.party_data import PartyData
 
 _DISTINCT = 20
 _ROWS_PER_PARTY = 100

@@ -39,7 +39,8 @@ from numpy.typing import NDArray
 from fhe_auc import ckks
 from fhe_auc.metrics.trapezoid import Trapezoid, trapezoid
 from fhe_auc.question import thresholds
-from fhe_auc.rows.counts import Counts, PartyData, count
+from fhe_auc.rows.counts import Counts, count
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.ckks_computation import running_sum
 from fhe_auc_benchmarks.tables import markdown as table
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_totals

@@ -24,9 +24,10 @@ import numpy as np
 from scipy.stats import norm
 
 from fhe_auc.question import thresholds
-from fhe_auc.results.heterogeneity import SiteSums, random_effects
+from fhe_auc.results.heterogeneity import UsableSites, random_effects
 from fhe_auc.results.intervals import DELONG, expit, of_bins, on_logit_scale
-from fhe_auc.rows.counts import PartyData, count
+from fhe_auc.rows.counts import count
+from fhe_auc.rows.party_data import PartyData
 
 CASES = ((100, 0.02), (100, 0.05), *((rows, share) for rows in (100, 300, 1000, 10_000) for share in (0.1, 0.5)))
 SITES = ((5, 200, 0.2, 0.2), (10, 200, 0.2, 0.5), (10, 500, 0.1, 0.3), (20, 60, 0.15, 0.3))
@@ -73,7 +74,7 @@ def of_new_site(sites: int, rows: int, share: float, tau: float, grid: np.ndarra
                 weight, theta = (float(auc * (1 - auc)) / error) ** 2, math.log(auc / (1 - auc))
                 entries.append((1, weight, weight * theta, weight * theta**2, weight**2))
         usable, *sums = map(Fraction, np.sum(entries, axis=0))
-        if (found := random_effects(SiteSums(int(usable), *sums), 0.95)) is not None:
+        if (found := random_effects(UsableSites(int(usable), *sums), 0.95)) is not None:
             new = expit(rng.normal(math.log(4), tau))
             yield found[-1].low <= new <= found[-1].high
 

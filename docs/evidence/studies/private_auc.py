@@ -151,7 +151,7 @@ def coverage(size: int, prevalence: float, epsilon: float, unit: str, runs: int,
     for _ in range(runs):
         pool = pool_of(*rows_of(size, prevalence, random), GRID)
         (released,) = releases(pool, privacy, runs=1, random=random).tolist()
-        interval = read(released, privacy, 0.95).headline()["interval"]
+        interval = read(released, privacy, 0.95).headline().interval
         held += interval is not None and interval.low <= 0.8 <= interval.high
     return held / runs
 

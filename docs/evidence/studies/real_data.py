@@ -36,7 +36,8 @@ from fhe_auc import ckks, federated_auc
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds
 from fhe_auc.rows import datasets
-from fhe_auc.rows.counts import PartyData, count
+from fhe_auc.rows.counts import count
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc_benchmarks.comparison.measure import pooled
 from intervals import of_rows
 

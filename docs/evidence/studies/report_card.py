@@ -23,7 +23,7 @@ from fhe_auc import metrics
 from fhe_auc.metrics import Histogram
 from fhe_auc.question import thresholds
 from fhe_auc.rows import datasets
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc_benchmarks.comparison.measure import pooled
 
 HALVINGS = 20

@@ -36,7 +36,7 @@ from fhe_auc.results.estimates import Comparison
 from fhe_auc.results.report_card import ReportCard, report_card
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.primes import primes_below
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.sums.opening import integers
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.reading import Reading
@@ -111,9 +111,9 @@ def compared(
     """Return the comparison that a session yields."""
     data = PartyData.from_columns("all", labels, dict(zip(MODELS.models, scores, strict=True)), {}, MODELS)
     sums = AnalysisSums(MODELS, len(grid), True)
-    sketch = sums.sketch(data, grid)
-    totals = [sums.release.totals(modular.residues(sketch, prime), prime) for prime in PRIMES]
     modulus = int(np.prod([int(prime) for prime in PRIMES], dtype=object))
+    sketch = sums.sketch(data, grid, 10**5, modulus)
+    totals = [sums.release.totals(modular.residues(sketch, prime), prime) for prime in PRIMES]
     read = sums.read(integers(totals, PRIMES), 10**5, modulus)
     (found,) = Reading(MODELS, read, 3, 0.95, rounded=rounded).comparisons()
     return found

@@ -38,7 +38,7 @@ from fhe_auc import federated_auc, metrics
 from fhe_auc.base.errors import EvaluationError, UndefinedMetricError
 from fhe_auc.metrics import Histogram
 from fhe_auc.rows import datasets
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc_benchmarks.comparison.measure import pooled
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
 from fhe_auc_protocols.histograms.hierarchical_counts import HierarchicalCounts

@@ -15,7 +15,7 @@ from model import START, own_auc, probabilities, rows_of, trained
 
 from fhe_auc.machines.flower.client_app import answer, site_config
 from fhe_auc.machines.flower.server_app import evaluate
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 
 client = ClientApp()
 server = ServerApp()

@@ -15,7 +15,7 @@ from fhe_auc.base.logs import write_to_stderr
 from fhe_auc.machines import site_role
 from fhe_auc.machines.flower.payload import REFUSED, packed, unpacked
 from fhe_auc.question.analysis import Analysis
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 
 VIRTUAL_SITES = "FHE_AUC_VIRTUAL_SITES"
 """Variable that a simulation sets: the folder with each virtual site's configuration. No server can set it."""

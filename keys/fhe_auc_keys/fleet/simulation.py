@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import EvaluationError
 from fhe_auc.base.terminal import Progress
 from fhe_auc.question.fleet import Fleet
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.announcement import Announcement, announce, open_announcement

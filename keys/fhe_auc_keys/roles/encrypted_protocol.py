@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.options import check_names
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import Plan
 from fhe_auc.session.protocol import Protocol, Request, Session, new_manifest

@@ -24,7 +24,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.ckks import Slots
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rlwe.backends import choose_backend
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.roles.echo import Echo

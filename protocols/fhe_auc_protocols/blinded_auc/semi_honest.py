@@ -25,7 +25,8 @@ import numpy as np
 from fhe_auc.base.errors import InputError
 from fhe_auc.ckks import Slots
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc.rows.counts import Counts, PartyData
+from fhe_auc.rows.counts import Counts
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
 from fhe_auc_protocols import options as options_of

@@ -10,18 +10,44 @@ With an interval there are two more, for DeLong's standard error (`fhe_auc.resul
 
     Q10 = Σ p_k·(N_{<k} − N_{>k})²        Q01 = Σ n_k·(P_{>k} − P_{<k})²
 
-All these numbers are released, as they are. A party puts in its own p_k and n_k. Which rows are positive and which are
-negative, `fhe_auc_protocols.exact_auc.analysis_sums` says.
+All these numbers are released, as they are, for each contrast of an analysis; and how many rows of each class each
+group has. A party puts in its own p_k and n_k: the vector "m0 g1 c1" of its sketch has its rows of group 1 and class 1
+in each bin of model 0's scores.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from itertools import islice
 from typing import NamedTuple
 
-from fhe_auc.base.errors import ResultCheckError
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc.base.errors import InputError, ResultCheckError
+from fhe_auc.question.analysis import Analysis, Cell
+from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session.protocol import too_many_rows
 from fhe_auc.sums.terms import Factor, Part, Sum, Term
+
+
+def vector(model: int, group: int, of_class: int) -> str:
+    """Return the name of the vector with a group's rows of a class in each bin of a model's scores; all by index."""
+    return f"m{model} g{group} c{of_class}"
+
+
+def table(
+    *codes: NDArray[np.integer], shape: tuple[int, ...], weights: NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
+    """Return how many rows have each combination of codes, shape (product of shape,), the last code fastest.
+
+    Or the sums of these rows' weights, which are whole numbers and stay below 2^53.
+    """
+    index = np.ravel_multi_index(codes, shape)
+    return np.bincount(index, weights, minlength=math.prod(shape)).astype(np.int64)
 
 
 def each_of(vectors: Sequence[str]) -> Factor:
@@ -61,14 +87,9 @@ def auc_sums(name: str, positives: Sequence[str], negatives: Sequence[str], *, i
     return sums
 
 
-def least_modulus(max_rows: int, *, interval: bool, scale: int = 0) -> int:
-    """Return how many values a sum of so many pooled rows can take, the most of any sum.
-
-    The difference lies between ±max_rows²/4. All others are at least 0, Q10 ≤ P·N² and Q01 ≤ N·P², which for P + N rows
-    is at most 4·(P + N)³/27. In a comparison of two models there are sums between plus and minus that, times `scale`².
-    """
-    cubic = max(1, 2 * scale**2) * (4 * max_rows**3 // 27) if interval else 0
-    return 1 + max(max_rows, 2 * (max_rows**2 // 4), cubic)
+def most_cubic(max_rows: int) -> int:
+    """Return what Q10 ≤ P·N² and Q01 ≤ N·P² are at most for P + N rows: 4·(P + N)³/27."""
+    return 4 * max_rows**3 // 27
 
 
 class AucOfSums(NamedTuple):
@@ -102,3 +123,94 @@ def auc_of_sums(sums: Sequence[int], positives: int, negatives: int, modulus: in
         return AucOfSums(None, Fraction(0), positives, negatives, *squares)
     auc, binning_error = Fraction(1, 2) + Fraction(difference, 2 * pairs), Fraction(ties, 2 * pairs)
     return AucOfSums(auc, binning_error, positives, negatives, *squares)
+
+
+@dataclass(frozen=True)
+class AucSums:
+    """Those of an analysis's AUCs over `bins` bins, with `interval` also of their standard errors; and of its rows."""
+
+    analysis: Analysis
+    bins: int
+    interval: bool
+
+    @property
+    def vectors(self) -> list[tuple[str, int]]:
+        """Vectors, with their lengths."""
+        models = range(len(self.analysis.models))
+        return [(vector(model, group, each), self.bins) for model in models for group, each in self._cells]
+
+    @property
+    def sums(self) -> list[Sum]:
+        """What is released: the sums of each contrast, then the rows of each class of each group."""
+        found, plain = [], self.analysis.is_plain
+        for index, each in enumerate(self.analysis.contrasts):
+            sides = (_vectors_of(each.model, cell) for cell in (each.positives, each.negatives))
+            found += auc_sums("" if plain else f" {index}", *sides, interval=self.interval and each.interval)
+        for group, of in self._cells:
+            found.append(total(("N", "P")[of] if plain else f"rows g{group} c{of}", vector(0, group, of)))
+        return found
+
+    def least_modulus(self, max_rows: int) -> int:
+        """Return how many values a sum of so many pooled rows can take, the most of any sum.
+
+        The difference lies between ±max_rows²/4. All others are at least 0.
+        """
+        return 1 + max(max_rows, 2 * (max_rows**2 // 4), most_cubic(max_rows) if self.interval else 0)
+
+    def count(self, data: PartyData, bins_of: Sequence[NDArray[np.int64]]) -> Iterator[NDArray[np.int64]]:
+        """Yield the vectors of a party's rows in these bins of each model's scores.
+
+        Raises `InputError` where the rows are those of another analysis.
+        """
+        classes = self.analysis.classes_of_rows
+        if int(data.labels.max()) >= classes:
+            raise InputError(f"party {data.name!r} has rows of more classes than the session, {classes}")
+        groups = list(zip(data.groups, self.analysis.by, strict=True))
+        for codes, variable in groups:
+            if int(codes.max()) >= len(variable.levels):
+                raise InputError(
+                    f"party {data.name!r} has rows of more levels of {variable.name!r} than the session, "
+                    f"{len(variable.levels)}"
+                )
+        for bins in bins_of:
+            yield table(data.labels, bins, shape=(classes, self.bins))
+            for codes, variable in groups:
+                yield table(codes, data.labels, bins, shape=(len(variable.levels), classes, self.bins))
+
+    def of_all_rows(self, counted: NDArray[np.int64], model: int) -> NDArray[np.int64]:
+        """Return a model's counts over all rows, of what `count` yields put together; shape (classes, bins)."""
+        first = model * len(self._cells) * self.bins
+        return counted[first : first + self.analysis.classes_of_rows * self.bins].reshape(-1, self.bins)
+
+    def read(self, sums: Sequence[int], max_rows: int, modulus: int, parties: int) -> list[AucOfSums]:
+        """Return what they say of each contrast; errors as `AnalysisSums.read`."""
+        given, cells = iter(sums), self._cells
+        of_contrasts = [
+            list(islice(given, 4 if self.interval and each.interval else 2)) for each in self.analysis.contrasts
+        ]
+        rows = dict(zip(cells, (each % modulus for each in given), strict=True))
+        pooled = sum(rows[0, each] for each in range(self.analysis.classes_of_rows))
+        if pooled > parties * max_rows:
+            raise ResultCheckError(
+                "the result fails its check, so no number is given: the parties cannot have as many rows; a message is "
+                "damaged, or the aggregator has not computed what it should",
+                check="range",
+            )
+        if pooled > max_rows:
+            raise ResultCheckError(f"no number is given: {too_many_rows(pooled, max_rows)}", check="rows")
+        found = []
+        for contrast, own in zip(self.analysis.contrasts, of_contrasts, strict=True):
+            sides = (contrast.positives, contrast.negatives)
+            positives, negatives = (sum(rows[cell.group, each] for each in cell.classes) for cell in sides)
+            found.append(auc_of_sums(own, positives, negatives, modulus))
+        return found
+
+    @property
+    def _cells(self) -> list[tuple[int, int]]:
+        """All groups with all classes."""
+        groups, classes = range(len(self.analysis.groups)), range(self.analysis.classes_of_rows)
+        return [(group, each) for group in groups for each in classes]
+
+
+def _vectors_of(model: int, cell: Cell) -> list[str]:
+    return [vector(model, cell.group, each) for each in cell.classes]

@@ -5,22 +5,24 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import NamedTuple
 
 from fhe_auc.base.errors import InputError, ResultCheckError, UndefinedAucError, VerificationError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.question.thresholds import perhaps_found
+from fhe_auc.results.estimates import Headline
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.parameters import SECURITY_BITS
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.computation import PartyTask
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import check_rows
 from fhe_auc.sums.authenticator import Authenticator, released
 from fhe_auc.sums.opening import integers
-from fhe_auc_protocols.exact_auc.analysis_sums import Sums
+from fhe_auc_protocols.exact_auc.analysis_sums import PooledSums
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.private_auc import Privacy, PrivateReading
 from fhe_auc_protocols.exact_auc.reading import Reading
@@ -46,7 +48,7 @@ _NOT_ACCEPTED = (
 
 
 class _Noisy(NamedTuple):
-    """Sums with the noise of a budget."""
+    """PooledSums with the noise of a budget."""
 
     privacy: Privacy
     released: tuple[int, ...]
@@ -79,8 +81,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
     def encode(self, common_secret: bytes) -> list[Residues]:
         """Return this party's sketch for each prime, with authenticators if the plan has them, shape (size,)."""
         plan = self.plan
-        bits = (each(plan.max_rows, plan.modulus) for each in (plan.sums.fraction_bits, plan.sums.precision_bits))
-        values = plan.sums.sketch(self._data, self._manifest.thresholds, *bits)
+        values = plan.sums.sketch(self._data, self._manifest.thresholds, plan.max_rows, plan.modulus)
         found = [modular.residues(values, prime) for prime in plan.parameters.plain_moduli]
         if not plan.authenticated:
             return found
@@ -121,20 +122,41 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         found = self._verified(decrypted, counted, common_secret) if plan.authenticated else self._accepted(decrypted)
         level = self._manifest.options.get(INTERVAL)
         given = None if level is None else float(level)
-        said = self._exact(found, counted, given) if isinstance(found, Sums) else self._private(found, counted, given)
+        return (
+            self._exact(found, counted, given)
+            if isinstance(found, PooledSums)
+            else self._private(found, counted, given)
+        )
+
+    def _evaluation(self, first: Headline, parties: int) -> Evaluation:
+        """Return what there is to say of any result of so many parties."""
+        plan, options = self.plan, self._manifest.options
         return Evaluation(
-            **said,
+            auc=first.auc,
+            binning_error=first.binning_error,
+            fraction=first.fraction,
+            binning_error_fraction=first.binning_error_fraction,
+            positives=first.positives,
+            negatives=first.negatives,
+            standard_error=first.standard_error,
+            interval=first.interval,
+            numerical_error=0.0,
             soundness=plan.soundness(self._manifest.min_parties),
             protocol=self._manifest.protocol,
             backend=plan.parameters.backend,
-            parties=len(counted),
+            parties=parties,
             thresholds=plan.thresholds,
             verified=plan.authenticated,
             security_bits=SECURITY_BITS,
+            settings={
+                **{name: value for name, value in options.items() if name != INTERVAL},
+                "primes": plan.primes,
+                "flooding_bits": round(plan.flooding_margin, 1),
+            },
         )
 
-    def _exact(self, sums: Sums, counted: Sequence[str], level: float | None) -> dict[str, Any]:
-        """Return the fields of `Evaluation` that exact sums say; errors as `read`."""
+    def _exact(self, sums: PooledSums, counted: Sequence[str], level: float | None) -> Evaluation:
+        """Return what exact sums say; errors as `read`."""
         plan = self.plan
         options = self._manifest.options
         reading = Reading(
@@ -154,54 +176,46 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             raise
         precision = sums.average_precision
         before = self._data.rows_above[0] if self._data.rows_above else None
-        others = precision is not None and before != headline["positives"] + headline["negatives"]
-        return {
-            **headline,
-            "average_precision": None if precision is None or others else float(precision),
-            "estimates": reading.estimates(),
-            "comparisons": reading.comparisons(),
-            "sites": reading.sites(),
-            "numerical_error": 0.0,
-            "settings": self._settings(),
-            "warnings": (
-                *of_auc(
-                    self._manifest,
-                    len(counted),
-                    headline["binning_error"],
-                    headline.get("standard_error"),
-                ),
+        evaluation = self._evaluation(headline, len(counted))
+        others = precision is not None and before != evaluation.rows
+        return replace(
+            evaluation,
+            average_precision=None if precision is None or others else float(precision),
+            estimates=reading.estimates(),
+            comparisons=reading.comparisons(),
+            sites=reading.sites(),
+            warnings=(
+                *of_auc(self._manifest, len(counted), headline.binning_error, headline.standard_error),
                 *reading.warnings(),
                 *([_OTHER_ROWS] * others),
             ),
-        }
+        )
 
-    def _private(self, found: _Noisy, counted: Sequence[str], level: float | None) -> dict[str, Any]:
-        """Return the fields of `Evaluation` that sums with noise say."""
+    def _private(self, found: _Noisy, counted: Sequence[str], level: float | None) -> Evaluation:
+        """Return what sums with noise say."""
         plan, (privacy, released) = self.plan, found
         of_party = dict(zip(self._manifest.parties, privacy.rows, strict=True))
         rows = [of_party[name] for name in counted]
         reading = PrivateReading(privacy, plan.analysis.models, released, rows, level)
-        return {
-            **reading.headline(),
-            "estimates": reading.estimates(),
-            "numerical_error": math.nan,
-            "settings": {**self._settings(), **reading.settings()},
-            "warnings": (*of_parties(self._manifest, len(counted)), *reading.warnings()),
-        }
+        evaluation = self._evaluation(reading.headline(), len(counted))
+        return replace(
+            evaluation,
+            estimates=reading.estimates(),
+            numerical_error=math.nan,
+            settings={**evaluation.settings, **reading.settings()},
+            warnings=(*of_parties(self._manifest, len(counted)), *reading.warnings()),
+        )
 
-    def _settings(self) -> dict[str, bool | int | float | str]:
-        options = {name: value for name, value in self._manifest.options.items() if name != INTERVAL}
-        plan = self.plan
-        return {**options, "primes": plan.primes, "flooding_bits": round(plan.flooding_margin, 1)}
-
-    def _accepted(self, totals: Sequence[Residues]) -> Sums | _Noisy:
+    def _accepted(self, totals: Sequence[Residues]) -> PooledSums | _Noisy:
         plan = self.plan
         found = integers(totals, plan.parameters.plain_moduli)
         if plan.privacy is not None:
             return _Noisy(plan.privacy, found)
         return plan.sums.read(found, plan.max_rows, plan.modulus, plan.parties)
 
-    def _verified(self, totals: Sequence[Residues], counted: Sequence[str], common_secret: bytes) -> Sums | _Noisy:
+    def _verified(
+        self, totals: Sequence[Residues], counted: Sequence[str], common_secret: bytes
+    ) -> PooledSums | _Noisy:
         """As `_accepted`, of a result that the authenticators fit; else raise `VerificationError`.
 
         All of it is computed whatever fails: when a party answers would otherwise tell the aggregator its verdict.
@@ -212,7 +226,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             authenticator.accepts(each, indices)
             for authenticator, each in zip(self._authenticators(common_secret), totals, strict=True)
         ]
-        outcome: Sums | _Noisy | ResultCheckError
+        outcome: PooledSums | _Noisy | ResultCheckError
         try:
             outcome = self._accepted([released(self.plan.release, each) for each in totals])
         except ResultCheckError as error:

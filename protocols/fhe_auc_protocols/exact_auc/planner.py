@@ -16,7 +16,8 @@ from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.rlwe.statistical_security import DEFAULT_FLOODING_BITS, DEFAULT_SMUDGING_BITS
 from fhe_auc.session.protocol import DEFAULT_MAX_ROWS
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
-from fhe_auc_protocols.exact_auc.plan import ExactPlan, least_prime
+from fhe_auc_protocols.exact_auc.parameters import least_prime
+from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.private_auc import Privacy
 
 _SMALL_BITS, _LARGE_BITS = 42, 50
@@ -37,7 +38,6 @@ def plan_exact(
     joint_keys: bool = False,
     helpers: int = 0,
     privacy: Privacy | None = None,
-    flooding_bits: int = DEFAULT_FLOODING_BITS,
     smudging_bits: int = DEFAULT_SMUDGING_BITS,
 ) -> ExactPlan:
     """Return the plan; parameters as of `ExactPlan`. With joint keys it is one without `interval`.
@@ -64,7 +64,7 @@ def plan_exact(
         parties=parties,
         max_rows=max_rows,
         joint_keys=joint_keys,
-        flooding_bits=flooding_bits,
+        flooding_bits=DEFAULT_FLOODING_BITS,
         smudging_bits=smudging_bits if joint_keys else 0,
         helpers=helpers,
         privacy=privacy,

@@ -41,7 +41,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, get_args
@@ -51,10 +51,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.results.estimates import Estimate
+from fhe_auc.results.estimates import GroupEstimate, Headline
 from fhe_auc.results.intervals import Interval, hanley_mcneil, quantile
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import Parameter
+from fhe_auc.sums.terms import Factor, Part, Sum, Term
+from fhe_auc_protocols.exact_auc.auc_sums import each_of, vector, worse
 from fhe_auc_protocols.exact_sampling import Source, integers, secure
 from fhe_auc_protocols.option_values import checked_epsilon, is_whole
 from fhe_auc_protocols.polya import MOST_SCALE, polya
@@ -176,6 +178,25 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         others = (Channel(model, 0, g, w / (5 * part)) for model in range(1, self.models))
         return Channel(0, w * g, g, both), Channel(0, -w * g, g, both), *others
 
+    @property
+    def vectors(self) -> list[tuple[str, int]]:
+        """Vectors of a party's sketch with its shares of the noise on each channel, beside those of rows."""
+        return [(_noise(index), 1) for index, _ in enumerate(self.channels)]
+
+    @property
+    def sums(self) -> list[Sum]:
+        """What is released."""
+        found = []
+        for index, (model, weight, _, _) in enumerate(self.channels):
+            of_positives = [Part(vector(0, 0, 1), "total", weight)] if weight else []
+            terms = [Term((Factor((*of_positives, Part(_noise(index), "total"))),))]
+            if model is not None:
+                terms.append(Term((each_of([vector(model, 0, 1)]), worse([vector(model, 0, 0)]))))
+            of_model = f"D{model}" if self.models > 1 else "D"
+            name = "P" if model is None else f"{of_model} {'-' if weight < 0 else '+'} {abs(weight)} P"
+            found.append(Sum(name if weight else of_model, tuple(terms)))
+        return found
+
     def noise(self, parties: int = 1, source: Source | None = None) -> NDArray[np.int64]:
         """Draw the shares of so many parties, of each channel, shape (parties, channels).
 
@@ -221,6 +242,10 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return 2 * largest + 1
 
 
+def _noise(channel: int) -> str:
+    return f"noise {channel}"
+
+
 def agreed(options: Mapping[str, Any]) -> dict[str, bool | int | float | str]:
     """Return the options of a private AUC, with their defaults; none where there is no epsilon.
 
@@ -249,23 +274,15 @@ class PrivateReading:
     rows: Sequence[int]
     level: float | None
 
-    def headline(self) -> dict[str, Any]:
-        """Return the fields of `Evaluation` for the first model."""
+    def headline(self) -> Headline:
+        """Return what there is to say of the first model."""
         first = self.estimates()[0]
-        return {
-            "auc": first.auc,
-            "binning_error": math.nan,
-            "standard_error": first.standard_error,
-            "interval": first.interval,
-        }
+        auc = float(self._auc(0))
+        return Headline(auc=auc, binning_error=math.nan, standard_error=first.standard_error, interval=first.interval)
 
-    def estimates(self) -> tuple[Estimate, ...]:
+    def estimates(self) -> tuple[GroupEstimate, ...]:
         """Return one for each model; whatever is released, there is one: an error would tell something too."""
-        several = len(self.models) > 1
-        return tuple(
-            Estimate(model=name if several else "", group="", binning_error=math.nan, **self._estimated(model))
-            for model, name in enumerate(self.models)
-        )
+        return tuple(self._estimate(model) for model in range(len(self.models)))
 
     def settings(self) -> dict[str, int | float | str]:
         """Return the budget, the number of positive rows that is released with noise, and the noise of the AUC."""
@@ -328,12 +345,13 @@ class PrivateReading:
     def _loudest(self) -> float:
         return max(self._noise(model) for model in range(len(self.models)))
 
-    def _estimated(self, model: int) -> dict[str, Any]:
-        auc = self._auc(model)
+    def _estimate(self, model: int) -> GroupEstimate:
+        name, auc = self.models[model] if len(self.models) > 1 else "", self._auc(model)
+        estimate = GroupEstimate(model=name, group="", auc=float(auc), binning_error=math.nan)
         if self.level is None:
-            return {"auc": float(auc)}
+            return estimate
         positives, negatives = (max(1, round(each)) for each in self._labels)
         standard_error = math.hypot(hanley_mcneil(auc, positives, negatives), self._noise(model))
         reach = quantile(self.level) * standard_error
         interval = Interval(self.level, max(0.0, float(auc) - reach), min(1.0, float(auc) + reach), METHOD)
-        return {"auc": float(auc), "standard_error": standard_error, "interval": interval}
+        return replace(estimate, standard_error=standard_error, interval=interval)

@@ -20,8 +20,8 @@ from fhe_auc.results.heterogeneity import LEAST_SITES
 from fhe_auc.results.intervals import check_level
 from fhe_auc.rlwe.backends import choose_backend
 from fhe_auc.rlwe.statistical_security import DEFAULT_SMUDGING_BITS
-from fhe_auc.rows.counts import PartyData
 from fhe_auc.rows.own_rows import left_out
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request, Spending
 from fhe_auc_keys.roles.echo import Echo

@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 
 from fhe_auc.base.errors import UndefinedAucError
 from fhe_auc.question.analysis import Analysis, Contrast
-from fhe_auc.results.estimates import ONE_CLASS, Comparison, Estimate, too_few
+from fhe_auc.results.estimates import ONE_CLASS, Comparison, GroupEstimate, Headline, too_few
 from fhe_auc.results.heterogeneity import LEAST_SITES, SiteSummary, random_effects
 from fhe_auc.results.intervals import (
     BELOW_HALF,
@@ -35,7 +34,7 @@ from fhe_auc.results.intervals import (
     plain,
     widened,
 )
-from fhe_auc_protocols.exact_auc.analysis_sums import Sums
+from fhe_auc_protocols.exact_auc.analysis_sums import PooledSums
 from fhe_auc_protocols.exact_auc.auc_sums import AucOfSums
 
 _NO_INTERVAL = "there is no confidence interval: each label needs two rows; give the numbers of rows instead"
@@ -71,15 +70,15 @@ class Reading:
     """
 
     analysis: Analysis
-    sums: Sums
+    sums: PooledSums
     parties: int
     level: float | None
     plain: bool = False
     rounded: bool = False
     quantiles: bool = False
 
-    def headline(self) -> dict[str, Any]:
-        """Return the fields of `Evaluation` for the first model over all rows, or for all classes (Hand and Till).
+    def headline(self) -> Headline:
+        """Return what there is to say of the first model over all rows, or of all classes (Hand and Till).
 
         Raises `UndefinedAucError` where there is no AUC of these.
         """
@@ -92,18 +91,18 @@ class Reading:
                 f"the pooled rows hold no {missing} row, so the AUC is undefined; no number is given"
             )
         standard_error, interval = self._interval(first)
-        return {
-            "auc": float(first.auc),
-            "binning_error": float(first.binning_error),
-            "fraction": first.auc,
-            "binning_error_fraction": first.binning_error,
-            "positives": first.positives,
-            "negatives": first.negatives,
-            "standard_error": standard_error,
-            "interval": interval,
-        }
+        return Headline(
+            auc=float(first.auc),
+            binning_error=float(first.binning_error),
+            fraction=first.auc,
+            binning_error_fraction=first.binning_error,
+            positives=first.positives,
+            negatives=first.negatives,
+            standard_error=standard_error,
+            interval=interval,
+        )
 
-    def estimates(self) -> tuple[Estimate, ...]:
+    def estimates(self) -> tuple[GroupEstimate, ...]:
         """Return one for each contrast; of groups that are too small only that they are."""
         every = zip(self.analysis.contrasts, self.sums.estimates, strict=True)
         return tuple(self._estimate(contrast, found) for contrast, found in every)
@@ -207,7 +206,7 @@ class Reading:
         of_comparisons = self._of_comparisons(estimates)
         return (*of_intervals, *binned, *reversed_, *of_comparisons, *of_sites, *nested, *small)
 
-    def _of_comparisons(self, estimates: Sequence[Estimate]) -> tuple[str, ...]:
+    def _of_comparisons(self, estimates: Sequence[GroupEstimate]) -> tuple[str, ...]:
         """Warn where a difference gets no interval and no p-value."""
         errors = {each.model: each.standard_error for each in estimates if not each.group}
         found = []
@@ -227,7 +226,7 @@ class Reading:
             found.append(f"{each.second} minus {each.first} has no interval and no p-value: {told}")
         return tuple(found)
 
-    def _of_classes(self) -> dict[str, Any]:
+    def _of_classes(self) -> Headline:
         """Return Hand and Till's M: the mean, over pairs of classes, of how well either's score tells the two apart."""
         contrasts = self.analysis.contrasts
         of_all = [each for each in zip(contrasts, self.sums.estimates, strict=True) if each[0].positives.group == 0]
@@ -241,12 +240,12 @@ class Reading:
         average, binning_error = (
             sum(values, Fraction(0)) / len(pairs) for values in (aucs, [found.binning_error for found in pairs])
         )
-        return {
-            "auc": float(average),
-            "binning_error": float(binning_error),
-            "fraction": average,
-            "binning_error_fraction": binning_error,
-        }
+        return Headline(
+            auc=float(average),
+            binning_error=float(binning_error),
+            fraction=average,
+            binning_error_fraction=binning_error,
+        )
 
     def _interval(self, found: AucOfSums) -> tuple[float | None, Interval | None]:
         """Return standard error and interval: of the cubic sums, or, without these, of the AUC alone."""
@@ -266,28 +265,28 @@ class Reading:
         binning_error = 0.0 if self.rounded else float(found.binning_error)
         return standard_error, widened(interval, standard_error, binning_error)
 
-    def _estimate(self, contrast: Contrast, found: AucOfSums) -> Estimate:
+    def _estimate(self, contrast: Contrast, found: AucOfSums) -> GroupEstimate:
         analysis = self.analysis
         several = len(analysis.models) > 1
         hidden = {contrast.positives.group, contrast.negatives.group} & self._hidden
-        names: dict[str, Any] = {
-            "model": analysis.models[contrast.model] if several else "",
-            "group": analysis.group_name(contrast),
-            "contrast": contrast.label,
-        }
+        named = GroupEstimate(
+            model=analysis.models[contrast.model] if several else "",
+            group=analysis.group_name(contrast),
+            contrast=contrast.label,
+            auc=None,
+        )
         if hidden:
-            return Estimate(**names, auc=None, missing=too_few(analysis.min_cell))
+            return replace(named, missing=too_few(analysis.min_cell))
+        counted = replace(named, positives=found.positives, negatives=found.negatives)
         if found.auc is None:
-            return Estimate(**names, auc=None, positives=found.positives, negatives=found.negatives, missing=ONE_CLASS)
+            return replace(counted, missing=ONE_CLASS)
         standard_error, interval = self._interval(found) if contrast.interval else (None, None)
-        return Estimate(
-            **names,
+        return replace(
+            counted,
             auc=float(found.auc),
             standard_error=standard_error,
             interval=interval,
             binning_error=float(found.binning_error),
-            positives=found.positives,
-            negatives=found.negatives,
             fraction=found.auc,
         )
 
@@ -320,7 +319,7 @@ class Reading:
         return frozenset(hidden)
 
 
-def _few_rows(estimates: Iterable[Estimate]) -> tuple[str, ...]:
+def _few_rows(estimates: Iterable[GroupEstimate]) -> tuple[str, ...]:
     """Warn where an interval that is shown is of few rows; groups are named, all rows are not."""
     groups: dict[str, dict[str, None]] = defaultdict(dict)
     for each in estimates:
@@ -331,7 +330,7 @@ def _few_rows(estimates: Iterable[Estimate]) -> tuple[str, ...]:
     )
 
 
-def _binned(estimates: Sequence[Estimate]) -> tuple[str, ...]:
+def _binned(estimates: Sequence[GroupEstimate]) -> tuple[str, ...]:
     """Warn of binning errors of estimates but the first, of which `result_warnings.of_auc` does."""
     told = [
         _named(each)
@@ -343,6 +342,6 @@ def _binned(estimates: Sequence[Estimate]) -> tuple[str, ...]:
     return (f"the binning error, too, exceeds a quarter of the standard error (bins in the table): {', '.join(told)}",)
 
 
-def _named(estimate: Estimate) -> str:
+def _named(estimate: GroupEstimate) -> str:
     """Return what an estimate is of; empty where that is all rows, of the only model."""
     return " ".join(filter(None, (estimate.model, estimate.group, estimate.contrast)))

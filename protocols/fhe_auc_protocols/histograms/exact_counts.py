@@ -23,7 +23,7 @@ from fhe_auc.base.errors import InputError, ResultCheckError
 from fhe_auc.base.options import check_names
 from fhe_auc.question.analysis import PLAIN
 from fhe_auc.rlwe.parameters import SECURITY_BITS
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import ONE_TIME_PADS, Keys
 from fhe_auc.session.protocol import Request, check_rows, too_many_rows

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.base.errors import EvaluationError, InputError
-from fhe_auc.rows.counts import PartyData
 from fhe_auc.rows.own_rows import check_scores
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc_protocols.option_values import is_whole
 
 _MAX_HEIGHT = 20  # counts of all levels together number 2^(h+1) - 2, about two million at this height

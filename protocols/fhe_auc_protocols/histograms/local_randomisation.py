@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from fhe_auc.base.errors import DeserialisationError
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Spending
 from fhe_auc.session.rounds import Party, R

@@ -34,8 +34,8 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.question.binning import bins_of
 from fhe_auc.question.thresholds import CELL_HEIGHT, MIN_SIZE, cell_starts, explicit
 from fhe_auc.results.evaluation import QuantileThresholds
-from fhe_auc.rows.counts import PartyData
 from fhe_auc.rows.own_rows import check_scores
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
 from fhe_auc_protocols import result_warnings

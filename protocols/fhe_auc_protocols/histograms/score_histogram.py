@@ -22,7 +22,8 @@ from fhe_auc.metrics import Histogram, roc_auc_score
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.results.intervals import of_bins
-from fhe_auc.rows.counts import Counts, PartyData
+from fhe_auc.rows.counts import Counts
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_protocols import result_warnings
 from fhe_auc_protocols.histograms import split_budget

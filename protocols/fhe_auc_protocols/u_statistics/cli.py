@@ -13,10 +13,10 @@ from fhe_auc.base.extras import require
 from fhe_auc.cli import inputs, output
 
 if TYPE_CHECKING:
-    from fhe_auc.rows.counts import PartyData
+    from fhe_auc.rows.party_data import PartyData
     from fhe_auc.rows.tables import Entries
     from fhe_auc_protocols.u_statistics.kernels import Floats
-    from fhe_auc_protocols.u_statistics.statistics import Result
+    from fhe_auc_protocols.u_statistics.statistics import StatisticEstimate
 
 _OPENDP = ("pairs", "ideal-laplace")  # method and step whose noise it draws
 
@@ -122,7 +122,7 @@ def ustat(
     evaluate across sites, see the protocols ustat-krr and ustat-hierarchy of `fhe-auc evaluate`.
     """
     from fhe_auc.base.errors import InputError
-    from fhe_auc_protocols.u_statistics.statistics import Randomness, Setting, run, without_noise
+    from fhe_auc_protocols.u_statistics.statistics import RandomSources, Setting, run, without_noise
 
     setting = Setting(**chosen)  # the other options are its fields
     if seed is not None and setting.step == "bfv":
@@ -130,7 +130,7 @@ def ustat(
     if (exact and setting.name == "kendall") or (seed is None and (setting.method, setting.step) == _OPENDP):
         require("dp")
     rows = _rows(paths, setting.name, columns, label_column, score_column, entries)
-    using = Randomness.secure() if seed is None else Randomness.seeded_experiment(seed)
+    using = RandomSources.secure() if seed is None else RandomSources.seeded_experiment(seed)
     with output.progress("Users") as report:
         result = run(setting, rows, using, lambda done, total: report("reports", done, total))
     truth = without_noise(setting.name, rows) if exact else {}
@@ -175,7 +175,7 @@ def _rows(
     return read_columns(paths, columns, entries.form)
 
 
-def _print(result: Result, truth: dict[str, float]) -> None:
+def _print(result: StatisticEstimate, truth: dict[str, float]) -> None:
     rows: list[tuple[output.Cell, ...]] = [
         (
             output.styled(result.statistic, "bold"),

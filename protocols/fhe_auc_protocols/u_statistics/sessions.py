@@ -32,7 +32,7 @@ import numpy as np
 from fhe_auc.base.errors import DeserialisationError, InputError, UndefinedAucError
 from fhe_auc.question.binning import bins_of
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request, Spending
 from fhe_auc.session.rounds import Party

@@ -1,7 +1,7 @@
-"""One statistic by one method, from users' records to a `Result`: what ``fhe-auc ustat`` and experiments call.
+"""One statistic by one method, from users' records to a `StatisticEstimate`: for ``fhe-auc ustat`` and experiments.
 
-Every user's device is played in this process. With `Randomness.secure`, its reports are as private as they would be on
-the device; the process itself, of course, has seen the records.
+Every user's device is played in this process. With `RandomSources.secure`, its reports are as private as they would be
+on the device; the process itself, of course, has seen the records.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _DEFAULT_ALPHA = 10
 
 
 @dataclass(frozen=True)
-class Randomness:
+class RandomSources:
     """Where all randomness comes from."""
 
     source: Source
@@ -46,12 +46,12 @@ class Randomness:
     """Draws the pairings, which are public."""
 
     @classmethod
-    def secure(cls) -> Randomness:
+    def secure(cls) -> RandomSources:
         """Return what protects users: a ChaCha20 stream under a fresh key, and OpenDP's Laplace sampler."""
         return cls(exact_sampling.secure(), dp_noise.laplace, np.random.default_rng())
 
     @classmethod
-    def seeded_experiment(cls, seed: int) -> Randomness:
+    def seeded_experiment(cls, seed: int) -> RandomSources:
         """Return what repeats: for experiments, it protects nobody."""
         generator = np.random.default_rng(seed)
         return cls(exact_sampling.SeededExperiment(generator), pairs.seeded_laplace(generator), generator)
@@ -123,7 +123,7 @@ class Setting:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result:
+class StatisticEstimate:
     """What was estimated."""
 
     statistic: str
@@ -147,7 +147,7 @@ class Result:
     derived: Mapping[str, float] = field(default_factory=dict)
     """What follows from the same reports at no further cost in privacy; not unbiased. NaN where undefined."""
 
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, float | str] = field(default_factory=dict)
     """Parameters that were used, chosen ones among them."""
 
     notes: tuple[str, ...] = ()
@@ -155,8 +155,8 @@ class Result:
 
 
 def run(
-    setting: Setting, rows: Floats, using: Randomness, progress: pairs.Progress = lambda done, total: None
-) -> Result:
+    setting: Setting, rows: Floats, using: RandomSources, progress: pairs.Progress = lambda done, total: None
+) -> StatisticEstimate:
     """Estimate a statistic of rows of shape (n, d); those of the AUC are (score, label), label 0 or 1.
 
     Raises
@@ -178,7 +178,7 @@ def run(
     by_method = {"krr": _krr, "hierarchy": _hierarchy, "pairs": _pairs}
     found = by_method[setting.method](setting, rows, using, progress)
     seeded = isinstance(using.source, exact_sampling.SeededExperiment)
-    return Result(
+    return StatisticEstimate(
         statistic=setting.name,
         method=setting.method,
         epsilon=setting.epsilon,
@@ -209,17 +209,17 @@ def without_noise(statistic: str, rows: Floats) -> dict[str, float]:
 
 
 class _Found(NamedTuple):
-    """What a method finds, as in a `Result`; its bound on the mean squared error is not yet a root."""
+    """What a method finds, as in a `StatisticEstimate`; its bound on the mean squared error is not yet a root."""
 
     estimate: float
     standard_error: float
     squared_error: float
-    settings: dict[str, Any]
+    settings: Mapping[str, float | str]
     notes: tuple[str, ...]
     derived: dict[str, float]
 
 
-def _krr(setting: Setting, rows: Floats, using: Randomness, progress: pairs.Progress) -> _Found:
+def _krr(setting: Setting, rows: Floats, using: RandomSources, progress: pairs.Progress) -> _Found:
     if setting.statistic == "auc":
         return _krr_auc(setting, rows, using, progress)
     domain = _domain(setting, rows)
@@ -234,7 +234,7 @@ def _krr(setting: Setting, rows: Floats, using: Randomness, progress: pairs.Prog
         derived["tau_b"] = _tau_b(found, response, reported, points)
     if setting.statistic == "renyi2":
         derived["entropy"] = _entropy(found)
-    settings: dict[str, Any] = {"k": len(domain), "beta": response.beta}
+    settings: dict[str, float | str] = {"k": len(domain), "beta": response.beta}
     notes: tuple[str, ...] = (_OUTSIDE,)
     if not setting.values:
         notes += ("values are rounded to the middles of bins: the estimate is that of the rounded values",)
@@ -258,28 +258,28 @@ def _tau_b(tau_a: float, response: krr.RandomisedResponse, reported: Integers, p
     return noiseless.tau_b(tau_a, *ties)
 
 
-def _krr_auc(setting: Setting, rows: Floats, using: Randomness, progress: pairs.Progress) -> _Found:
+def _krr_auc(setting: Setting, rows: Floats, using: RandomSources, progress: pairs.Progress) -> _Found:
     positives, negatives = _classes(rows)
     axis = _axis(setting, 0, len(rows), 1)
     response = krr.RandomisedResponse(len(axis), setting.epsilon)
     plus, minus = (_tallied(response, axis.index(scores), using.source, progress) for scores in (positives, negatives))
     found = of_responses(response, plus, minus)
-    settings: dict[str, Any] = {"k": len(axis), "beta": response.beta}
+    settings = {"k": len(axis), "beta": response.beta}
     if setting.values:  # equal scores are ties of their own
         return _Found(found.auc, found.noise_error, found.noise_bound, settings, (_LABELS, _OUTSIDE), {})
     return _binned(found, settings)
 
 
-def _binned(found: AucEstimate, settings: dict[str, Any], *notes: str) -> _Found:
+def _binned(found: AucEstimate, settings: Mapping[str, float | str], *notes: str) -> _Found:
     """Return the AUC of scores that bins have rounded, with what they leave undecided."""
     tied = _TIED
     if found.coarse:
         tied += f", which leaves the AUC undecided by {found.undecided:.2g}: take more of them, or a range that fits"
-    settings |= {"undecided by bins": found.undecided}
+    settings = {**settings, "undecided by bins": found.undecided}
     return _Found(found.auc, found.standard_error, found.squared_error, settings, (_LABELS, _OUTSIDE, tied, *notes), {})
 
 
-def _hierarchy(setting: Setting, rows: Floats, using: Randomness, progress: pairs.Progress) -> _Found:
+def _hierarchy(setting: Setting, rows: Floats, using: RandomSources, progress: pairs.Progress) -> _Found:
     positives, negatives = _classes(rows)
     alpha = _DEFAULT_ALPHA if setting.alpha is None else setting.alpha
     low, high = _per_column(setting.ranges or ((0.0, 1.0),), 0, 1, "range")
@@ -301,7 +301,7 @@ def _hierarchy(setting: Setting, rows: Floats, using: Randomness, progress: pair
     return _binned(estimate, settings, *((_UNBOUNDED,) if math.isnan(estimate.noise_bound) else ()))
 
 
-def _pairs(setting: Setting, rows: Floats, using: Randomness, progress: pairs.Progress) -> _Found:
+def _pairs(setting: Setting, rows: Floats, using: RandomSources, progress: pairs.Progress) -> _Found:
     number = 1 if setting.pairings is None else setting.pairings
     users, factor = len(rows), 1.0
     if not is_whole(number, range(1, users)):
@@ -321,7 +321,7 @@ def _pairs(setting: Setting, rows: Floats, using: Randomness, progress: pairs.Pr
     spread = max(found.variance - step.noise_variance, 0.0)  # ζ₂, and at least 2·ζ₁
     variance = pairs.mean_squared_error(users, number, pairs.Zetas(spread / 2, spread), step.noise_variance)
     bound = factor**2 * pairs.error_bound(users, number, kernel.width, step.noise_variance)
-    settings = {
+    settings: dict[str, float | str] = {
         "step": setting.step,
         "pairings": number,
         "pairs": len(chosen),
@@ -331,7 +331,7 @@ def _pairs(setting: Setting, rows: Floats, using: Randomness, progress: pairs.Pr
     return _Found(factor * found.mean, factor * math.sqrt(variance), bound, settings, notes, derived)
 
 
-def _step(setting: Setting, rows: Floats, epsilon: float, using: Randomness) -> tuple[Kernel, pairs.PairStep]:
+def _step(setting: Setting, rows: Floats, epsilon: float, using: RandomSources) -> tuple[Kernel, pairs.PairStep]:
     """Return the kernel, and the two-party step with that budget."""
     if setting.step == "bfv" and not setting.values:
         raise InputError(f"step bfv needs a small public domain for {setting.name}: give the values")

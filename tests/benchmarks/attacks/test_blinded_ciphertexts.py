@@ -28,14 +28,14 @@ from fhe_auc.base.serialise import decode
 from fhe_auc.cli import main
 from fhe_auc.rlwe import container
 from fhe_auc.rows import datasets
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.computation import Result
 from fhe_auc.session.messages import Message
 from fhe_auc_benchmarks.attacks.blinded_auc import ciphertext_lies, ciphertexts
 from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import Positions, View
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES
-from fhe_auc_benchmarks.attacks.outcome import HARM, HARMLESS, Outcome
+from fhe_auc_benchmarks.attacks.outcome import HARM, HARMLESS, AttackOutcome
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from tests.support.chosen import federated_auc
 from tests.support.reachable import reachable
@@ -54,7 +54,7 @@ pytestmark = pytest.mark.backends("one")  # a lie is a circuit, and what catches
 TRIALS = 2
 
 
-def adds_up(outcome: Outcome) -> bool:
+def adds_up(outcome: AttackOutcome) -> bool:
     return outcome.passed + outcome.harmless + sum(outcome.refused.values()) == outcome.trials
 
 
@@ -168,7 +168,7 @@ def test_two_trials_have_neither_the_rows_nor_the_secret_nor_the_session_in_comm
 @pytest.mark.parametrize("name", UNNOTICED)
 def test_semi_honest_parties_accept_a_wrong_auc(name: str, backend: str) -> None:
     outcome = ciphertexts.run(name, "semi-honest", TRIALS, 1, backend=backend)
-    assert outcome == Outcome(TRIALS, passed=TRIALS, changed=TRIALS, harmless=0, refused={})
+    assert outcome == AttackOutcome(TRIALS, passed=TRIALS, changed=TRIALS, harmless=0, refused={})
 
 
 @pytest.mark.parametrize("name", MOSTLY_UNNOTICED)
@@ -200,7 +200,7 @@ def test_with_two_executions_that_may_differ_by_a_thousandth_scaling_passes_at_t
 
 def test_scaling_everything_changes_nothing(protocol: str, backend: str) -> None:
     outcome = ciphertexts.run("scale-all", protocol, TRIALS, 1, backend=backend)
-    assert outcome == Outcome(TRIALS, passed=0, changed=0, harmless=TRIALS, refused={})
+    assert outcome == AttackOutcome(TRIALS, passed=0, changed=0, harmless=TRIALS, refused={})
 
 
 def test_num_and_den_exchanged_are_no_auc_to_semi_honest_parties_but_by_luck(backend: str) -> None:

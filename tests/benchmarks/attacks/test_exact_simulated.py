@@ -12,11 +12,12 @@ import pytest
 from scipy import stats
 
 from fhe_auc.base.keystream import KeyStream
+from fhe_auc.question.analysis import PLAIN
 from fhe_auc.rlwe import modular
 from fhe_auc.sums.authenticator import Authenticator, Share, authenticated
 from fhe_auc_benchmarks.attacks.exact_auc import simulated
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES
-from fhe_auc_protocols.exact_auc.analysis_sums import one_auc
+from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 
 PRIME = 2_199_023_288_321
 TOY, BOUND, CUBIC_BOUND = 257, 2 / 256, 3 / 256
@@ -30,7 +31,7 @@ LIES = [name for name in SIMULATED if name not in HARMLESS]
 @pytest.mark.parametrize("prime", [pytest.param(7, marks=pytest.mark.slow), TOY, PRIME])
 def test_the_laboratory_computes_what_parties_do(prime: int, interval: bool) -> None:
     """Sketches, sums, and the verdict on sums with one of them changed; at 7 many of these pass."""
-    release, generator, verdicts = one_auc(3, interval=interval).release, np.random.default_rng(prime), set()
+    release, generator, verdicts = AnalysisSums(PLAIN, 3, interval).release, np.random.default_rng(prime), set()
     degrees = [each.degree for each in release.sums if each.degree > 1]
     for trial in range(60):
         product = Authenticator(release, generator.bytes(32), b"a session", 0, prime)
@@ -111,7 +112,7 @@ def test_the_best_liar_on_a_cubic_sum_passes_modulo_257_as_often_as_is_proved() 
 
 def test_no_change_of_a_sum_passes_at_more_points_than_its_degree() -> None:
     """All changes of a sum modulo 7, at all points: a session for each of them."""
-    prime, release = 7, one_auc(2).release
+    prime, release = 7, AnalysisSums(PLAIN, 2, interval=False).release
     points = np.arange(1, prime, dtype=np.uint64)
     sessions = simulated.Authenticators(release, prime, points)
     generator = np.random.default_rng(6)

@@ -26,7 +26,7 @@ from fhe_auc.metrics import CalibrationMap, Histogram
 from fhe_auc.question import thresholds
 from fhe_auc.results import calibration_file
 from fhe_auc.rows import datasets
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.table_writer import add_column
 from tests.support import command_line
 from tests.support.command_line import assert_refused

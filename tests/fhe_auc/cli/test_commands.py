@@ -34,7 +34,7 @@ from fhe_auc.cli.session_options import SessionOptions
 from fhe_auc.figures import plot
 from fhe_auc.metrics.trapezoid import Trapezoid, trapezoid
 from fhe_auc.question import thresholds
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
 from fhe_auc_protocols.blinded_auc import planner

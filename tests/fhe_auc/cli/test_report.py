@@ -26,7 +26,8 @@ from fhe_auc.question import thresholds
 from fhe_auc.report import FILES, Facts, as_dict, report_card
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows import datasets
-from fhe_auc.rows.counts import PartyData, count
+from fhe_auc.rows.counts import count
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_protocols.histograms.protocols import HistogramFederated

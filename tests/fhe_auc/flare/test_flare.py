@@ -44,7 +44,7 @@ from fhe_auc.machines.flare.executor import SessionExecutor
 from fhe_auc.machines.flare.job import CLASSES, Simulator, write_job
 from fhe_auc.machines.local_sites import Stage
 from fhe_auc.machines.site_state import site_storage
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import journal, registry
 from fhe_auc.session.journal import is_finished
 from fhe_auc.session.messages import Message

@@ -48,7 +48,7 @@ from fhe_auc.machines.flower.server_app import evaluate
 from fhe_auc.machines.local_sites import Stage
 from fhe_auc.machines.site_state import LocalSites, site_storage
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.journal import read_status
 from fhe_auc.session.messages import Message as Envelope

@@ -19,7 +19,7 @@ pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flowe
 from fhe_auc import federated_auc
 from fhe_auc.base.errors import EvaluationError, TooFewPartiesError
 from fhe_auc.machines.flower.runtime import Runtime
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from tests.support.deployment import GRID, LONG, PATIENCE, SLEEPS, Deployment, patched, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("flower"), pytest.mark.timeout(600)]

@@ -13,7 +13,7 @@ from fhe_auc.base.errors import EvaluationError, TooFewPartiesError
 from fhe_auc.base.party_names import HELPER
 from fhe_auc.machines.flower.certificates import node_keys
 from fhe_auc.machines.flower.runtime import Runtime
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.journal import is_running
 from tests.support.deployment import GRID, LONG, PATIENCE, Deployment, patched, wait_for
 from tests.support.exact_sessions import both_protocols, pairs_of

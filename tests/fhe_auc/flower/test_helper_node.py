@@ -24,7 +24,7 @@ from fhe_auc.machines.flower.payload import packed, unpacked
 from fhe_auc.machines.flower.server_app import evaluate
 from fhe_auc.machines.site_state import LocalSites, site_storage
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.messages import Message as Envelope
 from fhe_auc.session.protocol import Request

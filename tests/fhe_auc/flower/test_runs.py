@@ -25,7 +25,7 @@ import pytest
 pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
 
 from fhe_auc.rows import datasets
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from tests.support.chosen import federated_auc
 
 PROGRAM = str(Path(sys.executable).parent / "fhe-auc")

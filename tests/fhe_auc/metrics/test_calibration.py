@@ -25,7 +25,7 @@ from fhe_auc.metrics import (
 )
 from fhe_auc.question import thresholds
 from fhe_auc.rows import datasets
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 
 
 def distorted(rows: int, seed: int = 5) -> PartyData:

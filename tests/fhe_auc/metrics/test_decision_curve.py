@@ -10,7 +10,7 @@ import pytest
 from fhe_auc import metrics
 from fhe_auc.base.errors import InputError, UndefinedMetricError
 from fhe_auc.metrics import Histogram
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 
 
 def test_net_benefit_is_its_definition_over_rows_as_a_fraction() -> None:

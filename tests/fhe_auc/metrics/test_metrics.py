@@ -23,7 +23,7 @@ from sklearn.isotonic import isotonic_regression
 from fhe_auc import metrics
 from fhe_auc.base.errors import InputError, UndefinedAucError, UndefinedMetricError
 from fhe_auc.metrics import Estimate, Histogram
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
 
 EXACT = 1e-12

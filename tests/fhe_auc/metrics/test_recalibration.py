@@ -16,7 +16,7 @@ from fhe_auc import metrics
 from fhe_auc.base.errors import InputError, UndefinedMetricError
 from fhe_auc.metrics import Histogram
 from fhe_auc.rows import datasets
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 
 SCORES = [0, 0.02, 0.1, 0.25, 0.4, 0.6, 0.85, 1]
 POSITIVES = [1, 3, 12, 40, 55, 70, 90, 30]

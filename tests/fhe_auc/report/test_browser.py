@@ -29,7 +29,7 @@ from fhe_auc import report
 from fhe_auc.cli import main
 from fhe_auc.metrics import Histogram
 from fhe_auc.rows import datasets
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "chrome-headless-shell")

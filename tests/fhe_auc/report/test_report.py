@@ -35,10 +35,10 @@ from fhe_auc.question import thresholds
 from fhe_auc.report import page as page_module
 from fhe_auc.report.page import tripod_items
 from fhe_auc.results import report_card as report_card_module
-from fhe_auc.results.estimates import Estimate, too_few
+from fhe_auc.results.estimates import GroupEstimate, too_few
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import Interval
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
 from tests.support import delong
 
@@ -743,7 +743,7 @@ SITES = SiteSummary(
     prediction=Interval(0.95, 0.65969, 0.85457, "prediction for a new site"),
 )
 GROUPS = (
-    Estimate(
+    GroupEstimate(
         model="",
         group="sex: <script>F",
         auc=0.751234567,
@@ -752,7 +752,7 @@ GROUPS = (
         negatives=4321,
         fraction=Fraction(3, 4),
     ),
-    Estimate(model="", group="sex: M", auc=None, missing=too_few(10)),
+    GroupEstimate(model="", group="sex: M", auc=None, missing=too_few(10)),
 )
 
 

@@ -22,7 +22,7 @@ from fhe_auc.base.party_names import AGGREGATOR
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.seeded import SEED_BYTES, Seeded
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.ckks_computation import Circuit, SealedCkks
 from fhe_auc.session.protocol import Session
 from fhe_auc_keys.bundles.session_keys import PartySecrets

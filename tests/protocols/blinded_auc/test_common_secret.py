@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from fhe_auc.base.serialise import decode, encode
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.ckks_computation import pad_key
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Delivery, Session

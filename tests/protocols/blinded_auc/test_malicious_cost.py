@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fhe_auc.base.serialise import decode
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.messages import Message
 from fhe_auc_keys.bundles.session_keys import PartySecrets
 from fhe_auc_keys.roles.sealed_roles import computing_aggregator, encrypting_party

@@ -12,7 +12,7 @@ import pytest
 import fhe_auc
 from fhe_auc import ckks
 from fhe_auc.base.errors import CapacityError, InputError, TooFewPartiesError
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc_protocols.blinded_auc import planner
 from fhe_auc_protocols.blinded_auc.error_bound import disagreement, error_bound
 from fhe_auc_protocols.blinded_auc.malicious import Malicious, MaliciousTask

@@ -26,11 +26,12 @@ from fhe_auc.results.result_tables import of_sites
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.rows import datasets
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.sums.authenticator import Authenticator, authenticated
-from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums, Sums
+from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums, PooledSums
 from fhe_auc_protocols.exact_auc.planner import plan_exact
 from fhe_auc_protocols.exact_auc.reading import Reading
+from fhe_auc_protocols.exact_auc.site_sums import fraction_bits
 from tests.support import delong, plain_sums
 from tests.support.pooled import pooled
 from tests.support.several import (
@@ -52,7 +53,7 @@ from tests.support.several import (
 WITH_SITES = Analysis(heterogeneity=True)
 
 
-def reading(analysis: Analysis, sums: Sums, parties: int = 3) -> Reading:
+def reading(analysis: Analysis, sums: PooledSums, parties: int = 3) -> Reading:
     return Reading(analysis, sums, parties, 0.95)
 
 
@@ -105,8 +106,7 @@ def test_released_are_the_integers_of_the_definitions_of_the_sums(analysis: Anal
     """Tables and all, in Python's integers; the release and the sketch have one layout."""
     sums = AnalysisSums(structs.replace(analysis, heterogeneity=not analysis.classes), bins, interval=True)
     parties, grid = made(analysis, 5, seed, most=14), thresholds.uniform(bins)
-    bits = sums.fraction_bits(1000, MODULUS)
-    values = sum(sums.sketch(each, grid, bits).astype(object) for each in parties)
+    values = sum(sums.sketch(each, grid, 1000, MODULUS).astype(object) for each in parties)
     assert len(values) == sums.release.sketch.size
     vectors = plain_sums.vectors_of(sums.release.sketch, values.tolist())
     expected = [plain_sums.value(each, vectors) for each in sums.release.sums]
@@ -157,7 +157,7 @@ def test_sums_of_a_comparison_are_those_of_each_row_interpolated_in_its_coarse_b
     found = read(sums, parties, grid).paired
     assert list(found) == [(0, other) for other in range(1, models)]
     for (a, b), paired in found.items():
-        assert sums.scale == 2 * min(width, 8)
+        assert paired.scale == 2 * min(width, 8)
         for of, moments in ((1, paired.of_positives), (0, paired.of_negatives)):
             own = rows.labels == of
             u, v = (worth(at[model], own, ~own, width, of) for model in (a, b))
@@ -299,7 +299,8 @@ def test_mixed_sums_of_as_many_rows_as_there_may_be_are_told_apart(kind: str) ->
     labels = np.arange(rows) < rows // 3
     scores = np.array([labels, labels if kind == "perfect" else ~labels]) * 0.9
     data = PartyData.from_columns("all", labels, dict(zip(("old", "new"), scores, strict=True)), {}, TWO_MODELS)
-    sketch, modulus = plan.sums.sketch(data, thresholds.uniform(8), 20), plan.modulus
+    modulus = plan.modulus
+    sketch = plan.sums.sketch(data, thresholds.uniform(8), rows, modulus)
     assert plan.parameters.plain_moduli == (prime,)
     found = [
         plain_sums.centred(int(each), modulus)
@@ -342,7 +343,7 @@ def test_sums_over_sites_are_those_of_each_sites_own_rows() -> None:
 @pytest.mark.parametrize("max_rows", [2, 10, 1000, 10**5, 2 * 10**6, 10**8])
 def test_weights_of_sites_are_rounded_so_that_their_sums_stay_below_half_the_modulus(max_rows: int) -> None:
     plan = plan_exact(thresholds=4, parties=5, backend="tenseal", interval=True, max_rows=max_rows, analysis=WITH_SITES)
-    bits = plan.sums.fraction_bits(max_rows, plan.modulus)
+    bits = fraction_bits(max_rows, plan.modulus)
     assert 8 <= bits <= 20
     assert 2**bits * max(max_rows**2, 256 * max_rows) < min(plan.modulus / 2, 2**63)
 
@@ -386,7 +387,7 @@ def test_honest_totals_are_accepted_and_any_one_that_is_changed_is_not(analysis:
     sent = [
         authenticator.sketch(
             party,
-            modular.residues(sums.sketch(each, thresholds.uniform(3), 8), prime),
+            modular.residues(sums.sketch(each, thresholds.uniform(3), 1000, MODULUS), prime),
             KeyStream(party.to_bytes(32, "big")),
         )
         for party, each in enumerate(parties)
@@ -420,7 +421,7 @@ def test_honest_totals_are_accepted_and_any_one_that_is_changed_is_not(analysis:
 def test_rows_of_another_analysis_are_refused(made_for: Analysis, session: Analysis, shown: str) -> None:
     sums = AnalysisSums(session, 3, True)
     with pytest.raises(InputError, match=shown):
-        sums.sketch(made(made_for, 1, 6)[0], thresholds.uniform(3), 0)
+        sums.sketch(made(made_for, 1, 6)[0], thresholds.uniform(3), 1000, MODULUS)
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,9 @@ from sklearn.metrics import roc_auc_score
 
 from fhe_auc.base.errors import ResultCheckError
 from fhe_auc.metrics.trapezoid import trapezoid
-from fhe_auc_protocols.exact_auc.analysis_sums import one_auc
-from fhe_auc_protocols.exact_auc.auc_sums import auc_of_sums, least_modulus
+from fhe_auc.question.analysis import PLAIN
+from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
+from fhe_auc_protocols.exact_auc.auc_sums import auc_of_sums
 from tests.support import plain_sums
 from tests.support.blinded_auc import counts_of
 
@@ -23,7 +24,7 @@ bins = st.integers(1, 6).flatmap(lambda k: st.tuples(*[st.lists(st.integers(0, 4
 
 def sums_of(positives: list[int], negatives: list[int], *, interval: bool = False) -> list[int]:
     """What is released of rows per bin, from the definition of the release: N and P come last."""
-    release = one_auc(len(positives), interval=interval).release
+    release = AnalysisSums(PLAIN, len(positives), interval).release
     vectors = plain_sums.vectors_of(release.sketch, [*negatives, *positives])
     return [plain_sums.value(each, vectors) for each in release.sums]
 
@@ -71,9 +72,10 @@ def test_sums_of_so_many_rows_take_as_many_values_as_the_modulus_must_tell_apart
         differences, *others = zip(*found, strict=True)
         values = max(max(differences) - min(differences), *(max(each) for each in others))
         assert min(min(each) for each in others) == 0
+        least = AnalysisSums(PLAIN, 2, interval).least_modulus(rows)
         # Where a third of the rows is no integer, no split of them reaches the bound.
-        assert values + 1 == least_modulus(rows, interval=interval) or (interval and rows % 3)
-        assert values < least_modulus(rows, interval=interval)
+        assert values + 1 == least or (interval and rows % 3)
+        assert values < least
 
 
 @pytest.mark.parametrize("ones", [0, 5])

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from fhe_auc.base.errors import CapacityError, InputError
-from fhe_auc.question.analysis import Analysis
+from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.rlwe.primes import is_prime, primes_above
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.sums.opening import integers
-from fhe_auc_protocols.exact_auc.analysis_sums import one_auc
+from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.planner import plan_exact
 from tests.support import plain_sums
@@ -97,7 +97,7 @@ def test_an_interval_takes_primes_for_the_cube_of_the_rows(models: int, max_rows
 
 def test_with_joint_keys_there_are_no_cubic_sums() -> None:
     plan = plan_exact(**JOINT, interval=True)
-    assert plan.release == one_auc(1000).release
+    assert plan.release == AnalysisSums(PLAIN, 1000, interval=False).release
     with pytest.raises(CapacityError, match="with joint keys there are no sums of degree 3"):
         msgspec.structs.replace(plan, interval=True, max_rows=100)
 

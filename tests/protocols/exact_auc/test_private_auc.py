@@ -314,7 +314,7 @@ def test_the_interval_widens_by_the_noise_and_its_method_says_so() -> None:
     privacy = budget((500, 500), epsilon=0.2)
     reading = PrivateReading(privacy, ("model",), [100_000, 250], (500, 500), 0.95)
     exact = PrivateReading(budget((500, 500), epsilon=32.0), ("model",), [100_000, 250], (500, 500), 0.95)
-    wide, narrow = (each.headline()["interval"] for each in (reading, exact))
+    wide, narrow = (each.headline().interval for each in (reading, exact))
     assert wide.method == "Hanley and McNeil, with noise"
     assert wide.high - wide.low > 1.3 * (narrow.high - narrow.low)
     assert any("the noise alone makes a standard error" in each for each in reading.warnings())

@@ -13,9 +13,9 @@ from sklearn.metrics import roc_auc_score
 from fhe_auc.base.errors import UndefinedAucError
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN, Analysis, Variable
-from fhe_auc.results.estimates import ONE_CLASS, Estimate, too_few
+from fhe_auc.results.estimates import ONE_CLASS, GroupEstimate, too_few
 from fhe_auc.results.intervals import Interval
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.reading import Reading
 from tests.support import delong
@@ -50,9 +50,9 @@ def test_the_average_over_pairs_of_classes_is_hand_and_tills_and_scikit_learns(n
         for i, j in combinations(range(number), 2)
         for own in [np.isin(labels, (i, j))]
     ]
-    assert headline["auc"] == pytest.approx(np.mean(pairs), abs=1e-12)
-    assert headline["auc"] == pytest.approx(roc_auc_score(labels, hundredths / 100, multi_class="ovo"), abs=1e-12)
-    assert "interval" not in headline
+    assert headline.auc == pytest.approx(np.mean(pairs), abs=1e-12)
+    assert headline.auc == pytest.approx(roc_auc_score(labels, hundredths / 100, multi_class="ovo"), abs=1e-12)
+    assert headline.interval is None
 
 
 def test_each_class_from_the_others_has_scikit_learns_auc_and_delongs_standard_error() -> None:
@@ -92,7 +92,7 @@ def of_counts(counts: Mapping[str, tuple[int, int]], **fields: object) -> tuple[
     )
 
 
-def shown(estimates: Sequence[Estimate]) -> dict[str, bool]:
+def shown(estimates: Sequence[GroupEstimate]) -> dict[str, bool]:
     return {each.group.removeprefix("site: "): not each.missing for each in estimates[1:]}
 
 

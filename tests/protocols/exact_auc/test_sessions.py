@@ -28,7 +28,7 @@ from fhe_auc.results.intervals import hanley_mcneil, on_logit_scale
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.rows import datasets
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.session_keys import public_context
@@ -37,6 +37,7 @@ from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_keys.roles.padded_roles import padded_party
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.padded_computation import ExactPaddedComputation
+from fhe_auc_protocols.exact_auc.precision_sum import precision_bits
 from tests.support import delong
 from tests.support.chosen import federated_auc, federated_thresholds
 from tests.support.exact_sessions import (
@@ -642,7 +643,7 @@ def test_without_a_session_before_there_is_no_average_precision_and_a_party_that
 def test_a_sum_that_is_no_average_precision_is_refused(total: int) -> None:
     sums = AnalysisSums(PLAIN, 4, interval=False, average_precision=True)
     modulus = 2**50
-    honest = [0, 1, 10, 5, 2 ** sums.precision_bits(100, modulus) * 3]  # difference, ties, N, P, average precision
+    honest = [0, 1, 10, 5, 2 ** precision_bits(100, modulus) * 3]  # difference, ties, N, P, average precision
     assert float(sums.read(honest, 100, modulus).average_precision or 0) == pytest.approx(3 / 5)
     with pytest.raises(ResultCheckError, match="not an average precision"):
         sums.read([*honest[:-1], total * 2**8], 100, modulus)

@@ -19,7 +19,7 @@ from fhe_auc.base.quantities import chance_text
 from fhe_auc.cli import evaluation_table, main
 from fhe_auc.results import estimates, evaluation, heterogeneity, intervals
 from fhe_auc.results.evaluation import Evaluation, QuantileThresholds
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
 from tests.support.exact_sessions import GRID, Play, rows
@@ -67,7 +67,7 @@ SORTED: Mapping[type, Mapping[str, str]] = {
         "soundness": PUBLIC,
     },
     QuantileThresholds: {**_OUTCOME, "parties": NOT_VERIFIED, "grid": NOT_VERIFIED, "rows_above": NOT_VERIFIED},
-    estimates.Estimate: {
+    estimates.GroupEstimate: {
         "model": PUBLIC,
         "group": PUBLIC,
         "contrast": PUBLIC,
@@ -121,7 +121,7 @@ def test_what_tables_and_json_call_by_other_names_is_sorted_too() -> None:
     assert set(evaluation._FRAME) - renamed <= sorted_ones - {"average_precision", "histogram"}
     found = played_honestly()
     assert set(found.as_dict()) <= set(SORTED[Evaluation])
-    assert all(set(each) - renamed <= set(SORTED[estimates.Estimate]) for each in found.as_dict()["estimates"])
+    assert all(set(each) - renamed <= set(SORTED[estimates.GroupEstimate]) for each in found.as_dict()["estimates"])
 
 
 def played_honestly() -> Evaluation:

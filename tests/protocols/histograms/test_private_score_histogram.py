@@ -18,7 +18,7 @@ from fhe_auc.base.errors import EvaluationError, InputError, MessageError, Undef
 from fhe_auc.base.serialise import encode
 from fhe_auc.metrics import roc_auc_score
 from fhe_auc.question import thresholds
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.protocol import Request
 from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.histograms import distributed_noise

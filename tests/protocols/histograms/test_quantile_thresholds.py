@@ -29,7 +29,7 @@ from fhe_auc.question import thresholds
 from fhe_auc.question.thresholds import cell_starts
 from fhe_auc.results.evaluation import QuantileThresholds
 from fhe_auc.rows import datasets
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import Manifest

@@ -17,7 +17,8 @@ from fhe_auc.metrics import Histogram, recall_score
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds
 from fhe_auc.rows import datasets
-from fhe_auc.rows.counts import PartyData, count
+from fhe_auc.rows.counts import count
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.plan import EncodedPlan
 from fhe_auc.session.protocol import Request
 from fhe_auc.session.vector_computation import VectorPlan

@@ -21,7 +21,7 @@ from fhe_auc.cli import main
 from fhe_auc.rows.tables import read_columns
 from fhe_auc_protocols.u_statistics import kernels
 from fhe_auc_protocols.u_statistics.kernels import Kernel
-from fhe_auc_protocols.u_statistics.statistics import Randomness, Setting, run, without_noise
+from fhe_auc_protocols.u_statistics.statistics import RandomSources, Setting, run, without_noise
 from tests.support.u_statistics import of_rows
 
 ONE_TO_SIX = "0,1,2,3,4,5"
@@ -265,7 +265,9 @@ def test_any_kernel_of_the_callers_own_runs_by_krr_and_pairs() -> None:
     truth = of_rows(rows, close)
     for method, values in (("krr", ((0.0, 1.0, 2.0, 3.0, 4.0),)), ("pairs", ())):
         found = run(
-            Setting(statistic=close, method=method, epsilon=4.0, values=values), rows, Randomness.seeded_experiment(2)
+            Setting(statistic=close, method=method, epsilon=4.0, values=values),
+            rows,
+            RandomSources.seeded_experiment(2),
         )
         assert found.statistic == "close"
         assert abs(found.estimate - truth) < 5 * found.standard_error
@@ -276,13 +278,13 @@ def test_one_range_serves_both_columns_and_the_rule_gives_bins_to_each() -> None
     found = run(
         Setting(statistic="kendall", method="krr", epsilon=1.0, ranges=((0.0, 1.0),)),
         rows,
-        Randomness.seeded_experiment(4),
+        RandomSources.seeded_experiment(4),
     )
     assert found.settings["k"] == 9  # ten by the rule, three a column
 
 
 def test_records_of_a_wrong_shape_and_unknown_names_are_refused() -> None:
-    using = Randomness.seeded_experiment(0)
+    using = RandomSources.seeded_experiment(0)
     with pytest.raises(InputError, match="kendall is of records of 2 columns"):
         run(Setting(statistic="kendall", method="pairs", epsilon=1.0), np.zeros((5, 1)), using)
     with pytest.raises(InputError, match="labels must be 0 or 1"):
@@ -296,7 +298,7 @@ def test_records_of_a_wrong_shape_and_unknown_names_are_refused() -> None:
 def test_an_entropy_of_a_collision_estimate_that_is_not_positive_is_undefined() -> None:
     rows = np.arange(20.0)[:, None] % 10
     setting = Setting(statistic="renyi2", method="pairs", epsilon=0.1)
-    found = [run(setting, rows, Randomness.seeded_experiment(seed)) for seed in range(10)]
+    found = [run(setting, rows, RandomSources.seeded_experiment(seed)) for seed in range(10)]
     assert any(math.isnan(of.derived["entropy"]) for of in found if of.estimate <= 0)
 
 
@@ -308,7 +310,7 @@ def test_a_million_users_take_less_than_a_minute_with_secure_randomness(method: 
     scores = np.clip(0.4 + 0.2 * labels + 0.2 * generator.standard_normal(10**6), 0, 1)
     rows = np.stack([scores, labels], axis=1)
     started = time.process_time()  # of this process alone: other work on the machine does not count
-    found = run(Setting(statistic="auc", method=method, epsilon=1.0), rows, Randomness.secure())
+    found = run(Setting(statistic="auc", method=method, epsilon=1.0), rows, RandomSources.secure())
     assert time.process_time() - started < 60
     assert abs(found.estimate - without_noise("auc", rows)["auc"]) < 5 * found.standard_error + 0.01
 
@@ -322,7 +324,7 @@ def test_kernel_of_the_auc_needs_labels_of_both_kinds() -> None:
 def test_rounding_is_bounded_by_the_ranges_length_and_not_by_the_kernels_width(slope: float) -> None:
     total = Kernel("sum", lambda x, y: slope * (x[..., 0] + y[..., 0]), 0.0, 1.0, lipschitz=slope)
     setting = Setting(statistic=total, method="krr", epsilon=32.0, ranges=((0.0, 10.0),), bins=2)
-    found = run(setting, np.zeros((1000, 1)), Randomness.seeded_experiment(0))
+    found = run(setting, np.zeros((1000, 1)), RandomSources.seeded_experiment(0))
     # All users are at 0, and move to 2.5.
     assert found.settings["rounding inside the range"] == pytest.approx(5 * slope)
     assert found.estimate == pytest.approx(5 * slope)
@@ -331,7 +333,7 @@ def test_rounding_is_bounded_by_the_ranges_length_and_not_by_the_kernels_width(s
 def test_rounding_of_two_columns_has_no_bound() -> None:
     near = Kernel("near", lambda x, y: np.abs(x - y).mean(axis=-1), 0.0, 1.0, lipschitz=1.0)
     setting = Setting(statistic=near, method="krr", epsilon=1.0, ranges=((0.0, 1.0),), bins=3)
-    found = run(setting, np.zeros((10, 2)), Randomness.seeded_experiment(0))
+    found = run(setting, np.zeros((10, 2)), RandomSources.seeded_experiment(0))
     assert not any("rounding" in name for name in found.settings)
 
 
@@ -352,7 +354,7 @@ def test_a_row_that_is_not_finite_is_refused_by_its_number(
 ) -> None:
     rows = np.array([[0.1, 0.0], [0.2, 1.0], [entry, 1.0], [0.4, 0.0]])[:, : 2 if statistic == "auc" else 1]
     with pytest.raises(InputError, match=f"row 2: all entries must be finite, got {entry}"):
-        run(Setting(statistic=statistic, method=method, epsilon=1.0, **more), rows, Randomness.seeded_experiment(0))
+        run(Setting(statistic=statistic, method=method, epsilon=1.0, **more), rows, RandomSources.seeded_experiment(0))
 
 
 @pytest.mark.parametrize("shape", [(5,), (5, 1, 1), (5, 0), ()])
@@ -361,7 +363,7 @@ def test_rows_that_are_no_table_are_refused(shape: tuple, own: bool) -> None:
     statistic = kernels.gini(1.0) if own else "gini"
     setting = Setting(statistic=statistic, method="krr", epsilon=1.0, ranges=((0.0, 1.0),))
     with pytest.raises(InputError, match=r"of rows of shape \(users, columns\)"):
-        run(setting, np.zeros(shape), Randomness.seeded_experiment(0))
+        run(setting, np.zeros(shape), RandomSources.seeded_experiment(0))
 
 
 def test_the_hierarchys_bound_is_theorem_3s_formula_and_left_out_where_its_condition_fails(folder: Path) -> None:
@@ -383,7 +385,7 @@ def test_the_hierarchys_bound_is_theorem_3s_formula_and_left_out_where_its_condi
 def test_pairings_are_at_least_one_and_fewer_than_users(pairings: object) -> None:
     def pairs_of_ten(number: object) -> int:
         setting = Setting(statistic="renyi2", method="pairs", epsilon=1.0, pairings=number)  # type: ignore[arg-type]
-        return run(setting, np.zeros((10, 1)), Randomness.seeded_experiment(0)).settings["pairs"]
+        return run(setting, np.zeros((10, 1)), RandomSources.seeded_experiment(0)).settings["pairs"]
 
     with pytest.raises(InputError, match=r"there must be 1 to 9 pairings of 10 users|must be a whole number"):
         pairs_of_ten(pairings)
@@ -400,7 +402,7 @@ def test_a_users_kernel_value_outside_the_range_is_clipped_and_not_printed(wrong
         seen.extend(values)
         return values
 
-    using = Randomness(Randomness.seeded_experiment(0).source, no_noise, np.random.default_rng(0))
+    using = RandomSources(RandomSources.seeded_experiment(0).source, no_noise, np.random.default_rng(0))
     run(Setting(statistic=odd, method="pairs", epsilon=1.0), rows, using)
     assert set(seen) == {0.5, 0.0 if wrong == -1e6 else 1.0}
     with pytest.raises(InputError, match="has the value"):
@@ -413,7 +415,7 @@ def test_pairs_refuse_a_kernel_that_is_not_symmetric_or_loses_the_shape_and_prin
     wide = Kernel("wide", lambda x, y: np.abs(x - y), 0.0, 1.0)
     for kernel, what in ((less, "'less' is not symmetric$"), (wide, "'wide' turns records of shape")):
         with pytest.raises(InputError, match=what):
-            run(Setting(statistic=kernel, method="pairs", epsilon=1.0), rows, Randomness.seeded_experiment(0))
+            run(Setting(statistic=kernel, method="pairs", epsilon=1.0), rows, RandomSources.seeded_experiment(0))
 
 
 def test_bins_follow_the_steepness_of_a_kernel_on_its_range() -> None:
@@ -424,7 +426,7 @@ def test_bins_follow_the_steepness_of_a_kernel_on_its_range() -> None:
         )
         for length in (1.0, 2.0):
             setting = Setting(statistic=capped, method="krr", epsilon=1.0 / length, ranges=((0.0, length),))
-            assert run(setting, rows, Randomness.seeded_experiment(0)).settings["k"] == k
+            assert run(setting, rows, RandomSources.seeded_experiment(0)).settings["k"] == k
 
 
 def test_tau_b_of_a_nearly_constant_column_is_undefined() -> None:
@@ -434,5 +436,5 @@ def test_tau_b_of_a_nearly_constant_column_is_undefined() -> None:
     constant = varied * [1, 0]
     nearly = np.where(np.arange(3000)[:, None] < 5, varied, constant)
     for rows, defined in ((varied, True), (constant, False), (nearly, False)):
-        found = [run(setting, rows, Randomness.seeded_experiment(seed)).derived["tau_b"] for seed in range(20)]
+        found = [run(setting, rows, RandomSources.seeded_experiment(seed)).derived["tau_b"] for seed in range(20)]
         assert sum(map(math.isfinite, found)) == (20 if defined else 0), found

@@ -23,7 +23,7 @@ from fhe_auc.base.serialise import decode, encode
 from fhe_auc.cli import main
 from fhe_auc.question import thresholds
 from fhe_auc.rlwe.parameters import FINGERPRINT_BYTES
-from fhe_auc.rows.counts import PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Message

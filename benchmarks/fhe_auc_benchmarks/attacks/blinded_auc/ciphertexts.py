@@ -31,7 +31,8 @@ from fhe_auc.base.serialise import decode
 from fhe_auc.ckks import PublicContext, Slots
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds
-from fhe_auc.rows.counts import PartyData, count
+from fhe_auc.rows.counts import count
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.attacks import Attacks
 from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import SESSION_BYTES, Manifest
@@ -40,7 +41,7 @@ from fhe_auc.session.protocol import Request
 from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import Earlier, Submission, View
 from fhe_auc_benchmarks.attacks.blinded_auc.ciphertext_lies import Lie, honest
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import NEED_EARLIER, STRATEGIES, Strategy
-from fhe_auc_benchmarks.attacks.outcome import HARM, HARMLESS, PASSED, Outcome
+from fhe_auc_benchmarks.attacks.outcome import HARM, HARMLESS, PASSED, AttackOutcome
 from fhe_auc_keys.roles.sealed_roles import SealedAggregator, encrypting_party
 from fhe_auc_protocols.blinded_auc.malicious import Malicious
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
@@ -246,7 +247,7 @@ def run(
     backend: str | None = None,
     options: Mapping[str, Any] | None = None,
     change: float | None = None,
-) -> Outcome:
+) -> AttackOutcome:
     """Play a strategy against honest parties of "semi-honest" or "malicious", once a trial.
 
     Every trial is a session of its own, with its own id, rows and common secret. The CKKS keys are those of all trials,
@@ -280,7 +281,7 @@ def run(
         message = parties.play(liar)
         changed += not parties.says_the_same(message)
         verdicts[parties.verdict(message)] += 1
-    return Outcome.counted(verdicts, changed=changed)
+    return AttackOutcome.counted(verdicts, changed=changed)
 
 
 def check_of(error: FheAucError) -> str:

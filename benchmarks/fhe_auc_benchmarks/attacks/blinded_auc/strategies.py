@@ -13,7 +13,7 @@ from fhe_auc_benchmarks.attacks.blinded_auc import ciphertext_lies as real
 from fhe_auc_benchmarks.attacks.blinded_auc import simulated_lies as simulated
 from fhe_auc_benchmarks.attacks.blinded_auc.ciphertext_lies import Lie
 from fhe_auc_benchmarks.attacks.blinded_auc.simulated_lies import Parameter
-from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Setting, Totals, Trials
+from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import AttackedSession, Totals, Trials
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Strategy:
     description: str
     lie: Lie
     simulated_lie: Callable[[Trials, Parameter], Totals]
-    parameters: Callable[[Setting], tuple[Parameter, ...]] | None = None
+    parameters: Callable[[AttackedSession], tuple[Parameter, ...]] | None = None
     """Values of the simulated lie's free parameter, among which the best is looked for; None: it has no parameter."""
     by_position: bool = False
     """Whether it touches single positions: simulated trials then draw far more random numbers."""

@@ -18,7 +18,8 @@ from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.rows.counts import Counts, PartyData, count
+from fhe_auc.rows.counts import Counts, count
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.attacks import Attacks
 from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import SESSION_BYTES, Manifest
@@ -28,7 +29,7 @@ from fhe_auc.sums.opening import Opening
 from fhe_auc.sums.residues import unpack
 from fhe_auc_benchmarks.attacks.exact_auc import strategies
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, OpeningName, Strategy, View
-from fhe_auc_benchmarks.attacks.outcome import HARMLESS, PASSED, Outcome
+from fhe_auc_benchmarks.attacks.outcome import HARMLESS, PASSED, AttackOutcome
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES, public_context
 from fhe_auc_keys.roles.helper_roles import OPEN, HelpedAggregator, _Blobs
 from fhe_auc_keys.roles.padded_roles import PaddedAggregator, padded_party
@@ -276,7 +277,7 @@ class _Laboratory:
         return aggregator, verdict(roles[0], [counts[each] for each in strategy.claimed])
 
 
-def run(name: str, protocol: str, trials: int, seed: int, backend: str | None = None) -> Outcome:
+def run(name: str, protocol: str, trials: int, seed: int, backend: str | None = None) -> AttackOutcome:
     """Play one of `STRATEGIES` in so many sessions of "exact" or "verified", and count what a party accepts.
 
     Rows and the liar's choices follow from the seed.
@@ -287,7 +288,7 @@ def run(name: str, protocol: str, trials: int, seed: int, backend: str | None = 
     for _ in range(trials):
         earlier, found = laboratory.play(STRATEGIES[name], earlier)
         verdicts[found] += 1
-    return Outcome.counted(verdicts, changed=trials)
+    return AttackOutcome.counted(verdicts, changed=trials)
 
 
 def verdict(party: Party[Evaluation], counts: Sequence[Counts]) -> str:

@@ -36,7 +36,7 @@ from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import (
     verdict,
 )
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, Strategy, View
-from fhe_auc_benchmarks.attacks.outcome import PASSED, Outcome
+from fhe_auc_benchmarks.attacks.outcome import PASSED, AttackOutcome
 from fhe_auc_keys.roles.helper_roles import DECRYPT, OPEN, Helper, HelperMaterial, Response, _Blobs, _Given
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_protocols.exact_auc.padded_computation import ExactPaddedComputation
@@ -152,7 +152,7 @@ class LyingHelper(Helper):
         return answer
 
 
-def run(name: str, protocol: str, trials: int, seed: int, backend: str | None = None) -> Outcome:
+def run(name: str, protocol: str, trials: int, seed: int, backend: str | None = None) -> AttackOutcome:
     """Play one of `ATTACKS` in so many sessions of "exact" or "verified", and count what parties accept.
 
     A trial passes where any party accepts a wrong result. Rows and the liars' choices follow from the seed.
@@ -162,7 +162,7 @@ def run(name: str, protocol: str, trials: int, seed: int, backend: str | None = 
     if attack.strategy.staged or attack.blobs is not None:
         earlier, _ = _play(HelpedAttack("", AGGREGATOR_LIES), protocol, backend, generator, None)
     found = (_play(attack, protocol, backend, generator, earlier)[1] for _ in range(trials))
-    return Outcome.counted(Counter(found), changed=trials)
+    return AttackOutcome.counted(Counter(found), changed=trials)
 
 
 def _play(

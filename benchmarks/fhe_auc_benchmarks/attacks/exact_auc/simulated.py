@@ -13,13 +13,14 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
+from fhe_auc.question.analysis import PLAIN
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.sums.authenticator import Share, authenticated, released
 from fhe_auc.sums.terms import Factor, Release
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import ALL, FIRST_TWO, STRATEGIES, Claim, OpeningName, View
-from fhe_auc_benchmarks.attacks.outcome import HARMLESS, PASSED, Outcome
-from fhe_auc_protocols.exact_auc.analysis_sums import one_auc
+from fhe_auc_benchmarks.attacks.outcome import HARMLESS, PASSED, AttackOutcome
+from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 
 _CHUNK = 5_000
 _BINS, _ROWS = 4, 12
@@ -162,7 +163,7 @@ class Sessions:
         return self.authenticators.accept(together, found)
 
 
-def run(name: str, prime: int, trials: int, seed: int, *, interval: bool = False) -> Outcome:
+def run(name: str, prime: int, trials: int, seed: int, *, interval: bool = False) -> AttackOutcome:
     """Play one of `STRATEGIES` in so many sessions, and count what passes; all follows from the seed.
 
     With `interval` the cubic sums of a standard error are released too.
@@ -170,7 +171,7 @@ def run(name: str, prime: int, trials: int, seed: int, *, interval: bool = False
     "passed" are results that parties accept and that hold a wrong integer, modulo the prime, which may be of any size
     from the number of rows on.
     """
-    strategy, release = STRATEGIES[name], one_auc(_BINS, interval=interval).release
+    strategy, release = STRATEGIES[name], AnalysisSums(PLAIN, _BINS, interval).release
     computed = authenticated(release)
     generator = np.random.default_rng([seed, prime])
     verdicts = Counter({PASSED: 0, HARMLESS: 0, "authenticator": 0})
@@ -195,7 +196,7 @@ def run(name: str, prime: int, trials: int, seed: int, *, interval: bool = False
         verdicts[HARMLESS] += int((accepted & ~wrong).sum())
         verdicts["authenticator"] += int((~accepted).sum())
         changed += int(wrong.sum())
-    return Outcome.counted(verdicts, changed=changed)
+    return AttackOutcome.counted(verdicts, changed=changed)
 
 
 def _returned(claim: Claim, pads: Mapping[OpeningName, Residues], prime: int, number: int) -> Residues:

@@ -19,7 +19,7 @@ from fhe_auc.bfv import Ciphertext, PublicContext
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.sums.terms import Factor, Release, Sum, Term
-from fhe_auc_protocols.exact_auc.analysis_sums import vector
+from fhe_auc_protocols.exact_auc.auc_sums import vector
 
 _NEGATIVES, _POSITIVES = (vector(0, 0, label) for label in (0, 1))
 

@@ -1,0 +1,251 @@
+"""Entries of columns, as files and data frames have them: labels, levels, names and numbers, checked one by one."""
+
+from __future__ import annotations
+
+import re
+import reprlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.party_names import alike
+
+_OTHER_LABELS = (
+    ". Survival times, censored or not, are not supported: choose a horizon, label 1 who had the event by then and 0 "
+    "who had not, and leave out who was censored before it. For several classes, name them (--classes)"
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coded:
+    """A column of text: the names that are there (None: missing), and for each row the index of its own."""
+
+    codes: NDArray[np.int32]
+    names: Sequence[str | None]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def with_gaps(self) -> Coded:
+        """Return the column with None for every name that stands for a missing entry (`level_text`)."""
+        return Coded(self.codes, [level_text(name) for name in self.names])
+
+    def chosen(self, rows: NDArray[Any] | slice) -> Coded:
+        """Return the column at some rows."""
+        return Coded(self.codes[rows], self.names)
+
+    def present(self) -> NDArray[np.intp]:
+        """Return the codes that occur, ascending."""
+        return np.flatnonzero(np.bincount(self.codes, minlength=1))
+
+    def values(self, value_of: Callable[[str | None], Any]) -> NDArray[Any]:
+        """Return each row's value, as numbers where all that occur are numbers, else as objects."""
+        present = self.present()
+        values = [value_of(self.names[code]) for code in present]
+        numeric = all(isinstance(value, (bool, int, float)) for value in values)
+        kind = np.bool_ if numeric and set(values) <= {0, 1} else np.float64 if numeric else object
+        table = np.empty(max(len(self.names), 1), kind)
+        for code, value in zip(present, values, strict=True):
+            table[code] = value
+        return table[self.codes]
+
+
+def one_dimensional(values: ArrayLike | Coded, party: str, what: str) -> Any:
+    """Return the column as an array of its entries, shape (n,), or as it is; raise `InputError` for other shapes."""
+    if isinstance(values, Coded):
+        return values
+    array = values
+    if not isinstance(array, np.ndarray):
+        try:
+            array = np.asarray(values)
+            if array.dtype.kind not in "biuf":  # numpy may have turned numbers beside a text into text: keep each
+                array = np.asarray(values, dtype=object)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise InputError(f"party {party!r}: the {what} must be one-dimensional numbers ({error})") from None
+    if array.ndim != 1:
+        raise InputError(f"party {party!r}: the {what} must be one-dimensional, but have shape {array.shape}")
+    return array
+
+
+def checked_labels(values: NDArray[Any], refuse: Callable[[int, str], InputError]) -> NDArray[np.uint8]:
+    """Return labels as read-only 0 and 1, or refuse the first that is neither."""
+    numbers = _real_numbers(values, "label", refuse)
+    row = _first(~((numbers == 0) | (numbers == 1)))
+    if row is not None:
+        advice = _OTHER_LABELS if np.isfinite(numbers[row]) else ""
+        raise refuse(row, f"label is {_show(numbers[row])}; labels must be 0 or 1{advice}")
+    return frozen((numbers == 1).view(np.uint8))
+
+
+def coded_entries(
+    values: NDArray[Any] | Coded, what: str, names: Sequence[str], refuse: Callable[[int, str], InputError]
+) -> NDArray[np.uint8]:
+    """Return each entry's index in `names`, or refuse the first that is none of them."""
+    known = _Known(names)
+    if isinstance(values, Coded):
+        found = np.array([known[str, name] for name in values.names] or [0], np.int16)[values.codes]
+    else:
+        found = np.fromiter((known[type(entry), entry] for entry in values.tolist()), np.int16, len(values))
+    row = _first(found < 0)
+    if row is not None:
+        entry = values.names[values.codes[row]] if isinstance(values, Coded) else values[row]
+        if found[row] == _MISSING:
+            raise refuse(
+                row,
+                f"{what} is missing (empty, NA, None or the like); give such rows a level of their own, or drop them",
+            )
+        raise refuse(row, f"{what} is {_show(entry)}, and can only be {', '.join(map(repr, names))}")
+    return frozen(found.astype(np.uint8))
+
+
+_UNKNOWN, _MISSING = -1, -2
+_MISSING_TEXTS = frozenset(
+    (
+        "",
+        *("na", "n/a", "#n/a", "#na", "#n/a n/a", "<na>", "nat", "null", "none", "nan", "-nan"),  # R, Excel, pandas
+        *("1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan"),  # NaN, as Windows has written it
+        *(".", "?", r"\n"),  # SAS and Stata; ARFF; Hive and MySQL
+    )
+)
+"""What stands for a missing entry in any column but that of sites, in any case of letters."""
+_NO_NAMES = ("", "nan", "<na>", "nat")  # as numpy and pandas write what is missing
+
+
+class _Known(dict[tuple[type, Any], int]):
+    """The index of each entry seen so far, as text, in some names; with its type, as True is 1 to a dict."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__()
+        self._index = {level_text(name): index for index, name in enumerate(names)}
+
+    def __missing__(self, key: tuple[type, Any]) -> int:
+        text = level_text(key[1])
+        self[key] = found = _MISSING if text is None else self._index.get(text, _UNKNOWN)
+        return found
+
+
+def level_text(entry: object) -> str | None:
+    """Return a label, a level or a class as text; None where it is missing: empty, NA, None, "." or the like.
+
+    1.0 is "1", like 1, and so is "1.0": pandas writes whole numbers so where one of the column is missing. Bytes are
+    text in UTF-8, as older writers of Parquet leave it; what is none keeps its bytes as escapes, and so apart.
+    """
+    text = name_text(entry)
+    return None if text is None or text.lower() in _MISSING_TEXTS else text
+
+
+def name_text(entry: object) -> str | None:
+    """Return the name of a site as text, as `level_text`; but NA and the like are names, which no row is lost by."""
+    if isinstance(entry, float):
+        if entry != entry:
+            return None
+        if entry.is_integer():
+            entry = int(entry)
+    if isinstance(entry, bytes):
+        entry = entry.decode(errors="backslashreplace")
+    text = "" if entry is None else str(entry).strip()
+    if text.endswith(".0") and re.fullmatch(r"(0|-?[1-9][0-9]*)\.0", text):
+        text = text[:-2]
+    return text if text.lower() not in _NO_NAMES else None
+
+
+def missing_entries(values: NDArray[Any] | Coded) -> NDArray[np.bool_]:
+    """Return which entries of a column, shape (n,), are missing or masked."""
+    if isinstance(values, Coded):
+        return np.array([name is None for name in values.names] or [False])[values.codes]
+    if getattr(values, "mask", None) is not None:  # a masked array; its class would load numpy.ma
+        masked: NDArray[np.bool_] = np.ma.getmaskarray(values)  # type: ignore[no-untyped-call, unused-ignore]
+        return masked | missing_entries(np.asarray(values))
+    if values.dtype.kind == "f":
+        nans: NDArray[np.bool_] = np.isnan(values)
+        return nans
+    if values.dtype.kind in "biu":
+        return np.zeros(len(values), np.bool_)
+    return np.fromiter((level_text(entry) is None for entry in values.tolist()), np.bool_, len(values))
+
+
+def label_spellings(names: Iterable[str]) -> tuple[str, str] | None:
+    """Return two labels that are one, spelt in two ways: they differ in case, blanks, or how a number is written.
+
+    None where there are none. Which one somebody means who names one of them, only they know.
+    """
+    seen: dict[object, str] = {}
+    for name in names:
+        try:
+            looks: object = float(name)
+        except ValueError:
+            looks = "".join(alike(name).split())
+        if seen.setdefault(looks, name) != name:
+            return seen[looks], name
+    return None
+
+
+def finite_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str], InputError]) -> NDArray[np.float64]:
+    """Return the entries as read-only float64, each exactly, or raise what `refuse` makes of the first that is not one.
+
+    Shape (n,), like `values`. `what` is what an entry is, for the message; `refuse` takes the row (from 0) and what is
+    wrong with it.
+    """
+    numbers = _real_numbers(values, what, refuse)
+    row = _first(~np.isfinite(numbers))
+    if row is not None:
+        raise refuse(row, f"{what} is {_show(numbers[row])}; {what}s must be finite")
+    if numbers.dtype == np.float64:
+        return frozen(numbers)
+    with np.errstate(over="ignore", invalid="ignore"):
+        scores = numbers.astype(np.float64)
+        # Rounding could make ties or reach infinity: integers beyond 2^53 and long doubles.
+        row = _first(scores.astype(numbers.dtype) != numbers)
+    if row is not None:
+        raise refuse(row, f"{what} is {_show(numbers[row])}, which float64 cannot hold exactly")
+    return frozen(scores)
+
+
+def _real_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str], InputError]) -> NDArray[Any]:
+    """Return the values with a boolean, integer or floating dtype, or refuse the first that is no number."""
+    if getattr(values, "mask", None) is not None:  # a masked array; its class would load numpy.ma
+        row = _first(np.ma.getmaskarray(values))  # type: ignore[no-untyped-call, unused-ignore]
+        if row is not None:
+            raise refuse(row, f"{what} is masked; drop the row or fill in its value")
+        values = np.asarray(values)
+    if values.dtype.kind in "biuf":
+        row = _first(missing_entries(values))
+        if row is not None:
+            raise refuse(row, f"{what} is missing")
+        return values
+    numbers = np.empty(len(values), dtype=np.float64)
+    for row, entry in enumerate(values):
+        if level_text(entry) is None:
+            raise refuse(row, f"{what} is missing")
+        number = _plain(entry)
+        if not isinstance(number, (bool, int, float)):
+            raise refuse(row, f"{what} is {_show(number)}, which is not a number")
+        if isinstance(number, int) and abs(number) > 2**53:  # float64 no longer tells neighbours apart
+            raise refuse(row, f"{what} is {_show(number)}, which is too large")
+        numbers[row] = number
+    return numbers
+
+
+def _first(flags: NDArray[np.bool_]) -> int | None:
+    return int(flags.argmax()) if flags.any() else None
+
+
+def _plain(entry: object) -> object:
+    """Return numpy's numbers and texts as Python's own, but no dates, which would turn into integers."""
+    return entry.item() if isinstance(entry, np.generic) and entry.dtype.kind in "biufcUS" else entry
+
+
+def _show(value: object) -> str:
+    """Write one entry on one line, shortened."""
+    return reprlib.repr(_plain(value))
+
+
+def frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a read-only copy."""
+    copy = np.array(array)  # subclasses are not kept
+    copy.flags.writeable = False
+    return copy

@@ -1,0 +1,266 @@
+"""One party's rows: `PartyData`."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fhe_auc.base.errors import InputError, Place
+from fhe_auc.base.party_names import MAX_CHARACTERS, problem_with
+from fhe_auc.question.analysis import PLAIN, Analysis
+from fhe_auc.rows.entries import Coded, checked_labels, coded_entries, finite_numbers, one_dimensional
+from fhe_auc.rows.row_store import BATCH, Column, release
+
+
+def _numbered(row: int) -> Place:
+    return Place(f"row {row}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PartyData:
+    """One party's test rows. Make it with `PartyData.from_arrays` or `from_columns`, which check them.
+
+    Attributes
+    ----------
+    name : str
+        Name of the party; `fhe_auc.base.party_names` says what it may be.
+    labels : ndarray of uint8, shape (n,)
+        Labels, n >= 1: 0 and 1, or indices into an analysis's classes.
+    scores : tuple of ndarray of float64, shape (n,) each
+        Finite scores of each model, at least one; a higher score means label 1 (of several classes: the model's own) is
+        likelier.
+    groups : tuple of ndarray of uint8, shape (n,) each
+        For each variable of an analysis, indices into its levels.
+    score_columns : tuple of str
+        Names of the columns that the scores come from, for messages; none where they come from none.
+    rows_above : tuple of int
+        How many rows of all parties lie at or above each threshold, where a session before has told this party.
+    dropped : int
+        Rows that were left out, since an entry was missing.
+    lost : tuple of str
+        What was left out beside this party's rows, in words: sites without a complete row, rows without a site. The
+        first of the parties that are read together has it.
+    place : callable
+        Where the row with a given index (from 0) comes from; by default "row 12".
+
+    All arrays are read-only; those of many rows are in a file, and `batches` goes through them. Raises `InputError` if
+    constructed with arrays that have not been prepared so.
+    """
+
+    name: str
+    # Kept out of the repr, and so out of logs: even the number of rows is the party's secret.
+    labels: NDArray[np.uint8] = field(repr=False)
+    scores: tuple[NDArray[np.float64], ...] = field(repr=False)
+    groups: tuple[NDArray[np.uint8], ...] = field(repr=False, default=())
+    score_columns: tuple[str, ...] = field(repr=False, default=())
+    rows_above: tuple[int, ...] = field(repr=False, default=())
+    dropped: int = field(repr=False, default=0)
+    lost: tuple[str, ...] = field(repr=False, default=())
+    place: Callable[[int], Place] = field(repr=False, default=_numbered)
+
+    def __post_init__(self) -> None:
+        kinds = (((self.labels,), np.uint8), (self.scores, np.float64), (self.groups, np.uint8))
+        for array, dtype in ((array, dtype) for arrays, dtype in kinds for array in arrays):
+            if np.asarray(array).dtype != dtype or np.asarray(array).flags.writeable:
+                raise InputError(f"party {self.name!r}: make it with PartyData.from_arrays, which checks the rows")
+
+    @classmethod
+    def without_rows(cls, name: str, analysis: Analysis, *, rows_above: tuple[int, ...] = ()) -> PartyData:
+        """Return a party whose rows are no longer there: it can read a result, and submit nothing."""
+        none = np.empty(0, np.uint8)
+        none.flags.writeable = False
+        scores = none.astype(np.float64)
+        scores.flags.writeable = False
+        return cls(name, none, (scores,) * len(analysis.models), (none,) * len(analysis.by), rows_above=rows_above)
+
+    @property
+    def rows(self) -> int:
+        """Number of rows n."""
+        return len(self.labels)
+
+    @property
+    def y_true(self) -> NDArray[np.bool_]:
+        """Labels as Booleans, shape (n,); raise `InputError` where there are others than 0 and 1."""
+        if int(self.labels.max(initial=0)) > 1:
+            raise InputError(f"party {self.name!r}: the rows have several classes, not labels 0 and 1")
+        return self.labels.view(np.bool_)
+
+    @property
+    def y_score(self) -> NDArray[np.float64]:
+        """Scores of the first model, shape (n,)."""
+        return self.scores[0]
+
+    def batches(self) -> Iterator[PartyData]:
+        """Yield the rows in order, about a million at a time; what has been read of a file is let go of."""
+        if self.rows <= BATCH:
+            yield self
+            return
+        arrays: tuple[NDArray[Any], ...] = (self.labels, *self.scores, *self.groups)
+        for start in range(0, self.rows, BATCH):
+            rows = slice(start, start + BATCH)
+            yield replace(
+                self,
+                labels=self.labels[rows],
+                scores=tuple(each[rows] for each in self.scores),
+                groups=tuple(each[rows] for each in self.groups),
+            )
+            for array in arrays:
+                release(array)
+
+    def with_scores(self, convert: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> PartyData:
+        """Return the same rows with each model's scores converted; `convert` is given some rows at a time."""
+        converted = [Column(np.float64) for _ in self.scores]
+        for batch in self.batches():
+            for column, scores in zip(converted, batch.scores, strict=True):
+                column.append(convert(scores))
+        return replace(self, scores=tuple(column.finished() for column in converted))
+
+    def described(self, model: int, row: int | None = None) -> str:
+        """Return the party, the place of a row, and the name of the column of this model's scores, for messages."""
+        found = [f"party {self.name!r}"]
+        if row is not None:
+            found.append(self.place(row).text)
+        if self.score_columns:
+            found.append(f"column {self.score_columns[model]!r}")
+        return ", ".join(found)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        name: str,
+        y_true: ArrayLike,
+        y_score: ArrayLike,
+        *,
+        score_column: str = "",
+    ) -> PartyData:
+        """Check a party's rows of one model and take a read-only copy of them.
+
+        Parameters
+        ----------
+        name : str
+            Name of the party; `fhe_auc.base.party_names` says what it may be.
+        y_true : array-like, shape (n,)
+            Labels: booleans, or numbers equal to 0 or 1.
+        y_score : array-like, shape (n,)
+            Finite numbers that float64 holds exactly (float32 and float16 always are). Which range they need is up to
+            a session's thresholds (`fhe_auc.rows.own_rows.check_scores`).
+        score_column : str, optional
+            As of the attribute.
+
+        Raises
+        ------
+        InputError
+            If the name is blank, the arrays are empty, not one-dimensional or of different lengths, or an entry is
+            missing, masked, not a number, not a label or not finite. The message names party, row and value.
+
+        Examples
+        --------
+        >>> PartyData.from_arrays("north", [0, 1, 1], [0.2, 0.7, 0.4])
+        PartyData(name='north')
+        """
+        return cls.from_columns(name, y_true, {score_column: y_score}, {}, PLAIN)
+
+    @classmethod
+    def from_columns(
+        cls,
+        name: str,
+        labels: ArrayLike | Coded,
+        scores: Mapping[str, ArrayLike],
+        groups: Mapping[str, ArrayLike] | Mapping[str, Coded],
+        analysis: Analysis,
+        *,
+        place: Callable[[int], Place] = _numbered,
+        refuse: Callable[[int, str, str], InputError] | None = None,
+    ) -> PartyData:
+        """Check a party's rows for an analysis and take a read-only copy of them.
+
+        Parameters
+        ----------
+        labels : array-like or Coded, shape (n,)
+            As `y_true` of `from_arrays`; where the analysis has classes, these, as text or whole numbers.
+        scores : mapping of str to array-like, shape (n,)
+            Each model's, in the analysis's order, as `y_score` of `from_arrays`; keys name them in errors.
+        groups : mapping of str to array-like or Coded, shape (n,)
+            Each variable's levels, in the analysis's order, as text or whole numbers.
+        refuse : callable, optional
+            Makes the error of a row (from 0), of what is wrong with it, and of the column (empty: labels); otherwise it
+            names party and row, by `place`.
+        place : callable, optional
+            As of the attribute.
+
+        `name` is as of `from_arrays`, and so are errors; a level that the analysis does not have is
+        one too.
+        """
+        name = checked_name(name)
+        of_scores = ["score"] if len(scores) == 1 else [f"{model!r} score" for model in scores]
+        of_levels = [f"{variable!r} level" for variable in groups]
+        named = [
+            ("label", labels),
+            *zip(of_scores, scores.values(), strict=True),
+            *zip(of_levels, groups.values(), strict=True),
+        ]
+        arrays = [one_dimensional(values, name, f"{what}s") for what, values in named]
+        of_rows, of_models, of_groups = arrays[0], arrays[1 : 1 + len(scores)], arrays[1 + len(scores) :]
+        for (what, _), values in zip(named, arrays, strict=True):
+            if len(values) != len(of_rows):
+                raise InputError(
+                    f"party {name!r}: {len(of_rows)} labels but {len(values)} {what}s; each row needs both"
+                )
+        if len(of_rows) == 0:
+            raise InputError(f"party {name!r}: there are no rows")
+
+        def refusing(column: str) -> Callable[[int, str], InputError]:
+            def refused(row: int, what: str) -> InputError:
+                if refuse is not None:
+                    return refuse(row, what, column)
+                if what.endswith(" is missing"):
+                    what += "; drop the row, as drop_missing=True does"
+                return InputError(f"party {name!r}, {place(row).text}: {what}", party=name, column=column or None)
+
+            return refused
+
+        if analysis.classes:
+            checked = coded_entries(of_rows, "label", analysis.classes, refusing(""))
+        else:
+            checked = checked_labels(of_rows, refusing(""))
+        return cls(
+            name,
+            checked,
+            tuple(
+                finite_numbers(values, what, refusing(column))
+                for what, column, values in zip(of_scores, scores, of_models, strict=True)
+            ),
+            tuple(
+                coded_entries(values, variable.name, variable.levels, refusing(variable.name))
+                for variable, values in zip(analysis.by, of_groups, strict=True)
+            ),
+            tuple(each for each in scores if each),
+            place=place,
+        )
+
+
+def checked_name(name: object) -> str:
+    """Return the name of a party as it is used; raise `InputError` where it is none."""
+    if not isinstance(name, str):
+        raise InputError(f"party {name!r}: the name of a party must be text")
+    name = unicodedata.normalize("NFC", name)  # some systems keep file names in another form
+    if problem := problem_with(name):
+        raise InputError(f"party {name[:MAX_CHARACTERS]!a}: the name of a party {problem}")
+    return name
+
+
+def left_out_beside(parties: Collection[str], dropped: Mapping[str | None, int]) -> tuple[str, ...]:
+    """Say of which sites no row is left, and that rows had no site; `dropped` counts rows by site, None: of none."""
+    found = [
+        f"site {site!r}: all of its rows ({rows:,}) have a missing entry and were left out, and the site with them"
+        for site, rows in dropped.items()
+        if rows and site is not None and site not in parties
+    ]
+    if without := dropped.get(None, 0):
+        found.append(f"{without:,} rows were left out whose site is missing")
+    return tuple(found)

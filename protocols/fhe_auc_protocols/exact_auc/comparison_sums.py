@@ -1,0 +1,160 @@
+"""Comparisons of models on the same rows: the sums of the standard error of a difference of two AUCs.
+
+Vectors of a party's sketch, all of its own rows:
+
+    t0 c1        for each model that is compared: rows of class 1 in each coarse bin; also x, xx and xy
+    t0 t1 c1     for each comparison: Σ φ^a_j·φ^b_k of rows of class 1, row after row of the table
+
+Two models often order rows nearly alike. Then it takes little to move a row into another coarse bin, and standard
+errors from counts by coarse bins come out far too large. So a row lies between the lower ends of two bins, j and j + 1,
+with the share φ of each: (S − r)/S and r/S, by its place r/S in the bin. What it is worth, N_{<j} − N_{≥j} at the lower
+end of bin j, is interpolated so: Σ_j φ_j·(N_{<j} − N_{≥j}). Vectors x are Σ φ_j over rows, xx Σ φ_j², xy Σ φ_j·φ_{j+1};
+all times S or S².
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc.results.intervals import Moments, PairedSums
+from fhe_auc.sums.terms import Factor, Part, Sum, Term
+from fhe_auc_protocols.exact_auc.auc_sums import each_of, most_cubic, sum_of, table
+
+MOST_SINGLE = 128
+"""Up to so many bins, each is a coarse one in a comparison: quantiles of up to 60 rows then leave nothing out."""
+
+COARSE_BINS = 72
+"""Most of either model's scores where there are more bins; with one more for the upper end of the last."""
+
+_MOST_PARTS = 8
+"""Of a coarse bin, in which a row's place is told."""
+
+_KINDS = ("", "x", "xx", "xy")
+"""Vectors of a model that is compared."""
+
+_SIDES = (("10", 1), ("01", 0))
+"""Sums over positive and over negative rows."""
+
+
+_Ends: TypeAlias = tuple[tuple[NDArray[np.int64], NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]]
+"""Where rows lie, shape (rows,) each: two neighbouring coarse bins, each with S times the rows' shares of its end."""
+
+
+@dataclass(frozen=True)
+class ComparisonSums:
+    """Those of these pairs of models, by index, over `bins` bins."""
+
+    pairs: tuple[tuple[int, int], ...]
+    bins: int
+
+    @property
+    def _models(self) -> list[int]:
+        return sorted({model for pair in self.pairs for model in pair})
+
+    @property
+    def _width(self) -> int:
+        """How many bins make a coarse one."""
+        return 1 if self.bins <= MOST_SINGLE else -(-self.bins // COARSE_BINS)
+
+    @property
+    def _coarse_bins(self) -> int:
+        """Of each side of a comparison's table: one behind the last, for that one's upper end."""
+        return -(-self.bins // self._width) + 1
+
+    @property
+    def scale(self) -> int:
+        """S: the shares of a row are odd multiples of 1/S, 16 at most, from the middle of a part of its coarse bin.
+
+        A finer one would gain little, and sums grow with its square: 16 leaves 24,575 rows a prime of 50 bits.
+        """
+        return 2 * min(self._width, _MOST_PARTS)
+
+    @property
+    def vectors(self) -> list[tuple[str, int]]:
+        """Vectors, with their lengths."""
+        return [
+            *(
+                (_coarse(model, of, kind), self._coarse_bins)
+                for model in self._models
+                for kind in _KINDS
+                for of in (0, 1)
+            ),
+            *((_pair(pair, of), self._coarse_bins**2) for pair in self.pairs for of in (0, 1)),
+        ]
+
+    @property
+    def sums(self) -> list[Sum]:
+        """What is released: D10, Q10, D01 and Q01 of each model, Q10 and Q01 of each pair."""
+        found = []
+        for model in self._models:
+            for name, of in _SIDES:
+                x, xx, xy = (_coarse(model, of, kind) for kind in ("x", "xx", "xy"))
+                at, following = (_worth(model, of, following=following) for following in (False, True))
+                both = Term((each_of([xx]), at, at)), Term((Factor((Part(xy, weight=2),)), at, following))
+                found += [sum_of(f"D{name} t{model}", each_of([x]), at), Sum(f"Q{name} t{model}", both)]
+        wide = self._coarse_bins
+        for a, b in self.pairs:
+            for name, of in _SIDES:
+                worth = _worth(a, of, (wide, 1)), _worth(b, of, (1, wide))
+                found.append(sum_of(f"Q{name} t{a} t{b}", each_of([_pair((a, b), of)]), *worth))
+        return found
+
+    def least_modulus(self, max_rows: int) -> int:
+        """Return how many values a sum of so many pooled rows can take, of either sign, times S²."""
+        return 1 + 2 * self.scale**2 * most_cubic(max_rows) if self.pairs else 1
+
+    def count(self, labels: NDArray[np.uint8], bins_of: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
+        """Return the vectors of rows with these labels and bins of each model's scores."""
+        ends = {model: self._ends(bins_of[model]) for model in self._models}
+        wide, found = self._coarse_bins, []
+
+        def counted(bins: NDArray[np.int64], weights: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+            return table(labels, bins, shape=(2, wide), weights=weights)
+
+        for (at, lower), (following, upper) in ends.values():
+            x, xx = (counted(at, lower**n) + counted(following, upper**n) for n in (1, 2))
+            found += [counted(at), x, xx, counted(at, lower * upper)]
+        for a, b in self.pairs:
+            of_both = itertools.product(ends[a], ends[b])
+            of_ends = [table(labels, i, j, shape=(2, wide, wide), weights=u * v) for (i, u), (j, v) in of_both]
+            found.append(np.sum(of_ends, axis=0))
+        return found
+
+    def read(self, sums: Sequence[int], modulus: int) -> dict[tuple[int, int], PairedSums]:
+        """Return what they say of each pair; those of squares are known up to multiples of the modulus."""
+        of_models = {model: sums[4 * at : 4 * at + 4] for at, model in enumerate(self._models)}
+        products, found = iter(sums[4 * len(of_models) :]), {}
+        for pair in self.pairs:
+            first, second = (of_models[model] for model in pair)
+            of_positives, of_negatives = (
+                Moments(first[at], second[at], first[at + 1] % modulus, second[at + 1] % modulus, next(products))
+                for at in (0, 2)
+            )
+            found[pair] = PairedSums(of_positives, of_negatives, self.scale)
+        return found
+
+    def _ends(self, bins: NDArray[np.int64]) -> _Ends:
+        at = bins // self._width
+        upper = 2 * ((bins - at * self._width) * (self.scale // 2) // self._width) + 1
+        return (at, self.scale - upper), (at + 1, upper)
+
+
+def _coarse(model: int, of_class: int, kind: str = "") -> str:
+    return f"t{model} {kind}c{of_class}"
+
+
+def _pair(pair: tuple[int, int], of_class: int) -> str:
+    return f"t{pair[0]} t{pair[1]} c{of_class}"
+
+
+def _worth(model: int, of: int, repeated: tuple[int, int] = (1, 1), *, following: bool = False) -> Factor:
+    """Return N_{<j} − N_{≥j} for positives, P_{≥j} − P_{<j} for negatives; or those of j + 1."""
+    counts, sign = _coarse(model, 1 - of), 1 if of else -1
+    own = Part(counts, weight=sign if following else -sign)
+    return Factor((Part(counts, "below", sign), Part(counts, "above", -sign), own), (), *repeated)

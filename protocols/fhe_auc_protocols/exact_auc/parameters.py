@@ -1,0 +1,228 @@
+"""The parameters of an exact AUC: what is released, plaintext primes, flooding, and what is left of the modulus.
+
+Integers are released, so the product T of the plaintext primes is at least the number of values that one can take
+(`AnalysisSums.least_modulus`). Every prime is above d·2^40, d the largest degree of a sum: a lie on one result then
+passes with a chance of at most d/(t − 1), below 2^-40 (`ExactParameters.soundness` of all results that parties may be
+given).
+
+    sealed keys   parties send padded sketches in the clear, and the aggregator multiplies plaintexts by ciphertexts of
+                  an opening (`fhe_auc.sums`)
+    joint keys    parties send the factors of each product as ciphertexts, and the aggregator multiplies these
+    a helper      as sealed keys
+
+Noise, in every coefficient (`fhe_auc.bfv.ciphertext_noise`): what the circuit makes, at most X, and flooding ±2^b on
+top. With sealed keys the result is then switched down to q, a few of the primes of Q, which adds roundings of at most
+τ: (2^b + X)·q/Q + τ stays below the capacity q/2t. With joint keys products are rounded to q as they are taken, and
+each of K parties adds smudging ±2^c to its partial decryption: X + 2^b + K·2^c does. Flooding hides but for a
+statistical distance of 2^-λ if b ≥ λ + log2 N + log2 X; smudging if c is as large, in case that an aggregator has not
+flooded.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+
+import msgspec
+
+from fhe_auc.base.errors import CapacityError
+from fhe_auc.bfv.ciphertext_noise import (
+    check_joint_room,
+    flooding_margin,
+    hidden_by,
+    kept_capacity_bits,
+    product_bound,
+)
+from fhe_auc.bfv.parameters import BfvParameters
+from fhe_auc.question.analysis import Analysis
+from fhe_auc.results.heterogeneity import LEAST_SITES
+from fhe_auc.rlwe.statistical_security import check_smudging
+from fhe_auc.session.plan import Keys
+from fhe_auc.sums.authenticator import authenticated
+from fhe_auc.sums.layout import Layout
+from fhe_auc.sums.terms import Release
+from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
+from fhe_auc_protocols.exact_auc.private_auc import Privacy
+
+SOUNDNESS_BITS = 40
+"""A wrong integer of one result is accepted with a probability below 2^-40."""
+
+LEAST_FLOODING_BITS, MOST_FLOODING_BITS = 40, 80
+
+_SMUDGING_SHARE, _FLOODING_SHARE = 3 / 4, 1 / 5  # of the capacity with joint keys; smudging of all parties together
+
+
+def least_prime(release: Release) -> int:
+    """Return what every plaintext prime is above, so that the authenticators are as sound as `SOUNDNESS_BITS` says."""
+    return max(each.degree for each in release.sums) << SOUNDNESS_BITS
+
+
+class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
+    """What an exact encrypted AUC is computed with: the fields of `fhe_auc_protocols.exact_auc.plan.ExactPlan`.
+
+    Raises `CapacityError`: the parts do not fit together, or would not hide or verify what they must; `InputError`:
+    more or something else is released than an AUC. A plan comes from whoever wrote the manifest.
+    """
+
+    analysis: Analysis
+    """What is estimated."""
+    thresholds: int
+    """Points of the session's grid, at least 2."""
+    interval: bool
+    """Whether the sums for standard errors are released too; without joint keys."""
+    average_precision: bool
+    """Whether its sum is; parties then know how many rows lie at or above each threshold."""
+    authenticated: bool
+    """Whether sketches have authenticators, so that results are verified."""
+    parties: int
+    """Most that submit, at least 1."""
+    max_rows: int
+    """Public bound n on the pooled rows: at least 2."""
+    joint_keys: bool
+    """Whether each party holds a share of the secret key, instead of all the same key."""
+    parameters: BfvParameters
+    """Their plaintext moduli are primes above `least_prime`, as many as the sums need."""
+    kept: int
+    """Primes of Q that results are switched down to."""
+    flooding_bits: int
+    """λ, 40 to 80: flooding hides but for a statistical distance of 2^-λ, for each prime."""
+    smudging_bits: int = 0
+    """The same, 30 to 80, of each party's noise on its partial decryption; 0 without joint keys."""
+    privacy: Privacy | None = None
+    """The budget, where what is released is noisy; `authenticated` then, and without the other sums."""
+    helpers: int = 0
+    """1 where a helper has the key in place of the parties, else 0."""
+
+    def __post_init__(self) -> None:
+        if self.joint_keys and self.interval:
+            raise CapacityError("with joint keys there are no sums of degree 3")
+        if self.analysis.heterogeneity and not (self.interval and self.parties >= LEAST_SITES):
+            raise CapacityError(
+                f"heterogeneity takes {LEAST_SITES} parties or more (here {self.parties}), an interval and sealed keys"
+            )
+        if self.average_precision and self.analysis.classes:
+            raise CapacityError("average precision is of labels 0 and 1")
+        if not 0 <= self.helpers <= 1 - self.joint_keys:
+            raise CapacityError(f"a session has one helper, or none and other keys; got {self.helpers}")
+        self._check_privacy()
+        for name, number, least in (("parties", self.parties, 1), ("max_rows", self.max_rows, 2)):
+            if number < least:
+                raise CapacityError(f"{name} must be at least {least}, got {number}")
+        moduli = self.parameters.plain_moduli
+        least = least_prime(self.release)
+        if min(moduli) < least:
+            raise CapacityError(f"the plan has a prime below {least:,}")
+        if self.modulus < self.sums.least_modulus(self.max_rows, self.parties):
+            raise CapacityError(f"{len(moduli)} primes are too few for {self.max_rows:,} pooled rows")
+        if self.parameters.joint_keys != self.joint_keys:
+            raise CapacityError("the plan's chain of primes is one for other keys")
+        total = len(self.parameters.modulus_bits)
+        if not 1 <= self.kept <= total:
+            raise CapacityError(f"of {total} primes of the modulus, a result cannot keep {self.kept}")
+        least, most = LEAST_FLOODING_BITS, MOST_FLOODING_BITS
+        if not least <= self.flooding_bits <= most:
+            raise CapacityError(f"flooding_bits must lie between {least} and {most}, got {self.flooding_bits}")
+        check_smudging(self.joint_keys, self.smudging_bits)
+        if self.joint_keys:
+            check_joint_room(
+                self.parameters,
+                self.noise_bound,
+                self.kept,
+                shares=self.parties,
+                flooding=self.flooding_exponent,
+                smudging=self.smudging_exponent,
+            )
+        for what, found, asked in (
+            ("flooding", self.flooding_margin, self.flooding_bits),
+            ("smudging", self.smudging_margin, self.smudging_bits),
+        ):
+            if asked and found < asked:
+                raise CapacityError(
+                    f"{self.parties:,} parties and {self.layout.ciphertexts:,} products make so much noise that {what} "
+                    f"hides it by {found:.1f} bits only, {asked} are asked for; take fewer parties or thresholds"
+                )
+
+    def _check_privacy(self) -> None:
+        if self.privacy is None:
+            return
+        if self.joint_keys or not self.authenticated:
+            raise CapacityError("a private AUC takes verified, with sealed keys or a helper")
+        analysis = self.analysis
+        if self.interval or self.average_precision or analysis.by or analysis.classes or analysis.heterogeneity:
+            raise CapacityError("a private AUC is of models over all rows, without other sums")
+        if (self.privacy.models, len(self.privacy.rows)) != (len(self.analysis.models), self.parties):
+            raise CapacityError("the budget is that of another session")
+
+    @property
+    def keys(self) -> Keys:
+        """Who makes the keys: "sealed", "joint" or "helper"."""
+        return "joint" if self.joint_keys else "helper" if self.helpers else "sealed"
+
+    @property
+    def modulus(self) -> int:
+        """T, the product of the plaintext primes."""
+        return math.prod(self.parameters.plain_moduli)
+
+    @property
+    def primes(self) -> int:
+        """How many plaintext primes there are."""
+        return len(self.parameters.plain_moduli)
+
+    @cached_property
+    def sums(self) -> AnalysisSums:
+        """What is released, and how it is read."""
+        return AnalysisSums(self.analysis, self.thresholds, self.interval, self.average_precision, self.privacy)
+
+    @property
+    def release(self) -> Release:
+        """What is released, and of which sketch; without authenticators."""
+        return self.sums.release
+
+    @cached_property
+    def computed(self) -> Release:
+        """What the aggregator computes: what is released, or the same with authenticators."""
+        return authenticated(self.release) if self.authenticated else self.release
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Where a result's sums stand in its slots."""
+        slots = self.parameters.slots
+        return Layout.of_entries(self.computed, slots) if self.joint_keys else Layout.of(self.computed, slots)
+
+    @property
+    def noise_bound(self) -> float:
+        """X of a sum of products, with joint keys: no coefficient of the noise is larger before flooding."""
+        return product_bound(self.parameters, self.parties, products=self.layout.ciphertexts, kept=self.kept)
+
+    @property
+    def flooding_exponent(self) -> int:
+        """b: flooding, modulo what is kept of Q, is uniform on [-2^b, 2^b); with joint keys."""
+        return math.floor(kept_capacity_bits(self.parameters, self.kept) + math.log2(_FLOODING_SHARE))
+
+    @property
+    def flooding_margin(self) -> float:
+        """λ that flooding reaches, at least `flooding_bits`."""
+        if self.joint_keys:
+            return hidden_by(self.parameters, self.flooding_exponent, self.noise_bound)
+        return flooding_margin(self.parameters, self.layout.ciphertexts, self.kept)
+
+    @property
+    def smudging_exponent(self) -> int:
+        """c: smudging, modulo what is kept of Q, is uniform on [-2^c, 2^c); with joint keys."""
+        return math.floor(kept_capacity_bits(self.parameters, self.kept) + math.log2(_SMUDGING_SHARE / self.parties))
+
+    @property
+    def smudging_margin(self) -> float:
+        """λ that smudging reaches, at least `smudging_bits`; 0 without joint keys."""
+        return hidden_by(self.parameters, self.smudging_exponent, self.noise_bound) if self.joint_keys else 0.0
+
+    def soundness(self, min_parties: int) -> float | None:
+        """Return a bound on the chance that any party accepts a wrong integer; None where results are not verified.
+
+        Each group that compares what it was given, of `min_parties` at least, may be given another result. Groups have
+        no party in common. With a helper nobody compares, and each party is one.
+        """
+        if not self.authenticated:
+            return None
+        groups = self.parties // (1 if self.helpers else min_parties)
+        return groups * max(each.degree for each in self.release.sums) / (min(self.parameters.plain_moduli) - 1)
