@@ -420,7 +420,7 @@ def _played(
     for name, own in (found or {}).items():
         own.require(session.manifest.thresholds, party=name)
     if found:
-        parties = [replace(data, rows_above=found[data.name].rows_above) for data in parties]
+        parties = [replace(data, before=found[data.name].before) for data in parties]
     helper = None if delivery.helper is None else plugin.helper(session.manifest, delivery.helper)
     roles = [plugin.party(session.manifest, delivery.parties[data.name], data) for data in parties]
     for role in roles:  # here nobody is to be kept from knowing about the others

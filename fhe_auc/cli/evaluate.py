@@ -50,7 +50,6 @@ def evaluate(files: inputs.PartyFiles, session: SessionOptions, plot: Path | Non
     parties by that column instead. Every role runs in this process; the bytes are those that sites would exchange.
 
     "verified" says whether a lying aggregator would be noticed. A lying party is not: it can enter any rows.
-    Average precision, at quantile thresholds, is never verified.
     """
     if plot is not None:
         from fhe_auc.figures import forest_plot

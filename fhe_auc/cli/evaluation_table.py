@@ -187,8 +187,6 @@ def _verified(evaluation: Evaluation) -> tuple[output.Cell, ...]:
     chance, but = evaluation.soundness, ""
     if chance is not None:
         but = f" (but for {quantities.chance_text(chance)})"
-    if evaluation.average_precision is not None:
-        but += ", but not in average precision"
     return "verified", "aggregation", f"a lying aggregator would be noticed{but}; a lying party would not"
 
 
@@ -296,7 +294,7 @@ def _average_precision(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
     if evaluation.average_precision is None or positives is None or negatives is None:
         return []
     chance = positives / (positives + negatives)
-    note = f"not verified; at these thresholds; random scores would have {chance:.4f}"
+    note = f"at these thresholds; random scores would have {chance:.4f}"
     return [("average precision", f"{evaluation.average_precision:.4f}", note)]
 
 

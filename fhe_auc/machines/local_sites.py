@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 from fhe_auc.api import with_costs
 from fhe_auc.base.errors import EvaluationError
 from fhe_auc.machines import outcomes
@@ -101,7 +103,7 @@ class Stage:
             }
             for number, (name, own) in enumerate(found.items()):
                 before = folder / f"boundaries-{number}.json"
-                outcomes.write_json(before, outcomes.plain(own))
+                outcomes.write_json(before, _told_before(own, next(data for data in parties if data.name == name)))
                 sites[name]["boundaries"] = str(before)
             seconds = {"keys": time.perf_counter() - started}
             config: dict[str, Any] = {**made.aggregator, "round-timeout": self.round_timeout, "ask-again": False}
@@ -119,6 +121,13 @@ def _site(folder: Path, number: int, data: PartyData, analysis: Analysis, made: 
     rows.touch(mode=0o600)
     write_rows(rows, data, analysis)
     return {**made.sites[data.name], "data": str(rows), "results": str(folder / f"results-{number}")}
+
+
+def _told_before(found: QuantileThresholds, data: PartyData) -> dict[str, Any]:
+    """Return what a site knows of a session before, with its own counts, which it would have in its key store."""
+    told = outcomes.plain(found)["boundaries"]
+    own = (data.rows - np.searchsorted(np.sort(data.scores[0]), found.grid)).tolist()
+    return {"boundaries": {**told, "own_rows_above": own}}
 
 
 def _told(sites: Mapping[str, Mapping[str, str]], counted: Sequence[str]) -> dict[str, Any]:

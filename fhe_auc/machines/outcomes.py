@@ -78,7 +78,12 @@ def read(path: Path) -> Outcome:
         raise told_error(content["error"])
     if "boundaries" in content:
         before = content["boundaries"]
-        lists = {"grid": np.array(before["grid"]), "rows_above": tuple(before["rows_above"])}
+        lists = {
+            "grid": np.array(before["grid"]),
+            "rows_above": tuple(before["rows_above"]),
+            "counted": tuple(before.get("counted", ())),
+            "own_rows_above": tuple(before.get("own_rows_above", ())),
+        }
         return QuantileThresholds(**{**_restored(before), **lists})
     found = _restored(content["evaluation"])
     found["interval"] = None if found["interval"] is None else Interval(**found["interval"])
@@ -92,8 +97,13 @@ def read(path: Path) -> Outcome:
     return Evaluation(**found)
 
 
+def session_of(path: Path) -> bytes:
+    """Return the id of the session whose result a file has; empty where it says none."""
+    return bytes.fromhex(json.loads(path.read_text(encoding="utf-8")).get("session", ""))
+
+
 def _fields(found: QuantileThresholds) -> dict[str, Any]:
-    told = {each.name: getattr(found, each.name) for each in fields(found)}
+    told = {each.name: getattr(found, each.name) for each in fields(found) if each.name != "own_rows_above"}
     told["verified"] = verified_as_dict(aggregation=told["verified"])
     told["study"] = None if found.study is None else found.study.as_dict()
     return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in told.items()}

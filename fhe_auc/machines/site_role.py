@@ -14,7 +14,7 @@ from fhe_auc.machines import outcomes, site_state
 from fhe_auc.machines.site_state import Records
 from fhe_auc.question.analysis import Analysis, Questions
 from fhe_auc.results.evaluation import QuantileThresholds
-from fhe_auc.rows.party_data import PartyData
+from fhe_auc.rows.party_data import CountedBefore, PartyData
 from fhe_auc.session.messages import Message
 from fhe_auc.session.rounds import Party
 
@@ -106,7 +106,7 @@ def _reader(config: Mapping[str, Any]) -> Callable[[str, Analysis], PartyData]:
         label = str(config.get("label-column") or "y_true")
         paths = [Path(str(config["data"]))]
         (data,), _ = read_for(questions, paths, label_column=label, entries=_entries(config))
-        return replace(data, name=name, rows_above=_rows_above(config))
+        return replace(data, name=name, before=_counted_before(config))
 
     return read
 
@@ -125,14 +125,15 @@ def _entries(config: Mapping[str, Any]) -> Entries:
     return Entries(form=form, drop_missing=bool(drop), **given("positive-label", "score-scale"))
 
 
-def _rows_above(config: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return what this site's result of the session before says; nothing where there was none."""
+def _counted_before(config: Mapping[str, Any]) -> CountedBefore | None:
+    """Return what this site's result of the session before says; None where there was none."""
     if not config.get("boundaries"):
-        return ()
-    before = outcomes.read(Path(str(config["boundaries"])))
+        return None
+    path = Path(str(config["boundaries"]))
+    before = outcomes.read(path)
     if not isinstance(before, QuantileThresholds):
         raise InputError("boundaries: the file is not the result of a session that finds thresholds")
-    return before.rows_above
+    return before.before and replace(before.before, session=outcomes.session_of(path))
 
 
 def _writer(config: Mapping[str, Any], log: RoleLog) -> Callable[[Party[Any], Records], object]:

@@ -14,7 +14,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -25,8 +25,9 @@ import msgspec
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, MessageError, ResultCheckError
 from fhe_auc.base.serialise import KeptFormat, encode
 from fhe_auc.question.analysis import Analysis
+from fhe_auc.results.evaluation import QuantileThresholds
 from fhe_auc.rows.own_rows import near_other_sessions
-from fhe_auc.rows.party_data import PartyData
+from fhe_auc.rows.party_data import CountedBefore, PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Message, Protection
@@ -210,12 +211,14 @@ class _Answered(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
     party: bytes  # `Party.saved`
     question: bytes  # SHA-256 of what is evaluated: the study's model and outcome
     size: int  # number of rows
-    rows_above: tuple[int, ...]  # as of `PartyData`
+    rows_above: tuple[int, ...]  # as of `CountedBefore`
     submitted: bool  # whether the rows are in
     ended: bool
     outcome: str  # in a word, of a party that has ended
     spent: dict[str, Any]  # what `SiteState.charge` returned
     noted: bool = True  # whether the audit trail says that the rows are in, or they are not
+    counted_before: tuple[str, ...] = ()  # with `rows_above`, as of `CountedBefore`
+    own_rows_above: tuple[int, ...] = ()  # of a session that has found thresholds, as of `QuantileThresholds`
 
     def __repr__(self) -> str:
         return "<answer of a party, with its state (secret)>"
@@ -274,6 +277,8 @@ def answer(
         site.stop(joined.manifest)
     none = PartyData.without_rows(site.name, joined.analysis), b"", 0
     data, digest, size = none if joined.helps else _rows(site.name, joined, rows, last)
+    if data.before is not None and data.before.session:
+        data = replace(data, before=_with_own(site, data.before))
     party = joined.helper() if joined.helps else joined.party(data)
     if last is not None:
         party.restore(last.party)
@@ -282,7 +287,10 @@ def answer(
     question = _question(joined.manifest)
     spent: Mapping[str, Any] = {} if last is None else last.spent
 
-    def answered(message: bytes, submission: bytes, *, outcome: str = "", noted: bool = True) -> bytes:
+    def answered(
+        message: bytes, submission: bytes, *, outcome: str = "", noted: bool = True, own: tuple[int, ...] = ()
+    ) -> bytes:
+        before = data.before or CountedBefore((), ())
         return _FORMAT.frame(
             _Answered(
                 message,
@@ -291,12 +299,14 @@ def answer(
                 party.saved(),
                 question,
                 size,
-                data.rows_above,
+                before.rows_above,
                 party.submitted,
                 party.ended,
                 outcome,
                 dict(spent),
                 noted,
+                before.parties,
+                own,
             )
         )
 
@@ -326,9 +336,23 @@ def answer(
         done(party, joined.records)
     if party.ended:
         joined.records.note("ended", outcome="helped" if joined.helps else _outcome(party))
-    site.keep(session, answered(asked, submission, outcome=_outcome(party) if party.ended else ""))
+    own = _own_rows_above(party) if party.ended and not joined.helps else ()
+    site.keep(session, answered(asked, submission, outcome=_outcome(party) if party.ended else "", own=own))
     _tidy(site, session, ended=party.ended)
     return submission
+
+
+def _own_rows_above(party: Party[Any]) -> tuple[int, ...]:
+    """Return what this party has put into the thresholds that it has found; nothing where it has found none."""
+    found = None if party.failure is not None else party.result()
+    return found.own_rows_above if isinstance(found, QuantileThresholds) else ()
+
+
+def _with_own(site: SiteState, before: CountedBefore) -> CountedBefore:
+    """Return this with the party's own counts, as its state of that session has them; without, where it has none."""
+    state = site.state(before.session)
+    known = None if state is None else _known(state)
+    return before if known is None else replace(before, own=known.own_rows_above)
 
 
 def _check_verdict(site: SiteState, joined: Joined, error: EvaluationError) -> None:
@@ -373,7 +397,8 @@ def _rows(
     if digest != last.rows:
         if not last.submitted:
             raise InputError(f"party {name!r}: the rows have changed since the session began")
-        data = PartyData.without_rows(name, joined.analysis, rows_above=last.rows_above)
+        before = CountedBefore(last.rows_above, last.counted_before) if last.rows_above else None
+        data = PartyData.without_rows(name, joined.analysis, before=before)
     return data, last.rows, last.size
 
 

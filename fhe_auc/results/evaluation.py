@@ -16,6 +16,7 @@ from fhe_auc.results.estimates import Comparison, GroupEstimate
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import Interval
 from fhe_auc.results.result_tables import ends, notebook_html, of_comparisons, of_estimates, of_sites
+from fhe_auc.rows.party_data import CountedBefore
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -122,8 +123,8 @@ class Evaluation(Outcome):
         Number of decision points.
     verified : bool
         Whether the aggregation is verified: the protocol would have caught an aggregator that lied. That covers every
-        number of the pooled rows here but `average_precision`. What parties put in never is verified, in any protocol:
-        a party can enter any rows. JSON says all three (`verified_as_dict`).
+        number of the pooled rows here. What parties put in never is verified, in any protocol: a party can enter any
+        rows. JSON says both (`verified_as_dict`).
     histogram : fhe_auc.metrics.Histogram or None
         Pooled rows of each label in each bin, where the protocol gives them to the parties; with privacy noise they may
         be negative.
@@ -139,7 +140,8 @@ class Evaluation(Outcome):
         not release what it takes, or where the rows allow none (a warning says so).
     average_precision : float or None
         Over the thresholds, where a session before has found these and told how many rows lie at or above each:
-        scikit-learn's, of scores binned by them. Never verified: nobody checks what the session before has told.
+        scikit-learn's, of scores binned by them. It is there where both sessions have the same parties, whose rows have
+        not changed between them.
     estimates : tuple of fhe_auc.results.estimates.GroupEstimate
         One for each model and group, all rows of the first model first: this is what ``auc`` and so on say, too (but
         with several classes, where ``auc`` is the average over all pairs of classes).
@@ -193,9 +195,7 @@ class Evaluation(Outcome):
         plain["warnings"] = list(self.warnings)
         plain["study"] = None if self.study is None else self.study.as_dict()
         plain["estimates"] = [each.as_dict() for each in self.estimates]
-        plain["verified"] = verified_as_dict(
-            aggregation=self.verified, average_precision=self.average_precision is not None
-        )
+        plain["verified"] = verified_as_dict(aggregation=self.verified)
         for name in FRACTIONS:
             plain[name] = None if plain[name] is None else str(plain[name])
         if self.histogram is not None:
@@ -257,12 +257,9 @@ def _parties(outcome: Outcome) -> str:
     return f"{outcome.parties:,} {'party' if outcome.parties == 1 else 'parties'}"
 
 
-def verified_as_dict(*, aggregation: bool, average_precision: bool = False) -> dict[str, bool]:
-    """Return what JSON says of being verified; what parties put in never is, as nobody else sees their rows.
-
-    Nor is average precision, where the result has one.
-    """
-    return {"aggregation": aggregation, "parties": False} | ({"average_precision": False} if average_precision else {})
+def verified_as_dict(*, aggregation: bool) -> dict[str, bool]:
+    """Return what JSON says of being verified; what parties put in never is, as nobody else sees their rows."""
+    return {"aggregation": aggregation, "parties": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -277,7 +274,11 @@ class QuantileThresholds(Outcome):
     grid : ndarray of float64, shape (at most the number of bins asked for,)
         Thresholds: 0, and where the other bins begin; multiples of 2^-h, strictly ascending. Read-only.
     rows_above : tuple of int
-        How many pooled rows lie at or above each of them; empty where noise hides that.
+        How many pooled rows lie at or above each of them, by the first model's scores; empty where noise hides that.
+    counted : tuple of str
+        Names of the parties whose rows are counted.
+    own_rows_above : tuple of int
+        How many of `rows_above` are this party's own. They are for nobody else, and no result file has them.
     verified : bool
         Whether the sums that they follow from are proved to be those of what the parties have sent.
     soundness : float or None
@@ -286,6 +287,8 @@ class QuantileThresholds(Outcome):
 
     grid: NDArray[np.float64]
     rows_above: tuple[int, ...] = ()
+    counted: tuple[str, ...] = ()
+    own_rows_above: tuple[int, ...] = field(default=(), repr=False)
     verified: bool = False
     soundness: float | None = None
 
@@ -293,6 +296,11 @@ class QuantileThresholds(Outcome):
         """Return one line: how many there are, from where to where, protocol and parties."""
         span = f"{len(self.grid):,} from {self.grid[0]:g} to {self.grid[-1]:g}"
         return f"<QuantileThresholds: {span}; protocol {self.protocol}, {_parties(self)}>"
+
+    @property
+    def before(self) -> CountedBefore | None:
+        """What average precision builds on; None where noise hides it."""
+        return CountedBefore(self.rows_above, self.counted, self.own_rows_above) if self.rows_above else None
 
     def require(self, grid: ArrayLike, *, party: str) -> None:
         """Check the thresholds of the evaluation's manifest, which its key holder has made, against those found.

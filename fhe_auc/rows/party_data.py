@@ -21,6 +21,28 @@ def _numbered(row: int) -> Place:
     return Place(f"row {row}")
 
 
+@dataclass(frozen=True)
+class CountedBefore:
+    """What a party knows of a session before, whose counts it has accepted; for average precision.
+
+    Attributes
+    ----------
+    rows_above : tuple of int
+        How many rows of all parties lie at or above each threshold, by the first model's scores.
+    parties : tuple of str
+        Names of those whose rows these are.
+    own : tuple of int
+        How many of them are this party's own, as it has counted them then; empty where it does not know any more.
+    session : bytes
+        Id of that session, where the party has kept `own` in its state; empty in one process.
+    """
+
+    rows_above: tuple[int, ...] = field(repr=False)
+    parties: tuple[str, ...]
+    own: tuple[int, ...] = field(repr=False, default=())
+    session: bytes = b""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PartyData:
     """One party's test rows. Make it with `PartyData.from_arrays` or `from_columns`, which check them.
@@ -38,8 +60,8 @@ class PartyData:
         For each variable of an analysis, indices into its levels.
     score_columns : tuple of str
         Names of the columns that the scores come from, for messages; none where they come from none.
-    rows_above : tuple of int
-        How many rows of all parties lie at or above each threshold, where a session before has told this party.
+    before : CountedBefore or None
+        What a session before has told this party, where there was one that average precision can build on.
     dropped : int
         Rows that were left out, since an entry was missing.
     lost : tuple of str
@@ -58,7 +80,7 @@ class PartyData:
     scores: tuple[NDArray[np.float64], ...] = field(repr=False)
     groups: tuple[NDArray[np.uint8], ...] = field(repr=False, default=())
     score_columns: tuple[str, ...] = field(repr=False, default=())
-    rows_above: tuple[int, ...] = field(repr=False, default=())
+    before: CountedBefore | None = field(repr=False, default=None)
     dropped: int = field(repr=False, default=0)
     lost: tuple[str, ...] = field(repr=False, default=())
     place: Callable[[int], Place] = field(repr=False, default=_numbered)
@@ -70,13 +92,13 @@ class PartyData:
                 raise InputError(f"party {self.name!r}: make it with PartyData.from_arrays, which checks the rows")
 
     @classmethod
-    def without_rows(cls, name: str, analysis: Analysis, *, rows_above: tuple[int, ...] = ()) -> PartyData:
+    def without_rows(cls, name: str, analysis: Analysis, *, before: CountedBefore | None = None) -> PartyData:
         """Return a party whose rows are no longer there: it can read a result, and submit nothing."""
         none = np.empty(0, np.uint8)
         none.flags.writeable = False
         scores = none.astype(np.float64)
         scores.flags.writeable = False
-        return cls(name, none, (scores,) * len(analysis.models), (none,) * len(analysis.by), rows_above=rows_above)
+        return cls(name, none, (scores,) * len(analysis.models), (none,) * len(analysis.by), before=before)
 
     @property
     def rows(self) -> int:

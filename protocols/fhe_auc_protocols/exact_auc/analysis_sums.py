@@ -15,7 +15,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from itertools import chain, islice
 
@@ -32,7 +31,7 @@ from fhe_auc.sums.sketch import Sketch
 from fhe_auc.sums.terms import Release
 from fhe_auc_protocols.exact_auc.auc_sums import AucOfSums, AucSums
 from fhe_auc_protocols.exact_auc.comparison_sums import ComparisonSums
-from fhe_auc_protocols.exact_auc.precision_sum import PrecisionSum
+from fhe_auc_protocols.exact_auc.precision_sum import AveragePrecision, PrecisionSum
 from fhe_auc_protocols.exact_auc.private_auc import Privacy
 from fhe_auc_protocols.exact_auc.site_sums import PooledSites, SiteSums
 
@@ -44,7 +43,7 @@ class PooledSums:
     estimates: Sequence[AucOfSums]
     paired: Mapping[tuple[int, int], PairedSums]
     sites: Sequence[PooledSites]
-    average_precision: Fraction | None = None
+    average_precision: AveragePrecision | None = None
 
 
 @dataclass(frozen=True)
@@ -109,8 +108,8 @@ class AnalysisSums:
         if self.privacy is not None:
             vectors.append(self.privacy.noise()[0])
         if self.average_precision:
-            _, positives = aucs.of_all_rows(counted, 0)
-            vectors.append(precision.entries(data, positives, max_rows, modulus))
+            negatives, positives = aucs.of_all_rows(counted, 0)
+            vectors.append(precision.entries(data, negatives, positives, max_rows, modulus))
         by_model = [aucs.of_all_rows(counted, model) for model in range(sites.models)]
         return np.concatenate([*vectors, *sites.entries(by_model, max_rows, modulus)])
 
@@ -134,5 +133,5 @@ class AnalysisSums:
             estimates,
             comparisons.read(of_pairs, modulus),
             sites.read(of_sites, max_rows, modulus),
-            precision.read(of_precision, estimates[0].positives, max_rows, modulus),
+            precision.read(of_precision, estimates[0].positives, max_rows, modulus, parties),
         )

@@ -38,7 +38,7 @@ ROUND_SCORES = "round_scores"
 """Option: to how many decimals scores are rounded."""
 
 _OTHER_ROWS = (
-    "there is no average precision: the session that found the thresholds has counted more or fewer rows than this one"
+    "there is no average precision: the session that found the thresholds has counted other rows than this one"
 )
 
 _NOT_ACCEPTED = (
@@ -175,12 +175,13 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
                 raise UndefinedAucError(f"{error}; this is verified") from None
             raise
         precision = sums.average_precision
-        before = self._data.rows_above[0] if self._data.rows_above else None
+        before = self._data.before
         evaluation = self._evaluation(headline, len(counted))
-        others = precision is not None and before != evaluation.rows
+        same = before is not None and before.parties == tuple(counted)
+        others = precision is not None and (precision.changed > 0 or not same)
         return replace(
             evaluation,
-            average_precision=None if precision is None or others else float(precision),
+            average_precision=None if precision is None or others else float(precision.value),
             estimates=reading.estimates(),
             comparisons=reading.comparisons(),
             sites=reading.sites(),

@@ -109,7 +109,7 @@ class ExactPlan(ExactSizes, frozen=True):
             (
                 "average precision",
                 "yes",
-                "from each site's result of the session before; not verified",
+                "by each site's result of the session before; and how many sites have other rows than then",
                 self.average_precision,
             ),
         ]

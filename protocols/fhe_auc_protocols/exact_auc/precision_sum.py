@@ -3,10 +3,15 @@
     Σ p_k·TP_k/M_k = P·AP, TP_k = P_{≥k}
 
 with 2^b·p_k/M_k put in by each party for its own rows, as nobody can divide under encryption. Parties know M_k, the
-pooled rows at or above threshold k, from the session that has found the thresholds; it is not in the manifest, and the
-aggregator does not learn it.
+pooled rows at or above threshold k, from the session that has found the thresholds, whose sums they have checked; it is
+not in the manifest, and the aggregator does not learn it.
 
-The vector "precision" of a party's sketch has its p_k, each times 2^b/M_k.
+M_k has to be of the rows that this session counts. So a party also puts in a flag: 1 if its rows at or above any
+threshold are not as many as it has counted then, or it was not counted. There is an average precision where no flag is
+set, and the same parties count in both sessions. (A hash of pooled counts in place of the flags would tell the party
+that checks it more: which few rows of a site have changed.)
+
+The vector "precision" of a party's sketch has its p_k, each times 2^b/M_k, and then the flag.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +27,9 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import InputError, ResultCheckError
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.sums.terms import Factor, Part, Sum
-from fhe_auc_protocols.exact_auc.auc_sums import each_of, sum_of, vector
+from fhe_auc_protocols.exact_auc.auc_sums import each_of, sum_of, total, vector
 
-_VECTOR = "precision"
+_VECTOR, _FLAG = "precision", "rows changed"
 _LEAST_BITS, _MOST_BITS = 12, 40
 
 
@@ -35,44 +41,67 @@ class PrecisionSum:
 
     @property
     def vectors(self) -> list[tuple[str, int]]:
-        """Its vector, with the length."""
-        return [(_VECTOR, self.bins)] if self.bins else []
+        """Its vectors, with their lengths."""
+        return [(_VECTOR, self.bins), (_FLAG, 1)] if self.bins else []
 
     @property
     def sums(self) -> list[Sum]:
         """What is released."""
         positives = vector(0, 0, 1)
         at_or_above = Factor((Part(positives), Part(positives, "above")))
-        return [sum_of("average precision", each_of([_VECTOR]), at_or_above)] if self.bins else []
+        precision = sum_of("average precision", each_of([_VECTOR]), at_or_above)
+        return [precision, total(_FLAG, _FLAG)] if self.bins else []
 
     def least_modulus(self, max_rows: int) -> int:
         """Return how large T must be for b to be large enough."""
         return max_rows**2 << _LEAST_BITS if self.bins else 1
 
-    def entries(self, data: PartyData, positives: NDArray[np.int64], max_rows: int, modulus: int) -> NDArray[np.int64]:
-        """Return a party's vector, of its positive rows in each bin; raise `InputError` where it does not know M_k."""
-        if len(data.rows_above) != self.bins:
+    def entries(
+        self,
+        data: PartyData,
+        negatives: NDArray[np.int64],
+        positives: NDArray[np.int64],
+        max_rows: int,
+        modulus: int,
+    ) -> NDArray[np.int64]:
+        """Return a party's vectors, of its rows in each bin; raise `InputError` where it does not know M_k."""
+        before = data.before
+        if before is None or len(before.rows_above) != self.bins:
             raise InputError(
                 f"party {data.name!r} does not know how many rows lie at or above each threshold: give its result "
                 "of the session that has found them (boundaries)"
             )
-        rows_above = np.maximum(np.array(data.rows_above, np.int64), 1)
+        rows_above = np.maximum(np.array(before.rows_above, np.int64), 1)
         share = ((2 << precision_bits(max_rows, modulus)) + rows_above) // (2 * rows_above)  # 2^b/M_k, rounded
-        return np.asarray(positives * share)
+        own = (negatives + positives)[::-1].cumsum()[::-1]
+        changed = data.name not in before.parties or before.own != tuple(own.tolist())
+        return np.append(positives * share, int(changed))
 
-    def read(self, sums: Sequence[int], positives: int, max_rows: int, modulus: int) -> Fraction | None:
+    def read(
+        self, sums: Sequence[int], positives: int, max_rows: int, modulus: int, parties: int
+    ) -> AveragePrecision | None:
         """Return the average precision, but for P/2^(b + 1) at most; None without one, or where no row is positive.
 
-        Raises `ResultCheckError`: it cannot be that of so many positive rows.
+        Raises `ResultCheckError`: it cannot be that of so many positive rows, or so many parties have no flags.
         """
         if not sums:
             return None
-        (total,), scale = sums, 1 << precision_bits(max_rows, modulus)
-        if not 0 <= total <= positives * (scale + positives):
+        (sum_, changed), scale = sums, 1 << precision_bits(max_rows, modulus)
+        if not (0 <= changed <= parties and (changed or 0 <= sum_ <= positives * (scale + positives))):
             raise ResultCheckError(
                 "the result fails its check, so no number is given: it is not an average precision", check="range"
             )
-        return min(Fraction(total, scale * positives), Fraction(1)) if positives else None
+        return AveragePrecision(min(Fraction(sum_, scale * positives), Fraction(1)), changed) if positives else None
+
+
+class AveragePrecision(NamedTuple):
+    """What the sums say of it."""
+
+    value: Fraction
+    """Where no rows have changed: it means nothing otherwise."""
+
+    changed: int
+    """How many parties' rows are others than the session before has counted."""
 
 
 def precision_bits(max_rows: int, modulus: int) -> int:

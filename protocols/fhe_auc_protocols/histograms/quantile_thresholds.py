@@ -98,21 +98,24 @@ class _Quantiles(Readout[QuantileThresholds]):
         warnings: tuple[str, ...],
         *,
         first: NDArray[np.int64] | None = None,
+        own: NDArray[np.int64] | None = None,
     ) -> QuantileThresholds:
-        """Return the thresholds; `first` are the exact counts of the first model, if there are any."""
+        """Return the thresholds; `first` are the exact counts of the first model, if there are any, `own` a party's."""
         bins = checked_bins(manifest.options, counts.height)
         starts = cell_starts(counts.height)
         cells = equi_depth_cells(counts, bins)
         grid = explicit(starts[cells])
-        above = () if first is None else np.cumsum(first[::-1])[::-1][cells].tolist()
+        above, own_above = (() if each is None else each[::-1].cumsum()[::-1][cells].tolist() for each in (first, own))
         if first is not None and len(inside := _cut(counts.levels[-1], bins)):
-            grid, above = explicit(np.union1d(grid, inside)), ()
+            grid, above, own_above = explicit(np.union1d(grid, inside)), (), ()
             warnings += (_CROWDED,)
         if len(grid) < bins:
             warnings += (f"{len(grid):,} thresholds instead of {bins:,}: {self.why_fewer}",)
         return QuantileThresholds(
             grid=grid,
             rows_above=tuple(above),
+            own_rows_above=tuple(own_above),
+            counted=tuple(pooled.counted),
             protocol=manifest.protocol,
             backend=pooled.backend,
             parties=pooled.parties,
@@ -161,7 +164,8 @@ class ExactQuantiles(_Quantiles):
         of_models = counts.reshape(-1, len(manifest.thresholds))
         settings = {"height": _height(len(manifest.thresholds))}
         lowest = HierarchicalCounts.from_lowest(of_models.sum(axis=0))
-        return self._found(manifest, pooled, lowest, settings, warnings, first=of_models[0])
+        own = None if pooled.own is None else pooled.own[: len(manifest.thresholds)]
+        return self._found(manifest, pooled, lowest, settings, warnings, first=of_models[0], own=own)
 
 
 class PrivateQuantiles(_Quantiles, PrivateReadout[QuantileThresholds]):

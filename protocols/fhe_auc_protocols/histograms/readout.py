@@ -37,6 +37,12 @@ class PooledCounts:
     noise_deviation: float | None = None
     """Standard deviation of the noise on one count; None where there is no noise, or levels differ in it."""
 
+    counted: Sequence[str] = ()
+    """Names of those parties, where the party that reads knows them."""
+
+    own: NDArray[np.int64] | None = None
+    """The party's own exact counts of the cells, one-dimensional."""
+
     soundness: float | None = None
     """Bound on the chance that these are not the sums of what parties sent; None: nobody has checked that."""
 

@@ -28,7 +28,7 @@ from fhe_auc.results.intervals import hanley_mcneil, on_logit_scale
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.rows import datasets
-from fhe_auc.rows.party_data import PartyData
+from fhe_auc.rows.party_data import CountedBefore, PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.session_keys import public_context
@@ -621,10 +621,10 @@ def test_at_quantile_thresholds_there_is_the_average_precision_of_the_binned_sco
 def test_average_precision_of_other_rows_than_the_session_before_has_counted_is_not_given() -> None:
     sites = rows(3, 53)
     request = Request(parties=tuple(data.name for data in sites), thresholds=GRID, average_precision=True)
-    told = tuple(range(1000, 1000 - len(GRID), -1))
-    found = run(registry.load("verified"), request, [replace(data, rows_above=told) for data in sites], lambda *_: None)
+    told = CountedBefore(tuple(range(1000, 1000 - len(GRID), -1)), request.parties)
+    found = run(registry.load("verified"), request, [replace(data, before=told) for data in sites], lambda *_: None)
     assert found.average_precision is None
-    assert any("has counted more or fewer rows" in warning for warning in found.warnings)
+    assert any("has counted other rows than this one" in warning for warning in found.warnings)
 
 
 def test_without_a_session_before_there_is_no_average_precision_and_a_party_that_lacks_its_result_refuses() -> None:
@@ -643,10 +643,11 @@ def test_without_a_session_before_there_is_no_average_precision_and_a_party_that
 def test_a_sum_that_is_no_average_precision_is_refused(total: int) -> None:
     sums = AnalysisSums(PLAIN, 4, interval=False, average_precision=True)
     modulus = 2**50
-    honest = [0, 1, 10, 5, 2 ** precision_bits(100, modulus) * 3]  # difference, ties, N, P, average precision
-    assert float(sums.read(honest, 100, modulus).average_precision or 0) == pytest.approx(3 / 5)
-    with pytest.raises(ResultCheckError, match="not an average precision"):
-        sums.read([*honest[:-1], total * 2**8], 100, modulus)
+    honest = [0, 1, 10, 5, 2 ** precision_bits(100, modulus) * 3, 0]  # difference, ties, N, P, average precision, flags
+    assert float(sums.read(honest, 100, modulus).average_precision.value) == pytest.approx(3 / 5)
+    for forged in ([*honest[:-2], total * 2**8, 0], [*honest[:-1], 2], [*honest[:-1], -1]):
+        with pytest.raises(ResultCheckError, match="not an average precision"):
+            sums.read(forged, 100, modulus)
 
 
 def imputed(seed: int) -> tuple[Any, Any, Any]:

@@ -6,23 +6,30 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
-from fhe_auc_protocols.histograms.encrypted_sums import encrypted_sum
 from sklearn.metrics import average_precision_score
 
 from fhe_auc import api
+from fhe_auc.base.errors import VerificationError
 from fhe_auc.base.quantities import chance_text
-from fhe_auc.cli import evaluation_table, main
+from fhe_auc.cli import evaluation_table
+from fhe_auc.machines import outcomes, site_state
+from fhe_auc.machines.site_state import site_storage
 from fhe_auc.results import estimates, evaluation, heterogeneity, intervals
 from fhe_auc.results.evaluation import Evaluation, QuantileThresholds
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
+from fhe_auc.session.computation import Result
 from fhe_auc.session.protocol import Request
+from fhe_auc.session.rounds import conduct
+from fhe_auc.sums.residues import pack
 from tests.support.exact_sessions import GRID, Play, rows
+from tests.support.stored_sites import Consortium
+from tests.support.vector_sessions import VectorPlay
 
 # --- Every number is sorted -------------------------------------------------------------------------------------------
 
@@ -53,20 +60,28 @@ SORTED: Mapping[type, Mapping[str, str]] = {
         "numerical_error": PUBLIC,  # 0, or the plan's
         "thresholds": PUBLIC,
         "verified": PUBLIC,
-        "histogram": NOT_VERIFIED,  # of protocols that verify nothing
+        "histogram": PROVED,  # two tags; None with verified
         "fraction": DERIVED,
         "binning_error_fraction": DERIVED,
         "positives": PROVED,
         "negatives": PROVED,
         "standard_error": DERIVED,  # Q10, Q01; with joint keys of the AUC, P and N
         "interval": DERIVED,
-        "average_precision": NOT_VERIFIED,  # a proved sum, of entries divided by what the session before has told
+        "average_precision": DERIVED,  # a proved sum, of entries divided by proved counts of the same rows
         "estimates": DERIVED,
         "comparisons": DERIVED,
         "sites": DERIVED,
         "soundness": PUBLIC,
     },
-    QuantileThresholds: {**_OUTCOME, "parties": NOT_VERIFIED, "grid": NOT_VERIFIED, "rows_above": NOT_VERIFIED},
+    QuantileThresholds: {
+        **_OUTCOME,
+        "grid": DERIVED,
+        "rows_above": PROVED,
+        "counted": PROVED,
+        "own_rows_above": PUBLIC,  # the party's own
+        "verified": PUBLIC,
+        "soundness": PUBLIC,
+    },
     estimates.GroupEstimate: {
         "model": PUBLIC,
         "group": PUBLIC,
@@ -130,92 +145,131 @@ def played_honestly() -> Evaluation:
     return api.run(registry.evaluating("verified"), request, sites, quiet)
 
 
-def test_a_verified_result_has_no_number_that_nobody_proves_but_average_precision() -> None:
+def quiet(*_: object) -> None:
+    """Report no progress."""
+
+
+def test_a_verified_result_has_no_number_that_nobody_proves() -> None:
     """Beside warnings, which are text."""
-    unproved = {name for name, sort in SORTED[Evaluation].items() if sort == NOT_VERIFIED} - {"warnings"}
-    assert unproved == {"histogram", "average_precision"}
+    assert {name for name, sort in SORTED[Evaluation].items() if sort == NOT_VERIFIED} == {"warnings"}
     found = played_honestly()
     assert found.verified
-    assert (found.histogram, found.average_precision) == (None, None)
     assert found.as_dict()["verified"] == {"aggregation": True, "parties": False}
 
 
-# --- A false average precision ----------------------------------------------------------------------------------------
-
-
-def quiet(*_: object) -> None:
-    """Report no progress."""
+# --- Average precision ------------------------------------------------------------------------------------------------
 
 
 def sites_of(number: int = 5) -> list[PartyData]:
     rng = np.random.default_rng(3)
     found = []
     for at in range(number):
-        labels = rng.random(3000) < 0.05
+        labels = rng.random(300) < 0.2
         scores = np.clip(rng.normal(0.25 + 0.25 * labels, 0.12), 0, 1).round(2)
         found.append(PartyData.from_arrays(f"site {at}", labels, scores))
     return found
 
 
-def found_by_a_liar(sites: Sequence[PartyData], moved: int, request: Request) -> dict[str, QuantileThresholds]:
-    """What parties find in a first session whose aggregator says that so many rows score 0.95 and not 0.25."""
-    plugin: Any = registry.finding("boundaries-federated")
-    session = plugin.prepare(request)
-    delivery = session.delivery()
-    aggregator = plugin.aggregator(session.manifest, delivery.aggregator)
-    computation = aggregator._computation
-    plan = computation.plan
-    lie = np.zeros((plan.vectors, plan.thresholds), np.int64)
-    for score, more in ((0.25, -moved), (0.95, moved)):
-        lie[0, int(np.searchsorted(session.manifest.thresholds, score, side="right")) - 1] += more
-
-    def circuit(keys: Any, sums: Any) -> Any:
-        keys.add_in_place(sums[0], keys.encrypt(*plan.pack(lie)))
-        return encrypted_sum(keys, sums)
-
-    computation._circuit = circuit
-    parties = [plugin.party(session.manifest, delivery.parties[data.name], data) for data in sites]
-    message = aggregator.start()
-    while message is not None:
-        for party in parties:
-            aggregator.receive(party.name, party.respond(message))
-        message = aggregator.finish_round()
-    return {party.name: party.result() for party in parties}
+SITES = sites_of()
+NAMES = tuple(data.name for data in SITES)
+_PLUGIN = registry.evaluating("verified")
+_FIRST, _SECOND = _PLUGIN.staged(Request(parties=NAMES, thresholds=np.empty(0), max_rows=10**4), 40)
 
 
-def evaluated_after(moved: int) -> Evaluation:
-    sites = sites_of()
-    plugin = registry.evaluating("verified")
-    asked = Request(parties=tuple(data.name for data in sites), thresholds=np.empty(0), max_rows=10**5)
-    first, second = plugin.staged(asked, 100)
-    found = found_by_a_liar(sites, moved, first)
-    told = next(iter(found.values()))
-    second = dataclasses.replace(second, thresholds=told.grid, average_precision=True)
-    return api.run(plugin, second, sites, quiet, None, found)
+@pytest.fixture(scope="module")
+def before() -> dict[str, QuantileThresholds]:
+    """What parties have found in an honest session."""
+    return api._played(registry.finding("boundaries-federated"), _FIRST, SITES, quiet)
 
 
-def test_an_aggregator_that_lies_before_does_not_pass_off_a_false_average_precision_as_verified() -> None:
-    sites = sites_of()
-    labels, scores = (np.concatenate([getattr(data, name) for data in sites]) for name in ("y_true", "y_score"))
-    right = average_precision_score(labels, scores)
-    honest, lied = evaluated_after(0), evaluated_after(300)
-    assert honest.average_precision == pytest.approx(right, abs=0.02)
-    assert lied.average_precision is not None
-    assert abs(lied.average_precision - right) > 0.05  # the lie got through
-    for each in (honest, lied):
-        assert each.as_dict()["verified"] == {"aggregation": True, "parties": False, "average_precision": False}
-        ((_, _, note),) = evaluation_table._average_precision(each)
-        assert note.startswith("not verified")
-        assert "but not in average precision" in str(evaluation_table._verified(each)[-1])
-        told = f"{each.average_precision:.4f}"
-        assert not any(told in shown for shown in (str(each), each._repr_html_()))  # which have no place for the mark
-    assert abs(lied.auc - honest.auc) <= lied.binning_error + honest.binning_error
+def evaluated(
+    before: Mapping[str, QuantileThresholds], sites: Sequence[PartyData] = SITES, **changes: Any
+) -> Evaluation:
+    grid = next(iter(before.values())).grid
+    asked = dataclasses.replace(_SECOND, thresholds=grid, average_precision=True, **changes)
+    return api.run(_PLUGIN, asked, sites, quiet, None, before)
 
 
-def test_evaluate_prints_that_average_precision_is_not_verified() -> None:
-    printed = CliRunner().invoke(main, ["demo", "--thresholds", "quantile:50"], catch_exceptions=False).stdout
-    (line,) = (line for line in printed.splitlines() if line.startswith("average precision"))
-    assert "not verified" in line
+def test_average_precision_is_that_of_the_rows_and_covered_by_the_theorem(
+    before: dict[str, QuantileThresholds],
+) -> None:
+    labels, scores = (np.concatenate([getattr(data, name) for data in SITES]) for name in ("y_true", "y_score"))
+    grid = before[NAMES[0]].grid
+    found = evaluated(before)
+    binned = np.searchsorted(grid, scores, side="right")
+    assert found.average_precision == pytest.approx(average_precision_score(labels, binned), abs=1e-6)
+    assert found.as_dict()["verified"] == {"aggregation": True, "parties": False}
+    ((_, _, note),) = evaluation_table._average_precision(found)
+    assert "not verified" not in note
+
+
+def test_a_party_knows_what_it_has_counted_itself_and_nobody_else_does(before: dict[str, QuantileThresholds]) -> None:
+    for data in SITES:
+        own = before[data.name]
+        assert own.own_rows_above == tuple(int((data.y_score >= each).sum()) for each in own.grid)
+        assert own.counted == NAMES
+        assert "own_rows_above" not in str(outcomes.plain(own))
+        assert "own_rows_above" not in repr(own)
+
+
+def moved(data: PartyData) -> PartyData:
+    """The same rows but for one score."""
+    scores = data.y_score.copy()
+    scores[0] = 0.99
+    return PartyData.from_arrays(data.name, data.y_true, scores)
+
+
+def forgetful(own: QuantileThresholds) -> QuantileThresholds:
+    return dataclasses.replace(own, own_rows_above=())
+
+
+def test_where_a_party_s_rows_have_changed_between_the_sessions_there_is_none(
+    before: dict[str, QuantileThresholds],
+) -> None:
+    """As many rows as before, all but one the same; or a party that does not know any more."""
+    changed = evaluated(before, [moved(SITES[0]), *SITES[1:]])
+    unknown = evaluated({name: forgetful(own) if name == NAMES[1] else own for name, own in before.items()})
+    for found in (changed, unknown):
+        assert found.average_precision is None
+        assert any(warning.startswith("there is no average precision") for warning in found.warnings)
+        assert found.verified
+
+
+def test_where_other_parties_count_than_before_there_is_none(before: dict[str, QuantileThresholds]) -> None:
+    fewer = {name: dataclasses.replace(own, counted=NAMES[:-1]) for name, own in before.items()}
+    assert evaluated(fewer).average_precision is None  # the last one sets its flag, too
+    more = {name: dataclasses.replace(own, counted=(*NAMES, "site 9")) for name, own in before.items()}
+    assert evaluated(more).average_precision is None  # nobody's flag is set: the lists differ
+
+
+def test_an_aggregator_that_lies_in_the_session_before_is_refused_there() -> None:
+    """It says that some rows score 0.95 and not 0.25: before, that chose the average precision unseen."""
+    play = VectorPlay(SITES, protocol="boundaries-federated", options={"bins": 40})
+
+    def lie(result: Result) -> Result:
+        values = play.computation._sums.unpacked(result.content)
+        for score, more in ((0.25, -30), (0.95, 30)):
+            place = int(np.searchsorted(play.manifest.thresholds, score, side="right")) - 1
+            values[place] = (int(values[place]) + more) % play.computation.modulus
+        return Result(result.counted, pack(values, play.computation.modulus))
+
+    told = play.outcomes(play.lied(play.until_result(), lie))
+    assert {type(each) for each in told.values()} == {VerificationError}
+
+
+def test_between_machines_a_site_keeps_what_it_has_counted_in_its_key_store(tmp_path: Path) -> None:
+    consortium = Consortium(SITES, tmp_path / "sites", "boundaries-federated", **vars_of(_FIRST))
+    conduct(consortium.aggregator(), consortium.exchange)
+    told = consortium.results[NAMES[0]]
+    with site_storage().site(consortium.made.sites[NAMES[0]]) as site:
+        asked = dataclasses.replace(told.before, own=(), session=consortium.id)
+        assert site_state._with_own(site, asked).own == told.own_rows_above
+        elsewhere = dataclasses.replace(asked, session=bytes(16))
+        assert site_state._with_own(site, elsewhere).own == ()
+
+
+def vars_of(request: Request) -> dict[str, Any]:
+    return {name: getattr(request, name) for name in ("thresholds", "options", "max_rows")}
 
 
 # --- The chance that a lie passes -------------------------------------------------------------------------------------
