@@ -41,8 +41,8 @@ from fhe_auc.session.journal import Journal
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import MESSAGE as MESSAGE_PURPOSE
 from fhe_auc.session.messages import Message
+from fhe_auc.session.party import Party
 from fhe_auc.session.plan import EncodedPlan
-from fhe_auc.session.rounds import Party
 from fhe_auc.sums import opening, residues
 from fhe_auc.sums.sketch import Sketch
 from fhe_auc.sums.terms import Factor, Part, Release, Sum, Term
@@ -182,7 +182,7 @@ LAYOUTS = {
     "roster.Member": "[name: str, signing_key: bytes, encryption_key: bytes]",
     "roster.PartyMaterial": "[roster: Roster, identity: bytes]",
     "roster.Roster": "[members: tuple[Member, ...]]",
-    "rounds._State": "[manifest: bytes, party: str, round: int, ended: bool, sent: bytes, bytes_sent: int, bytes_received: int, seconds: dict[str, float], own: bytes]",
+    "party._PartyState": "[manifest: bytes, party: str, round: int, ended: bool, sent: bytes, bytes_sent: int, bytes_received: int, seconds: dict[str, float], own: bytes]",
     "sealed_bundles.Kept": "[announcement: bytes, not_after: int, material: bytes, closed: bool, has_result: bool]",
     "sealed_bundles._AggregatorBody": "[announcement: bytes, sealed: bytes]",
     "sealed_bundles._Header": "[bundle_id: bytes, session: bytes, recipient: bytes, context: bytes, holder: bytes, not_after: int]",

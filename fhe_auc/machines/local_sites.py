@@ -1,6 +1,6 @@
 """Whole sessions on this machine, over a real transport: every role in a process, folder and key store of its own.
 
-What `fhe_auc.api` plays in one process is played here by the same rounds over a real transport. The rows, keys and
+What `fhe_auc.session.one_process` plays is played here by the same rounds over a real transport. The rows, keys and
 results of all sites lie in one private folder that is removed afterwards.
 """
 
@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fhe_auc.api import with_costs
 from fhe_auc.base.errors import EvaluationError
 from fhe_auc.machines import outcomes
 from fhe_auc.machines.site_state import LocalSites, site_storage
@@ -24,6 +23,7 @@ from fhe_auc.rows.counts import PartyData
 from fhe_auc.rows.own_rows import check_scores
 from fhe_auc.rows.tables import write_rows
 from fhe_auc.session import registry
+from fhe_auc.session.one_process import with_costs
 from fhe_auc.session.protocol import Protocol, Request
 
 T = TypeVar("T", bound=Outcome)

@@ -21,9 +21,10 @@ from fhe_auc.results.evaluation import Evaluation, Outcome
 from fhe_auc.results.intervals import check_level
 from fhe_auc.rows.counts import PartyData
 from fhe_auc.rows.own_rows import check_scores, warnings_of
+from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.manifest import SESSION_BYTES, Manifest
+from fhe_auc.session.party import Party, R
 from fhe_auc.session.plan import EncodedPlan, Keys, Plan
-from fhe_auc.session.rounds import Aggregator, Party, R
 
 DEFAULT_PROTOCOL = "verified"
 DEFAULT_MAX_ROWS = 10**6
@@ -111,7 +112,7 @@ class Delivery:
     aggregator: bytes = field(repr=False)
     parties: Mapping[str, bytes] = field(repr=False)
     open_late: Callable[[tuple[str, ...]], bytes] | None = field(default=None, repr=False)
-    """For `fhe_auc.session.rounds.Aggregator.open_late`: asks the key holder, where there is something to ask for."""
+    """For `Aggregator.open_late`: asks the key holder, where there is something to ask for."""
     helper: bytes | None = field(default=None, repr=False)
     """For `Protocol.helper`; None where the session has none."""
 

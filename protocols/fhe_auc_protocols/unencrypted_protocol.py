@@ -23,9 +23,10 @@ from fhe_auc.base.errors import DeserialisationError, InputError
 from fhe_auc.base.options import check_names
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rows.counts import PartyData
+from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.party import Party, R
 from fhe_auc.session.protocol import Protocol, Request, Session, new_manifest
-from fhe_auc.session.rounds import Aggregator, Party, R
 
 T = TypeVar("T")
 

@@ -19,7 +19,7 @@ from fhe_auc.rlwe import container
 from fhe_auc.rlwe.polynomials import Sum
 from fhe_auc.rows.counts import PartyData
 from fhe_auc.session.ckks_computation import zero_sum_masks
-from fhe_auc.session.rounds import SessionRecord
+from fhe_auc.session.record import SessionRecord
 from fhe_auc_keys.bundles.roster import Contribution, Excerpt, digests
 from fhe_auc_keys.roles.joint_roles import _commitment
 from fhe_auc_keys.trust.group_sealing import seal_to_all

@@ -21,11 +21,12 @@ from fhe_auc.rlwe.backends import choose_backend
 from fhe_auc.rlwe.parameters import BackendName
 from fhe_auc.rlwe.statistical_security import DEFAULT_SMUDGING_BITS
 from fhe_auc.rows.counts import PartyData
+from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.computation import PartyTask
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.party import Party, R
 from fhe_auc.session.plan import Plan
 from fhe_auc.session.protocol import Protocol, Request, Session, new_manifest
-from fhe_auc.session.rounds import Aggregator, Party, R
 from fhe_auc_keys.roles.key_mode import KeyMode
 
 _ABSENT = {

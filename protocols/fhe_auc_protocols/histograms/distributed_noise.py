@@ -34,8 +34,8 @@ from fhe_auc.base.extras import require
 from fhe_auc.rows.counts import PartyData
 from fhe_auc.session.computation import PartyTask
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.party import R
 from fhe_auc.session.protocol import Request, Spending
-from fhe_auc.session.rounds import R
 from fhe_auc_protocols.histograms.exact_counts import CountsTask, ExactCounts
 from fhe_auc_protocols.histograms.readout import PrivateReadout
 from fhe_auc_protocols.option_values import checked_epsilon

@@ -29,8 +29,8 @@ from fhe_auc.rows.counts import PartyData
 from fhe_auc.session.ckks_computation import SealedCkks
 from fhe_auc.session.computation import PartyTask
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.party import R
 from fhe_auc.session.protocol import Request, check_rows, too_many_rows
-from fhe_auc.session.rounds import R
 from fhe_auc_keys.roles.encrypted_protocol import EncryptedProtocol
 from fhe_auc_keys.roles.joint_roles import JointKeys
 from fhe_auc_keys.roles.sealed_roles import SealedKeys

@@ -22,8 +22,8 @@ import numpy as np
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.rows.counts import PartyData
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.party import Party, R
 from fhe_auc.session.protocol import Spending
-from fhe_auc.session.rounds import Party, R
 from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.histograms.readout import PooledCounts, PrivateReadout, ReadoutProtocol
 from fhe_auc_protocols.histograms.unary_encoding import LevelTally, UnaryHierarchy

@@ -34,8 +34,8 @@ from fhe_auc.question.binning import bins_of
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.counts import PartyData
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Request, Spending
-from fhe_auc.session.rounds import Party
 from fhe_auc_protocols import exact_sampling, result_warnings
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.exact_sampling import Source

@@ -13,13 +13,12 @@ import pytest
 from click.testing import CliRunner
 from sklearn.metrics import average_precision_score
 
-from fhe_auc import api
 from fhe_auc.base.quantities import chance_text
 from fhe_auc.cli import evaluation_table, main
 from fhe_auc.results import estimates, evaluation, heterogeneity, intervals
 from fhe_auc.results.evaluation import Evaluation, QuantileThresholds
 from fhe_auc.rows.counts import PartyData
-from fhe_auc.session import registry
+from fhe_auc.session import one_process, registry
 from fhe_auc.session.protocol import Request
 from fhe_auc_protocols.histograms.encrypted_sums import encrypted_sum
 from tests.support.exact_sessions import GRID, Play, rows
@@ -127,7 +126,7 @@ def test_what_tables_and_json_call_by_other_names_is_sorted_too() -> None:
 def played_honestly() -> Evaluation:
     sites = rows(5, 11)
     request = Request(parties=tuple(data.name for data in sites), thresholds=GRID, max_rows=2000, interval=0.95)
-    return api.run(registry.evaluating("verified"), request, sites, quiet)
+    return one_process.run(registry.evaluating("verified"), request, sites, quiet)
 
 
 def test_a_verified_result_has_no_number_that_nobody_proves_but_average_precision() -> None:
@@ -191,7 +190,7 @@ def evaluated_after(moved: int) -> Evaluation:
     found = found_by_a_liar(sites, moved, first)
     told = next(iter(found.values()))
     second = dataclasses.replace(second, thresholds=told.grid, average_precision=True)
-    return api.run(plugin, second, sites, quiet, None, found)
+    return one_process.run(plugin, second, sites, quiet, None, found)
 
 
 def test_an_aggregator_that_lies_before_does_not_pass_off_a_false_average_precision_as_verified() -> None:

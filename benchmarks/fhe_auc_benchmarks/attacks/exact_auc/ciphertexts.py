@@ -19,11 +19,12 @@ from fhe_auc.question import thresholds
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rows.counts import Counts, PartyData, count
+from fhe_auc.session.aggregator import conduct
 from fhe_auc.session.attacks import Attacks
 from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import SESSION_BYTES, Manifest
+from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Request
-from fhe_auc.session.rounds import Party, conduct
 from fhe_auc.sums.opening import Opening
 from fhe_auc.sums.residues import unpack
 from fhe_auc_benchmarks.attacks.exact_auc import strategies

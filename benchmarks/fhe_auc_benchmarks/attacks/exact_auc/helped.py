@@ -22,10 +22,10 @@ from fhe_auc.question import thresholds
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rows.counts import count
+from fhe_auc.session.aggregator import conduct
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Request
-from fhe_auc.session.rounds import conduct
 from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import (
     MAX_ROWS,
     PROTOCOLS,
