@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc import federated_auc
+from fhe_auc import Setup, federated_auc
 from fhe_auc.base.errors import InputError, ResultCheckError, UndefinedAucError
 from fhe_auc.cli import main
 from fhe_auc.question import thresholds
@@ -382,7 +382,7 @@ def test_the_encrypted_protocols_run_for_real_and_agree(file: str) -> None:
     assert rows["malicious"]["verified"] == {"aggregation": True, "parties": False}
     told = (rows["semi-honest"]["privacy"], rows["malicious"]["privacy"])
     assert told == ("encrypted", "encrypted, aggregation verified")
-    direct = federated_auc(sites(400), thresholds=thresholds.dpauc(20), backend="tenseal")
+    direct = federated_auc(sites(400), thresholds=thresholds.dpauc(20), setup=Setup(backend="tenseal"))
     assert rows["semi-honest"]["auc"] == pytest.approx(direct.auc, abs=1e-6)
 
 

@@ -28,7 +28,7 @@ from fhe_auc.results.evaluation import Evaluation, verified_as_dict
 from fhe_auc.rows.counts import PartyData, count
 from fhe_auc.rows.own_rows import check_scores
 from fhe_auc.session import registry
-from fhe_auc.session.protocol import DEFAULT_MAX_ROWS
+from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, Setup
 from fhe_auc_benchmarks.comparison import simulated_dpauc, simulated_private_auc
 from fhe_auc_benchmarks.stopwatch import Stopwatch
 from fhe_auc_protocols import dp_noise
@@ -234,7 +234,7 @@ def _once(sample: _Sample, asked: Comparison, measured: _Measured) -> Row:
     cells = sample.cells(measured.protocol, measured.size)
     cells["threshold_error"] = abs(trapezoid(count(sample.everybody, measured.grid)).auc - sample.truth)
     try:
-        evaluation, cost = _session(sample, asked, measured, {}, backend=asked.backend)
+        evaluation, cost = _session(sample, asked, measured, {})
     except (EvaluationError, InputError) as refusal:
         return Row(**cells, **_spread(np.array([]), sample.truth), privacy="no number", note=str(refusal))
     measures = _spread(np.array([evaluation.auc]), sample.truth)
@@ -276,7 +276,7 @@ def _private(sample: _Sample, asked: Comparison, measured: _Measured, epsilon: f
     releases = simulated_private_auc.releases(pool, budget, runs=asked.runs, random=random)
     aucs = simulated_private_auc.aucs(releases, budget)
     options = {"epsilon": epsilon, "epsilon_unit": budget.unit}
-    _, cost = _session(sample, asked, measured, options, backend=asked.backend)
+    _, cost = _session(sample, asked, measured, options)
     return Row(
         **sample.cells(measured.protocol, measured.size),
         **_spread(aucs, sample.truth),
@@ -304,17 +304,17 @@ def _spread(aucs: NDArray[np.float64], truth: float) -> dict[str, Any]:
 
 
 def _session(
-    sample: _Sample, asked: Comparison, measured: _Measured, options: Mapping[str, Any], **common: Any
+    sample: _Sample, asked: Comparison, measured: _Measured, options: Mapping[str, Any]
 ) -> tuple[Evaluation, dict[str, Any]]:
     """Run a real session; return its result and what it cost."""
-    most = max(DEFAULT_MAX_ROWS, sample.rows)
+    plugin = registry.load(measured.protocol)
+    setup = Setup(max_rows=max(DEFAULT_MAX_ROWS, sample.rows), backend=asked.backend if plugin.encrypts else None)
     with Stopwatch() as watch:
         evaluation = asked.session(
             sample.parties,
-            protocol=chosen(registry.load(measured.protocol).options, measured.protocol, options),
+            protocol=chosen(plugin.options, measured.protocol, options),
             thresholds=measured.grid,
-            max_rows=most,
-            **common,
+            setup=setup,
         )
     return evaluation, {
         "verified": verified_as_dict(aggregation=evaluation.verified),

@@ -32,7 +32,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from fhe_auc import ckks, federated_auc
+from fhe_auc import Setup, ckks, federated_auc
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds
 from fhe_auc.rows import datasets
@@ -121,7 +121,10 @@ def main() -> None:
     for name, grid in product(datasets.NAMES, ("uniform:100", "hybrid:1000")):
         parties = datasets.load(name)
         exact = trapezoid(count(PartyData.from_arrays("all", *pooled(parties)), thresholds.parse(grid))).auc
-        found = [federated_auc(parties, protocol="semi-honest", thresholds=grid, backend=each) for each in backends]
+        found = [
+            federated_auc(parties, protocol="semi-honest", thresholds=grid, setup=Setup(backend=each))
+            for each in backends
+        ]
         off = found[0].auc - roc_auc_score(*pooled(parties))
         numerical = " | ".join(f"{abs(each.auc - exact):.1e}" for each in found)
         print(f"| {name} | {grid} | {found[0].auc:.9f} | {off:+.1e} | {found[0].binning_error:.1e} | {numerical} |")
