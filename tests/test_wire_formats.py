@@ -121,7 +121,7 @@ LAYOUTS = {
     "analysis.Variable": "{name: str, levels: tuple[str, ...]}",
     "announcement._Body": "[manifest: bytes, credentials: tuple[bytes, ...], not_before: int, not_after: int]",
     "authority.Issued": "[serial: str, name: str, signing_key: bytes, encryption_key: bytes, not_after: int, revoked: int]",
-    "authority._Stored": "[key: bytes, certificate: bytes, register: tuple[Issued, ...], list_number: int]",
+    "authority._StoredAuthority": "[key: bytes, certificate: bytes, register: tuple[Issued, ...], list_number: int]",
     "budget.Entry": "[data_set: str, protocol: str, epsilon: float, delta: float, unit: str, rows: int, at: int, refused: str, acknowledged: str]",
     "budget.Ledger": "[limits: dict[str, Limit], entries: dict[str, Entry]]",
     "budget.Limit": "[epsilon: float, delta: float | None]",
@@ -134,15 +134,15 @@ LAYOUTS = {
     "context.PublicKeys": "[parameters: P, public_key: bytes, relinearisation_key: bytes]",
     "context.SecretKey": "[parameters: P, public_keys_digest: bytes, secret_key: bytes]",
     "context.StoredPublic": "[parameters: P, public_key: bytes, relinearisation_key: bytes, rotation_keys: bytes]",
-    "device._Answer": "[session: bytes, rows: tuple[bytes, ...], members: int]",
-    "device._Memory": "[salt: bytes, answers: tuple[_Answer, ...]]",
+    "device._DeviceAnswer": "[session: bytes, rows: tuple[bytes, ...], members: int]",
+    "device._Memory": "[salt: bytes, answers: tuple[_DeviceAnswer, ...]]",
     "encrypted_sums.SumPlan": "{thresholds: int, vectors: int, parties: int, max_total: int, parameters: CkksParameters}",
     "encrypted_sums.Sums": "{thresholds: int, vectors: int, parties: int, max_total: int}",
     "existing_certificate.Statement": "{name: str, signing_key: bytes, encryption_key: bytes, certificate: bytes, not_before: int, not_after: int}",
     "existing_certificate._Binding": "[statement: bytes, certified: bytes, possession: bytes]",
     "fleet.Fleet": "{known_by: Literal['certificates'], members: int, root: bytes, row_cap: int, listed: bytes}",
     "group_sealing._Sealed": "[keys: dict[str, bytes], ciphertext: bytes]",
-    "helper._State": "[blobs: bytes, answer: bytes, material: bytes, members: bytes, response_keys: bytes, result: bytes, content_key: bytes]",
+    "helper._HelperState": "[blobs: bytes, answer: bytes, material: bytes, members: bytes, response_keys: bytes, result: bytes, content_key: bytes]",
     "helper_roles.HelpedParty": "[identity: bytes, helpers: tuple[bytes], common_secret: bytes]",
     "helper_roles.HelperMaterial": "[identity: bytes, roster: Roster, helpers: Roster]",
     "helper_roles.Response": "[sealed: bytes, parts: tuple[bytes, ...]]",
@@ -150,12 +150,12 @@ LAYOUTS = {
     "helper_roles._Given": "[counted: tuple[str, ...], responses: tuple[Response]]",
     "helper_roles._Opened": "[left_out: tuple[str, ...], context: bytes, opening: bytes]",
     "helper_roles._Submission": "[parts: tuple[bytes, ...], blobs: tuple[bytes], signature: bytes]",
-    "identity._Stored": "[name: str, signing: bytes, encryption: tuple[bytes, bytes], credential: bytes]",
+    "identity._StoredIdentity": "[name: str, signing: bytes, encryption: tuple[bytes, bytes], credential: bytes]",
     "joint_keys._Share": "[secret: bytes, ephemeral: bytes, encrypted: tuple[int, ...]]",
     "joint_roles._Saved": "[share: bytes | None, state: _State]",
     "joint_roles._State": "[key_parts: tuple[bytes, ...], commitments: tuple[bytes, ...], secret_part: bytes, common_secret: bytes, result: bytes, partial: bytes, key_bytes: int]",
     "joint_sums.JointSumPlan": "{thresholds: int, vectors: int, parties: int, max_total: int, parameters: BfvParameters, smudging_bits: int}",
-    "key_store._Header": "[log2_cost: int, salt: bytes, tag: bytes]",
+    "key_store._StoreHeader": "[log2_cost: int, salt: bytes, tag: bytes]",
     "late_opening._Held": "[announcement: bytes, not_after: int, context: bytes, seeds: tuple[bytes, ...], request: bytes, opening: bytes]",
     "late_opening._OpeningBody": "[request: _Request, sealed: bytes]",
     "late_opening._Request": "[session: bytes, manifest: bytes, counted: tuple[str, ...]]",
@@ -185,7 +185,7 @@ LAYOUTS = {
     "party._PartyState": "[manifest: bytes, party: str, round: int, ended: bool, sent: bytes, bytes_sent: int, bytes_received: int, seconds: dict[str, float], own: bytes]",
     "sealed_bundles.Kept": "[announcement: bytes, not_after: int, material: bytes, closed: bool, has_result: bool]",
     "sealed_bundles._AggregatorBody": "[announcement: bytes, sealed: bytes]",
-    "sealed_bundles._Header": "[bundle_id: bytes, session: bytes, recipient: bytes, context: bytes, holder: bytes, not_after: int]",
+    "sealed_bundles._BundleHeader": "[bundle_id: bytes, session: bytes, recipient: bytes, context: bytes, holder: bytes, not_after: int]",
     "sealed_bundles._PartyBody": "[announcement: bytes, header: bytes, sealed: bytes]",
     "session_keys.PartySecrets": "[context: bytes, common_secret: bytes, seed: bytes]",
     "session_keys._WithOpening": "[context: bytes, opening: bytes]",
@@ -199,9 +199,9 @@ LAYOUTS = {
     "terms.Release": "{sketch: Sketch, sums: tuple[Sum, ...]}",
     "terms.Sum": "{name: str, terms: tuple[Term, ...]}",
     "terms.Term": "{factors: tuple[Factor, ...]}",
-    "trusted_authorities._Stored": "[authorities: tuple[bytes, ...], intermediates: tuple[bytes, ...], lists: tuple[bytes, ...], places: tuple[str, ...]]",
+    "trusted_authorities._StoredAuthorities": "[authorities: tuple[bytes, ...], intermediates: tuple[bytes, ...], lists: tuple[bytes, ...], places: tuple[str, ...]]",
     "two_party.EncryptedRecord": "[public_key: bytes, ciphertext: bytes]",
-    "unencrypted_protocol.Sums": "[parties: int]",
+    "unencrypted_protocol.ClearSums": "[parties: int]",
     "workload.Workload": "{thresholds: int, parties: int, classes: int, max_rows: int, min_rows: int, splits: int, joint_keys: bool}",
 }
 
@@ -451,7 +451,9 @@ def _statement() -> Statement:
 
 
 def _header() -> bytes:
-    return serialise.encode(bundles._Header(SESSION, SESSION, FINGERPRINT, FINGERPRINT, FINGERPRINT, 1_800_000_000))
+    return serialise.encode(
+        bundles._BundleHeader(SESSION, SESSION, FINGERPRINT, FINGERPRINT, FINGERPRINT, 1_800_000_000)
+    )
 
 
 def _binding() -> bytes:
@@ -525,9 +527,9 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     ),
     "fleet": lambda _: serialise.encode(_fleet()),
     "device's memory": lambda _: device._FORMAT.frame(
-        device._Memory(FINGERPRINT, (device._Answer(SESSION, (FINGERPRINT,), 1000),))
+        device._Memory(FINGERPRINT, (device._DeviceAnswer(SESSION, (FINGERPRINT,), 1000),))
     ),
-    "fleet's session": lambda _: helper._FORMAT.frame(helper._State(FINGERPRINT, b"answer", b"key")),
+    "fleet's session": lambda _: helper._FORMAT.frame(helper._HelperState(FINGERPRINT, b"answer", b"key")),
     "opened session": lambda _: bundles.Kept(b"announcement", 2**31, b"secrets").to_bytes(),
     "session held": lambda _: late_opening._FORMAT.frame(
         late_opening._Held(b"announcement", 2**31, b"context", (FINGERPRINT,))

@@ -29,7 +29,7 @@ from fhe_auc.session.protocol import Protocol, Request
 T = TypeVar("T", bound=Outcome)
 
 
-class Place(AbstractContextManager["Place"], ABC):
+class LocalCarrier(AbstractContextManager["LocalCarrier"], ABC):
     """What carries one session on this machine; a context manager that ends it all.
 
     In its private `folder` lie the rows, keys and results of all sites.
@@ -52,7 +52,7 @@ class Stage:
     A round may take `round_timeout` seconds; `report` is told in a line what is being done.
     """
 
-    place: Callable[[], Place]
+    place: Callable[[], LocalCarrier]
     round_timeout: float
     report: Callable[[str], None]
 

@@ -24,7 +24,7 @@ from fhe_auc.cli import main
 from fhe_auc.question import thresholds
 from fhe_auc.rows.counts import PartyData
 from fhe_auc_benchmarks.comparison import figure, measure
-from fhe_auc_benchmarks.comparison.measure import SKLEARN, Comparison, Row, compare, subsample
+from fhe_auc_benchmarks.comparison.measure import SKLEARN, ProtocolComparison, Row, compare, subsample
 from fhe_auc_protocols import dp_noise
 from synthetic_scores import criteo_like
 from tests.support.pooled import pooled
@@ -46,9 +46,9 @@ def in_the_clear(parties: list[PartyData]) -> float:
     return float(roc_auc_score(rows.y_true, rows.y_score))
 
 
-def asked(**changes: Any) -> Comparison:
+def asked(**changes: Any) -> ProtocolComparison:
     small: dict[str, Any] = {"protocols": ("dpauc-laplace",), "epsilons": (1.0,), "thresholds": (20,), "runs": 50}
-    return Comparison(**{**small, **changes})
+    return ProtocolComparison(**{**small, **changes})
 
 
 def of(found: list[Row], method: str, **fields: Any) -> Row:

@@ -16,7 +16,7 @@ import pytest
 from fhe_auc.base.errors import EvaluationError, MessageError
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe import container
-from fhe_auc.rlwe.polynomials import Sum
+from fhe_auc.rlwe.polynomials import PolynomialSum
 from fhe_auc.rows.counts import PartyData
 from fhe_auc.session.ckks_computation import zero_sum_masks
 from fhe_auc.session.record import SessionRecord
@@ -830,7 +830,7 @@ def no_number_with_sums(play: JointPlay, spoil: Callable[[JointPlay], None]) -> 
                 party.result()
 
 
-def sum_of_submissions(play: JointPlay) -> Sum:
+def sum_of_submissions(play: JointPlay) -> PolynomialSum:
     """The aggregator's sum of the only block; before it stands that of second parts of the relinearisation key."""
     _, block = play.aggregator._submissions._sums
     return block
@@ -840,7 +840,7 @@ def submitted(play: JointPlay, name: str) -> np.ndarray:
     return sum_of_submissions(play).polynomials.unpack(play.contributed(name, 3).parts[1])
 
 
-def subtract(total: Sum, words: np.ndarray) -> None:
+def subtract(total: PolynomialSum, words: np.ndarray) -> None:
     moduli = np.array(total.polynomials.moduli, np.uint64)[:, None]
     total.add((moduli - words) % moduli)
 

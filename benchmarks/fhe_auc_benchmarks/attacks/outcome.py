@@ -17,7 +17,7 @@ PASSED, HARMLESS = "passed", "harmless"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class AttackOutcome:
     """What came of an attack: trials = passed + harmless + all that were refused.
 
     Attributes
@@ -40,7 +40,7 @@ class Outcome:
     refused: dict[str, int]
 
     @classmethod
-    def counted(cls, verdicts: Mapping[str, int], *, changed: int) -> Outcome:
+    def counted(cls, verdicts: Mapping[str, int], *, changed: int) -> AttackOutcome:
         """Return the outcome of trials by verdict: `PASSED`, `HARMLESS`, or the name of the check that refused."""
         refused = {check: number for check, number in verdicts.items() if check not in (PASSED, HARMLESS)}
         return cls(sum(verdicts.values()), verdicts.get(PASSED, 0), changed, verdicts.get(HARMLESS, 0), refused)

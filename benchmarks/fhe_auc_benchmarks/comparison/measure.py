@@ -56,7 +56,7 @@ class _Measured(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class ProtocolComparison:
     """What to compare: installed `protocols`, with grids of so many `thresholds`, on so many pooled rows (None: all).
 
     The [DPAUC] ones with each of the budgets `epsilons`, dpauc-gaussian with this `delta`, and `verified` without and
@@ -137,7 +137,7 @@ class Row:
 
 
 def compare(
-    parties: Sequence[PartyData], asked: Comparison, progress: Callable[[str, int, int], None] = lambda *_: None
+    parties: Sequence[PartyData], asked: ProtocolComparison, progress: Callable[[str, int, int], None] = lambda *_: None
 ) -> list[Row]:
     """Compare protocols on the parties' rows; `progress` is called with (what, done, all).
 
@@ -229,7 +229,7 @@ class _Sample:
         return {"rows": self.rows, "parties": len(self.parties), "method": method, "thresholds": size}
 
 
-def _once(sample: _Sample, asked: Comparison, measured: _Measured) -> Row:
+def _once(sample: _Sample, asked: ProtocolComparison, measured: _Measured) -> Row:
     """Run a protocol that has no budget; where it refuses (these rows, so many thresholds), the row says why."""
     cells = sample.cells(measured.protocol, measured.size)
     cells["threshold_error"] = abs(trapezoid(count(sample.everybody, measured.grid)).auc - sample.truth)
@@ -241,7 +241,7 @@ def _once(sample: _Sample, asked: Comparison, measured: _Measured) -> Row:
     return Row(**cells, **measures, **cost, privacy=_encryption(evaluation))
 
 
-def _many(sample: _Sample, asked: Comparison, measured: _Measured, budget: Budget) -> Row:
+def _many(sample: _Sample, asked: ProtocolComparison, measured: _Measured, budget: Budget) -> Row:
     """Simulate many sessions of a [DPAUC] protocol, and run a real one for its cost."""
     exact = statistics(sample.everybody.y_true, sample.everybody.y_score, measured.grid)
     random = np.random.default_rng([asked.seed, *measured.protocol.encode(), sample.rows, measured.size])
@@ -267,7 +267,7 @@ def _many(sample: _Sample, asked: Comparison, measured: _Measured, budget: Budge
     )
 
 
-def _private(sample: _Sample, asked: Comparison, measured: _Measured, epsilon: float) -> Row:
+def _private(sample: _Sample, asked: ProtocolComparison, measured: _Measured, epsilon: float) -> Row:
     """Simulate many sessions of `verified` with a budget for labels, and run a real one for its cost."""
     everybody = sample.everybody
     pool = simulated_private_auc.pool_of(everybody.y_true, everybody.y_score, measured.grid)
@@ -304,7 +304,7 @@ def _spread(aucs: NDArray[np.float64], truth: float) -> dict[str, Any]:
 
 
 def _session(
-    sample: _Sample, asked: Comparison, measured: _Measured, options: Mapping[str, Any]
+    sample: _Sample, asked: ProtocolComparison, measured: _Measured, options: Mapping[str, Any]
 ) -> tuple[Evaluation, dict[str, Any]]:
     """Run a real session; return its result and what it cost."""
     plugin = registry.load(measured.protocol)

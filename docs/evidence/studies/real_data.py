@@ -50,7 +50,7 @@ MODELS = {
 SETS = {"breast cancer": load_breast_cancer, "digits": load_digits, "wine": load_wine, "iris": load_iris}
 
 
-class Found(NamedTuple):
+class RealDataErrors(NamedTuple):
     data: str
     rows: int
     sklearn: float
@@ -83,7 +83,7 @@ def exact_auc(y_true: np.ndarray, y_score: np.ndarray) -> Fraction:
     return (ranks - Fraction(positives * (positives + 1), 2)) / (positives * (rows - positives))
 
 
-def measure(name: str, parties: list[PartyData], grid: str) -> Found:
+def measure(name: str, parties: list[PartyData], grid: str) -> RealDataErrors:
     """Run a session; raise `AssertionError` where the fraction of ranks is not scikit-learn's AUC."""
     y_true, y_score = pooled(parties)
     truth, exact = float(roc_auc_score(y_true, y_score)), exact_auc(y_true, y_score)
@@ -94,7 +94,7 @@ def measure(name: str, parties: list[PartyData], grid: str) -> Found:
     inside = abs(found.fraction - exact) <= found.binning_error_fraction
     standard_error = of_rows(y_true.astype(bool), y_score)
     error_off = abs((found.standard_error or 0) / standard_error - 1) if standard_error else 0.0
-    return Found(name, len(y_true), truth, abs(found.auc - truth), found.binning_error, error_off, inside)
+    return RealDataErrors(name, len(y_true), truth, abs(found.auc - truth), found.binning_error, error_off, inside)
 
 
 def main() -> None:

@@ -33,9 +33,9 @@ from fhe_auc.session import registry
 from fhe_auc.session.computation import Result
 from fhe_auc.session.messages import Message
 from fhe_auc_benchmarks.attacks.blinded_auc import ciphertext_lies, ciphertexts
-from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import Positions, View
+from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import BlindedView, Positions
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES
-from fhe_auc_benchmarks.attacks.outcome import HARM, HARMLESS, Outcome
+from fhe_auc_benchmarks.attacks.outcome import HARM, HARMLESS, AttackOutcome
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from tests.support.chosen import federated_auc
 from tests.support.reachable import reachable
@@ -54,7 +54,7 @@ pytestmark = pytest.mark.backends("one")  # a lie is a circuit, and what catches
 TRIALS = 2
 
 
-def adds_up(outcome: Outcome) -> bool:
+def adds_up(outcome: AttackOutcome) -> bool:
     return outcome.passed + outcome.harmless + sum(outcome.refused.values()) == outcome.trials
 
 
@@ -66,9 +66,9 @@ class Scene:
         self.generator = np.random.default_rng(seed)
         self.parties = ciphertexts.HonestParties(self.keys, self.generator)
 
-    def aggregator(self, lie: ciphertext_lies.Lie, **options: Any) -> ciphertexts.LyingAggregator:
+    def aggregator(self, lie: ciphertext_lies.Lie, **options: Any) -> ciphertexts.LyingSealedAggregator:
         options = {"rows": self.parties.rows, **options}
-        return ciphertexts.LyingAggregator(
+        return ciphertexts.LyingSealedAggregator(
             self.parties.manifest, self.keys.public, lie, generator=self.generator, **options
         )
 
@@ -102,7 +102,7 @@ def test_a_liar_that_does_not_lie_gives_every_party_the_right_auc(protocol: str,
 
 @pytest.mark.parametrize("place", ["positions", "totals"])
 def test_weights_of_one_at_any_place_change_nothing(protocol: str, backend: str, place: str) -> None:
-    def lie(view: View) -> bytes:
+    def lie(view: BlindedView) -> bytes:
         if place == "totals":
             return view.result(view.totals(), np.ones(view.plan.packing.classes))
         positions = Positions(view)
@@ -116,7 +116,7 @@ def test_weights_of_one_at_any_place_change_nothing(protocol: str, backend: str,
 
 @pytest.mark.parametrize("power", ["x", "y", "xx", "yy"])
 def test_power_sums_are_what_they_say_beside_the_totals(protocol: str, backend: str, power: str) -> None:
-    def lie(view: View) -> bytes:
+    def lie(view: BlindedView) -> bytes:
         return view.finish(Positions(view).power_sum(power, 1.0))
 
     scene = Scene(protocol, backend)
@@ -168,7 +168,7 @@ def test_two_trials_have_neither_the_rows_nor_the_secret_nor_the_session_in_comm
 @pytest.mark.parametrize("name", UNNOTICED)
 def test_semi_honest_parties_accept_a_wrong_auc(name: str, backend: str) -> None:
     outcome = ciphertexts.run(name, "semi-honest", TRIALS, 1, backend=backend)
-    assert outcome == Outcome(TRIALS, passed=TRIALS, changed=TRIALS, harmless=0, refused={})
+    assert outcome == AttackOutcome(TRIALS, passed=TRIALS, changed=TRIALS, harmless=0, refused={})
 
 
 @pytest.mark.parametrize("name", MOSTLY_UNNOTICED)
@@ -200,7 +200,7 @@ def test_with_two_executions_that_may_differ_by_a_thousandth_scaling_passes_at_t
 
 def test_scaling_everything_changes_nothing(protocol: str, backend: str) -> None:
     outcome = ciphertexts.run("scale-all", protocol, TRIALS, 1, backend=backend)
-    assert outcome == Outcome(TRIALS, passed=0, changed=0, harmless=TRIALS, refused={})
+    assert outcome == AttackOutcome(TRIALS, passed=0, changed=0, harmless=TRIALS, refused={})
 
 
 def test_num_and_den_exchanged_are_no_auc_to_semi_honest_parties_but_by_luck(backend: str) -> None:
@@ -228,7 +228,7 @@ def test_flipped_bytes_are_refused_with_the_checksums_mended_too(protocol: str, 
 
 @pytest.mark.backends("all")
 def test_one_bit_of_one_coefficient_spoils_all_slots(protocol: str, backend: str) -> None:
-    def lie(view: View) -> bytes:
+    def lie(view: BlindedView) -> bytes:
         packed = container.open_for("result", view.context.fingerprint, ciphertext_lies.honest(view))
         return container.seal("result", view.context.fingerprint, bytes([packed[0] ^ 1]) + packed[1:])
 
@@ -381,7 +381,7 @@ def test_every_strategy_can_be_asked_for_in_the_demo(protocol: str) -> None:
 
 
 def test_an_attack_that_moves_the_auc_by_less_than_harm_is_harmless() -> None:
-    def barely(view: View) -> bytes:
+    def barely(view: BlindedView) -> bytes:
         return view.result(view.totals(), 1 - HARM / 2 * view.num_classes)
 
     scene = Scene("semi-honest", BACKENDS[0])

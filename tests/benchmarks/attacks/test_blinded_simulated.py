@@ -18,7 +18,7 @@ from fhe_auc_benchmarks.attacks.blinded_auc.polynomial_search import search
 from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Trials, draw_multipliers, setting
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES
 from fhe_auc_benchmarks.attacks.cli import attack
-from fhe_auc_benchmarks.attacks.outcome import HARM, Outcome, clopper_pearson
+from fhe_auc_benchmarks.attacks.outcome import HARM, AttackOutcome, clopper_pearson
 from fhe_auc_protocols.blinded_auc.plan import fitting_packing
 from fhe_auc_protocols.blinded_auc.result_check import accept
 from fhe_auc_protocols.blinded_auc.split_shares import Execution, Stream, amplification
@@ -113,7 +113,7 @@ def test_chosen_positions_are_different_and_uniform(default, how_many):
 @pytest.mark.parametrize("tolerance", [None, 1e-5])
 def test_honest_trials_are_accepted(executions, tolerance):
     outcome = simulated.honest(setting(executions=executions, tolerance=tolerance), 100_000, seed=4)
-    assert outcome == Outcome(100_000, 0, 0, 100_000, {})
+    assert outcome == AttackOutcome(100_000, 0, 0, 100_000, {})
 
 
 @pytest.mark.parametrize("name", LUCKY)

@@ -17,7 +17,7 @@ from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds
 from fhe_auc.rows import datasets
 from fhe_auc.rows.counts import Counts, PartyData, count
-from fhe_auc_protocols.blinded_auc.blinding import Randomness
+from fhe_auc_protocols.blinded_auc.blinding import BlindingRandomness
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.planner import plan
@@ -54,14 +54,14 @@ class Engine:
     def submission(self, counts: Counts) -> tuple[bytes, ...]:
         return submission(self.keys.secret, self.plan, counts)
 
-    def result(self, submissions: list[tuple[bytes, ...]], randomness: Randomness = secrets) -> bytes:
+    def result(self, submissions: list[tuple[bytes, ...]], randomness: BlindingRandomness = secrets) -> bytes:
         """What the aggregator makes of submissions."""
         return encrypted_result(self.keys.public, self.plan, submissions, randomness=randomness)
 
-    def recover(self, parties: list[Counts], randomness: Randomness = secrets) -> Recovered:
+    def recover(self, parties: list[Counts], randomness: BlindingRandomness = secrets) -> Recovered:
         return self.recover_from([self.submission(counts) for counts in parties], randomness)
 
-    def recover_from(self, submissions: list[tuple[bytes, ...]], randomness: Randomness = secrets) -> Recovered:
+    def recover_from(self, submissions: list[tuple[bytes, ...]], randomness: BlindingRandomness = secrets) -> Recovered:
         return recover(self.keys.secret.decrypt(self.result(submissions, randomness)), self.plan)
 
 

@@ -38,7 +38,7 @@ _ROWS = 2_000
 
 
 @dataclass(frozen=True)
-class Setting:
+class TrialSetting:
     """What is attacked: a plan, with the tolerance that parties apply, and the pooled counts of all parties."""
 
     plan: AucPlan
@@ -74,7 +74,7 @@ def setting(
     tolerance: float | None = None,
     thresholds: str = "uniform:100",
     published: bool = False,
-) -> Setting:
+) -> TrialSetting:
     """Return what the malicious protocol plans for ten parties, and 2,000 made-up rows, 30 % of them positive.
 
     `executions` are 2, 4 or 8, `thresholds` a grid as on the command line; without a tolerance the plan's own.
@@ -85,7 +85,7 @@ def setting(
     rng = generator(2025)
     labels = rng.random(_ROWS) < 0.3
     scores = rng.beta(np.where(labels, 3.0, 2.0), np.where(labels, 2.0, 3.5))
-    return Setting(chosen, count(PartyData.from_arrays("pooled", labels, scores), grid), published)
+    return TrialSetting(chosen, count(PartyData.from_arrays("pooled", labels, scores), grid), published)
 
 
 def generator(*seed: int) -> np.random.Generator:
@@ -108,7 +108,7 @@ class Trials:
     relative to.
     """
 
-    def __init__(self, of: Setting, trials: int, rng: np.random.Generator) -> None:
+    def __init__(self, of: TrialSetting, trials: int, rng: np.random.Generator) -> None:
         self.setting, self.rng = of, rng
         self.multipliers = draw_multipliers(rng, trials * of.executions, published=of.published)
         self.multipliers = self.multipliers.reshape(trials, of.executions, 6)

@@ -35,8 +35,8 @@ from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import (
     rows_of,
     verdict,
 )
-from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, Strategy, View
-from fhe_auc_benchmarks.attacks.outcome import PASSED, Outcome
+from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, ExactStrategy, ExactView
+from fhe_auc_benchmarks.attacks.outcome import PASSED, AttackOutcome
 from fhe_auc_keys.roles.helper_roles import DECRYPT, OPEN, Helper, HelperMaterial, Response, _Blobs, _Given
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_protocols.exact_auc.padded_computation import ExactPaddedComputation
@@ -64,8 +64,8 @@ class HelpedAttack(NamedTuple):
 
     description: str
     who: str
-    strategy: Strategy = _HONEST
-    forged: Strategy | None = None
+    strategy: ExactStrategy = _HONEST
+    forged: ExactStrategy | None = None
     apart: bool = False
     blobs: Callable[[Blobs, Blobs], Blobs] | None = None
     again: int = 0
@@ -119,7 +119,7 @@ ATTACKS: dict[str, HelpedAttack] = {
 class _Forging(ExactPaddedComputation):
     """Decrypts, and plays a strategy on the sums."""
 
-    def __init__(self, manifest: Manifest, strategy: Strategy, generator: np.random.Generator) -> None:
+    def __init__(self, manifest: Manifest, strategy: ExactStrategy, generator: np.random.Generator) -> None:
         super().__init__(manifest)
         self._strategy, self._generator = strategy, generator
 
@@ -129,7 +129,7 @@ class _Forging(ExactPaddedComputation):
         found = []
         for totals, prime in zip(super().decrypt(keys, result), self._primes, strict=True):
             unseen = [np.zeros(self._size, np.uint64)]
-            view = View(self.plan.computed, prime, unseen, (), (0,), 0, np.random.default_rng(seed))
+            view = ExactView(self.plan.computed, prime, unseen, (), (0,), 0, np.random.default_rng(seed))
             claim = self._strategy.play(view)
             found.append(modular.add(totals, claim.added, prime) if claim.computed else claim.added)
         return found
@@ -152,7 +152,7 @@ class LyingHelper(Helper):
         return answer
 
 
-def run(name: str, protocol: str, trials: int, seed: int, backend: str | None = None) -> Outcome:
+def run(name: str, protocol: str, trials: int, seed: int, backend: str | None = None) -> AttackOutcome:
     """Play one of `ATTACKS` in so many sessions of "exact" or "verified", and count what parties accept.
 
     A trial passes where any party accepts a wrong result. Rows and the liars' choices follow from the seed.
@@ -162,7 +162,7 @@ def run(name: str, protocol: str, trials: int, seed: int, backend: str | None = 
     if attack.strategy.staged or attack.blobs is not None:
         earlier, _ = _play(HelpedAttack("", AGGREGATOR_LIES), protocol, backend, generator, None)
     found = (_play(attack, protocol, backend, generator, earlier)[1] for _ in range(trials))
-    return Outcome.counted(Counter(found), changed=trials)
+    return AttackOutcome.counted(Counter(found), changed=trials)
 
 
 def _play(

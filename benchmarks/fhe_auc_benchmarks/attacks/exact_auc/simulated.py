@@ -17,8 +17,8 @@ from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.sums.authenticator import Share, authenticated, released
 from fhe_auc.sums.terms import Factor, Release
-from fhe_auc_benchmarks.attacks.exact_auc.strategies import ALL, FIRST_TWO, STRATEGIES, Claim, OpeningName, View
-from fhe_auc_benchmarks.attacks.outcome import HARMLESS, PASSED, Outcome
+from fhe_auc_benchmarks.attacks.exact_auc.strategies import ALL, FIRST_TWO, STRATEGIES, Claim, ExactView, OpeningName
+from fhe_auc_benchmarks.attacks.outcome import HARMLESS, PASSED, AttackOutcome
 from fhe_auc_protocols.exact_auc.analysis_sums import one_auc
 
 _CHUNK = 5_000
@@ -162,7 +162,7 @@ class Sessions:
         return self.authenticators.accept(together, found)
 
 
-def run(name: str, prime: int, trials: int, seed: int, *, interval: bool = False) -> Outcome:
+def run(name: str, prime: int, trials: int, seed: int, *, interval: bool = False) -> AttackOutcome:
     """Play one of `STRATEGIES` in so many sessions, and count what passes; all follows from the seed.
 
     With `interval` the cubic sums of a standard error are released too.
@@ -181,7 +181,7 @@ def run(name: str, prime: int, trials: int, seed: int, *, interval: bool = False
         now = Sessions(release, prime, values, number, generator)
         before = Sessions(release, prime, older, number, generator) if strategy.staged else now
         guess = int(values[:, _BINS].sum())  # positives come behind the negatives of all bins
-        view = View(computed, prime, list(now.sketches), list(before.sketches), strategy.opened, guess, generator)
+        view = ExactView(computed, prime, list(now.sketches), list(before.sketches), strategy.opened, guess, generator)
         pads: dict[OpeningName, Residues] = {
             "own": now.pad(strategy.opened),
             "earlier": before.pad(ALL),
@@ -195,7 +195,7 @@ def run(name: str, prime: int, trials: int, seed: int, *, interval: bool = False
         verdicts[HARMLESS] += int((accepted & ~wrong).sum())
         verdicts["authenticator"] += int((~accepted).sum())
         changed += int(wrong.sum())
-    return Outcome.counted(verdicts, changed=changed)
+    return AttackOutcome.counted(verdicts, changed=changed)
 
 
 def _returned(claim: Claim, pads: Mapping[OpeningName, Residues], prime: int, number: int) -> Residues:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from fhe_auc_benchmarks.attacks.exact_auc import ciphertexts, helped, simulated
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import DESCRIPTIONS, STRATEGIES
-from fhe_auc_benchmarks.attacks.outcome import CONFIDENCE, Outcome
+from fhe_auc_benchmarks.attacks.outcome import CONFIDENCE, AttackOutcome
 
 _REAL_PRIME = 2_199_023_288_321  # the first above 2^41 that is 1 modulo 16384
 _TOY_PRIME = 257
@@ -88,7 +88,7 @@ class HelpedTable:
 
 
 def _on_ciphertexts(
-    run: Callable[[str, str, int, int], Outcome], name: str, on_tags: bool, trials: int, seed: int
+    run: Callable[[str, str, int, int], AttackOutcome], name: str, on_tags: bool, trials: int, seed: int
 ) -> dict[str, dict[str, Any] | None]:
     real: dict[str, dict[str, Any] | None] = {"exact": None, "verified": None}
     for protocol in real if trials else ():
@@ -105,5 +105,5 @@ def _cells(found: Sequence[Mapping[str, Any] | None]) -> tuple[str, ...]:
     return *passes, "harmless" if harmless else ""
 
 
-def _summary(outcome: Outcome) -> dict[str, Any]:
+def _summary(outcome: AttackOutcome) -> dict[str, Any]:
     return {name: value for name, value in outcome.summary().items() if name != "changed"}
