@@ -8,7 +8,8 @@
 What is public, and stays as it is within a version:
 
 - the names in `__all__` here: `federated_auc`, `federated_report` and `federated_thresholds`, which evaluate;
-  `Evaluation`, `Report` and `QuantileThresholds`, which they return; `PartyData`, checked rows; the errors
+  `Columns`, `Breakdown` and `Setup`, which they are given; `Evaluation`, `Report` and `QuantileThresholds`, which they
+  return; `PartyData`, checked rows; the errors
   `FheAucError`, `InputError`, `EvaluationError` and `UndefinedAucError`; and the functions that draw, on the axes that
   they are given: `plot_forest` an evaluation, `plot_roc`, `plot_precision_recall`, `plot_calibration`,
   `plot_decision_curve` and `plot_scores` a report, or its card;
@@ -35,9 +36,13 @@ if TYPE_CHECKING:
         plot_scores,
     )
     from fhe_auc.results.evaluation import Evaluation, QuantileThresholds
+    from fhe_auc.rows.frames import Breakdown, Columns
     from fhe_auc.rows.party_data import PartyData
+    from fhe_auc.session.protocol import Setup
 
 __all__ = [
+    "Breakdown",
+    "Columns",
     "Evaluation",
     "EvaluationError",
     "FheAucError",
@@ -45,6 +50,7 @@ __all__ = [
     "PartyData",
     "QuantileThresholds",
     "Report",
+    "Setup",
     "UndefinedAucError",
     "federated_auc",
     "federated_report",
@@ -60,12 +66,15 @@ __version__ = "0.2.0"
 
 
 _HOMES = {
+    "Breakdown": "rows.frames",
+    "Columns": "rows.frames",
     "Evaluation": "results.evaluation",
     "EvaluationError": "base.errors",
     "FheAucError": "base.errors",
     "InputError": "base.errors",
     "PartyData": "rows.party_data",
     "QuantileThresholds": "results.evaluation",
+    "Setup": "session.protocol",
     "UndefinedAucError": "base.errors",
     "federated_auc": "api",
     "federated_thresholds": "api",

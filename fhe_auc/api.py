@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -13,20 +12,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fhe_auc.base.errors import InputError, UnknownProtocolError
-from fhe_auc.base.options import Options, example, given
+from fhe_auc.base.options import CheckedNames, Options, example, given
 from fhe_auc.base.suggestions import known_names
 from fhe_auc.base.terminal import Progress, shown
 from fhe_auc.question import thresholds as grids
-from fhe_auc.question.analysis import DEFAULT_MIN_CELL, Analysis, Questions
-from fhe_auc.results.evaluation import FIRST_SESSION, Evaluation, QuantileThresholds, preceded
+from fhe_auc.question.analysis import Analysis
+from fhe_auc.results.evaluation import Evaluation, QuantileThresholds
 from fhe_auc.results.intervals import DEFAULT_LEVEL
-from fhe_auc.rows.entries import level_text
-from fhe_auc.rows.frames import Columns, Label, Rows, parties_of
+from fhe_auc.rows.frames import Breakdown, Columns, Rows, parties_of
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.rows.score_scale import DEFAULT_SCALE
 from fhe_auc.session import registry
-from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, DEFAULT_PROTOCOL, Protocol, Request, check_rows
-from fhe_auc.session.rounds import R, conduct
+from fhe_auc.session.one_process import first_of, played, run, run_on_quantiles
+from fhe_auc.session.protocol import DEFAULT_PROTOCOL, Request, Setup
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -34,13 +31,24 @@ _T = TypeVar("_T")
 
 def with_remedy(function: Callable[_P, _T]) -> Callable[_P, _T]:
     """Return the function, whose error about an argument that it does not have then names what may be meant."""
-    known = list(inspect.signature(function).parameters)
+    parameters = inspect.signature(function).parameters
+    known = list(parameters)
+    homes = {
+        part.name: (name, type(each.default))
+        for name, each in parameters.items()
+        if isinstance(each.default, CheckedNames)
+        for part in fields(each.default)  # type: ignore[arg-type] # a dataclass
+    }
 
     @wraps(function)
     def call(*args: _P.args, **values: _P.kwargs) -> _T:
         for name in values:
             if name not in known:
-                remedy = _as_option(name, values) or known_names(name, known, most=len(known))
+                if name in homes:
+                    home, kind = homes[name]
+                    remedy = f"; it is given as {home}={kind.__name__}({name}=...), from fhe_auc"
+                else:
+                    remedy = _as_option(name, values) or known_names(name, known, most=len(known))
                 raise TypeError(f"{function.__name__} has no argument {name!r}{remedy}")
         return function(*args, **values)
 
@@ -73,25 +81,12 @@ def _as_option(name: str, values: Mapping[str, Any]) -> str:
 def federated_auc(
     rows: Rows,
     *,
-    label: str = "y_true",
-    score: str | Sequence[str] = "y_score",
-    site: str | None = None,
-    pos_label: Label | None = None,
-    drop_missing: bool = False,
-    by: str | Sequence[str] | Mapping[str, Sequence[Label]] = (),
-    classes: Sequence[Label] = (),
-    cross_groups: bool = False,
-    heterogeneity: bool = False,
-    min_cell: int = DEFAULT_MIN_CELL,
+    columns: Columns = Columns(),
+    breakdown: Breakdown = Breakdown(),
     protocol: str | Options = DEFAULT_PROTOCOL,
     thresholds: str | ArrayLike | QuantileThresholds | None = None,
     interval: float | None = DEFAULT_LEVEL,
-    score_scale: str = DEFAULT_SCALE,
-    max_rows: int = DEFAULT_MAX_ROWS,
-    min_rows: int = DEFAULT_MIN_ROWS,
-    backend: str | None = None,
-    keys: str = "sealed",
-    smudging_bits: int | None = None,
+    setup: Setup = Setup(),
     progress: bool | Progress = False,
     cheat: str | None = None,
 ) -> Evaluation:
@@ -105,31 +100,10 @@ def federated_auc(
     rows : table, iterable of parties, or mapping of names to parties
         One table with a column `site`; or what each party has: a pair (y_true, y_score), or a table. A table is
         anything that has columns by name: a pandas or polars data frame, an Arrow table, a dict of arrays.
-    label : str
-        Column of labels: 0 or 1, or one of `classes`.
-    score : str or sequence of str
-        Column of finite scores, probabilities unless `score_scale` or thresholds of one's own say otherwise; or the
-        columns of several models. The second and further ones are compared with the first (paired DeLong).
-    site : str, optional
-        Column that names each row's party, where `rows` is one table.
-    pos_label : str, number or bool, optional
-        The label that counts as 1, where labels are not 0 and 1; the others must be one label. Two spellings of one
-        label ("Yes" and "yes") are refused.
-    drop_missing : bool
-        Leave out rows with a missing entry (None, NaN, NA, or text as "", "NA", "None", "." and the like), and say how
-        many in `Evaluation.warnings`; otherwise they are refused.
-    by : str, sequence of str, or mapping of str to sequence of labels
-        Columns that rows are grouped by, or these with all their levels. Categories: cut numbers into bands first.
-    classes : sequence of str, numbers or bools
-        Three labels or more, with a column of scores each, in the same order: each class from the others, pairs of
-        classes, and their average (Hand and Till, Machine Learning 45, 2001), which is `Evaluation.auc`.
-    cross_groups : bool
-        Also positives of each group from negatives of each other of the same column (xAUC).
-    heterogeneity : bool
-        Also how far sites (parties, 5 at least) differ: `Evaluation.sites`. Parties learn sums over sites: who knows
-        all but two with rows of both labels can work out these two's AUCs.
-    min_cell : int
-        Groups with fewer rows of a label than this are not shown; 1 shows all. Parties can still read them.
+    columns : Columns
+        Which columns hold label, scores and site, and what their entries are.
+    breakdown : Breakdown
+        AUCs of groups, of classes, and how far sites differ.
     protocol : str or Options
         Installed protocol, by name (see ``fhe-auc protocols``) or by its options, such as
         ``fhe_auc_protocols.options.DpaucLaplace(epsilon=1.0)``. Exact and verified alone answer for several models,
@@ -142,18 +116,8 @@ def federated_auc(
     interval : float or None
         Level of the confidence interval; None: none. Exact and verified have DeLong's, with joint keys Hanley and
         McNeil's; other protocols do not release what an interval takes, and have none.
-    score_scale : "probability", "logit" or "percent"
-        What the scores are; logits and percentages are turned into probabilities first (`fhe_auc.rows.score_scale`).
-    max_rows, min_rows : int
-        Public bounds on the pooled rows: the parameters hold up to max_rows, the precision from min_rows on. More than
-        max_rows are refused before any key is made, but by protocols that encrypt nothing.
-    backend : "openfhe", "tenseal" or None
-        Encryption library; None takes openfhe where it can be imported, else tenseal.
-    keys : "sealed", "joint" or "helper"
-        A key holder makes the secret key and seals it to each party; or the parties make it together, so that only all
-        of them can decrypt (five rounds and more bytes); or a helper has it, and no party (exact and verified).
-    smudging_bits : int, optional
-        For joint keys: by how many bits a party's noise on its partial decryption exceeds what it hides; 30 to 80.
+    setup : Setup
+        Who has keys, the encryption library, and public bounds on the rows.
     progress : bool or callable
         True shows a bar on standard error, if that is a terminal; a callable is called with (phase, done, all).
     cheat : str, optional
@@ -175,31 +139,11 @@ def federated_auc(
     0.888889
 
     >>> site = {"died": [0, 1, 1, 0], "a": [0.1, 0.8, 0.4, 0.3], "b": [0.3, 0.6, 0.2, 0.4]}
-    >>> evaluation = federated_auc({"north": site, "south": site}, label="died", score=["a", "b"])
+    >>> evaluation = federated_auc({"north": site, "south": site}, columns=Columns(label="died", score=["a", "b"]))
     >>> [(each.model, each.auc) for each in evaluation.estimates]
     [('a', 1.0), ('b', 0.5)]
     """
-    questions = Questions(
-        score_columns=tuple(
-            _several([score] if isinstance(score, str) else score, "score must be a column, or a list")
-        ),
-        by=levels_of(by),
-        classes=_texts(classes, "classes must be a list of labels"),
-        cross_groups=cross_groups,
-        heterogeneity=heterogeneity,
-        min_cell=min_cell,
-    )
-    parties, analysis = parties_of(
-        rows,
-        Columns(
-            questions=questions,
-            label=label,
-            site=site,
-            pos_label=pos_label,
-            drop_missing=drop_missing,
-            score_scale=score_scale,
-        ),
-    )
+    parties, analysis = parties_of(rows, columns, breakdown.questions(columns))
     name, options = named(protocol)
     with shown(progress) as report:
         return evaluated(
@@ -207,12 +151,8 @@ def federated_auc(
             analysis,
             protocol=name,
             thresholds=thresholds,
-            backend=backend,
-            max_rows=max_rows,
-            min_rows=min_rows,
-            keys=keys,
-            smudging_bits=smudging_bits,
             interval=interval,
+            setup=setup,
             progress=report,
             cheat=cheat,
             options=options,
@@ -231,39 +171,17 @@ def named(protocol: str | Options) -> tuple[str, dict[str, Any]]:
     return (protocol, {}) if isinstance(protocol, str) else (protocol.protocol, given(protocol))
 
 
-def levels_of(by: str | Sequence[str] | Mapping[str, Sequence[Label]]) -> dict[str, tuple[str, ...]]:
-    """Return the columns that rows are grouped by, with their levels, as text, where these are given."""
-    if isinstance(by, Mapping):
-        return {name: _texts(levels, f"by: the levels of {name!r} must be a list") for name, levels in by.items()}
-    named = [by] if isinstance(by, str) else by
-    return dict.fromkeys(_several(named, "by must be a column, a list, or a mapping of columns to their levels"), ())
-
-
-def _texts(labels: Sequence[Label], what: str) -> tuple[str, ...]:
-    """Return levels or classes as rows have them, as text (`level_text`)."""
-    found = [level_text(each) for each in _several(labels, what)]
-    if None in found:
-        raise InputError(f"{what}, and none may stand for a missing entry, got {labels!r}")
-    return tuple(map(str, found))
-
-
-def _several(values: Any, what: str) -> Sequence[Any]:
-    """Return values as a list; raise `InputError` for what is none, a text too, which is a sequence of letters."""
-    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise InputError(f"{what}, got {values!r}")
-    return list(values)
-
-
 def evaluated(
     parties: Sequence[PartyData],
     analysis: Analysis,
     *,
     protocol: str,
     thresholds: str | ArrayLike | QuantileThresholds | None,
+    interval: float | None,
+    setup: Setup,
     progress: Progress,
     cheat: str | None = None,
     options: Mapping[str, Any],
-    **common: Any,
 ) -> Evaluation:
     """Return the evaluation of rows that are for this analysis; the rest as of `federated_auc`."""
     plugin = registry.evaluating(protocol)
@@ -277,8 +195,9 @@ def evaluated(
         parties=tuple(data.name for data in parties),
         thresholds=grids.resolve(thresholds) if bins is None else np.empty(0),
         analysis=analysis,
+        interval=interval,
         options=options,
-        **common,
+        **vars(setup),
     )
     if bins is None:
         evaluation = run(plugin, request, parties, progress, cheat)
@@ -291,17 +210,9 @@ def federated_thresholds(
     rows: Rows,
     bins: int,
     *,
-    label: str = "y_true",
-    score: str = "y_score",
-    site: str | None = None,
-    pos_label: Label | None = None,
-    drop_missing: bool = False,
+    columns: Columns = Columns(),
     protocol: str | Options = "boundaries-federated",
-    score_scale: str = DEFAULT_SCALE,
-    max_rows: int = DEFAULT_MAX_ROWS,
-    backend: str | None = None,
-    keys: str = "sealed",
-    smudging_bits: int | None = None,
+    setup: Setup = Setup(),
     progress: bool | Progress = False,
 ) -> QuantileThresholds:
     """Return thresholds between which about equally many of all parties' rows lie.
@@ -311,8 +222,8 @@ def federated_thresholds(
 
     Parameters
     ----------
-    rows, label, score, site, pos_label, drop_missing, score_scale, max_rows, backend, keys, smudging_bits, progress
-        As for `federated_auc`; scores must be probabilities, and labels do not matter.
+    rows, columns, setup, progress
+        As for `federated_auc`; scores are of one model and probabilities, and labels do not matter.
     bins : int
         How many thresholds; where many rows have one score, there are fewer.
     protocol : str or Options
@@ -325,129 +236,14 @@ def federated_thresholds(
     EvaluationError
         The result fails its checks.
     """
-    columns = Columns(
-        questions=Questions(score_columns=(score,)),
-        label=label,
-        site=site,
-        pos_label=pos_label,
-        drop_missing=drop_missing,
-        score_scale=score_scale,
-    )
-    parties, _ = parties_of(rows, columns)
+    columns.require_one_score("a session that finds thresholds")
+    parties, _ = parties_of(rows, columns, Breakdown().questions(columns))
     name, options = named(protocol)
     request = Request(
         parties=tuple(data.name for data in parties),
         thresholds=np.empty(0),
-        backend=backend,
-        max_rows=max_rows,
-        keys=keys,
-        smudging_bits=smudging_bits,
         options={**options, "bins": bins},
+        **vars(setup),
     )
     with shown(progress) as report:
-        return _first(_played(registry.finding(name), request, parties, report))
-
-
-def run_on_quantiles(
-    plugin: Protocol[Evaluation],
-    request: Request,
-    bins: int,
-    parties: Sequence[PartyData],
-    progress: Progress,
-    cheat: str | None = None,
-) -> Evaluation:
-    """Run the session that finds so many thresholds, then `run` on them, with what both cost.
-
-    The key holder of the second session takes the first party's thresholds; every party requires its own.
-    """
-    first, second = plugin.staged(request, bins)
-    finder = registry.finder(plugin)
-
-    def in_first(phase: str, done: int, total: int) -> None:
-        progress(FIRST_SESSION + phase, done, total)
-
-    found = _played(finder, first, parties, in_first)
-    chosen = replace(second, thresholds=_first(found).grid, average_precision=bool(_first(found).rows_above))
-    return preceded(run(plugin, chosen, parties, progress, cheat, found), _first(found))
-
-
-def run(
-    plugin: Protocol[Evaluation],
-    request: Request,
-    parties: Sequence[PartyData],
-    progress: Progress,
-    cheat: str | None = None,
-    found: Mapping[str, QuantileThresholds] | None = None,
-) -> Evaluation:
-    """Run one session of `plugin` in this process and return the first party's evaluation, with all phases' seconds.
-
-    "submit" and "recover" are means over parties. `cheat` is as for `federated_auc`; `found` is what each party has
-    found out about thresholds before, by name.
-    """
-    evaluation = _first(_played(plugin, request, parties, progress, cheat, found))
-    if sum(len(data.y_score) for data in parties) < request.min_rows and evaluation.numerical_error > 0:
-        # No role could know, but here all rows are in one process.
-        few = f"fewer than min_rows = {request.min_rows:,} pooled rows: the error may exceed the stated one"
-        return replace(evaluation, warnings=(*evaluation.warnings, few))
-    return evaluation
-
-
-def _first(outcomes: Mapping[str, R]) -> R:
-    return next(iter(outcomes.values()))
-
-
-def _played(
-    plugin: Protocol[R],
-    request: Request,
-    parties: Sequence[PartyData],
-    progress: Progress,
-    cheat: str | None = None,
-    found: Mapping[str, QuantileThresholds] | None = None,
-) -> dict[str, R]:
-    """Play all roles of a session; return what each party has got, by name, with the session's costs."""
-    if plugin.encrypts:
-        check_rows(sum(data.rows for data in parties), request.max_rows)  # between sites, no role could know
-    started = time.perf_counter()
-    session = plugin.prepare(replace(request, rows=tuple(data.rows for data in parties)))
-    delivery = session.delivery()
-    seconds = {"keys": time.perf_counter() - started}
-    if cheat is None:
-        aggregator = plugin.aggregator(session.manifest, delivery.aggregator)
-    else:
-        rows = sum(data.rows for data in parties)
-        aggregator = registry.attacks(plugin.name).aggregator(cheat, session.manifest, delivery.aggregator, rows=rows)
-    aggregator.open_late = delivery.open_late
-    for name, own in (found or {}).items():
-        own.require(session.manifest.thresholds, party=name)
-    if found:
-        parties = [replace(data, before=found[data.name].before) for data in parties]
-    helper = None if delivery.helper is None else plugin.helper(session.manifest, delivery.helper)
-    roles = [plugin.party(session.manifest, delivery.parties[data.name], data) for data in parties]
-    for role in roles:  # here nobody is to be kept from knowing about the others
-        role.own_warnings = plugin.own_warnings(session.manifest, parties)
-
-    def exchange(message: bytes) -> Iterator[tuple[str, bytes]]:
-        asked = roles if helper is None or helper.name not in aggregator.asked else [helper]
-        for done, role in enumerate(asked):
-            progress(f"round {aggregator.round}", done, len(asked))
-            yield role.name, role.respond(message)
-        progress(f"round {aggregator.round}", len(asked), len(asked))
-
-    conduct(aggregator, exchange, seconds=seconds)
-    return with_costs({role.name: role.result() for role in roles}, seconds)
-
-
-def with_costs(outcomes: Mapping[str, R], seconds: Mapping[str, float]) -> dict[str, R]:
-    """Return all parties' outcomes with what the session cost: the busiest party's bytes, and each phase's seconds.
-
-    `seconds` are the aggregator's and the key holder's; the means of the parties' own are added.
-    """
-    seconds = dict(seconds)
-    for phase in _first(outcomes).seconds:
-        seconds[phase] = sum(outcome.seconds[phase] for outcome in outcomes.values()) / len(outcomes)
-    up = max(outcome.upload_bytes_per_party for outcome in outcomes.values())
-    down = max(outcome.download_bytes_per_party for outcome in outcomes.values())
-    return {
-        name: replace(outcome, seconds=seconds, upload_bytes_per_party=up, download_bytes_per_party=down)
-        for name, outcome in outcomes.items()
-    }
+        return first_of(played(registry.finding(name), request, parties, report))

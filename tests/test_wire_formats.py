@@ -41,8 +41,8 @@ from fhe_auc.session.journal import Journal
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import MESSAGE as MESSAGE_PURPOSE
 from fhe_auc.session.messages import Message
+from fhe_auc.session.party import Party
 from fhe_auc.session.plan import EncodedPlan
-from fhe_auc.session.rounds import Party
 from fhe_auc.session.vector_computation import VectorPlan
 from fhe_auc.sums import opening, residues
 from fhe_auc.sums.sketch import Sketch
@@ -122,7 +122,7 @@ LAYOUTS = {
     "analysis.Variable": "{name: str, levels: tuple[str, ...]}",
     "announcement._Body": "[manifest: bytes, credentials: tuple[bytes, ...], not_before: int, not_after: int]",
     "authority.Issued": "[serial: str, name: str, signing_key: bytes, encryption_key: bytes, not_after: int, revoked: int]",
-    "authority._Stored": "[key: bytes, certificate: bytes, register: tuple[Issued, ...], list_number: int]",
+    "authority._StoredAuthority": "[key: bytes, certificate: bytes, register: tuple[Issued, ...], list_number: int]",
     "budget.Entry": "[data_set: str, protocol: str, epsilon: float, delta: float, unit: str, rows: int, at: int, refused: str, acknowledged: str]",
     "budget.Ledger": "[limits: dict[str, Limit], entries: dict[str, Entry]]",
     "budget.Limit": "[epsilon: float, delta: float | None]",
@@ -135,13 +135,13 @@ LAYOUTS = {
     "context.PublicKeys": "[parameters: P, public_key: bytes, relinearisation_key: bytes]",
     "context.SecretKey": "[parameters: P, public_keys_digest: bytes, secret_key: bytes]",
     "context.StoredPublic": "[parameters: P, public_key: bytes, relinearisation_key: bytes, rotation_keys: bytes]",
-    "device._Answer": "[session: bytes, rows: tuple[bytes, ...], members: int]",
-    "device._Memory": "[salt: bytes, answers: tuple[_Answer, ...]]",
+    "device._DeviceAnswer": "[session: bytes, rows: tuple[bytes, ...], members: int]",
+    "device._Memory": "[salt: bytes, answers: tuple[_DeviceAnswer, ...]]",
     "existing_certificate.Statement": "{name: str, signing_key: bytes, encryption_key: bytes, certificate: bytes, not_before: int, not_after: int}",
     "existing_certificate._Binding": "[statement: bytes, certified: bytes, possession: bytes]",
     "fleet.Fleet": "{known_by: Literal['certificates'], members: int, root: bytes, row_cap: int, listed: bytes}",
     "group_sealing._Sealed": "[keys: dict[str, bytes], ciphertext: bytes]",
-    "helper._State": "[blobs: bytes, answer: bytes, material: bytes, members: bytes, response_keys: bytes, result: bytes, content_key: bytes]",
+    "helper._HelperState": "[blobs: bytes, answer: bytes, material: bytes, members: bytes, response_keys: bytes, result: bytes, content_key: bytes]",
     "helper_roles.HelpedParty": "[identity: bytes, helpers: tuple[bytes], common_secret: bytes]",
     "helper_roles.HelpedSubmission": "[parts: tuple[bytes, ...], blobs: tuple[bytes], signature: bytes]",
     "helper_roles.HelperMaterial": "[identity: bytes, roster: Roster, helpers: Roster]",
@@ -150,12 +150,12 @@ LAYOUTS = {
     "helper_roles._Given": "[counted: tuple[str, ...], responses: tuple[Response]]",
     "helper_roles._Opened": "[left_out: tuple[str, ...], context: bytes, opening: bytes]",
     "helper_vectors._PadsOpened": "[left_out: tuple[str, ...], opening: bytes]",
-    "identity._Stored": "[name: str, signing: bytes, encryption: tuple[bytes, bytes], credential: bytes]",
+    "identity._StoredIdentity": "[name: str, signing: bytes, encryption: tuple[bytes, bytes], credential: bytes]",
     "joint_keys._Share": "[secret: bytes, ephemeral: bytes, encrypted: tuple[int, ...]]",
     "joint_roles._Saved": "[share: bytes | None, state: _State]",
     "joint_roles._State": "[key_parts: tuple[bytes, ...], commitments: tuple[bytes, ...], secret_part: bytes, common_secret: bytes, result: bytes, partial: bytes, key_bytes: int]",
     "joint_vectors._State": "[private_key: bytes, secret_part: bytes, contribution: bytes, common_secret: bytes]",
-    "key_store._Header": "[log2_cost: int, salt: bytes, tag: bytes]",
+    "key_store._StoreHeader": "[log2_cost: int, salt: bytes, tag: bytes]",
     "late_opening._Held": "[announcement: bytes, not_after: int, context: bytes, seeds: tuple[bytes, ...], request: bytes, opening: bytes]",
     "late_opening._OpeningBody": "[request: _Request, sealed: bytes]",
     "late_opening._Request": "[session: bytes, manifest: bytes, counted: tuple[str, ...]]",
@@ -164,16 +164,19 @@ LAYOUTS = {
     "manifest.Manifest": "{protocol: str, session: bytes, parties: tuple[str, ...], grid: bytes, min_parties: int, keys: Keys, context: bytes, certificates: tuple[bytes, ...], aggregator: bytes, study: Study | None, plan: EncodedPlan | None, options: dict[str, bool | int | float | str], fleet: Fleet | None}",
     "measure.Measurement": "{contender: str, parties: int, thresholds: int, runs: int, cpu: dict[str, float], wall: dict[str, float], before_bytes: int, upload_bytes: int, download_bytes: int, auc: float, exact_auc: float}",
     "member_lists._Listed": "[not_after: int, signature: bytes]",
+    "message_sizes.ExactSizes": "{analysis: Analysis, thresholds: int, interval: bool, average_precision: bool, authenticated: bool, parties: int, max_rows: int, joint_keys: bool, parameters: BfvParameters, kept: int, flooding_bits: int, smudging_bits: int, privacy: Privacy | None, helpers: int}",
     "messages.Message": "[protocol: str, session: bytes, round: int, sender: str, manifest: bytes, payload: bytes, submissions: tuple[tuple[str, bytes], ...], signature: bytes]",
     "opening._Stored": "[release: bytes, ciphertexts: tuple[bytes, ...]]",
     "packing.Packing": "{slots: int, classes: int, bins: int, blocks: int, x_bits: int}",
     "parameters.BfvParameters": "{backend: BackendName, ring_dimension: int, modulus_bits: tuple[int, ...], special_bits: int, plain_moduli: tuple[int, ...]}",
     "parameters.Chain": "{ring_dimension: int, modulus_bits: tuple[int, ...], special_bits: int}",
     "parameters.CkksParameters": "{backend: BackendName, ring_dimension: int, modulus_bits: tuple[int, ...], special_bits: int, log2_scale: float, rotations: tuple[int, ...]}",
+    "parameters.ExactParameters": "{analysis: Analysis, thresholds: int, interval: bool, average_precision: bool, authenticated: bool, parties: int, max_rows: int, joint_keys: bool, parameters: BfvParameters, kept: int, flooding_bits: int, smudging_bits: int, privacy: Privacy | None, helpers: int}",
     "parameters.RingParameters": "{backend: BackendName, ring_dimension: int, modulus_bits: tuple[int, ...], special_bits: int}",
+    "party._PartyState": "[manifest: bytes, party: str, round: int, ended: bool, sent: bytes, bytes_sent: int, bytes_received: int, seconds: dict[str, float], own: bytes]",
     "plan.AucPlan": "{workload: Workload, parameters: CkksParameters, packing: Packing, blinding_bits: int, flooding_bits: int, smudging_bits: int, tolerance: float}",
     "plan.EncodedPlan": "[kind: str, content: bytes]",
-    **dict.fromkeys(("parameters.ExactParameters", "message_sizes.ExactSizes", "plan.ExactPlan"), _EXACT),
+    "plan.ExactPlan": "{analysis: Analysis, thresholds: int, interval: bool, average_precision: bool, authenticated: bool, parties: int, max_rows: int, joint_keys: bool, parameters: BfvParameters, kept: int, flooding_bits: int, smudging_bits: int, privacy: Privacy | None, helpers: int}",
     "policy.Policy": "{holder: str, protocols: tuple[str, ...], model: str, outcome: str, min_parties: int, max_thresholds: int, cohort: str, period: str, keys: tuple[Keys, ...], helpers: tuple[str, ...], max_days: int, max_row_cap: int | None, score_columns: tuple[str, ...], groups: tuple[str, ...], options: dict[str, Value | tuple[Value, ...]]}",
     "private_auc.Privacy": "{epsilon: float, unit: Unit, rows: tuple[int, ...], models: int, shares: int}",
     "protocol.NoisyCounts": "[parties: int, tp: list[int], fp: list[int], fn: list[int], tn: list[int]]",
@@ -182,16 +185,15 @@ LAYOUTS = {
     "roster.Member": "[name: str, signing_key: bytes, encryption_key: bytes]",
     "roster.PartyMaterial": "[roster: Roster, identity: bytes]",
     "roster.Roster": "[members: tuple[Member, ...]]",
-    "rounds._State": "[manifest: bytes, party: str, round: int, ended: bool, sent: bytes, bytes_sent: int, bytes_received: int, seconds: dict[str, float], own: bytes]",
     "sealed_bundles.Kept": "[announcement: bytes, not_after: int, material: bytes, closed: bool, has_result: bool]",
     "sealed_bundles._AggregatorBody": "[announcement: bytes, sealed: bytes]",
-    "sealed_bundles._Header": "[bundle_id: bytes, session: bytes, recipient: bytes, context: bytes, holder: bytes, not_after: int]",
+    "sealed_bundles._BundleHeader": "[bundle_id: bytes, session: bytes, recipient: bytes, context: bytes, holder: bytes, not_after: int]",
     "sealed_bundles._PartyBody": "[announcement: bytes, header: bytes, sealed: bytes]",
     "session_keys.PartySecrets": "[context: bytes, common_secret: bytes, seed: bytes]",
     "session_keys._WithOpening": "[context: bytes, opening: bytes]",
     "sessions.Tallies": "[parties: int, positives: tuple[int, ...], negatives: tuple[int, ...]]",
     "signed_documents._Signed": "[credential: bytes, body: bytes, signature: bytes]",
-    "site_state._Answered": "[message: bytes, submission: bytes, rows: bytes, party: bytes, question: bytes, size: int, rows_above: tuple[int, ...], submitted: bool, ended: bool, outcome: str, spent: dict[str, Any], noted: bool]",
+    "site_state._Answered": "[message: bytes, submission: bytes, rows: bytes, party: bytes, question: bytes, size: int, rows_above: tuple[int, ...], submitted: bool, ended: bool, outcome: str, spent: dict[str, Any], noted: bool, counted_before: tuple[str, ...], own_rows_above: tuple[int, ...]]",
     "sketch.Sketch": "{vectors: tuple[tuple[str, int], ...]}",
     "study.Study": "{model: str, outcome: str, cohort: str, period: str, row_caps: dict[str, int]}",
     "terms.Factor": "{parts: tuple[Part, ...], constants: tuple[int, ...], each: int, times: int}",
@@ -199,9 +201,9 @@ LAYOUTS = {
     "terms.Release": "{sketch: Sketch, sums: tuple[Sum, ...]}",
     "terms.Sum": "{name: str, terms: tuple[Term, ...]}",
     "terms.Term": "{factors: tuple[Factor, ...]}",
-    "trusted_authorities._Stored": "[authorities: tuple[bytes, ...], intermediates: tuple[bytes, ...], lists: tuple[bytes, ...], places: tuple[str, ...]]",
+    "trusted_authorities._StoredAuthorities": "[authorities: tuple[bytes, ...], intermediates: tuple[bytes, ...], lists: tuple[bytes, ...], places: tuple[str, ...]]",
     "two_party.EncryptedRecord": "[public_key: bytes, ciphertext: bytes]",
-    "unencrypted_protocol.Sums": "[parties: int]",
+    "unencrypted_protocol.ClearSums": "[parties: int]",
     "vector_computation.VectorPlan": "{keys: Keys, thresholds: int, entries: int, parties: int, max_total: int}",
     "workload.Workload": "{thresholds: int, parties: int, classes: int, max_rows: int, min_rows: int, splits: int, joint_keys: bool}",
 }
@@ -451,7 +453,9 @@ def _statement() -> Statement:
 
 
 def _header() -> bytes:
-    return serialise.encode(bundles._Header(SESSION, SESSION, FINGERPRINT, FINGERPRINT, FINGERPRINT, 1_800_000_000))
+    return serialise.encode(
+        bundles._BundleHeader(SESSION, SESSION, FINGERPRINT, FINGERPRINT, FINGERPRINT, 1_800_000_000)
+    )
 
 
 def _binding() -> bytes:
@@ -525,9 +529,9 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     ),
     "fleet": lambda _: serialise.encode(_fleet()),
     "device's memory": lambda _: device._FORMAT.frame(
-        device._Memory(FINGERPRINT, (device._Answer(SESSION, (FINGERPRINT,), 1000),))
+        device._Memory(FINGERPRINT, (device._DeviceAnswer(SESSION, (FINGERPRINT,), 1000),))
     ),
-    "fleet's session": lambda _: helper._FORMAT.frame(helper._State(FINGERPRINT, b"answer", b"key")),
+    "fleet's session": lambda _: helper._FORMAT.frame(helper._HelperState(FINGERPRINT, b"answer", b"key")),
     "opened session": lambda _: bundles.Kept(b"announcement", 2**31, b"secrets").to_bytes(),
     "session held": lambda _: late_opening._FORMAT.frame(
         late_opening._Held(b"announcement", 2**31, b"context", (FINGERPRINT,))
@@ -644,7 +648,7 @@ PINNED = {
     "opened session": "6668656b65707403... 71 bytes, SHA-256 d32f9bba8ac0a80feea8d8781b90ab9969f2167fb5418b7bb3aeb93fd0dfed6c",
     "session held": "66686568656c6403... 108 bytes, SHA-256 115b556dbbedcb109e7b8b4ebc49cf26e476c62a2f2c1a7c9e68c63e23f3f371",
     "session made": "6668656d61646503... 72 bytes, SHA-256 46afbe2f1a74e5e50bedfdf1308bdae0dca5c8fa4687c3a329439aba9b4f8c2b",
-    "answer kept": "666865616e737703... 106 bytes, SHA-256 57bd2c17a3b536b536490e628106bca2649f5024d11d7c7a1c0af3642bdb23b2",
+    "answer kept": "666865616e737703... 108 bytes, SHA-256 b24daf3e908675a05a7970797b47f11e1db52a7753ff2235864b831f90c6860d",
 }
 
 STORE = {

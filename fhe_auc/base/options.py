@@ -19,15 +19,28 @@ _KINDS = {bool: "true or false", int: "whole number", float: "number", str: "tex
 
 
 class _SignatureOfInit:
-    """The signature of a class that `Options.__new__` would hide: that of its ``__init__``."""
+    """The signature of a class that `CheckedNames.__new__` would hide: that of its ``__init__``."""
 
     def __get__(self, instance: object, owner: type) -> inspect.Signature:
         _, *others = inspect.signature(owner.__init__).parameters.values()  # type: ignore[misc]
         return inspect.Signature(others)
 
 
+class CheckedNames:
+    """Base of frozen dataclasses that users make: a name that is no field is refused, with the one that is meant."""
+
+    __signature__ = _SignatureOfInit()
+
+    def __new__(cls, *_: Any, **values: Any) -> CheckedNames:
+        """Refuse a name that is no field, with the one that may be meant."""
+        known = [each.name for each in fields(cls)]  # type: ignore[arg-type] # of subclasses, which are dataclasses
+        if unknown := next((name for name in values if name not in known), None):
+            raise TypeError(f"{cls.__name__} has no option {unknown!r}{known_names(unknown, known)}")
+        return super().__new__(cls)
+
+
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(CheckedNames):
     """A protocol's options; on its own, those of a protocol that has none.
 
     A field is made by `option`, and is a bool, int, float or str; None stands for what the protocol then takes itself.
@@ -38,15 +51,6 @@ class Options:
 
     default_thresholds: ClassVar[str] = "hybrid:1000"
     """Thresholds where none are given, as `fhe_auc.question.thresholds.parse` takes them; of one AUC."""
-
-    __signature__ = _SignatureOfInit()
-
-    def __new__(cls, *_: Any, **values: Any) -> Options:
-        """Refuse a name that is no option, with the one that may be meant."""
-        known = [each.name for each in fields(cls)]
-        if unknown := next((name for name in values if name not in known), None):
-            raise TypeError(f"{cls.__name__} has no option {unknown!r}{known_names(unknown, known)}")
-        return super().__new__(cls)
 
     @classmethod
     def thresholds_for(cls, *, several: bool) -> str:

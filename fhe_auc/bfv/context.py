@@ -70,8 +70,9 @@ class PublicContext(BasePublicContext[BfvParameters]):
     def read_submission(self, data: bytes, prime: int) -> Words:
         """Return the coefficients, of `ciphertext_shape`, in what `SecretContext.encrypt` wrote.
 
-        Adding them up needs no encryption library: see `fhe_auc.rlwe.polynomials.Sum`. Raises `DeserialisationError`
-        for what is damaged, made for another context or another prime, or not a ciphertext of these parameters.
+        Adding them up needs no encryption library: see `fhe_auc.rlwe.polynomials.PolynomialSum`. Raises
+        `DeserialisationError` for what is damaged, made for another context or another prime, or not a ciphertext of
+        these parameters.
         """
         kind = kind_of("submission", self.parameters, prime)
         return Seeded(self.ciphertext_shape).expand(container.open_for(kind, self.fingerprint, data))

@@ -112,8 +112,8 @@ class PublicContext(BasePublicContext[CkksParameters]):
     def read_submission(self, data: bytes) -> Words:
         """Return the coefficients, of `ciphertext_shape`, in what `SecretContext.encrypt` wrote.
 
-        Adding them up needs no encryption library: see `fhe_auc.rlwe.polynomials.Sum`. Raises `DeserialisationError`
-        for what is damaged, made for another context, or not a ciphertext of these parameters.
+        Adding them up needs no encryption library: see `fhe_auc.rlwe.polynomials.PolynomialSum`. Raises
+        `DeserialisationError` for what is damaged, made for another context, or not a ciphertext of these parameters.
         """
         return Seeded(self.ciphertext_shape).expand(container.open_for("submission", self.fingerprint, data))
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from fhe_auc.ckks.context import Ciphertext, CkksLibrary, Slots
 from fhe_auc.ckks.parameters import CkksParameters
-from fhe_auc.rlwe.layout import Layout
+from fhe_auc.rlwe.layout import CoefficientLayout
 from fhe_auc.rlwe.openfhe_library import (
     Halves,
-    Keys,
+    OpenFheKeys,
     OpenFheLibrary,
     new_context,
     openfhe,
@@ -52,17 +52,17 @@ class Scheme(OpenFheLibrary[CkksParameters], CkksLibrary):
         return Halves(self.rotation_keys, keys=len(self.parameters.rotations or _SOME_ROTATION))
 
     @cached_property
-    def rotation_keys(self) -> Layout:
+    def rotation_keys(self) -> CoefficientLayout:
         """Layout of rotation keys, which parties never need."""
         keys = self.new_keys()
         return self.learn(self._new_rotation_keys(keys), keys.tag)
 
-    def _new_rotation_keys(self, keys: Keys) -> Any:
+    def _new_rotation_keys(self, keys: OpenFheKeys) -> Any:
         with private_key_maps(self.context):
             self.context.EvalRotateKeyGen(keys.secret, list(self.parameters.rotations or _SOME_ROTATION))
             return self.context.GetEvalAutomorphismKeyMap(keys.tag)
 
-    def _further_keys(self, keys: Keys) -> tuple[bytes, ...]:
+    def _further_keys(self, keys: OpenFheKeys) -> tuple[bytes, ...]:
         if not self.parameters.rotations:
             return (b"",)
         made = self._new_rotation_keys(keys)

@@ -12,7 +12,7 @@ import tenseal.sealapi as seal
 from fhe_auc.ckks.context import Ciphertext, CkksLibrary, Slots
 from fhe_auc.ckks.parameters import CkksParameters
 from fhe_auc.rlwe import seal_format
-from fhe_auc.rlwe.layout import Layout
+from fhe_auc.rlwe.layout import CoefficientLayout
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rlwe.seal_library import SealLibrary, written
 from fhe_auc.rlwe.seeded import VERIFIED
@@ -40,7 +40,7 @@ class Scheme(SealLibrary[CkksParameters], CkksLibrary):
         return self.public_key.polynomials.unpack(packed)
 
     @cached_property
-    def rotation_keys(self) -> Layout:
+    def rotation_keys(self) -> CoefficientLayout:
         """Layout of rotation keys, which parties never need."""
         return self.learn(self._new_rotation_keys(seal.KeyGenerator(self.context)))
 

@@ -77,7 +77,7 @@ def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | 
         known = registry.attacks(plugin.name).descriptions
         if cheat not in known:
             raise InputError(f"protocol {plugin.name!r} knows no attack {cheat!r} (it knows: {', '.join(known)})")
-        if session.common["keys"] == "joint":
+        if session.setup.keys == "joint":
             raise InputError("attacks are played with sealed keys only")
     if plot is not None:
         figures.check_path(plot)

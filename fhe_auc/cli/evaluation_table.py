@@ -259,7 +259,7 @@ def interval_rows(interval: Interval | None) -> list[tuple[output.Cell, ...]]:
 
 def _no_interval(evaluation: Evaluation, session: SessionOptions) -> list[tuple[output.Cell, ...]]:
     """Say why there is no interval where one was wanted and the protocol has none."""
-    if session.common["interval"] is None or session.plugin.several:  # where rows allow none, a warning says so
+    if session.interval is None or session.plugin.several:  # where rows allow none, a warning says so
         return []
     return [("interval", "none", f"protocol {evaluation.protocol} releases too little; verified has DeLong's")]
 

@@ -18,7 +18,7 @@ from fhe_auc.cli.session_options import SessionOptions, session_options
 from fhe_auc.session import registry
 
 if TYPE_CHECKING:
-    from fhe_auc.machines.local_sites import Place
+    from fhe_auc.machines.local_sites import LocalCarrier
 
 _TERMINATED = 143  # 128 + SIGTERM
 
@@ -37,7 +37,7 @@ def local_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def play(
-    place: Callable[[], Place],
+    place: Callable[[], LocalCarrier],
     files: inputs.PartyFiles,
     carrier: str,
     *,

@@ -127,7 +127,7 @@ def report(
             interval=interval,
             min_cell=min_cell,
             progress=progress,
-            common=session.common,
+            setup=session.setup,
         )
     with output.progress("Drawing"):
         saved = made.save(out)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import click
@@ -23,7 +23,7 @@ from fhe_auc.question.analysis import PLAIN, Analysis, Questions
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
-from fhe_auc.session.protocol import Protocol, Request
+from fhe_auc.session.protocol import Protocol, Request, Setup
 
 ONE_QUESTION = Questions(score_columns=("score",))
 """One model over all rows."""
@@ -35,17 +35,16 @@ class SessionOptions:
 
     `specification` is how the thresholds were given, `thresholds` the grid, shape (m,), or "quantile:SIZE" where it is
     to be found first. `options` are the protocol's; `questions` what is asked, with no columns of scores where those of
-    the files are meant. `common` are those of every session, by the names that
-    `fhe_auc.federated_auc` and `Request` have for them: backend, keys, smudging_bits (None: the engine's default),
-    max_rows, min_rows and interval.
+    the files are meant. `interval` is the level of its confidence interval.
     """
 
     plugin: Protocol[Any]
     specification: str
     thresholds: NDArray[np.float64] | str
     options: Mapping[str, Any]
-    common: Mapping[str, Any]
+    setup: Setup
     questions: Questions = ONE_QUESTION
+    interval: float | None = None
 
     @classmethod
     def checked(
@@ -54,8 +53,9 @@ class SessionOptions:
         options: Mapping[str, int | float | str],
         *,
         thresholds: str | None,
+        setup: Setup,
         questions: Questions = ONE_QUESTION,
-        **common: Any,
+        interval: float | None = None,
     ) -> SessionOptions:
         """Check what can be checked before any file is read; raise `InputError`. No thresholds: the protocol's own."""
         check_names(plugin.options, plugin.name, options)
@@ -70,9 +70,9 @@ class SessionOptions:
         if bins is not None:
             registry.finder(plugin)
         resolved = grids.resolve(thresholds) if bins is None else thresholds
-        if common["backend"] is not None:
-            ckks.choose_backend(common["backend"])
-        return cls(plugin, click.format_filename(thresholds), resolved, options, common, questions)
+        if setup.backend is not None:
+            ckks.choose_backend(setup.backend)
+        return cls(plugin, click.format_filename(thresholds), resolved, options, setup, questions, interval)
 
     @property
     def quantiles(self) -> int | None:
@@ -92,8 +92,9 @@ class SessionOptions:
             thresholds=np.empty(0) if isinstance(self.thresholds, str) else self.thresholds,
             min_parties=min_parties,
             analysis=analysis,
+            interval=self.interval,
             options=self.options,
-            **self.common,
+            **vars(self.setup),
         )
 
     def run(
@@ -112,8 +113,9 @@ class SessionOptions:
                 thresholds=self.thresholds,
                 progress=_naming_the_aggregator(report),
                 cheat=cheat,
+                interval=self.interval,
+                setup=self.setup,
                 options=self.options,
-                **self.common,
             )
         return evaluation, time.perf_counter() - started
 
@@ -130,8 +132,8 @@ def shared_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @inputs.min_rows_option
     @functools.wraps(command)
     def with_shared(*args: Any, **values: Any) -> Any:
-        names = ("thresholds", "backend", "keys", "smudging_bits", "max_rows", "min_rows")
-        chosen = {name: values.pop(name) for name in names}
+        setup = Setup(**{each.name: values.pop(each.name) for each in fields(Setup)})
+        chosen = {"thresholds": values.pop("thresholds"), "setup": setup}
         return command(*args, chosen=chosen, **values)
 
     return with_shared
@@ -167,10 +169,9 @@ def session_options(plugin: Callable[[str], Protocol[Any]]) -> Callable[[Callabl
             epsilon_unit: str | None,
             **others: Any,
         ) -> Any:
-            chosen = {**chosen, "interval": interval}
             flags = inputs.with_flags(options, round_scores=round_scores, epsilon=epsilon, epsilon_unit=epsilon_unit)
-            _check_together(flags, chosen)
-            session = SessionOptions.checked(plugin(protocol), flags, questions=questions, **chosen)
+            _check_together(flags, chosen["setup"])
+            session = SessionOptions.checked(plugin(protocol), flags, questions=questions, interval=interval, **chosen)
             return command(*args, session=session, **others)
 
         return with_session
@@ -178,12 +179,12 @@ def session_options(plugin: Callable[[str], Protocol[Any]]) -> Callable[[Callabl
     return decorate
 
 
-def _check_together(options: Mapping[str, Any], chosen: Mapping[str, Any]) -> None:
+def _check_together(options: Mapping[str, Any], setup: Setup) -> None:
     """Raise `InputError` where one option that is given contradicts another; a default gives way."""
     if "round_scores" in options and inputs.given("thresholds"):
         raise InputError("--thresholds does not go with rounded scores: every rounded score is a threshold")
-    if inputs.given("min_rows") and chosen["min_rows"] > chosen["max_rows"]:
-        raise InputError(f"--min-rows is {chosen['min_rows']:,}, but --max-rows {chosen['max_rows']:,}")
+    if inputs.given("min_rows") and setup.min_rows > setup.max_rows:
+        raise InputError(f"--min-rows is {setup.min_rows:,}, but --max-rows {setup.max_rows:,}")
 
 
 def _naming_the_aggregator(report: Progress) -> Progress:

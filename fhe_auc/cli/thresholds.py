@@ -16,6 +16,7 @@ from fhe_auc.cli import inputs, output
 from fhe_auc.cli.out_file import check_out_file, out_file_options
 from fhe_auc.question import thresholds as grids
 from fhe_auc.session import registry
+from fhe_auc.session.protocol import Setup
 
 
 @click.command(
@@ -65,7 +66,7 @@ def thresholds(
     parties = files.read()
     started = time.perf_counter()
     with output.progress("Keys and parties") as report:
-        found = federated_thresholds(parties, bins, protocol=chosen, progress=report, **common)
+        found = federated_thresholds(parties, bins, protocol=chosen, setup=Setup(**common), progress=report)
     grids.save(out, found.grid)
     if as_json:
         about = {"protocol": found.protocol, "parties": found.parties, "keys": found.keys, "rounds": found.rounds}

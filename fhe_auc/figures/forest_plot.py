@@ -40,7 +40,7 @@ class _Mark(NamedTuple):
     predicted: bool = False
 
 
-class _Row(NamedTuple):
+class _ForestRow(NamedTuple):
     name: str
     n: str
     events: str
@@ -108,17 +108,17 @@ def plot_forest(evaluation: Evaluation, ax: Axes | None = None) -> Axes:
     return axes
 
 
-def _all_rows(evaluation: Evaluation) -> list[_Row]:
+def _all_rows(evaluation: Evaluation) -> list[_ForestRow]:
     return [*_rows(evaluation), *_new_site(evaluation)]
 
 
-def _models(evaluation: Evaluation, rows: list[_Row]) -> list[str]:
+def _models(evaluation: Evaluation, rows: list[_ForestRow]) -> list[str]:
     """Return the models that the legend names: none where no row has more than one."""
     named = list(dict.fromkeys(each.model for each in evaluation.estimates))
     return named if any(len(row.marks) > 1 for row in rows) else []
 
 
-def _rows(evaluation: Evaluation) -> Iterator[_Row]:
+def _rows(evaluation: Evaluation) -> Iterator[_ForestRow]:
     of_row: dict[tuple[str, str], list[GroupEstimate]] = {}
     for each in evaluation.estimates:
         of_row.setdefault((each.group, each.contrast), []).append(each)
@@ -126,7 +126,7 @@ def _rows(evaluation: Evaluation) -> Iterator[_Row]:
         lines = [line for text in (group or "all rows", contrast) for line in textwrap.wrap(text, _WIDEST_NAME)]
         first = estimates[0]
         n, events = ("" if number is None else f"{number:,}" for number in (first.rows, first.positives))
-        yield _Row("\n".join(lines), n, events, [_mark(each) for each in estimates])
+        yield _ForestRow("\n".join(lines), n, events, [_mark(each) for each in estimates])
 
 
 def _mark(estimate: GroupEstimate) -> _Mark:
@@ -137,7 +137,7 @@ def _mark(estimate: GroupEstimate) -> _Mark:
     return _Mark(estimate.model, estimate.auc, ends, _text(estimate.auc, ends))
 
 
-def _new_site(evaluation: Evaluation) -> Iterator[_Row]:
+def _new_site(evaluation: Evaluation) -> Iterator[_ForestRow]:
     """Return the row of what a new site may expect, where there is a prediction interval."""
     marks, usable = [], 0
     for each in evaluation.sites:
@@ -146,14 +146,14 @@ def _new_site(evaluation: Evaluation) -> Iterator[_Row]:
             marks.append(_Mark(each.model, each.mean, ends, _text(each.mean, ends), predicted=True))
             usable = each.usable
     if marks:
-        yield _Row(f"a new site: prediction\n(IVhet, {usable} sites)", "", "", marks)
+        yield _ForestRow(f"a new site: prediction\n(IVhet, {usable} sites)", "", "", marks)
 
 
 def _text(auc: float, ends: tuple[float, float] | None) -> str:
     return f"{auc:.3f}" + ("" if ends is None else f" ({ends[0]:.3f} to {ends[1]:.3f})")
 
 
-def _centres(rows: list[_Row]) -> Iterator[float]:
+def _centres(rows: list[_ForestRow]) -> Iterator[float]:
     top = 0.0
     for row in rows:
         yield top + row.height / 2

@@ -18,9 +18,10 @@ from fhe_auc.base.errors import EvaluationError, InputError
 from fhe_auc.base.logs import RoleLog
 from fhe_auc.machines.site_state import Joined, site_storage
 from fhe_auc.question import thresholds as grids
+from fhe_auc.session.aggregator import Aggregator, conduct
 from fhe_auc.session.journal import Journal, is_finished
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.rounds import Aggregator, SessionRecord, conduct
+from fhe_auc.session.record import SessionRecord
 
 DEFAULTS: Mapping[str, str | int | float] = {
     "session": "",

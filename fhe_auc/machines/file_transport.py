@@ -26,9 +26,9 @@ from fhe_auc.base.logs import RoleLog
 from fhe_auc.base.party_names import HELPER
 from fhe_auc.machines import site_role
 from fhe_auc.machines.aggregator_role import Transport
+from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.messages import Message
-from fhe_auc.session.rounds import Aggregator
 
 _POLL = 0.5  # seconds
 _WAITING = {False: "nothing has come", True: "what has come does not count"}

@@ -1,6 +1,6 @@
 """Whole sessions on this machine, over a real transport: every role in a process, folder and key store of its own.
 
-What `fhe_auc.api` plays in one process is played here by the same rounds over a real transport. The rows, keys and
+What `fhe_auc.session.one_process` plays is played here by the same rounds over a real transport. The rows, keys and
 results of all sites lie in one private folder that is removed afterwards.
 """
 
@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fhe_auc.api import with_costs
 from fhe_auc.base.errors import EvaluationError
 from fhe_auc.machines import outcomes
 from fhe_auc.machines.site_state import LocalSites, site_storage
@@ -26,12 +25,13 @@ from fhe_auc.rows.own_rows import check_scores
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.tables import write_rows
 from fhe_auc.session import registry
+from fhe_auc.session.one_process import with_costs
 from fhe_auc.session.protocol import Protocol, Request
 
 T = TypeVar("T", bound=Outcome)
 
 
-class Place(AbstractContextManager["Place"], ABC):
+class LocalCarrier(AbstractContextManager["LocalCarrier"], ABC):
     """What carries one session on this machine; a context manager that ends it all.
 
     In its private `folder` lie the rows, keys and results of all sites.
@@ -54,7 +54,7 @@ class Stage:
     A round may take `round_timeout` seconds; `report` is told in a line what is being done.
     """
 
-    place: Callable[[], Place]
+    place: Callable[[], LocalCarrier]
     round_timeout: float
     report: Callable[[str], None]
 

@@ -24,7 +24,7 @@ from fhe_auc.results.estimates import Comparison, GroupEstimate
 from fhe_auc.results.evaluation import FRACTIONS, Evaluation, Outcome, QuantileThresholds, verified_as_dict
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import Interval
-from fhe_auc.session.rounds import Party
+from fhe_auc.session.party import Party
 
 
 def write(folder: Path, party: Party[Any], sign: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Path:

@@ -16,7 +16,7 @@ from fhe_auc.question.analysis import Analysis, Questions
 from fhe_auc.results.evaluation import QuantileThresholds
 from fhe_auc.rows.party_data import CountedBefore, PartyData
 from fhe_auc.session.messages import Message
-from fhe_auc.session.rounds import Party
+from fhe_auc.session.party import Party
 
 if TYPE_CHECKING:
     from fhe_auc.rows.tables import Entries

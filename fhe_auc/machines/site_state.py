@@ -29,10 +29,11 @@ from fhe_auc.results.evaluation import QuantileThresholds
 from fhe_auc.rows.own_rows import near_other_sessions
 from fhe_auc.rows.party_data import CountedBefore, PartyData
 from fhe_auc.session import registry
+from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Message, Protection
+from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Session, Spending
-from fhe_auc.session.rounds import Aggregator, Party
 
 GROUP = "fhe_auc.site_state"
 _GONE = (

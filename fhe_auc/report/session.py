@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc import __version__
-from fhe_auc.api import evaluated, levels_of, named, with_remedy
+from fhe_auc.api import evaluated, named, with_remedy
 from fhe_auc.base.errors import EvaluationError, InputError
 from fhe_auc.base.options import Options
 from fhe_auc.base.quantities import chance_text
@@ -23,18 +23,17 @@ from fhe_auc.base.terminal import Progress, shown
 from fhe_auc.metrics import Histogram
 from fhe_auc.metrics.recalibration import NEAREST_END
 from fhe_auc.question import thresholds as grids
-from fhe_auc.question.analysis import DEFAULT_MIN_CELL, MOST_MIN_CELL, PLAIN, Analysis, Questions
+from fhe_auc.question.analysis import MOST_MIN_CELL, PLAIN, Analysis, Questions
 from fhe_auc.report.page import render, save
 from fhe_auc.results.evaluation import NOT_TOLD_APART, Evaluation, QuantileThresholds, verified_as_dict
 from fhe_auc.results.intervals import BELOW_HALF, DEFAULT_LEVEL, REVERSED, Interval, few_rows
 from fhe_auc.results.report_card import Facts, ReportCard, as_dict, report_card
 from fhe_auc.results.result_tables import TextTable, ends, notebook_html, of_estimates, of_sites
-from fhe_auc.rows.frames import Columns, Label, Rows, parties_of
+from fhe_auc.rows.frames import Breakdown, Columns, Rows, parties_of
 from fhe_auc.rows.own_rows import warnings_of
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.rows.score_scale import DEFAULT_SCALE
 from fhe_auc.session import registry
-from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, DEFAULT_PROTOCOL
+from fhe_auc.session.protocol import DEFAULT_PROTOCOL, Setup
 
 _KEYS = {
     "sealed": "A key holder has drawn each party's pad, and the parties' common secret: it and the aggregator must not "
@@ -117,24 +116,14 @@ class Report:
 def federated_report(
     rows: Rows,
     *,
-    label: str = "y_true",
-    score: str = "y_score",
-    site: str | None = None,
-    pos_label: Label | None = None,
-    drop_missing: bool = False,
-    by: str | Sequence[str] | Mapping[str, Sequence[Label]] = (),
-    heterogeneity: bool = False,
-    min_cell: int = DEFAULT_MIN_CELL,
+    columns: Columns = Columns(),
+    breakdown: Breakdown = Breakdown(),
     threshold: float = 0.5,
     title: str = "",
     protocol: str | Options = "histogram-federated",
     thresholds: str | ArrayLike | QuantileThresholds | None = None,
     interval: float | None = DEFAULT_LEVEL,
-    score_scale: str = DEFAULT_SCALE,
-    max_rows: int = DEFAULT_MAX_ROWS,
-    backend: str | None = None,
-    keys: str = "sealed",
-    smudging_bits: int | None = None,
+    setup: Setup = Setup(),
     progress: bool | Progress = False,
 ) -> Report:
     """Return the report card of a classifier on all parties' rows: curves, calibration, decisions, with intervals.
@@ -143,13 +132,13 @@ def federated_report(
 
     Parameters
     ----------
-    rows, label, score, site, pos_label, drop_missing, by, heterogeneity
+    rows, thresholds, setup, progress
         As of `fhe_auc.federated_auc`.
-    thresholds, score_scale, max_rows, backend, keys, smudging_bits, progress
-        As of `fhe_auc.federated_auc`; scores must be probabilities.
-    min_cell : int
-        Bins are merged until no count that is shown is from 1 to ``min_cell - 1``, and groups with fewer rows of a
-        label are left out; 1 shows all.
+    columns : Columns
+        As there; scores are of one model, and probabilities.
+    breakdown : Breakdown
+        As there, without `classes` and `cross_groups`. Bins are merged until no count that is shown is from 1 to
+        ``min_cell - 1``, and groups with fewer rows of a label are left out; 1 shows all.
     threshold : float
         Decision threshold, 0 to 1, to report beside the one with the best F1.
     title : str
@@ -162,29 +151,18 @@ def federated_report(
     Raises
     ------
     InputError
-        As of `fhe_auc.federated_auc`; groups are asked for with a protocol that adds noise.
+        As of `fhe_auc.federated_auc`; groups are asked for with a protocol that adds noise, or what a report has not.
     EvaluationError
-        As there; a label has fewer than `min_cell` rows, or the protocol gives no histogram.
+        As there; a label has fewer than ``min_cell`` rows, or the protocol gives no histogram.
     """
-    questions = Questions(
-        score_columns=(score,),
-        by=levels_of(by),
-        heterogeneity=heterogeneity,
-        min_cell=min(min_cell, MOST_MIN_CELL),
-    )
-    columns = Columns(
-        questions=questions,
-        label=label,
-        site=site,
-        pos_label=pos_label,
-        drop_missing=drop_missing,
-        score_scale=score_scale,
-    )
-    parties, analysis = parties_of(rows, columns)
+    columns.require_one_score("a report")
+    if breakdown.classes or breakdown.cross_groups:
+        raise InputError("a report has no classes and no AUCs across groups: federated_auc has both")
+    questions = replace(breakdown, min_cell=min(breakdown.min_cell, MOST_MIN_CELL)).questions(columns)
+    parties, analysis = parties_of(rows, columns, questions)
     name, options = named(protocol)
     refuse_noisy_panels(questions, options)
     wanted = registry.evaluating(name).options.thresholds_for(several=False) if thresholds is None else thresholds
-    common: dict[str, Any] = {"backend": backend, "keys": keys, "smudging_bits": smudging_bits, "max_rows": max_rows}
     started = time.perf_counter()
     with shown(progress) as report:
         evaluation = evaluated(
@@ -193,9 +171,9 @@ def federated_report(
             protocol=name,
             thresholds=wanted,
             interval=interval,
+            setup=setup,
             progress=report,
             options=options,
-            **common,
         )
         return reported(
             evaluation,
@@ -206,9 +184,9 @@ def federated_report(
             threshold=threshold,
             title=title,
             interval=interval,
-            min_cell=min_cell,
+            min_cell=breakdown.min_cell,
             progress=report,
-            common=common,
+            setup=setup,
         )
 
 
@@ -240,12 +218,12 @@ def reported(
     interval: float | None,
     min_cell: int,
     progress: Progress,
-    common: Mapping[str, Any],
+    setup: Setup,
 ) -> Report:
     """Return the report of an evaluation that gave a histogram; groups and sites take one more session.
 
-    `thresholds` is how they were given, `seconds` how long the session took, `common` what both sessions take, by the
-    names of `fhe_auc.federated_auc`. Raises as `federated_report`.
+    `thresholds` is how they were given, `seconds` how long the session took, `setup` that of both
+    sessions. Raises as `federated_report`.
     """
     histogram = evaluation.histogram
     if histogram is None:
@@ -266,7 +244,7 @@ def reported(
         ),
     )
     if analysis.by or analysis.heterogeneity:
-        facts = _with_panels(facts, parties, analysis, histogram, interval, progress, common, own)
+        facts = _with_panels(facts, parties, analysis, histogram, interval, progress, setup, own)
     return Report(card, facts, tuple(own))
 
 
@@ -277,7 +255,7 @@ def _with_panels(
     histogram: Histogram,
     interval: float | None,
     progress: Progress,
-    common: Mapping[str, Any],
+    setup: Setup,
     own: tuple[str, ...],
 ) -> Facts:
     """Return the facts with AUCs of groups and what sites have in common, from one more session.
@@ -291,8 +269,8 @@ def _with_panels(
         thresholds=histogram.edges[:-1],
         interval=interval,
         progress=progress,
+        setup=setup,
         options={},
-        **common,
     )
     groups = tuple(each for each in found.estimates if each.group)
     learnt = ["the AUC of all rows and the sums behind it, in the bins before merging"]

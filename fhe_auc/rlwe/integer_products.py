@@ -15,7 +15,7 @@ import numpy as np
 
 from fhe_auc.rlwe.modular import MULTIPLIED_BITS, combined, multiply
 from fhe_auc.rlwe.modulus_switching import kept_shape
-from fhe_auc.rlwe.polynomials import Polynomials, Sum, Words
+from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words
 from fhe_auc.rlwe.primes import primes_below
 from fhe_auc.rlwe.transform import coefficients_of, values_of
 
@@ -47,7 +47,7 @@ def lifted(half: Polynomials, values: Words) -> Words:
 def summed_products(half: Polynomials, pairs: Iterable[tuple[Words, Words]]) -> Words:
     """Return Σ x·y over the integers, of up to 2^20 pairs as `lifted` returns them, and in the same form."""
     shape = wide(half)
-    total = Sum(shape)
+    total = PolynomialSum(shape)
     for x, y in pairs:
         total.add(shape.multiply(x, y))
     return total.words

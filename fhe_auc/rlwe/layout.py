@@ -38,7 +38,7 @@ Found: TypeAlias = tuple[Sequence[Run], Sequence[tuple[int, int]]]
 """What differs from object to object in a library's format: coefficients, and (offset, length) of seeds in keys."""
 
 
-class Layout:
+class CoefficientLayout:
     """Where the coefficients of one kind of object stand.
 
     It is learned from `template`, a serialised object of that kind that the receiver has made itself. `find` returns

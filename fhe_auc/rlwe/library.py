@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from numpy.typing import NDArray
 
-from fhe_auc.rlwe.layout import Layout
+from fhe_auc.rlwe.layout import CoefficientLayout
 from fhe_auc.rlwe.parameters import RingParameters
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rlwe.seeded import Seeded
@@ -63,9 +63,9 @@ class Library(ABC, Generic[P]):
     """A library's context for one scheme, and the layouts of its objects, learned from throw-away ones."""
 
     parameters: P
-    secret_key: Layout
-    public_key: Layout
-    submission: Layout
+    secret_key: CoefficientLayout
+    public_key: CoefficientLayout
+    submission: CoefficientLayout
     """Of ciphertexts."""
 
     @abstractmethod

@@ -27,7 +27,7 @@ import openfhe as openfhe  # exported: nobody imports it before this module has 
 from threadpoolctl import threadpool_limits
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError
-from fhe_auc.rlwe.layout import Layout, Run
+from fhe_auc.rlwe.layout import CoefficientLayout, Run
 from fhe_auc.rlwe.library import Decryptor, Evaluator, Library, LoadedKeys, P
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 
@@ -117,7 +117,7 @@ class Halves:
     There are `keys` in one object. `half` is the shape of either half.
     """
 
-    def __init__(self, layout: Layout, *, keys: int = 1) -> None:
+    def __init__(self, layout: CoefficientLayout, *, keys: int = 1) -> None:
         moduli = layout.polynomials.moduli
         self._whole = layout.polynomials
         self._shape = (keys, 2, len(moduli) // (2 * keys), layout.polynomials.ring_dimension)
@@ -136,7 +136,7 @@ class Halves:
         return self._whole.pack(whole.reshape(-1, self._shape[-1]))
 
 
-class Keys:
+class OpenFheKeys:
     """Freshly generated OpenFHE keys, as the library's objects, and the `tag` that they are called."""
 
     def __init__(self, context: Any) -> None:
@@ -182,14 +182,14 @@ class OpenFheLibrary(Library[P]):
         return self._context
 
     @cached_property
-    def relinearisation_key(self) -> Layout:
+    def relinearisation_key(self) -> CoefficientLayout:
         """Layout of relinearisation keys, and of any one key that switches; parties never need it."""
         keys = self.new_keys()
         return self.learn(keys.relinearisation, keys.tag)
 
-    def new_keys(self) -> Keys:
+    def new_keys(self) -> OpenFheKeys:
         """Return fresh keys."""
-        return Keys(self.context)
+        return OpenFheKeys(self.context)
 
     def fresh_keys(self) -> tuple[tuple[bytes, ...], bytes]:
         """Return fresh keys, packed: those of a public context in order, and the secret key."""
@@ -208,7 +208,7 @@ class OpenFheLibrary(Library[P]):
         public = self.new_public_key(secret_key), relinearisation_key, *self._further_keys(keys)
         return public, secret_key
 
-    def _further_keys(self, keys: Keys) -> tuple[bytes, ...]:
+    def _further_keys(self, keys: OpenFheKeys) -> tuple[bytes, ...]:
         """Return what else a public context of the scheme holds, packed."""
         return ()
 
@@ -250,16 +250,16 @@ class OpenFheLibrary(Library[P]):
             for key, error in zip(pair, halves.split(self.relinearisation_key.words(save(made))), strict=False):
                 halves.half.add_in_place(key, error)
 
-    def packed_switching_keys(self, layout: Layout, halves: Halves, item: Any, keys: Keys) -> bytes:
+    def packed_switching_keys(self, layout: CoefficientLayout, halves: Halves, item: Any, keys: OpenFheKeys) -> bytes:
         """Return fresh switching keys for `keys`, packed, with errors as large as they should be."""
         b, a = halves.split(layout.words(save(item)))
         self.add_errors(b, keys.secret, keys.tag)
         return halves.pack(b, a)
 
-    def learn(self, item: Any, tag: str) -> Layout:
+    def learn(self, item: Any, tag: str) -> CoefficientLayout:
         """Return the layout of objects like `item`, which is called `tag`."""
         find = partial(_polynomials, ring_dimension=self.parameters.ring_dimension)
-        return Layout(save(item), find, tag=tag.encode())
+        return CoefficientLayout(save(item), find, tag=tag.encode())
 
     def load_public_key(self, packed: bytes, tag: str) -> Any:
         """Return the library's object, called `tag`, from the packed key; `DeserialisationError` where it is none."""
@@ -326,7 +326,7 @@ class OpenFheDecryptor(_OpenFheKeys, Decryptor):
 
 
 def parsed(parse: Any, raw: bytes) -> Any:
-    """Return the library's object from what a `Layout` made; `DeserialisationError` where the library refuses it."""
+    """Return the library's object from what a `CoefficientLayout` made; `DeserialisationError` where it is refused."""
     try:
         return parse(raw, openfhe.BINARY)
     except RuntimeError as error:

@@ -103,7 +103,7 @@ class Polynomials:
         return words
 
 
-class Sum:
+class PolynomialSum:
     """A running sum of polynomials; it holds one summand's worth of memory.
 
     Summands are added as 64-bit integers, and reduced only when the next one might not fit.

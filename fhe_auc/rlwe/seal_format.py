@@ -20,7 +20,7 @@ import tenseal.sealapi as seal
 import zstandard
 
 from fhe_auc.base.errors import DeserialisationError, InputError
-from fhe_auc.rlwe.layout import Layout, Run
+from fhe_auc.rlwe.layout import CoefficientLayout, Run
 
 # SEAL's serialisation: a 16-byte header (magic, header size, version, compression, total size) before every object and
 # every array inside it; arrays go on with a 64-bit count and the words themselves.
@@ -106,18 +106,18 @@ def public_key(generator: Any) -> Any:
     return key
 
 
-def layout_of(item: Any, ring_dimension: int, moduli: Sequence[int]) -> Layout:
+def layout_of(item: Any, ring_dimension: int, moduli: Sequence[int]) -> CoefficientLayout:
     """Return the layout of objects like `item`, whose polynomials are modulo these primes in turn."""
-    return Layout(save(item), partial(_coefficients, ring_dimension=ring_dimension, moduli=moduli))
+    return CoefficientLayout(save(item), partial(_coefficients, ring_dimension=ring_dimension, moduli=moduli))
 
 
-def load(empty: Any, context: Any, layout: Layout, packed: bytes) -> Any:
+def load(empty: Any, context: Any, layout: CoefficientLayout, packed: bytes) -> Any:
     """Fill `empty`, a new SEAL object, from packed coefficients; `DeserialisationError` where they are none."""
     return parse(empty, context, layout.unpack(packed))
 
 
 def parse(empty: Any, context: Any, raw: bytes) -> Any:
-    """Fill `empty`, a new SEAL object, from what a `Layout` made; `DeserialisationError` where SEAL refuses it."""
+    """Fill `empty`, a new SEAL object, from what a `CoefficientLayout` made; `DeserialisationError` else."""
     with _private_file() as path:
         with open(path, "wb") as stream:
             stream.write(raw)

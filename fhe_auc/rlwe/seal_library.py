@@ -9,7 +9,7 @@ from typing import Any
 import tenseal.sealapi as seal
 
 from fhe_auc.rlwe import seal_format
-from fhe_auc.rlwe.layout import Layout
+from fhe_auc.rlwe.layout import CoefficientLayout
 from fhe_auc.rlwe.library import Decryptor, Evaluator, Library, LoadedKeys, P
 from fhe_auc.rlwe.polynomials import Words
 
@@ -51,7 +51,7 @@ class SealLibrary(Library[P]):
         self.public_key = self.learn(seal_format.public_key(generator))
 
     @cached_property
-    def relinearisation_key(self) -> Layout:
+    def relinearisation_key(self) -> CoefficientLayout:
         """Layout of relinearisation keys, which parties never need."""
         return self.learn(seal.KeyGenerator(self.context).create_relin_keys())
 
@@ -85,7 +85,7 @@ class SealLibrary(Library[P]):
         """Return the packed secret key, loaded."""
         return SealDecryptor(self, self.load(seal.SecretKey(), self.secret_key, secret_key))
 
-    def learn(self, key: Any) -> Layout:
+    def learn(self, key: Any) -> CoefficientLayout:
         """Return the layout of keys like `key`."""
         return seal_format.layout_of(key, self.parameters.ring_dimension, self._key_moduli)
 
@@ -98,7 +98,7 @@ class SealLibrary(Library[P]):
         secret = self.secret_key.words(seal_format.save(key))[: len(self.parameters.modulus_bits)]
         self.verify_reseeding(decryptor, secret, plaintext)
 
-    def load(self, empty: Any, layout: Layout, packed: bytes) -> Any:
+    def load(self, empty: Any, layout: CoefficientLayout, packed: bytes) -> Any:
         """Fill `empty` (a SEAL object) from packed coefficients."""
         return seal_format.load(empty, self.context, layout, packed)
 

@@ -36,7 +36,7 @@ FRESH_VARIANCE = 3.25**2 + VARIANCE
 """Of a coefficient of a fresh encryption's error; the libraries' own deviation is 3.24 (SEAL) and 3.19 (OpenFHE)."""
 
 
-class Keys(NamedTuple):
+class EncryptionSeeds(NamedTuple):
     """Two independent keys of 32 bytes, good for one encryption."""
 
     seed: bytes
@@ -46,11 +46,11 @@ class Keys(NamedTuple):
     """Of the second error; secret."""
 
 
-def fresh_keys(secret: Words, *b: Words) -> Keys:
+def fresh_keys(secret: Words, *b: Words) -> EncryptionSeeds:
     """Return keys for the encryption `b`, as the library made it and what is added to that, under the key `secret`."""
     parts = secrets.token_bytes(_RANDOM_BYTES), *(each.tobytes() for each in b)
     drawn = hmac.digest(secret.tobytes(), b"".join(parts), "sha512")
-    return Keys(drawn[:32], drawn[32:])
+    return EncryptionSeeds(drawn[:32], drawn[32:])
 
 
 def second_error(shape: Polynomials, key: bytes) -> Words:

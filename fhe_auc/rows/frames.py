@@ -16,12 +16,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.base.errors import InputError, Place
+from fhe_auc.base.options import CheckedNames
 from fhe_auc.base.party_names import first_alike
 from fhe_auc.base.suggestions import known_names
-from fhe_auc.question.analysis import Analysis, Questions
+from fhe_auc.question.analysis import DEFAULT_MIN_CELL, Analysis, Questions
 from fhe_auc.rows.entries import label_spellings, level_text, missing_entries, name_text
 from fhe_auc.rows.party_data import PartyData, left_out_beside
-from fhe_auc.rows.score_scale import rescaled
+from fhe_auc.rows.score_scale import DEFAULT_SCALE, rescaled
 
 Label: TypeAlias = str | int | float | bool
 """One label of a row."""
@@ -34,40 +35,124 @@ A party is a pair (y_true, y_score), a table, or `PartyData`.
 
 
 @dataclass(frozen=True, kw_only=True)
-class Columns:
+class Columns(CheckedNames):
     """Which columns of a table mean what, and what their entries are.
 
     Attributes
     ----------
-    questions : Questions
-        Columns of scores, and those that rows are grouped by.
     label : str
-        Column of labels: 0 and 1, or the classes of `questions`.
+        Column of labels: 0 or 1, or one of the classes that are asked for.
+    score : str or sequence of str
+        Column of finite scores, probabilities unless `score_scale` or thresholds of one's own say otherwise; or the
+        columns of several models. The second and further ones are compared with the first (paired DeLong).
     site : str or None
         Column that names each row's party, where one table holds all parties' rows.
     pos_label : str, number, bool or None
-        The label that counts as 1; all rows without it have one other label, which counts as 0.
+        The label that counts as 1, where labels are not 0 and 1; the others must be one label. Two spellings of one
+        label ("Yes" and "yes") are refused.
     drop_missing : bool
-        Leave out rows in which an entry is missing, and say how many; otherwise they are refused.
-    score_scale : str
-        One of `fhe_auc.rows.score_scale.SCALES`.
+        Leave out rows with a missing entry (None, NaN, NA, or text as "", "NA", "None", "." and the like), and say how
+        many in `Evaluation.warnings`; otherwise they are refused.
+    score_scale : "probability", "logit" or "percent"
+        What the scores are; logits and percentages are turned into probabilities first.
 
     Raises `InputError` where a name of a column is no text, or the positive label stands for a missing entry.
     """
 
-    questions: Questions
     label: str = "y_true"
+    score: str | Sequence[str] = "y_score"
     site: str | None = None
     pos_label: Label | None = None
     drop_missing: bool = False
-    score_scale: str = "probability"
+    score_scale: str = DEFAULT_SCALE
 
     def __post_init__(self) -> None:
-        for name in (*self.names, *([] if self.site is None else [self.site])):
+        for name in (self.label, *self.scores, *([] if self.site is None else [self.site])):
             if not isinstance(name, str):
                 raise InputError(f"the name of a column must be text, got {name!r}: rename such columns")
         if self.pos_label is not None and level_text(self.pos_label) is None:
             raise InputError(f"pos_label cannot be {self.pos_label!r}, which stands for a missing entry")
+
+    @property
+    def scores(self) -> tuple[str, ...]:
+        """The columns of scores."""
+        given = [self.score] if isinstance(self.score, str) else self.score
+        return tuple(_several(given, "score must be a column, or a list"))
+
+    def require_one_score(self, what: str) -> None:
+        """Raise `InputError` where there are several models' scores, and `what` is of one."""
+        if len(self.scores) > 1:
+            raise InputError(f"{what} is of one column of scores, got {len(self.scores)}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Breakdown(CheckedNames):
+    """Which AUCs are asked for beside that of all rows: of groups, of classes, and how far sites differ.
+
+    Attributes
+    ----------
+    by : str, sequence of str, or mapping of str to sequence of labels
+        Columns that rows are grouped by, or these with all their levels. Categories: cut numbers into bands first.
+    classes : sequence of str, numbers or bools
+        Three labels or more, with a column of scores each, in the same order: each class from the others, pairs of
+        classes, and their average (Hand and Till, Machine Learning 45, 2001), which is `Evaluation.auc`.
+    cross_groups : bool
+        Also positives of each group from negatives of each other of the same column (xAUC).
+    heterogeneity : bool
+        Also how far sites (parties, 5 at least) differ: `Evaluation.sites`. Parties learn sums over sites: who knows
+        all but two with rows of both labels can work out these two's AUCs.
+    min_cell : int
+        Groups with fewer rows of a label than this are not shown; 1 shows all. Parties can still read them.
+
+    Raises `InputError` where levels or classes are no list, or one stands for a missing entry.
+    """
+
+    by: str | Sequence[str] | Mapping[str, Sequence[Label]] = ()
+    classes: Sequence[Label] = ()
+    cross_groups: bool = False
+    heterogeneity: bool = False
+    min_cell: int = DEFAULT_MIN_CELL
+
+    def questions(self, columns: Columns) -> Questions:
+        """Return what is asked, with names, levels and classes as text."""
+        return Questions(
+            score_columns=columns.scores,
+            by=_levels_of(self.by),
+            classes=_texts(self.classes, "classes must be a list of labels"),
+            cross_groups=self.cross_groups,
+            heterogeneity=self.heterogeneity,
+            min_cell=self.min_cell,
+        )
+
+
+def _levels_of(by: str | Sequence[str] | Mapping[str, Sequence[Label]]) -> dict[str, tuple[str, ...]]:
+    """Return the columns that rows are grouped by, with their levels, as text, where these are given."""
+    if isinstance(by, Mapping):
+        return {name: _texts(levels, f"by: the levels of {name!r} must be a list") for name, levels in by.items()}
+    named = [by] if isinstance(by, str) else by
+    return dict.fromkeys(_several(named, "by must be a column, a list, or a mapping of columns to their levels"), ())
+
+
+def _texts(labels: Sequence[Label], what: str) -> tuple[str, ...]:
+    """Return levels or classes as rows have them, as text (`level_text`)."""
+    found = [level_text(each) for each in _several(labels, what)]
+    if None in found:
+        raise InputError(f"{what}, and none may stand for a missing entry, got {labels!r}")
+    return tuple(map(str, found))
+
+
+def _several(values: Any, what: str) -> Sequence[Any]:
+    """Return values as a list; raise `InputError` for what is none, a text too, which is a sequence of letters."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise InputError(f"{what}, got {values!r}")
+    return list(values)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Read(Columns):
+    """The columns that are read of each party's table, with what is asked of them."""
+
+    questions: Questions
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -94,7 +179,7 @@ class _Party:
         return Place(f"row {row if self.rows is None else self.rows[row]}")
 
 
-def parties_of(rows: Rows, columns: Columns) -> tuple[list[PartyData], Analysis]:
+def parties_of(rows: Rows, asked: Columns, questions: Questions) -> tuple[list[PartyData], Analysis]:
     """Return every party's checked rows, with probabilities for scores, and what is asked of them.
 
     Parties without a name are "party 1" and so on; those of a column of sites come in order of first appearance.
@@ -106,6 +191,7 @@ def parties_of(rows: Rows, columns: Columns) -> tuple[list[PartyData], Analysis]
         there are no parties, or two of one name; as `PartyData.from_columns`, `Questions.analysis` and
         `fhe_auc.rows.score_scale.rescaled`.
     """
+    columns = _Read(**vars(asked), questions=questions)
     wanted = [*columns.names, *([] if columns.site is None else [columns.site])]
     if twice := next((name for name in wanted if wanted.count(name) > 1), None):
         raise InputError(f"label, score, site and group columns must differ, but {twice!r} is there twice")
@@ -151,9 +237,7 @@ def parties_of(rows: Rows, columns: Columns) -> tuple[list[PartyData], Analysis]
     return [replace(parties[0], lost=lost), *parties[1:]], analysis
 
 
-def _complete(
-    found: Sequence[_Party | PartyData], columns: Columns
-) -> tuple[list[_Party | PartyData], tuple[str, ...]]:
+def _complete(found: Sequence[_Party | PartyData], columns: _Read) -> tuple[list[_Party | PartyData], tuple[str, ...]]:
     """Return the parties without their rows in which an entry is missing, and what to say of those without others."""
     kept: list[_Party | PartyData] = []
     dropped: dict[str | None, int] = {}
@@ -177,7 +261,7 @@ def _complete(
     return kept, left_out_beside({each.name for each in kept}, dropped)
 
 
-def _each(rows: Rows, columns: Columns) -> Iterable[_Party | PartyData]:
+def _each(rows: Rows, columns: _Read) -> Iterable[_Party | PartyData]:
     """Return the parties of a mapping, or of an iterable."""
     if isinstance(rows, Mapping):
         for name, own in rows.items():
@@ -194,7 +278,7 @@ def _each(rows: Rows, columns: Columns) -> Iterable[_Party | PartyData]:
         raise InputError(f"parties must be a list of pairs (y_true, y_score) or of tables, got {kind}{_remedy(rows)}")
 
 
-def _party(name: str, rows: Any, columns: Columns) -> _Party | PartyData:
+def _party(name: str, rows: Any, columns: _Read) -> _Party | PartyData:
     questions = columns.questions
     _refuse_lazy_or_grouped(rows, f"party {name!r}")
     if isinstance(rows, PartyData):
@@ -226,7 +310,7 @@ def _remedy(rows: Any) -> str:
     return " (of an array give two columns, as (rows[:, 0], rows[:, 1]))" if isinstance(rows, np.ndarray) else ""
 
 
-def _split(table: Any, columns: Columns) -> list[_Party | PartyData]:
+def _split(table: Any, columns: _Read) -> list[_Party | PartyData]:
     """Return the parties of one table, by its column of sites."""
     site = str(columns.site)
     if _column_names(table) is None:

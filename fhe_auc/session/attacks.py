@@ -10,8 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar
 
+from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.rounds import Aggregator
 
 
 class Attacks(ABC):

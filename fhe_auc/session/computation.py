@@ -32,8 +32,8 @@ from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.party import R
 from fhe_auc.session.plan import EncryptedPlan
-from fhe_auc.session.rounds import R
 from fhe_auc.session.submissions import RunningSum
 
 Task = TypeVar("Task", bound="PartyTask[Any, Any, Any]")

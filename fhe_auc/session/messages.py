@@ -15,10 +15,14 @@ from typing import Any
 
 import msgspec
 
-from fhe_auc.base.errors import DeserialisationError, MessageError
+from fhe_auc.base.errors import DeserialisationError, EvaluationError, MessageError
 from fhe_auc.base.serialise import encode, frame, unframe
+from fhe_auc.session.manifest import Manifest
 
 _MAGIC = b"fheamsg"
+
+ENVELOPE_BYTES = 2560
+"""More than any envelope and seal, with a name of reasonable length."""
 
 MESSAGE = b"message 1"
 """The purpose of signatures on messages; a signature for one purpose says nothing for another."""
@@ -141,3 +145,29 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
             if found != value:
                 shown = [item.hex()[:16] if isinstance(item, bytes) else repr(item)[:80] for item in (found, value)]
                 raise MessageError(f"message with {field} {shown[0]}, expected {shown[1]}", field=field)
+
+
+def require_protection(manifest: Manifest, protection: Protection | None) -> Protection | None:
+    """Return a role's protection; raise `EvaluationError` where a session between machines would go without."""
+    if manifest.aggregator and protection is None:
+        raise EvaluationError("messages of this session are sealed and signed, and this role has no keys to do so")
+    return protection
+
+
+def in_envelope(
+    manifest: Manifest,
+    protection: Protection | None,
+    round_number: int,
+    sender: str,
+    payload: bytes,
+    *,
+    recipient: str,
+    submissions: tuple[tuple[str, bytes], ...] = (),
+) -> bytes:
+    """Return a role's message; between machines signed, and sealed to `recipient` if it is for one alone."""
+    message = Message(
+        manifest.protocol, manifest.session, round_number, sender, manifest.digest, payload, submissions, b""
+    )
+    if protection is not None:
+        message = message.protected(protection, recipient)
+    return message.to_bytes()

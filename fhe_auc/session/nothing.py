@@ -20,9 +20,10 @@ from fhe_auc.base.options import Options, check_names, option
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Protocol, Request, Session, new_manifest
-from fhe_auc.session.rounds import Aggregator, Party
 
 STEPS: Mapping[str, type[Exception]] = {
     "prepare": InputError,

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.options import Options
+from fhe_auc.base.options import CheckedNames, Options
 from fhe_auc.base.serialise import encode
 from fhe_auc.question.analysis import PLAIN, Analysis
 from fhe_auc.question.fleet import Fleet
@@ -21,9 +21,10 @@ from fhe_auc.results.evaluation import Evaluation, Outcome
 from fhe_auc.results.intervals import check_level
 from fhe_auc.rows.own_rows import check_scores, warnings_of
 from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.manifest import SESSION_BYTES, Manifest
+from fhe_auc.session.party import Party, R
 from fhe_auc.session.plan import EncodedPlan, Keys, Plan
-from fhe_auc.session.rounds import Aggregator, Party, R
 
 DEFAULT_PROTOCOL = "verified"
 DEFAULT_MAX_ROWS = 10**6
@@ -31,10 +32,48 @@ DEFAULT_MIN_ROWS = 100
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
-    """What the people who want the evaluation have agreed on, before any key exists.
+class Setup(CheckedNames):
+    """How a session is set up, whatever it evaluates.
 
     Numbers may be numpy's; they become Python's. A bound that is no integer raises `InputError`.
+
+    Attributes
+    ----------
+    keys : "sealed", "joint" or "helper"
+        A key holder makes the secret key and seals it to each party; or the parties make it together, so that only all
+        of them can decrypt (five rounds and more bytes); or a helper has it, and no party (exact and verified).
+    backend : "openfhe", "tenseal" or None
+        Encryption library; None takes openfhe where it can be imported, else tenseal.
+    max_rows, min_rows : int
+        Public bounds on the pooled rows: the parameters hold up to max_rows, the precision from min_rows on. More than
+        max_rows are refused before any key is made, but by protocols that encrypt nothing.
+    smudging_bits : int or None
+        For joint keys: by how many bits a party's noise on its partial decryption exceeds what it hides; 30 to 80;
+        None: 40.
+    """
+
+    keys: str = "sealed"
+    backend: str | None = None
+    max_rows: int = DEFAULT_MAX_ROWS
+    min_rows: int = DEFAULT_MIN_ROWS
+    smudging_bits: int | None = None
+
+    def __post_init__(self) -> None:
+        self._make_integers("max_rows", "min_rows", "smudging_bits")
+
+    def _make_integers(self, *names: str) -> None:
+        for name in names:
+            given = getattr(self, name)
+            if given is None and name in ("min_parties", "smudging_bits"):
+                continue
+            if (value := integer(given)) is None:
+                raise InputError(f"{name} must be an integer, got {given!r}")
+            object.__setattr__(self, name, value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request(Setup):
+    """What the people who want the evaluation have agreed on, before any key exists: its setup, and what it is of.
 
     Attributes
     ----------
@@ -42,19 +81,10 @@ class Request:
         Names; none where a fleet takes part.
     thresholds : ndarray of float64, shape (m,)
         Ascending decision points. Protocols that are to find them set their own.
-    backend : str or None
-        Encryption library; None takes the preferred one.
-    max_rows, min_rows : int
-        Public bounds on the pooled rows: capacity up to the first, full precision from the second.
     min_parties : int or None
         Go on with this many submissions; None: all.
     rows : tuple of int or None
         How many rows each party has, in their order, where that is known and may be public; a privacy budget takes it.
-    keys : str
-        "sealed": a key holder makes one secret key for all parties; "joint": each party makes a share of it; "helper":
-        a helper has it, and no party.
-    smudging_bits : int or None
-        For joint keys: by how many bits a party's noise on its partial decryption exceeds what it hides; None: 40.
     interval : float or None
         Level of the confidence interval of the AUC that is wanted, where the protocol has one; None: none.
     average_precision : bool
@@ -70,13 +100,8 @@ class Request:
 
     parties: tuple[str, ...]
     thresholds: NDArray[np.float64]
-    backend: str | None = None
-    max_rows: int = DEFAULT_MAX_ROWS
-    min_rows: int = DEFAULT_MIN_ROWS
     min_parties: int | None = None
     rows: tuple[int, ...] | None = None
-    keys: str = "sealed"
-    smudging_bits: int | None = None
     interval: float | None = None
     average_precision: bool = False
     analysis: Analysis = PLAIN
@@ -84,13 +109,8 @@ class Request:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in ("max_rows", "min_rows", "min_parties", "smudging_bits"):
-            given = getattr(self, name)
-            if given is None and name in ("min_parties", "smudging_bits"):
-                continue
-            if (value := integer(given)) is None:
-                raise InputError(f"{name} must be an integer, got {given!r}")
-            object.__setattr__(self, name, value)
+        super().__post_init__()
+        self._make_integers("min_parties")
         if self.rows is not None:
             object.__setattr__(self, "rows", tuple(self.rows))
         if self.interval is not None:
@@ -111,7 +131,7 @@ class Delivery:
     aggregator: bytes = field(repr=False)
     parties: Mapping[str, bytes] = field(repr=False)
     open_late: Callable[[tuple[str, ...]], bytes] | None = field(default=None, repr=False)
-    """For `fhe_auc.session.rounds.Aggregator.open_late`: asks the key holder, where there is something to ask for."""
+    """For `Aggregator.open_late`: asks the key holder, where there is something to ask for."""
     helper: bytes | None = field(default=None, repr=False)
     """For `Protocol.helper`; None where the session has none."""
 

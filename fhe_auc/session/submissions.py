@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from fhe_auc.base.errors import DeserialisationError
-from fhe_auc.rlwe.polynomials import Polynomials, Sum, Words
+from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words
 
 
 class RunningSum:
@@ -20,7 +20,7 @@ class RunningSum:
     """
 
     def __init__(self, shapes: Sequence[Polynomials], parse: Callable[[int, bytes], Words] | None = None) -> None:
-        self._sums = [Sum(shape) for shape in shapes]
+        self._sums = [PolynomialSum(shape) for shape in shapes]
         self._parse = parse or self._unpacked
 
     def add(self, parts: Sequence[bytes]) -> None:

@@ -24,8 +24,8 @@ from fhe_auc.base.errors import CapacityError
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.party import R
 from fhe_auc.session.plan import VECTOR_SUMS, Keys, Parameter, Terms, describe_download, describe_upload
-from fhe_auc.session.rounds import R
 from fhe_auc.session.submissions import RunningSum
 from fhe_auc.sums.vector_sums import VectorAuthenticator, VectorSums
 

@@ -12,7 +12,7 @@ so the aggregator evaluates the sums with products of a plaintext and a cipherte
     what is summed and released      `sketch`, `terms`        public; part of what parties agree to
     a party's pad                    `pads`
     padded sketches on their way     `residues`
-    adding them up                   `fhe_auc.rlwe.polynomials.Sum`, modulo t
+    adding them up                   `fhe_auc.rlwe.polynomials.PolynomialSum`, modulo t
     what is encrypted, and times what, and where it stands      `expansion`, `layout`
     making an opening, a result, and integers of it             `opening`
     why nobody changes a sum unnoticed                          `authenticator`

@@ -24,7 +24,7 @@ from fhe_auc.base.errors import CapacityError, InputError, ResultCheckError, Ver
 from fhe_auc.base.keystream import KeyStream, derived_key
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.rlwe.polynomials import Polynomials, Sum
+from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum
 from fhe_auc.sums.common_shares import CommonShares
 from fhe_auc.sums.pads import pad
 from fhe_auc.sums.residues import pack, packed_size, unpack
@@ -100,7 +100,7 @@ class VectorSums:
         if not seeds:
             raise InputError("an opening for no parties")
         self.check_indices(seeds)
-        total = Sum(Polynomials(self.size, (self.modulus,)))
+        total = PolynomialSum(Polynomials(self.size, (self.modulus,)))
         for party, seed in seeds.items():
             total.add(self.pad(seed, session, party)[None])
         return pack(total.words[0], self.modulus)

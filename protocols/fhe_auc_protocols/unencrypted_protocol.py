@@ -23,9 +23,10 @@ from fhe_auc.base.errors import DeserialisationError, InputError
 from fhe_auc.base.options import check_names
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.party import Party, R
 from fhe_auc.session.protocol import Protocol, Request, Session, new_manifest
-from fhe_auc.session.rounds import Aggregator, Party, R
 
 T = TypeVar("T")
 
@@ -38,7 +39,7 @@ _ROUNDS = 2
 _PADDING = b"\xc1"  # with which no msgpack begins
 
 
-class Sums(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class ClearSums(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Counts of one party, or the sums of all; `parties` says of how many.
 
     Subclasses add fields, all of integers or (nested) lists of them, so that any two messages of a session add up.
@@ -121,11 +122,11 @@ class SummingAggregator(Aggregator):
 
     rounds = _ROUNDS
 
-    def __init__(self, manifest: Manifest, sums: type[Sums], terms: object) -> None:
+    def __init__(self, manifest: Manifest, sums: type[ClearSums], terms: object) -> None:
         super().__init__(manifest)
         self.submission_limit = _payload_limit(manifest, sums, terms)
         self._type, self._terms = sums, terms
-        self._sums: Sums | None = None
+        self._sums: ClearSums | None = None
 
     def _accept(self, party: str, payload: bytes) -> None:
         if self.round == _ROUNDS:
@@ -151,7 +152,7 @@ class SummingParty(Party[R], Generic[R, T]):
     rounds = _ROUNDS
 
     sums: ClassVar[type[Any]]
-    """Type of the messages, a `Sums`."""
+    """Type of the messages, a `ClearSums`."""
 
     def __init__(self, manifest: Manifest, terms: T, data: PartyData) -> None:
         super().__init__(manifest, data.name)
@@ -174,7 +175,7 @@ class SummingParty(Party[R], Generic[R, T]):
         return b""
 
     @abstractmethod
-    def _submission(self) -> Sums:
+    def _submission(self) -> ClearSums:
         """Return what this party sends: noisy or randomised anew."""
 
     @abstractmethod
@@ -182,7 +183,7 @@ class SummingParty(Party[R], Generic[R, T]):
         """Return the result from checked sums; raise `EvaluationError` where it is undefined."""
 
 
-def _payload_limit(manifest: Manifest, sums: type[Sums], terms: object) -> int:
+def _payload_limit(manifest: Manifest, sums: type[ClearSums], terms: object) -> int:
     return _FRAME_BYTES + _INTEGER_BYTES * sums.integers(manifest, terms)
 
 

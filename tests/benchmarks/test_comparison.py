@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc import federated_auc
+from fhe_auc import Setup, federated_auc
 from fhe_auc.base.errors import InputError, ResultCheckError, UndefinedAucError
 from fhe_auc.cli import main
 from fhe_auc.question import thresholds
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_benchmarks.comparison import figure, measure
-from fhe_auc_benchmarks.comparison.measure import SKLEARN, ComparisonRequest, Row, compare, subsample
+from fhe_auc_benchmarks.comparison.measure import SKLEARN, ProtocolComparison, Row, compare, subsample
 from fhe_auc_protocols import dp_noise
 from synthetic_scores import criteo_like
 from tests.support.pooled import pooled
@@ -46,9 +46,9 @@ def in_the_clear(parties: list[PartyData]) -> float:
     return float(roc_auc_score(rows.y_true, rows.y_score))
 
 
-def asked(**changes: Any) -> ComparisonRequest:
+def asked(**changes: Any) -> ProtocolComparison:
     small: dict[str, Any] = {"protocols": ("dpauc-laplace",), "epsilons": (1.0,), "thresholds": (20,), "runs": 50}
-    return ComparisonRequest(**{**small, **changes})
+    return ProtocolComparison(**{**small, **changes})
 
 
 def of(found: list[Row], method: str, **fields: Any) -> Row:
@@ -382,7 +382,7 @@ def test_the_encrypted_protocols_run_for_real_and_agree(file: str) -> None:
     assert rows["malicious"]["verified"] == {"aggregation": True, "parties": False}
     told = (rows["semi-honest"]["privacy"], rows["malicious"]["privacy"])
     assert told == ("encrypted", "encrypted, aggregation verified")
-    direct = federated_auc(sites(400), thresholds=thresholds.dpauc(20), backend="tenseal")
+    direct = federated_auc(sites(400), thresholds=thresholds.dpauc(20), setup=Setup(backend="tenseal"))
     assert rows["semi-honest"]["auc"] == pytest.approx(direct.auc, abs=1e-6)
 
 

@@ -26,16 +26,16 @@ from fhe_auc_benchmarks.runtime.benchmark import PARTIES, PEERS, THRESHOLD_PARTI
 from fhe_auc_benchmarks.runtime.contender import ROLES, Contender, OurProtocol
 from fhe_auc_benchmarks.runtime.measure import PUBLISHED, Measurement, measure
 from fhe_auc_benchmarks.runtime.peers.plaintext import Plaintext
-from fhe_auc_benchmarks.runtime.problem import Problem
+from fhe_auc_benchmarks.runtime.problem import BenchmarkProblem
 from fhe_auc_benchmarks.stopwatch import Stopwatch
 
-SMALL = Problem(3, 8)
+SMALL = BenchmarkProblem(3, 8)
 
 
-def peer(module: str, name: str, *, needs: str | None = None) -> Callable[[Problem], Contender]:
+def peer(module: str, name: str, *, needs: str | None = None) -> Callable[[BenchmarkProblem], Contender]:
     """What makes a contender of a peer, whose library may be missing here."""
 
-    def make(problem: Problem) -> Contender:
+    def make(problem: BenchmarkProblem) -> Contender:
         if needs:
             pytest.importorskip(needs)
         contender: Contender = getattr(import_module(f"fhe_auc_benchmarks.runtime.peers.{module}"), name)(problem)
@@ -53,7 +53,7 @@ secret_shares = peer("secret_shares", "SecretShares", needs="mpyc")
 
 
 def test_a_problem_repeats_the_rows_of_twenty_parties_and_knows_their_auc() -> None:
-    problem = Problem(43, 50)
+    problem = BenchmarkProblem(43, 50)
     assert np.array_equal(problem.data(2).y_score, problem.data(22).y_score)
     assert not np.array_equal(problem.data(2).y_score, problem.data(3).y_score)
     pooled = [problem.data(party) for party in range(43)]
@@ -105,7 +105,7 @@ def test_a_session_is_exact_and_who_works_has_the_cost(keys: str) -> None:
 
 @pytest.mark.parametrize("keys", ["sealed", "joint"])
 def test_bytes_are_what_the_plan_says_and_envelopes(keys: str) -> None:
-    problem = Problem(3, 200)
+    problem = BenchmarkProblem(3, 200)
     played = OurProtocol(problem, "verified", keys=keys).play()
     names = tuple(f"site {party}" for party in range(3))
     plan = registry.load("verified").plan(Request(parties=names, thresholds=problem.points, keys=keys))
@@ -117,7 +117,7 @@ def test_bytes_are_what_the_plan_says_and_envelopes(keys: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("keys", ["sealed", "helper", "joint"])
 def test_by_files_three_sites_cost_what_their_commands_do_and_exchange_the_same_bytes(keys: str) -> None:
-    problem = Problem(3, 8)
+    problem = BenchmarkProblem(3, 8)
     found = between_machines.play("verified", keys, problem)
     alone = OurProtocol(problem, "verified", keys=keys, interval=0.95).play()
     assert found.auc == problem.auc
@@ -156,7 +156,7 @@ def test_the_published_design_has_the_parameters_of_the_paper() -> None:
 @pytest.mark.slow
 @pytest.mark.openfhe
 def test_tuning_spares_the_published_design_most_of_its_parsing() -> None:
-    plain, tuned = measure(Problem(30, 8), [published, published_tuned], runs=2)
+    plain, tuned = measure(BenchmarkProblem(30, 8), [published, published_tuned], runs=2)
     assert tuned.upload_bytes == plain.upload_bytes
     assert tuned.cpu["aggregator"] < 0.7 * plain.cpu["aggregator"]
 
@@ -192,7 +192,7 @@ def test_contenders_take_turns_and_warm_up_is_not_counted(runs: int, turns: int)
             super().ingest()
 
     def named(name: str) -> Any:
-        def make(problem: Problem) -> Contender:
+        def make(problem: BenchmarkProblem) -> Contender:
             contender = Watched(problem)
             contender.name = name
             return contender

@@ -11,7 +11,15 @@ from typing import Any
 
 import pytest
 
-from fhe_auc import InputError, federated_auc, federated_report, federated_thresholds
+from fhe_auc import (
+    Breakdown,
+    Columns,
+    InputError,
+    Setup,
+    federated_auc,
+    federated_report,
+    federated_thresholds,
+)
 from fhe_auc_protocols import options
 from fhe_auc_protocols.options import DpaucGaussian, DpaucLaplace, Malicious
 
@@ -21,9 +29,49 @@ FUNCTIONS: list[Any] = [federated_auc, federated_report, federated_thresholds]
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_a_typo_is_a_type_error_with_the_argument_that_is_meant(function: Any) -> None:
-    told = f"^{function.__name__} has no argument 'lable'; did you mean 'label'\\? .*there are: rows, .*progress"
+    told = f"^{function.__name__} has no argument 'colums'; did you mean 'columns'\\? .*there are: rows, .*progress"
     with pytest.raises(TypeError, match=told):
-        function(ROWS, lable="died")
+        function(ROWS, colums=Columns(label="died"))
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_newcomer_sees_ten_arguments_at_most(function: Any) -> None:
+    assert len(inspect.signature(function).parameters) <= 10
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"label": "died"}, "columns=Columns(label=...)"),
+        ({"by": "sex"}, "breakdown=Breakdown(by=...)"),
+        ({"keys": "joint"}, "setup=Setup(keys=...)"),
+    ],
+)
+def test_part_of_an_argument_is_shown_where_it_belongs(values: dict[str, Any], told: str) -> None:
+    with pytest.raises(TypeError, match=f"has no argument '{next(iter(values))}'.*{re.escape(told)}, from fhe_auc$"):
+        federated_auc(ROWS, **values)
+
+
+@pytest.mark.parametrize(("kind", "typo", "meant"), [(Columns, "lable", "label"), (Setup, "key", "keys")])
+def test_a_typo_in_a_part_of_an_argument_names_the_one_that_is_meant(kind: Any, typo: str, meant: str) -> None:
+    with pytest.raises(TypeError, match=f"^{kind.__name__} has no option '{typo}'; did you mean '{meant}'"):
+        kind(**{typo: "died"})
+
+
+@pytest.mark.parametrize("breakdown", [Breakdown(classes=["a", "b", "c"]), Breakdown(by="sex", cross_groups=True)])
+def test_a_report_has_no_classes_and_no_aucs_across_groups(breakdown: Breakdown) -> None:
+    with pytest.raises(
+        InputError, match=r"^a report has no classes and no AUCs across groups: federated_auc has both$"
+    ):
+        federated_report(ROWS, breakdown=breakdown)
+
+
+def test_a_report_and_thresholds_are_of_one_model() -> None:
+    columns = Columns(score=["a", "b"])
+    with pytest.raises(InputError, match=r"^a report is of one column of scores, got 2$"):
+        federated_report(ROWS, columns=columns)
+    with pytest.raises(InputError, match=r"^a session that finds thresholds is of one column of scores, got 2$"):
+        federated_thresholds(ROWS, 5, columns=columns)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +142,7 @@ ALIKE = {"y_true": [0, 1] * 2, "y_score": [0.1, 0.2] * 2, "sex": ["f", "F"] * 2}
         ([([0, 1], [20.0, 90.0])], {}, "score_scale="),
         (ROWS, {"protocol": "dpauc-laplace"}, "protocol=DpaucLaplace(epsilon=1.0)"),
         (ROWS, {"protocol": "boundaries-federated"}, "federated_thresholds"),
-        ({"north": ALIKE}, {"by": "sex"}, "by={'sex': [LEVEL, LEVEL]}"),
+        ({"north": ALIKE}, {"breakdown": Breakdown(by="sex")}, "by={'sex': [LEVEL, LEVEL]}"),
     ],
 )
 def test_an_error_that_names_an_option_of_the_command_names_the_argument_too(

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import pandas as pd
 import pytest
 
-from fhe_auc import federated_auc
+from fhe_auc import Breakdown, Columns, Setup, federated_auc
 from fhe_auc.base.errors import InputError
 from fhe_auc.results.estimates import Comparison, GroupEstimate, too_few
 from fhe_auc.results.evaluation import Evaluation
@@ -78,7 +78,12 @@ def test_the_frame_of_a_session_is_the_rows_counted() -> None:
         for name, sexes in (("north", "FFMMMM" * 4), ("south", "MMFFFF" * 4))
     }
     evaluation = federated_auc(
-        sites, label="y", score="risk", by="sex", protocol="exact", thresholds="uniform:10", backend="tenseal"
+        sites,
+        columns=Columns(label="y", score="risk"),
+        breakdown=Breakdown(by="sex"),
+        protocol="exact",
+        thresholds="uniform:10",
+        setup=Setup(backend="tenseal"),
     )
     pooled = pd.concat(sites.values())
     counted = pooled.groupby("sex")["y"].agg(["size", "sum"])

@@ -39,9 +39,11 @@ PathFinder.find_spec = lambda name, *others: None if name in {modules!r} else fi
 COMMAND = "from fhe_auc.cli import main; main()"
 SESSION = """
 import json, pyarrow
-from fhe_auc import federated_auc
+from fhe_auc import Breakdown, Columns, Setup, federated_auc
 options = json.loads(sys.argv[1])
-found = federated_auc(pyarrow.table(json.load(open("rows.json"))), label="y_true", site="site", **options)
+parts = {"columns": Columns(site="site", **options.pop("columns")), "setup": Setup(**options.pop("setup", {}))}
+parts["breakdown"] = Breakdown(**options.pop("breakdown", {}))
+found = federated_auc(pyarrow.table(json.load(open("rows.json"))), **parts, **options)
 told = found.as_dict()
 print(json.dumps({**told, "bins": 0 if found.histogram is None else found.histogram.bins}, default=str))
 """
@@ -107,14 +109,15 @@ def session_without_extras(folder: Path, rows: dict[str, Any], **options: Any) -
 def test_sessions_that_add_no_noise_need_no_extra(
     tmp_path: Path, rows: dict[str, Any], protocol: str, backend: str
 ) -> None:
-    found = session_without_extras(tmp_path, rows, score="y_score", protocol=protocol, backend=backend)
+    found = session_without_extras(tmp_path, rows, columns={}, protocol=protocol, setup={"backend": backend})
     assert found["auc"] == pytest.approx(roc_auc_score(rows["y_true"], rows["y_score"]), abs=1e-5)
     assert (found["interval"] is not None) == (protocol in ("exact", "verified"))
     assert found["bins"] == (17 if protocol == "histogram-federated" else 0)
 
 
 def test_models_groups_and_sites_need_no_extra(tmp_path: Path, rows: dict[str, Any]) -> None:
-    found = session_without_extras(tmp_path, rows, score=["y_score", "other"], by=["age"], heterogeneity=True)
+    breakdown = {"by": ["age"], "heterogeneity": True}
+    found = session_without_extras(tmp_path, rows, columns={"score": ["y_score", "other"]}, breakdown=breakdown)
     aucs = {(each["model"], each["group"]): each["auc"] for each in found["estimates"]}
     for model in ("y_score", "other"):
         assert aucs[model, "all"] == pytest.approx(roc_auc_score(rows["y_true"], rows[model]), abs=1e-12)

@@ -15,9 +15,10 @@ import pytest
 from pyarrow import dataset
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc import InputError, PartyData, federated_auc, federated_report, federated_thresholds
+from fhe_auc import InputError, PartyData
 from fhe_auc.base.terminal import shown
 from fhe_auc_protocols.options import DpaucLaplace
+from tests.support.chosen import federated_auc, federated_report, federated_thresholds
 
 GRID = np.arange(51) / 50
 CHEAP = {"thresholds": GRID, "protocol": DpaucLaplace(epsilon=1.0)}

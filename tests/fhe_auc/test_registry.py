@@ -105,7 +105,7 @@ def test_what_is_not_a_protocol_class_is_refused(third_party: Any, thing: str) -
         registry.load("odd")
 
 
-@pytest.mark.parametrize("value", ["collections:OrderedDict", "builtins:dict", "fhe_auc.session.rounds:Party"])
+@pytest.mark.parametrize("value", ["collections:OrderedDict", "builtins:dict", "fhe_auc.session.party:Party"])
 def test_another_class_is_refused_and_not_constructed(third_party: Any, value: str) -> None:
     third_party(odd=value)
     with pytest.raises(UnknownProtocolError, match=r"is not a fhe_auc\.session\.protocol\.Protocol"):

@@ -19,9 +19,9 @@ from fhe_auc.base.errors import MessageError
 from fhe_auc.cli import main
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
+from fhe_auc.session.aggregator import conduct
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
-from fhe_auc.session.rounds import conduct
 from fhe_auc_keys.store import audit
 from fhe_auc_keys.store.key_store import TRAIL
 from tests.support.certified import DAY, NOW

@@ -18,9 +18,9 @@ from fhe_auc import InputError
 from fhe_auc.base.errors import FheAucError
 from fhe_auc.base.files import write_atomically
 from fhe_auc.session import registry
+from fhe_auc.session.aggregator import conduct
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request, Spending, new_session_id
-from fhe_auc.session.rounds import conduct
 from fhe_auc.sums.residues import pack
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site.store_check import problems

@@ -21,7 +21,7 @@ from fhe_auc.session.protocol import Session
 from fhe_auc_keys.bundles import announcement
 from fhe_auc_keys.bundles import sealed_bundles as bundles
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
-from fhe_auc_keys.bundles.sealed_bundles import OpenedBundle, SealedSession, open_aggregator_bundle, open_party_bundle
+from fhe_auc_keys.bundles.sealed_bundles import OpenedBundle, SealedBundles, open_aggregator_bundle, open_party_bundle
 from fhe_auc_keys.bundles.session_keys import KeyHolderSession, PartySecrets, aggregator_material
 from fhe_auc_keys.errors import ExpiredError, KeysError, RevokedError, StoreError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.site.session_files import keep_for_party, kept_for_party
@@ -72,7 +72,7 @@ def consortium() -> Opening:
 
 
 @pytest.fixture(scope="module")
-def sealed(consortium, prepared) -> SealedSession:
+def sealed(consortium, prepared) -> SealedBundles:
     return consortium.seal(prepared)
 
 
@@ -462,7 +462,7 @@ def test_a_session_is_announced_without_a_context_but_nothing_is_sealed_to_it(co
     with pytest.raises(KeysError, match="the aggregator's keys are of another context"):
         consortium.open_aggregator(consortium.resigned_aggregator(signed, prepared.aggregator_material), trust)
     (recipient,) = consortium.peers("north")
-    header = bundles._Header(
+    header = bundles._BundleHeader(
         bytes(16), manifest.session, recipient.fingerprint, b"", announced.holder.fingerprint, 2**33
     )
     encoded = msgspec.msgpack.encode(header)

@@ -32,7 +32,7 @@ from fhe_auc.rlwe import backends
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import JOINT_KEYS_LEAVE
-from fhe_auc.session.rounds import Party
+from fhe_auc.session.party import Party
 from fhe_auc_keys.bundles.announcement import open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import Kept
 from fhe_auc_keys.bundles.session_keys import party_secrets, public_context

@@ -91,13 +91,13 @@ def make(folder: Path) -> None:
         store.put("late", OPEN, late_opening._FORMAT.frame(late_opening._Held(document, ends, MATERIAL, (MATERIAL,))))
         state = site_state._Answered(b"asked", b"sent", b"rows", MATERIAL, b"", 900, (), True, False, "", {})
         store.put("state", OPEN, site_state._FORMAT.frame(state))
-        store.put("fleet", OPEN, helper._FORMAT.frame(helper._State(b"blobs", b"answer", MATERIAL)))
+        store.put("fleet", OPEN, helper._FORMAT.frame(helper._HelperState(b"blobs", b"answer", MATERIAL)))
         made_sessions.remember(store, document, said)
         told = {"session": SESSION, "spent": ENTRY.facts(), "by": ENTRY.acknowledged}
         audit.append_line(store.directory, identity, "acknowledged", at=NOW, **told)
     known = np.frombuffer(identity.signing_key, np.uint8).reshape(1, 32)
     (folder / "listed").write_bytes(sign_members(certified.authority, known, at=NOW))
-    memory = device._Memory(bytes(32), (device._Answer(bytes.fromhex(SESSION), (bytes(32),), 20_000),))
+    memory = device._Memory(bytes(32), (device._DeviceAnswer(bytes.fromhex(SESSION), (bytes(32),), 20_000),))
     (folder / "memory").write_bytes(device._FORMAT.frame(memory))
     for lock in folder.rglob("*lock"):
         lock.unlink()
@@ -148,7 +148,7 @@ def test_sessions_of_that_release_are_not_called_damaged_by_a_later_one_which_cl
 
 def test_what_lies_outside_key_stores_of_that_release_is_read(release: Path) -> None:
     memory = device._FORMAT.unframe((release / "memory").read_bytes())
-    assert memory.answers == (device._Answer(bytes.fromhex(SESSION), (bytes(32),), 20_000),)
+    assert memory.answers == (device._DeviceAnswer(bytes.fromhex(SESSION), (bytes(32),), 20_000),)
     assert len(member_lists._FORMAT.unframe((release / "listed").read_bytes()).signature) == 64
 
 

@@ -14,8 +14,9 @@ import pytest
 from fhe_auc.base.errors import InputError, MessageError, UndefinedAucError
 from fhe_auc.machines.site_state import _FORMAT, SiteState, answer, site_storage
 from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session.aggregator import conduct
 from fhe_auc.session.messages import Message
-from fhe_auc.session.rounds import Party, conduct
+from fhe_auc.session.party import Party
 from fhe_auc_keys.cli.common import now
 from fhe_auc_keys.errors import KeysError, StoreError, UnsafeModeError
 from fhe_auc_keys.roles.local_consortium import TRIAL

@@ -11,12 +11,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc import api
 from fhe_auc.base.errors import EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session import registry
+from fhe_auc.session import one_process, registry
+from fhe_auc.session.aggregator import conduct
 from fhe_auc.session.protocol import Request, Session
-from fhe_auc.session.rounds import conduct
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
 from fhe_auc_keys.bundles.session_keys import aggregator_material, party_secrets, public_context
 from fhe_auc_keys.errors import ExpiredError, KeysError, StoreError, TamperedError
@@ -121,7 +120,7 @@ def test_a_bound_counts_the_groups_that_may_be_given_results_of_their_own() -> N
     data, plugin, parties = rows(), registry.load("verified"), NAMES
     for least, tries in ((4, 1), (3, 1), (2, 2)):
         asked = Request(parties=parties, thresholds=GRID, min_parties=least, max_rows=1000)
-        found = api.run(plugin, asked, list(data.values()), lambda *_: None)
+        found = one_process.run(plugin, asked, list(data.values()), lambda *_: None)
         assert found.soundness == tries * plugin.plan(asked).soundness(4)
 
 

@@ -19,9 +19,9 @@ from fhe_auc.rlwe import container
 from fhe_auc.rlwe.seeded import Seeded
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
+from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.computation import Result
 from fhe_auc.session.messages import Message
-from fhe_auc.session.rounds import Aggregator
 from fhe_auc_keys.bundles.session_keys import party_secrets
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest

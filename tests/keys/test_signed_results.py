@@ -19,7 +19,8 @@ from fhe_auc.cli import main
 from fhe_auc.machines import outcomes
 from fhe_auc.machines.site_state import Records
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session.rounds import Party, conduct
+from fhe_auc.session.aggregator import conduct
+from fhe_auc.session.party import Party
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.site.key_store_sites import RESULT
 from fhe_auc_keys.store.trusted_authorities import Trusted

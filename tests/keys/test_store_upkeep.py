@@ -12,7 +12,7 @@ from fhe_auc.base.serialise import decode
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.rlwe import backends
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session.rounds import conduct
+from fhe_auc.session.aggregator import conduct
 from fhe_auc_keys.bundles.sealed_bundles import Kept
 from fhe_auc_keys.bundles.session_keys import PartySecrets
 from fhe_auc_keys.cli.common import now

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from fhe_auc import Setup
 from fhe_auc.api import federated_auc
 from fhe_auc.rlwe.context import BasePublicContext
 from fhe_auc.rows.party_data import PartyData
@@ -47,11 +48,11 @@ def calls(backend: str, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 def test_a_session_under_ckks(calls: Counter[str], backend: str, site_rows: list[PartyData]) -> None:
     rows = {data.name: (data.labels, data.y_score) for data in site_rows}
-    federated_auc(rows, protocol="semi-honest", backend=backend, thresholds="uniform:16")
+    federated_auc(rows, protocol="semi-honest", setup=Setup(backend=backend), thresholds="uniform:16")
     assert sorted(calls.values()) == [1, 1, 1, 1], calls
 
 
 def test_a_session_under_bfv(calls: Counter[str], backend: str, site_rows: list[PartyData]) -> None:
     rows = {data.name: (data.labels, data.y_score) for data in site_rows}
-    federated_auc(rows, protocol="verified", backend=backend, thresholds="uniform:16")
+    federated_auc(rows, protocol="verified", setup=Setup(backend=backend), thresholds="uniform:16")
     assert calls == {"__init__": 1}

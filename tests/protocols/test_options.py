@@ -8,7 +8,7 @@ from dataclasses import FrozenInstanceError, asdict, fields
 import pytest
 from click.testing import CliRunner
 
-from fhe_auc import InputError, federated_auc
+from fhe_auc import InputError, Setup, federated_auc
 from fhe_auc.base.errors import UnknownProtocolError
 from fhe_auc.base.options import Options, check_names, described, given
 from fhe_auc.cli import main
@@ -58,7 +58,7 @@ def test_options_are_frozen_and_those_not_given_are_left_to_the_protocol() -> No
 
 
 def test_options_choose_the_protocol() -> None:
-    found = federated_auc(ROWS, protocol=of.Exact(round_scores=1), backend="tenseal")
+    found = federated_auc(ROWS, protocol=of.Exact(round_scores=1), setup=Setup(backend="tenseal"))
     assert (found.protocol, found.thresholds) == ("exact", 11)
     assert federated_auc(ROWS, protocol=of.DpaucLaplace(epsilon=8.0)).settings["epsilon"] == 8.0
 

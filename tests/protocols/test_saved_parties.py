@@ -12,8 +12,9 @@ from fhe_auc.base.errors import DeserialisationError, EvaluationError, MessageEr
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
+from fhe_auc.session.aggregator import Aggregator
+from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Delivery, Protocol, Request, Session
-from fhe_auc.session.rounds import Aggregator, Party
 from tests.support.pooled import exact_auc
 
 GRID = np.linspace(0, 1, 16)

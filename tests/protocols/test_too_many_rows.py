@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from fhe_auc import federated_auc, federated_report, federated_thresholds
 from fhe_auc.cli import main
 from fhe_auc_protocols.options import DpaucRandomizedResponse
+from tests.support.chosen import federated_auc, federated_report, federated_thresholds
 
 SAID = "the parties have 24 rows in all, 4 more than max_rows = 20; give --max-rows 24 (max_rows=24) or more"
 

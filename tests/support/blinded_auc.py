@@ -13,7 +13,7 @@ from fhe_auc.base.serialise import encode
 from fhe_auc.rows.counts import Counts
 from fhe_auc.session.ckks_computation import running_sum
 from fhe_auc.session.plan import EncodedPlan, Plan
-from fhe_auc_protocols.blinded_auc.blinding import Randomness
+from fhe_auc_protocols.blinded_auc.blinding import BlindingRandomness
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_totals
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.semi_honest import class_vectors
@@ -39,7 +39,7 @@ def encrypted_result(
     plan: AucPlan,
     submissions: Iterable[Sequence[bytes]],
     *,
-    randomness: Randomness = secrets,
+    randomness: BlindingRandomness = secrets,
 ) -> bytes:
     """What the aggregator makes of submissions."""
     total = running_sum(public, plan.blocks)

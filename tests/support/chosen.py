@@ -1,8 +1,9 @@
-"""Sessions of a protocol by its name, with options by theirs, as the command line gives them."""
+"""Sessions of a protocol by its name, with every option by its own name, as the command line gives them."""
 
 from __future__ import annotations
 
 import inspect
+from dataclasses import fields
 from typing import Any
 
 import fhe_auc
@@ -11,20 +12,27 @@ from fhe_auc.results.evaluation import Evaluation, QuantileThresholds
 from fhe_auc.session import registry
 
 
-def federated_auc(rows: Any, *, protocol: str = "verified", **values: Any) -> Evaluation:
-    """`fhe_auc.federated_auc`, where what it does not take is an option of the protocol."""
+def federated_auc(rows: Any, *, protocol: Any = "verified", **values: Any) -> Evaluation:
+    """`fhe_auc.federated_auc`, where what it does not take is part of what it takes, or an option of the protocol."""
     return fhe_auc.federated_auc(rows, **_sorted_out(fhe_auc.federated_auc, protocol, values))
 
 
 def federated_thresholds(
-    rows: Any, bins: int, *, protocol: str = "boundaries-federated", **values: Any
+    rows: Any, bins: int, *, protocol: Any = "boundaries-federated", **values: Any
 ) -> QuantileThresholds:
     """`fhe_auc.federated_thresholds`, likewise."""
     return fhe_auc.federated_thresholds(rows, bins, **_sorted_out(fhe_auc.federated_thresholds, protocol, values))
 
 
-def _sorted_out(function: Any, protocol: str, values: dict[str, Any]) -> dict[str, Any]:
+def federated_report(rows: Any, *, protocol: Any = "histogram-federated", **values: Any) -> fhe_auc.Report:
+    """`fhe_auc.federated_report`, likewise."""
+    return fhe_auc.federated_report(rows, **_sorted_out(fhe_auc.federated_report, protocol, values))
+
+
+def _sorted_out(function: Any, protocol: Any, values: dict[str, Any]) -> dict[str, Any]:
     own = inspect.signature(function).parameters
-    options = {name: value for name, value in values.items() if name not in own}
-    others = {name: value for name, value in values.items() if name in own}
-    return {"protocol": chosen(registry.load(protocol).options, protocol, options) if options else protocol, **others}
+    others = {name: values.pop(name) for name in own if name in values}
+    for name, kind in (("columns", fhe_auc.Columns), ("breakdown", fhe_auc.Breakdown), ("setup", fhe_auc.Setup)):
+        if name in own and (part := {each.name: values.pop(each.name) for each in fields(kind) if each.name in values}):
+            others[name] = kind(**part)
+    return {"protocol": chosen(registry.load(protocol).options, protocol, values) if values else protocol, **others}

@@ -17,8 +17,8 @@ from fhe_auc.rlwe.backends import available_backends
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Message
+from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Request
-from fhe_auc.session.rounds import Party
 from fhe_auc_keys.bundles.session_keys import KeyHolderSession
 from fhe_auc_protocols.exact_auc.protocol import Exact, Verified
 from tests.support.wire import LIMIT

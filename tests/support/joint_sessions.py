@@ -13,8 +13,8 @@ from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.messages import Message
+from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Delivery, Request
-from fhe_auc.session.rounds import Party
 from fhe_auc_keys.bundles.roster import Contribution, PartyMaterial, Roster
 from fhe_auc_keys.trust.identity import Identity
 from tests.support.pooled import exact_auc

@@ -27,7 +27,7 @@ from fhe_auc_keys.bundles.session_keys import PartySecrets
 from fhe_auc_keys.roles.echo import Echo
 from fhe_auc_keys.roles.sealed_roles import computing_aggregator, encrypting_party
 from fhe_auc_protocols.blinded_auc import split_shares
-from fhe_auc_protocols.blinded_auc.blinding import Randomness
+from fhe_auc_protocols.blinded_auc.blinding import BlindingRandomness
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_totals
 from fhe_auc_protocols.blinded_auc.malicious import FLOODING_BITS, Malicious, MaliciousTask
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
@@ -85,7 +85,7 @@ class Roles:
         keys: ckks.KeyPair,
         tasks: Sequence[MaliciousTask],
         common_secret: bytes,
-        randomness: Randomness = secrets,
+        randomness: BlindingRandomness = secrets,
     ) -> None:
         self.manifest = manifest
         chosen = manifest.decoded_plan(AucPlan)
@@ -139,18 +139,18 @@ class Engine:
             self.session.manifest, session=secrets.token_bytes(16), parties=tuple(parties), min_parties=len(parties)
         )
 
-    def roles(self, parties: Sequence[PartyData], randomness: Randomness = secrets) -> Roles:
+    def roles(self, parties: Sequence[PartyData], randomness: BlindingRandomness = secrets) -> Roles:
         manifest = self.manifest([data.name for data in parties])
         tasks = [MaliciousTask(manifest, data) for data in parties]
         return Roles(manifest, self.keys, tasks, secrets.token_bytes(32), randomness)
 
-    def roles_with(self, counts: Counts, randomness: Randomness = secrets) -> Roles:
+    def roles_with(self, counts: Counts, randomness: BlindingRandomness = secrets) -> Roles:
         """The roles of a session of one party, which has these counts."""
         manifest = self.manifest(["site 0"])
         task = CountsTask(manifest, "site 0", counts)
         return Roles(manifest, self.keys, [task], secrets.token_bytes(32), randomness)
 
-    def run(self, parties: Sequence[PartyData], randomness: Randomness = secrets) -> list[Evaluation]:
+    def run(self, parties: Sequence[PartyData], randomness: BlindingRandomness = secrets) -> list[Evaluation]:
         return self.roles(parties, randomness).run()
 
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session.aggregator import Aggregator
+from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Session
-from fhe_auc.session.rounds import Aggregator, Party
 
 
 @dataclass

@@ -9,7 +9,7 @@ import msgspec
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Session
 from fhe_auc_keys.bundles.announcement import announce
-from fhe_auc_keys.bundles.sealed_bundles import SealedSession, seal_session
+from fhe_auc_keys.bundles.sealed_bundles import SealedBundles, seal_session
 from tests.support.certified import DAY, NOW, STUDY, Consortium
 
 HOLDER = "key holder"
@@ -25,7 +25,7 @@ class Sealing(Consortium):
 
     def seal(
         self, session: Session, shown: list[bytes] | None = None, *, holder: str = HOLDER, **changes: Any
-    ) -> SealedSession:
+    ) -> SealedBundles:
         """Seal a session, with the certificates of its parties unless others are shown."""
         shown = self.shown(*session.manifest.parties) if shown is None else shown
         about = {"trust": self.trust(), **self._usual, **changes}

@@ -13,9 +13,10 @@ import numpy as np
 from fhe_auc.machines.site_state import Joined, LocalSites, Records, SiteState, answer, site_storage
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
+from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Request, Session, Spending, new_session_id
-from fhe_auc.session.rounds import Aggregator, Party
 from fhe_auc_keys.roles.padded_roles import SealedPadsSession
 from fhe_auc_keys.store.key_store import KeyStore, Kind
 from fhe_auc_keys.store.vault import Vault

@@ -11,8 +11,8 @@ from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.computation import Result
+from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Request
-from fhe_auc.session.rounds import Party
 from fhe_auc.session.vector_computation import VectorComputation
 from tests.support.wire import changed, payload_of
 

@@ -144,7 +144,7 @@ def compare(
             raise InputError(f"{what} {str(file)!r} is one of the files to read; choose another name")
     if csv_file is not None and plot is not None and csv_file.resolve() == plot.resolve():
         raise InputError(f"table and figure are both to be saved as {str(plot)!r}; choose another name")
-    asked = measure.ComparisonRequest(backend=backend and ckks.choose_backend(backend), **settings)
+    asked = measure.ProtocolComparison(backend=backend and ckks.choose_backend(backend), **settings)
     asked.measured()  # refuses before files are read
     parties = files.read()
     for warning in left_out(parties):

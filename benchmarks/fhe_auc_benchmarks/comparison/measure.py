@@ -29,7 +29,7 @@ from fhe_auc.rows.counts import count
 from fhe_auc.rows.own_rows import check_scores
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
-from fhe_auc.session.protocol import DEFAULT_MAX_ROWS
+from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, Setup
 from fhe_auc_benchmarks.comparison import simulated_dpauc, simulated_private_auc
 from fhe_auc_benchmarks.stopwatch import Stopwatch
 from fhe_auc_protocols import dp_noise
@@ -57,7 +57,7 @@ class _Measured(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ComparisonRequest:
+class ProtocolComparison:
     """What to compare: installed `protocols`, with grids of so many `thresholds`, on so many pooled rows (None: all).
 
     The [DPAUC] ones with each of the budgets `epsilons`, dpauc-gaussian with this `delta`, and `verified` without and
@@ -138,7 +138,7 @@ class Row:
 
 
 def compare(
-    parties: Sequence[PartyData], asked: ComparisonRequest, progress: Callable[[str, int, int], None] = lambda *_: None
+    parties: Sequence[PartyData], asked: ProtocolComparison, progress: Callable[[str, int, int], None] = lambda *_: None
 ) -> list[Row]:
     """Compare protocols on the parties' rows; `progress` is called with (what, done, all).
 
@@ -230,19 +230,19 @@ class _Sample:
         return {"rows": self.rows, "parties": len(self.parties), "method": method, "thresholds": size}
 
 
-def _once(sample: _Sample, asked: ComparisonRequest, measured: _Measured) -> Row:
+def _once(sample: _Sample, asked: ProtocolComparison, measured: _Measured) -> Row:
     """Run a protocol that has no budget; where it refuses (these rows, so many thresholds), the row says why."""
     cells = sample.cells(measured.protocol, measured.size)
     cells["threshold_error"] = abs(trapezoid(count(sample.everybody, measured.grid)).auc - sample.truth)
     try:
-        evaluation, cost = _session(sample, asked, measured, {}, backend=asked.backend)
+        evaluation, cost = _session(sample, asked, measured, {})
     except (EvaluationError, InputError) as refusal:
         return Row(**cells, **_spread(np.array([]), sample.truth), privacy="no number", note=str(refusal))
     measures = _spread(np.array([evaluation.auc]), sample.truth)
     return Row(**cells, **measures, **cost, privacy=_encryption(evaluation))
 
 
-def _many(sample: _Sample, asked: ComparisonRequest, measured: _Measured, budget: Budget) -> Row:
+def _many(sample: _Sample, asked: ProtocolComparison, measured: _Measured, budget: Budget) -> Row:
     """Simulate many sessions of a [DPAUC] protocol, and run a real one for its cost."""
     exact = statistics(sample.everybody.y_true, sample.everybody.y_score, measured.grid)
     random = np.random.default_rng([asked.seed, *measured.protocol.encode(), sample.rows, measured.size])
@@ -268,7 +268,7 @@ def _many(sample: _Sample, asked: ComparisonRequest, measured: _Measured, budget
     )
 
 
-def _private(sample: _Sample, asked: ComparisonRequest, measured: _Measured, epsilon: float) -> Row:
+def _private(sample: _Sample, asked: ProtocolComparison, measured: _Measured, epsilon: float) -> Row:
     """Simulate many sessions of `verified` with a budget for labels, and run a real one for its cost."""
     everybody = sample.everybody
     pool = simulated_private_auc.pool_of(everybody.y_true, everybody.y_score, measured.grid)
@@ -277,7 +277,7 @@ def _private(sample: _Sample, asked: ComparisonRequest, measured: _Measured, eps
     releases = simulated_private_auc.releases(pool, budget, runs=asked.runs, random=random)
     aucs = simulated_private_auc.aucs(releases, budget)
     options = {"epsilon": epsilon, "epsilon_unit": budget.unit}
-    _, cost = _session(sample, asked, measured, options, backend=asked.backend)
+    _, cost = _session(sample, asked, measured, options)
     return Row(
         **sample.cells(measured.protocol, measured.size),
         **_spread(aucs, sample.truth),
@@ -305,17 +305,17 @@ def _spread(aucs: NDArray[np.float64], truth: float) -> dict[str, Any]:
 
 
 def _session(
-    sample: _Sample, asked: ComparisonRequest, measured: _Measured, options: Mapping[str, Any], **common: Any
+    sample: _Sample, asked: ProtocolComparison, measured: _Measured, options: Mapping[str, Any], **common: Any
 ) -> tuple[Evaluation, dict[str, Any]]:
     """Run a real session; return its result and what it cost."""
-    most = max(DEFAULT_MAX_ROWS, sample.rows)
+    plugin = registry.load(measured.protocol)
+    setup = Setup(max_rows=max(DEFAULT_MAX_ROWS, sample.rows), backend=asked.backend if plugin.encrypts else None)
     with Stopwatch() as watch:
         evaluation = asked.session(
             sample.parties,
-            protocol=chosen(registry.load(measured.protocol).options, measured.protocol, options),
+            protocol=chosen(plugin.options, measured.protocol, options),
             thresholds=measured.grid,
-            max_rows=most,
-            **common,
+            setup=setup,
         )
     return evaluation, {
         "verified": verified_as_dict(aggregation=evaluation.verified),

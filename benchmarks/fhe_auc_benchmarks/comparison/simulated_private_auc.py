@@ -18,7 +18,7 @@ from fhe_auc_protocols.exact_auc.private_auc import Privacy, PrivateReading
 from fhe_auc_protocols.exact_sampling import SeededExperiment
 
 
-class Pool(NamedTuple):
+class NoiselessRelease(NamedTuple):
     """What is released of a pool, without noise: D and P; and how many rows there are."""
 
     difference: int
@@ -31,11 +31,13 @@ class Pool(NamedTuple):
         return 0.5 + self.difference / (2 * self.positives * (self.rows - self.positives))
 
 
-def pool_of(labels: NDArray[np.bool_], scores: NDArray[np.float64], thresholds: NDArray[np.float64]) -> Pool:
+def pool_of(
+    labels: NDArray[np.bool_], scores: NDArray[np.float64], thresholds: NDArray[np.float64]
+) -> NoiselessRelease:
     """Return that of rows, by scikit-learn's AUC of the bins: independent of the engine."""
     positives = int(labels.sum())
     auc = roc_auc_score(labels, bins_of(scores, thresholds))
-    return Pool(round(2 * (auc - 0.5) * positives * (len(labels) - positives)), positives, len(labels))
+    return NoiselessRelease(round(2 * (auc - 0.5) * positives * (len(labels) - positives)), positives, len(labels))
 
 
 def budget(rows: int, parties: int, epsilon: float, unit: str) -> Privacy:
@@ -44,7 +46,7 @@ def budget(rows: int, parties: int, epsilon: float, unit: str) -> Privacy:
     return Privacy(epsilon=epsilon, unit=unit, rows=sizes, models=1, shares=max(1, parties - 1))  # type: ignore[arg-type]
 
 
-def exact(pool: Pool, privacy: Privacy) -> NDArray[np.int64]:
+def exact(pool: NoiselessRelease, privacy: Privacy) -> NDArray[np.int64]:
     """Return what would be released without noise, shape (channels,)."""
     return np.array(
         [(0 if each.model is None else pool.difference) + each.weight * pool.positives for each in privacy.channels]
@@ -52,7 +54,7 @@ def exact(pool: Pool, privacy: Privacy) -> NDArray[np.int64]:
 
 
 def releases(
-    pool: Pool, privacy: Privacy, *, runs: int, random: np.random.Generator, parties: int | None = None
+    pool: NoiselessRelease, privacy: Privacy, *, runs: int, random: np.random.Generator, parties: int | None = None
 ) -> NDArray[np.int64]:
     """Return what so many sessions release, shape (runs, channels); with shares of all parties, or of only so many."""
     present = len(privacy.rows) if parties is None else parties

@@ -12,13 +12,13 @@ from fhe_auc_benchmarks.runtime import between_machines
 from fhe_auc_benchmarks.runtime.contender import OurProtocol
 from fhe_auc_benchmarks.runtime.measure import Maker, Measurement, measure
 from fhe_auc_benchmarks.runtime.peers.plaintext import Plaintext
-from fhe_auc_benchmarks.runtime.problem import Problem
+from fhe_auc_benchmarks.runtime.problem import BenchmarkProblem
 
 PARTIES = (3, 10, 30, 100, 1000, 10_000)
 DEFAULT_THRESHOLDS = 4000
 THRESHOLDS = (100, 1000, 10_000)
 THRESHOLD_PARTIES = 30
-PEERS = (Problem(100, 100), Problem(100, 1000))
+PEERS = (BenchmarkProblem(100, 100), BenchmarkProblem(100, 1000))
 
 KEYS = ("sealed", "helper", "joint")
 PROTOCOL, LEVEL = "verified", 0.95
@@ -28,7 +28,7 @@ _MOST = {"sealed": 1000, "joint": 100}
 """Beyond: bundles for sealed keys hold all certificates each, and each party receives all others' joint keys."""
 
 _OURS = ("verified", "exact", "semi-honest", "malicious", "histogram-federated")
-_BETWEEN = Problem(len(between_machines.SITES), DEFAULT_THRESHOLDS)
+_BETWEEN = BenchmarkProblem(len(between_machines.SITES), DEFAULT_THRESHOLDS)
 _RUNS = 3
 _BY_FILES_SECONDS = 50.0
 _ONCE = 100  # parties from which one run takes seconds; with so many, chance evens out
@@ -37,10 +37,10 @@ Report = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
-class Step:
+class BenchmarkStep:
     """Contenders on one problem, and about how many seconds they take."""
 
-    problem: Problem
+    problem: BenchmarkProblem
     makers: Sequence[Maker]
     runs: int
     seconds: float
@@ -70,19 +70,19 @@ class Benchmark:
             done += _BY_FILES_SECONDS
         report("done", 100, 100)
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[BenchmarkStep]:
         """Return what there is to do, in order."""
         sizes = [size for size in PARTIES if size <= 100 or not self.quick]
-        problems = [Problem(size, DEFAULT_THRESHOLDS) for size in sizes]
-        problems += [Problem(THRESHOLD_PARTIES, size) for size in THRESHOLDS]
+        problems = [BenchmarkProblem(size, DEFAULT_THRESHOLDS) for size in sizes]
+        problems += [BenchmarkProblem(THRESHOLD_PARTIES, size) for size in THRESHOLDS]
         found = []
         for problem in problems:
             runs = 1 if problem.parties >= _ONCE else _RUNS
             seconds = (runs + 1) * (3 + (0.2 if problem.parties <= _MOST["joint"] else 0.03) * problem.parties)
-            found.append(Step(problem, tuple(_ours(problem.parties)), runs, seconds))
+            found.append(BenchmarkStep(problem, tuple(_ours(problem.parties)), runs, seconds))
         for problem in PEERS:
             slow = not self.quick and problem is PEERS[0]
-            found.append(Step(problem, tuple(_peers(slow=slow)), _RUNS, 60 + 90 * slow))
+            found.append(BenchmarkStep(problem, tuple(_peers(slow=slow)), _RUNS, 60 + 90 * slow))
         return found
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from fhe_auc.base.errors import EvaluationError
 from fhe_auc_benchmarks.runtime.contender import ROLES
 from fhe_auc_benchmarks.runtime.measure import Measurement
-from fhe_auc_benchmarks.runtime.problem import Problem
+from fhe_auc_benchmarks.runtime.problem import BenchmarkProblem
 
 BY_FILES = "by files"
 """What the names of these measurements end with."""
@@ -32,7 +32,7 @@ _STUDY = 'model = "made up"\noutcome = "made up"\ncohort = "made up"\nperiod = "
 _LIMIT = 600.0  # seconds a round may take
 
 
-def play(protocol: str, keys: str, problem: Problem) -> Measurement:
+def play(protocol: str, keys: str, problem: BenchmarkProblem) -> Measurement:
     """Play a session of three sites; of "party" and bytes, the first one's.
 
     "keys" is all that comes before and at the authority: certificates of all, making the session, opening it.
@@ -46,7 +46,7 @@ def play(protocol: str, keys: str, problem: Problem) -> Measurement:
 class _Session:
     """The roles' commands, in one folder."""
 
-    def __init__(self, folder: Path, protocol: str, keys: str, problem: Problem) -> None:
+    def __init__(self, folder: Path, protocol: str, keys: str, problem: BenchmarkProblem) -> None:
         self._folder, self._protocol, self._keys, self._problem = folder, protocol, keys, problem
         self._cpu, self._wall = defaultdict[str, float](float), defaultdict[str, float](float)
         variables = {name: value for name, value in os.environ.items() if not name.startswith("FHE_AUC_")}

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from fhe_auc.base.party_names import AGGREGATOR, HELPER
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request, Session
-from fhe_auc_benchmarks.runtime.problem import Problem
+from fhe_auc_benchmarks.runtime.problem import BenchmarkProblem
 from fhe_auc_benchmarks.stopwatch import Stopwatch
 from fhe_auc_keys.bundles.announcement import open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import announcement_digest, seal_to_party
@@ -58,7 +58,7 @@ class Contender(ABC):
     """One way to get the pooled AUC of a problem."""
 
     name: str
-    problem: Problem
+    problem: BenchmarkProblem
     tolerance = 1e-6
     """By how much the AUC may differ from that of exact integers."""
 
@@ -81,7 +81,7 @@ class OurProtocol(Contender):
     `keys` and all `options` are those of `fhe_auc.session.protocol.Request`.
     """
 
-    def __init__(self, problem: Problem, protocol: str, *, keys: str = "sealed", **options: Any) -> None:
+    def __init__(self, problem: BenchmarkProblem, protocol: str, *, keys: str = "sealed", **options: Any) -> None:
         self.problem = problem
         self.name = f"{protocol}, {keys} keys"
         self._plugin = registry.load(protocol)
@@ -145,7 +145,7 @@ def _before_bytes(session: Session, party: str) -> int:
     return len(announcement) + sum(map(len, sealed))
 
 
-class Peer(Contender):
+class PeerContender(Contender):
     """Something else to measure against, in four steps; keys and all parties' submissions are made beforehand."""
 
     keys = Stopwatch()

@@ -11,7 +11,7 @@ import msgspec
 
 from fhe_auc.base.errors import EvaluationError
 from fhe_auc_benchmarks.runtime.contender import ROLES, Contender, Played
-from fhe_auc_benchmarks.runtime.problem import Problem
+from fhe_auc_benchmarks.runtime.problem import BenchmarkProblem
 
 PUBLISHED = "published design"
 TUNED = "published design, tuned"
@@ -34,10 +34,10 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     exact_auc: float
 
 
-Maker = Callable[[Problem], Contender]
+Maker = Callable[[BenchmarkProblem], Contender]
 
 
-def measure(problem: Problem, makers: Iterable[Maker], runs: int) -> list[Measurement]:
+def measure(problem: BenchmarkProblem, makers: Iterable[Maker], runs: int) -> list[Measurement]:
     """Measure all contenders on a problem; raise `EvaluationError` where the AUC of one is not the exact one.
 
     Of several runs there is one more before, which warms up.
@@ -64,7 +64,7 @@ def _once(contender: Contender) -> Played:
     return found
 
 
-def _summary(problem: Problem, name: str, played: list[Played]) -> Measurement:
+def _summary(problem: BenchmarkProblem, name: str, played: list[Played]) -> Measurement:
     return Measurement(
         contender=name,
         parties=problem.parties,

@@ -20,7 +20,7 @@ _POSITIVE = 0.2
 
 
 @dataclass(frozen=True)
-class Problem:
+class BenchmarkProblem:
     """So many parties of a hundred made-up rows each, and so many thresholds, evenly spaced.
 
     The rows of party i are those of party i + 20 and so on: peers whose submissions take minutes and gigabytes may make

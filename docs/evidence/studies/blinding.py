@@ -92,7 +92,7 @@ def all_dens(seen: Observation, rows: int) -> Iterator[NDArray[np.int64]]:
         yield 2 * products[start : min(start + CHUNK, int(last))].astype(np.int64)
 
 
-class Engine:
+class BlindingSessions:
     """One plan and its keys; sessions differ in rows, encryptions, multiplier and flooding."""
 
     def __init__(self, backend: str, max_rows: int) -> None:
@@ -179,7 +179,7 @@ class Line(NamedTuple):
 
 
 def measure(rows: int, max_rows: int, backend: str, sessions: int) -> Iterator[Line]:
-    engine = Engine(backend, max_rows)
+    engine = BlindingSessions(backend, max_rows)
     rng = np.random.default_rng([0, max_rows])
     for share in POSITIVES:
         positives = round(share * rows)

@@ -42,7 +42,7 @@ MADE_UP = ((0.002, 100_000), (0.0036, 30_000), (0.01, 20_000), (0.1, 10_000), (0
 SPREADS, SEEDS = (1.0, 0.5, 0.12), 20
 
 
-class Found(NamedTuple):
+class GridErrors(NamedTuple):
     auc: float
     off: float
     binning_error: float
@@ -50,7 +50,7 @@ class Found(NamedTuple):
     told: bool
 
 
-def measured(y_true: np.ndarray, y_score: np.ndarray) -> Found:
+def measured(y_true: np.ndarray, y_score: np.ndarray) -> GridErrors:
     bins = bins_of(y_score, GRID)
     positives, negatives = (np.bincount(bins[of], minlength=len(GRID)) for of in (y_true, ~y_true))
     auc, error = of_bins(positives, negatives)
@@ -58,7 +58,7 @@ def measured(y_true: np.ndarray, y_score: np.ndarray) -> Found:
     binning_error = float(positives @ negatives / 2 / positives.sum() / negatives.sum())
     assert error is not None
     off = abs(error / of_rows(y_true, y_score) - 1)
-    return Found(truth, abs(float(auc) - truth), binning_error, off, binning_error > TELLING * error)
+    return GridErrors(truth, abs(float(auc) - truth), binning_error, off, binning_error > TELLING * error)
 
 
 def real() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:

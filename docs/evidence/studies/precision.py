@@ -39,12 +39,12 @@ from scipy.stats import beta
 from fhe_auc import ckks
 from fhe_auc.base.errors import ResultCheckError, UndefinedAucError
 from fhe_auc.metrics.trapezoid import trapezoid
-from fhe_auc.rlwe.polynomials import Sum, Words
+from fhe_auc.rlwe.polynomials import PolynomialSum, Words
 from fhe_auc.rows.counts import Counts
 from fhe_auc.session.ckks_computation import running_sum
 from fhe_auc.session.protocol import DEFAULT_MAX_ROWS
 from fhe_auc_benchmarks.tables import markdown as table
-from fhe_auc_protocols.blinded_auc.blinding import Randomness
+from fhe_auc_protocols.blinded_auc.blinding import BlindingRandomness
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_totals
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
@@ -65,7 +65,7 @@ Sums: TypeAlias = list[Words]
 """A sum of some submissions, for every block of the packing."""
 
 
-class Measurement(NamedTuple):
+class PrecisionCell(NamedTuple):
     backend: str
     thresholds: int
     parties: int
@@ -96,10 +96,10 @@ def random_counts(rng: np.random.Generator, size: int, positives: int, negatives
     return Counts(*(side[::-1].cumsum()[::-1].astype(np.int64) for side in bins))
 
 
-MULTIPLIERS: dict[str, Randomness] = {"random": secrets, "smallest": SmallestMultiplier()}
+MULTIPLIERS: dict[str, BlindingRandomness] = {"random": secrets, "smallest": SmallestMultiplier()}
 
 
-class Engine:
+class PrecisionSessions:
     """One workload's context, and the zero submissions of parties without rows."""
 
     def __init__(self, backend: str, size: int, parties: int, max_rows: int, rng: np.random.Generator) -> None:
@@ -127,10 +127,12 @@ class Engine:
         drawn = self._rng.choice(_BLOCKS, math.ceil(self._others / _BLOCK), replace=False)
         return [self._blocks[number] for number in drawn]
 
-    def session(self, others: list[Sums], submission: list[bytes], randomness: Randomness) -> tuple[float, float]:
+    def session(
+        self, others: list[Sums], submission: list[bytes], randomness: BlindingRandomness
+    ) -> tuple[float, float]:
         total = running_sum(self.public, self.plan.blocks)
         total.add(submission)
-        whole = [Sum(self.public.ciphertext_shape) for _ in range(self.plan.blocks)]
+        whole = [PolynomialSum(self.public.ciphertext_shape) for _ in range(self.plan.blocks)]
         for part in (total.totals, *others):
             for block, words in zip(whole, part, strict=True):
                 block.add(words)
@@ -141,11 +143,11 @@ class Engine:
 
 def measure(
     backend: str, size: int, parties: int, max_rows: int, rows: Sequence[int], trials: int
-) -> tuple[AucPlan, dict[Measurement, Measured]]:
+) -> tuple[AucPlan, dict[PrecisionCell, Measured]]:
     """Run all cells of one workload."""
     rng = np.random.default_rng([0, size, parties])
-    engine = Engine(backend, size, parties, max_rows, rng)
-    found: dict[Measurement, Measured] = defaultdict(lambda: Measured(0.0, 0.0, 0))
+    engine = PrecisionSessions(backend, size, parties, max_rows, rng)
+    found: dict[PrecisionCell, Measured] = defaultdict(lambda: Measured(0.0, 0.0, 0))
     for _ in range(trials):
         others = engine.others()
         for pooled in rows:
@@ -154,7 +156,7 @@ def measure(
                 exact = trapezoid(counts)
                 submission = engine.submit(counts)
                 for multiplier, randomness in MULTIPLIERS.items():
-                    cell = Measurement(backend, size, parties, pooled, balance, multiplier)
+                    cell = PrecisionCell(backend, size, parties, pooled, balance, multiplier)
                     worst = found[cell]
                     try:
                         auc, binning_error = engine.session(others, submission, randomness)
@@ -169,7 +171,7 @@ def measure(
     return engine.plan, dict(found)
 
 
-def matching(found: dict[Measurement, Measured], **fixed: object) -> list[Measured]:
+def matching(found: dict[PrecisionCell, Measured], **fixed: object) -> list[Measured]:
     """Return the cells with these fields."""
     return [measured for cell, measured in found.items() if fixed.items() <= cell._asdict().items()]
 
@@ -184,12 +186,12 @@ def show(cells: Sequence[Measured], trials: int) -> str:
 
 
 def print_tables(
-    plans: dict[tuple[str, int, int], AucPlan], found: dict[Measurement, Measured], rows: Sequence[int], trials: int
+    plans: dict[tuple[str, int, int], AucPlan], found: dict[PrecisionCell, Measured], rows: Sequence[int], trials: int
 ) -> None:
     print("Worst |AUC error| by workload, over all numbers of rows and class balances:\n")
     body: list[list[object]] = []
     for workload, chosen in plans.items():
-        of = dict(zip(Measurement._fields, workload, strict=False))
+        of = dict(zip(PrecisionCell._fields, workload, strict=False))
         cells = [show(matching(found, **of, multiplier=multiplier), trials) for multiplier in MULTIPLIERS]
         bound, measured = error_bound(chosen), max(cell.error for cell in matching(found, **of))
         body.append([*workload, *cells, f"{bound:.1e}", f"{measured / bound:.2f}"])
@@ -216,7 +218,7 @@ def main() -> None:
 
     started = time.perf_counter()
     plans: dict[tuple[str, int, int], AucPlan] = {}
-    found: dict[Measurement, Measured] = {}
+    found: dict[PrecisionCell, Measured] = {}
     for workload in product(ckks.available_backends(), arguments.thresholds, arguments.parties):
         plans[workload], cells = measure(*workload, arguments.max_rows, arguments.rows, arguments.trials)
         found |= cells

@@ -22,7 +22,15 @@ from sklearn.metrics import roc_auc_score
 from fhe_auc.figures.plot import save_figure
 from fhe_auc.question import thresholds
 from fhe_auc_benchmarks.comparison import simulated_dpauc
-from fhe_auc_benchmarks.comparison.simulated_private_auc import Pool, aucs, budget, exact, pool_of, read, releases
+from fhe_auc_benchmarks.comparison.simulated_private_auc import (
+    NoiselessRelease,
+    aucs,
+    budget,
+    exact,
+    pool_of,
+    read,
+    releases,
+)
 from fhe_auc_benchmarks.drawing import blank, make_logarithmic
 from fhe_auc_benchmarks.tables import markdown
 from fhe_auc_protocols.dpauc.budget import GAUSSIAN, LAPLACE, RANDOMIZED_RESPONSE, Budget
@@ -77,7 +85,9 @@ def errors(size: int, prevalence: float, epsilon: float, runs: int, random: np.r
     return {name: float(np.sqrt(np.mean((each - truth) ** 2))) for name, each in found.items()}
 
 
-def with_curator(pool: Pool, privacy: Privacy, *, runs: int, random: np.random.Generator) -> NDArray[np.int64]:
+def with_curator(
+    pool: NoiselessRelease, privacy: Privacy, *, runs: int, random: np.random.Generator
+) -> NDArray[np.int64]:
     """Return the same of a trusted curator who adds the noise of all shares at once; drawn by scipy, for comparison."""
     parties, noise = len(privacy.rows), []
     for _, _, grain, scale in privacy.channels:
@@ -131,9 +141,9 @@ def audit(unit: str, what: str, runs: int, random: np.random.Generator, *, halve
     """Return `least_epsilon` of the worst pools of 12 rows, with the shares of those alone who are needed; ε = 1."""
     size = 12
     pools = {  # a row at the lower end
-        "label flipped": (Pool(0, 6, size), Pool(-(size - 1), 7, size)),
-        "replaced, same label": (Pool(size - 1, 1, size), Pool(-(size - 1), 1, size)),
-        "replaced, other label": (Pool(0, 6, size), Pool(-(size - 1), 7, size)),
+        "label flipped": (NoiselessRelease(0, 6, size), NoiselessRelease(-(size - 1), 7, size)),
+        "replaced, same label": (NoiselessRelease(size - 1, 1, size), NoiselessRelease(-(size - 1), 1, size)),
+        "replaced, other label": (NoiselessRelease(0, 6, size), NoiselessRelease(-(size - 1), 7, size)),
     }
     privacy = budget(size, 4, 1.0, unit)
     told = budget(size, 4, 2.0, unit) if halved else privacy
@@ -141,7 +151,7 @@ def audit(unit: str, what: str, runs: int, random: np.random.Generator, *, halve
     return max(least_epsilon(*draws, runs), least_epsilon(*reversed(draws), runs))
 
 
-def _released(pool: Pool, privacy: Privacy, random: np.random.Generator, runs: int) -> NDArray[np.int64]:
+def _released(pool: NoiselessRelease, privacy: Privacy, random: np.random.Generator, runs: int) -> NDArray[np.int64]:
     return releases(pool, privacy, runs=runs, random=random, parties=privacy.shares)
 
 

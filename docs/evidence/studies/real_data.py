@@ -32,7 +32,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from fhe_auc import ckks, federated_auc
+from fhe_auc import Setup, ckks, federated_auc
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds
 from fhe_auc.rows import datasets
@@ -51,7 +51,7 @@ MODELS = {
 SETS = {"breast cancer": load_breast_cancer, "digits": load_digits, "wine": load_wine, "iris": load_iris}
 
 
-class Found(NamedTuple):
+class RealDataErrors(NamedTuple):
     data: str
     rows: int
     sklearn: float
@@ -84,7 +84,7 @@ def exact_auc(y_true: np.ndarray, y_score: np.ndarray) -> Fraction:
     return (ranks - Fraction(positives * (positives + 1), 2)) / (positives * (rows - positives))
 
 
-def measure(name: str, parties: list[PartyData], grid: str) -> Found:
+def measure(name: str, parties: list[PartyData], grid: str) -> RealDataErrors:
     """Run a session; raise `AssertionError` where the fraction of ranks is not scikit-learn's AUC."""
     y_true, y_score = pooled(parties)
     truth, exact = float(roc_auc_score(y_true, y_score)), exact_auc(y_true, y_score)
@@ -95,7 +95,7 @@ def measure(name: str, parties: list[PartyData], grid: str) -> Found:
     inside = abs(found.fraction - exact) <= found.binning_error_fraction
     standard_error = of_rows(y_true.astype(bool), y_score)
     error_off = abs((found.standard_error or 0) / standard_error - 1) if standard_error else 0.0
-    return Found(name, len(y_true), truth, abs(found.auc - truth), found.binning_error, error_off, inside)
+    return RealDataErrors(name, len(y_true), truth, abs(found.auc - truth), found.binning_error, error_off, inside)
 
 
 def main() -> None:
@@ -122,7 +122,10 @@ def main() -> None:
     for name, grid in product(datasets.NAMES, ("uniform:100", "hybrid:1000")):
         parties = datasets.load(name)
         exact = trapezoid(count(PartyData.from_arrays("all", *pooled(parties)), thresholds.parse(grid))).auc
-        found = [federated_auc(parties, protocol="semi-honest", thresholds=grid, backend=each) for each in backends]
+        found = [
+            federated_auc(parties, protocol="semi-honest", thresholds=grid, setup=Setup(backend=each))
+            for each in backends
+        ]
         off = found[0].auc - roc_auc_score(*pooled(parties))
         numerical = " | ".join(f"{abs(each.auc - exact):.1e}" for each in found)
         print(f"| {name} | {grid} | {found[0].auc:.9f} | {off:+.1e} | {found[0].binning_error:.1e} | {numerical} |")

@@ -169,7 +169,7 @@ def thresholds() -> Iterator[str]:
             yield f"| {name}{'' if factor == 1 else f' × {factor}'} | {errors} | {found[-1].thresholds} |"
 
 
-class Pool:
+class CountedRows:
     """Rows, counted in the lowest segments of a hierarchy, and their AUC."""
 
     def __init__(self, data: PartyData, height: int = HEIGHT) -> None:
@@ -222,13 +222,13 @@ def sets() -> Iterator[str]:
     rows = [*(make(random) for make in (bell, even, squeezed)), *map(bundled, datasets.NAMES)]
     yield "| set | B = 100 | B = 200 | chance |\n|---|---|---|---|"
     for data in rows:
-        pool, cells = Pool(data, 14), []
+        pool, cells = CountedRows(data, 14), []
         for bins in (100, 200):
             uniform = Histogram.from_rows(data, np.linspace(0, 1, bins + 1))
             cells.append(f"{pool.error(pool.quantile_bins(bins)):.1e} / {pool.error(uniform):.1e}")
         yield f"| {data.name} | {' | '.join(cells)} | {chance(pool.quantile_bins(100)):.1e} |"
     yield "\n| set | bins | distributed | local |\n|---|---|---|---|"
-    for pool in map(Pool, rows):
+    for pool in map(CountedRows, rows):
         for bins in (20, 100):
             cells = [cell(pool.private_errors(bins, model, random)) for model in MODELS]
             yield f"| {pool.data.name} | {bins} | {' | '.join(cells)} |"

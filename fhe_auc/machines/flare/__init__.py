@@ -1,7 +1,7 @@
 """Sessions between machines, carried by NVIDIA FLARE (`nvflare`, the extra ``fhe-auc[flare]``).
 
 The server plays the aggregator (`controller`), each client answers as a site or a helper (`executor`). The rounds are
-`fhe_auc.session.rounds`; what a site keeps is in its `fhe_auc.machines.site_state`. Importing this package does not
+`fhe_auc.session`; what a site keeps is in its `fhe_auc.machines.site_state`. Importing this package does not
 import nvflare.
 """
 

@@ -25,7 +25,7 @@ from fhe_auc.base.logs import LOGGER, write_to_stderr
 from fhe_auc.machines.aggregator_role import DEFAULTS as COMMON
 from fhe_auc.machines.aggregator_role import Asked, Transport, kind_of_error, require_absolute_paths, run
 from fhe_auc.machines.flare import MESSAGE, REFUSED, TASK
-from fhe_auc.session.rounds import SessionRecord
+from fhe_auc.session.record import SessionRecord
 
 DEFAULTS: Mapping[str, Any] = {**COMMON, "clients": {}, "ask-again": True}
 """What `evaluate` reads of a configuration, with what is meant where nothing is said."""

@@ -14,7 +14,7 @@ from fhe_auc.machines.aggregator_role import require_absolute_paths
 from fhe_auc.machines.flare import TASK
 from fhe_auc.machines.flare.controller import SessionController
 from fhe_auc.machines.flare.executor import SessionExecutor
-from fhe_auc.machines.local_sites import Place
+from fhe_auc.machines.local_sites import LocalCarrier
 from fhe_auc.machines.processes import Processes
 from fhe_auc.session.journal import read_record
 
@@ -34,7 +34,7 @@ def write_job(folder: Path, config: Mapping[str, Any], *, min_clients: int) -> N
         raise InputError(f"{str(folder)!r} cannot be a job of FLARE: {error}") from None
 
 
-class Simulator(Place):
+class Simulator(LocalCarrier):
     """FLARE's simulator on this machine: a process for its server, and one for each client."""
 
     def __init__(self) -> None:

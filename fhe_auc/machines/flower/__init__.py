@@ -1,7 +1,7 @@
 """Sessions between machines, carried by Flower (`flwr`, the extra ``fhe-auc[flower]``).
 
 Flower moves bytes between a ServerApp, which plays a session's aggregator, and ClientApps, one a site. Neither knows of
-cryptography: the rounds are `fhe_auc.session.rounds`, and what a site keeps is in its `fhe_auc.machines.site_state`. No
+cryptography: the rounds are `fhe_auc.session`, and what a site keeps is in its `fhe_auc.machines.site_state`. No
 result comes to the server; every site writes its own.
 
 `fhe_auc.machines.flower.server_app.evaluate` and `fhe_auc.machines.flower.client_app.answer` are the two calls with

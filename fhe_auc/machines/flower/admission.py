@@ -30,7 +30,7 @@ _AGAIN = 5.0
 _NOT_NOW = (9, 10)  # OpenSSL's X509_V_ERR_CERT_NOT_YET_VALID and X509_V_ERR_CERT_HAS_EXPIRED
 
 
-class Refusals:
+class SuperLinkRefusals:
     """Why the SuperLink has refused this node, and how far this machine's clock is off."""
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ _NOT_ADMITTED: dict[int, str] = {
 }
 
 
-def client(refusals: Refusals) -> type[FleetHttpClient]:
+def client(refusals: SuperLinkRefusals) -> type[FleetHttpClient]:
     """Return the class for a SuperNode's connection: it notes refusals, and waits where one will pass."""
 
     class WatchedClient(FleetHttpClient):

@@ -23,9 +23,9 @@ from flwr.superlink.grid import http_grid
 from fhe_auc.base.errors import MessageError
 from fhe_auc.machines.aggregator_role import Asked, Transport, kind_of_error
 from fhe_auc.machines.flower.payload import MESSAGE_TYPE, packed, unpacked
+from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.messages import Message as Envelope
-from fhe_auc.session.rounds import Aggregator
 
 _POLL = 0.2  # seconds; Flower's own `send_and_receive` takes 3
 _SLOW_POLL = 2.0  # once nothing has come for a while

@@ -14,7 +14,7 @@ from fhe_auc.base.errors import EvaluationError
 from fhe_auc.machines.flower import bundle
 from fhe_auc.machines.flower.certificates import TlsFiles, node_keys
 from fhe_auc.machines.flower.client_app import VIRTUAL_SITES
-from fhe_auc.machines.local_sites import Place
+from fhe_auc.machines.local_sites import LocalCarrier
 from fhe_auc.machines.outcomes import told_error
 from fhe_auc.machines.processes import Processes, reserved_port, usable_cores
 
@@ -153,7 +153,7 @@ def _written(file: Path) -> int | None:
         return None
 
 
-class Flower(Place):
+class Flower(LocalCarrier):
     """Flower on this machine: `deployed` gives each site a SuperNode, over TLS; else the sites are simulated."""
 
     def __init__(self, *, deployed: bool) -> None:

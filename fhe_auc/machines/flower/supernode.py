@@ -74,7 +74,7 @@ def run(arguments: Sequence[str], *, bundle_sha256: str) -> None:
         parse_config_args([given.node_config] if given.node_config else None)
     )  # this process starts one for each run
     vars(internals).update(_pull_and_store_message=pull_pinned, _verify_fab=is_pinned)
-    refusals = admission.Refusals()
+    refusals = admission.SuperLinkRefusals()
     vars(fleet_http_connection).update(FleetHttpClient=admission.client(refusals))
     mark = secrets.token_hex(16)
     ender = clean_up_after_this_process(f"{_MARK}={mark}")

@@ -73,7 +73,7 @@ class AggregatorKeys(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SealedSession:
+class SealedBundles:
     """All that leaves the key holder; nothing in it can be read by others than the one it is for."""
 
     announcement: bytes = field(repr=False)  # public, for `open_announcement`
@@ -86,7 +86,7 @@ class _AggregatorBody(msgspec.Struct, frozen=True, array_like=True, forbid_unkno
     sealed: bytes
 
 
-class _Header(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _BundleHeader(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     bundle_id: bytes
     session: bytes
     recipient: bytes  # fingerprint
@@ -144,7 +144,7 @@ def seal_session(
     study: Study,
     lifetime: timedelta,
     at: datetime,
-) -> SealedSession:
+) -> SealedBundles:
     """Return the bundles of a session, from `fhe_auc.session.protocol.Protocol.prepare`; parameters as `announce`.
 
     They can be opened for `lifetime`, as long as the announcement. With a helper, `holder` convenes the session, and
@@ -171,7 +171,7 @@ def seal_session(
     for name in announced.fingerprints:
         header, sealed = seal_to_party(own[name], announced, digest, name)
         bundles[name] = sign(PARTY_KIND, holder, _PartyBody(digest if helper else announcement, header, sealed))
-    return SealedSession(announcement, aggregator_bundle, bundles)
+    return SealedBundles(announcement, aggregator_bundle, bundles)
 
 
 def seal_to_aggregator(
@@ -195,7 +195,7 @@ def seal_to_party(own: PartySecrets, announced: Announcement, digest: bytes, nam
     """
     manifest = announced.manifest
     header = encode(
-        _Header(
+        _BundleHeader(
             bundle_id=secrets.token_bytes(BUNDLE_ID_BYTES),
             session=manifest.session,
             recipient=announced.fingerprints[name],
@@ -236,7 +236,7 @@ def announced_in_bundle(
     """
     if kind == PARTY_KIND:
         _, sealed = open_signed(kind, data, _PartyBody, trust, signer=holder, at=at)
-        inside, recipient = _announced(sealed, beside), parsed(sealed.header, _Header, kind.name).recipient
+        inside, recipient = _announced(sealed, beside), parsed(sealed.header, _BundleHeader, kind.name).recipient
     else:
         _, public = open_signed(kind, data, _AggregatorBody, trust, signer=holder, at=at)
         inside, recipient = public.announcement, b""
@@ -254,7 +254,7 @@ class ClaimedBundle(NamedTuple):
 def claimed_in_bundle(data: bytes) -> ClaimedBundle:
     """Return what a party's bundle says; raise `TamperedError` where it is no such bundle."""
     body = claimed_body(PARTY_KIND, data, _PartyBody)
-    header = parsed(body.header, _Header, PARTY_KIND.name)
+    header = parsed(body.header, _BundleHeader, PARTY_KIND.name)
     return ClaimedBundle(header.bundle_id, header.recipient, len(body.announcement) != _DIGEST_BYTES)
 
 
@@ -270,7 +270,7 @@ def open_party_bundle(
 ) -> OpenedBundle:
     """Return what the key holder sealed to the party `identity`, which is certified.
 
-    `data` is one of `SealedSession.parties`, `holder` names the key holder agreed on, and `session` is the id of the
+    `data` is one of `SealedBundles.parties`, `holder` names the key holder agreed on, and `session` is the id of the
     session expected; None takes any. `beside` is the announcement of a session with a helper, which is no part of the
     bundle. It is for the caller to open a bundle once: it may hold the seed of one pad.
 
@@ -283,7 +283,7 @@ def open_party_bundle(
         sealed to another party or certificate, or for another session; or `beside` is missing, or another.
     """
     signer, body = open_signed(PARTY_KIND, data, _PartyBody, trust, signer=holder, at=at)
-    header = parsed(body.header, _Header, PARTY_KIND.name)
+    header = parsed(body.header, _BundleHeader, PARTY_KIND.name)
     me = verify(identity.credential, trust, at=at)
     _check_recipient(header, me)
     document = _announced(body, beside)
@@ -330,7 +330,7 @@ def unseal_for_party(
 
     `me` is the certified `identity`. Errors as `open_party_bundle`.
     """
-    names, manifest = parsed(header, _Header, PARTY_KIND.name), announcement.manifest
+    names, manifest = parsed(header, _BundleHeader, PARTY_KIND.name), announcement.manifest
     _check_recipient(names, me)
     if names.session != manifest.session:
         raise KeysError("the bundle and the announcement in it are of different sessions")
@@ -342,7 +342,7 @@ def unseal_for_party(
     return material
 
 
-def _check_recipient(header: _Header, me: Peer) -> None:
+def _check_recipient(header: _BundleHeader, me: Peer) -> None:
     if header.recipient != me.fingerprint:
         raise KeysError(f"the bundle is sealed to certificate {header.recipient.hex()[:16]}, not {me.name!r}")
 

@@ -20,7 +20,7 @@ from fhe_auc.session.manifest import SESSION_BYTES
 from fhe_auc.session.plan import large_download
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.announcement import MAX_LIFETIME, Announcement, announce, open_announcement
-from fhe_auc_keys.bundles.sealed_bundles import SealedSession, seal_session
+from fhe_auc_keys.bundles.sealed_bundles import SealedBundles, seal_session
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.cli.key_store import key_store
 from fhe_auc_keys.site import made_sessions
@@ -308,7 +308,7 @@ _SUFFIXES = {"joint": "joint", "helper": "helper", "none": "convened"}
 """Of the file that convenes a session, where there is no key holder, by its keys."""
 
 
-def _write(folder: Path, document: bytes, sealed: SealedSession | None, keys: str) -> list[tuple[Path, str, str]]:
+def _write(folder: Path, document: bytes, sealed: SealedBundles | None, keys: str) -> list[tuple[Path, str, str]]:
     """Write everything that leaves the key holder or convener; return each file, who gets it, and what it is."""
     folder.mkdir(parents=True, exist_ok=True)
     files: list[tuple[Path, str, str]] = []

@@ -26,12 +26,12 @@ from fhe_auc_keys.fleet.session import (
     RESULT,
     SIGNATURE_BYTES,
     FleetSession,
-    Refusals,
+    RefusedRecords,
     Verdict,
     loaded,
     sketch_info,
 )
-from fhe_auc_keys.fleet.tables import BLOBS, RECORDS, Part
+from fhe_auc_keys.fleet.tables import BLOBS, RECORDS, RowGroup
 from fhe_auc_keys.fleet.tasks import Workers
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.sealing import OVERHEAD
@@ -83,7 +83,7 @@ class Collected(NamedTuple):
     """What collecting has found: how many records the helper is to open, and which it need not."""
 
     records: int
-    refusals: Refusals
+    refusals: RefusedRecords
 
 
 def collect(session: FleetSession, records: str, blobs: str, workers: Workers, *, at: datetime) -> Collected:
@@ -96,7 +96,7 @@ def collect(session: FleetSession, records: str, blobs: str, workers: Workers, *
     if tables.is_there(tables.within(blobs, LIST_FILE)):
         raise InputError(f"{blobs!r} holds a list of blobs already: a session has one; give a new folder")
     parts, unreadable = tables.parts_of(records, RECORDS)
-    refusals = Refusals()
+    refusals = RefusedRecords()
     for file, why in unreadable.items():
         refusals.add(UNREADABLE, f"{file}: {why}")
     files = []
@@ -165,9 +165,9 @@ def _name(number: int) -> str:
     return f"blobs-{number:06}.parquet"
 
 
-def _collected(part: Part, target: str, manifest: bytes, identity: bytes) -> tuple[int, bytes, Refusals]:
+def _collected(part: RowGroup, target: str, manifest: bytes, identity: bytes) -> tuple[int, bytes, RefusedRecords]:
     """Write the blobs of a part's records that are whole; return how many, the file's SHA-256, and the others."""
-    refusals = Refusals()
+    refusals = RefusedRecords()
     rows: list[tuple[Any, ...]] = []
     try:
         for number, record, _, why in _checked(part, manifest, identity):
@@ -177,14 +177,14 @@ def _collected(part: Part, target: str, manifest: bytes, identity: bytes) -> tup
                 digest = hashlib.sha256(record.sketch).digest()
                 rows.append((record.member, digest, record.blob, record.signature))
     except DeserialisationError as error:
-        rows, refusals = [], Refusals()  # none of a file counts that cannot be read to its end
+        rows, refusals = [], RefusedRecords()  # none of a file counts that cannot be read to its end
         refusals.add(UNREADABLE, str(error))
     data = tables.as_file(list(zip(*rows, strict=True)) or [[]] * len(BLOBS), BLOBS)
     tables.write(target, data)
     return len(rows), hashlib.sha256(data).digest(), refusals
 
 
-def _added(part: Part, blobs: str, digest: bytes, verdicts: bytes, manifest: bytes, identity: bytes) -> list[Words]:
+def _added(part: RowGroup, blobs: str, digest: bytes, verdicts: bytes, manifest: bytes, identity: bytes) -> list[Words]:
     """Return the sum of the sketches of a part's records that count."""
     computation = loaded(manifest).computation
     total = computation.running_sum()
@@ -211,7 +211,7 @@ def _added(part: Part, blobs: str, digest: bytes, verdicts: bytes, manifest: byt
     return total.totals
 
 
-def _checked(part: Part, manifest: bytes, identity: bytes) -> Iterator[tuple[int, Record, list[bytes], str]]:
+def _checked(part: RowGroup, manifest: bytes, identity: bytes) -> Iterator[tuple[int, Record, list[bytes], str]]:
     """Yield a part's records with number, padded sketch, and why one is not whole: an empty text for those that are."""
     session, me = loaded(manifest), Identity.from_bytes(identity)
     computation = session.computation

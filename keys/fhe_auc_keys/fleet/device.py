@@ -98,7 +98,7 @@ class Submitted:
     memory: bytes = field(repr=False)  # for the next `Device.submit`; written to disk before the record leaves
 
 
-class _Answer(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _DeviceAnswer(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     session: bytes
     rows: tuple[bytes, ...]  # by model: SHA-256 of the memory's salt, the labels and this model's scores
     members: int  # of the fleet
@@ -106,7 +106,7 @@ class _Answer(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 
 class _Memory(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     salt: bytes
-    answers: tuple[_Answer, ...] = ()
+    answers: tuple[_DeviceAnswer, ...] = ()
 
     def __repr__(self) -> str:
         return "_Memory(...)"
@@ -183,7 +183,7 @@ class Device:
     def _remembered(self, data: PartyData, memory: bytes) -> bytes:
         """Return the memory with this submission in it; errors as `submit`."""
         known = _FORMAT.unframe(memory) if memory else _Memory(secrets.token_bytes(32))
-        mine = _Answer(self.manifest.session, _digests_of(data, known.salt), self.manifest.size)
+        mine = _DeviceAnswer(self.manifest.session, _digests_of(data, known.salt), self.manifest.size)
         for each in known.answers:
             if each.session == mine.session:
                 raise EvaluationError(f"member {self.index} has answered this session: a device answers once")

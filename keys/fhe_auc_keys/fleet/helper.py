@@ -54,7 +54,7 @@ SUMS_FILE = "sums"
 _RESPONSES_A_FILE = 100_000
 
 
-class _State(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _HelperState(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Of a session, in the key store. Once the responses are written, nothing secret is left in it."""
 
     blobs: bytes  # SHA-256 of the list that was opened
@@ -66,13 +66,13 @@ class _State(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     content_key: bytes = b""  # under which its sums are sealed
 
     def __repr__(self) -> str:
-        return "_State(...)"
+        return "_HelperState(...)"
 
 
-_FORMAT = KeptFormat(b"fhefhlp", _State, "fleet's session")
+_FORMAT = KeptFormat(b"fhefhlp", _HelperState, "fleet's session")
 
 
-class _Row(NamedTuple):
+class _BlobRow(NamedTuple):
     """The columns of `tables.BLOBS`."""
 
     member: int
@@ -156,7 +156,7 @@ def open_pads(
     body = Opened(manifest.digest, digest, verdicts.tobytes(), public.to_bytes(), sealed)
     answer = session.sign(OPENING, body)
     mine = named[counts].astype("<u4").tobytes(), keys[counts].tobytes()
-    store.put("fleet", manifest.session.hex(), _FORMAT.frame(_State(digest, answer, material, *mine)))
+    store.put("fleet", manifest.session.hex(), _FORMAT.frame(_HelperState(digest, answer, material, *mine)))
     return answer, _tally(verdicts.tobytes())
 
 
@@ -204,12 +204,12 @@ def decrypt(session: FleetSession, store: KeyStore, result: bytes, out: str, *, 
         rows = slice(start, start + _RESPONSES_A_FILE)
         data = tables.as_file([counted[rows], parts[rows]], RESPONSES)
         tables.write(tables.within(out, f"responses-{number:06}.parquet"), data)
-    ended = _State(kept.blobs, kept.answer, result=digest)
+    ended = _HelperState(kept.blobs, kept.answer, result=digest)
     store.put("fleet", manifest.session.hex(), _FORMAT.frame(ended), replace=True)
     return len(parts)
 
 
-def _kept(store: KeyStore, session: bytes) -> _State | None:
+def _kept(store: KeyStore, session: bytes) -> _HelperState | None:
     if session.hex() not in store.names("fleet"):
         return None
     return _FORMAT.unframe(store.get("fleet", session.hex()))
@@ -242,7 +242,7 @@ def _opened(
 ) -> _Secrets:
     """Open the blobs of a file, and add up the pads of those that count."""
     session, me = loaded(manifest), Identity.from_bytes(identity)
-    rows = [_Row(*row) for row in zip(*_read(place, file).values(), strict=True)]
+    rows = [_BlobRow(*row) for row in zip(*_read(place, file).values(), strict=True)]
     verdicts, keys = np.empty(len(rows), np.uint8), np.zeros((len(rows), KEY_BYTES), np.uint8)
     unique: list[tuple[int, bytes]] = []
     several: list[tuple[int, bytes]] = []
@@ -260,7 +260,7 @@ def _opened(
     return _Secrets(verdicts, keys, session.computation.sum_of_pads(unique), several)
 
 
-def _verdict(row: _Row, members: Members, me: Identity, digest: bytes) -> tuple[Verdict, bytes]:
+def _verdict(row: _BlobRow, members: Members, me: Identity, digest: bytes) -> tuple[Verdict, bytes]:
     """Return whether a blob counts, and what is in it."""
     lengths = len(row.sketch_digest), len(row.blob), len(row.signature)
     if row.member >= len(members) or lengths != (DIGEST_BYTES, BLOB_BYTES, SIGNATURE_BYTES):

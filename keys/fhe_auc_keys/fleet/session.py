@@ -126,7 +126,7 @@ class FleetSession:
 
 
 @dataclass
-class Refusals:
+class RefusedRecords:
     """Why records do not count: how many, and a few of them, by reason."""
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -139,7 +139,7 @@ class Refusals:
         if len(named) < _EXAMPLES:
             named.append(which)
 
-    def merge(self, other: Refusals) -> None:
+    def merge(self, other: RefusedRecords) -> None:
         """Note all that another has."""
         self.counts.update(other.counts)
         for why, named in other.examples.items():

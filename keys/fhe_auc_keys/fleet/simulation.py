@@ -47,7 +47,7 @@ _READERS = 20
 _FLOOR = Floor(members=2, share=0.5)
 
 
-class Step(NamedTuple):
+class StepCost(NamedTuple):
     """What a step has cost, over all processes of its role."""
 
     role: str
@@ -65,7 +65,7 @@ class Simulated:
     fraction: Fraction
     expected: Fraction
     record_bytes: int
-    steps: list[Step] = field(default_factory=list)
+    steps: list[StepCost] = field(default_factory=list)
     peak_bytes: int = 0
 
     @property
@@ -94,7 +94,7 @@ def simulate(
     """
     place = str(folder)
     seed = secrets.token_bytes(32)
-    steps: list[Step] = []
+    steps: list[StepCost] = []
 
     @contextmanager
     def measured(role: str, step: str) -> Iterator[None]:
@@ -102,7 +102,7 @@ def simulate(
         before, others, started = time.process_time(), workers.seconds, time.perf_counter()
         yield
         cpu = time.process_time() - before + workers.seconds - others
-        steps.append(Step(role, step, cpu, time.perf_counter() - started))
+        steps.append(StepCost(role, step, cpu, time.perf_counter() - started))
 
     chunks = [_Chunk(first, min(_CHUNK, parties - first)) for first in range(0, parties, _CHUNK)]
     with measured("devices", "make their secrets"):

@@ -44,14 +44,14 @@ _MOST_ROWS, _MOST_BYTES = 2**17, 2**28  # of a row group: a task has some of it 
 _SUFFIX = ".parquet"
 
 
-class Part(NamedTuple):
+class RowGroup(NamedTuple):
     """A row group of a file, which one task works on."""
 
     file: str
     group: int
 
 
-def parts_of(folder: str, schema: pa.Schema) -> tuple[list[Part], dict[str, str]]:
+def parts_of(folder: str, schema: pa.Schema) -> tuple[list[RowGroup], dict[str, str]]:
     """Return the row groups of all Parquet files in a folder or below it, in order; and of files refused, why.
 
     Raises `InputError` where there is no such folder, or no such file system.
@@ -61,7 +61,7 @@ def parts_of(folder: str, schema: pa.Schema) -> tuple[list[Part], dict[str, str]
         found = system.get_file_info(fs.FileSelector(path, recursive=True))
     except OSError as error:
         raise InputError(f"{folder!r} cannot be read: {error}") from None
-    parts: list[Part] = []
+    parts: list[RowGroup] = []
     refused: dict[str, str] = {}
     for each in sorted(info.path for info in found if info.path.endswith(_SUFFIX)):
         name = str(Path(folder) / Path(each).relative_to(path)) if "://" not in folder else _url(folder, each, path)
@@ -71,11 +71,11 @@ def parts_of(folder: str, schema: pa.Schema) -> tuple[list[Part], dict[str, str]
         except (OSError, pa.ArrowException, DeserialisationError) as error:
             refused[name] = f"not a whole file of records: {error}".splitlines()[0]
             continue
-        parts += (Part(name, group) for group in range(metadata.num_row_groups))
+        parts += (RowGroup(name, group) for group in range(metadata.num_row_groups))
     return parts, refused
 
 
-def rows_of(part: Part, schema: pa.Schema) -> Iterator[tuple[Any, ...]]:
+def rows_of(part: RowGroup, schema: pa.Schema) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of a row group, as tuples; raise `DeserialisationError` where they cannot be read."""
     system, path = _opened(part.file)
     try:

@@ -18,10 +18,11 @@ from typing import Any, ClassVar, Generic, TypeVar
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.options import check_names
 from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.party import Party, R
 from fhe_auc.session.plan import Plan
 from fhe_auc.session.protocol import Protocol, Request, Session, new_manifest
-from fhe_auc.session.rounds import Aggregator, Party, R
 from fhe_auc_keys.roles.key_mode import KeyMode
 
 _ABSENT = {

@@ -37,10 +37,11 @@ from fhe_auc.base.party_names import HELPER, MAX_CHARACTERS
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.polynomials import Words
+from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.computation import PaddedComputation, PartyTask, Result
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.party import Party, R
 from fhe_auc.session.protocol import Delivery, Session
-from fhe_auc.session.rounds import Aggregator, Party, R
 from fhe_auc_keys.bundles import contexts
 from fhe_auc_keys.bundles.roster import Roster
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES

@@ -22,7 +22,7 @@ from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.rounds import Party, R
+from fhe_auc.session.party import Party, R
 from fhe_auc.session.vector_computation import VectorComputation, VectorTask
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES
 from fhe_auc_keys.roles.helper_roles import (

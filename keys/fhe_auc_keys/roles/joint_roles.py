@@ -41,12 +41,13 @@ from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputErro
 from fhe_auc.base.keystream import COMMON_SECRET_BYTES
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.bfv.joint_keys import JointShare, KeyParts
-from fhe_auc.rlwe.polynomials import Sum, Words
+from fhe_auc.rlwe.polynomials import PolynomialSum, Words
+from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.computation import JointComputation, PartyTask, Result
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.party import Party, R
 from fhe_auc.session.plan import Plan
 from fhe_auc.session.protocol import Delivery, Request, Session
-from fhe_auc.session.rounds import Aggregator, Party, R
 from fhe_auc.session.submissions import RunningSum
 from fhe_auc_keys.bundles.roster import Contribution, Excerpt, PartyMaterial, Roster, blaming, digests, open_excerpt
 from fhe_auc_keys.errors import KeysError, TamperedError
@@ -296,7 +297,7 @@ class JointParty(Party[R]):
         this party's share from its next answer.
         """
         _, shape, _ = self._setup.key_parts
-        total, secret_parts, binding = Sum(shape), [], self._signed_binding()
+        total, secret_parts, binding = PolynomialSum(shape), [], self._signed_binding()
         commitments = dict(zip(self.manifest.parties, self._state.commitments, strict=True))
         for party, excerpt in self._one_of_each(payload, Excerpt):
             with blaming(party):

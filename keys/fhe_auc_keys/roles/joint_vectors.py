@@ -30,10 +30,11 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
 from fhe_auc.base.keystream import COMMON_SECRET_BYTES
 from fhe_auc.base.serialise import decode, encode
+from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.party import Party, R
 from fhe_auc.session.protocol import Request
-from fhe_auc.session.rounds import Aggregator, Party, R
 from fhe_auc.session.vector_computation import VectorComputation, VectorPlan, VectorTask
 from fhe_auc.sums.pairwise_pads import MaskingParty, pairwise_pad
 from fhe_auc_keys.bundles.roster import Contribution, PartyMaterial, Roster, blaming

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from fhe_auc.base.errors import InputError
+from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Request, Session
-from fhe_auc.session.rounds import Aggregator, Party
 from fhe_auc_keys.roles.echo import Echo
 
 

@@ -17,7 +17,7 @@ from fhe_auc.question.study import Study
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Session
 from fhe_auc_keys.bundles.announcement import announce
-from fhe_auc_keys.bundles.sealed_bundles import SealedSession, seal_session
+from fhe_auc_keys.bundles.sealed_bundles import SealedBundles, seal_session
 from fhe_auc_keys.trust.authority import Authority
 from fhe_auc_keys.trust.certificates import Peer, Trust, verify
 from fhe_auc_keys.trust.identity import Identity
@@ -58,7 +58,7 @@ class Consortium:
         """Return verified credentials."""
         return [verify(self.identities[name].credential, self.trust, at=self.at) for name in names]
 
-    def seal(self, session: Session) -> SealedSession:
+    def seal(self, session: Session) -> SealedBundles:
         """Return the bundles of a session of these parties."""
         return seal_session(
             self.identities[self.convener(session.manifest)],

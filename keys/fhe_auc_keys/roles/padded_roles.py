@@ -20,9 +20,9 @@ from fhe_auc.base.errors import EvaluationError, InputError
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.session.computation import PaddedComputation, PartyTask
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.party import R
 from fhe_auc.session.plan import EncryptedPlan
 from fhe_auc.session.protocol import Delivery
-from fhe_auc.session.rounds import R
 from fhe_auc_keys.bundles.session_keys import (
     SEED_BYTES,
     KeyHolderSession,

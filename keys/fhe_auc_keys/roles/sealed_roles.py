@@ -23,11 +23,12 @@ from fhe_auc.base.errors import DeserialisationError, InputError
 from fhe_auc.base.party_names import MAX_CHARACTERS
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe.polynomials import Words
+from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.computation import PartyTask, Result, SealedComputation, WholeKeyComputation
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.party import Party, R
 from fhe_auc.session.plan import EncryptedPlan
 from fhe_auc.session.protocol import Delivery
-from fhe_auc.session.rounds import Aggregator, Party, R
 from fhe_auc.session.submissions import RunningSum
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import (

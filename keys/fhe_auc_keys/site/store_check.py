@@ -35,7 +35,7 @@ _REMEDIES: tuple[tuple[type[FheAucError], str], ...] = (
 )
 
 
-class Problem(NamedTuple):
+class StoreProblem(NamedTuple):
     """What is wrong with an entry of a key store, in a sentence, and what to do."""
 
     entry: str  # "bundle/…", from the store's folder on
@@ -43,17 +43,17 @@ class Problem(NamedTuple):
     remedy: str
 
 
-def problems(store: KeyStore, *, at: datetime) -> list[Problem]:
+def problems(store: KeyStore, *, at: datetime) -> list[StoreProblem]:
     """Return all that is wrong with an open key store; `at` is the present, with a time zone.
 
     A sentence that holds for several entries is told of the first. Sessions that are closed, or past their validity,
     only have to be whole: nothing can be done with them any more.
     """
     strangers = store.strangers()
-    found: dict[str, Problem] = {}
+    found: dict[str, StoreProblem] = {}
     for stranger in strangers:
         wrong = f"{stranger!a} is nothing that a command has put into the key store"
-        found[wrong] = Problem(stranger, wrong, "move it elsewhere")
+        found[wrong] = StoreProblem(stranger, wrong, "move it elsewhere")
     for entry, check in _checks(store, strangers, at):
         try:
             check()
@@ -61,14 +61,14 @@ def problems(store: KeyStore, *, at: datetime) -> list[Problem]:
             wrong = str(error).removesuffix(f"; {_RESTORE}")
             whole = _NEW_SESSION if entry.startswith(("bundle/", "fleet/", "late/", "state/")) else _RESTORE
             remedy = next((text for kind, text in _REMEDIES if isinstance(error, kind)), whole)
-            found.setdefault(wrong, Problem(entry, wrong, remedy))
+            found.setdefault(wrong, StoreProblem(entry, wrong, remedy))
     trusted = all(problem.entry != f"trust/{OWN}" for problem in found.values())
     for problem in _record_problems(store, at, trusted=trusted):
         found.setdefault(problem.wrong, problem)
     return list(found.values())
 
 
-def _record_problems(store: KeyStore, at: datetime, *, trusted: bool) -> Iterator[Problem]:
+def _record_problems(store: KeyStore, at: datetime, *, trusted: bool) -> Iterator[StoreProblem]:
     """Yield what is wrong with the audit trail and the privacy ledger, which have to say the same.
 
     Where it is not known whom the store trusts, nor can it be who has signed the trail.
@@ -76,15 +76,19 @@ def _record_problems(store: KeyStore, at: datetime, *, trusted: bool) -> Iterato
     trail, ledger = store.directory / TRAIL, f"budget/{budget.LEDGER}"
     if trail.exists() and trusted:
         for wrong in audit.read(trail.read_bytes(), Trusted.stored(store).trust, at=at).problems:
-            yield Problem(TRAIL, wrong, "compare it with a copy elsewhere, and find out who can write here")
+            yield StoreProblem(TRAIL, wrong, "compare it with a copy elsewhere, and find out who can write here")
     try:
         for wrong in budget.differences(store, at=at):
-            yield Problem(ledger, wrong, "find out why; then `fhe-auc keys budget --reconcile --by NAME` puts it right")
+            yield StoreProblem(
+                ledger, wrong, "find out why; then `fhe-auc keys budget --reconcile --by NAME` puts it right"
+            )
         for session, incident in budget.open_incidents(store).items():
             wrong = f"the result of session {session} was refused ({incident.refused}), and nobody has acknowledged it"
-            yield Problem(ledger, wrong, f"find out why; then `fhe-auc keys budget --acknowledge {session} --by NAME`")
+            yield StoreProblem(
+                ledger, wrong, f"find out why; then `fhe-auc keys budget --acknowledge {session} --by NAME`"
+            )
     except FheAucError as error:
-        yield Problem(ledger, str(error).removesuffix(f"; {_RESTORE}"), _RESTORE)
+        yield StoreProblem(ledger, str(error).removesuffix(f"; {_RESTORE}"), _RESTORE)
 
 
 def _checks(store: KeyStore, strangers: Collection[str], at: datetime) -> Iterator[tuple[str, Callable[[], object]]]:

@@ -57,13 +57,13 @@ _MAX_NAME_BYTES = 200
 _SESSION = re.compile(f"[0-9a-f]{{{2 * SESSION_BYTES}}}")
 
 
-class _Header(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _StoreHeader(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     log2_cost: int
     salt: bytes
     tag: bytes  # ChaCha20-Poly1305 of nothing, under a key of its own
 
 
-_FORMAT = KeptFormat(MAGIC, _Header, "key store header")
+_FORMAT = KeptFormat(MAGIC, _StoreHeader, "key store header")
 _SEEN_FORMAT = KeptFormat[tuple[bytes, ...]](b"fheseen", tuple[bytes, ...], "list of opened bundles")
 
 
@@ -133,7 +133,7 @@ class KeyStore:
         except FileExistsError:
             raise StoreError(f"{str(directory)!r} is not empty; a key store is made in a new directory") from None
         _write(directory / _SEEN / _BUNDLES, _encrypted(root, _SEEN, _BUNDLES, _SEEN_FORMAT.frame(())))
-        _write(directory / _HEADER, _FORMAT.frame(_Header(log2_cost, salt, _tag(root, log2_cost, salt))))
+        _write(directory / _HEADER, _FORMAT.frame(_StoreHeader(log2_cost, salt, _tag(root, log2_cost, salt))))
         return cls(directory, passphrase)
 
     def __repr__(self) -> str:

@@ -25,14 +25,14 @@ from fhe_auc_keys.trust.revocation import ends_soon, is_of, newer_list
 T = TypeVar("T")
 
 
-class _Stored(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _StoredAuthorities(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     authorities: tuple[bytes, ...]  # DER, as are the others
     intermediates: tuple[bytes, ...]
     lists: tuple[bytes, ...]
     places: tuple[str, ...] = ()
 
 
-_FORMAT = KeptFormat(b"fhetrus", _Stored, "list of authorities")
+_FORMAT = KeptFormat(b"fhetrus", _StoredAuthorities, "list of authorities")
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Trusted:
 
     def keep(self, store: KeyStore) -> None:
         """Put it into a key store."""
-        stored = _Stored(
+        stored = _StoredAuthorities(
             tuple(each.public_bytes(Encoding.DER) for each in self.authorities),
             tuple(each.public_bytes(Encoding.DER) for each in self.intermediates),
             tuple(each.public_bytes(Encoding.DER) for each in self.lists),

@@ -54,17 +54,17 @@ class Issued(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     revoked: int = 0  # Unix seconds; 0: not revoked
 
 
-class _Stored(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _StoredAuthority(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     key: bytes
     certificate: bytes
     register: tuple[Issued, ...]
     list_number: int
 
     def __repr__(self) -> str:
-        return "_Stored(...)"
+        return "_StoredAuthority(...)"
 
 
-_FORMAT = KeptFormat(b"fheauth", _Stored, "authority")
+_FORMAT = KeptFormat(b"fheauth", _StoredAuthority, "authority")
 
 
 class Authority:
@@ -195,7 +195,9 @@ class Authority:
     def to_bytes(self) -> bytes:
         """Serialise, private key in the clear: for `fhe_auc_keys.store.key_store` only."""
         certificate = self.certificate.public_bytes(Encoding.DER)
-        return _FORMAT.frame(_Stored(self._key.private_bytes_raw(), certificate, self.register, self._list_number))
+        return _FORMAT.frame(
+            _StoredAuthority(self._key.private_bytes_raw(), certificate, self.register, self._list_number)
+        )
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Authority:

@@ -18,17 +18,17 @@ from fhe_auc_keys.trust.public_keys import MALFORMED, certified_keys, check_name
 from fhe_auc_keys.trust.sealing import PrivateKey
 
 
-class _Stored(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _StoredIdentity(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     name: str
     signing: bytes
     encryption: tuple[bytes, bytes]  # `PrivateKey.components`
     credential: bytes
 
     def __repr__(self) -> str:
-        return "_Stored(...)"
+        return "_StoredIdentity(...)"
 
 
-_FORMAT = KeptFormat(b"fheiden", _Stored, "identity")
+_FORMAT = KeptFormat(b"fheiden", _StoredIdentity, "identity")
 
 
 class Identity:
@@ -121,7 +121,7 @@ class Identity:
     def to_bytes(self) -> bytes:
         """Serialise, private keys in the clear: for `fhe_auc_keys.store.key_store` only."""
         private = self._signing.private_bytes_raw(), self._encryption.components
-        return _FORMAT.frame(_Stored(self.name, *private, self.credential))
+        return _FORMAT.frame(_StoredIdentity(self.name, *private, self.credential))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Identity:

@@ -12,7 +12,7 @@ a session:
     error_bound          how far that number may be off
     protocol             what is common with `malicious`, which has `split_shares` besides
 
-All encrypted protocols share: the envelope and the policy on missing parties (`fhe_auc.session.rounds`), who gets which
+All encrypted protocols share: the envelope and the policy on missing parties (`fhe_auc.session`), who gets which
 key (`fhe_auc_keys.bundles.session_keys`, `roles.encrypted_protocol`), encryption and decryption
 (`fhe_auc.session.ckks_computation`), and the noise that the aggregator adds (`fhe_auc.ckks.flooding`).
 """

@@ -20,13 +20,13 @@ import numpy as np
 from fhe_auc.ckks import Ciphertext, PublicContext
 from fhe_auc.ckks.flooding import flood
 from fhe_auc_protocols.blinded_auc import blinding
-from fhe_auc_protocols.blinded_auc.blinding import Randomness
+from fhe_auc_protocols.blinded_auc.blinding import BlindingRandomness
 from fhe_auc_protocols.blinded_auc.packing import Packing
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 
 
 def blinded_totals(
-    plan: AucPlan, context: PublicContext, sums: Sequence[Ciphertext], *, randomness: Randomness = secrets
+    plan: AucPlan, context: PublicContext, sums: Sequence[Ciphertext], *, randomness: BlindingRandomness = secrets
 ) -> Ciphertext:
     """Return the class totals of an AUC from the sums of all submissions, one a block, times one multiplier, flooded.
 

@@ -24,7 +24,7 @@ from fhe_auc_protocols.dpauc.budget import (
     Budget,
 )
 from fhe_auc_protocols.dpauc.roc import STATISTICS, is_of_rows, statistics, unclipped
-from fhe_auc_protocols.unencrypted_protocol import SummingParty, Sums, UnencryptedProtocol
+from fhe_auc_protocols.unencrypted_protocol import ClearSums, SummingParty, UnencryptedProtocol
 
 _LARGEST_FLOAT = 2.0**62  # far from where a cast to int64 overflows
 _LOUD = 0.1  # noise above this share of the rarer label's rows is worth a warning
@@ -33,7 +33,7 @@ _OUTSIDE = 0.05  # share of the rows that may lie beyond either end of the thres
 _SURELY = 4.0  # standard deviations of noise
 
 
-class NoisyCounts(Sums, frozen=True, array_like=True, forbid_unknown_fields=True):
+class NoisyCounts(ClearSums, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Noisy counts at each threshold, m of each kind, of one party or of all; they may be negative."""
 
     tp: list[int]

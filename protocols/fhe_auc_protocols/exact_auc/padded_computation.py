@@ -16,7 +16,7 @@ from fhe_auc.base.serialise import encode
 from fhe_auc.bfv import PublicContext, SecretContext
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.rlwe.polynomials import Polynomials, Sum, Words
+from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words
 from fhe_auc.session.computation import PaddedComputation
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.submissions import RunningSum
@@ -73,7 +73,7 @@ class ExactPaddedComputation(PaddedComputation[ExactTask, Opening, SecretContext
 
     def added(self, sums: Iterable[Sequence[Words]]) -> list[Words]:
         """Return the sum of such sums, of pads or of padded sketches."""
-        totals = [Sum(shape) for shape in self._shapes]
+        totals = [PolynomialSum(shape) for shape in self._shapes]
         for words in sums:
             for total, each in zip(totals, words, strict=True):
                 total.add(each)

@@ -32,8 +32,8 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.extras import require
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.party import R
 from fhe_auc.session.protocol import Request, Spending
-from fhe_auc.session.rounds import R
 from fhe_auc.session.vector_computation import VectorTask
 from fhe_auc_protocols.histograms.exact_counts import CountsTask, ExactCounts
 from fhe_auc_protocols.histograms.readout import PrivateReadout

@@ -25,9 +25,9 @@ from fhe_auc.question.analysis import PLAIN
 from fhe_auc.rlwe.parameters import SECURITY_BITS
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.party import R
 from fhe_auc.session.plan import ONE_TIME_PADS, Keys
 from fhe_auc.session.protocol import Request, check_rows, too_many_rows
-from fhe_auc.session.rounds import R
 from fhe_auc.session.vector_computation import VectorComputation, VectorPlan, VectorTask
 from fhe_auc_keys.roles.encrypted_protocol import EncryptedProtocol
 from fhe_auc_keys.roles.helper_vectors import HelperVectors

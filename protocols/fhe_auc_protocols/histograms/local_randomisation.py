@@ -22,15 +22,15 @@ import numpy as np
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.party import Party, R
 from fhe_auc.session.protocol import Spending
-from fhe_auc.session.rounds import Party, R
 from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.histograms.readout import PooledCounts, PrivateReadout, ReadoutProtocol
 from fhe_auc_protocols.histograms.unary_encoding import LevelTally, UnaryHierarchy
-from fhe_auc_protocols.unencrypted_protocol import MOST_ROWS, SummingParty, Sums, UnencryptedProtocol
+from fhe_auc_protocols.unencrypted_protocol import MOST_ROWS, ClearSums, SummingParty, UnencryptedProtocol
 
 
-class Tally(Sums, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Tally(ClearSums, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Reports of one party's rows, or of all."""
 
     reports: list[int]

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.party import R
 from fhe_auc.session.protocol import Protocol, Request
-from fhe_auc.session.rounds import R
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fhe_auc.rows.party_data import PartyData
     from fhe_auc.rows.tables import Entries
     from fhe_auc_protocols.u_statistics.kernels import Floats
-    from fhe_auc_protocols.u_statistics.statistics import StatisticEstimate
+    from fhe_auc_protocols.u_statistics.statistics import UStatisticResult
 
 _OPENDP = ("pairs", "ideal-laplace")  # method and step whose noise it draws
 
@@ -175,7 +175,7 @@ def _rows(
     return read_columns(paths, columns, entries.form)
 
 
-def _print(result: StatisticEstimate, truth: dict[str, float]) -> None:
+def _print(result: UStatisticResult, truth: dict[str, float]) -> None:
     rows: list[tuple[output.Cell, ...]] = [
         (
             output.styled(result.statistic, "bold"),

@@ -34,8 +34,8 @@ from fhe_auc.question.binning import bins_of
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Request, Spending
-from fhe_auc.session.rounds import Party
 from fhe_auc_protocols import exact_sampling, result_warnings
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.exact_sampling import Source
@@ -45,7 +45,7 @@ from fhe_auc_protocols.u_statistics.hadamard import HadamardTree
 from fhe_auc_protocols.u_statistics.hierarchy import HierarchicalAuc
 from fhe_auc_protocols.u_statistics.kernels import Integers
 from fhe_auc_protocols.u_statistics.krr import RandomisedResponse, bins_by_rule
-from fhe_auc_protocols.unencrypted_protocol import MOST_ROWS, SummingParty, Sums, UnencryptedProtocol
+from fhe_auc_protocols.unencrypted_protocol import MOST_ROWS, ClearSums, SummingParty, UnencryptedProtocol
 
 
 class Mechanism(ABC):
@@ -94,7 +94,7 @@ class HierarchyMechanism(Mechanism):
         return of_tree(method, found)
 
 
-class Tallies(Sums, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Tallies(ClearSums, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Counts of reports of each class, `Mechanism.size` of them, of one party or of all."""
 
     positives: tuple[int, ...]

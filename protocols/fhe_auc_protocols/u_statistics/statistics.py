@@ -1,4 +1,4 @@
-"""One statistic by one method, from users' records to a `StatisticEstimate`: for ``fhe-auc ustat`` and experiments.
+"""One statistic by one method, from users' records to a `UStatisticResult`: for ``fhe-auc ustat`` and experiments.
 
 Every user's device is played in this process. With `RandomSources.secure`, its reports are as private as they would be
 on the device; the process itself, of course, has seen the records.
@@ -123,7 +123,7 @@ class Setting:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StatisticEstimate:
+class UStatisticResult:
     """What was estimated."""
 
     statistic: str
@@ -156,7 +156,7 @@ class StatisticEstimate:
 
 def run(
     setting: Setting, rows: Floats, using: RandomSources, progress: pairs.Progress = lambda done, total: None
-) -> StatisticEstimate:
+) -> UStatisticResult:
     """Estimate a statistic of rows of shape (n, d); those of the AUC are (score, label), label 0 or 1.
 
     Raises
@@ -178,7 +178,7 @@ def run(
     by_method = {"krr": _krr, "hierarchy": _hierarchy, "pairs": _pairs}
     found = by_method[setting.method](setting, rows, using, progress)
     seeded = isinstance(using.source, exact_sampling.SeededExperiment)
-    return StatisticEstimate(
+    return UStatisticResult(
         statistic=setting.name,
         method=setting.method,
         epsilon=setting.epsilon,
@@ -209,7 +209,7 @@ def without_noise(statistic: str, rows: Floats) -> dict[str, float]:
 
 
 class _Found(NamedTuple):
-    """What a method finds, as in a `StatisticEstimate`; its bound on the mean squared error is not yet a root."""
+    """What a method finds, as in a `UStatisticResult`; its bound on the mean squared error is not yet a root."""
 
     estimate: float
     standard_error: float

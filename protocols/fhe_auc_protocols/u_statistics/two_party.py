@@ -42,7 +42,7 @@ import tenseal.sealapi as seal
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe import seal_format
-from fhe_auc.rlwe.layout import Layout
+from fhe_auc.rlwe.layout import CoefficientLayout
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rlwe.seal_library import new_context
 from fhe_auc_protocols import exact_sampling
@@ -223,10 +223,10 @@ class _Scheme:
         generator = seal.KeyGenerator(self.context)
         key, ciphertext = seal_format.public_key(generator), seal.Ciphertext()
         seal.Encryptor(self.context, key).encrypt_zero(ciphertext)
-        self.public_key: Layout = seal_format.layout_of(key, RING_DIMENSION, key_moduli)
-        self.ciphertext: Layout = seal_format.layout_of(ciphertext, RING_DIMENSION, self._moduli)
+        self.public_key: CoefficientLayout = seal_format.layout_of(key, RING_DIMENSION, key_moduli)
+        self.ciphertext: CoefficientLayout = seal_format.layout_of(ciphertext, RING_DIMENSION, self._moduli)
 
-    def load(self, empty: Any, layout: Layout, packed: bytes) -> Any:
+    def load(self, empty: Any, layout: CoefficientLayout, packed: bytes) -> Any:
         """Fill `empty` (a SEAL object) from packed coefficients."""
         return seal_format.load(empty, self.context, layout, packed)
 

@@ -33,7 +33,7 @@ from fhe_auc.session import registry
 from fhe_auc.session.computation import Result
 from fhe_auc.session.messages import Message
 from fhe_auc_benchmarks.attacks.blinded_auc import ciphertext_lies, ciphertexts
-from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import Positions, View
+from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import BlindedView, Positions
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES
 from fhe_auc_benchmarks.attacks.outcome import HARM, HARMLESS, AttackOutcome
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
@@ -66,9 +66,9 @@ class Scene:
         self.generator = np.random.default_rng(seed)
         self.parties = ciphertexts.HonestParties(self.keys, self.generator)
 
-    def aggregator(self, lie: ciphertext_lies.Lie, **options: Any) -> ciphertexts.LyingAggregator:
+    def aggregator(self, lie: ciphertext_lies.Lie, **options: Any) -> ciphertexts.LyingSealedAggregator:
         options = {"rows": self.parties.rows, **options}
-        return ciphertexts.LyingAggregator(
+        return ciphertexts.LyingSealedAggregator(
             self.parties.manifest, self.keys.public, lie, generator=self.generator, **options
         )
 
@@ -102,7 +102,7 @@ def test_a_liar_that_does_not_lie_gives_every_party_the_right_auc(protocol: str,
 
 @pytest.mark.parametrize("place", ["positions", "totals"])
 def test_weights_of_one_at_any_place_change_nothing(protocol: str, backend: str, place: str) -> None:
-    def lie(view: View) -> bytes:
+    def lie(view: BlindedView) -> bytes:
         if place == "totals":
             return view.result(view.totals(), np.ones(view.plan.packing.classes))
         positions = Positions(view)
@@ -116,7 +116,7 @@ def test_weights_of_one_at_any_place_change_nothing(protocol: str, backend: str,
 
 @pytest.mark.parametrize("power", ["x", "y", "xx", "yy"])
 def test_power_sums_are_what_they_say_beside_the_totals(protocol: str, backend: str, power: str) -> None:
-    def lie(view: View) -> bytes:
+    def lie(view: BlindedView) -> bytes:
         return view.finish(Positions(view).power_sum(power, 1.0))
 
     scene = Scene(protocol, backend)
@@ -228,7 +228,7 @@ def test_flipped_bytes_are_refused_with_the_checksums_mended_too(protocol: str, 
 
 @pytest.mark.backends("all")
 def test_one_bit_of_one_coefficient_spoils_all_slots(protocol: str, backend: str) -> None:
-    def lie(view: View) -> bytes:
+    def lie(view: BlindedView) -> bytes:
         packed = container.open_for("result", view.context.fingerprint, ciphertext_lies.honest(view))
         return container.seal("result", view.context.fingerprint, bytes([packed[0] ^ 1]) + packed[1:])
 
@@ -381,7 +381,7 @@ def test_every_strategy_can_be_asked_for_in_the_demo(protocol: str) -> None:
 
 
 def test_an_attack_that_moves_the_auc_by_less_than_harm_is_harmless() -> None:
-    def barely(view: View) -> bytes:
+    def barely(view: BlindedView) -> bytes:
         return view.result(view.totals(), 1 - HARM / 2 * view.num_classes)
 
     scene = Scene("semi-honest", BACKENDS[0])

@@ -7,6 +7,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from fhe_auc import Setup
 from fhe_auc.api import federated_auc
 from fhe_auc.base.errors import InputError, VerificationError
 from fhe_auc.question import thresholds
@@ -99,4 +100,4 @@ def test_an_aggregator_lies_to_a_session_with_a_helper_by_the_plug_in() -> None:
         attacks.aggregator("claim-more", session.manifest, b"", rows=100)
     rows = [PartyData.from_arrays(name, [0, 1, 1, 0], [0.1, 0.8, 0.4, 0.5]) for name in ("a", "b", "c")]
     with pytest.raises(VerificationError):
-        federated_auc(rows, keys="helper", cheat="zeros", thresholds="uniform:8", max_rows=100)
+        federated_auc(rows, setup=Setup(keys="helper", max_rows=100), cheat="zeros", thresholds="uniform:8")

@@ -24,7 +24,7 @@ from fhe_auc.bfv.ciphertext_noise import (
 from fhe_auc.bfv.flooding import uniform_noise
 from fhe_auc.bfv.parameters import BfvParameters
 from fhe_auc.rlwe.modulus_switching import kept_shape, switched
-from fhe_auc.rlwe.polynomials import Polynomials, Sum
+from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum
 from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.rlwe.transform import coefficients_of, values_of
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
@@ -61,7 +61,7 @@ def times(pair: bfv.KeyPair, factor: int) -> bfv.Ciphertext:
 
 @pytest.mark.parametrize("parties", [pytest.param(1, marks=pytest.mark.slow), 20])
 def test_noise_of_sums_is_as_derived(pair: bfv.KeyPair, parties: int) -> None:
-    total = Sum(pair.public.ciphertext_shape)
+    total = PolynomialSum(pair.public.ciphertext_shape)
     for seed in range(parties):
         total.add(loaded(pair, some(seed, PRIME)).words)
     found = np.sqrt((noise(pair.secret, total.words) ** 2).mean())

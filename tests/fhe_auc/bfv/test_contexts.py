@@ -20,7 +20,7 @@ from fhe_auc.bfv.ciphertext_noise import flooding_margin
 from fhe_auc.bfv.parameters import CHAINS, JOINT_CHAINS
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.modulus_switching import kept_shape
-from fhe_auc.rlwe.polynomials import Polynomials, Sum
+from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum
 from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.rlwe.second_error import VARIANCE
 from fhe_auc.rlwe.seeded import Seeded
@@ -49,7 +49,7 @@ def test_submissions_add_up_without_the_library_and_decrypt_exactly(case: Case) 
     public, secret = case.pair
     for prime, t in enumerate(case.primes):
         parts = [case.some(seed, prime) for seed in range(5)]
-        total = Sum(public.ciphertext_shape)
+        total = PolynomialSum(public.ciphertext_shape)
         for part in parts:
             total.add(public.read_submission(secret.encrypt(part, prime), prime))
         expected = [sum(column) % t for column in zip(*(part.tolist() for part in parts), strict=True)]

@@ -27,7 +27,7 @@ from fhe_auc.bfv.joint_keys import JointSetup, JointShare, fuse
 from fhe_auc.bfv.parameters import JOINT_CHAINS
 from fhe_auc.bfv.slots import phase_of
 from fhe_auc.rlwe import container, second_error
-from fhe_auc.rlwe.polynomials import Polynomials, Sum, Words
+from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words
 from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.rlwe.second_error import VARIANCE
 from fhe_auc.rlwe.transform import coefficients_of, values_of
@@ -48,7 +48,7 @@ def planned(parties: int) -> ExactPlan:
 
 
 def summed(polynomials: Polynomials, packed: Iterable[bytes]) -> Words:
-    total = Sum(polynomials)
+    total = PolynomialSum(polynomials)
     for part in packed:
         total.add(polynomials.unpack(part))
     return total.words
@@ -358,7 +358,7 @@ def test_a_usual_relinearisation_key_yields_one_of_this_form_by_a_public_linear_
     digits = range(-(-math.prod(shape.moduli).bit_length() // bits))
 
     def plus(*words: Words) -> Words:
-        total = Sum(shape)
+        total = PolynomialSum(shape)
         for each in words:
             total.add(each)
         return total.words

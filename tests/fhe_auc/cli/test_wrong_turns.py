@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
 
-from fhe_auc import InputError, federated_auc
+from fhe_auc import Columns, InputError, federated_auc
 from fhe_auc.cli import main
 
 CHEAP = ("--label-column", "died", "--score-column", "risk", "--thresholds", "uniform:50", "--backend", "tenseal")
@@ -87,11 +87,11 @@ def test_labels_that_are_text_name_their_option(files: list[str]) -> None:
 def test_one_data_frame_says_which_argument_it_lacks(files: list[str]) -> None:
     frame = pd.concat([pd.read_csv(name).assign(hospital=name) for name in files])
     with pytest.raises(InputError, match=r"this is one table: .* as in site='hospital'"):
-        federated_auc(frame, label="died", score="risk")
+        federated_auc(frame, columns=Columns(label="died", score="risk"))
     with pytest.raises(
         InputError, match=r"there is no column 'y_true' .*died, risk, sex, hospital.; label= names the right one$"
     ):
-        federated_auc(frame, site="hospital")
+        federated_auc(frame, columns=Columns(site="hospital"))
 
 
 def test_with_json_a_failure_is_one_object_that_names_the_place(files: list[str]) -> None:

@@ -54,7 +54,7 @@ from fhe_auc.session.journal import read_status
 from fhe_auc.session.messages import Message as Envelope
 from fhe_auc.session.nothing import Nothing
 from fhe_auc.session.protocol import Request
-from fhe_auc.session.rounds import SessionRecord
+from fhe_auc.session.record import SessionRecord
 from fhe_auc_keys.errors import StoreError
 from fhe_auc_keys.roles.local_consortium import TRIAL
 from tests.support.certified import STUDY

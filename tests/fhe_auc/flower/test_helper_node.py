@@ -28,7 +28,7 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.messages import Message as Envelope
 from fhe_auc.session.protocol import Request
-from fhe_auc.session.rounds import SessionRecord
+from fhe_auc.session.record import SessionRecord
 from tests.support.exact_sessions import both_protocols, pairs_of
 from tests.support.fake_grid import FakeGrid, Node
 

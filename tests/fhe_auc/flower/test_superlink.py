@@ -251,7 +251,7 @@ def test_what_a_superlink_answers_is_a_sentence_at_the_site(
     found: httpx.Response, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(admission, "now", lambda: NOW)
-    refusals = admission.Refusals()
+    refusals = admission.SuperLinkRefusals()
     assert refusals.intercept(None, lambda _: found) is found  # type: ignore[arg-type]
     assert reason in refusals.reason
     assert bool(refusals.reason) is bool(reason)
@@ -277,7 +277,7 @@ def test_a_certificate_that_does_not_verify_is_told_apart_from_a_wrong_clock(
     def fail(_: object) -> httpx.Response:
         raise httpx.ConnectError("certificate verify failed") from cause
 
-    refusals = admission.Refusals()
+    refusals = admission.SuperLinkRefusals()
     with pytest.raises(httpx.ConnectError, match="certificate"):
         refusals.intercept(None, fail)  # type: ignore[arg-type]
     assert reason in refusals.reason
@@ -289,7 +289,7 @@ def test_a_connection_that_a_superlink_has_closed_while_it_was_made_is_tried_aga
     def fail(_: object) -> httpx.Response:
         raise httpx.ConnectError("[SSL: UNEXPECTED_EOF_WHILE_READING]") from ssl.SSLEOFError("EOF")
 
-    refusals = admission.Refusals()
+    refusals = admission.SuperLinkRefusals()
     with pytest.raises(httpx.ConnectError, match=r"^the connection was closed while it was made$"):
         refusals.intercept(None, fail)  # type: ignore[arg-type]
     assert not refusals.reason
@@ -300,7 +300,7 @@ def test_a_clock_that_is_off_is_told_once_before_it_is_refused(
     seconds: int, warned: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(admission, "now", lambda: NOW)
-    refusals = admission.Refusals()
+    refusals = admission.SuperLinkRefusals()
     for _ in range(2):
         refusals.intercept(None, lambda _: response(200, seconds_ahead=seconds))  # type: ignore[arg-type]
     assert caplog.text.count("this machine's clock is") == warned

@@ -15,10 +15,11 @@ from matplotlib.figure import Figure
 from sklearn.metrics import roc_auc_score, roc_curve
 
 import fhe_auc
-from fhe_auc import InputError, Report, federated_report
+from fhe_auc import InputError, Report
 from fhe_auc.figures.report_card import FIGURES
 from fhe_auc.report import FILES
 from fhe_auc_protocols.options import DpaucLaplace, HistogramLocalDp
+from tests.support.chosen import federated_report
 
 GRID = np.arange(20) / 20
 COLUMNS: dict[str, Any] = {"label": "died", "score": "risk", "site": "hospital"}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from fhe_auc.base.errors import DeserialisationError
-from fhe_auc.rlwe.polynomials import WORD, Polynomials, Sum, Words
+from fhe_auc.rlwe.polynomials import WORD, Polynomials, PolynomialSum, Words
 
 N = 4
 # One, two, … eight bytes a coefficient; just below, at and just above a whole number of bytes; the largest allowed.
@@ -100,7 +100,7 @@ def test_what_was_unpacked_is_a_copy_and_may_be_added_to() -> None:
 @given(samples(count=3))
 def test_addition_is_addition_modulo_each_prime(sample: tuple[Polynomials, list[list[list[int]]]]) -> None:
     polynomials, values = sample
-    total = Sum(polynomials)
+    total = PolynomialSum(polynomials)
     for summand in values:
         before = words(summand)
         total.add(before)
@@ -130,7 +130,7 @@ def test_subtraction_is_subtraction_modulo_each_prime(sample: tuple[Polynomials,
 
 def test_a_thousand_largest_coefficients_do_not_overflow() -> None:
     polynomials = Polynomials(N, MODULI)
-    total, largest = Sum(polynomials), np.array([[q - 1] * N for q in MODULI], np.uint64)
+    total, largest = PolynomialSum(polynomials), np.array([[q - 1] * N for q in MODULI], np.uint64)
     for _ in range(1000):
         total.add(largest)
     assert total.words.tolist() == [[(q - 1) * 1000 % q] * N for q in MODULI]

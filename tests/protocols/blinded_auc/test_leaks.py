@@ -17,7 +17,7 @@ from fhe_auc.ckks.flooding import flooding_layers
 from fhe_auc.rows.counts import Counts
 from fhe_auc_protocols.blinded_auc import blinding
 from fhe_auc_protocols.blinded_auc import encrypted_trapezoid as circuit
-from fhe_auc_protocols.blinded_auc.blinding import Randomness
+from fhe_auc_protocols.blinded_auc.blinding import BlindingRandomness
 from fhe_auc_protocols.blinded_auc.packing import Packing
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.planner import plan
@@ -50,7 +50,7 @@ def random_counts(seed: int, positives: int, negatives: int) -> Counts:
 
 
 def decrypted_result(
-    keys: ckks.KeyPair, chosen: AucPlan, counts: Counts, randomness: Randomness = secrets
+    keys: ckks.KeyPair, chosen: AucPlan, counts: Counts, randomness: BlindingRandomness = secrets
 ) -> ckks.Slots:
     """Run the circuit on one party's counts, as it stands in `encrypted_trapezoid`, and decrypt."""
     submissions = [submission(keys.secret, chosen, counts)]

@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc import ckks
+from fhe_auc import Setup, ckks
 from fhe_auc.base.errors import InputError, ResultCheckError, UndefinedAucError
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds
 from fhe_auc.rows import datasets
 from fhe_auc.rows.counts import Counts, count
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc_protocols.blinded_auc.blinding import Randomness
+from fhe_auc_protocols.blinded_auc.blinding import BlindingRandomness
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.planner import plan
@@ -55,14 +55,14 @@ class Engine:
     def submission(self, counts: Counts) -> tuple[bytes, ...]:
         return submission(self.keys.secret, self.plan, counts)
 
-    def result(self, submissions: list[tuple[bytes, ...]], randomness: Randomness = secrets) -> bytes:
+    def result(self, submissions: list[tuple[bytes, ...]], randomness: BlindingRandomness = secrets) -> bytes:
         """What the aggregator makes of submissions."""
         return encrypted_result(self.keys.public, self.plan, submissions, randomness=randomness)
 
-    def recover(self, parties: list[Counts], randomness: Randomness = secrets) -> Recovered:
+    def recover(self, parties: list[Counts], randomness: BlindingRandomness = secrets) -> Recovered:
         return self.recover_from([self.submission(counts) for counts in parties], randomness)
 
-    def recover_from(self, submissions: list[tuple[bytes, ...]], randomness: Randomness = secrets) -> Recovered:
+    def recover_from(self, submissions: list[tuple[bytes, ...]], randomness: BlindingRandomness = secrets) -> Recovered:
         return recover(self.keys.secret.decrypt(self.result(submissions, randomness)), self.plan)
 
 
@@ -130,7 +130,7 @@ class TestBeyondItsLimits:
 
     def test_a_party_larger_than_the_bound_is_refused_before_it_submits(self):
         with pytest.raises(InputError, match="more than max_rows = "):
-            federated_auc([([0, 1] * 60, np.linspace(0, 1, 120))], thresholds="uniform:5", max_rows=100)
+            federated_auc([([0, 1] * 60, np.linspace(0, 1, 120))], thresholds="uniform:5", setup=Setup(max_rows=100))
 
     def test_an_unknown_option_is_refused(self):
         with pytest.raises(InputError, match="no option 'splits'"):
@@ -177,7 +177,7 @@ class TestPrecision:
         order = np.argsort(y_score, kind="stable") if way == "sorted" else rng.permutation(len(y_true))
         pieces = np.split(order, np.arange(1, number)) if way == "uneven" else np.array_split(order, number)
         parties = split(y_true, y_score, pieces)
-        evaluation = federated_auc(parties, thresholds="uniform:100", backend=backend)
+        evaluation = federated_auc(parties, thresholds="uniform:100", setup=Setup(backend=backend))
         assert evaluation.auc == pytest.approx(exact_auc(parties, thresholds.uniform(100)), abs=PRECISION)
         assert evaluation.parties == number
         assert evaluation.upload_bytes_per_party <= {"tenseal": 170_000, "openfhe": 460_000}[backend]
@@ -187,7 +187,7 @@ class TestPrecision:
     @pytest.mark.parametrize("name", datasets.NAMES)
     def test_the_default_grid_is_within_5e_4_of_scikit_learn_and_the_half_width_is_rigorous(self, backend, name):
         parties = datasets.load(name)
-        evaluation = federated_auc(parties, backend=backend)
+        evaluation = federated_auc(parties, setup=Setup(backend=backend))
         truth = sklearn_auc(parties)
         assert evaluation.auc == pytest.approx(truth, abs=5e-4)
         assert abs(evaluation.auc - truth) <= evaluation.binning_error + 1e-6
@@ -202,7 +202,7 @@ class TestPrecision:
         y_score = np.clip(rng.normal(0.4 + 0.2 * y_true, 0.2), 0, 1)
         pieces = [piece for piece in np.array_split(np.arange(rows), 1000) if len(piece)]
         parties = split(y_true, y_score, pieces)
-        evaluation = federated_auc(parties, backend=backend)
+        evaluation = federated_auc(parties, setup=Setup(backend=backend))
         assert evaluation.auc == pytest.approx(exact_auc(parties, thresholds.hybrid(1000)), abs=PRECISION)
 
     @backends
@@ -212,7 +212,7 @@ class TestPrecision:
         parties = [
             PartyData.from_arrays(f"site {i}", rng.random(500) < 0.3, rng.random(500).round(3)) for i in range(3)
         ]
-        evaluation = federated_auc(parties, thresholds=f"uniform:{size}", backend=backend)
+        evaluation = federated_auc(parties, thresholds=f"uniform:{size}", setup=Setup(backend=backend))
         assert evaluation.auc == pytest.approx(exact_auc(parties, thresholds.uniform(size)), abs=PRECISION)
         assert evaluation.auc == pytest.approx(sklearn_auc(parties), abs=evaluation.binning_error + 1e-6)
 
@@ -226,7 +226,7 @@ class TestPrecision:
     @pytest.mark.openfhe
     def test_backends_agree(self):
         parties = datasets.load("covid-clinics")[:20]
-        first, second = (federated_auc(parties, backend=backend) for backend in BACKENDS)
+        first, second = (federated_auc(parties, setup=Setup(backend=backend)) for backend in BACKENDS)
         assert first.auc == pytest.approx(second.auc, abs=PRECISION)
         assert first.binning_error == pytest.approx(second.binning_error, abs=PRECISION)
 
@@ -234,7 +234,7 @@ class TestPrecision:
 def test_more_than_a_million_rows_come_with_the_balance_that_the_precision_holds_for():
     rows = [([0, 1, 1], [0.1, 0.8, 0.4])]
     for max_rows, warned in ((10**6, False), (10**7, True)):
-        evaluation = federated_auc(rows, thresholds="uniform:5", max_rows=max_rows)
+        evaluation = federated_auc(rows, thresholds="uniform:5", setup=Setup(max_rows=max_rows))
         assert any("one row in 1,000,000" in warning for warning in evaluation.warnings) == warned
 
 
@@ -313,7 +313,7 @@ class TestCallers:
         options = {"max_rows": np.int64(10**5), "min_rows": np.int32(4)}
         assert federated_auc([self.PAIR] * 2, thresholds="uniform:5", **options).parties == 2
         with pytest.raises(InputError, match=r"max_rows must be an integer, got 2\.5"):
-            federated_auc([self.PAIR], max_rows=2.5)
+            federated_auc([self.PAIR], setup=Setup(max_rows=2.5))
 
 
 @pytest.mark.backends("one")

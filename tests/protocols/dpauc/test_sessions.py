@@ -19,13 +19,12 @@ from click.testing import CliRunner, Result
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc import api
 from fhe_auc.base.errors import InputError, MessageError, UndefinedAucError
 from fhe_auc.base.serialise import encode
 from fhe_auc.cli import main
 from fhe_auc.question import thresholds
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session import registry
+from fhe_auc.session import one_process, registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Message
 from fhe_auc.session.plan import EncodedPlan
@@ -70,7 +69,7 @@ def rows(size: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 def aucs(name: str, parties: list[PartyData], sessions: int, **options: float) -> list[float]:
     """Return the AUCs of so many real sessions."""
     asked = request(tuple(data.name for data in parties), options={**NEEDED[name], **options})
-    return [api.run(plugin(name), asked, parties, lambda *_: None).auc for _ in range(sessions)]
+    return [one_process.run(plugin(name), asked, parties, lambda *_: None).auc for _ in range(sessions)]
 
 
 def split(y_true: np.ndarray, y_score: np.ndarray, order: np.ndarray, pieces: int) -> list[PartyData]:

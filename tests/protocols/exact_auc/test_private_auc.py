@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from fhe_auc import InputError, federated_auc
+from fhe_auc import InputError, Setup, federated_auc
 from fhe_auc.base.errors import VerificationError
 from fhe_auc.base.options import check_names
 from fhe_auc.question.analysis import Analysis, Variable
@@ -179,7 +179,7 @@ def test_a_session_releases_the_definition_over_rows_plus_the_shares_of_all(
 ) -> None:
     known_noise(monkeypatch, 1000, -7)
     pool = pool_of(300, 4, 1)
-    found = federated_auc(pool, protocol=Verified(epsilon=1.0, round_scores=2), keys=keys)
+    found = federated_auc(pool, protocol=Verified(epsilon=1.0, round_scores=2), setup=Setup(keys=keys))
     d, p = definition(pool)
     privacy = budget((75,) * 4)
     noisy_d, noisy_p = d + 4000 - 4 * (privacy.grain - 1) / 2, p - 28

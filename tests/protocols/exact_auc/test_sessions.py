@@ -16,7 +16,6 @@ import pytest
 from scipy.special import expit
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from fhe_auc.api import run
 from fhe_auc.base.errors import InputError, ResultCheckError, UndefinedAucError, VerificationError
 from fhe_auc.base.serialise import decode
 from fhe_auc.bfv.context import StoredPublic
@@ -30,6 +29,7 @@ from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import CountedBefore, PartyData
 from fhe_auc.session import registry
+from fhe_auc.session.one_process import run
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.session_keys import public_context
 from fhe_auc_keys.roles.echo import Echo

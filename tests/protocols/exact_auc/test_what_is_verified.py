@@ -22,10 +22,10 @@ from fhe_auc.machines.site_state import site_storage
 from fhe_auc.results import estimates, evaluation, heterogeneity, intervals
 from fhe_auc.results.evaluation import Evaluation, QuantileThresholds
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session import registry
+from fhe_auc.session import one_process, registry
+from fhe_auc.session.aggregator import conduct
 from fhe_auc.session.computation import Result
 from fhe_auc.session.protocol import Request
-from fhe_auc.session.rounds import conduct
 from fhe_auc.sums.residues import pack
 from tests.support.exact_sessions import GRID, Play, rows
 from tests.support.stored_sites import Consortium
@@ -142,7 +142,7 @@ def test_what_tables_and_json_call_by_other_names_is_sorted_too() -> None:
 def played_honestly() -> Evaluation:
     sites = rows(5, 11)
     request = Request(parties=tuple(data.name for data in sites), thresholds=GRID, max_rows=2000, interval=0.95)
-    return api.run(registry.evaluating("verified"), request, sites, quiet)
+    return one_process.run(registry.evaluating("verified"), request, sites, quiet)
 
 
 def quiet(*_: object) -> None:
@@ -179,7 +179,7 @@ _FIRST, _SECOND = _PLUGIN.staged(Request(parties=NAMES, thresholds=np.empty(0), 
 @pytest.fixture(scope="module")
 def before() -> dict[str, QuantileThresholds]:
     """What parties have found in an honest session."""
-    return api._played(registry.finding("boundaries-federated"), _FIRST, SITES, quiet)
+    return one_process.played(registry.finding("boundaries-federated"), _FIRST, SITES, quiet)
 
 
 def evaluated(
@@ -187,7 +187,7 @@ def evaluated(
 ) -> Evaluation:
     grid = next(iter(before.values())).grid
     asked = dataclasses.replace(_SECOND, thresholds=grid, average_precision=True, **changes)
-    return api.run(_PLUGIN, asked, sites, quiet, None, before)
+    return one_process.run(_PLUGIN, asked, sites, quiet, None, before)
 
 
 def test_average_precision_is_that_of_the_rows_and_covered_by_the_theorem(

@@ -16,7 +16,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc import api
 from fhe_auc.base.errors import (
     EvaluationError,
     InputError,
@@ -30,7 +29,7 @@ from fhe_auc.question.thresholds import cell_starts
 from fhe_auc.results.evaluation import QuantileThresholds
 from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session import registry
+from fhe_auc.session import one_process, registry
 from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Message
@@ -303,7 +302,7 @@ class OtherThresholds(HistogramFederated):
 
 def test_a_key_holder_who_announces_other_thresholds_is_found_out() -> None:
     with pytest.raises(VerificationError, match="are not those that party 'site 0' has found in the session before"):
-        api.run_on_quantiles(OtherThresholds(), request(options={}), 20, sites(), lambda *_: None)
+        one_process.run_on_quantiles(OtherThresholds(), request(options={}), 20, sites(), lambda *_: None)
 
 
 def test_one_party_that_has_found_others_stops_the_evaluation() -> None:
@@ -311,7 +310,7 @@ def test_one_party_that_has_found_others_stops_the_evaluation() -> None:
     found = {data.name: honest for data in sites()} | {"site 1": replace(honest, grid=honest.grid / 2)}
     asked = replace(request(options={}, backend="tenseal"), thresholds=honest.grid)
     with pytest.raises(VerificationError, match="party 'site 1'"):
-        api.run(Malicious(), asked, sites(), lambda *_: None, found=found)
+        one_process.run(Malicious(), asked, sites(), lambda *_: None, found=found)
 
 
 # --- Bad input --------------------------------------------------------------------------------------------------------
@@ -499,7 +498,7 @@ def test_noise_that_outweighs_the_rows_gives_no_thresholds() -> None:
     """The four rows' counts at the top are drowned by noise of scale 600; so many less that they are negative."""
     asked = request(2, backend="tenseal", options={"bins": 8, "epsilon": 0.005, "height": 3})
     with pytest.raises(EvaluationError, match="privacy noise outweighs them"):
-        api._played(Drowned(), asked, sites(2, rows=2), lambda *_: None)
+        one_process.played(Drowned(), asked, sites(2, rows=2), lambda *_: None)
 
 
 def test_each_level_has_noise_of_the_stated_law() -> None:
@@ -557,6 +556,6 @@ def test_a_session_is_run_by_the_plug_in_that_its_manifest_names() -> None:
         plugin = registry.load(name)
         options = {"bins": 4} if name == "boundaries-federated" else {"bins": 4, "epsilon": 3.0, "height": 3}
         backend = None if name == "boundaries-local-dp" else "tenseal"
-        outcomes = api._played(plugin, request(options=options, backend=backend), sites(), lambda *_: None)
+        outcomes = one_process.played(plugin, request(options=options, backend=backend), sites(), lambda *_: None)
         assert {type(outcome) for outcome in outcomes.values()} == {QuantileThresholds}
         assert len({outcome.grid.tobytes() for outcome in outcomes.values()}) == 1

@@ -17,14 +17,13 @@ import pytest
 from click.testing import CliRunner
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc import api
 from fhe_auc.base.errors import InputError, MessageError, UndefinedAucError
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.cli import main
 from fhe_auc.question import thresholds
 from fhe_auc.rlwe.parameters import FINGERPRINT_BYTES
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session import registry
+from fhe_auc.session import one_process, registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Message
 from fhe_auc.session.plan import EncodedPlan
@@ -87,7 +86,7 @@ def test_the_plug_ins_are_installed_and_say_that_labels_are_public(name: str) ->
 def test_a_session_estimates_the_pooled_auc_within_its_precision(name: str, seeded: Any) -> None:
     parties = sites()
     asked = request(parties, thresholds=thresholds.uniform(16), min_rows=12_000, options={"epsilon": 4})
-    found = api.run(PLUGINS[name](seeded), asked, parties, lambda *_: None)
+    found = one_process.run(PLUGINS[name](seeded), asked, parties, lambda *_: None)
     slack = 4 * found.settings["standard error"] + found.settings.get("undecided by bins", 0)
     assert abs(found.auc - pooled_auc(parties)) <= slack
     assert math.isnan(found.binning_error)
@@ -105,7 +104,7 @@ def test_over_many_sessions_the_auc_is_right_on_average(name: str, seeded: Any) 
     parties = sites(rows=1500)
     plugin, runs = PLUGINS[name](seeded), 60
     options = {"epsilon": 8.0, "bins": 16} if name == "ustat-krr" else {"epsilon": 8.0}
-    found = [api.run(plugin, request(parties, options=options), parties, lambda *_: None) for _ in range(runs)]
+    found = [one_process.run(plugin, request(parties, options=options), parties, lambda *_: None) for _ in range(runs)]
     aucs = np.array([of.auc for of in found])
     # Four standard errors, and a tenth of the ties that thresholds make.
     ties = np.mean([of.settings.get("undecided by bins", 0) for of in found]) / 10
@@ -160,7 +159,7 @@ def test_one_class_in_the_whole_pool_has_no_auc(name: str) -> None:
 def test_an_estimate_outside_the_range_is_clipped_and_said_so(name: str, seeded: Any) -> None:
     parties = [PartyData.from_arrays("one", [0, 1] * 4, [0.1, 0.9] * 4)]
     asked = request(parties, thresholds=thresholds.uniform(8), options={"epsilon": 0.1})
-    found = [api.run(PLUGINS[name](seeded), asked, parties, lambda *_: None) for _ in range(40)]
+    found = [one_process.run(PLUGINS[name](seeded), asked, parties, lambda *_: None) for _ in range(40)]
     assert all(0 <= of.auc <= 1 and 0 <= of.settings.get("undecided by bins", 0) <= 0.5 for of in found)
     clipped = [of for of in found if any("outside [0, 1]" in warning for warning in of.warnings)]
     assert clipped
@@ -253,14 +252,14 @@ def test_errors_of_squeezed_scores_cover_what_bins_leave_undecided_and_the_resul
         parties.append(PartyData.from_arrays(f"site {site}", labels, scores))
     bins = {"bins": 16} if name == "ustat-krr" else {}
     asked = request(parties, options={"epsilon": 8.0, **bins}, min_rows=12_000)
-    found = api.run(PLUGINS[name](seeded), asked, parties, lambda *_: None)
+    found = one_process.run(PLUGINS[name](seeded), asked, parties, lambda *_: None)
     off = abs(found.auc - pooled_auc(parties))
     assert off > 0.1
     assert off < 1.5 * found.settings["standard error"]
     assert off < found.settings["standard error bound"]
     assert any("bins leave the AUC undecided by" in warning for warning in found.warnings)
     fine = request(parties, thresholds=np.linspace(0, 0.14, 16), options={"epsilon": 8.0, **bins}, min_rows=12_000)
-    told = api.run(PLUGINS[name](seeded), fine, parties, lambda *_: None)
+    told = one_process.run(PLUGINS[name](seeded), fine, parties, lambda *_: None)
     assert told.settings["standard error"] < found.settings["standard error"] / 2
 
 
@@ -271,7 +270,7 @@ def test_what_bins_leave_undecided_is_told_only_where_it_stands_out_of_the_noise
         plugin, parties = PLUGINS[name](), sites(rows)
         bins = {"bins": size} if name == "ustat-krr" else {}
         asked = request(parties, size, options={"epsilon": epsilon, **bins})
-        found = [api.run(plugin, asked, parties, lambda *_: None) for _ in range(10)]
+        found = [one_process.run(plugin, asked, parties, lambda *_: None) for _ in range(10)]
         return ["undecided by bins" in of.settings for of in found]
 
     assert all(told(4000, 16.0, 4))

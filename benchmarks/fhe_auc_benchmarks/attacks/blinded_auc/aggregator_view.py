@@ -1,8 +1,8 @@
 """What a lying aggregator has in hand, and the three places at which it may lie.
 
-View.sum_of   which submissions are added up, and what stands for one that is not
-Positions     X and Y of every position, before they are multiplied
-View.result   the class totals, after the trace
+BlindedView.sum_of   which submissions are added up, and what stands for one that is not
+Positions            X and Y of every position, before they are multiplied
+BlindedView.result   the class totals, after the trace
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Earlier(NamedTuple):
 
 
 @dataclass
-class View:
+class BlindedView:
     """What a lying aggregator has in hand, beside what parties have sent: about how many rows they have.
 
     The generator is for its choices.
@@ -142,7 +142,7 @@ class View:
 class Positions:
     """X and Y of every position, all parties' summed up, before they are multiplied."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: BlindedView) -> None:
         self._view = view
         self._sums = view.sum_of(view.parties)
         packing = view.plan.packing

@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from fhe_auc_benchmarks.attacks.blinded_auc import polynomials
-from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import AttackedSession
+from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import TrialSetting
 from fhe_auc_benchmarks.attacks.outcome import HARM
 from fhe_auc_protocols.blinded_auc.error_bound import MAX_AMPLIFICATION
 
@@ -187,7 +187,7 @@ def _log_choose(total: int, some: NDArray[np.int64]) -> Floats:
     return np.where(possible, logs, -math.inf)
 
 
-def of_strategy(name: str, of: AttackedSession) -> float | None:
+def of_strategy(name: str, of: TrialSetting) -> float | None:
     """Return the bound for a strategy, by its name, or None where there is none."""
     executions, tolerance, workload = of.executions, of.plan.tolerance, of.plan.workload
     if name in ("scale-num", "scale-den"):

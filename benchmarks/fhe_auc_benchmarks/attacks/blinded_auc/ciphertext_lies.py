@@ -15,37 +15,37 @@ from fhe_auc import ckks
 from fhe_auc.rlwe import container
 from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import (
     SPARE_BITS,
+    BlindedView,
     Floats,
     Positions,
     Submission,
-    View,
 )
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import products
 from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT
 
 
-def honest(view: View) -> bytes:
+def honest(view: BlindedView) -> bytes:
     """Do what one should."""
     return view.result(view.totals())
 
 
-def scale_num(view: View) -> bytes:
+def scale_num(view: BlindedView) -> bytes:
     """Multiply num' of every execution by a constant."""
     return view.result(view.totals(), 1 - view.change * view.num_classes)
 
 
-def scale_den(view: View) -> bytes:
+def scale_den(view: BlindedView) -> bytes:
     """Multiply den' of every execution by a constant."""
     return view.result(view.totals(), 1 + view.change * (1 - view.num_classes))
 
 
-def scale_all(view: View) -> bytes:
+def scale_all(view: BlindedView) -> bytes:
     """Multiply everything by a constant."""
     constant = int(view.generator.integers(2, 2 ** (SPARE_BITS - 2)))
     return view.result(view.totals(), np.full(view.plan.packing.classes, float(constant)))
 
 
-def add_polynomial(view: View) -> bytes:
+def add_polynomial(view: BlindedView) -> bytes:
     """Add ΣX, ΣY, ΣX² or ΣY², times a constant, to num' of every execution."""
     power = view.one(("yy", "xx", "y", "x"))
     weight = -5 * view.change
@@ -54,7 +54,7 @@ def add_polynomial(view: View) -> bytes:
     return view.result(view.totals(), plus=Positions(view).power_sum(power, weight))
 
 
-def scale_but_guessed(view: View) -> bytes:
+def scale_but_guessed(view: BlindedView) -> bytes:
     """Scale X at all positions of the num classes, except those guessed to be the extra element's."""
     workload, positions = view.plan.workload, Positions(view)
     weights = np.ones(positions.shape)
@@ -64,24 +64,24 @@ def scale_but_guessed(view: View) -> bytes:
     return view.finish(positions.totals(weights))
 
 
-def add_constant(view: View) -> bytes:
+def add_constant(view: BlindedView) -> bytes:
     """Add a constant to num' of every execution."""
     constant = -view.change * view.rows**2 / 2 * view.plan.packing.gain * view.multiplier
     values = view.class_vector(constant * view.num_classes)
     return view.result(view.totals(), plus=view.context.encrypt(values, degree=2))
 
 
-def drop_party(view: View) -> bytes:
+def drop_party(view: BlindedView) -> bytes:
     """Leave one party out, and say that all are in it."""
     return view.result(view.totals(view.sum_of(_without(view, view.one(view.parties)))))
 
 
-def count_twice(view: View) -> bytes:
+def count_twice(view: BlindedView) -> bytes:
     """Add one party's submission twice."""
     return view.result(view.totals(view.sum_of([*view.parties, view.one(view.parties)])))
 
 
-def replay_session(view: View) -> bytes:
+def replay_session(view: BlindedView) -> bytes:
     """Put a party's submission of an earlier session in the place of the one that it has sent."""
     replaced = view.one(view.parties)
     if view.earlier is not None and replaced in view.earlier.submissions:
@@ -92,29 +92,29 @@ def replay_session(view: View) -> bytes:
     return _with_replaced(view, replaced, submission)
 
 
-def replace_with_zero(view: View) -> bytes:
+def replace_with_zero(view: BlindedView) -> bytes:
     """Put an encryption of zero in the place of a party's submission."""
     slots = np.zeros(view.plan.packing.slots, complex)
     submission = view.encrypted([slots] * view.plan.packing.blocks)
     return _with_replaced(view, view.one(view.parties), submission)
 
 
-def replace_with_counts(view: View) -> bytes:
+def replace_with_counts(view: BlindedView) -> bytes:
     """Put an encryption of made-up counts in the place of a party's submission."""
     return _with_replaced(view, view.one(view.parties), view.encrypted(view.made_up()))
 
 
-def zero_slots(view: View) -> bytes:
+def zero_slots(view: BlindedView) -> bytes:
     """Make a quarter of the positions of every num class zero."""
     return _with_weights(view, np.zeros)
 
 
-def scale_slots(view: View) -> bytes:
+def scale_slots(view: BlindedView) -> bytes:
     """Scale a quarter of the positions of every num class, each by a factor of its own."""
     return _with_weights(view, lambda size: view.generator.uniform(0.5, 1, size))
 
 
-def shift_bins(view: View) -> bytes:
+def shift_bins(view: BlindedView) -> bytes:
     """Multiply each X by the Y of the next position; the last X of a block, which has none, by nothing."""
     positions = Positions(view)
     weights = np.full(positions.shape, 2.0)
@@ -122,7 +122,7 @@ def shift_bins(view: View) -> bytes:
     return view.finish(positions.totals(weights, np.zeros(positions.shape), shift=1))
 
 
-def swap_executions(view: View) -> bytes:
+def swap_executions(view: BlindedView) -> bytes:
     """Exchange two executions' classes, as far as that is possible.
 
     No rotation leads from class to class. What comes nearest is to scale both executions' totals by their ratio, which
@@ -143,7 +143,7 @@ def swap_executions(view: View) -> bytes:
     return view.result(view.totals(), weights / max(np.abs(weights).max(), 1))
 
 
-def stop_rotations(view: View) -> bytes:
+def stop_rotations(view: BlindedView) -> bytes:
     """Leave out one end of the trace's rotations: the last, those from half the bins on, or the first.
 
     The last adds up copies of the same products: without it only noise differs, the least with the smallest multiplier.
@@ -159,7 +159,7 @@ def stop_rotations(view: View) -> bytes:
     return view.result(total)
 
 
-def chosen_values(view: View) -> bytes:
+def chosen_values(view: BlindedView) -> bytes:
     """Encrypt chosen totals: an AUC of the liar's choice, and as large a denominator as rows would give."""
     auc = view.generator.uniform(0.95, 0.99)
     den = view.rows**2 / 4 * view.plan.packing.gain * view.multiplier
@@ -169,7 +169,7 @@ def chosen_values(view: View) -> bytes:
     return view.finish(view.context.encrypt(values, degree=2))
 
 
-def earlier_result(view: View) -> bytes:
+def earlier_result(view: BlindedView) -> bytes:
     """Return an earlier session's result, in a message of this session or, every other time, in its own."""
     earlier = view.earlier
     if earlier is None:
@@ -179,13 +179,13 @@ def earlier_result(view: View) -> bytes:
     return earlier.ciphertext
 
 
-def other_subset(view: View) -> bytes:
+def other_subset(view: BlindedView) -> bytes:
     """Return the result over some parties, and say that it is over all."""
     parties = view.generator.permutation(view.parties)[: int(view.generator.integers(1, len(view.parties)))]
     return view.result(view.totals(view.sum_of(str(party) for party in parties)))
 
 
-def flip_bytes(view: View) -> bytes:
+def flip_bytes(view: BlindedView) -> bytes:
     """Flip a byte of the ciphertext's coefficients and mend the checksums, or of the ciphertext, or of the message."""
     ciphertext = honest(view)
     place = int(view.generator.integers(3))
@@ -198,19 +198,19 @@ def flip_bytes(view: View) -> bytes:
     return ciphertext
 
 
-Lie: TypeAlias = Callable[[View], bytes]
+Lie: TypeAlias = Callable[[BlindedView], bytes]
 """What a liar does with its view; returns the result's bytes."""
 
 
-def _without(view: View, left_out: str) -> list[str]:
+def _without(view: BlindedView, left_out: str) -> list[str]:
     return [party for party in view.parties if party != left_out]
 
 
-def _with_replaced(view: View, replaced: str, submission: Submission) -> bytes:
+def _with_replaced(view: BlindedView, replaced: str, submission: Submission) -> bytes:
     return view.result(view.totals(view.sum_of(_without(view, replaced), submission)))
 
 
-def _with_weights(view: View, draw: Callable[[int], Floats]) -> bytes:
+def _with_weights(view: BlindedView, draw: Callable[[int], Floats]) -> bytes:
     """Return the result where a random quarter of the positions of every num class has other weights than 1."""
     place = Positions(view)
     weights = np.ones(place.shape)
@@ -222,7 +222,7 @@ def _with_weights(view: View, draw: Callable[[int], Floats]) -> bytes:
     return view.finish(place.totals(weights))
 
 
-def _under_other_keys(view: View, *, submission: bool) -> bytes:
+def _under_other_keys(view: BlindedView, *, submission: bool) -> bytes:
     """Return a ciphertext of made-up values under keys of the liar's own, in the name of this session's keys.
 
     That is what another session's is, where every session has keys of its own.
@@ -234,7 +234,7 @@ def _under_other_keys(view: View, *, submission: bool) -> bytes:
     return container.seal(kind, view.context.fingerprint, container.open_for(kind, own.public.fingerprint, data))
 
 
-def _flipped(view: View, data: bytes) -> bytes:
+def _flipped(view: BlindedView, data: bytes) -> bytes:
     position = int(view.generator.integers(len(data)))
     mask = int(view.generator.integers(1, 256))
     return data[:position] + bytes([data[position] ^ mask]) + data[position + 1 :]

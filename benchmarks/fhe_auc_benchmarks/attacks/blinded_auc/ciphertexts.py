@@ -38,9 +38,9 @@ from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import SESSION_BYTES, Manifest
 from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Request
-from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import Earlier, Submission, View
+from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import BlindedView, Earlier, Submission
 from fhe_auc_benchmarks.attacks.blinded_auc.ciphertext_lies import Lie, honest
-from fhe_auc_benchmarks.attacks.blinded_auc.strategies import NEED_EARLIER, STRATEGIES, Strategy
+from fhe_auc_benchmarks.attacks.blinded_auc.strategies import NEED_EARLIER, STRATEGIES, BlindedStrategy
 from fhe_auc_benchmarks.attacks.outcome import HARM, HARMLESS, PASSED, AttackOutcome
 from fhe_auc_keys.roles.sealed_roles import SealedAggregator, encrypting_party
 from fhe_auc_protocols.blinded_auc.malicious import Malicious
@@ -62,11 +62,11 @@ _SAME = 1e-5  # honest totals agree better with the exact ones, even at 100 rows
 _CONFIDENCE = 10.0
 
 
-class LyingAggregator(SealedAggregator):
+class LyingSealedAggregator(SealedAggregator):
     """An aggregator that plays one attack, with what every aggregator holds, and what is left of an earlier session.
 
-    `change` is that of the `View`; None: drawn anew, small, which is the likeliest to pass. `rows` is about how many
-    all parties have; the generator is for the attack's choices.
+    `change` is that of the `BlindedView`; None: drawn anew, small, which is the likeliest to pass. `rows` is about how
+    many all parties have; the generator is for the attack's choices.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class LyingAggregator(SealedAggregator):
         self._submissions: dict[str, Submission] = {}
         if change is None:
             change = float(np.exp(generator.uniform(*np.log(_CHANGES))))
-        self._view = View(context, plan, self._submissions, generator, rows, change, earlier)
+        self._view = BlindedView(context, plan, self._submissions, generator, rows, change, earlier)
         self._ciphertext = self._message = b""
 
     @property
@@ -122,14 +122,14 @@ class BlindedAucAttacks(Attacks):
 
     descriptions = MappingProxyType({name: strategy.description for name, strategy in STRATEGIES.items()})
 
-    def aggregator(self, attack: str, manifest: Manifest, material: bytes, *, rows: int) -> LyingAggregator:
+    def aggregator(self, attack: str, manifest: Manifest, material: bytes, *, rows: int) -> LyingSealedAggregator:
         """Return an aggregator that plays a strategy; raise `InputError` for another name."""
         generator = np.random.default_rng(0)
         context, lie = ckks.load_public(material), _strategy(attack).lie
-        return LyingAggregator(manifest, context, lie, generator=generator, rows=rows, change=_SHOWN_CHANGE)
+        return LyingSealedAggregator(manifest, context, lie, generator=generator, rows=rows, change=_SHOWN_CHANGE)
 
 
-def _strategy(name: str) -> Strategy:
+def _strategy(name: str) -> BlindedStrategy:
     if name not in STRATEGIES:
         raise InputError(f"unknown attack {name!r} (there are: {', '.join(STRATEGIES)})")
     return STRATEGIES[name]
@@ -174,7 +174,7 @@ class HonestParties:
         self.rows = pooled.positives + pooled.negatives
         self.auc = trapezoid(pooled).auc
 
-    def play(self, aggregator: LyingAggregator) -> bytes:
+    def play(self, aggregator: LyingSealedAggregator) -> bytes:
         """Play the session up to the message that carries the result."""
         self._aggregator = aggregator
         opening = aggregator.start()
@@ -253,7 +253,7 @@ def run(
     Every trial is a session of its own, with its own id, rows and common secret. The CKKS keys are those of all trials,
     which takes nothing from the liar, and gives it earlier sessions under the same keys. Rows and the liar's choices
     follow from the seed; keys do not, and with them neither noise nor what the common secret derives. `options` are the
-    protocol's, such as ``executions``; `change` is as for `LyingAggregator`.
+    protocol's, such as ``executions``; `change` is as for `LyingSealedAggregator`.
 
     Raises `InputError`: unknown strategy, protocol or option, or no trials.
     """
@@ -269,7 +269,7 @@ def run(
         generator = np.random.default_rng([seed, trial])
         earlier = _earlier(keys, generator) if name in NEED_EARLIER else None
         parties = HonestParties(keys, generator)
-        liar = LyingAggregator(
+        liar = LyingSealedAggregator(
             parties.manifest,
             keys.public,
             strategy.lie,
@@ -296,6 +296,6 @@ def check_of(error: FheAucError) -> str:
 def _earlier(keys: SharedKeys, generator: np.random.Generator) -> Earlier:
     """Return what an honest session under the same keys has left behind."""
     parties = HonestParties(keys, generator)
-    aggregator = LyingAggregator(parties.manifest, keys.public, honest, generator=generator, rows=parties.rows)
+    aggregator = LyingSealedAggregator(parties.manifest, keys.public, honest, generator=generator, rows=parties.rows)
     parties.play(aggregator)
     return aggregator.kept

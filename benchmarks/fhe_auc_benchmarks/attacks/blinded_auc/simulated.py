@@ -17,7 +17,7 @@ from scipy.special import comb
 
 from fhe_auc.base.errors import InputError
 from fhe_auc_benchmarks.attacks.blinded_auc.simulated_lies import Parameter
-from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import AttackedSession, Floats, Totals, Trials, generator
+from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Floats, Totals, Trials, TrialSetting, generator
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES
 from fhe_auc_benchmarks.attacks.outcome import HARM, HARMLESS, PASSED, AttackOutcome
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
@@ -63,7 +63,7 @@ def checked(trials: Trials, totals: Totals) -> Verdicts:
     return Verdicts(np.select(refused, REFUSALS, ACCEPTED), read)
 
 
-def _trials(name: str, of: AttackedSession, trials: int, seed: int) -> Iterator[Trials]:
+def _trials(name: str, of: TrialSetting, trials: int, seed: int) -> Iterator[Trials]:
     rng = generator(seed, *name.encode())
     chunk = _CLASS_CHUNK
     if name in STRATEGIES and STRATEGIES[name].by_position:
@@ -72,12 +72,12 @@ def _trials(name: str, of: AttackedSession, trials: int, seed: int) -> Iterator[
         yield Trials(of, min(chunk, trials - start), rng)
 
 
-def honest(of: AttackedSession, trials: int, seed: int) -> AttackOutcome:
+def honest(of: TrialSetting, trials: int, seed: int) -> AttackOutcome:
     """Return what comes of an aggregator that does what it should."""
     return _tallied((each, each.totals(each.nums, each.dens)) for each in _trials("", of, trials, seed))
 
 
-def best(name: str, of: AttackedSession, seed: int = 0) -> Parameter:
+def best(name: str, of: TrialSetting, seed: int = 0) -> Parameter:
     """Return the strategy's best parameter: that with the largest `estimate`; empty where it has none."""
     candidates = STRATEGIES[name].parameters
     if candidates is None:
@@ -90,7 +90,7 @@ def best(name: str, of: AttackedSession, seed: int = 0) -> Parameter:
     return max(parameters, key=lambda each: [found.agreeing(each, size) for size in (of.executions, 2)])
 
 
-def estimate(name: str, of: AttackedSession, parameter: Parameter, draws: int = 200_000, seed: int = 0) -> float:
+def estimate(name: str, of: TrialSetting, parameter: Parameter, draws: int = 200_000, seed: int = 0) -> float:
     """Return how likely the strategy passes with a wrong AUC, estimated from all E-tuples of independent executions.
 
     E executions that an attack has shifted pass if they agree; which E of many independent ones these are does not
@@ -104,7 +104,7 @@ def estimate(name: str, of: AttackedSession, parameter: Parameter, draws: int = 
 class _Shifted(NamedTuple):
     """What many independent executions come out as under an attack, by parameter, and each one's window."""
 
-    setting: AttackedSession
+    setting: TrialSetting
     values: dict[Parameter, Complex]
     windows: Floats
 
@@ -125,7 +125,7 @@ class _Shifted(NamedTuple):
         return float(math.fsum(comb(following, executions - 1)) / comb(len(found), executions))
 
 
-def _shifted(name: str, of: AttackedSession, parameters: tuple[Parameter, ...], draws: int, seed: int) -> _Shifted:
+def _shifted(name: str, of: TrialSetting, parameters: tuple[Parameter, ...], draws: int, seed: int) -> _Shifted:
     lie = STRATEGIES[name].simulated_lie
     found: dict[Parameter, list[Complex]] = {parameter: [] for parameter in parameters}
     allowed = []
@@ -137,9 +137,7 @@ def _shifted(name: str, of: AttackedSession, parameters: tuple[Parameter, ...], 
     return _Shifted(of, {each: np.concatenate(parts) for each, parts in found.items()}, np.concatenate(allowed))
 
 
-def run(
-    name: str, of: AttackedSession, trials: int, seed: int = 0, parameter: Parameter | None = None
-) -> AttackOutcome:
+def run(name: str, of: TrialSetting, trials: int, seed: int = 0, parameter: Parameter | None = None) -> AttackOutcome:
     """Play one of `STRATEGIES`, with its `best` parameter where none is given; raise `InputError` for another name."""
     if name not in STRATEGIES:
         raise InputError(f"there is no attack {name!r}; there are {', '.join(STRATEGIES)}")

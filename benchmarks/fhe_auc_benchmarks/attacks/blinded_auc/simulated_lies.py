@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import AttackedSession, Totals, Trials
+from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Totals, Trials, TrialSetting
 from fhe_auc_benchmarks.attacks.outcome import HARM
 from fhe_auc_protocols.blinded_auc.result_check import slot_error
 
@@ -120,22 +120,22 @@ _DIRECTIONS = (
 _SIGNED = tuple(sign * value for value in _GRID for sign in (1, -1))
 
 
-def factors(of: AttackedSession) -> tuple[Parameter, ...]:
+def factors(of: TrialSetting) -> tuple[Parameter, ...]:
     """Return by how much to scale, for `scale_num` and `scale_den`."""
     return tuple((value,) for value in _SIGNED)
 
 
-def constants(of: AttackedSession) -> tuple[Parameter, ...]:
+def constants(of: TrialSetting) -> tuple[Parameter, ...]:
     """Return what to add to num' or den', for `add_constant`."""
     return *((value, 0.0) for value in _SIGNED), *((0.0, value) for value in _SIGNED)
 
 
-def polynomials(of: AttackedSession) -> tuple[Parameter, ...]:
+def polynomials(of: TrialSetting) -> tuple[Parameter, ...]:
     """Return coefficients, for `add_polynomial`."""
     return tuple(tuple(value * part for part in direction) for value in _GRID[::2] for direction in _DIRECTIONS)
 
 
-def guessed_positions(of: AttackedSession) -> tuple[Parameter, ...]:
+def guessed_positions(of: TrialSetting) -> tuple[Parameter, ...]:
     """Return factors and numbers of positions, for `scale_positions` where it is to miss the extra element."""
     # Many parts of bins come out alike, and few positions miss the extra element: about L/2n is between.
     between = max(1, of.positions // (2 * of.extra))
@@ -143,17 +143,17 @@ def guessed_positions(of: AttackedSession) -> tuple[Parameter, ...]:
     return tuple((value, size) for size in sorted(sizes) for value in (0.002, 0.02, 0.2, 2.0))
 
 
-def zeroed_positions(of: AttackedSession) -> tuple[Parameter, ...]:
+def zeroed_positions(of: TrialSetting) -> tuple[Parameter, ...]:
     """Return numbers of positions, for `scale_positions` by zero."""
     return tuple((-1.0, size) for size in (1, of.plan.workload.splits, 8, of.positions // 2) if size < of.positions)
 
 
-def scaled_positions(of: AttackedSession) -> tuple[Parameter, ...]:
+def scaled_positions(of: TrialSetting) -> tuple[Parameter, ...]:
     """Return factors and numbers of positions, for `scale_positions`."""
     sizes = sorted({1, of.plan.workload.splits, of.positions // 2})
     return tuple((value, size) for size in sizes for value in (0.02, 0.1, 0.5, 2.0, 8.0))
 
 
-def one_rotation_more_than_copies(of: AttackedSession) -> tuple[Parameter, ...]:
+def one_rotation_more_than_copies(of: TrialSetting) -> tuple[Parameter, ...]:
     """Return the least number of rotations whose lack tells, for `stop_rotations`."""
     return ((math.log2(of.plan.packing.copies) + 1,),)

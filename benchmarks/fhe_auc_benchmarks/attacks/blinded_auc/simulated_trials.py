@@ -39,7 +39,7 @@ _ROWS = 2_000
 
 
 @dataclass(frozen=True)
-class AttackedSession:
+class TrialSetting:
     """What is attacked: a plan, with the tolerance that parties apply, and the pooled counts of all parties."""
 
     plan: AucPlan
@@ -75,7 +75,7 @@ def setting(
     tolerance: float | None = None,
     thresholds: str = "uniform:100",
     published: bool = False,
-) -> AttackedSession:
+) -> TrialSetting:
     """Return what the malicious protocol plans for ten parties, and 2,000 made-up rows, 30 % of them positive.
 
     `executions` are 2, 4 or 8, `thresholds` a grid as on the command line; without a tolerance the plan's own.
@@ -86,7 +86,7 @@ def setting(
     rng = generator(2025)
     labels = rng.random(_ROWS) < 0.3
     scores = rng.beta(np.where(labels, 3.0, 2.0), np.where(labels, 2.0, 3.5))
-    return AttackedSession(chosen, count(PartyData.from_arrays("pooled", labels, scores), grid), published)
+    return TrialSetting(chosen, count(PartyData.from_arrays("pooled", labels, scores), grid), published)
 
 
 def generator(*seed: int) -> np.random.Generator:
@@ -109,7 +109,7 @@ class Trials:
     relative to.
     """
 
-    def __init__(self, of: AttackedSession, trials: int, rng: np.random.Generator) -> None:
+    def __init__(self, of: TrialSetting, trials: int, rng: np.random.Generator) -> None:
         self.setting, self.rng = of, rng
         self.multipliers = draw_multipliers(rng, trials * of.executions, published=of.published)
         self.multipliers = self.multipliers.reshape(trials, of.executions, 6)

@@ -8,7 +8,7 @@ from typing import Any
 
 from fhe_auc.base import quantities
 from fhe_auc_benchmarks.attacks.blinded_auc import bounds, ciphertexts, simulated
-from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import AttackedSession
+from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import TrialSetting
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES
 from fhe_auc_benchmarks.attacks.outcome import CONFIDENCE
 
@@ -22,7 +22,7 @@ class BlindedAucTable:
     descriptions = MappingProxyType({name: strategy.description for name, strategy in STRATEGIES.items()})
     header = ("attack", "semi-honest", "malicious, real", "simulated", "bound", "")
 
-    def __init__(self, setting: AttackedSession, trials: int, simulated_trials: int, seed: int) -> None:
+    def __init__(self, setting: TrialSetting, trials: int, simulated_trials: int, seed: int) -> None:
         self._setting = setting
         self._trials, self._simulated_trials, self._seed = trials, simulated_trials, seed
 

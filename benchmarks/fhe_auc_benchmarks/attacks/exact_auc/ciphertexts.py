@@ -20,15 +20,21 @@ from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rows.counts import Counts, count
 from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session.aggregator import conduct
 from fhe_auc.session.attacks import Attacks
 from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import SESSION_BYTES, Manifest
+from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Request
-from fhe_auc.session.rounds import Party, conduct
 from fhe_auc.sums.opening import Opening
 from fhe_auc.sums.residues import unpack
 from fhe_auc_benchmarks.attacks.exact_auc import strategies
-from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, OpeningName, Strategy, View
+from fhe_auc_benchmarks.attacks.exact_auc.strategies import (
+    STRATEGIES,
+    ExactStrategy,
+    ExactView,
+    OpeningName,
+)
 from fhe_auc_benchmarks.attacks.outcome import HARMLESS, PASSED, AttackOutcome
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES, public_context
 from fhe_auc_keys.roles.helper_roles import OPEN, HelpedAggregator, _Blobs
@@ -57,10 +63,10 @@ class Liar:
     def __init__(
         self,
         plan: ExactPlan,
-        strategy: Strategy,
+        strategy: ExactStrategy,
         generator: np.random.Generator,
         *,
-        earlier: LyingAggregator | LyingHelpedAggregator | None = None,
+        earlier: LyingPaddedAggregator | LyingHelpedAggregator | None = None,
         guess: int = 0,
     ) -> None:
         self.strategy = strategy
@@ -96,7 +102,7 @@ class Liar:
     ) -> bytes:
         own, earlier = ([each[which] for each in sketches] for sketches in (kept, self._earlier))
         prime, opened = self.plan.parameters.plain_moduli[which], some(self.strategy.opened, len(kept))
-        view = View(self.plan.computed, prime, own, earlier, opened, self._guess, generator)
+        view = ExactView(self.plan.computed, prime, own, earlier, opened, self._guess, generator)
         claim = self.strategy.play(view)
         constants = self.plan.layout.mask(KeyStream(generator.bytes(32)), claim.added, prime)
         computed = []
@@ -117,7 +123,7 @@ def some(parties: tuple[int, ...], number: int) -> Sequence[int]:
     return range(number) if parties == strategies.ALL else parties
 
 
-class LyingAggregator(PaddedAggregator):
+class LyingPaddedAggregator(PaddedAggregator):
     """Keeps what parties send, and returns what a `Liar` makes of it. `openings` are those that it has by name."""
 
     def __init__(
@@ -154,7 +160,7 @@ class LyingHelpedAggregator(HelpedAggregator):
     def __init__(
         self,
         manifest: Manifest,
-        strategy: Strategy,
+        strategy: ExactStrategy,
         generator: np.random.Generator,
         *,
         earlier: LyingHelpedAggregator | None = None,
@@ -206,7 +212,7 @@ class ExactAucAttacks(Attacks):
 
     def aggregator(
         self, attack: str, manifest: Manifest, material: bytes, *, rows: int
-    ) -> LyingAggregator | LyingHelpedAggregator:
+    ) -> LyingPaddedAggregator | LyingHelpedAggregator:
         """Return an aggregator that plays a strategy; one that is staged cannot be played on a session alone."""
         if manifest.joint_keys:
             raise InputError("attacks are played with sealed keys or a helper")
@@ -226,7 +232,7 @@ class ExactAucAttacks(Attacks):
         context, opening = public_context(material)
         public = bfv.load_public(context)
         openings: dict[OpeningName, Opening] = {"own": Opening.load(public, plan.computed, opening)}
-        return LyingAggregator(manifest, public, openings, Liar(plan, strategy, np.random.default_rng()))
+        return LyingPaddedAggregator(manifest, public, openings, Liar(plan, strategy, np.random.default_rng()))
 
 
 class _Laboratory:
@@ -242,7 +248,7 @@ class _Laboratory:
         self._public = bfv.load_public(public_context(session.aggregator_material)[0])
         self._generator = generator
 
-    def play(self, strategy: Strategy, earlier: LyingAggregator | None) -> tuple[LyingAggregator, str]:
+    def play(self, strategy: ExactStrategy, earlier: LyingPaddedAggregator | None) -> tuple[LyingPaddedAggregator, str]:
         """Play a session; return its aggregator and what comes of it for the first party (`verdict`)."""
         generator = self._generator
         common_secret = generator.bytes(COMMON_SECRET_BYTES)
@@ -265,7 +271,7 @@ class _Laboratory:
             openings |= {"earlier": earlier.openings["own"], "of two": opening(strategies.FIRST_TWO)}
         guess = int(sum(each.bin_positives[0] for each in counts))
         liar = Liar(computation.plan, strategy, generator, earlier=earlier, guess=guess)
-        aggregator = LyingAggregator(manifest, self._public, openings, liar)
+        aggregator = LyingPaddedAggregator(manifest, self._public, openings, liar)
 
         def exchange(message: bytes) -> Iterator[tuple[str, bytes]]:
             """Have those answer who count; in the last round the first alone, as that is who is looked at."""

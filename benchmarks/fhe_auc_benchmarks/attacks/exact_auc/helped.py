@@ -22,10 +22,10 @@ from fhe_auc.question import thresholds
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rows.counts import count
+from fhe_auc.session.aggregator import conduct
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Request
-from fhe_auc.session.rounds import conduct
 from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import (
     MAX_ROWS,
     PROTOCOLS,
@@ -35,7 +35,7 @@ from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import (
     rows_of,
     verdict,
 )
-from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, Strategy, View
+from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, ExactStrategy, ExactView
 from fhe_auc_benchmarks.attacks.outcome import PASSED, AttackOutcome
 from fhe_auc_keys.roles.helper_roles import DECRYPT, OPEN, Helper, HelperMaterial, Response, _Blobs, _Given
 from fhe_auc_keys.trust.identity import Identity
@@ -64,8 +64,8 @@ class HelpedAttack(NamedTuple):
 
     description: str
     who: str
-    strategy: Strategy = _HONEST
-    forged: Strategy | None = None
+    strategy: ExactStrategy = _HONEST
+    forged: ExactStrategy | None = None
     apart: bool = False
     blobs: Callable[[Blobs, Blobs], Blobs] | None = None
     again: int = 0
@@ -119,7 +119,7 @@ ATTACKS: dict[str, HelpedAttack] = {
 class _Forging(ExactPaddedComputation):
     """Decrypts, and plays a strategy on the sums."""
 
-    def __init__(self, manifest: Manifest, strategy: Strategy, generator: np.random.Generator) -> None:
+    def __init__(self, manifest: Manifest, strategy: ExactStrategy, generator: np.random.Generator) -> None:
         super().__init__(manifest)
         self._strategy, self._generator = strategy, generator
 
@@ -129,7 +129,7 @@ class _Forging(ExactPaddedComputation):
         found = []
         for totals, prime in zip(super().decrypt(keys, result), self._primes, strict=True):
             unseen = [np.zeros(self._size, np.uint64)]
-            view = View(self.plan.computed, prime, unseen, (), (0,), 0, np.random.default_rng(seed))
+            view = ExactView(self.plan.computed, prime, unseen, (), (0,), 0, np.random.default_rng(seed))
             claim = self._strategy.play(view)
             found.append(modular.add(totals, claim.added, prime) if claim.computed else claim.added)
         return found

@@ -18,7 +18,14 @@ from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.sums.authenticator import Share, authenticated, released
 from fhe_auc.sums.terms import Factor, Release
-from fhe_auc_benchmarks.attacks.exact_auc.strategies import ALL, FIRST_TWO, STRATEGIES, Claim, OpeningName, View
+from fhe_auc_benchmarks.attacks.exact_auc.strategies import (
+    ALL,
+    FIRST_TWO,
+    STRATEGIES,
+    Claim,
+    ExactView,
+    OpeningName,
+)
 from fhe_auc_benchmarks.attacks.outcome import HARMLESS, PASSED, AttackOutcome
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 
@@ -182,7 +189,7 @@ def run(name: str, prime: int, trials: int, seed: int, *, interval: bool = False
         now = Sessions(release, prime, values, number, generator)
         before = Sessions(release, prime, older, number, generator) if strategy.staged else now
         guess = int(values[:, _BINS].sum())  # positives come behind the negatives of all bins
-        view = View(computed, prime, list(now.sketches), list(before.sketches), strategy.opened, guess, generator)
+        view = ExactView(computed, prime, list(now.sketches), list(before.sketches), strategy.opened, guess, generator)
         pads: dict[OpeningName, Residues] = {
             "own": now.pad(strategy.opened),
             "earlier": before.pad(ALL),

@@ -46,7 +46,7 @@ class Claim(NamedTuple):
 
 
 @dataclass(frozen=True)
-class View:
+class ExactView:
     """What the aggregator has in hand, for one prime: padded sketches of shape (…, size), in the parties' order.
 
     Of the `earlier` session of the same parties too. `opened` are the parties whose pads the opening is of, and `guess`
@@ -134,11 +134,11 @@ class View:
         return 1 + self.some(3)
 
 
-Lie: TypeAlias = Callable[[View], Claim]
+Lie: TypeAlias = Callable[[ExactView], Claim]
 Tamper: TypeAlias = Callable[[PublicContext, Ciphertext, np.random.Generator], Ciphertext]
 
 
-class Strategy(NamedTuple):
+class ExactStrategy(NamedTuple):
     """One way of lying: what the aggregator does, and what it returns.
 
     `on_tags` makes sense with authenticators only. What is `staged` takes more than a session has by itself: an earlier
@@ -155,7 +155,7 @@ class Strategy(NamedTuple):
     tamper: Tamper | None = None
 
 
-def _honest(view: View) -> Claim:
+def _honest(view: ExactView) -> Claim:
     return view.claim(view.honest)
 
 
@@ -163,11 +163,11 @@ def _scale(weight: int, *names: str) -> Lie:
     return lambda view: view.scaled(view.which(*names), weight)
 
 
-def _scale_value(view: View) -> Claim:
+def _scale_value(view: ExactView) -> Claim:
     return view.scaled([view.some(len(view.release.sums))], 2 + view.some(2**40 - 2))
 
 
-def _leave_out(view: View) -> Claim:
+def _leave_out(view: ExactView) -> Claim:
     bins = view.generator.choice(view.bins, min(view.few(), view.bins), replace=False)
     return view.scaled(view.which(), 0, set(bins.tolist()))
 
@@ -177,7 +177,7 @@ def _forge(name: str, z: int | None) -> Lie:
     return lambda view: view.claim(view.honest, added=dict.fromkeys(view.which(name, z=z), view.few()))
 
 
-def _guess_point(view: View) -> Claim:
+def _guess_point(view: ExactView) -> Claim:
     """Add c·(z − r_1)·(z − r_2) to the difference: another polynomial, that agrees at two places.
 
     With cubic sums c·(z − r_1)·(z − r_2)·(z − r_3) to one of these. Nobody does better, though he sees everything in
@@ -199,14 +199,14 @@ def _constants(**numbers: int) -> Lie:
 def _shift(vector: str, z: int | None = None) -> Lie:
     """Add something to one entry of a vector, at this z only or at all."""
 
-    def lie(view: View) -> Claim:
+    def lie(view: ExactView) -> Claim:
         part = view.slice_of(vector)
         return view.split(view.which(z=z), view.shifted(vector, view.some(part.stop - part.start), view.few()))
 
     return lie
 
 
-def _shift_and_guess(view: View) -> Claim:
+def _shift_and_guess(view: ExactView) -> Claim:
     entry, amount, point = view.some(view.bins), view.few(), 1 + view.some(view.prime - 1)
     of_tag = -amount * pow(point, -1, view.prime)
     return view.claim(view.shifted(_POSITIVES + "'", entry, of_tag, view.shifted(_POSITIVES, entry, amount)))
@@ -215,7 +215,7 @@ def _shift_and_guess(view: View) -> Claim:
 def _guess_count(miss: int) -> Lie:
     """Add c·(a count − the guess) to the ties at z = 0; the guess is too large by `miss`."""
 
-    def lie(view: View) -> Claim:
+    def lie(view: ExactView) -> Claim:
         c, at_zero = view.few(), view.which("ties", z=0)
         changed = view.shifted(_NEGATIVES, 0, c)  # adds c times the positives of the first bin
         return view.split(at_zero, changed, added=dict.fromkeys(at_zero, -c * (view.guess + miss)))
@@ -223,7 +223,7 @@ def _guess_count(miss: int) -> Lie:
     return lie
 
 
-def _swap_labels(view: View) -> Claim:
+def _swap_labels(view: ExactView) -> Claim:
     pooled, changed = view.honest.pooled, view.honest.pooled
     for end in ("", "'") if view.which(z=1) else ("",):
         one, other = view.slice_of(_POSITIVES + end), view.slice_of(_NEGATIVES + end)
@@ -231,10 +231,10 @@ def _swap_labels(view: View) -> Claim:
     return view.claim(Computed(changed, view.release))
 
 
-def _replaced(made: Callable[[View, int], Residues]) -> Lie:
+def _replaced(made: Callable[[ExactView, int], Residues]) -> Lie:
     """Put something else in the place of a party's submission."""
 
-    def lie(view: View) -> Claim:
+    def lie(view: ExactView) -> Claim:
         party, sketches = view.some(len(view.sketches)), list(view.sketches)
         sketches[party] = made(view, party)
         return view.claim(Computed(view.sum_of(sketches), view.release))
@@ -242,22 +242,22 @@ def _replaced(made: Callable[[View, int], Residues]) -> Lie:
     return lie
 
 
-def _moved_on(view: View, party: int) -> Residues:
+def _moved_on(view: ExactView, party: int) -> Residues:
     found, part = view.sketches[party].copy(), view.slice_of(_POSITIVES)
     found[..., part] = np.roll(found[..., part], 1, axis=-1)
     return found
 
 
-def _earlier(view: View) -> Computed:
+def _earlier(view: ExactView) -> Computed:
     return Computed(view.sum_of(view.earlier), view.release, "earlier")
 
 
-def _average(view: View) -> Claim:
+def _average(view: ExactView) -> Claim:
     twice, minus = (view.weighted(view.which(), weight) for weight in (2, -1))
     return view.claim(view.honest._replace(release=twice), _earlier(view)._replace(release=minus))
 
 
-def _two_openings(view: View) -> Claim:
+def _two_openings(view: ExactView) -> Claim:
     of_two = Computed(view.sum_of([view.sketches[each] for each in FIRST_TWO]), view.release, "of two")
     return view.split(view.which("difference", "ties"), of_two)
 
@@ -277,61 +277,67 @@ def _flip(public: PublicContext, result: Ciphertext, generator: np.random.Genera
     return Ciphertext(result.prime, words)
 
 
-STRATEGIES: Mapping[str, Strategy] = {
-    "negate-difference": Strategy("return minus the difference: one minus the AUC", _scale(-1, "difference")),
-    "zero-ties": Strategy("return no ties: a half-width of zero", _scale(0, "ties")),
-    "scale-all": Strategy("multiply all sums by 2", _scale(2)),
-    "scale-value": Strategy("multiply one value by a constant", _scale_value),
-    "leave-out-bins": Strategy("leave some bins out of difference and ties", _leave_out),
-    "forge-difference": Strategy("add a constant to the difference at z = 0", _forge("difference", 0)),
-    "forge-positives": Strategy("add a constant to P at z = 0", _forge("P", 0)),
-    "forge-all-z": Strategy("add a constant to the difference, the same at all z", _forge("difference", None)),
-    "forge-at-1": Strategy("add a constant to the difference at z = 1", _forge("difference", 1), on_tags=True),
-    "forge-at-2": Strategy("add a constant to the ties at z = 2", _forge("ties", 2), on_tags=True),
-    "guess-point": Strategy("add a polynomial whose roots are guesses at the point", _guess_point, on_tags=True),
-    "chosen-values": Strategy(
+STRATEGIES: Mapping[str, ExactStrategy] = {
+    "negate-difference": ExactStrategy("return minus the difference: one minus the AUC", _scale(-1, "difference")),
+    "zero-ties": ExactStrategy("return no ties: a half-width of zero", _scale(0, "ties")),
+    "scale-all": ExactStrategy("multiply all sums by 2", _scale(2)),
+    "scale-value": ExactStrategy("multiply one value by a constant", _scale_value),
+    "leave-out-bins": ExactStrategy("leave some bins out of difference and ties", _leave_out),
+    "forge-difference": ExactStrategy("add a constant to the difference at z = 0", _forge("difference", 0)),
+    "forge-positives": ExactStrategy("add a constant to P at z = 0", _forge("P", 0)),
+    "forge-all-z": ExactStrategy("add a constant to the difference, the same at all z", _forge("difference", None)),
+    "forge-at-1": ExactStrategy("add a constant to the difference at z = 1", _forge("difference", 1), on_tags=True),
+    "forge-at-2": ExactStrategy("add a constant to the ties at z = 2", _forge("ties", 2), on_tags=True),
+    "guess-point": ExactStrategy("add a polynomial whose roots are guesses at the point", _guess_point, on_tags=True),
+    "chosen-values": ExactStrategy(
         "return random numbers", lambda view: view.claim(added={each: view.some(view.prime) for each in view.which()})
     ),
-    "plausible-values": Strategy(
+    "plausible-values": ExactStrategy(
         "return chosen sums, computed without the submissions", _constants(difference=80, ties=5, P=10, N=10)
     ),
-    "zeros": Strategy("return zeros, as if there were no rows", _constants()),
-    "add-positives": Strategy("add positives to a bin", _shift(_POSITIVES)),
-    "add-negatives": Strategy("add negatives to a bin", _shift(_NEGATIVES)),
-    "add-at-0": Strategy("add positives to a bin at z = 0 only", _shift(_POSITIVES, 0), on_tags=True),
-    "add-to-tags": Strategy("add a constant to a tag", _shift(_POSITIVES + "'"), on_tags=True),
-    "add-to-blinders": Strategy("add a constant to a blinder", _shift("blinders of ties"), on_tags=True),
-    "add-and-guess": Strategy("add positives, and to the tag by a guessed point", _shift_and_guess, on_tags=True),
-    "guess-right": Strategy(
+    "zeros": ExactStrategy("return zeros, as if there were no rows", _constants()),
+    "add-positives": ExactStrategy("add positives to a bin", _shift(_POSITIVES)),
+    "add-negatives": ExactStrategy("add negatives to a bin", _shift(_NEGATIVES)),
+    "add-at-0": ExactStrategy("add positives to a bin at z = 0 only", _shift(_POSITIVES, 0), on_tags=True),
+    "add-to-tags": ExactStrategy("add a constant to a tag", _shift(_POSITIVES + "'"), on_tags=True),
+    "add-to-blinders": ExactStrategy("add a constant to a blinder", _shift("blinders of ties"), on_tags=True),
+    "add-and-guess": ExactStrategy("add positives, and to the tag by a guessed point", _shift_and_guess, on_tags=True),
+    "guess-right": ExactStrategy(
         "add c·(count − guess) to the ties at z = 0, rightly: a verdict would tell it", _guess_count(0), staged=True
     ),
-    "guess-wrong": Strategy("the same with a guess that is wrong by one", _guess_count(1), staged=True),
-    "swap-labels": Strategy("exchange padded positives and negatives", _swap_labels),
-    "swap-entries": Strategy("move a party's padded positives on by a bin", _replaced(_moved_on)),
-    "swap-parties": Strategy(
+    "guess-wrong": ExactStrategy("the same with a guess that is wrong by one", _guess_count(1), staged=True),
+    "swap-labels": ExactStrategy("exchange padded positives and negatives", _swap_labels),
+    "swap-entries": ExactStrategy("move a party's padded positives on by a bin", _replaced(_moved_on)),
+    "swap-parties": ExactStrategy(
         "exchange parties' submissions (changes nothing)",
         lambda view: view.claim(Computed(view.sum_of(view.sketches[::-1]), view.release)),
     ),
-    "drop-party": Strategy("leave out a submission", _replaced(lambda view, k: np.zeros_like(view.sketches[k]))),
-    "count-twice": Strategy("add a submission twice", _replaced(lambda view, k: view.sum_of([view.sketches[k]] * 2))),
-    "copy-party": Strategy("replace a submission by another", _replaced(lambda view, k: view.sketches[k - 1])),
-    "replay-session": Strategy("replay an earlier one", _replaced(lambda view, k: view.earlier[k]), staged=True),
-    "old-opening": Strategy(
+    "drop-party": ExactStrategy("leave out a submission", _replaced(lambda view, k: np.zeros_like(view.sketches[k]))),
+    "count-twice": ExactStrategy(
+        "add a submission twice", _replaced(lambda view, k: view.sum_of([view.sketches[k]] * 2))
+    ),
+    "copy-party": ExactStrategy("replace a submission by another", _replaced(lambda view, k: view.sketches[k - 1])),
+    "replay-session": ExactStrategy("replay an earlier one", _replaced(lambda view, k: view.earlier[k]), staged=True),
+    "old-opening": ExactStrategy(
         "use an earlier opening", lambda view: view.claim(view.honest._replace(opening="earlier")), staged=True
     ),
-    "earlier-result": Strategy("return an earlier result", lambda view: view.claim(_earlier(view)), staged=True),
-    "mix-results": Strategy(
+    "earlier-result": ExactStrategy("return an earlier result", lambda view: view.claim(_earlier(view)), staged=True),
+    "mix-results": ExactStrategy(
         "return P and N of an earlier result",
         lambda view: view.split(view.which("P", "N"), _earlier(view)),
         staged=True,
     ),
-    "average-results": Strategy("return twice this result, minus an earlier one", _average, staged=True),
-    "two-openings": Strategy("return P and N of all, the rest of two, by a second opening", _two_openings, staged=True),
-    "claim-more": Strategy("add up two parties, and name three", _honest, staged=True, opened=FIRST_TWO),
-    "claim-fewer": Strategy("add up three parties, and name two", _honest, staged=True, claimed=FIRST_TWO),
-    "claim-others": Strategy("add up two, name other two", _honest, staged=True, opened=FIRST_TWO, claimed=OUTER_TWO),
-    "spend-noise": Strategy("make the noise so large that decryption fails", _honest, tamper=_spend_noise),
-    "flip-bytes": Strategy("change a number of the encrypted result", _honest, tamper=_flip),
+    "average-results": ExactStrategy("return twice this result, minus an earlier one", _average, staged=True),
+    "two-openings": ExactStrategy(
+        "return P and N of all, the rest of two, by a second opening", _two_openings, staged=True
+    ),
+    "claim-more": ExactStrategy("add up two parties, and name three", _honest, staged=True, opened=FIRST_TWO),
+    "claim-fewer": ExactStrategy("add up three parties, and name two", _honest, staged=True, claimed=FIRST_TWO),
+    "claim-others": ExactStrategy(
+        "add up two, name other two", _honest, staged=True, opened=FIRST_TWO, claimed=OUTER_TWO
+    ),
+    "spend-noise": ExactStrategy("make the noise so large that decryption fails", _honest, tamper=_spend_noise),
+    "flip-bytes": ExactStrategy("change a number of the encrypted result", _honest, tamper=_flip),
 }
 """By name."""
 

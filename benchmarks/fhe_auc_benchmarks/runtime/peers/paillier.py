@@ -15,21 +15,21 @@ import phe
 
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.rows.counts import Counts
-from fhe_auc_benchmarks.runtime.contender import Peer
-from fhe_auc_benchmarks.runtime.problem import Problem
+from fhe_auc_benchmarks.runtime.contender import PeerContender
+from fhe_auc_benchmarks.runtime.problem import BenchmarkProblem
 from fhe_auc_benchmarks.stopwatch import Stopwatch
 
 _KEY_BITS = 3072
 _BYTES = 2 * _KEY_BITS // 8  # a ciphertext is a number modulo n²
 
 
-class Paillier(Peer):
+class Paillier(PeerContender):
     """Sums of Paillier ciphertexts."""
 
     name = "Paillier sums (phe)"
     tolerance = 1e-12
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: BenchmarkProblem) -> None:
         self.problem = problem
         with Stopwatch() as self.keys:
             self._public, self._private = phe.generate_paillier_keypair(n_length=_KEY_BITS)

@@ -6,18 +6,18 @@ import numpy as np
 
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.rows.counts import Counts
-from fhe_auc_benchmarks.runtime.contender import Peer
-from fhe_auc_benchmarks.runtime.problem import Problem
+from fhe_auc_benchmarks.runtime.contender import PeerContender
+from fhe_auc_benchmarks.runtime.problem import BenchmarkProblem
 
 
-class Plaintext(Peer):
+class Plaintext(PeerContender):
     """Every party sends its counts as they are: 2m integers. Whoever adds them up sees them, and sends the AUC back."""
 
     name = "plaintext counts (numpy)"
     tolerance = 1e-12
     download_bytes = 8
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: BenchmarkProblem) -> None:
         self.problem = problem
         self._sent = [self._submission(party) for party in range(problem.parties)]
         self.upload_bytes = len(self._sent[0])

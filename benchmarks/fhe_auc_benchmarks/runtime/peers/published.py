@@ -28,9 +28,9 @@ import numpy as np
 import openfhe
 
 from fhe_auc.rows.counts import Counts
-from fhe_auc_benchmarks.runtime.contender import Peer
+from fhe_auc_benchmarks.runtime.contender import PeerContender
 from fhe_auc_benchmarks.runtime.measure import PUBLISHED, TUNED
-from fhe_auc_benchmarks.runtime.problem import Problem
+from fhe_auc_benchmarks.runtime.problem import BenchmarkProblem
 from fhe_auc_benchmarks.stopwatch import Stopwatch
 
 _RING_DIMENSION, _DEPTH, _SCALE_BITS = 16384, 3, 50
@@ -38,12 +38,12 @@ _MULTIPLIER_BITS = 20
 _RESULT_BITS = 45  # the library refuses to decode results beyond about this, with an error of its own
 
 
-class Published(Peer):
+class Published(PeerContender):
     """[FHE]'s semi-honest protocol."""
 
     name = PUBLISHED
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: BenchmarkProblem) -> None:
         self.problem = problem
         self._batch = max(8, 1 << (problem.thresholds - 1).bit_length())
         settings = openfhe.CCParamsCKKSRNS()

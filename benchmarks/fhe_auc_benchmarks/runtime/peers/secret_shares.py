@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc_benchmarks.runtime.contender import ROLES, Clock, Contender, Played
-from fhe_auc_benchmarks.runtime.problem import Problem
+from fhe_auc_benchmarks.runtime.problem import BenchmarkProblem
 
 SERVERS = 3
 _PRIME = 2**61 - 1
@@ -37,7 +37,7 @@ class SecretShares(Contender):
     name = "secret shares, 3 servers (MPyC)"
     tolerance = 1e-12
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: BenchmarkProblem) -> None:
         self.problem = problem
         self._sent = [self._shares(party) for party in range(problem.parties)]
 
@@ -67,7 +67,7 @@ class SecretShares(Contender):
 
 
 @dataclass(frozen=True)
-class _Answer:
+class _ShareSums:
     """What a server prints: numerator, rows of each label; seconds that it took."""
 
     released: list[int]
@@ -75,7 +75,7 @@ class _Answer:
     wall: float
 
 
-def _served(folder: Path) -> list[_Answer]:
+def _served(folder: Path) -> list[_ShareSums]:
     """Run the servers on their shares in the folder; return what each has printed."""
     with ExitStack() as stack:
         taken = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(SERVERS)]
@@ -88,7 +88,7 @@ def _served(folder: Path) -> list[_Answer]:
             )
             for server in range(SERVERS)
         ]
-        return [msgspec.json.decode(each.communicate()[0], type=_Answer) for each in running]
+        return [msgspec.json.decode(each.communicate()[0], type=_ShareSums) for each in running]
 
 
 async def _serve(folder: Path) -> None:
@@ -102,7 +102,7 @@ async def _serve(folder: Path) -> None:
     released = await _released(mpc, sent)
     cpu, wall = cpu + time.process_time(), wall + time.perf_counter()
     await mpc.shutdown()
-    print(msgspec.json.encode(_Answer(released, cpu, wall)).decode())
+    print(msgspec.json.encode(_ShareSums(released, cpu, wall)).decode())
 
 
 async def _released(mpc: Any, sent: NDArray[np.uint64]) -> list[int]:

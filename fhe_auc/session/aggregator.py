@@ -1,0 +1,289 @@
+"""The aggregator's side of a session's rounds: the frame of every protocol, over any transport.
+
+    aggregator.start() -> message for all          party.respond(message) -> submission
+    aggregator.receive(party, submission)          one at a time, as they arrive
+    aggregator.finish_round() -> next message for all, or None at the end
+    party.result()                                 an Evaluation, or what else the session is for; the aggregator's
+                                                   record holds none of it
+
+The base class does what is the same everywhere (envelopes, checks, who has answered, the policy on missing parties); a
+protocol fills in what each round carries. Where its process ends, another one goes on from its
+`fhe_auc.session.journal.Journal`. The other side is `fhe_auc.session.party`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+
+from fhe_auc.base.errors import DeserialisationError, EvaluationError, MessageError, TooFewPartiesError
+from fhe_auc.base.party_names import AGGREGATOR
+from fhe_auc.session.journal import Journal
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.messages import ENVELOPE_BYTES, Message, Protection, in_envelope, require_protection
+from fhe_auc.session.record import SessionRecord
+
+
+class Aggregator(ABC):
+    """Base of every protocol's aggregator. It chooses nothing of what the manifest says."""
+
+    rounds: int
+    """Rounds in which parties answer."""
+
+    submission_limit: int
+    """Largest payload of a submission, in bytes."""
+
+    protection: Protection | None = None
+    """Set before the session starts, where it is one between machines; without it the session is refused."""
+
+    open_late: Callable[[tuple[str, ...]], bytes] | None = None
+    """Set before the session starts, where something is the key holder's to make once it is known who counts."""
+
+    journal: Journal | None = None
+    """Set before the session starts, where it is to outlive this process: `start` then goes on from what is there."""
+
+    _stranger = "not a party of this session, or left out in an earlier round"
+
+    def __init__(self, manifest: Manifest) -> None:
+        self.manifest = manifest
+        self.digest = manifest.digest
+        self.round = 0
+        self._answered: dict[str, bytes] = {}  # ordered by arrival: SHA-256 of what was submitted, where that is signed
+        self._counted = manifest.parties
+        self._names = self._awaited = frozenset(manifest.parties)  # the same, and who is still counted, to look up in
+        self._refused: dict[str, str] = {}
+        self._ended = False
+
+    def start(self) -> bytes:
+        """Return the message that opens round 1, or with a journal the round that the session had come to.
+
+        Raises `EvaluationError` where the session has been started before, or its journal is damaged; and as
+        `finish_round`, where a round had been closed and the next one was not opened yet.
+        """
+        if self.round:
+            raise EvaluationError("the session has already been started; every session runs once")
+        require_protection(self.manifest, self.protection)
+        message = self._open_next(self._opening)
+        while self.journal is not None:
+            for party, submission in self.journal.submissions(self.round):
+                with contextlib.suppress(MessageError):  # it was refused before, too
+                    self._receive(party, submission)
+            closed = self.journal.closed(self.round)
+            if closed is None:
+                break
+            if not set(closed) <= set(self._answered):
+                raise self.journal.damaged("submissions are gone")
+            self._count(closed)
+            message = self._open_next(self._close)
+        return message
+
+    def receive(self, party: str, submission: bytes) -> None:
+        """Take one party's submission of this round; a refused one leaves the session as it was.
+
+        `party` is who the transport says it comes from.
+
+        Raises `MessageError`: wrong, damaged, late, duplicate or replayed; the text names the party and the field. And
+        `OSError` where it cannot be written into the journal.
+        """
+        self._receive(party, submission, self.journal)
+
+    def _receive(self, party: str, submission: bytes, journal: Journal | None = None) -> None:
+        theirs = self.protection is None  # within one process, whoever hands it over says whose it is
+        try:
+            payload = self._checked(party, submission)
+            theirs = True
+            if party in self._answered:
+                raise MessageError("already submitted in this round (duplicate or replay)", field="sender")
+            if journal is not None:
+                journal.add(self.round, party, submission)
+            self._accept(party, payload)
+        except DeserialisationError as error:
+            if theirs and (
+                party in self._names or self._is_asked(party)
+            ):  # whatever strangers send is not worth keeping
+                self._refused[party] = str(error)
+            raise MessageError(f"submission of party {party!r} refused: {error}", field=error.field) from None
+        self._answered[party] = b"" if self.protection is None else hashlib.sha256(submission).digest()
+
+    def _checked(self, party: str, submission: bytes) -> bytes:
+        """Return what a submission carries, its seal opened where it has one."""
+        if not self.round or self._ended:
+            raise MessageError("the session is not open", field="round")
+        if not self._is_asked(party):
+            raise MessageError(self._stranger, field="sender")
+        message = Message.from_bytes(submission, limit=self.submission_limit + ENVELOPE_BYTES)
+        message.require(
+            protocol=self.manifest.protocol,
+            session=self.manifest.session,
+            manifest=self.digest,
+            round=self.round,
+            sender=party,
+        )
+        protection = require_protection(self.manifest, self.protection)
+        return message.payload if protection is None else message.opened(protection, AGGREGATOR)
+
+    def finish_round(self) -> bytes | None:
+        """Close the round and return the next message for all, or None when the session has ended.
+
+        Raises
+        ------
+        TooFewPartiesError
+            Fewer submissions than the manifest's `min_parties`; the text names who is missing. The round stays open.
+        EvaluationError
+            The session is not open.
+        """
+        if not self.round or self._ended:
+            raise EvaluationError("the session is not open")
+        missing = [party for party in self.asked if party not in self._answered]
+        if self._must_answer() and len(self._answered) < self._least():
+            named = ", ".join(repr(party) for party in missing[:10]) + (", …" if len(missing) > 10 else "")
+            raise TooFewPartiesError(
+                f"{len(self._answered)} of {len(self.asked)} parties submitted, at least "
+                f"{self._least()} are needed; missing: {named}"
+            )
+        if self.round == self.rounds:
+            self._ended = True
+            return None
+        if self._must_answer():
+            answered = tuple(party for party in self.asked if party in self._answered)
+            if self.journal is not None:
+                self.journal.close_round(self.round, answered)
+            self._count(answered)
+        return self._open_next(self._close)
+
+    def _count(self, answered: tuple[str, ...]) -> None:
+        """Go on with those who have answered the round."""
+        self._counted, self._awaited = answered, frozenset(answered)
+
+    @property
+    def refusals(self) -> dict[str, str]:
+        """Parties of which a submission was refused, and the latest reason, as of `SessionRecord`."""
+        return dict(self._refused)
+
+    def result(self) -> SessionRecord:
+        """Return who took part; raise `EvaluationError` while the session runs."""
+        if not self._ended:
+            raise EvaluationError("the session has not ended")
+        missing = tuple(party for party in self.manifest.parties if party not in self._counted)
+        delivered = tuple(party for party in self._counted if party in self._answered)
+        return SessionRecord(self.manifest.session, self._counted, missing, delivered, tuple(self._refused.items()))
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """Parties still in the session."""
+        return self._counted
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """Who is to answer this round: the parties still in the session, or its helper."""
+        return self._counted
+
+    def _is_asked(self, name: str) -> bool:
+        return name in self._awaited
+
+    def has_accepted(self, party: str, submission: bytes | None = None) -> bool:
+        """Whether a party's submission of this round has been taken; in signed sessions: this very one."""
+        if submission is None:
+            return party in self._answered
+        return self._answered.get(party) == hashlib.sha256(submission).digest()
+
+    def _open_next(self, payload: Callable[[], bytes]) -> bytes:
+        """Return the next round's message: the one that was sent before, if any, else a new one with this payload."""
+        number = self.round + 1
+        message = None if self.journal is None else self.journal.message(number)
+        if message is None:
+            content = payload()
+            listed = self._listed(number) if self.protection else ()
+            message = in_envelope(
+                self.manifest,
+                self.protection,
+                number,
+                AGGREGATOR,
+                content,
+                recipient=self._alone(number),
+                submissions=listed,
+            )
+            if self.journal is not None:
+                self.journal.keep_message(number, message)
+        elif not self._is_ours(message, number):
+            raise self.journal.damaged(f"round {number}")  # type: ignore[union-attr] # it had the message
+        self.round, self._answered = number, {}
+        return message
+
+    def _alone(self, number: int) -> str:
+        """Return for whom alone the message of a round is: `HELPER`, or nobody where parties are to read it."""
+        return ""
+
+    def _listed(self, number: int) -> tuple[tuple[str, bytes], ...]:
+        """Return whose submissions count, with their digests, for the message of a round."""
+        return tuple((party, self._answered[party]) for party in self._counted if party in self._answered)
+
+    def _is_ours(self, message: bytes, number: int) -> bool:
+        try:
+            found = Message.from_bytes(message, limit=len(message))
+        except MessageError:
+            return False
+        return (found.manifest, found.round, found.sender) == (self.digest, number, AGGREGATOR)
+
+    def _must_answer(self) -> bool:
+        """Whether this round needs submissions; the last one only acknowledges."""
+        return self.round < self.rounds
+
+    def _least(self) -> int:
+        """Return how many submissions this round needs."""
+        return self.manifest.min_parties
+
+    def _opening(self) -> bytes:
+        """Return what the first message carries."""
+        return b""
+
+    @abstractmethod
+    def _accept(self, party: str, payload: bytes) -> None:
+        """Take one submission's payload; on `DeserialisationError` nothing may have changed."""
+
+    @abstractmethod
+    def _close(self) -> bytes:
+        """Return what the next round's message carries."""
+
+
+def conduct(
+    aggregator: Aggregator,
+    exchange: Callable[[bytes], Iterable[tuple[str, bytes]]],
+    *,
+    seconds: dict[str, float] | None = None,
+    refused: Callable[[MessageError], None] | None = None,
+) -> SessionRecord:
+    """Play a session from the aggregator's side, whatever carries the messages.
+
+    Parameters
+    ----------
+    aggregator : Aggregator
+        Not started yet.
+    exchange : callable
+        Takes a message for all, and yields (party, submission) as answers arrive, until no more are to be waited for.
+    seconds : dict, optional
+        Wall-clock time spent on "ingest" and "circuit" is added to it.
+    refused : callable, optional
+        Told of each submission that is refused, and the session goes on; without it the error is raised.
+
+    Raises `MessageError` or `EvaluationError`: as `Aggregator.receive` and `Aggregator.finish_round`.
+    """
+    spent = {} if seconds is None else seconds
+    message: bytes | None = aggregator.start()
+    while message is not None:
+        for party, submission in exchange(message):
+            started = time.perf_counter()
+            try:
+                aggregator.receive(party, submission)
+            except MessageError as error:
+                if refused is None:
+                    raise
+                refused(error)
+            spent["ingest"] = spent.get("ingest", 0.0) + time.perf_counter() - started
+        started = time.perf_counter()
+        message = aggregator.finish_round()
+        spent["circuit"] = spent.get("circuit", 0.0) + time.perf_counter() - started
+    return aggregator.result()

@@ -1,0 +1,121 @@
+"""Sessions of which every role is played in this process, exchanging the same bytes that they would between sites."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from fhe_auc.base.terminal import Progress
+from fhe_auc.results.evaluation import FIRST_SESSION, Evaluation, QuantileThresholds, preceded
+from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session import registry
+from fhe_auc.session.aggregator import conduct
+from fhe_auc.session.party import R
+from fhe_auc.session.protocol import Protocol, Request, check_rows
+
+
+def run_on_quantiles(
+    plugin: Protocol[Evaluation],
+    request: Request,
+    bins: int,
+    parties: Sequence[PartyData],
+    progress: Progress,
+    cheat: str | None = None,
+) -> Evaluation:
+    """Run the session that finds so many thresholds, then `run` on them, with what both cost.
+
+    The key holder of the second session takes the first party's thresholds; every party requires its own.
+    """
+    first, second = plugin.staged(request, bins)
+    finder = registry.finder(plugin)
+
+    def in_first(phase: str, done: int, total: int) -> None:
+        progress(FIRST_SESSION + phase, done, total)
+
+    found = played(finder, first, parties, in_first)
+    chosen = replace(second, thresholds=first_of(found).grid, average_precision=bool(first_of(found).rows_above))
+    return preceded(run(plugin, chosen, parties, progress, cheat, found), first_of(found))
+
+
+def run(
+    plugin: Protocol[Evaluation],
+    request: Request,
+    parties: Sequence[PartyData],
+    progress: Progress,
+    cheat: str | None = None,
+    found: Mapping[str, QuantileThresholds] | None = None,
+) -> Evaluation:
+    """Run one session of `plugin` in this process and return the first party's evaluation, with all phases' seconds.
+
+    "submit" and "recover" are means over parties. `cheat` is as for `federated_auc`; `found` is what each party has
+    found out about thresholds before, by name.
+    """
+    evaluation = first_of(played(plugin, request, parties, progress, cheat, found))
+    if sum(len(data.y_score) for data in parties) < request.min_rows and evaluation.numerical_error > 0:
+        # No role could know, but here all rows are in one process.
+        few = f"fewer than min_rows = {request.min_rows:,} pooled rows: the error may exceed the stated one"
+        return replace(evaluation, warnings=(*evaluation.warnings, few))
+    return evaluation
+
+
+def first_of(outcomes: Mapping[str, R]) -> R:
+    """Return the first party's outcome: what all of them may be told."""
+    return next(iter(outcomes.values()))
+
+
+def played(
+    plugin: Protocol[R],
+    request: Request,
+    parties: Sequence[PartyData],
+    progress: Progress,
+    cheat: str | None = None,
+    found: Mapping[str, QuantileThresholds] | None = None,
+) -> dict[str, R]:
+    """Play all roles of a session; return what each party has got, by name, with the session's costs."""
+    if plugin.encrypts:
+        check_rows(sum(data.rows for data in parties), request.max_rows)  # between sites, no role could know
+    started = time.perf_counter()
+    session = plugin.prepare(replace(request, rows=tuple(data.rows for data in parties)))
+    delivery = session.delivery()
+    seconds = {"keys": time.perf_counter() - started}
+    if cheat is None:
+        aggregator = plugin.aggregator(session.manifest, delivery.aggregator)
+    else:
+        rows = sum(data.rows for data in parties)
+        aggregator = registry.attacks(plugin.name).aggregator(cheat, session.manifest, delivery.aggregator, rows=rows)
+    aggregator.open_late = delivery.open_late
+    for name, own in (found or {}).items():
+        own.require(session.manifest.thresholds, party=name)
+    if found:
+        parties = [replace(data, before=found[data.name].before) for data in parties]
+    helper = None if delivery.helper is None else plugin.helper(session.manifest, delivery.helper)
+    roles = [plugin.party(session.manifest, delivery.parties[data.name], data) for data in parties]
+    for role in roles:  # here nobody is to be kept from knowing about the others
+        role.own_warnings = plugin.own_warnings(session.manifest, parties)
+
+    def exchange(message: bytes) -> Iterator[tuple[str, bytes]]:
+        asked = roles if helper is None or helper.name not in aggregator.asked else [helper]
+        for done, role in enumerate(asked):
+            progress(f"round {aggregator.round}", done, len(asked))
+            yield role.name, role.respond(message)
+        progress(f"round {aggregator.round}", len(asked), len(asked))
+
+    conduct(aggregator, exchange, seconds=seconds)
+    return with_costs({role.name: role.result() for role in roles}, seconds)
+
+
+def with_costs(outcomes: Mapping[str, R], seconds: Mapping[str, float]) -> dict[str, R]:
+    """Return all parties' outcomes with what the session cost: the busiest party's bytes, and each phase's seconds.
+
+    `seconds` are the aggregator's and the key holder's; the means of the parties' own are added.
+    """
+    seconds = dict(seconds)
+    for phase in first_of(outcomes).seconds:
+        seconds[phase] = sum(outcome.seconds[phase] for outcome in outcomes.values()) / len(outcomes)
+    up = max(outcome.upload_bytes_per_party for outcome in outcomes.values())
+    down = max(outcome.download_bytes_per_party for outcome in outcomes.values())
+    return {
+        name: replace(outcome, seconds=seconds, upload_bytes_per_party=up, download_bytes_per_party=down)
+        for name, outcome in outcomes.items()
+    }

@@ -1,0 +1,275 @@
+"""A party's side of a session's rounds: it answers the aggregator's messages, and reads the result.
+
+The base class does what is the same everywhere; a protocol fills in what each answer carries. A party whose process
+ends after each answer goes on in the next one: `Party.saved` and `Party.restore`. The other side, and the order of
+calls, are in `fhe_auc.session.aggregator`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from functools import lru_cache
+from typing import Generic, TypeVar
+
+import msgspec
+
+from fhe_auc.base.errors import DeserialisationError, EvaluationError, MessageError
+from fhe_auc.base.party_names import AGGREGATOR, MAX_CHARACTERS
+from fhe_auc.base.serialise import frame, unframe
+from fhe_auc.results.evaluation import Outcome
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.messages import ENVELOPE_BYTES, Message, Protection, in_envelope, require_protection
+
+R = TypeVar("R", bound=Outcome)
+"""What a session yields to each party."""
+
+_LISTED_BYTES = 4 * MAX_CHARACTERS + 48  # of a party in the aggregator's list, at most: its name in UTF-8, a digest
+_STATE_MAGIC = b"fhestat"
+
+
+class _PartyState(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    manifest: bytes
+    party: str
+    round: int
+    ended: bool
+    sent: bytes  # SHA-256 of what it submitted last
+    bytes_sent: int
+    bytes_received: int
+    seconds: dict[str, float]
+    own: bytes  # what the kind of party adds
+
+    def __repr__(self) -> str:
+        return f"<state of party {self.party!r} after round {self.round} (secret)>"
+
+
+class Party(ABC, Generic[R]):
+    """Base of every protocol's party; raises `EvaluationError` where its name is none of the manifest's.
+
+    It answers each round once. That the *site* submits once it cannot see to: another one, made of the same material,
+    would submit again, other rows too, under secrets that are for one use (zero-sum masks, authenticators), and two
+    results tell how the rows differ. `fhe_auc.machines.site_state.answer` sees to it, across processes and crashes; who
+    makes parties without it has to. Nor does it compare its rows with its cap in the manifest's study: `site_state`
+    does that too, wherever a session between machines is joined, and otherwise whoever makes the party
+    (`Study.require_rows`).
+    """
+
+    rounds: int
+    """Rounds in which parties answer."""
+
+    submission_round: int = 1
+    """The one in which this party puts its rows in; later ones need them no more."""
+
+    answers: tuple[int, ...] = ()
+    """Rounds in which it is asked; empty: in all."""
+
+    download_limit: int
+    """Largest payload of the aggregator's messages, in bytes."""
+
+    protection: Protection | None = None
+    """Set before the first message, where the session is one between machines; without it none is answered."""
+
+    asked_alone = False
+    """Whether the aggregator's messages are for this role alone, and so sealed to it."""
+
+    opened: tuple[str, ...] = ()
+    """Of a helper: the parties whose pads it has opened, in the answer that does."""
+
+    own_warnings: tuple[str, ...] = ()
+    """What this party alone is told, about its own rows; they go into its result, and nowhere else."""
+
+    def __init__(self, manifest: Manifest, name: str) -> None:
+        if not self._belongs(manifest, name):
+            raise EvaluationError(f"{name!r} is not a party of this session")
+        self.manifest = manifest
+        self.digest = manifest.digest
+        self.name = name
+        self.bytes_sent = 0
+        self.bytes_received = 0
+        self._round = 0
+        self._ended = False
+        self._sent = b""
+        self._listed: frozenset[str] | None = None  # parties that the aggregator has listed last, in signed sessions
+        self._seconds: dict[str, float] = {}
+        self._outcome: R | None = None
+        self._failure: EvaluationError | None = None
+
+    def respond(self, message: bytes) -> bytes:
+        """Return the submission that answers the aggregator's message.
+
+        In the last round the answer is the same whatever the result: `result` tells this party alone that a check has
+        failed. An aggregator that learned it could choose what the check depends on. Later messages are not answered.
+
+        Raises
+        ------
+        MessageError
+            Wrong, damaged, out of order or replayed; the party's state is as it was.
+        EvaluationError
+            The session cannot go on.
+        """
+        limit = self.download_limit + ENVELOPE_BYTES + _LISTED_BYTES * len(self.manifest.parties)
+        parsed = _parsed(message, limit)
+        parsed.require(
+            protocol=self.manifest.protocol,
+            session=self.manifest.session,
+            manifest=self.digest,
+            sender=AGGREGATOR,
+            round=next((each for each in self.answers if each > self._round), self._round + 1),
+        )
+        if self._ended:
+            raise MessageError(f"the session has ended for party {self.name!r}", field="round")
+        protection, content = require_protection(self.manifest, self.protection), parsed.payload
+        if protection is not None:
+            content = parsed.opened(protection, self.name if self.asked_alone else "")
+            self._check_listed(parsed)
+        try:
+            payload = self._answer(parsed.round, content)
+        except DeserialisationError as error:
+            raise MessageError(f"message of the aggregator refused: {error}", field=error.field) from None
+        except EvaluationError as error:
+            self._ended = True
+            if parsed.round < self.rounds:
+                raise
+            self._failure, payload = error, b""
+        self._round = parsed.round
+        self._ended = parsed.round == (self.answers or (self.rounds,))[-1]
+        submission = in_envelope(self.manifest, self.protection, parsed.round, self.name, payload, recipient=AGGREGATOR)
+        self._sent = b"" if protection is None else hashlib.sha256(submission).digest()
+        self.bytes_received += len(message)
+        self.bytes_sent += len(submission)
+        return submission
+
+    def result(self) -> R:
+        """Return what the session yields.
+
+        Raises `EvaluationError` where there is nothing yet; or the result has failed its checks or is undefined, and
+        there is none for good.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if self._outcome is None:
+            why = "the process that ended the session had it" if self._ended else "the session has not ended"
+            raise EvaluationError(f"party {self.name!r} has no result: {why}")
+        return replace(
+            self._outcome,
+            study=self.manifest.study,
+            warnings=(*self._outcome.warnings, *self.own_warnings),
+            settings={**self._outcome.settings, "signed": self.protection is not None},
+            rounds=len(self.answers) or self._round,
+            upload_bytes_per_party=self.bytes_sent,
+            download_bytes_per_party=self.bytes_received,
+        )
+
+    @staticmethod
+    def _belongs(manifest: Manifest, name: str) -> bool:
+        return name in manifest.parties
+
+    @property
+    def submitted(self) -> bool:
+        """Whether this party has put its rows in."""
+        return self._round >= self.submission_round
+
+    @property
+    def ended(self) -> bool:
+        """Whether this party answers nothing more."""
+        return self._ended
+
+    @property
+    def failure(self) -> EvaluationError | None:
+        """Why there is no result for good, as the last round has shown; None: no such thing."""
+        return self._failure
+
+    def saved(self) -> bytes:
+        """Return what another process needs to go on as this party, with the same manifest, material and rows.
+
+        It is secret, and belongs into a key store; where it is kept before the submission is sent, no round is ever
+        answered in two ways. It holds no result: the process that answers the last round has to read it. Of a
+        party that has ended, nothing secret is left in it.
+        """
+        state = _PartyState(
+            manifest=self.digest,
+            party=self.name,
+            round=self._round,
+            ended=self._ended,
+            sent=self._sent,
+            bytes_sent=self.bytes_sent,
+            bytes_received=self.bytes_received,
+            seconds=self._seconds,
+            own=b"" if self._ended else self._own_state(),
+        )
+        return frame(_STATE_MAGIC, state)
+
+    def restore(self, state: bytes) -> None:
+        """Go on from what `saved` has returned; for a party that has not answered anything yet.
+
+        Raises
+        ------
+        DeserialisationError
+            Damaged, of another version, or the state of another session or party.
+        EvaluationError
+            This party has answered already.
+        """
+        if self._round or self._ended:
+            raise EvaluationError(f"party {self.name!r} has begun already, and is not put back")
+        found = unframe(_STATE_MAGIC, state, _PartyState, "party's state")
+        if (found.manifest, found.party) != (self.digest, self.name) or not 0 <= found.round <= self.rounds:
+            raise DeserialisationError("the state is that of another session or party", field="session")
+        if not found.ended:
+            self._restore_own(found.own)
+        self._round, self._ended, self._seconds = found.round, found.ended, found.seconds
+        self._sent, self.bytes_sent, self.bytes_received = found.sent, found.bytes_sent, found.bytes_received
+
+    def _own_state(self) -> bytes:
+        """Return what this kind of party keeps between rounds, beyond what it is made from."""
+        return b""
+
+    def _restore_own(self, own: bytes) -> None:
+        """Take what `_own_state` has returned; raise `DeserialisationError` where it cannot be that."""
+        if own:
+            raise DeserialisationError("the state is that of another kind of party")
+
+    def _check_listed(self, message: Message) -> None:
+        """Raise `MessageError` unless the aggregator says that enough parties count, and this one with what it sent."""
+        if message.round == 1 and not message.submissions:
+            return
+        listed = dict(message.submissions)
+        odd = set(listed) - set(self.manifest.parties)
+        if odd or len(listed) != len(message.submissions):
+            raise MessageError("the list of submissions names a stranger, or a party twice", field="submissions")
+        if len(listed) < self.manifest.min_parties:
+            raise MessageError(
+                f"{len(listed)} submissions count, at least {self.manifest.min_parties} are needed", field="submissions"
+            )
+        if not self._sent or listed.get(self.name) != self._sent:
+            raise MessageError(f"what party {self.name!r} submitted does not count", field="submissions")
+        self._listed = frozenset(listed)
+
+    def _check_counted(self, parties: int) -> None:
+        """Raise `DeserialisationError` where a result claims fewer parties than may be, or more than there are."""
+        most = len(self.manifest.parties) if self._listed is None else len(self._listed)
+        if not self.manifest.min_parties <= parties <= most or (self._listed is not None and parties != most):
+            raise DeserialisationError(f"{parties} parties counted, of {most}")
+
+    def _check_named(self, counted: tuple[str, ...]) -> None:
+        """Raise `DeserialisationError` where these cannot be the parties that count; this one has to be among them."""
+        named = frozenset(counted)
+        if counted != tuple(party for party in self.manifest.parties if party in named):
+            raise DeserialisationError("the parties counted are not some of the session's, each once and in its order")
+        if self._listed not in (None, named):
+            raise DeserialisationError("the parties counted are not those whose submissions the aggregator has listed")
+        if self.name not in named:
+            raise DeserialisationError(f"what party {self.name!r} submitted does not count")
+        self._check_counted(len(counted))
+
+    @abstractmethod
+    def _answer(self, round_number: int, payload: bytes) -> bytes:
+        """Return what this party's submission of the round carries.
+
+        In the last round it is empty, and ``self._outcome`` is set or `EvaluationError` raised.
+        """
+
+
+@lru_cache(maxsize=1)  # in one process, all parties are given the same bytes, and may keep the payload
+def _parsed(message: bytes, limit: int) -> Message:
+    return Message.from_bytes(message, limit=limit)

@@ -1,0 +1,35 @@
+"""What is known of a session once it has ended, beside its results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRecord:
+    """What the aggregator may tell about an ended session: who took part, never how good the model is.
+
+    Parties are `counted` where their submissions are in the result, and `missing` where they never submitted anything
+    acceptable. `delivered` are those that have confirmed the last round: they have the result, or know that there is
+    none, and nobody else is told which. `refused` names those of which a submission was refused, each with the latest
+    reason; in signed sessions what they have signed alone counts, as anybody may send the rest in their names.
+    """
+
+    session: bytes  # the manifest's id, 16 bytes
+    counted: tuple[str, ...]
+    missing: tuple[str, ...]
+    delivered: tuple[str, ...]
+    refused: tuple[tuple[str, str], ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain types; `from_dict` has the way back."""
+        told = {name: list(getattr(self, name)) for name in ("counted", "missing", "delivered")}
+        return {"session": self.session.hex(), **told, "refused": dict(self.refused)}
+
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any]) -> SessionRecord:
+        """Return the record of which `as_dict` has told."""
+        counted, missing, delivered = (tuple(told[name]) for name in ("counted", "missing", "delivered"))
+        return cls(bytes.fromhex(told["session"]), counted, missing, delivered, tuple(told["refused"].items()))
