@@ -13,13 +13,7 @@ import numpy as np
 
 from fhe_auc import ckks
 from fhe_auc.rlwe import container
-from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import (
-    SPARE_BITS,
-    Floats,
-    Positions,
-    Submission,
-    View,
-)
+from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import SPARE_BITS, Floats, Positions, Submission, View
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import products
 from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT
 

@@ -20,13 +20,7 @@ import msgspec
 import numpy as np
 
 from fhe_auc import ckks
-from fhe_auc.base.errors import (
-    DeserialisationError,
-    FheAucError,
-    InputError,
-    ResultCheckError,
-    UndefinedAucError,
-)
+from fhe_auc.base.errors import DeserialisationError, FheAucError, InputError, ResultCheckError, UndefinedAucError
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.ckks import PublicContext, Slots
 from fhe_auc.metrics.trapezoid import trapezoid
