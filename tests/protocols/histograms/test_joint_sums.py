@@ -15,7 +15,7 @@ from scipy import stats
 from fhe_auc import bfv
 from fhe_auc.base.errors import CapacityError, DeserialisationError, EvaluationError, InputError
 from fhe_auc.base.serialise import decode, encode
-from fhe_auc.bfv.ciphertext_noise import CONFIDENCE, integers
+from fhe_auc.bfv.ciphertext_noise import CONFIDENCE
 from fhe_auc.bfv.joint_keys import JointShare
 from fhe_auc.bfv.parameters import JOINT_CHAINS
 from fhe_auc.bfv.slots import phase_of
@@ -25,6 +25,7 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import EncodedPlan
 from fhe_auc_protocols.histograms.encrypted_sums import SumPlan, plan_sum
 from fhe_auc_protocols.histograms.joint_sums import JointSumPlan, JointSums, plan_joint_sum
+from tests.support.bfv_contexts import integers
 
 FALSE_ALARM = 1e-7
 
