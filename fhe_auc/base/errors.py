@@ -68,11 +68,7 @@ class InputError(FheAucError, ValueError):
     def within(self, place: str, *, party: str | None = None, file: str | None = None) -> InputError:
         """Return an error of this type that names the place first, and keeps what this one knows."""
         return type(self)(
-            f"{place}: {self}",
-            party=self.party or party,
-            file=self.file or file,
-            line=self.line,
-            column=self.column,
+            f"{place}: {self}", party=self.party or party, file=self.file or file, line=self.line, column=self.column
         )
 
 

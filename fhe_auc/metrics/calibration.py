@@ -92,11 +92,7 @@ def histogram_binning(histogram: Histogram) -> CalibrationMap:
 
 
 def calibration_curve(
-    histogram: Histogram,
-    *,
-    n_bins: int = 10,
-    strategy: str = "uniform",
-    calibration: CalibrationMap | None = None,
+    histogram: Histogram, *, n_bins: int = 10, strategy: str = "uniform", calibration: CalibrationMap | None = None
 ) -> CalibrationCurve:
     """Compute the points of the reliability diagram.
 
@@ -135,11 +131,7 @@ def calibration_curve(
 
 
 def expected_calibration_error(
-    histogram: Histogram,
-    *,
-    n_bins: int = 10,
-    strategy: str = "uniform",
-    calibration: CalibrationMap | None = None,
+    histogram: Histogram, *, n_bins: int = 10, strategy: str = "uniform", calibration: CalibrationMap | None = None
 ) -> Estimate:
     """Compute the mean distance, over rows, between share of positives and mean score in evaluation bins; in [0, 1].
 

@@ -21,14 +21,7 @@ from fhe_auc.figures.report_card import (
 )
 from fhe_auc.report.page import FILES, render, save
 from fhe_auc.report.session import Report, federated_report, refuse_noisy_panels, reported
-from fhe_auc.results.report_card import (
-    Decision,
-    Facts,
-    Measure,
-    ReportCard,
-    as_dict,
-    report_card,
-)
+from fhe_auc.results.report_card import Decision, Facts, Measure, ReportCard, as_dict, report_card
 
 __all__ = [
     "FILES",

@@ -130,11 +130,8 @@ def notebook_html(headline: str, tables: Iterable[TextTable], lines: Iterable[st
 
 
 def _table(table: TextTable) -> str:
-    return f"<table><thead>{_row('th', table.header, table)}</thead><tbody>{_body(table)}</tbody></table>"
-
-
-def _body(table: TextTable) -> str:
-    return "".join(_row("td", row, table) for row in table.rows)
+    body = "".join(_row("td", row, table) for row in table.rows)
+    return f"<table><thead>{_row('th', table.header, table)}</thead><tbody>{body}</tbody></table>"
 
 
 def _row(tag: str, cells: tuple[str, ...], table: TextTable) -> str:

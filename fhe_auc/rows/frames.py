@@ -340,11 +340,7 @@ def _split(table: Any, columns: _Read) -> list[_Party | PartyData]:
     order = np.argsort(of_row, kind="stable")  # stable: a party's rows stay in the table's order
     places = np.split(order, np.bincount(of_row, minlength=len(codes)).cumsum()[:-1]) if codes else []
     return [
-        _Party(
-            name,
-            {column: read[column][own] for column in columns.names},
-            rows=own,
-        )
+        _Party(name, {column: read[column][own] for column in columns.names}, rows=own)
         for name, own in zip(codes, places, strict=True)
     ]
 

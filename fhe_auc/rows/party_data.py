@@ -152,14 +152,7 @@ class PartyData:
         return ", ".join(found)
 
     @classmethod
-    def from_arrays(
-        cls,
-        name: str,
-        y_true: ArrayLike,
-        y_score: ArrayLike,
-        *,
-        score_column: str = "",
-    ) -> PartyData:
+    def from_arrays(cls, name: str, y_true: ArrayLike, y_score: ArrayLike, *, score_column: str = "") -> PartyData:
         """Check a party's rows of one model and take a read-only copy of them.
 
         Parameters

@@ -346,9 +346,7 @@ def _batches(file: TableFile, wanted: Sequence[str], delimiter: str, types: Mapp
     given = {
         "parse_options": pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         "read_options": pa_csv.ReadOptions(
-            block_size=_BLOCK,
-            encoding=file.form.encoding,
-            skip_rows=0 if file.stated_delimiter() is None else 1,
+            block_size=_BLOCK, encoding=file.form.encoding, skip_rows=0 if file.stated_delimiter() is None else 1
         ),
     }
     header = file.header(delimiter)

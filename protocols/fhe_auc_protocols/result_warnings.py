@@ -81,10 +81,7 @@ def of_auc(
         if remedy
         else "most of them have equal scores, and nothing helps"
     )
-    return (
-        *found,
-        f"{NOT_TOLD_APART}: the binning error is {binning_error:.2g}{against}{widened}; {advice}",
-    )
+    return (*found, f"{NOT_TOLD_APART}: the binning error is {binning_error:.2g}{against}{widened}; {advice}")
 
 
 def of_precise_auc(manifest: Manifest, parties: int, binning_error: float) -> tuple[str, ...]:

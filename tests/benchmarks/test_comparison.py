@@ -280,10 +280,7 @@ def test_json_is_printed_last_so_that_a_failure_is_the_only_object(file: str) ->
 
 
 def test_the_figure_of_one_number_of_rows_names_each_protocol_once() -> None:
-    rows = compare(
-        sites(100),
-        asked(protocols=("dpauc-laplace", "dpauc-rr"), epsilons=(1.0, 8.0), thresholds=(10, 20)),
-    )
+    rows = compare(sites(100), asked(protocols=("dpauc-laplace", "dpauc-rr"), epsilons=(1.0, 8.0), thresholds=(10, 20)))
     axes = figure.draw(rows).axes[0]
     assert [label.get_text() for label in axes.get_yticklabels()] == [
         f"{name}, ε = {epsilon:g}" for name in ("dpauc-laplace", "dpauc-rr") for epsilon in (1, 8)
@@ -406,11 +403,7 @@ def made_up(counts: tuple[int, ...], sizes: tuple[int, ...]) -> list[Row]:
 
 @pytest.mark.parametrize(
     ("counts", "sizes"),
-    [
-        ((25, 50, 100), (100, 1000, 10_000, 100_000, 458_407)),
-        ((100,), (7612,)),
-        ((10, 25, 50, 100, 200), (100,)),
-    ],
+    [((25, 50, 100), (100, 1000, 10_000, 100_000, 458_407)), ((100,), (7612,)), ((10, 25, 50, 100, 200), (100,))],
 )
 def test_no_text_overlaps_another_or_leaves_the_figure(
     counts: tuple[int, ...], sizes: tuple[int, ...], assert_texts_apart: Callable[..., None]

@@ -42,11 +42,7 @@ if TYPE_CHECKING:
 )
 @click.option("--attack", "names", metavar="NAME", multiple=True, help="May be repeated. Default: all.")
 @click.option(
-    "--trials",
-    metavar="N",
-    type=click.IntRange(min=0),
-    default=3,
-    help="Trials of each attack on real ciphertexts.",
+    "--trials", metavar="N", type=click.IntRange(min=0), default=3, help="Trials of each attack on real ciphertexts."
 )
 @click.option(
     "--simulated-trials",

@@ -65,7 +65,7 @@ Sums: TypeAlias = list[Words]
 """A sum of some submissions, for every block of the packing."""
 
 
-class PrecisionCell(NamedTuple):
+class WorkloadCell(NamedTuple):
     backend: str
     thresholds: int
     parties: int
@@ -143,11 +143,11 @@ class PrecisionSessions:
 
 def measure(
     backend: str, size: int, parties: int, max_rows: int, rows: Sequence[int], trials: int
-) -> tuple[AucPlan, dict[PrecisionCell, Measured]]:
+) -> tuple[AucPlan, dict[WorkloadCell, Measured]]:
     """Run all cells of one workload."""
     rng = np.random.default_rng([0, size, parties])
     engine = PrecisionSessions(backend, size, parties, max_rows, rng)
-    found: dict[PrecisionCell, Measured] = defaultdict(lambda: Measured(0.0, 0.0, 0))
+    found: dict[WorkloadCell, Measured] = defaultdict(lambda: Measured(0.0, 0.0, 0))
     for _ in range(trials):
         others = engine.others()
         for pooled in rows:
@@ -156,7 +156,7 @@ def measure(
                 exact = trapezoid(counts)
                 submission = engine.submit(counts)
                 for multiplier, randomness in MULTIPLIERS.items():
-                    cell = PrecisionCell(backend, size, parties, pooled, balance, multiplier)
+                    cell = WorkloadCell(backend, size, parties, pooled, balance, multiplier)
                     worst = found[cell]
                     try:
                         auc, binning_error = engine.session(others, submission, randomness)
@@ -171,7 +171,7 @@ def measure(
     return engine.plan, dict(found)
 
 
-def matching(found: dict[PrecisionCell, Measured], **fixed: object) -> list[Measured]:
+def matching(found: dict[WorkloadCell, Measured], **fixed: object) -> list[Measured]:
     """Return the cells with these fields."""
     return [measured for cell, measured in found.items() if fixed.items() <= cell._asdict().items()]
 
@@ -186,12 +186,12 @@ def show(cells: Sequence[Measured], trials: int) -> str:
 
 
 def print_tables(
-    plans: dict[tuple[str, int, int], AucPlan], found: dict[PrecisionCell, Measured], rows: Sequence[int], trials: int
+    plans: dict[tuple[str, int, int], AucPlan], found: dict[WorkloadCell, Measured], rows: Sequence[int], trials: int
 ) -> None:
     print("Worst |AUC error| by workload, over all numbers of rows and class balances:\n")
     body: list[list[object]] = []
     for workload, chosen in plans.items():
-        of = dict(zip(PrecisionCell._fields, workload, strict=False))
+        of = dict(zip(WorkloadCell._fields, workload, strict=False))
         cells = [show(matching(found, **of, multiplier=multiplier), trials) for multiplier in MULTIPLIERS]
         bound, measured = error_bound(chosen), max(cell.error for cell in matching(found, **of))
         body.append([*workload, *cells, f"{bound:.1e}", f"{measured / bound:.2f}"])
@@ -218,7 +218,7 @@ def main() -> None:
 
     started = time.perf_counter()
     plans: dict[tuple[str, int, int], AucPlan] = {}
-    found: dict[PrecisionCell, Measured] = {}
+    found: dict[WorkloadCell, Measured] = {}
     for workload in product(ckks.available_backends(), arguments.thresholds, arguments.parties):
         plans[workload], cells = measure(*workload, arguments.max_rows, arguments.rows, arguments.trials)
         found |= cells

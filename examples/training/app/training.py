@@ -25,10 +25,7 @@ server = ServerApp()
 def train(message: Message, context: Context) -> Message:
     y_true, features = rows_of(site_config(context)["data"])
     model = trained(message.content["arrays"]["model"].numpy(), y_true, features)
-    content = {
-        "arrays": ArrayRecord({"model": Array(model)}),
-        "metrics": MetricRecord({"num-examples": len(y_true)}),
-    }
+    content = {"arrays": ArrayRecord({"model": Array(model)}), "metrics": MetricRecord({"num-examples": len(y_true)})}
     return Message(RecordDict(content), reply_to=message)
 
 

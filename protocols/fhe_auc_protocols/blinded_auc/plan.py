@@ -181,9 +181,7 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             ),
             Parameter("blocks", str(packing.blocks), "ciphertexts a party sends: as many as the bins need"),
             Parameter(
-                "rotation keys",
-                str(len(parameters.rotations)),
-                "those of the sum over all slots, and no others",
+                "rotation keys", str(len(parameters.rotations)), "those of the sum over all slots, and no others"
             ),
             Parameter(
                 "blinding",

@@ -17,12 +17,7 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request, Spending
 from fhe_auc_protocols import dp_noise, result_warnings
 from fhe_auc_protocols import options as options_of
-from fhe_auc_protocols.dpauc.budget import (
-    GAUSSIAN,
-    LAPLACE,
-    RANDOMIZED_RESPONSE,
-    Budget,
-)
+from fhe_auc_protocols.dpauc.budget import GAUSSIAN, LAPLACE, RANDOMIZED_RESPONSE, Budget
 from fhe_auc_protocols.dpauc.roc import STATISTICS, is_of_rows, statistics, unclipped
 from fhe_auc_protocols.unencrypted_protocol import ClearSums, SummingParty, UnencryptedProtocol
 

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, ResultCheckError
-from fhe_auc.question.analysis import Analysis, Cell
+from fhe_auc.question.analysis import Analysis
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.protocol import too_many_rows
 from fhe_auc.sums.terms import Factor, Part, Sum, Term
@@ -68,11 +68,6 @@ def better(vectors: Sequence[str]) -> Factor:
 def sum_of(name: str, *factors: Factor) -> Sum:
     """Return the sum of one product."""
     return Sum(name, (Term(factors),))
-
-
-def total(name: str, vector: str) -> Sum:
-    """Return the sum of a vector."""
-    return sum_of(name, Factor((Part(vector, "total"),)))
 
 
 def auc_sums(name: str, positives: Sequence[str], negatives: Sequence[str], *, interval: bool) -> list[Sum]:
@@ -144,10 +139,12 @@ class AucSums:
         """What is released: the sums of each contrast, then the rows of each class of each group."""
         found, plain = [], self.analysis.is_plain
         for index, each in enumerate(self.analysis.contrasts):
-            sides = (_vectors_of(each.model, cell) for cell in (each.positives, each.negatives))
+            cells = each.positives, each.negatives
+            sides = ([vector(each.model, cell.group, of) for of in cell.classes] for cell in cells)
             found += auc_sums("" if plain else f" {index}", *sides, interval=self.interval and each.interval)
         for group, of in self._cells:
-            found.append(total(("N", "P")[of] if plain else f"rows g{group} c{of}", vector(0, group, of)))
+            rows = Factor((Part(vector(0, group, of), "total"),))
+            found.append(sum_of(("N", "P")[of] if plain else f"rows g{group} c{of}", rows))
         return found
 
     def least_modulus(self, max_rows: int) -> int:
@@ -210,7 +207,3 @@ class AucSums:
         """All groups with all classes."""
         groups, classes = range(len(self.analysis.groups)), range(self.analysis.classes_of_rows)
         return [(group, each) for group in groups for each in classes]
-
-
-def _vectors_of(model: int, cell: Cell) -> list[str]:
-    return [vector(model, cell.group, each) for each in cell.classes]

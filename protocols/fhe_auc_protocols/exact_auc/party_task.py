@@ -122,11 +122,9 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         found = self._verified(decrypted, counted, common_secret) if plan.authenticated else self._accepted(decrypted)
         level = self._manifest.options.get(INTERVAL)
         given = None if level is None else float(level)
-        return (
-            self._exact(found, counted, given)
-            if isinstance(found, PooledSums)
-            else self._private(found, counted, given)
-        )
+        if isinstance(found, PooledSums):
+            return self._exact(found, counted, given)
+        return self._private(found, counted, given)
 
     def _evaluation(self, first: Headline, parties: int) -> Evaluation:
         """Return what there is to say of any result of so many parties."""

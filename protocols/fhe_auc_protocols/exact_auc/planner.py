@@ -38,6 +38,7 @@ def plan_exact(
     joint_keys: bool = False,
     helpers: int = 0,
     privacy: Privacy | None = None,
+    flooding_bits: int = DEFAULT_FLOODING_BITS,
     smudging_bits: int = DEFAULT_SMUDGING_BITS,
 ) -> ExactPlan:
     """Return the plan; parameters as of `ExactPlan`. With joint keys it is one without `interval`.
@@ -64,7 +65,7 @@ def plan_exact(
         parties=parties,
         max_rows=max_rows,
         joint_keys=joint_keys,
-        flooding_bits=DEFAULT_FLOODING_BITS,
+        flooding_bits=flooding_bits,
         smudging_bits=smudging_bits if joint_keys else 0,
         helpers=helpers,
         privacy=privacy,

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from fhe_auc.base.errors import InputError, ResultCheckError
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.sums.terms import Factor, Part, Sum
-from fhe_auc_protocols.exact_auc.auc_sums import each_of, sum_of, total, vector
+from fhe_auc_protocols.exact_auc.auc_sums import each_of, sum_of, vector
 
 _VECTOR, _FLAG = "precision", "rows changed"
 _LEAST_BITS, _MOST_BITS = 12, 40
@@ -50,7 +50,7 @@ class PrecisionSum:
         positives = vector(0, 0, 1)
         at_or_above = Factor((Part(positives), Part(positives, "above")))
         precision = sum_of("average precision", each_of([_VECTOR]), at_or_above)
-        return [precision, total(_FLAG, _FLAG)] if self.bins else []
+        return [precision, sum_of(_FLAG, each_of([_FLAG]))] if self.bins else []
 
     def least_modulus(self, max_rows: int) -> int:
         """Return how large T must be for b to be large enough."""

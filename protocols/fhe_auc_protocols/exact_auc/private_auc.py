@@ -181,7 +181,7 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     @property
     def vectors(self) -> list[tuple[str, int]]:
         """Vectors of a party's sketch with its shares of the noise on each channel, beside those of rows."""
-        return [(_noise(index), 1) for index, _ in enumerate(self.channels)]
+        return [(f"noise {index}", 1) for index, _ in enumerate(self.channels)]
 
     @property
     def sums(self) -> list[Sum]:
@@ -189,7 +189,7 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         found = []
         for index, (model, weight, _, _) in enumerate(self.channels):
             of_positives = [Part(vector(0, 0, 1), "total", weight)] if weight else []
-            terms = [Term((Factor((*of_positives, Part(_noise(index), "total"))),))]
+            terms = [Term((Factor((*of_positives, Part(f"noise {index}", "total"))),))]
             if model is not None:
                 terms.append(Term((each_of([vector(model, 0, 1)]), worse([vector(model, 0, 0)]))))
             of_model = f"D{model}" if self.models > 1 else "D"
@@ -240,10 +240,6 @@ class Privacy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             exact = (0 if model is None else self.total**2 // 4) + abs(weight) * self.total
             largest = max(largest, exact + grain * (math.ceil(2 * bits * scale * 7 / 10) + len(self.rows)))
         return 2 * largest + 1
-
-
-def _noise(channel: int) -> str:
-    return f"noise {channel}"
 
 
 def agreed(options: Mapping[str, Any]) -> dict[str, bool | int | float | str]:

@@ -49,14 +49,14 @@ class SiteSums:
     @property
     def vectors(self) -> list[tuple[str, int]]:
         """Each model's vector, with its length."""
-        return [(_vector(model), len(_ENTRIES)) for model in range(self.models)]
+        return [(f"sites m{model}", len(_ENTRIES)) for model in range(self.models)]
 
     @property
     def sums(self) -> list[Sum]:
         """What is released."""
         picks = [Factor(constants=tuple(int(at == own) for at in _ENTRIES)) for own in _ENTRIES]
         return [
-            sum_of(f"{name} m{model}", each_of([_vector(model)]), pick)
+            sum_of(f"{name} m{model}", each_of([f"sites m{model}"]), pick)
             for model in range(self.models)
             for name, pick in zip(_ENTRIES, picks, strict=True)
         ]
@@ -84,10 +84,6 @@ def fraction_bits(max_rows: int, modulus: int) -> int:
     largest = max(max_rows**2, _LARGEST_LOGIT**2 * max_rows)
     room = min(modulus // (2 * largest), 2**62 // largest)
     return max(0, min(_MOST_FRACTION_BITS, room.bit_length() - 1))
-
-
-def _vector(model: int) -> str:
-    return f"sites m{model}"
 
 
 def _site(rows: NDArray[np.int64], bits: int) -> NDArray[np.int64]:

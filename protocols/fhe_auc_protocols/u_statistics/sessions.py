@@ -143,11 +143,7 @@ class LocalParty(SummingParty[Evaluation, Mechanism]):
         warnings += result_warnings.of_parties(self.manifest, parties)
         if not 0 <= estimate.auc <= 1:
             warnings += (f"the estimate is {estimate.auc:.4g}, outside [0, 1], because of noise; it is clipped",)
-        settings = {
-            "epsilon": epsilon,
-            "bins": self._terms.bins,
-            "standard error": estimate.standard_error,
-        }
+        settings = {"epsilon": epsilon, "bins": self._terms.bins, "standard error": estimate.standard_error}
         if not math.isnan(estimate.squared_error):
             settings["standard error bound"] = math.sqrt(estimate.squared_error)
         if estimate.undecided:

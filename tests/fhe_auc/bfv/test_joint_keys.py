@@ -21,7 +21,7 @@ from scipy import stats
 
 from fhe_auc import bfv, ckks
 from fhe_auc.base.errors import DeserialisationError
-from fhe_auc.bfv.ciphertext_noise import CONFIDENCE, integers, product_bound, product_deviation
+from fhe_auc.bfv.ciphertext_noise import CONFIDENCE, product_bound, product_deviation
 from fhe_auc.bfv.joint_evaluation import JointEvaluator
 from fhe_auc.bfv.joint_keys import JointSetup, JointShare, fuse
 from fhe_auc.bfv.parameters import JOINT_CHAINS
@@ -34,7 +34,7 @@ from fhe_auc.rlwe.transform import coefficients_of, values_of
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.planner import plan_exact
 from tests.support import bfv_contexts
-from tests.support.bfv_contexts import SLOTS
+from tests.support.bfv_contexts import SLOTS, integers
 
 PRIMES = (*primes_above(2**41, 1, SLOTS), *primes_above(2**49, 1, SLOTS))
 PARAMETERS = bfv.BfvParameters("tenseal", SLOTS, JOINT_CHAINS[0].modulus_bits, JOINT_CHAINS[0].special_bits, PRIMES)

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from fhe_auc.bfv import slots
-from fhe_auc.bfv.ciphertext_noise import integers
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.rlwe.transform import coefficients_of, values_of
-from tests.support.bfv_contexts import signed
+from tests.support.bfv_contexts import integers, signed
 
 SIZE = 32
 HALVES = {

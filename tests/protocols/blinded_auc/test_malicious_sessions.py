@@ -22,16 +22,7 @@ from fhe_auc_protocols.blinded_auc import planner
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from tests.support.blinded_auc import counts_of
 from tests.support.chosen import federated_auc
-from tests.support.malicious_sessions import (
-    CLOSE,
-    Engine,
-    assert_silent,
-    backends,
-    engine,
-    exact,
-    plan_for,
-    sites,
-)
+from tests.support.malicious_sessions import CLOSE, Engine, assert_silent, backends, engine, exact, plan_for, sites
 from tests.support.pinned_randomness import LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER
 from tests.support.pooled import pooled
 

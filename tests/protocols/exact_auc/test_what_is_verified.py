@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score
 
-from fhe_auc import api
 from fhe_auc.base.errors import VerificationError
 from fhe_auc.base.quantities import chance_text
 from fhe_auc.cli import evaluation_table

@@ -79,10 +79,7 @@ class Liar:
         return [unpack(part, size, prime) for part, prime in zip(parts, primes, strict=True)]
 
     def result(
-        self,
-        public: bfv.PublicContext,
-        openings: Mapping[OpeningName, Opening],
-        kept: Sequence[Sequence[Residues]],
+        self, public: bfv.PublicContext, openings: Mapping[OpeningName, Opening], kept: Sequence[Sequence[Residues]]
     ) -> bytes:
         """Return the encrypted result, from each party's padded sketches and the openings that there are, by name."""
         seed = self._generator.integers(2**63)  # the same choices for every prime
