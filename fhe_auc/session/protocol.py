@@ -41,7 +41,7 @@ class Setup(CheckedNames):
     ----------
     keys : "sealed", "joint" or "helper"
         A key holder makes the secret key and seals it to each party; or the parties make it together, so that only all
-        of them can decrypt (five rounds and more bytes); or a helper has it, and no party (exact and verified).
+        of them can decrypt (five rounds and more bytes); or a helper has it, and no party.
     backend : "openfhe", "tenseal" or None
         Encryption library; None takes openfhe where it can be imported, else tenseal.
     max_rows, min_rows : int
