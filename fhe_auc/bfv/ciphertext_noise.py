@@ -1,11 +1,8 @@
-"""The noise of BFV ciphertexts: how large it gets, which flooding must hide and the modulus hold; and how large it is.
+"""The noise of BFV ciphertexts: how large it gets, which flooding must hide and the modulus hold.
 
 Standard deviations of a coefficient, derived for what is computed: Σ plaintext·ciphertext under keys that a key holder
 makes, with results switched to a smaller modulus; Σ (Σ left)·(Σ right) under joint keys. Tests measure them. V is the
 variance of the secret key's coefficients: 2/3, with joint keys n·2/3.
-
-Measured exactly, in integers, by whoever has the secret key s: (c0, c1) holds c0 + c1·s = Q·m/t + x modulo Q, and
-whoever decrypts sees the noise x as well as m.
 """
 
 from __future__ import annotations
@@ -13,13 +10,8 @@ from __future__ import annotations
 import math
 
 from fhe_auc.base.errors import CapacityError
-from fhe_auc.bfv import slots
-from fhe_auc.bfv.context import SecretContext
 from fhe_auc.bfv.parameters import BfvParameters
-from fhe_auc.rlwe.modular import combined
-from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.second_error import FRESH_VARIANCE, VARIANCE
-from fhe_auc.rlwe.transform import coefficients_of
 
 CONFIDENCE = 8.0
 """Standard deviations that no coefficient is off by: of a million million coefficients none is."""
@@ -158,21 +150,3 @@ def _dropped_bits(parameters: BfvParameters, kept: int) -> int:
     if not 1 <= kept <= len(bits):
         raise ValueError(f"of {len(bits)} primes, 1 to {len(bits)} can be kept, got {kept}")
     return sum(bits[kept:])
-
-
-def scaled_noise(secret: SecretContext, words: Words, prime: int) -> list[int]:
-    """Return t times a ciphertext's noise, an integer between -Q/2 and Q/2 for each coefficient.
-
-    `words`, uint64, are of the shape that submissions have, and `prime` is the index of the plaintext modulus t.
-    """
-    half = secret.mask_shape
-    phase = slots.phase_of(half, words, secret.secret_words)
-    modulus = math.prod(half.moduli)
-    t = secret.parameters.plain_moduli[prime]
-    scaled = (t * each % modulus for each in integers(half, coefficients_of(half, phase)))
-    return [each - modulus if each > modulus // 2 else each for each in scaled]
-
-
-def integers(half: Polynomials, coefficients: Words) -> list[int]:
-    """Return the coefficients modulo Q of one polynomial given modulo each prime of Q (Chinese remainder)."""
-    return combined(list(coefficients), half.moduli)

@@ -11,10 +11,12 @@ import msgspec
 import numpy as np
 
 from fhe_auc import bfv
-from fhe_auc.bfv.ciphertext_noise import integers, scaled_noise
+from fhe_auc.bfv import slots
 from fhe_auc.bfv.parameters import CHAINS
+from fhe_auc.rlwe.modular import combined
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.primes import primes_above
+from fhe_auc.rlwe.transform import coefficients_of
 
 SLOTS = 8192
 PRIMES = {
@@ -47,6 +49,25 @@ def signed(half: Polynomials, coefficients: Words) -> list[int]:
     """The coefficients as integers between -Q/2 and Q/2."""
     modulus = math.prod(half.moduli)
     return [each - modulus if each > modulus // 2 else each for each in integers(half, coefficients)]
+
+
+def scaled_noise(secret: bfv.SecretContext, words: Words, prime: int) -> list[int]:
+    """T times a ciphertext's noise, an integer between -Q/2 and Q/2 for each coefficient.
+
+    Whoever has the secret key s sees it: (c0, c1) holds c0 + c1·s = Q·m/t + noise modulo Q. `words`, uint64, are of the
+    shape that submissions have; `prime` is the index of the plaintext modulus t.
+    """
+    half = secret.mask_shape
+    phase = slots.phase_of(half, words, secret.secret_words)
+    modulus = math.prod(half.moduli)
+    t = secret.parameters.plain_moduli[prime]
+    scaled = (t * each % modulus for each in integers(half, coefficients_of(half, phase)))
+    return [each - modulus if each > modulus // 2 else each for each in scaled]
+
+
+def integers(half: Polynomials, coefficients: Words) -> list[int]:
+    """The coefficients modulo Q of one polynomial given modulo each prime of Q (Chinese remainder)."""
+    return combined(list(coefficients), half.moduli)
 
 
 def noise(secret: bfv.SecretContext, words: Words, prime: int = 0) -> np.ndarray:

@@ -18,7 +18,6 @@ from fhe_auc.bfv.ciphertext_noise import (
     MODULUS_SWITCHING_BOUND,
     flooding_margin,
     plain_product_bound,
-    scaled_noise,
     sum_variance,
 )
 from fhe_auc.bfv.flooding import uniform_noise
@@ -29,7 +28,7 @@ from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.rlwe.transform import coefficients_of, values_of
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.planner import plan_exact
-from tests.support.bfv_contexts import PRIMES, SLOTS, Case, loaded, noise, parameters_of, signed, some
+from tests.support.bfv_contexts import PRIMES, SLOTS, Case, loaded, noise, parameters_of, scaled_noise, signed, some
 
 (PRIME,) = primes_above(2**41, 1, SLOTS)
 FALSE_ALARM = 1e-7  # of each statistical test; keys and noise are fresh in every run

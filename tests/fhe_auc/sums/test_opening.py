@@ -20,7 +20,6 @@ from fhe_auc import bfv
 from fhe_auc.base.errors import CapacityError, DeserialisationError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.base.serialise import frame, unframe
-from fhe_auc.bfv.ciphertext_noise import scaled_noise
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.primes import primes_above
@@ -31,7 +30,7 @@ from fhe_auc.sums.pads import pad
 from fhe_auc.sums.sketch import Sketch
 from fhe_auc.sums.terms import Factor, Part, Release, Sum, Term
 from tests.support import plain_sums
-from tests.support.bfv_contexts import SLOTS, parameters_of
+from tests.support.bfv_contexts import SLOTS, parameters_of, scaled_noise
 from tests.support.plain_sums import PRIMES, PlainKeys
 from tests.support.wire import flipped
 
