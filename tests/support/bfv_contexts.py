@@ -66,25 +66,6 @@ def scaled_noise(secret: bfv.SecretContext, words: Words, prime: int) -> list[in
     return _centred((t * each % modulus for each in integers(half, coefficients_of(half, phase))), modulus)
 
 
-def scaled_noise(secret: bfv.SecretContext, words: Words, prime: int) -> list[int]:
-    """T times a ciphertext's noise, an integer between -Q/2 and Q/2 for each coefficient.
-
-    Whoever has the secret key s sees it: (c0, c1) holds c0 + c1·s = Q·m/t + noise modulo Q. `words`, uint64, are of the
-    shape that submissions have; `prime` is the index of the plaintext modulus t.
-    """
-    half = secret.mask_shape
-    phase = slots.phase_of(half, words, secret.secret_words)
-    modulus = math.prod(half.moduli)
-    t = secret.parameters.plain_moduli[prime]
-    scaled = (t * each % modulus for each in integers(half, coefficients_of(half, phase)))
-    return [each - modulus if each > modulus // 2 else each for each in scaled]
-
-
-def integers(half: Polynomials, coefficients: Words) -> list[int]:
-    """The coefficients modulo Q of one polynomial given modulo each prime of Q (Chinese remainder)."""
-    return combined(list(coefficients), half.moduli)
-
-
 def noise(secret: bfv.SecretContext, words: Words, prime: int = 0) -> np.ndarray:
     """What t times the phase is off by, in units of t."""
     t = secret.parameters.plain_moduli[prime]
