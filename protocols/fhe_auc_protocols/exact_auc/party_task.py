@@ -175,7 +175,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         precision = sums.average_precision
         before = self._data.before
         evaluation = self._evaluation(headline, len(counted))
-        same = before is not None and before.parties == tuple(counted)
+        same = before is not None and set(before.parties) == set(counted)
         others = precision is not None and (precision.changed > 0 or not same)
         return replace(
             evaluation,
