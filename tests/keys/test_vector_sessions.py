@@ -34,7 +34,7 @@ from fhe_auc.sums.vector_sums import _LABEL, MODULUS
 from fhe_auc_keys.bundles.roster import Contribution
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, name_of
 from fhe_auc_keys.roles.helper_roles import HelpedSubmission
-from fhe_auc_keys.roles.joint_vectors import _State
+from fhe_auc_keys.roles.joint_vectors import _MaskingState
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_protocols.histograms.score_histogram import rows_by_bin
 from tests.support import random_sites
@@ -558,7 +558,7 @@ def test_private_keys_are_gone_before_a_submission_leaves(second: tuple[VectorPl
     party.respond(message)
     assert party._state.private_key == b""
     assert private_key not in party._own_state()
-    restored = decode(party._own_state(), _State, "")
+    restored = decode(party._own_state(), _MaskingState, "")
     assert (restored.private_key, restored.secret_part) == (b"", b"")
 
 

@@ -103,7 +103,7 @@ class _Blobs(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     signature: bytes
 
 
-class _Opened(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _OpeningUnderKey(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     left_out: tuple[str, ...]
     context: bytes  # public
     opening: bytes
@@ -231,7 +231,7 @@ class HelpedAggregator(OpeningAggregator):
         self._response = response
 
     def _opened(self, payload: bytes) -> tuple[str, ...]:
-        opened = decode(payload, _Opened, "opening")
+        opened = decode(payload, _OpeningUnderKey, "opening")
         try:
             self._keys = self._computation.opened(self._computation.load_public(opened.context), opened.opening)
         except InputError as error:  # of another session
@@ -388,7 +388,7 @@ class Helper(OpeningHelper):
         material = secret.to_bytes()
         opening = self._computation.opening(material, {party: each[:SEED_BYTES] for party, each in found.items()})
         self._kept = material, {party: each[SEED_BYTES:] for party, each in found.items()}
-        return encode(_Opened(left_out, public.to_bytes(), opening))
+        return encode(_OpeningUnderKey(left_out, public.to_bytes(), opening))
 
     def _decrypt(self, payload: bytes) -> bytes:
         result = decode(payload, Result, "result")

@@ -53,7 +53,7 @@ _SLACK = 4096  # bytes of a signed contribution, beside what is sealed to each p
 _SEALED_BYTES = 512  # to one party, with its name
 
 
-class _State(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _MaskingState(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """What a party holds between rounds; the first two are gone once it has submitted."""
 
     private_key: bytes = b""  # X25519, of this session
@@ -121,7 +121,7 @@ class JointVectorParty(Party[R]):
         roster.require(identity, task.party)
         self._roster, self._binding = roster, roster.binding(manifest)
         self._identity, self._task, self._computation = identity, task, computation
-        self._state = _State()
+        self._state = _MaskingState()
         parties = len(manifest.parties)
         self.download_limit = computation.payload_limit + parties * (_contribution_limit(manifest) + _SLACK)
 
@@ -149,7 +149,7 @@ class JointVectorParty(Party[R]):
         sealed = seal_to_all(others, secret_part, info=self._info(self.name), associated=b"")
         public_key = key.public_key().public_bytes_raw()
         made = encode(Contribution.sign(self._identity, self._binding, _KEYS, (public_key, sealed)))
-        self._state = _State(key.private_bytes_raw(), secret_part, made)
+        self._state = _MaskingState(key.private_bytes_raw(), secret_part, made)
         return made
 
     def _submission(self, payload: bytes) -> tuple[bytes]:
@@ -167,7 +167,7 @@ class JointVectorParty(Party[R]):
         common_secret = hashlib.sha256(_SECRET_PURPOSE + self._binding + b"".join(secret_parts)).digest()
         pad = pairwise_pad(own, shared, self.digest, self._computation.modulus, self._computation.size)
         made = self._computation.submission(self._task, pad, common_secret)
-        self._state = _State(contribution=self._state.contribution, common_secret=common_secret)
+        self._state = _MaskingState(contribution=self._state.contribution, common_secret=common_secret)
         return made
 
     def _recovered(self, payload: bytes) -> R:
@@ -211,7 +211,7 @@ class JointVectorParty(Party[R]):
         return encode(self._state)
 
     def _restore_own(self, own: bytes) -> None:
-        self._state = decode(own, _State, "state of a party of a joint session")
+        self._state = decode(own, _MaskingState, "state of a party of a joint session")
 
 
 class JointVectors(KeyMode):
