@@ -227,7 +227,7 @@ def decrypting_party(
 def own_secrets(material: bytes, manifest: Manifest) -> PartySecrets:
     """Return what a party's material holds; raise `InputError` where it is another session's."""
     try:
-        return party_secrets(material, manifest.context)
+        return party_secrets(material, manifest)
     except KeysError as error:
         raise InputError(str(error)) from None
 

@@ -76,6 +76,9 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         self.party = data.name
         self.plan = plan
         self._manifest = manifest
+        before = data.before  # the one that the manifest names, and of its thresholds, or none
+        if before is not None and (before.session, before.grid) != (manifest.before, manifest.grid):
+            data = replace(data, before=None)
         self._data = data
 
     def encode(self, common_secret: bytes) -> list[Residues]:
