@@ -109,11 +109,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         expected = FINGERPRINT_BYTES if named else 0
         if len(self.context) != expected:
             raise InputError(f"with {self.keys} keys, what names them has {expected} bytes, got {len(self.context)}")
-        dealt = self.keys == "sealed" or (self.keys == "helper" and self.fleet is None)
-        if len(self.common_secret) != (_NAME_BYTES if dealt else 0):
-            raise InputError(f"with {self.keys} keys, what names the common secret has another length")
-        if len(self.before) not in (0, SESSION_BYTES):
-            raise InputError(f"the id of the session before has {SESSION_BYTES} bytes, got {len(self.before)}")
+        if len(self.common_secret) not in (0, _NAME_BYTES) or len(self.before) not in (0, SESSION_BYTES):
+            raise InputError("what names the common secret, or the session before, has another length")
         if (self.plan is None) != (self.keys == "none"):
             raise InputError("a session has a plan if, and only if, it has keys")
         if len(self.grid) % 8:
