@@ -516,55 +516,53 @@ def with_key(play: VectorPlay, contribution: bytes, key: bytes) -> bytes:
     return signed(play, NAMES[1], (key, decode(contribution, Contribution, "").parts[1]))
 
 
-def tampered(play: VectorPlay, all_of: list[bytes], how: str) -> list[bytes]:
-    first, middle, last = all_of
+def of_the_aggregator(contribution: bytes) -> bytes:
+    """Another key, under the genuine signature."""
+    genuine = decode(contribution, Contribution, "")
     foreign = X25519PrivateKey.generate().public_key().public_bytes_raw()
-    stranger = Identity.create(NAMES[1])
-    parts = decode(middle, Contribution, "").parts
-    return {
-        "a key of the aggregator's, unsigned": [
-            first,
-            encode(msgspec.structs.replace(decode(middle, Contribution, ""), parts=(foreign, parts[1]))),
-            last,
-        ],
-        "signed by a stranger": [
-            first,
-            encode(Contribution.sign(stranger, play.parties[NAMES[1]]._binding, 1, parts)),
-            last,
-        ],
-        "signed for another round": [first, signed(play, NAMES[1], parts, 2), last],
-        "of another session": [first, VectorPlay(SITES, keys="joint").parties[NAMES[1]]._contribution(), last],
-        "a key of which all know what is shared": [first, with_key(play, middle, bytes(32)), last],
-        "a short key": [first, with_key(play, middle, bytes(31)), last],
-        "swapped": [middle, first, last],
-        "one twice": [first, middle, middle],
-        "one missing": [first, middle],
-        "sealed to others": [first, signed(play, NAMES[1], (parts[0], decode(first, Contribution, "").parts[1])), last],
-    }[how]
+    return encode(msgspec.structs.replace(genuine, parts=(foreign, genuine.parts[1])))
 
 
-@pytest.mark.parametrize(
-    "how",
-    [
-        "a key of the aggregator's, unsigned",
-        "signed by a stranger",
-        "signed for another round",
-        "of another session",
-        "a key of which all know what is shared",
-        "a short key",
-        "swapped",
-        "one twice",
-        "one missing",
-        "sealed to others",
+def of_a_stranger(play: VectorPlay, contribution: bytes) -> bytes:
+    parts, binding = decode(contribution, Contribution, "").parts, play.parties[NAMES[1]]._binding
+    return encode(Contribution.sign(Identity.create(NAMES[1]), binding, 1, parts))
+
+
+def sealed_to_others(play: VectorPlay, contribution: bytes, other: bytes) -> bytes:
+    mine, theirs = (decode(each, Contribution, "").parts for each in (contribution, other))
+    return signed(play, NAMES[1], (mine[0], theirs[1]))
+
+
+TAMPERED: dict[str, Callable[[VectorPlay, bytes, bytes, bytes], list[bytes]]] = {
+    "a key of the aggregator's, unsigned": lambda play, a, b, c: [a, of_the_aggregator(b), c],
+    "signed by a stranger": lambda play, a, b, c: [a, of_a_stranger(play, b), c],
+    "signed for another round": lambda play, a, b, c: [
+        a,
+        signed(play, NAMES[1], decode(b, Contribution, "").parts, 2),
+        c,
     ],
-)
+    "of another session": lambda play, a, b, c: [
+        a,
+        VectorPlay(SITES, keys="joint").parties[NAMES[1]]._contribution(),
+        c,
+    ],
+    "a key of which all know what is shared": lambda play, a, b, c: [a, with_key(play, b, bytes(32)), c],
+    "a short key": lambda play, a, b, c: [a, with_key(play, b, bytes(31)), c],
+    "swapped": lambda play, a, b, c: [b, a, c],
+    "one twice": lambda play, a, b, c: [a, b, b],
+    "one missing": lambda play, a, b, c: [a, b],
+    "sealed to others": lambda play, a, b, c: [a, sealed_to_others(play, b, a), c],
+}
+
+
+@pytest.mark.parametrize("how", TAMPERED)
 def test_keys_that_are_not_all_parties_own_of_this_session_are_not_answered(
     second: tuple[VectorPlay, bytes], how: str
 ) -> None:
     play, message = second
     party = play.parties[NAMES[0]]
     with pytest.raises(MessageError):
-        party.respond(passed_on(message, lambda all_of: tampered(play, all_of, how)))
+        party.respond(passed_on(message, lambda all_of: TAMPERED[how](play, *all_of)))
     assert party._state.private_key  # and it goes on once the right ones come
     for outcome in play.outcomes(play.deliver(play.answers(message))).values():
         np.testing.assert_array_equal(read(outcome), counts(SITES))

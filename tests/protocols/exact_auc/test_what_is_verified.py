@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score
 
-from fhe_auc.base.errors import VerificationError
 from fhe_auc.base.quantities import chance_text
 from fhe_auc.cli import evaluation_table
 from fhe_auc.machines import outcomes, site_state
@@ -23,12 +22,9 @@ from fhe_auc.results.evaluation import Evaluation, QuantileThresholds
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import one_process, registry
 from fhe_auc.session.aggregator import conduct
-from fhe_auc.session.computation import Result
 from fhe_auc.session.protocol import Request
-from fhe_auc.sums.residues import pack
 from tests.support.exact_sessions import GRID, Play, rows
 from tests.support.stored_sites import Consortium
-from tests.support.vector_sessions import VectorPlay
 
 # --- Every number is sorted -------------------------------------------------------------------------------------------
 
@@ -242,21 +238,6 @@ def test_where_other_parties_count_than_before_there_is_none(before: dict[str, Q
     assert evaluated(fewer).average_precision is None  # the last one sets its flag, too
     more = {name: dataclasses.replace(own, counted=(*NAMES, "site 9")) for name, own in before.items()}
     assert evaluated(more).average_precision is None  # nobody's flag is set: the lists differ
-
-
-def test_an_aggregator_that_lies_in_the_session_before_is_refused_there() -> None:
-    """It says that some rows score 0.95 and not 0.25: before, that chose the average precision unseen."""
-    play = VectorPlay(SITES, protocol="boundaries-federated", options={"bins": 40})
-
-    def lie(result: Result) -> Result:
-        values = play.computation._sums.unpacked(result.content)
-        for score, more in ((0.25, -30), (0.95, 30)):
-            place = int(np.searchsorted(play.manifest.thresholds, score, side="right")) - 1
-            values[place] = (int(values[place]) + more) % play.computation.modulus
-        return Result(result.counted, pack(values, play.computation.modulus))
-
-    told = play.outcomes(play.lied(play.until_result(), lie))
-    assert {type(each) for each in told.values()} == {VerificationError}
 
 
 def test_where_sites_build_on_different_sessions_there_is_none(before: dict[str, QuantileThresholds]) -> None:
