@@ -343,7 +343,7 @@ def answer(
 def _found(party: Party[Any]) -> bytes:
     """Return what average precision can build on, of a party that has found thresholds; nothing of another."""
     found = None if party.failure is not None else party.result()
-    before = found.before if isinstance(found, QuantileThresholds) else None
+    before = found.before if isinstance(found, QuantileThresholds) and found.verified else None
     return b"" if before is None else encode(before)
 
 

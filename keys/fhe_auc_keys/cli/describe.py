@@ -52,6 +52,9 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> list[tupl
         rows.append(("keys", "joint", f"made by the parties together; but {manifest.joint_keys_leave}"))
     if manifest.keys == "sealed":
         rows.append(("context", common.spelled(manifest.context), "names the keys"))
+    if manifest.before:
+        built = "average precision builds on what its parties have counted there"
+        rows.append(("session before", common.spelled(manifest.before), built))
     if manifest.fleet is not None:
         root = f"at most {manifest.fleet.row_cap:,} rows each; Merkle root, which the authority has signed"
         root = f"{root}\n{common.spelled(manifest.fleet.root)}"
@@ -80,6 +83,7 @@ def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
         "context": manifest.context.hex() if manifest.keys == "sealed" else "",  # with a helper: its certificate
         "holder": announced.holder.name,
         "joint_keys": manifest.joint_keys,
+        "before": manifest.before.hex(),
         "not_after": common.iso(announced.not_after),
         "study": announced.study.as_dict(),
         "protocol": manifest.protocol,

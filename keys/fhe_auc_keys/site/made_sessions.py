@@ -75,6 +75,7 @@ class Wanted:
             rows=tuple(caps[name] for name in left) if set(caps) == set(left) else None,
             max_rows=most,
             min_rows=min(old.min_rows, most),
+            before=b"",  # whose parties are others now, so that there is no average precision
         )
         study = msgspec.structs.replace(self.study, row_caps=caps)
         return replace(self, request=request, credentials=tuple(left.values()), study=study)

@@ -26,6 +26,7 @@ from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.binning import bins_of as bins_of_scores
 from fhe_auc.results.intervals import PairedSums
+from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.sums.sketch import Sketch
 from fhe_auc.sums.terms import Release
@@ -112,6 +113,15 @@ class AnalysisSums:
             vectors.append(precision.entries(data, negatives, positives, max_rows, modulus))
         by_model = [aucs.of_all_rows(counted, model) for model in range(sites.models)]
         return np.concatenate([*vectors, *sites.entries(by_model, max_rows, modulus)])
+
+    def hidden(self, sketch: Residues, prime: int) -> Residues:
+        """Return a party's sketch modulo a prime, as it may leave the party (`PrecisionSum.hidden`)."""
+        aucs, comparisons, precision, _ = self._parts
+        if precision.bins:
+            start = sum(length for each in (aucs, comparisons) for _, length in each.vectors)
+            own = slice(start, start + precision.bins + 1)
+            sketch[own] = precision.hidden(sketch[own], prime)
+        return sketch
 
     def _of_rows(self, data: PartyData, grid: NDArray[np.float64]) -> Iterator[NDArray[np.int64]]:
         """Yield the vectors that add up over rows."""

@@ -38,7 +38,7 @@ ROUND_SCORES = "round_scores"
 """Option: to how many decimals scores are rounded."""
 
 _OTHER_ROWS = (
-    "there is no average precision: the session that found the thresholds has counted other rows than this one"
+    "there is no average precision: not just these parties, with the same rows, are in the session before that is named"
 )
 
 _NOT_ACCEPTED = (
@@ -77,7 +77,9 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         self.plan = plan
         self._manifest = manifest
         before = data.before  # the one that the manifest names, and of its thresholds, or none
-        if before is not None and (before.session, before.grid) != (manifest.before, manifest.grid):
+        if before is not None and (
+            not manifest.before or (before.session, before.grid) != (manifest.before, manifest.grid)
+        ):
             data = replace(data, before=None)
         self._data = data
 
@@ -85,7 +87,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         """Return this party's sketch for each prime, with authenticators if the plan has them, shape (size,)."""
         plan = self.plan
         values = plan.sums.sketch(self._data, self._manifest.thresholds, plan.max_rows, plan.modulus)
-        found = [modular.residues(values, prime) for prime in plan.parameters.plain_moduli]
+        found = [plan.sums.hidden(modular.residues(values, prime), prime) for prime in plan.parameters.plain_moduli]
         if not plan.authenticated:
             return found
         private, index = KeyStream(secrets.token_bytes(32)), self._manifest.parties.index(self.party)

@@ -9,14 +9,16 @@ not in the manifest, and the aggregator does not learn it.
 M_k has to be of the rows that this session counts. The manifest names the session before, the same for all parties. A
 party also puts in a flag: 1 if its rows at or above any threshold are not as many as it has counted then, or it was not
 counted, or knows nothing of that session. There is an average precision where no flag is set, and the same parties
-count in both sessions. (A hash of pooled counts in place of the flags would tell the party
-that checks it more: which few rows of a site have changed.)
+count in both sessions. The sum is released all the same, and where some parties put in nothing it would be one more
+equation about the others. So who sets its flag puts in uniform numbers, and the sum is uniform. (A hash of pooled
+counts in place of the flags would tell more: which few rows of a site have changed.)
 
 The vector "precision" of a party's sketch has its p_k, each times 2^b/M_k, and then the flag.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -26,6 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import ResultCheckError
+from fhe_auc.base.keystream import KeyStream
+from fhe_auc.rlwe import modular
+from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.sums.terms import Factor, Part, Sum
 from fhe_auc_protocols.exact_auc.auc_sums import each_of, sum_of, vector
@@ -65,7 +70,7 @@ class PrecisionSum:
         max_rows: int,
         modulus: int,
     ) -> NDArray[np.int64]:
-        """Return a party's vectors, of its rows in each bin; where it does not know M_k, that is its flag alone."""
+        """Return a party's vectors, of its rows in each bin; where its flag is set, they are for `hidden` only."""
         before = data.before
         if before is None or len(before.rows_above) != self.bins:
             return np.append(np.zeros_like(positives), 1)
@@ -74,6 +79,15 @@ class PrecisionSum:
         own = (negatives + positives)[::-1].cumsum()[::-1]
         changed = data.name not in before.parties or before.own != tuple(own.tolist())
         return np.append(positives * share, int(changed))
+
+    def hidden(self, entries: Residues, prime: int) -> Residues:
+        """Return a party's vectors modulo a prime, uniform but for the flag where that is set.
+
+        TP_0 = P is not 0, so the sum of the products is uniform then, whatever anybody's rows are.
+        """
+        if entries[-1] == 0:
+            return entries
+        return np.append(modular.uniform(KeyStream(secrets.token_bytes(32)), prime, self.bins), entries[-1])
 
     def read(
         self, sums: Sequence[int], positives: int, max_rows: int, modulus: int, parties: int

@@ -19,10 +19,12 @@ from fhe_auc.machines import outcomes, site_state
 from fhe_auc.machines.site_state import site_storage
 from fhe_auc.results import estimates, evaluation, heterogeneity, intervals
 from fhe_auc.results.evaluation import Evaluation, QuantileThresholds
-from fhe_auc.rows.party_data import PartyData
+from fhe_auc.rlwe import modular
+from fhe_auc.rows.party_data import CountedBefore, PartyData
 from fhe_auc.session import one_process, registry
 from fhe_auc.session.aggregator import conduct
 from fhe_auc.session.protocol import Request
+from fhe_auc_protocols.exact_auc.precision_sum import PrecisionSum
 from tests.support.exact_sessions import GRID, Play, rows
 from tests.support.stored_sites import Consortium
 
@@ -251,6 +253,43 @@ def test_where_sites_build_on_different_sessions_there_is_none(before: dict[str,
         found = one_process.run(_PLUGIN, asked, [*earlier[:2], *SITES[2:]], quiet, None, mixed)
         assert found.average_precision is None
         assert any(warning.startswith("there is no average precision") for warning in found.warnings)
+
+
+def test_where_a_flag_is_set_the_sum_tells_nothing_of_the_others() -> None:
+    """It is released: with zeros of the party that knows nothing it would be an equation about all others alone."""
+    sums, (positives, negatives) = PrecisionSum(50), np.random.default_rng(2).integers(0, 90, (2, 50))
+    prime, scale = 2**41 + 27, 2**40
+    known = CountedBefore(bytes(16), b"", tuple(range(100, 50, -1)), ("a",), (0,) * 50)
+    for before in (None, known):  # it was not there; or its rows have changed
+        data = dataclasses.replace(SITES[0], before=before)
+        entries = modular.residues(sums.entries(data, negatives, positives, 10**4, 2**50), prime)
+        hidden = [sums.hidden(entries, prime) for _ in range(40)]
+        assert all(each[-1] == 1 for each in hidden)
+        drawn = np.array([each[:-1] for each in hidden])
+        assert abs(drawn.mean() / prime - 0.5) < 5 / np.sqrt(12 * drawn.size)  # fails once in two million
+        assert len(np.unique(drawn)) == drawn.size
+    own = tuple((negatives + positives)[::-1].cumsum()[::-1].tolist())
+    same = dataclasses.replace(SITES[0], before=dataclasses.replace(known, parties=(SITES[0].name,), own=own))
+    entries = modular.residues(sums.entries(same, negatives, positives, 10**4, 2**50), prime)
+    assert sums.hidden(entries, prime) is entries
+    assert (entries[:-1] > 0).any()
+    assert scale
+    assert entries[-1] == 0
+
+
+@pytest.mark.parametrize("keys", ["sealed", "joint"])
+def test_what_two_parties_with_a_flag_submit_differs_in_the_precision_s_entries_alone(keys: str) -> None:
+    """In whole sessions: what leaves the task is hidden, with sealed and with joint keys."""
+    play = Play("verified", SITES, GRID, keys=keys, before=bytes(16), interval=None)
+    task, secret = play.plugin.task(play.manifest, SITES[0]), bytes(32)
+    names, lengths = zip(*play.plan.release.sketch.vectors, strict=True)
+    start = sum(lengths[: names.index("precision")])
+    (one,), (again,) = task.encode(secret), task.encode(secret)
+    differing = np.flatnonzero(one[: play.plan.release.sketch.size] != again[: play.plan.release.sketch.size])
+    assert differing.tolist() == list(range(start, start + len(GRID)))
+    for found in play.read():
+        assert found.average_precision is None
+        assert found.verified
 
 
 def test_between_machines_a_site_keeps_what_it_has_counted_in_its_key_store(tmp_path: Path) -> None:
