@@ -22,11 +22,8 @@ _CHART = (
 )
 """What somebody wants, and which protocols are for it."""
 
-_ENCRYPTED, _NOISE, _THRESHOLDS = (
-    "Encrypted or padded",
-    "Noise instead of encryption",
-    "They find thresholds, and no AUC",
-)
+_ENCRYPTED, _NOISE = "Encrypted or padded", "Noise instead of encryption"
+_THRESHOLDS = "They find thresholds, and no AUC"
 
 
 @click.command(

@@ -1,7 +1,8 @@
 """Pads that add up to zero over all parties, each made of a mask with every other party: joint keys need no opening.
 
 Two parties expand their mask from a secret that they share (X25519, RFC 7748), what names the session and all that they
-were shown, both names and both public keys. The party with the lower position adds it, the other subtracts it (Bonawitz et al. 2017, section 4).
+were shown, both names and both public keys. The party with the lower position adds it, the other subtracts it (Bonawitz
+et al. 2017, section 4).
 """
 
 from __future__ import annotations
