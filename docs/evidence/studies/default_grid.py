@@ -11,54 +11,42 @@ error exceeds a quarter of the standard error. "SE off" is the relative differen
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from itertools import product, starmap
 
 import numpy as np
 from scipy.special import expit, logit
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
-from sklearn.naive_bayes import GaussianNB
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from fhe_auc.question import thresholds
 from fhe_auc.question.binning import bins_of
 from fhe_auc.results.intervals import TELLING, of_bins
 from fhe_auc.rows import datasets
 from fhe_auc_benchmarks.comparison.measure import pooled
+from fhe_auc_benchmarks.tables import show
 from fhe_auc_protocols.exact_auc.protocol import Exact
 from intervals import of_rows
+from real_data import MODELS as OTHERS
 
 GRID = thresholds.parse(Exact.options.default_thresholds)
-MODELS = {
-    "logistic regression": make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)),
-    "naive Bayes": GaussianNB(),
-    "boosted trees": HistGradientBoostingClassifier(max_iter=40, random_state=0),
-}
+BOOSTED = HistGradientBoostingClassifier(max_iter=40, random_state=0)
+MODELS = {**{name: OTHERS[name] for name in ("logistic regression", "naive Bayes")}, "boosted trees": BOOSTED}
 MADE_UP = ((0.002, 100_000), (0.0036, 30_000), (0.01, 20_000), (0.1, 10_000), (0.5, 5000))
 SPREADS, SEEDS = (1.0, 0.5, 0.12), 20
 
 
-class GridErrors(NamedTuple):
-    auc: float
-    off: float
-    binning_error: float
-    error_off: float
-    told: bool
-
-
-def measured(y_true: np.ndarray, y_score: np.ndarray) -> GridErrors:
+def measured(y_true: np.ndarray, y_score: np.ndarray) -> np.ndarray:
+    """Return the AUC, by how much bins put it off and may do so, how far the SE is off, whether one is told; the SE."""
     bins = bins_of(y_score, GRID)
     positives, negatives = (np.bincount(bins[of], minlength=len(GRID)) for of in (y_true, ~y_true))
     auc, error = of_bins(positives, negatives)
-    truth = float(roc_auc_score(y_true, y_score))
+    truth, exact = float(roc_auc_score(y_true, y_score)), of_rows(y_true, y_score)
     binning_error = float(positives @ negatives / 2 / positives.sum() / negatives.sum())
     assert error is not None
-    off = abs(error / of_rows(y_true, y_score) - 1)
-    return GridErrors(truth, abs(float(auc) - truth), binning_error, off, binning_error > TELLING * error)
+    told = binning_error > TELLING * error
+    return np.array([truth, abs(float(auc) - truth), binning_error, abs(error / exact - 1), told, exact])
 
 
 def real() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
@@ -79,22 +67,19 @@ def made_up(share: float, rows: int, spread: float, seed: int) -> tuple[np.ndarr
     return random.random(rows) < scores, scores
 
 
-def main() -> None:
-    print("| set | rows | positive | AUC | off by | binning error | SE off |\n" + "|---" * 7 + "|")
-    for name, y_true, y_score in real():
-        found = measured(y_true, y_score)
-        numbers = f"{found.auc:.4f} | {found.off:.1e} | {found.binning_error:.1e} | {100 * found.error_off:.2f} %"
-        print(f"| {name} | {len(y_true):,} | {100 * y_true.mean():.1f} % | {numbers} |")
-    print("\n| positive | rows | spread | median off by | worst | worst, ÷ SE | told |\n" + "|---" * 7 + "|")
-    for share, rows in MADE_UP:
-        for spread in SPREADS:
-            sets = [made_up(share, rows, spread, seed) for seed in range(SEEDS)]
-            found = [measured(*each) for each in sets]
-            off = np.array([each.off for each in found])
-            worst = max(each.off / of_rows(*rows_) for each, rows_ in zip(found, sets, strict=True))
-            numbers = f"{np.median(off):.1e} | {off.max():.1e} | {worst:.3f} | {sum(each.told for each in found)}"
-            print(f"| {100 * share:g} % | {rows:,} | {spread:g} | {numbers} |")
+def of_seeds(share: float, rows: int, spread: float) -> list[str]:
+    _, off, _, _, told, exact = np.array([measured(*made_up(share, rows, spread, seed)) for seed in range(SEEDS)]).T
+    numbers = f"{np.median(off):.1e}", f"{off.max():.1e}", f"{(off / exact).max():.3f}", f"{told.sum():.0f}"
+    return [f"{100 * share:g} %", f"{rows:,}", f"{spread:g}", *numbers]
+
+
+def of_real(name: str, y_true: np.ndarray, y_score: np.ndarray) -> list[str]:
+    auc, off, binning_error, error_off, *_ = measured(y_true, y_score)
+    numbers = f"{auc:.4f}", f"{off:.1e}", f"{binning_error:.1e}", f"{100 * error_off:.2f} %"
+    return [name, f"{len(y_true):,}", f"{100 * y_true.mean():.1f} %", *numbers]
 
 
 if __name__ == "__main__":
-    main()
+    show(["set", "rows", "positive", "AUC", "off by", "binning error", "SE off"], starmap(of_real, real()))
+    cases = (of_seeds(*sizes, spread) for sizes, spread in product(MADE_UP, SPREADS))
+    show(["positive", "rows", "spread", "median off by", "worst", "worst, ÷ SE", "told"], cases)

@@ -10,6 +10,7 @@ are no rotation keys; `earlier-result` takes sessions to share their keys; scale
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 import numpy as np
@@ -21,19 +22,14 @@ from fhe_auc_protocols.blinded_auc.result_check import slot_error
 Parameter: TypeAlias = "tuple[float, ...]"
 
 
-def scale_num(trials: Trials, parameter: Parameter) -> Totals:
-    """Multiply num' by 1 + the parameter."""
-    return trials.totals(trials.nums * (1 + parameter[0]), trials.dens)
+def _scale(*, num: bool = False, den: bool = False) -> Callable[[Trials, Parameter], Totals]:
+    """Multiply num' or den', or both, by 1 + the parameter."""
+    return lambda trials, parameter: trials.totals(
+        trials.nums * (1 + parameter[0] * num), trials.dens * (1 + parameter[0] * den)
+    )
 
 
-def scale_den(trials: Trials, parameter: Parameter) -> Totals:
-    """Multiply den' by 1 + the parameter."""
-    return trials.totals(trials.nums, trials.dens * (1 + parameter[0]))
-
-
-def scale_all(trials: Trials, parameter: Parameter) -> Totals:
-    """Multiply both by 1 + the parameter."""
-    return trials.totals(trials.nums * (1 + parameter[0]), trials.dens * (1 + parameter[0]))
+scale_num, scale_den, scale_all = _scale(num=True), _scale(den=True), _scale(num=True, den=True)
 
 
 def add_polynomial(trials: Trials, parameter: Parameter) -> Totals:
@@ -109,7 +105,7 @@ def flip_bytes(trials: Trials, parameter: Parameter) -> Totals:
     return leave_masks(trials, parameter)._replace(slots_differ=np.ones(trials.shape[0], bool))
 
 
-# --- Free parameters --------------------------------------------------------------------------------------------------
+# --- Free parameters: what is to be tried for a lie, in a setting -----------------------------------------------------
 
 # Shifts are chosen around `HARM`.
 _GRID = tuple(float(HARM * factor) for factor in 2.0 ** np.linspace(-3, 4, 15))
@@ -118,21 +114,19 @@ _DIRECTIONS = (
     *((0.1, 0, 1, 0, 0, 0), (0, 0.1, 1, 0, 0, 0), (0, 0, 1, 0.1, 0, 0), (0, 0, 0, 0.1, 1, 0), (0, 0, -1, 0.1, 0, 1)),
 )
 _SIGNED = tuple(sign * value for value in _GRID for sign in (1, -1))
+_Tried: TypeAlias = "Callable[[TrialSetting], tuple[Parameter, ...]]"
 
 
-def factors(of: TrialSetting) -> tuple[Parameter, ...]:
-    """Return by how much to scale, for `scale_num` and `scale_den`."""
-    return tuple((value,) for value in _SIGNED)
+def _always(tried: Iterable[Parameter]) -> _Tried:
+    found = tuple(tried)
+    return lambda of: found
 
 
-def constants(of: TrialSetting) -> tuple[Parameter, ...]:
-    """Return what to add to num' or den', for `add_constant`."""
-    return *((value, 0.0) for value in _SIGNED), *((0.0, value) for value in _SIGNED)
-
-
-def polynomials(of: TrialSetting) -> tuple[Parameter, ...]:
-    """Return coefficients, for `add_polynomial`."""
-    return tuple(tuple(value * part for part in direction) for value in _GRID[::2] for direction in _DIRECTIONS)
+factors = _always((value,) for value in _SIGNED)
+constants = _always((*((value, 0.0) for value in _SIGNED), *((0.0, value) for value in _SIGNED)))
+polynomials = _always(tuple(value * part for part in each) for value in _GRID[::2] for each in _DIRECTIONS)
+shifts = _always((value,) for value in (0.0, 0.001, 0.003, 0.01, 0.03, 0.1))
+chosen_aucs = _always((sign * value,) for value in (0.1, 0.25, 0.5, 1.0, 2.0, 4.0) for sign in (1, -1))
 
 
 def guessed_positions(of: TrialSetting) -> tuple[Parameter, ...]:
