@@ -48,8 +48,7 @@ def _name(text: str) -> str:
 
 
 def _epsilon(text: str) -> float:
-    number = float(text)
-    if not (math.isfinite(number) and number > 0):
+    if not 0 < (number := float(text)) < math.inf:
         raise ValueError
     return number
 
@@ -142,7 +141,7 @@ def compare(
     for file, what in ((plot, "figure"), (csv_file, "table")):
         if file is not None and file.resolve() in {path.resolve() for path in files.paths}:
             raise InputError(f"{what} {str(file)!r} is one of the files to read; choose another name")
-    if csv_file is not None and plot is not None and csv_file.resolve() == plot.resolve():
+    if csv_file and plot and csv_file.resolve() == plot.resolve():
         raise InputError(f"table and figure are both to be saved as {str(plot)!r}; choose another name")
     asked = measure.ProtocolComparison(backend=backend and ckks.choose_backend(backend), **settings)
     asked.measured()  # refuses before files are read

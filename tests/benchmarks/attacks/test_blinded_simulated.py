@@ -14,7 +14,7 @@ from scipy import stats
 from fhe_auc.base.errors import InputError, VerificationError
 from fhe_auc.rows.counts import Counts
 from fhe_auc_benchmarks.attacks.blinded_auc import bounds, polynomials, simulated
-from fhe_auc_benchmarks.attacks.blinded_auc.polynomial_search import search
+from fhe_auc_benchmarks.attacks.blinded_auc.polynomials import search
 from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Trials, draw_multipliers, setting
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES
 from fhe_auc_benchmarks.attacks.cli import attack

@@ -22,9 +22,20 @@ class BlindedAucTable:
     descriptions = MappingProxyType({name: strategy.description for name, strategy in STRATEGIES.items()})
     header = ("attack", "semi-honest", "malicious, real", "simulated", "bound", "")
 
-    def __init__(self, setting: TrialSetting, trials: int, simulated_trials: int, seed: int) -> None:
+    def __init__(self, setting: TrialSetting, trials: int, seed: int, simulated_trials: int) -> None:
         self._setting = setting
         self._trials, self._simulated_trials, self._seed = trials, simulated_trials, seed
+        plan = setting.plan
+        self.settings = {
+            "executions": setting.executions,
+            "tolerance": plan.tolerance,
+            "thresholds": plan.workload.thresholds,
+        }
+        self.introduction = (
+            "A pass is a wrong AUC (by 0.001 or more) that a party accepts. Behind it: what the pass rate lies below, "
+            f"with {CONFIDENCE:.0%} confidence. Simulation and bound: {setting.executions} executions, tolerance "
+            f"{plan.tolerance:.2e}, {plan.workload.thresholds:,} thresholds."
+        )
 
     def play(self, name: str) -> dict[str, Any]:
         """Play an attack on both protocols' ciphertexts and in simulation, and compute its bound."""
@@ -43,24 +54,6 @@ class BlindedAucTable:
 
     def _real(self, name: str, protocol: str) -> dict[str, Any] | None:
         return ciphertexts.run(name, protocol, self._trials, self._seed).summary() if self._trials else None
-
-    def settings(self) -> dict[str, Any]:
-        """Return what is simulated."""
-        return {
-            "executions": self._setting.executions,
-            "tolerance": self._setting.plan.tolerance,
-            "thresholds": self._setting.plan.workload.thresholds,
-            "seed": self._seed,
-            "confidence": CONFIDENCE,
-        }
-
-    def introduction(self) -> str:
-        """Return what the printed table's numbers mean."""
-        return (
-            "A pass is a wrong AUC (by 0.001 or more) that a party accepts. Behind it: what the pass rate lies "
-            f"below, with {CONFIDENCE:.0%} confidence. Simulation and bound: {self._setting.executions} executions, "
-            f"tolerance {self._setting.plan.tolerance:.2e}, {self._setting.plan.workload.thresholds:,} thresholds."
-        )
 
     def cells(self, played: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the printed row, after the attack's name."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from fhe_auc_benchmarks.attacks.exact_auc import ciphertexts, helped, simulated
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import DESCRIPTIONS, STRATEGIES
@@ -12,72 +12,30 @@ from fhe_auc_benchmarks.attacks.outcome import CONFIDENCE, AttackOutcome
 _REAL_PRIME = 2_199_023_288_321  # the first above 2^41 that is 1 modulo 16384
 _TOY_PRIME = 257
 _TOY_BOUND = 2 / (_TOY_PRIME - 1)  # the theorem's: no sum of an AUC has a larger degree than 2
-_COLUMNS = ("ciphertexts", "exact"), ("ciphertexts", "verified"), ("simulated", "one prime"), ("simulated", "toy")
-_PASSES = (
-    "Passes of so many trials: a pass is a wrong AUC, half-width, P or N that a party accepts, or a false "
-    f'"undefined". None of n says that fewer than 3/n pass, with {CONFIDENCE:.0%} confidence.'
-)
 
-
-class ExactAucTable:
-    """Attacks on ``verified``, and on ``exact``: so many trials of each, on ciphertexts and in simulation; 0: none."""
-
-    descriptions = DESCRIPTIONS
-    header = ("attack", "exact, real", "verified, real", "one prime", f"t = {_TOY_PRIME}", "")
-
-    def __init__(self, trials: int, simulated_trials: int, seed: int) -> None:
-        self._trials, self._simulated_trials, self._seed = trials, simulated_trials, seed
-
-    def play(self, name: str) -> dict[str, Any]:
-        """Play an attack on both protocols' ciphertexts where it can be, and in simulation."""
-        strategy = STRATEGIES[name]
-        real = _on_ciphertexts(ciphertexts.run, name, strategy.on_tags, self._trials, self._seed)
-        simulation: dict[str, dict[str, Any] | None] = {"one prime": None, "toy": None}
-        if self._simulated_trials and strategy.tamper is None:
-            for prime, modulus in (("one prime", _REAL_PRIME), ("toy", _TOY_PRIME)):
-                simulation[prime] = _summary(simulated.run(name, modulus, self._simulated_trials, self._seed))
-        return {"ciphertexts": real, "simulated": simulation}
-
-    def settings(self) -> dict[str, Any]:
-        """Return the seed, and the proved bound on the toy prime's pass rate."""
-        return {"seed": self._seed, "confidence": CONFIDENCE, "toy_bound": _TOY_BOUND}
-
-    def introduction(self) -> str:
-        """Return what the printed table's numbers mean."""
-        return (
-            f"{_PASSES} Simulated with "
-            f"one prime of 42 bits, and with {_TOY_PRIME}, where passes can be counted: there a rate of "
-            f"{_TOY_BOUND:.4f} at most is proved."
-        )
-
-    def cells(self, played: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the printed row, after the attack's name."""
-        return _cells([played[kind][which] for kind, which in _COLUMNS])
+Found = dict[str, "dict[str, Any] | None"]
 
 
 class HelpedTable:
     """Attacks on sessions of ``verified``, and of ``exact``, with a helper: so many trials of each."""
 
-    descriptions: ClassVar[Mapping[str, str]] = {
+    descriptions: Mapping[str, str] = {
         name: f"{attack.who}: {attack.description}" for name, attack in helped.ATTACKS.items()
     }
-    header = ("attack", "exact", "verified", "")
+    header: tuple[str, ...] = ("attack", "exact", "verified", "")
+    settings: Mapping[str, Any] = {}
+    introduction = (
+        "Passes of so many trials: a pass is a wrong AUC, half-width, P or N that a party accepts, or a false "
+        f'"undefined". None of n says that fewer than 3/n pass, with {CONFIDENCE:.0%} confidence.'
+    )
+    """What the printed table's numbers mean."""
 
     def __init__(self, trials: int, seed: int) -> None:
         self._trials, self._seed = trials, seed
 
     def play(self, name: str) -> dict[str, Any]:
         """Play an attack on both protocols where it can be."""
-        attack = helped.ATTACKS[name]
-        return {"ciphertexts": _on_ciphertexts(helped.run, name, attack.on_tags, self._trials, self._seed)}
-
-    def settings(self) -> dict[str, Any]:
-        """Return the seed."""
-        return {"seed": self._seed, "confidence": CONFIDENCE}
-
-    def introduction(self) -> str:
-        """Return what the printed table's numbers mean."""
-        return _PASSES
+        return {"ciphertexts": self._on_ciphertexts(helped.run, name, helped.ATTACKS[name].on_tags)}
 
     def cells(self, played: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the printed row, after the attack's name."""
@@ -86,16 +44,42 @@ class HelpedTable:
         refused = any(each and helped.THE_HELPER in each["refused"] for each in found)
         return *passes, "the helper refuses" if refused else note
 
+    def _on_ciphertexts(self, run: Callable[[str, str, int, int], AttackOutcome], name: str, on_tags: bool) -> Found:
+        real: Found = {"exact": None, "verified": None}
+        for protocol in real if self._trials else ():
+            # Tags that exact sessions do not have cannot be tampered with.
+            if protocol == "verified" or not on_tags:
+                real[protocol] = _summary(run(name, protocol, self._trials, self._seed))
+        return real
 
-def _on_ciphertexts(
-    run: Callable[[str, str, int, int], AttackOutcome], name: str, on_tags: bool, trials: int, seed: int
-) -> dict[str, dict[str, Any] | None]:
-    real: dict[str, dict[str, Any] | None] = {"exact": None, "verified": None}
-    for protocol in real if trials else ():
-        # Tags that exact sessions do not have cannot be tampered with.
-        if protocol == "verified" or not on_tags:
-            real[protocol] = _summary(run(name, protocol, trials, seed))
-    return real
+
+class ExactAucTable(HelpedTable):
+    """The same with sealed keys, and so many trials in simulation; 0: none."""
+
+    descriptions = DESCRIPTIONS
+    header = ("attack", "exact, real", "verified, real", "one prime", f"t = {_TOY_PRIME}", "")
+    settings: Mapping[str, Any] = {"toy_bound": _TOY_BOUND}
+    introduction = (
+        f"{HelpedTable.introduction} Simulated with one prime of 42 bits, and with {_TOY_PRIME}, where passes can be "
+        f"counted: there a rate of {_TOY_BOUND:.4f} at most is proved."
+    )
+
+    def __init__(self, trials: int, seed: int, simulated_trials: int) -> None:
+        super().__init__(trials, seed)
+        self._simulated_trials = simulated_trials
+
+    def play(self, name: str) -> dict[str, Any]:
+        """Play an attack on both protocols' ciphertexts where it can be, and in simulation."""
+        strategy, simulation = STRATEGIES[name], Found({"one prime": None, "toy": None})
+        if self._simulated_trials and strategy.tamper is None:
+            for prime, modulus in (("one prime", _REAL_PRIME), ("toy", _TOY_PRIME)):
+                simulation[prime] = _summary(simulated.run(name, modulus, self._simulated_trials, self._seed))
+        real = self._on_ciphertexts(ciphertexts.run, name, strategy.on_tags)
+        return {"ciphertexts": real, "simulated": simulation}
+
+    def cells(self, played: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the printed row, after the attack's name."""
+        return _cells([*played["ciphertexts"].values(), *played["simulated"].values()])
 
 
 def _cells(found: Sequence[Mapping[str, Any] | None]) -> tuple[str, ...]:
