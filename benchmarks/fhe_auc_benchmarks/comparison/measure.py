@@ -277,13 +277,9 @@ def _session(
     """Run a real session; return its result and what it cost."""
     plugin = registry.load(measured.protocol)
     setup = Setup(max_rows=max(DEFAULT_MAX_ROWS, sample.rows), backend=asked.backend if plugin.encrypts else None)
+    protocol = chosen(plugin.options, measured.protocol, options)
     with Stopwatch() as watch:
-        evaluation = asked.session(
-            sample.parties,
-            protocol=chosen(plugin.options, measured.protocol, options),
-            thresholds=measured.grid,
-            setup=setup,
-        )
+        evaluation = asked.session(sample.parties, protocol=protocol, thresholds=measured.grid, setup=setup)
     return evaluation, {
         "verified": verified_as_dict(aggregation=evaluation.verified),
         "warnings": evaluation.warnings,

@@ -56,11 +56,9 @@ def benchmark(quick: bool, folder: Path, as_json: bool) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / _SUMMARY).open("ab").close()
-        earlier: dict[str, Any] = (
-            msgspec.json.decode(everything.read_bytes())
-            if everything.exists()
-            else {"machines": [], "measurements": []}
-        )
+        earlier: dict[str, Any] = {"machines": [], "measurements": []}
+        if everything.exists():
+            earlier = msgspec.json.decode(everything.read_bytes())
         measured = Benchmark(quick, msgspec.convert(earlier["measurements"], list[Measurement]))
     except OSError as error:
         raise InputError(f"folder {str(folder)!r} cannot be written to: {error.strerror}; choose another") from None

@@ -19,15 +19,18 @@ _COSTS = ("site, ms", "server, s", "helper, s", "keys of all, s", "a site sends,
 def by_sites(measurements: Iterable[Measurement]) -> Table:
     """Return header and rows of what the default protocol costs, against sites, for each kind of keys."""
     found = [each for each in measurements if _default(each) and each.thresholds == DEFAULT_THRESHOLDS]
-    found.sort(key=lambda each: (KEYS.index(keys_of(each)), each.parties))
-    return ("keys", "sites", *_COSTS), _rows(found, lambda each: (keys_of(each), f"{each.parties:,}"), _costs)
+    return _against("sites", found, lambda each: each.parties)
 
 
 def by_thresholds(measurements: Iterable[Measurement]) -> Table:
     """Return the same against thresholds."""
     found = [each for each in measurements if _default(each) and each.thresholds != DEFAULT_THRESHOLDS]
-    found.sort(key=lambda each: (KEYS.index(keys_of(each)), each.thresholds))
-    return ("keys", "thresholds", *_COSTS), _rows(found, lambda each: (keys_of(each), f"{each.thresholds:,}"), _costs)
+    return _against("thresholds", found, lambda each: each.thresholds)
+
+
+def _against(what: str, found: list[Measurement], number: Callable[[Measurement], int]) -> Table:
+    found.sort(key=lambda each: (KEYS.index(keys_of(each)), number(each)))
+    return ("keys", what, *_COSTS), _rows(found, lambda each: (keys_of(each), f"{number(each):,}"), _costs)
 
 
 def between_machines(measurements: Iterable[Measurement]) -> Table:

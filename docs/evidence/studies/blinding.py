@@ -27,8 +27,7 @@ from __future__ import annotations
 
 import argparse
 import math
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
@@ -42,7 +41,7 @@ from fhe_auc.question import thresholds
 from fhe_auc.rows.counts import Counts, count
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.ckks_computation import running_sum
-from fhe_auc_benchmarks.tables import markdown as table
+from fhe_auc_benchmarks.tables import show
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_totals
 from fhe_auc_protocols.blinded_auc.error_bound import ERROR_DEVIATION
 from fhe_auc_protocols.blinded_auc.plan import CHECK_WEIGHT, MULTIPLIER_RANGE_BITS, AucPlan, switching_noise_bits
@@ -168,28 +167,17 @@ def remaining(seen: Observation, dens: NDArray[np.int64]) -> int:
     return int(numerators_fit(seen, possible).sum())
 
 
-class Line(NamedTuple):
-    backend: str
-    max_rows: int
-    rows: int
-    positives: int
-    possible: float  # distinct dens before anything is seen
-    candidates: list[int]
-    kept: float
-
-
-def measure(rows: int, max_rows: int, backend: str, sessions: int) -> Iterator[Line]:
+def measure(rows: int, max_rows: int, backend: str, sessions: int) -> Iterator[tuple[int, NDArray[np.int64], float]]:
+    """Yield for each share of positives: these, how many dens remain in each session, how often the true one does."""
     engine = BlindingSessions(backend, max_rows)
     rng = np.random.default_rng([0, max_rows])
     for share in POSITIVES:
-        positives = round(share * rows)
-        candidates, kept = [], 0
+        positives, left, kept = round(share * rows), [], 0
         for _ in range(sessions):
             seen, truth = engine.session(rng, positives, rows - positives)
-            candidates.append(sum(remaining(seen, dens) for dens in all_dens(seen, rows)))
+            left.append(sum(remaining(seen, dens) for dens in all_dens(seen, rows)))
             kept += remaining(seen, np.array([truth.den]))
-        possible = len(possible_products(PRIOR * rows))
-        yield Line(backend, max_rows, rows, positives, possible, candidates, kept / sessions)
+        yield positives, np.array(left), kept / sessions
 
 
 def number(value: float) -> str:
@@ -197,38 +185,27 @@ def number(value: float) -> str:
     return f"{value:.0f}" if value < 1000 else f"{float(f'{value:.3g}'):,.0f}"
 
 
-def print_table(lines: Sequence[Line]) -> None:
-    """Print a table; cells are median (smallest to largest) of the sessions."""
-    pools = list(dict.fromkeys((line.rows, line.positives) for line in lines))
-    columns = list(dict.fromkeys(line[:2] for line in lines))
-    head = ["rows", "P", "dens before", *(f"{backend}, {n:,}" for backend, n in columns), "one left"]
-    body = []
-    for pool in pools:
-        cells = {line[:2]: line for line in lines if (line.rows, line.positives) == pool}
-        some = next(iter(cells.values()))
-        row = [f"{some.rows:,}", f"{some.positives:,}", number(some.possible)]
-        for column in columns:
-            left = np.array(cells[column].candidates)
-            row.append(f"{number(np.median(left))} ({number(left.min())} to {number(left.max())})")
-        row.append(f"{np.mean([left == 1 for cell in cells.values() for left in cell.candidates]):.0%}")
-        body.append(row)
-    print(table(head, body))
-    kept = min(line.kept for line in lines)
-    print(f"The true den passed the tests in at least {kept:.0%} of the sessions behind every cell.\n")
-
-
 def main() -> None:
+    """Print a table; cells are median (smallest to largest) of the sessions."""
     parser = argparse.ArgumentParser(
         description="Count the values of den = 2PN that a decrypted result leaves possible."
     )
     parser.add_argument("--sessions", type=int, default=20, help="sessions per line (default 20)")
     parser.add_argument("--rows", type=int, nargs="+", default=ROWS)
     arguments = parser.parse_args()
-    started = time.perf_counter()
-    # By rows first, so that the list of products is made once for each.
-    cells = product(arguments.rows, MAX_ROWS, ckks.available_backends())
-    print_table([line for cell in cells for line in measure(*cell, arguments.sessions)])
-    print(f"{arguments.sessions} sessions a cell, {time.perf_counter() - started:.0f} s")
+    columns, kept_least = list(product(MAX_ROWS, ckks.available_backends())), 1.0
+    body = []
+    for rows in arguments.rows:  # the list of products is made once for each
+        possible = number(len(possible_products(PRIOR * rows)))
+        for found in zip(*(measure(rows, *column, arguments.sessions) for column in columns), strict=True):
+            cells = (
+                f"{number(np.median(left))} ({number(left.min())} to {number(left.max())})" for _, left, _ in found
+            )
+            one = np.mean([left == 1 for _, left, _ in found])
+            body.append([f"{rows:,}", f"{found[0][0]:,}", possible, *cells, f"{one:.0%}"])
+            kept_least = min(kept_least, *(kept for *_, kept in found))
+    show(["rows", "P", "dens before", *(f"{backend}, {n:,}" for n, backend in columns), "one left"], body)
+    print(f"The true den passed the tests in at least {kept_least:.0%} of the sessions behind every cell.")
 
 
 if __name__ == "__main__":

@@ -257,10 +257,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         np.savez(arguments.data, y_true=y_true, y_score=y_score, site=site)
         return
     truth = ", ".join(f"{auc:.6f}" for auc in CRITEO_AUC)
-    print(
-        f"\nSeed {seed}; {runs} runs a cell, as in the paper; limit: {MANY_RUNS:,} runs. The paper's scikit-learn AUC, "
-    )
-    print(f"epochs 0 to 2: {truth}.\n")
+    print(f"\nSeed {seed}; {runs} runs a cell, as in the paper; limit: {MANY_RUNS:,} runs.")
+    print(f"The paper's scikit-learn AUC, epochs 0 to 2: {truth}.\n")
     laplace_tables(runs, seed)
     other_tables(seed)
 

@@ -14,7 +14,6 @@ from scipy import stats
 from fhe_auc.base.errors import InputError, VerificationError
 from fhe_auc.rows.counts import Counts
 from fhe_auc_benchmarks.attacks.blinded_auc import bounds, polynomials, simulated
-from fhe_auc_benchmarks.attacks.blinded_auc.polynomials import search
 from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Trials, draw_multipliers, setting
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES
 from fhe_auc_benchmarks.attacks.cli import attack
@@ -23,6 +22,7 @@ from fhe_auc_protocols.blinded_auc.plan import fitting_packing
 from fhe_auc_protocols.blinded_auc.result_check import accept
 from fhe_auc_protocols.blinded_auc.split_shares import Execution, Stream, amplification
 from fhe_auc_protocols.blinded_auc.workload import LEAST_EXTRA, Workload
+from tests.support.polynomial_search import search
 
 # Statistical tests have fixed seeds; what they allow would be exceeded with probability below 1e-6 otherwise.
 LUCKY = (

@@ -6,20 +6,15 @@ number of classes. An attack that calls for it does what comes nearest.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fhe_auc import ckks
 from fhe_auc.rlwe import container
-from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import (
-    SPARE_BITS,
-    BlindedView,
-    Floats,
-    Positions,
-    Submission,
-)
+from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import SPARE_BITS, BlindedView, Positions, Submission
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import products
 from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT
 
@@ -76,12 +71,12 @@ def add_constant(view: BlindedView) -> bytes:
 
 def drop_party(view: BlindedView) -> bytes:
     """Leave one party's submission out of the sum."""
-    return view.result(view.totals(view.sum_of(_without(view, view.one(view.parties)))))
+    return _sum_of(view, _without(view, view.one(view.parties)))
 
 
 def count_twice(view: BlindedView) -> bytes:
     """Add one party's submission twice."""
-    return view.result(view.totals(view.sum_of([*view.parties, view.one(view.parties)])))
+    return _sum_of(view, [*view.parties, view.one(view.parties)])
 
 
 def replay_session(view: BlindedView) -> bytes:
@@ -92,19 +87,19 @@ def replay_session(view: BlindedView) -> bytes:
     else:
         foreign = view.context.load_submission(_under_other_keys(view, submission=True))
         submission = [foreign] * view.plan.packing.blocks
-    return _with_replaced(view, replaced, submission)
+    return _with_replaced(view, submission, replaced)
 
 
 def replace_with_zero(view: BlindedView) -> bytes:
     """Replace a party's submission by an encryption of zero."""
     slots = np.zeros(view.plan.packing.slots, complex)
-    submission = view.encrypted([slots] * view.plan.packing.blocks)
-    return _with_replaced(view, view.one(view.parties), submission)
+    return _with_replaced(view, view.encrypted([slots] * view.plan.packing.blocks))
 
 
 def replace_with_counts(view: BlindedView) -> bytes:
     """Replace a party's submission by an encryption of made-up counts."""
-    return _with_replaced(view, view.one(view.parties), view.encrypted(view.made_up()))
+    replaced = view.one(view.parties)
+    return _with_replaced(view, view.encrypted(view.made_up()), replaced)
 
 
 def zero_slots(view: BlindedView) -> bytes:
@@ -195,7 +190,7 @@ def earlier_result(view: BlindedView) -> bytes:
 def other_subset(view: BlindedView) -> bytes:
     """Return the result over some of the parties only."""
     parties = view.generator.permutation(view.parties)[: int(view.generator.integers(1, len(view.parties)))]
-    return view.result(view.totals(view.sum_of(str(party) for party in parties)))
+    return _sum_of(view, map(str, parties))
 
 
 def flip_bytes(view: BlindedView) -> bytes:
@@ -222,11 +217,15 @@ def _without(view: BlindedView, left_out: str) -> list[str]:
     return [party for party in view.parties if party != left_out]
 
 
-def _with_replaced(view: BlindedView, replaced: str, submission: Submission) -> bytes:
-    return view.result(view.totals(view.sum_of(_without(view, replaced), submission)))
+def _sum_of(view: BlindedView, parties: Iterable[str], *others: Submission) -> bytes:
+    return view.result(view.totals(view.sum_of(parties, *others)))
 
 
-def _with_weights(view: BlindedView, draw: Callable[[int], Floats]) -> bytes:
+def _with_replaced(view: BlindedView, submission: Submission, replaced: str | None = None) -> bytes:
+    return _sum_of(view, _without(view, replaced or view.one(view.parties)), submission)
+
+
+def _with_weights(view: BlindedView, draw: Callable[[int], NDArray[np.float64]]) -> bytes:
     """Return the result where a random quarter of the positions of every num class has other weights than 1."""
     place = Positions(view)
     weights = np.ones(place.shape)

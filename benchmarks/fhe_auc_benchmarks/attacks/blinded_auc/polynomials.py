@@ -13,8 +13,8 @@ every c, which is more than it can; only A, without which there is no ΣX·Y, st
 which X and Y come equally often; the others, of which phases of positions leave nothing, were no help to it when tried.
 
 How flat q is decides: `pair_rate` bounds the probability that two executions agree on a shift of θ·q, for any θ. A
-search (`search`) has looked for the c at which it is largest. That finds good attacks, and
-proves nothing about better ones.
+search, which stands with the tests, has looked for the c at which it is largest. That finds good attacks, and proves
+nothing about better ones.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.optimize import minimize
 from scipy.spatial import cKDTree
 
 from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import draw_multipliers
@@ -40,10 +38,6 @@ WORST = tuple(
     )
 )
 """What the search has found of degree 2 and 4; a slow test searches again."""
-
-_WIDTHS = 0.3, 0.1, 0.03, 0.01  # of the kernel, ever closer to the window that counts
-_NEIGHBOURHOOD = 3.0  # widths
-_EXECUTIONS_TIMES_WIDTH = 300
 
 
 def terms(multipliers: Complex) -> Complex:
@@ -76,46 +70,3 @@ def tree_of(logs: Complex, *, around: bool = False) -> cKDTree:
     points = np.stack([logs.real, logs.imag], axis=1)
     turns = (0, -1, 1) if around else (0,)
     return cKDTree(np.concatenate([points + np.array([0, 2 * np.pi * turn]) for turn in turns]))
-
-
-def search(
-    *, starts: int, seed: int, degree: int = 4, draws: int = 20_000, window: float = 1e-3
-) -> tuple[float, Complex]:
-    """Return the largest pair rate found by gradients from so many random starts, and its coefficients."""
-    rng = np.random.default_rng([seed, degree])
-    used = np.arange(TERMS if degree == 4 else 6)
-    basis = terms(draw_multipliers(rng, draws))[:, used]
-    best = 0.0, np.zeros(TERMS, complex)
-    for _ in range(starts):
-        kept = rng.random(len(used)) < rng.choice([0.3, 0.6, 1.0])
-        kept[rng.integers(len(used))] = True
-        point = np.where(kept, rng.standard_normal((2, len(used))), 0.0).ravel()
-        for width in _WIDTHS:
-            result = minimize(_loss, point, (basis, width), "L-BFGS-B", jac=True, options={"maxiter": 60})
-            point = result.x / np.linalg.norm(result.x)
-        found = np.zeros(TERMS, complex)
-        found[used] = point[: len(used)] + 1j * point[len(used) :]
-        rate = pair_rate(found, window, draws=10 * draws, seed=seed)
-        best = max(best, (rate, found), key=lambda pair: pair[0])
-    return best
-
-
-def _loss(point: NDArray[np.float64], basis: Complex, width: float) -> tuple[float, NDArray[np.float64]]:
-    """Return -log of a smoothed pair rate, and its gradient: a Gaussian of differences of log q, cut off far out."""
-    basis = basis[: int(_EXECUTIONS_TIMES_WIDTH / width)]
-    size = basis.shape[1]
-    q = basis @ (point[:size] + 1j * point[size:])
-    logs = np.log(q)
-    radius = _NEIGHBOURHOOD * width
-    near = tree_of(logs).sparse_distance_matrix(tree_of(logs, around=True), radius, output_type="ndarray")
-    first, second = near["i"], near["j"] % len(q)
-    first, second, distances = (each[first != second] for each in (first, second, near["v"]))
-    difference = logs[first] - logs[second]
-    difference.imag -= 2 * np.pi * np.round(difference.imag / (2 * np.pi))
-    kernel = np.exp(-0.5 * (distances / width) ** 2)
-    total = kernel.sum() + 1e-300
-    pull = np.bincount(first, kernel * difference.real, len(q)) + 1j * np.bincount(
-        first, kernel * difference.imag, len(q)
-    )
-    gradient = 2 * basis.conj().T @ (pull / q.conj()) / (width**2 * total)
-    return -math.log(total), np.concatenate([gradient.real, gradient.imag])
