@@ -12,8 +12,7 @@ from fhe_auc.cli import inputs, output
 from fhe_auc_benchmarks.attacks.outcome import CONFIDENCE
 
 if TYPE_CHECKING:
-    from fhe_auc_benchmarks.attacks.blinded_auc.table import BlindedAucTable
-    from fhe_auc_benchmarks.attacks.exact_auc.table import HelpedTable
+    from fhe_auc_benchmarks.attacks.tables import BlindedAucTable, HelpedTable
 
 
 @click.command(
@@ -111,7 +110,7 @@ def _table(
 ) -> BlindedAucTable | HelpedTable:
     """Return the attacks on a protocol; `executions` and `setting` are for ``malicious``, `keys` for ``verified``."""
     if protocol == "verified":
-        from fhe_auc_benchmarks.attacks.exact_auc.table import ExactAucTable, HelpedTable
+        from fhe_auc_benchmarks.attacks.tables import ExactAucTable, HelpedTable
 
         for option in ("executions", *setting):
             if inputs.given(option):
@@ -124,6 +123,6 @@ def _table(
     if inputs.given("keys"):
         raise click.UsageError("--keys is for --protocol verified only")
     from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import setting as of
-    from fhe_auc_benchmarks.attacks.blinded_auc.table import BlindedAucTable
+    from fhe_auc_benchmarks.attacks.tables import BlindedAucTable
 
     return BlindedAucTable(of(executions=int(executions), **setting), trials, seed, simulated_trials)

@@ -48,7 +48,7 @@ def benchmark(quick: bool, folder: Path, as_json: bool) -> None:
     require("benchmark")
     from threadpoolctl import threadpool_limits
 
-    from fhe_auc_benchmarks.runtime import figures, machine, summary
+    from fhe_auc_benchmarks.runtime import machine, summary
     from fhe_auc_benchmarks.runtime.benchmark import Benchmark
     from fhe_auc_benchmarks.runtime.measure import Measurement
 
@@ -75,7 +75,7 @@ def benchmark(quick: bool, folder: Path, as_json: bool) -> None:
 
     with threadpool_limits(limits=1), output.progress("Measuring", unit="percent", time_left=True) as report:
         measured.run(report, keep)
-    save_figure(figures.against_sites(measured.measurements), folder / _FIGURE)
+    save_figure(summary.against_sites(measured.measurements), folder / _FIGURE)
     if as_json:
         output.print_json(found())
     else:

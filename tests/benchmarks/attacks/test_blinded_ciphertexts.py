@@ -122,7 +122,7 @@ def test_power_sums_are_what_they_say_beside_the_totals(protocol: str, backend: 
     scene = Scene(protocol, backend)
     liar = scene.aggregator(lie)
     message = Message.from_bytes(scene.parties.play(liar), limit=2**24)
-    slots = scene.keys.secret.decrypt(decode(message.payload, Result, "result").ciphertext)
+    slots = scene.keys.secret.decrypt(decode(message.payload, Result, "result").content)
     packing = scene.parties.plan.packing
     encoded = [task.encode(scene.parties._common_secret) for task in scene.parties._tasks]
     blocks = [sum(each) for each in zip(*encoded, strict=True)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ SPARE_BITS = 8
 
 _MAX_MULTIPLIER_BITS = 40
 
-Floats: TypeAlias = NDArray[np.float64]
+Floats: TypeAlias = "NDArray[np.floating[Any]]"
 Submission: TypeAlias = "Sequence[Ciphertext]"
 
 
@@ -161,7 +161,7 @@ class Positions:
             other = context.rotate(ciphertext, packing.half)
             return context.rotate(other, packing.classes * shift) if shift else other
 
-        return self._total((x_weights, x_weights if y_weights is None else y_weights), partner)
+        return self._total([x_weights, x_weights if y_weights is None else y_weights], partner)
 
     def power_sum(self, power: str, weight: float) -> Ciphertext:
         """Return ΣX, ΣY, ΣX² or ΣY² (`power` is "x", "y", "xx" or "yy") of the num classes, as class totals.
@@ -174,10 +174,10 @@ class Positions:
         mask *= 2 * weight * {"x": 1, "y": packing.x_unit, "xx": 1 / packing.x_unit, "yy": packing.x_unit}[power]
         none = np.zeros(self.shape)
         ones = context.encrypt(np.ones(packing.slots, complex)) if len(power) == 1 else None
-        weights = (mask, none) if power[0] == "x" else (none, mask)
+        weights = [mask, none] if power[0] == "x" else [none, mask]
         return self._total(weights, lambda ciphertext: ciphertext if ones is None else ones)
 
-    def _total(self, weights: tuple[Floats, Floats], partner: Callable[[Ciphertext], Ciphertext]) -> Ciphertext:
+    def _total(self, weights: Sequence[Floats], partner: Callable[[Ciphertext], Ciphertext]) -> Ciphertext:
         """Return the totals of each block, weighted where `Packing.pack` puts X and Y, times its partner."""
         context, packing, products = self._view.context, self._view.plan.packing, []
         blocks = np.split(np.stack(weights), packing.blocks, axis=2)

@@ -79,9 +79,7 @@ def honest(of: TrialSetting, trials: int, seed: int) -> AttackOutcome:
 def best(name: str, of: TrialSetting, seed: int = 0) -> Parameter:
     """Return the strategy's best parameter: that with the largest `estimate`; empty where it has none."""
     candidates = STRATEGIES[name].parameters
-    if candidates is None:
-        return ()
-    parameters = candidates(of)
+    parameters = candidates(of) if candidates else ((),)
     if len(parameters) == 1:
         return parameters[0]
     found = _shifted(name, of, parameters, _PILOT_DRAWS, seed)
