@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +14,9 @@ from fhe_auc_benchmarks.attacks.outcome import CONFIDENCE
 
 if TYPE_CHECKING:
     from fhe_auc_benchmarks.attacks.tables import BlindedAucTable, HelpedTable
+
+
+_count = partial(click.option, metavar="N", type=click.IntRange(min=0))
 
 
 @click.command(
@@ -41,16 +45,8 @@ if TYPE_CHECKING:
     help="Who decrypts: each party, or a helper, which may lie too (verified only).",
 )
 @click.option("--attack", "names", metavar="NAME", multiple=True, help="May be repeated. Default: all.")
-@click.option(
-    "--trials", metavar="N", type=click.IntRange(min=0), default=3, help="Trials of each attack on real ciphertexts."
-)
-@click.option(
-    "--simulated-trials",
-    metavar="N",
-    type=click.IntRange(min=0),
-    default=20_000,
-    help="Trials of each attack on the numbers that ciphertexts hold.",
-)
+@_count("--trials", default=3, help="Trials of each attack on real ciphertexts.")
+@_count("--simulated-trials", default=20_000, help="Trials of each attack on the numbers that ciphertexts hold.")
 @click.option(
     "--executions",
     type=click.Choice(("2", "4", "8")),
@@ -69,7 +65,7 @@ if TYPE_CHECKING:
     default="uniform:100",
     help="Decision points (simulation and bound; malicious only), as of `fhe-auc evaluate`.",
 )
-@click.option("--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Repeat with it.")
+@_count("--seed", default=0, help="Repeat with it.")
 @output.json_option
 def attack(names: tuple[str, ...], seed: int, as_json: bool, **options: Any) -> None:
     """Attack the encrypted protocols as a lying aggregator.

@@ -242,7 +242,9 @@ def _row(sample: _Sample, asked: ProtocolComparison, measured: _Measured) -> Row
         exact = statistics(rows.y_true, rows.y_score, measured.grid)
         aucs = asked.simulated(exact, budget, parties=len(sample.parties), runs=asked.runs, random=random)
         auc, options = float(estimate(exact.astype(np.float64), budget.curve)), budget.as_options()
-        row |= {"epsilon": budget.epsilon, "delta": budget.delta, "privacy": _label_privacy(budget)}
+        delta = "" if budget.delta is None else f", δ = {budget.delta:g}"
+        scores = " (scores show)" if budget.mechanism == RANDOMIZED_RESPONSE else ""
+        row |= {"epsilon": budget.epsilon, "delta": budget.delta, "privacy": f"ε = {budget.epsilon:g}{delta}{scores}"}
     else:
         pool = simulated_private_auc.pool_of(rows.y_true, rows.y_score, measured.grid)
         terms = simulated_private_auc.budget(sample.rows, len(sample.parties), budget, "label")
@@ -287,12 +289,6 @@ def _session(
         "download_bytes_per_party": evaluation.download_bytes_per_party,
         "seconds": watch.wall,
     }
-
-
-def _label_privacy(budget: Budget) -> str:
-    delta = "" if budget.delta is None else f", δ = {budget.delta:g}"
-    scores = " (scores show)" if budget.mechanism == RANDOMIZED_RESPONSE else ""
-    return f"ε = {budget.epsilon:g}{delta}{scores}"
 
 
 def _encryption(evaluation: Evaluation) -> str:

@@ -142,19 +142,20 @@ def pair_errors(
 
 
 def figure3(generator: np.random.Generator) -> None:
-    users, epsilons = 10**5, (1.0, 2.0, 4.0)
+    users, epsilons, ratios = 10**5, (1.0, 2.0, 4.0), list[float]()
+
+    def written(scores: tuple[np.ndarray, ...], alpha: int, epsilon: float) -> str:
+        trees = Trees(generator, scores, alpha, epsilon)
+        rms = math.sqrt(np.mean(trees.errors(200) ** 2))
+        ratios.append(rms / (alpha**1.5 / (epsilon * math.sqrt(users))))
+        return f"{rms:.4f} ({math.sqrt(trees.method.error_bound()):.3f}, {ratios[-1]:.2f})"
+
     for share in (0.3, 0.00693):
         scores = beta_scores(generator, users, share)
-        ratios: list[float] = []
-        cells: dict[int, list[str]] = {alpha: [] for alpha in range(8, 13)}
-        for epsilon in epsilons:
-            for alpha, row in cells.items():
-                trees = Trees(generator, scores, alpha, epsilon)
-                rms = math.sqrt(np.mean(trees.errors(200) ** 2))
-                ratios.append(rms / (alpha**1.5 / (epsilon * math.sqrt(users))))
-                row.append(f"{rms:.4f} ({math.sqrt(trees.method.error_bound()):.3f}, {ratios[-1]:.2f})")
+        ratios.clear()
+        columns = [[written(scores, alpha, epsilon) for alpha in range(8, 13)] for epsilon in epsilons]
         print(f"AUC of {users:,} users, {share:.1%} positive: RMSE (√bound, RMSE / (α^1.5/(ε√n))):\n")
-        show(["α", *(f"ε = {e:g}" for e in epsilons)], [[alpha, *row] for alpha, row in cells.items()])
+        show(["α", *(f"ε = {e:g}" for e in epsilons)], zip(range(8, 13), *columns, strict=True))
         middle = math.sqrt(min(ratios) * max(ratios))
         print(f"All ratios lie within a factor of {max(ratios) / middle:.2f} of {middle:.2f}.\n")
 
@@ -194,15 +195,14 @@ def two_party(generator: np.random.Generator) -> None:
         step = TwoPartyResponse(kernel, domain, 1.0)
         seconds = []
         for first, second in generator.integers(0, len(domain), (30, 2)):
-            times = [time.perf_counter()]
+            started = time.perf_counter()
             user = FirstUser(step, int(first))
             request = user.request()
-            times.append(time.perf_counter())
+            requested = time.perf_counter()
             reply = SecondUser(step, int(second)).reply(request)
-            times.append(time.perf_counter())
+            replied = time.perf_counter()
             user.answer(reply)
-            times.append(time.perf_counter())
-            seconds.append(np.diff(times))
+            seconds.append(np.diff([started, requested, replied, time.perf_counter()]))
         request_ms, reply_ms, answer_ms = np.median(seconds, axis=0) * 1e3
         sizes = (f"{len(request) / 1e3:.0f} kB", f"{len(reply) / 1e3:.0f} kB")
         spread = f"{math.sqrt(step.noise_variance):.2f}", f"{math.sqrt(2) * kernel.width:.2f}"

@@ -218,8 +218,7 @@ class HonestParties:
 
 
 def _rows(name: str, generator: np.random.Generator) -> PartyData:
-    size = int(generator.integers(*_SITE_ROWS))
-    y_true = generator.random(size) < _POSITIVES
+    y_true = generator.random(int(generator.integers(*_SITE_ROWS))) < _POSITIVES
     shift = generator.uniform(0.05, 0.3)
     return PartyData.from_arrays(name, y_true, np.clip(generator.normal(0.4 + shift * y_true, 0.2), 0, 1))
 

@@ -220,14 +220,13 @@ class _Laboratory:
     """Sessions of three parties with 20 to 60 rows each, counted with two at least, all under one set of keys."""
 
     def __init__(self, protocol: str, backend: str | None, generator: np.random.Generator) -> None:
-        plugin = PROTOCOLS[protocol]()
-        self._grid = thresholds.uniform(THRESHOLDS)
-        session: Any = plugin.prepare(Request(parties=SITES, thresholds=self._grid, backend=backend, max_rows=MAX_ROWS))
+        self._grid, self._generator = thresholds.uniform(THRESHOLDS), generator
+        request = Request(parties=SITES, thresholds=self._grid, backend=backend, max_rows=MAX_ROWS)
+        session: Any = PROTOCOLS[protocol]().prepare(request)
         self._manifest = msgspec.structs.replace(session.manifest, min_parties=2)
         self._material = session.common.context
         self._secret = bfv.load_secret(self._material)
         self._public = bfv.load_public(public_context(session.aggregator_material)[0])
-        self._generator = generator
 
     def play(self, strategy: ExactStrategy, earlier: LyingPaddedAggregator | None) -> tuple[LyingPaddedAggregator, str]:
         """Play a session; return its aggregator and what comes of it for the first party (`verdict`)."""
