@@ -98,8 +98,8 @@ def federated_auc(
     Parameters
     ----------
     rows : table, iterable of parties, or mapping of names to parties
-        One table with a column `site`; or what each party has: a pair (y_true, y_score), or a table. A table is
-        anything that has columns by name: a pandas or polars data frame, an Arrow table, a dict of arrays.
+        One table, where `columns` names that of sites; or what each party has: a pair (y_true, y_score), or a table. A
+        table is anything that has columns by name: a pandas or polars data frame, an Arrow table, a dict of arrays.
     columns : Columns
         Which columns hold label, scores and site, and what their entries are.
     breakdown : Breakdown

@@ -190,7 +190,7 @@ keys_option = click.option(
     type=click.Choice(("sealed", "joint", "helper")),
     default="sealed",
     help="Who can decrypt: each party, to which a key holder seals the secret key; only all parties together; or "
-    "a helper in their place, with exact and verified.",
+    "a helper in their place.",
 )
 
 smudging_bits_option = whole_number(

@@ -22,7 +22,7 @@ _CHART = (
 )
 """What somebody wants, and which protocols are for it."""
 
-_ENCRYPTED, _NOISE, _THRESHOLDS = "Encrypted", "Noise instead of encryption", "They find thresholds, and no AUC"
+_ENCRYPTED, _NOISE, _THRESHOLDS = "Encrypted or padded", "Noise instead of encryption", "They find thresholds, and no AUC"
 
 
 @click.command(

@@ -98,7 +98,7 @@ def report(
     min_cell: int,
     as_json: bool,
 ) -> None:
-    """Write the report card of a classifier, from encrypted counts of its scores (or noisy ones, by --model).
+    """Write the report card of a classifier, from padded counts of its scores (or noisy ones, by --model).
 
     One HTML page that needs no network, its figures as PNG and its numbers as JSON: ROC, precision and recall,
     calibration, decision curve, confidence intervals, and what was revealed to whom. Scores must lie in [0, 1]. Unlike

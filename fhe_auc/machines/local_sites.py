@@ -18,11 +18,11 @@ import numpy as np
 
 from fhe_auc.base.errors import EvaluationError
 from fhe_auc.machines import outcomes
-from fhe_auc.machines.site_state import LocalSites, site_storage
+from fhe_auc.machines.site_state import LocalSites, remember, site_storage
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.results.evaluation import Evaluation, Outcome, QuantileThresholds, preceded
 from fhe_auc.rows.own_rows import check_scores
-from fhe_auc.rows.party_data import PartyData
+from fhe_auc.rows.party_data import CountedBefore, PartyData
 from fhe_auc.rows.tables import write_rows
 from fhe_auc.session import registry
 from fhe_auc.session.one_process import with_costs
@@ -74,7 +74,7 @@ class Stage:
         self.report("a session before finds the thresholds")
         finder = registry.finder(plugin)
         found = self._play(finder, first, parties, {})
-        chosen = replace(second, thresholds=_first(found).grid, average_precision=bool(_first(found).rows_above))
+        chosen = replace(second, thresholds=_first(found).grid, before=_first(found).session_before)
         return preceded(_first(self._play(plugin, chosen, parties, found)), _first(found))
 
     def _play(
@@ -101,10 +101,10 @@ class Stage:
             sites = {
                 data.name: _site(folder, number, data, request.analysis, made) for number, data in enumerate(parties)
             }
-            for number, (name, own) in enumerate(found.items()):
-                before = folder / f"boundaries-{number}.json"
-                outcomes.write_json(before, _told_before(own, next(data for data in parties if data.name == name)))
-                sites[name]["boundaries"] = str(before)
+            for data in parties:  # each session has key stores of its own here
+                if data.name in found:
+                    with site_storage().site(made.sites[data.name]) as site:
+                        remember(site, _counted_before(found[data.name], data))
             seconds = {"keys": time.perf_counter() - started}
             config: dict[str, Any] = {**made.aggregator, "round-timeout": self.round_timeout, "ask-again": False}
             self.report("the session runs")
@@ -123,11 +123,10 @@ def _site(folder: Path, number: int, data: PartyData, analysis: Analysis, made: 
     return {**made.sites[data.name], "data": str(rows), "results": str(folder / f"results-{number}")}
 
 
-def _told_before(found: QuantileThresholds, data: PartyData) -> dict[str, Any]:
-    """Return what a site knows of a session before, with its own counts, which it would have in its key store."""
-    told = outcomes.plain(found)["boundaries"]
-    own = (data.rows - np.searchsorted(np.sort(data.scores[0]), found.grid)).tolist()
-    return {"boundaries": {**told, "own_rows_above": own}}
+def _counted_before(found: QuantileThresholds, data: PartyData) -> CountedBefore | None:
+    """Return what a site has in its key store of a session before; result files do not have its own counts."""
+    own = data.rows - np.searchsorted(np.sort(data.scores[0]), found.grid)
+    return replace(found, own_rows_above=tuple(own.tolist())).before
 
 
 def _told(sites: Mapping[str, Mapping[str, str]], counted: Sequence[str]) -> dict[str, Any]:

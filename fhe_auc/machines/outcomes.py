@@ -82,7 +82,6 @@ def read(path: Path) -> Outcome:
             "grid": np.array(before["grid"]),
             "rows_above": tuple(before["rows_above"]),
             "counted": tuple(before.get("counted", ())),
-            "own_rows_above": tuple(before.get("own_rows_above", ())),
         }
         return QuantileThresholds(**{**_restored(before), **lists})
     found = _restored(content["evaluation"])
@@ -95,11 +94,6 @@ def read(path: Path) -> Outcome:
 
         found["histogram"] = Histogram(**{name: np.array(values) for name, values in found["histogram"].items()})
     return Evaluation(**found)
-
-
-def session_of(path: Path) -> bytes:
-    """Return the id of the session whose result a file has; empty where it says none."""
-    return bytes.fromhex(json.loads(path.read_text(encoding="utf-8")).get("session", ""))
 
 
 def _fields(found: QuantileThresholds) -> dict[str, Any]:

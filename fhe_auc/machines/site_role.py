@@ -13,8 +13,7 @@ from fhe_auc.base.logs import RoleLog
 from fhe_auc.machines import outcomes, site_state
 from fhe_auc.machines.site_state import Records
 from fhe_auc.question.analysis import Analysis, Questions
-from fhe_auc.results.evaluation import QuantileThresholds
-from fhe_auc.rows.party_data import CountedBefore, PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.messages import Message
 from fhe_auc.session.party import Party
 
@@ -36,7 +35,6 @@ ENTRIES = (
     "decimal",
     "encoding",
     "results",
-    "boundaries",
 )
 """What `answer` reads of a configuration."""
 
@@ -61,8 +59,7 @@ def answer(
     `fhe_auc.machines.site_state` takes them. ``data`` is the file with the rows; ``label-column``, ``score-column``
     (where the session does not name the models), ``positive-label``, ``drop-missing``, ``score-scale``, ``delimiter``,
     ``decimal`` and ``encoding`` are as of `fhe_auc.rows.tables.Entries` and `fhe_auc.rows.table_files.TextFormat`.
-    ``results`` is the folder for what sessions yield, a file each (`fhe_auc.machines.outcomes.write`), and
-    ``boundaries`` for average precision the one of the session before.
+    ``results`` is the folder for what sessions yield, a file each (`fhe_auc.machines.outcomes.write`).
 
     `rows`, if given, returns the rows for an analysis in place of ``data``; the same ones until they are submitted.
     `log`, if given, is told what the answer is about, as soon as that is known.
@@ -106,7 +103,7 @@ def _reader(config: Mapping[str, Any]) -> Callable[[str, Analysis], PartyData]:
         label = str(config.get("label-column") or "y_true")
         paths = [Path(str(config["data"]))]
         (data,), _ = read_for(questions, paths, label_column=label, entries=_entries(config))
-        return replace(data, name=name, before=_counted_before(config))
+        return replace(data, name=name)
 
     return read
 
@@ -123,17 +120,6 @@ def _entries(config: Mapping[str, Any]) -> Entries:
         raise InputError(f"drop-missing is true or false, not {drop!r}")
     form = TextFormat(**given("delimiter", "decimal", "encoding"))
     return Entries(form=form, drop_missing=bool(drop), **given("positive-label", "score-scale"))
-
-
-def _counted_before(config: Mapping[str, Any]) -> CountedBefore | None:
-    """Return what this site's result of the session before says; None where there was none."""
-    if not config.get("boundaries"):
-        return None
-    path = Path(str(config["boundaries"]))
-    before = outcomes.read(path)
-    if not isinstance(before, QuantileThresholds):
-        raise InputError("boundaries: the file is not the result of a session that finds thresholds")
-    return before.before and replace(before.before, session=outcomes.session_of(path))
 
 
 def _writer(config: Mapping[str, Any], log: RoleLog) -> Callable[[Party[Any], Records], object]:

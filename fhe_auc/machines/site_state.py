@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, MessageError, ResultCheckError
-from fhe_auc.base.serialise import KeptFormat, encode
+from fhe_auc.base.serialise import KeptFormat, decode, encode
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.results.evaluation import QuantileThresholds
 from fhe_auc.rows.own_rows import near_other_sessions
@@ -212,14 +212,13 @@ class _Answered(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
     party: bytes  # `Party.saved`
     question: bytes  # SHA-256 of what is evaluated: the study's model and outcome
     size: int  # number of rows
-    rows_above: tuple[int, ...]  # as of `CountedBefore`
+    rows_above: tuple[int, ...]  # not used any more: versions before 0.3 have it
     submitted: bool  # whether the rows are in
     ended: bool
     outcome: str  # in a word, of a party that has ended
     spent: dict[str, Any]  # what `SiteState.charge` returned
     noted: bool = True  # whether the audit trail says that the rows are in, or they are not
-    counted_before: tuple[str, ...] = ()  # with `rows_above`, as of `CountedBefore`
-    own_rows_above: tuple[int, ...] = ()  # of a session that has found thresholds, as of `QuantileThresholds`
+    found: bytes = b""  # of a session that has found thresholds: `CountedBefore`, encoded; otherwise empty
 
     def __repr__(self) -> str:
         return "<answer of a party, with its state (secret)>"
@@ -278,8 +277,8 @@ def answer(
         site.stop(joined.manifest)
     none = PartyData.without_rows(site.name, joined.analysis), b"", 0
     data, digest, size = none if joined.helps else _rows(site.name, joined, rows, last)
-    if data.before is not None and data.before.session:
-        data = replace(data, before=_with_own(site, data.before))
+    if joined.manifest.before:
+        data = replace(data, before=counted_before(site, joined.manifest.before))
     party = joined.helper() if joined.helps else joined.party(data)
     if last is not None:
         party.restore(last.party)
@@ -289,9 +288,8 @@ def answer(
     spent: Mapping[str, Any] = {} if last is None else last.spent
 
     def answered(
-        message: bytes, submission: bytes, *, outcome: str = "", noted: bool = True, own: tuple[int, ...] = ()
+        message: bytes, submission: bytes, *, outcome: str = "", noted: bool = True, found: bytes = b""
     ) -> bytes:
-        before = data.before or CountedBefore((), ())
         return _FORMAT.frame(
             _Answered(
                 message,
@@ -300,14 +298,13 @@ def answer(
                 party.saved(),
                 question,
                 size,
-                before.rows_above,
+                (),
                 party.submitted,
                 party.ended,
                 outcome,
                 dict(spent),
                 noted,
-                before.parties,
-                own,
+                found,
             )
         )
 
@@ -337,23 +334,31 @@ def answer(
         done(party, joined.records)
     if party.ended:
         joined.records.note("ended", outcome="helped" if joined.helps else _outcome(party))
-    own = _own_rows_above(party) if party.ended and not joined.helps else ()
-    site.keep(session, answered(asked, submission, outcome=_outcome(party) if party.ended else "", own=own))
+    found = _found(party) if party.ended and not joined.helps else b""
+    site.keep(session, answered(asked, submission, outcome=_outcome(party) if party.ended else "", found=found))
     _tidy(site, session, ended=party.ended)
     return submission
 
 
-def _own_rows_above(party: Party[Any]) -> tuple[int, ...]:
-    """Return what this party has put into the thresholds that it has found; nothing where it has found none."""
+def _found(party: Party[Any]) -> bytes:
+    """Return what average precision can build on, of a party that has found thresholds; nothing of another."""
     found = None if party.failure is not None else party.result()
-    return found.own_rows_above if isinstance(found, QuantileThresholds) else ()
+    before = found.before if isinstance(found, QuantileThresholds) else None
+    return b"" if before is None else encode(before)
 
 
-def _with_own(site: SiteState, before: CountedBefore) -> CountedBefore:
-    """Return this with the party's own counts, as its state of that session has them; without, where it has none."""
-    state = site.state(before.session)
-    known = None if state is None else _known(state)
-    return before if known is None else replace(before, own=known.own_rows_above)
+def counted_before(site: SiteState, session: bytes) -> CountedBefore | None:
+    """Return what a site has kept of a session that has found thresholds; None where it has kept nothing."""
+    state = site.state(session)
+    kept = None if state is None else _known(state)
+    return decode(kept.found, CountedBefore, "counts before") if kept is not None and kept.found else None
+
+
+def remember(site: SiteState, before: CountedBefore | None) -> None:
+    """Have a site know of a session that it has ended elsewhere."""
+    if before is not None:
+        ended = _Answered(b"", b"", b"", b"", b"", 0, (), True, True, "result", {}, found=encode(before))
+        site.keep(before.session, _FORMAT.frame(ended))
 
 
 def _check_verdict(site: SiteState, joined: Joined, error: EvaluationError) -> None:
@@ -398,8 +403,7 @@ def _rows(
     if digest != last.rows:
         if not last.submitted:
             raise InputError(f"party {name!r}: the rows have changed since the session began")
-        before = CountedBefore(last.rows_above, last.counted_before) if last.rows_above else None
-        data = PartyData.without_rows(name, joined.analysis, before=before)
+        data = PartyData.without_rows(name, joined.analysis)
     return data, last.rows, last.size
 
 

@@ -275,6 +275,8 @@ class QuantileThresholds(Outcome):
         Thresholds: 0, and where the other bins begin; multiples of 2^-h, strictly ascending. Read-only.
     rows_above : tuple of int
         How many pooled rows lie at or above each of them, by the first model's scores; empty where noise hides that.
+    session : str
+        Id of the session, hexadecimal.
     counted : tuple of str
         Names of the parties whose rows are counted.
     own_rows_above : tuple of int
@@ -287,6 +289,7 @@ class QuantileThresholds(Outcome):
 
     grid: NDArray[np.float64]
     rows_above: tuple[int, ...] = ()
+    session: str = ""
     counted: tuple[str, ...] = ()
     own_rows_above: tuple[int, ...] = field(default=(), repr=False)
     verified: bool = False
@@ -300,7 +303,15 @@ class QuantileThresholds(Outcome):
     @property
     def before(self) -> CountedBefore | None:
         """What average precision builds on; None where noise hides it."""
-        return CountedBefore(self.rows_above, self.counted, self.own_rows_above) if self.rows_above else None
+        if not self.rows_above:
+            return None
+        grid = self.grid.astype("<f8").tobytes()
+        return CountedBefore(bytes.fromhex(self.session), grid, self.rows_above, self.counted, self.own_rows_above)
+
+    @property
+    def session_before(self) -> bytes:
+        """The session's id, for an evaluation that is to have average precision; empty where noise hides that."""
+        return bytes.fromhex(self.session) if self.rows_above else b""
 
     def require(self, grid: ArrayLike, *, party: str) -> None:
         """Check the thresholds of the evaluation's manifest, which its key holder has made, against those found.

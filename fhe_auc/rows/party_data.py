@@ -27,20 +27,23 @@ class CountedBefore:
 
     Attributes
     ----------
+    session : bytes
+        Its id.
+    grid : bytes
+        The thresholds that it has found, as a manifest has them.
     rows_above : tuple of int
         How many rows of all parties lie at or above each threshold, by the first model's scores.
     parties : tuple of str
         Names of those whose rows these are.
     own : tuple of int
-        How many of them are this party's own, as it has counted them then; empty where it does not know any more.
-    session : bytes
-        Id of that session, where the party has kept `own` in its state; empty in one process.
+        How many of them are this party's own, as it has counted them then.
     """
 
+    session: bytes
+    grid: bytes = field(repr=False)
     rows_above: tuple[int, ...] = field(repr=False)
     parties: tuple[str, ...]
-    own: tuple[int, ...] = field(repr=False, default=())
-    session: bytes = b""
+    own: tuple[int, ...] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,13 +95,13 @@ class PartyData:
                 raise InputError(f"party {self.name!r}: make it with PartyData.from_arrays, which checks the rows")
 
     @classmethod
-    def without_rows(cls, name: str, analysis: Analysis, *, before: CountedBefore | None = None) -> PartyData:
+    def without_rows(cls, name: str, analysis: Analysis) -> PartyData:
         """Return a party whose rows are no longer there: it can read a result, and submit nothing."""
         none = np.empty(0, np.uint8)
         none.flags.writeable = False
         scores = none.astype(np.float64)
         scores.flags.writeable = False
-        return cls(name, none, (scores,) * len(analysis.models), (none,) * len(analysis.by), before=before)
+        return cls(name, none, (scores,) * len(analysis.models), (none,) * len(analysis.by))
 
     @property
     def rows(self) -> int:

@@ -21,6 +21,7 @@ from fhe_auc.rlwe.parameters import FINGERPRINT_BYTES
 from fhe_auc.session.plan import VECTOR_SUMS, EncodedPlan, Keys, Plan
 
 SESSION_BYTES = 16
+_NAME_BYTES = 32
 JOINT_KEYS_LEAVE = (
     "with joint keys an aggregator that deviates can read, together with any one party, what every other one submitted"
 )
@@ -74,6 +75,13 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Parameters of the protocol that all roles must agree on and that are not in the plan: a privacy budget. Finite.
     fleet : Fleet or None
         With a helper, who takes part in place of `parties`.
+    common_secret : bytes
+        What names the secret that is dealt to all parties, 32 bytes; empty where there is none, or it is made in the
+        session. Who deals it to some and another to others would read one party's own numbers off what all of them
+        check. So a party refuses another secret; and with another name the session is another one.
+    before : bytes
+        Id of the session that has found the thresholds, 16 bytes, where average precision builds on what it counted:
+        all parties have to take the same one. Otherwise empty.
 
     Raises `InputError` if a field cannot be that.
     """
@@ -91,6 +99,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     plan: EncodedPlan | None = None
     options: dict[str, bool | int | float | str] = msgspec.field(default_factory=dict)
     fleet: Fleet | None = None
+    common_secret: bytes = b""
+    before: bytes = b""
 
     def __post_init__(self) -> None:
         if len(self.session) != SESSION_BYTES:
@@ -99,6 +109,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         expected = FINGERPRINT_BYTES if named else 0
         if len(self.context) != expected:
             raise InputError(f"with {self.keys} keys, what names them has {expected} bytes, got {len(self.context)}")
+        if len(self.common_secret) not in (0, _NAME_BYTES) or len(self.before) not in (0, SESSION_BYTES):
+            raise InputError("what names the common secret, or the session before, has another length")
         if (self.plan is None) != (self.keys == "none"):
             raise InputError("a session has a plan if, and only if, it has keys")
         if len(self.grid) % 8:

@@ -34,7 +34,7 @@ def run_on_quantiles(
         progress(FIRST_SESSION + phase, done, total)
 
     found = played(finder, first, parties, in_first)
-    chosen = replace(second, thresholds=first_of(found).grid, average_precision=bool(first_of(found).rows_above))
+    chosen = replace(second, thresholds=first_of(found).grid, before=first_of(found).session_before)
     return preceded(run(plugin, chosen, parties, progress, cheat, found), first_of(found))
 
 

@@ -41,7 +41,7 @@ class Setup(CheckedNames):
     ----------
     keys : "sealed", "joint" or "helper"
         A key holder makes the secret key and seals it to each party; or the parties make it together, so that only all
-        of them can decrypt (five rounds and more bytes); or a helper has it, and no party (exact and verified).
+        of them can decrypt (five rounds and more bytes); or a helper has it, and no party.
     backend : "openfhe", "tenseal" or None
         Encryption library; None takes openfhe where it can be imported, else tenseal.
     max_rows, min_rows : int
@@ -87,9 +87,9 @@ class Request(Setup):
         How many rows each party has, in their order, where that is known and may be public; a privacy budget takes it.
     interval : float or None
         Level of the confidence interval of the AUC that is wanted, where the protocol has one; None: none.
-    average_precision : bool
-        Whether it is wanted, where a session before has told parties how many rows lie at or above each threshold.
-        Exact protocols alone have it.
+    before : bytes
+        Id of the session before, where average precision is wanted: it has told parties how many rows lie at or above
+        each threshold. Empty: there is none. Exact protocols alone have it.
     analysis : Analysis
         What is estimated: models, groups, classes. Only some protocols have more than one model over all rows.
     fleet : Fleet or None
@@ -103,7 +103,7 @@ class Request(Setup):
     min_parties: int | None = None
     rows: tuple[int, ...] | None = None
     interval: float | None = None
-    average_precision: bool = False
+    before: bytes = b""
     analysis: Analysis = PLAIN
     fleet: Fleet | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -269,6 +269,7 @@ def new_manifest(
     request: Request,
     *,
     context: bytes = b"",
+    common_secret: bytes = b"",
     plan: Plan | None = None,
     options: Mapping[str, bool | int | float | str] | None = None,
 ) -> Manifest:
@@ -293,6 +294,8 @@ def new_manifest(
         plan=None if plan is None else EncodedPlan(plan.kind, encode(plan)),
         options=dict(options or {}),
         fleet=request.fleet,
+        common_secret=common_secret if request.fleet is None else b"",
+        before=request.before,
     )
 
 

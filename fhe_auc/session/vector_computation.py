@@ -154,8 +154,8 @@ class VectorComputation:
 
     @property
     def payload_limit(self) -> int:
-        """More bytes than any honest submission, opening or result has, with names and signatures left out."""
-        return self._sums.packed_bytes + 1024
+        """More bytes than any honest submission, opening or result has, with what a helper gets, but for names."""
+        return self._sums.packed_bytes + HELPED_BYTES + 1024
 
     @property
     def size(self) -> int:

@@ -41,7 +41,7 @@ def pairwise_pad(
     shared : mapping
         The secret of 32 bytes that it shares with each other party of the session, all of them, at least one.
     digest : bytes
-        The manifest's.
+        32 bytes that name the session, and all that its parties were shown of one another.
     modulus, size : int
         The prime, and entries of the pad.
 

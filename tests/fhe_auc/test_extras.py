@@ -238,7 +238,7 @@ def test_a_session_that_needs_an_extra_makes_no_key_without(monkeypatch: pytest.
         parties=("north", "south", "west"), thresholds=np.linspace(0, 1, 20, endpoint=False), options={"epsilon": 1.0}
     )
     plugin = registry.load("histogram-distributed-dp")
-    monkeypatch.setattr("fhe_auc_keys.roles.sealed_roles.new_session_keys", forbidden)
+    monkeypatch.setattr("fhe_auc_keys.roles.sealed_vectors.new_common_secret", forbidden)
     with pytest.raises(AssertionError, match="a key was made"):
         plugin.prepare(request)
     monkeypatch.setitem(sys.modules, "opendp", None)

@@ -94,7 +94,7 @@ def test_both_parties_get_the_same_keys_and_a_seed_each_and_the_store_says_so(co
             announced, material = kept_for_party(
                 store, session, certified_identity(store), trust, holder="north", at=NOW
             )
-        own = party_secrets(material, announced.manifest.context)
+        own = party_secrets(material, announced.manifest)
         secrets.add((own.context, own.common_secret))
         seeds.add(own.seed)
         assert shown["site"]["name"] == name

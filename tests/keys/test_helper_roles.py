@@ -24,7 +24,7 @@ from fhe_auc_keys.roles.helper_roles import (
     HelperMaterial,
     _Blobs,
     _Given,
-    _Opened,
+    _OpeningUnderKey,
     _response_of,
 )
 from fhe_auc_keys.trust.group_sealing import seal_under, unseal_under
@@ -122,7 +122,7 @@ def test_a_blob_of_another_length_is_refused_at_once(length: int) -> None:
     [
         (lambda found: {"opening": b"nothing"}, "opening"),
         (lambda found: {"opening": found.opening[:-1]}, "opening"),
-        (lambda found: {"opening": payload_of(opened_by(Play()), _Opened).opening}, "under another key"),
+        (lambda found: {"opening": payload_of(opened_by(Play()), _OpeningUnderKey).opening}, "under another key"),
         (lambda found: {"context": of_other_parameters()}, "other parameters"),
         (lambda found: {"left_out": ("site 1", "site 1")}, "somebody twice"),
         (lambda found: {"left_out": ("site 1", "site 0")}, "leaves out"),
@@ -133,7 +133,7 @@ def test_a_wrong_answer_of_the_helper_is_refused_and_named_and_the_right_one_sti
 ) -> None:
     play = Play()
     right = opened_by(play)
-    found = payload_of(right, _Opened)
+    found = payload_of(right, _OpeningUnderKey)
     wrong = changed(right, payload=encode(msgspec.structs.replace(found, **change(found))))
     with pytest.raises(MessageError, match=rf"'helper-1' refused: .*{why}"):
         play.aggregator.receive(HELPER, wrong)
@@ -209,7 +209,7 @@ def test_a_blob_of_another_session_or_party_does_not_open() -> None:
     of_another_session = payload_of(other.until(2), tuple[_Blobs, ...])[0]
     for foreign in (of_another_session, msgspec.structs.replace(blobs[1], party="site 0")):
         helper = PLUGINS["verified"].helper(play.manifest, play.delivery.helper)
-        opened = payload_of(helper.respond(changed(question, payload=encode((foreign, *blobs[1:])))), _Opened)
+        opened = payload_of(helper.respond(changed(question, payload=encode((foreign, *blobs[1:])))), _OpeningUnderKey)
         assert opened.left_out == ("site 0",)
 
 

@@ -186,7 +186,7 @@ def test_seeds_of_an_ended_session_are_erased_whoever_was_revoked(late: Late) ->
     assert all(seed in late.everything() for seed in late.session.seeds.values())  # it has not ended yet
     late_opening.purge(late.store, at=NOW + timedelta(days=3))
     assert not any(seed in late.everything() for seed in late.session.seeds.values())
-    assert party_secrets(late.session.party_material, late.session.manifest.context).context not in late.everything()
+    assert party_secrets(late.session.party_material, late.session.manifest).context not in late.everything()
 
 
 def test_a_clock_put_back_after_the_end_brings_no_opening(late: Late) -> None:
@@ -196,7 +196,7 @@ def test_a_clock_put_back_after_the_end_brings_no_opening(late: Late) -> None:
 
 
 def test_the_key_holder_keeps_no_common_secret(late: Late) -> None:
-    secret = party_secrets(late.session.party_material, late.session.manifest.context).common_secret
+    secret = party_secrets(late.session.party_material, late.session.manifest).common_secret
     assert secret not in late.everything()
 
 

@@ -88,7 +88,7 @@ def test_a_result_made_up_from_the_announcement_is_refused(consortium: Consortiu
         aggregator.receive(data.name, plugin.party(own.manifest, own.party_material, data).respond(opening))
     last = aggregator.finish_round()
     assert last is not None
-    context = ckks.load_secret(party_secrets(own.party_material, own.manifest.context).context)
+    context = ckks.load_secret(party_secrets(own.party_material, own.manifest).context)
     plaintext = in_the_clear(context, "result", decode(payload_of(last), Result, "").content)
     whole = context._seeded.whole
     words = whole.zeros()
@@ -109,7 +109,7 @@ def test_a_plaintext_added_to_a_submission_in_transit_is_refused(consortium: Con
     (fake, *_) = fake_rows(names)
     opening = plugin.aggregator(own.manifest, own.aggregator_material).start()
     submission = plugin.party(own.manifest, own.party_material, fake).respond(opening)
-    context = ckks.load_secret(party_secrets(own.party_material, own.manifest.context).context)
+    context = ckks.load_secret(party_secrets(own.party_material, own.manifest).context)
     added = [
         in_the_clear(context, "submission", each) for each in decode(payload_of(submission), tuple[bytes, ...], "")
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,16 +25,21 @@ from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session import registry
 from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import JOINT_PADS_LEAVE
+from fhe_auc.session.plan import EncodedPlan
+from fhe_auc.session.protocol import Request
 from fhe_auc.session.vector_computation import VectorPlan
 from fhe_auc.sums.common_shares import CommonShares
+from fhe_auc.sums.pairwise_pads import MaskingParty, pairwise_pad
 from fhe_auc.sums.residues import pack
 from fhe_auc.sums.vector_sums import _LABEL, MODULUS
 from fhe_auc_keys.bundles.roster import Contribution
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, name_of
-from fhe_auc_keys.roles.helper_roles import HelpedSubmission
-from fhe_auc_keys.roles.joint_vectors import _State
+from fhe_auc_keys.roles.helper_roles import HelpedParty, HelpedSubmission
+from fhe_auc_keys.roles.joint_vectors import _SHOWN, _MaskingState
+from fhe_auc_keys.trust.group_sealing import seal_to_all
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_protocols.histograms.score_histogram import rows_by_bin
 from tests.support import random_sites
@@ -208,22 +213,25 @@ def test_every_lie_on_the_sum_is_refused_by_every_party(lie: str, keys: str) -> 
         assert outcome.check == "authenticator"
 
 
-@pytest.mark.parametrize("keys", KEYS)
+@all_keys
 def test_of_200_lies_of_random_place_and_size_none_passes(keys: str) -> None:
-    """Some place of the sum, or several; one session a lie would make no difference, as parties read once."""
+    """Messages, of one session for all of them: each is read by a party put back to where it was before."""
     play = VectorPlay(SITES, keys=keys)
     message = play.until_result()
-    generator = np.random.default_rng(11)
-    secret = common_secret_of(play)
+    generator, name = np.random.default_rng(11), NAMES[0]
+    saved = play.parties[name].saved()
     for _ in range(200):
         lie = np.zeros(play.computation.size, np.uint64)
         places = generator.choice(play.computation.size, generator.integers(1, 6), replace=False)
         lie[places] = generator.integers(1, MODULUS, len(places))
-        told = decode(payload_of(message), Result, "")
-        told = with_entries(told, modular.add(entries(play, told), lie, MODULUS))
-        task = play.plugin.task(play.manifest, SITES[0])
+        told = play.lied(
+            message, lambda result, lie=lie: with_entries(result, modular.add(entries(play, result), lie, MODULUS))
+        )
+        party: Any = play.party(SITES[0])
+        party.restore(saved)
+        party.respond(told)
         with pytest.raises(VerificationError):
-            play.computation.outcome(task, told.content, told.counted, secret)
+            party.result()
 
 
 @may_miss
@@ -403,13 +411,44 @@ def test_the_aggregator_and_the_helper_together_see_uniform_numbers() -> None:
 
 @all_keys
 def test_the_aggregator_and_a_party_together_see_the_sum_and_nobody_s_own_counts(keys: str) -> None:
+    """The common pads come off, and with joint keys the masks that the party shares with others."""
     play = Recorded(SITES, keys=keys, **WIDE)
-    play.until_result()
-    for index, name in enumerate(NAMES):
-        bare = modular.subtract(
+    message = play.deliver(play.answers(play.aggregator.start()))
+    contributions = payload_of(message)
+    states = {name: getattr(party, "_state", None) for name, party in play.parties.items()}
+    while play.aggregator.round < play.aggregator.rounds:
+        message = play.deliver(play.answers(message))
+    bare = {
+        name: modular.subtract(
             play.computation._sums.unpacked(play.sent[name]), common_pads(play).total([index]), MODULUS
         )
-        assert looks_uniform(bare)
+        for index, name in enumerate(NAMES)
+    }
+    if keys == "joint":  # the third party's masks
+        keys_of = {name: X25519PrivateKey.from_private_bytes(state.private_key) for name, state in states.items()}
+        shown = hashlib.sha256(_SHOWN + play.manifest.digest + contributions).digest()
+        people = [
+            MaskingParty(at, name, keys_of[name].public_key().public_bytes_raw()) for at, name in enumerate(NAMES)
+        ]
+        *others, traitor = people
+        for other in others:
+            shared = keys_of[traitor.name].exchange(keys_of[other.name].public_key())
+            mask = pairwise_pad(other, {traitor: shared}, shown, MODULUS, play.computation.size)
+            bare[other.name] = modular.subtract(bare[other.name], mask, MODULUS)
+    first, second, *_ = bare.values()
+    assert looks_uniform(first)
+    assert looks_uniform(second)
+    if keys == "joint":  # what it is for: together they are the others' sum, and no more
+        both = modular.add(first, second, MODULUS)
+        np.testing.assert_array_equal(
+            both[:-2], sum(rows_by_bin(data, WIDE["thresholds"]) for data in SITES[:2]).ravel()
+        )
+
+
+def test_all_parties_but_one_subtract_their_own_counts() -> None:
+    outcome = VectorPlay(SITES)
+    told = read(outcome.outcomes(outcome.until_result())[NAMES[0]])
+    np.testing.assert_array_equal(told - counts(SITES[:2]), counts(SITES[2:]))
 
 
 def test_the_aggregator_and_the_key_holder_together_read_everything() -> None:
@@ -430,15 +469,6 @@ def test_two_sessions_of_the_same_rows_send_nothing_alike(keys: str) -> None:
         play.until_result()
     words = [{tuple(play.computation._sums.unpacked(each)[:4]) for each in play.sent.values()} for play in plays]
     assert not words[0] & words[1]
-
-
-def test_a_manifest_names_the_common_secret_and_a_bundle_with_another_is_refused() -> None:
-    play = VectorPlay(SITES)
-    own = decode(play.delivery.parties[NAMES[0]], PartySecrets, "")
-    assert play.manifest.context == name_of(own.common_secret)
-    other = encode(msgspec.structs.replace(own, common_secret=bytes(32)))
-    with pytest.raises(InputError, match="the parties' common secret is not that of the manifest"):
-        play.plugin.party(play.manifest, other, SITES[0])
 
 
 def test_a_seed_is_for_one_submission() -> None:
@@ -486,55 +516,53 @@ def with_key(play: VectorPlay, contribution: bytes, key: bytes) -> bytes:
     return signed(play, NAMES[1], (key, decode(contribution, Contribution, "").parts[1]))
 
 
-def tampered(play: VectorPlay, all_of: list[bytes], how: str) -> list[bytes]:
-    first, middle, last = all_of
+def of_the_aggregator(contribution: bytes) -> bytes:
+    """Another key, under the genuine signature."""
+    genuine = decode(contribution, Contribution, "")
     foreign = X25519PrivateKey.generate().public_key().public_bytes_raw()
-    stranger = Identity.create(NAMES[1])
-    parts = decode(middle, Contribution, "").parts
-    return {
-        "a key of the aggregator's, unsigned": [
-            first,
-            encode(msgspec.structs.replace(decode(middle, Contribution, ""), parts=(foreign, parts[1]))),
-            last,
-        ],
-        "signed by a stranger": [
-            first,
-            encode(Contribution.sign(stranger, play.parties[NAMES[1]]._binding, 1, parts)),
-            last,
-        ],
-        "signed for another round": [first, signed(play, NAMES[1], parts, 2), last],
-        "of another session": [first, VectorPlay(SITES, keys="joint").parties[NAMES[1]]._contribution(), last],
-        "a key of which all know what is shared": [first, with_key(play, middle, bytes(32)), last],
-        "a short key": [first, with_key(play, middle, bytes(31)), last],
-        "swapped": [middle, first, last],
-        "one twice": [first, middle, middle],
-        "one missing": [first, middle],
-        "sealed to others": [first, signed(play, NAMES[1], (parts[0], decode(first, Contribution, "").parts[1])), last],
-    }[how]
+    return encode(msgspec.structs.replace(genuine, parts=(foreign, genuine.parts[1])))
 
 
-@pytest.mark.parametrize(
-    "how",
-    [
-        "a key of the aggregator's, unsigned",
-        "signed by a stranger",
-        "signed for another round",
-        "of another session",
-        "a key of which all know what is shared",
-        "a short key",
-        "swapped",
-        "one twice",
-        "one missing",
-        "sealed to others",
+def of_a_stranger(play: VectorPlay, contribution: bytes) -> bytes:
+    parts, binding = decode(contribution, Contribution, "").parts, play.parties[NAMES[1]]._binding
+    return encode(Contribution.sign(Identity.create(NAMES[1]), binding, 1, parts))
+
+
+def sealed_to_others(play: VectorPlay, contribution: bytes, other: bytes) -> bytes:
+    mine, theirs = (decode(each, Contribution, "").parts for each in (contribution, other))
+    return signed(play, NAMES[1], (mine[0], theirs[1]))
+
+
+TAMPERED: dict[str, Callable[[VectorPlay, bytes, bytes, bytes], list[bytes]]] = {
+    "a key of the aggregator's, unsigned": lambda play, a, b, c: [a, of_the_aggregator(b), c],
+    "signed by a stranger": lambda play, a, b, c: [a, of_a_stranger(play, b), c],
+    "signed for another round": lambda play, a, b, c: [
+        a,
+        signed(play, NAMES[1], decode(b, Contribution, "").parts, 2),
+        c,
     ],
-)
+    "of another session": lambda play, a, b, c: [
+        a,
+        VectorPlay(SITES, keys="joint").parties[NAMES[1]]._contribution(),
+        c,
+    ],
+    "a key of which all know what is shared": lambda play, a, b, c: [a, with_key(play, b, bytes(32)), c],
+    "a short key": lambda play, a, b, c: [a, with_key(play, b, bytes(31)), c],
+    "swapped": lambda play, a, b, c: [b, a, c],
+    "one twice": lambda play, a, b, c: [a, b, b],
+    "one missing": lambda play, a, b, c: [a, b],
+    "sealed to others": lambda play, a, b, c: [a, sealed_to_others(play, b, a), c],
+}
+
+
+@pytest.mark.parametrize("how", TAMPERED)
 def test_keys_that_are_not_all_parties_own_of_this_session_are_not_answered(
     second: tuple[VectorPlay, bytes], how: str
 ) -> None:
     play, message = second
     party = play.parties[NAMES[0]]
     with pytest.raises(MessageError):
-        party.respond(passed_on(message, lambda all_of: tampered(play, all_of, how)))
+        party.respond(passed_on(message, lambda all_of: TAMPERED[how](play, *all_of)))
     assert party._state.private_key  # and it goes on once the right ones come
     for outcome in play.outcomes(play.deliver(play.answers(message))).values():
         np.testing.assert_array_equal(read(outcome), counts(SITES))
@@ -558,20 +586,55 @@ def test_private_keys_are_gone_before_a_submission_leaves(second: tuple[VectorPl
     party.respond(message)
     assert party._state.private_key == b""
     assert private_key not in party._own_state()
-    restored = decode(party._own_state(), _State, "")
+    restored = decode(party._own_state(), _MaskingState, "")
     assert (restored.private_key, restored.secret_part) == (b"", b"")
 
 
-def test_masks_of_any_two_parties_hide_from_all_others(second: tuple[VectorPlay, bytes]) -> None:
-    """The aggregator, which knows the masks that a third party shares with two, sees their difference padded still."""
-    play, message = second
-    states = {name: party._state for name, party in play.parties.items()}
-    play.deliver(play.answers(message))
-    assert len({state.private_key for state in states.values()}) == 3
-    secrets = {party._state.common_secret for party in play.parties.values()}
-    assert len(secrets) == 1
-    for one, other in itertools.combinations(NAMES, 2):
-        assert states[one].secret_part != states[other].secret_part
+def test_a_party_that_shows_one_victim_another_secret_reads_nothing() -> None:
+    """East signs a second contribution, with the same key and another part of the common secret, for north alone.
+
+    Were the masks to vanish all the same, the sum of the tags would be off by (r' − r)·w of north: 82 bits of its rows.
+    """
+    play = VectorPlay(SITES, keys="joint")
+    message = play.deliver(play.answers(play.aggregator.start()))
+    assert message is not None
+    traitor, victim = NAMES[2], NAMES[0]
+    party = play.parties[traitor]
+    genuine = party._state
+    keys = {name: key for name, key in party._roster.encryption_keys.items() if name != traitor}
+    sealed = seal_to_all(keys, bytes(32), info=party._info(traitor), associated=b"")
+    public_key = decode(genuine.contribution, Contribution, "").parts[0]
+    second = signed(play, traitor, (public_key, sealed))
+    for_victim = passed_on(message, lambda all_of: [*all_of[:2], second])
+    answers = {name: role.respond(for_victim if name == victim else message) for name, role in play.parties.items()}
+    closing = play.deliver(answers)
+    assert closing is not None
+    secrets = {name: role._state.common_secret for name, role in play.parties.items()}
+    assert secrets[victim] != secrets[traitor] == secrets[NAMES[1]]
+    pooled = entries(play, decode(payload_of(closing), Result, ""))
+    for index, name in enumerate(NAMES):  # the traitor knows both secrets, and takes all common pads off
+        shares = CommonShares(
+            secrets[name], play.manifest.digest, _LABEL, "pad", modulus=MODULUS, size=play.computation.size
+        )
+        pooled = modular.subtract(pooled, shares.total([index]), MODULUS)
+    assert min(int(each) for each in pooled) > 10_000  # no count is as large, but for a chance of 10^-7
+    assert {type(each) for each in play.outcomes(closing).values()} == {VerificationError}
+
+
+@pytest.mark.parametrize("protocol", ["histogram-federated", "verified"])
+@pytest.mark.parametrize("keys", ["sealed", "helper"])
+def test_a_common_secret_that_the_manifest_does_not_name_is_refused_with_every_protocol_and_kind_of_keys(
+    protocol: str, keys: str
+) -> None:
+    """Whoever deals it could give one party another, by which the values that check a result tell its own counts."""
+    plugin: Any = registry.load(protocol)
+    session = plugin.prepare(Request(parties=NAMES, thresholds=GRID, keys=keys, max_rows=5000))
+    material = session.delivery().parties[NAMES[0]]
+    shape = HelpedParty if keys == "helper" else PartySecrets
+    assert name_of(decode(material, shape, "").common_secret) == session.manifest.common_secret
+    other = encode(msgspec.structs.replace(decode(material, shape, ""), common_secret=bytes(32)))
+    with pytest.raises(InputError, match="the parties' common secret is not that of the manifest"):
+        plugin.party(session.manifest, other, SITES[0])
 
 
 def test_a_joint_session_refuses_what_it_has_not() -> None:
@@ -579,6 +642,8 @@ def test_a_joint_session_refuses_what_it_has_not() -> None:
         VectorPlay(SITES, keys="joint", smudging_bits=40)
     with pytest.raises(InputError, match="min_parties does not apply"):
         VectorPlay(SITES, keys="joint", min_parties=2)
+    with pytest.raises(InputError, match="two parties or more"):
+        VectorPlay(SITES[:1], keys="joint")
 
 
 # --- Plans ------------------------------------------------------------------------------------------------------------
@@ -593,6 +658,29 @@ def test_a_million_rows_in_every_bin_fit() -> None:
         VectorPlan(keys="sealed", thresholds=1000, entries=2000, parties=100, max_total=10**11)
     with pytest.raises(InputError, match="entries must be at least 1"):
         VectorPlan(keys="sealed", thresholds=1000, entries=0, parties=100, max_total=1)
+
+
+@pytest.mark.parametrize("models", ["[]", "{}", "null", "5", "[1]", "x"])
+def test_a_manifest_with_a_malformed_list_of_models_is_refused(models: str) -> None:
+    play = VectorPlay(SITES, protocol="boundaries-federated", options={"bins": 4})
+    hostile = msgspec.structs.replace(play.manifest, options={"bins": 4, "models": models})
+    for call in (play.plugin.analysis_of, lambda manifest: play.plugin.task(manifest, SITES[0])):
+        with pytest.raises(InputError, match="malformed list of models"):
+            call(hostile)
+
+
+def test_a_plan_of_other_entries_than_are_counted_is_refused_by_every_role() -> None:
+    """Or else a helper would expand as many residues as somebody likes."""
+    play = VectorPlay(SITES, keys="helper")
+    plan = msgspec.structs.replace(play.computation.plan, entries=2**20)
+    hostile = msgspec.structs.replace(play.manifest, plan=EncodedPlan(plan.kind, encode(plan)))
+    for role in (
+        lambda: play.plugin.aggregator(hostile, b""),
+        lambda: play.plugin.helper(hostile, play.delivery.helper),
+        lambda: play.plugin.party(hostile, play.delivery.parties[NAMES[0]], SITES[0]),
+    ):
+        with pytest.raises(InputError, match="not one for score histograms"):
+            role()
 
 
 def test_no_encryption_library_is_loaded(run_child: Any) -> None:

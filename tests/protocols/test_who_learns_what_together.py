@@ -87,7 +87,7 @@ def test_whoever_gets_at_its_contents_reads_another_one_s_ckks_submission() -> N
     opening = plugin.aggregator(session.manifest, session.aggregator_material).start()
     overheard = plugin.party(session.manifest, session.party_material, SITES[0]).respond(opening)
 
-    own = party_secrets(session.party_material, session.manifest.context)
+    own = party_secrets(session.party_material, session.manifest)
     public, secret = ckks.load_public(session.aggregator_material), ckks.load_secret(own.context)
     expected = plugin.task(session.manifest, SITES[0]).encode(own.common_secret)
     for block, values in zip(decode(payload_of(overheard), tuple[bytes, ...], ""), expected, strict=True):
@@ -102,7 +102,7 @@ def test_the_aggregator_with_one_party_s_material_passes_off_any_auc(protocol: s
     session = prepared(protocol)
     aggregator, parties = first_round(session, session.aggregator_material, material(session), SITES)
 
-    own = party_secrets(session.party_material, session.manifest.context)
+    own = party_secrets(session.party_material, session.manifest)
     context, opening = public_context(session.aggregator_material)
     seeds = {name: secrets.token_bytes(32) for name in NAMES}
     if opening:  # pads of its own, and an opening to match
@@ -143,7 +143,7 @@ def started() -> tuple[Play, dict[str, list[Any]], list[list[int]]]:
 def test_the_aggregator_and_a_party_decrypt_the_pooled_sketch_from_the_opening() -> None:
     play, sent, sketches = started()
     context, opening = public_context(play.session.aggregator_material)
-    own = party_secrets(play.session.party_material, play.manifest.context)
+    own = party_secrets(play.session.party_material, play.session.manifest)
     public, secret = bfv.load_public(context), bfv.load_secret(own.context)
     stored, layout = unframe(_MAGIC, opening, _Stored, ""), Layout.of(play.plan.computed, secret.parameters.slots)
     prime, bins = secret.parameters.plain_moduli[0], len(GRID)
@@ -294,8 +294,8 @@ def test_with_joint_keys_a_deviating_aggregator_and_a_party_read_another_one_s_s
 @pytest.mark.parametrize("protocol", ["dpauc-laplace", "dpauc-rr", "ustat-krr"])
 def test_counts_that_the_aggregator_makes_up_are_not_noticed(protocol: str) -> None:
     """In place of one party's; which counts it has taken nobody but that party could see, and it is not told."""
-    session = prepared(protocol, epsilon=4.0)
-    liar = [*SITES[:3], PartyData.from_arrays(NAMES[3], [0] * 900 + [1] * 900, [0.05] * 900 + [0.95] * 900)]
+    session = prepared(protocol, epsilon=32.0)  # and many rows, so that noise decides nothing
+    liar = [*SITES[:3], PartyData.from_arrays(NAMES[3], [0] * 9000 + [1] * 9000, [0.05] * 9000 + [0.95] * 9000)]
     plugin = registry.load(protocol)
     lying, _ = first_round(session, b"", dict.fromkeys(NAMES, b""), liar)
     aggregator, parties = first_round(session, b"", dict.fromkeys(NAMES, b""), SITES)

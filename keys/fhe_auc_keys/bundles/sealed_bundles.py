@@ -23,7 +23,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from fhe_auc.base.errors import DeserialisationError
-from fhe_auc.base.keystream import COMMON_SECRET_BYTES
 from fhe_auc.base.serialise import KeptFormat, decode, encode
 from fhe_auc.question.study import Study
 from fhe_auc.rlwe.context import BasePublicContext
@@ -31,6 +30,7 @@ from fhe_auc.session.protocol import Session
 from fhe_auc_keys.bundles import contexts
 from fhe_auc_keys.bundles.announcement import Announcement, announce, open_announcement
 from fhe_auc_keys.bundles.session_keys import (
+    DealtSession,
     KeyHolderSession,
     PartySecrets,
     aggregator_material,
@@ -147,8 +147,7 @@ def seal_session(
 ) -> SealedBundles:
     """Return the bundles of a session, from `fhe_auc.session.protocol.Protocol.prepare`; parameters as `announce`.
 
-    They can be opened for `lifetime`, as long as the announcement. With a helper, `holder` convenes the session, and
-    the parties' common secret is drawn here.
+    They can be opened for `lifetime`, as long as the announcement. With a helper, `holder` convenes the session.
 
     Raises
     ------
@@ -161,12 +160,12 @@ def seal_session(
     given: dict[str, Any] = {"helper": helper, "study": study, "lifetime": lifetime, "at": at}
     announcement = announce(holder, session.manifest, credentials, trust, aggregator=aggregator, **given)
     announced = open_announcement(announcement, trust, holder=holder.name, at=at)
+    if not isinstance(session, DealtSession):
+        raise TypeError("nothing is sealed in a session of which nobody deals secrets")
+    aggregator_bundle = announcement
     if isinstance(session, KeyHolderSession):
         aggregator_bundle = seal_to_aggregator(holder, session, announcement, announced)
-        own = {name: session.secrets_of(name) for name in announced.fingerprints}
-    else:
-        aggregator_bundle = announcement
-        own = dict.fromkeys(announced.fingerprints, PartySecrets(b"", secrets.token_bytes(COMMON_SECRET_BYTES)))
+    own = {name: session.secrets_of(name) for name in announced.fingerprints}
     digest, bundles = announcement_digest(announcement), {}
     for name in announced.fingerprints:
         header, sealed = seal_to_party(own[name], announced, digest, name)
@@ -338,7 +337,7 @@ def unseal_for_party(
         raise KeysError(f"the bundle is for another context, {names.context.hex()[:16]}")
     announcement.require_party(me)
     material = identity.unseal(sealed, info=signed_bytes(PARTY_KIND.purpose, digest + header))
-    party_secrets(material, b"" if manifest.keys == "helper" else manifest.context)
+    party_secrets(material, manifest)
     return material
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -66,30 +67,39 @@ def public_context(material: bytes) -> tuple[bytes, bytes]:
     return found.context, found.opening
 
 
-def party_secrets(material: bytes, context: bytes) -> PartySecrets:
-    """Return what parties' material holds.
-
-    Raise `KeysError` unless `context` names its secret key, or where there is none its common secret. An empty one says
-    that there is no secret key.
-    """
+def party_secrets(material: bytes, manifest: Manifest) -> PartySecrets:
+    """Return what parties' material holds; raise `KeysError` unless the manifest names its secrets."""
     try:
         found = decode(material, PartySecrets, "secret key material")
         if found.context:
-            contexts.check_secret(found.context, context)
+            contexts.check_secret(found.context, manifest.context)
     except DeserialisationError as error:
         raise KeysError(f"the parties' secret keys are not those of the manifest ({error.field})") from None
-    if not found.context and context not in (b"", name_of(found.common_secret)):
-        raise KeysError("the parties' common secret is not that of the manifest")
+    check_common_secret(found.common_secret, manifest)
     return found
 
 
+def check_common_secret(common_secret: bytes, manifest: Manifest) -> None:
+    """Raise `KeysError` unless the manifest names this one."""
+    if name_of(common_secret) != manifest.common_secret:
+        raise KeysError("the parties' common secret is not that of the manifest: whoever has dealt it may deal several")
+
+
 def name_of(common_secret: bytes) -> bytes:
-    """Return what names a common secret in a manifest's `context`, and tells nothing of it: 32 bytes."""
+    """Return what names a common secret in a manifest, and tells nothing of it: 32 bytes."""
     return hashlib.sha256(b"fhe-auc common secret 1\0" + common_secret).digest()
 
 
+class DealtSession(Session, ABC):
+    """A session of which somebody deals secrets to the parties."""
+
+    @abstractmethod
+    def secrets_of(self, party: str) -> PartySecrets:
+        """Return what is for this party alone."""
+
+
 @dataclass(frozen=True)
-class KeyHolderSession(Session):
+class KeyHolderSession(DealtSession):
     """A session of which a key holder has made the keys.
 
     The aggregator's material holds no key that decrypts, and is for the aggregator alone. The parties' can decrypt.
@@ -103,7 +113,7 @@ class KeyHolderSession(Session):
     @cached_property
     def common(self) -> PartySecrets:
         """What all parties have."""
-        return party_secrets(self.party_material, self.manifest.context)
+        return party_secrets(self.party_material, self.manifest)
 
     def secrets_of(self, party: str) -> PartySecrets:
         """Return what is for this party alone."""
@@ -115,14 +125,16 @@ def new_session_keys(
 ) -> tuple[Manifest, bytes, bytes, object]:
     """Return the fields of a `KeyHolderSession` on fresh keys, with a fresh common secret.
 
-    `announced` makes the manifest, given the `context` that names the keys.
+    `announced` makes the manifest, given the `context` that names the keys, and what names the common secret.
     """
     public, secret = contexts.generate(parameters)
     party = PartySecrets(secret.to_bytes(), secrets.token_bytes(COMMON_SECRET_BYTES))
-    return announced(context=public.fingerprint), public.to_bytes(), encode(party), public
+    manifest = announced(context=public.fingerprint, common_secret=name_of(party.common_secret))
+    return manifest, public.to_bytes(), encode(party), public
 
 
 def new_common_secret(announced: Callable[..., Manifest]) -> tuple[Manifest, bytes, bytes, object]:
     """Return the same of a session without encryption keys."""
     common_secret = secrets.token_bytes(COMMON_SECRET_BYTES)
-    return announced(context=name_of(common_secret)), b"", encode(PartySecrets(b"", common_secret)), None
+    name = name_of(common_secret)
+    return announced(context=name, common_secret=name), b"", encode(PartySecrets(b"", common_secret)), None

@@ -231,10 +231,10 @@ def _report(announced: Announcement, reader: str, place: Path, *, as_json: bool)
 def open_late(file: Path, vault: Vault, lists: tuple[str, ...], target: Path, force: bool, as_json: bool) -> None:
     """Open the sum of the pads of the parties that count.
 
-    Needed where a session was made with --min-parties and what parties send is padded (exact, verified). The aggregator
-    writes FILE once the submissions are closed: it names the parties, signed. The opening is made once. Asked again for
-    the same parties it is the same file; for others it is refused. Making it erases the seeds; once the session has
-    ended, so does the next command that opens this key store for a session.
+    Needed where a session was made with --min-parties and what parties send is padded (exact, verified, histograms).
+    The aggregator writes FILE once the submissions are closed: it names the parties, signed. The opening is made once.
+    Asked again for the same parties it is the same file; for others it is refused. Making it erases the seeds; once the
+    session has ended, so does the next command that opens this key store for a session.
     """
     common.check_free(target, force=force)
     with trust.opened(vault, lists) as (store, holder, trusted), common.about(file):

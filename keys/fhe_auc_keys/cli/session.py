@@ -75,8 +75,11 @@ _WITH_OLD = {"old", "without", "stated", "store", "passphrase_file", "lists", "f
 @inputs.min_parties_option
 @click.option(
     "--average-precision",
-    is_flag=True,
-    help="Of exact and verified, at thresholds that a session before has found: each site gives its result of that.",
+    "before",
+    metavar="SESSION",
+    default="",
+    callback=lambda ctx, param, value: common.hexadecimal(value, 2 * SESSION_BYTES) if value else b"",
+    help="Of exact and verified: id of the session that has found the thresholds, in which each site has taken part.",
 )
 @click.option(
     "--days",
@@ -116,7 +119,7 @@ def session(
     vault: Vault,
     session: SessionOptions,
     min_parties: int | None,
-    average_precision: bool,
+    before: bytes,
     days: int,
     old: bytes | None,
     without: tuple[str, ...],
@@ -169,11 +172,11 @@ def session(
         if session.quantiles is not None:
             request, _ = session.plugin.staged(request, session.quantiles)
             protocol = registry.finder(session.plugin).name
-        if average_precision and (finds or not session.plugin.several):
+        if before and (finds or not session.plugin.several):
             raise InputError(
                 "--average-precision is for exact and verified, at thresholds that a session before has found"
             )
-        request = replace(request, average_precision=average_precision)
+        request = replace(request, before=before)
     else:
         _require_nothing_else(without)
     if folder is not None and folder.exists() and any(folder.iterdir()):

@@ -23,7 +23,7 @@ import secrets
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NoReturn, TypeVar, cast
 
 import msgspec
@@ -44,8 +44,8 @@ from fhe_auc.session.party import Party, R
 from fhe_auc.session.protocol import Delivery, Session
 from fhe_auc_keys.bundles import contexts
 from fhe_auc_keys.bundles.roster import Roster
-from fhe_auc_keys.bundles.session_keys import SEED_BYTES
-from fhe_auc_keys.errors import TamperedError
+from fhe_auc_keys.bundles.session_keys import SEED_BYTES, DealtSession, PartySecrets, check_common_secret, name_of
+from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.roles.key_mode import KeyMode
 from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_keys.trust import sealing
@@ -103,7 +103,7 @@ class _Blobs(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     signature: bytes
 
 
-class _Opened(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _OpeningUnderKey(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     left_out: tuple[str, ...]
     context: bytes  # public
     opening: bytes
@@ -231,7 +231,7 @@ class HelpedAggregator(OpeningAggregator):
         self._response = response
 
     def _opened(self, payload: bytes) -> tuple[str, ...]:
-        opened = decode(payload, _Opened, "opening")
+        opened = decode(payload, _OpeningUnderKey, "opening")
         try:
             self._keys = self._computation.opened(self._computation.load_public(opened.context), opened.opening)
         except InputError as error:  # of another session
@@ -388,7 +388,7 @@ class Helper(OpeningHelper):
         material = secret.to_bytes()
         opening = self._computation.opening(material, {party: each[:SEED_BYTES] for party, each in found.items()})
         self._kept = material, {party: each[SEED_BYTES:] for party, each in found.items()}
-        return encode(_Opened(left_out, public.to_bytes(), opening))
+        return encode(_OpeningUnderKey(left_out, public.to_bytes(), opening))
 
     def _decrypt(self, payload: bytes) -> bytes:
         result = decode(payload, Result, "result")
@@ -403,26 +403,35 @@ class Helper(OpeningHelper):
         return encode(Response(sealed, tuple(parts)))
 
 
-class HelperSession(Session):
-    """A session whose keys its helper will make."""
+@dataclass(frozen=True)
+class HelperSession(DealtSession):
+    """A session whose keys its helper will make; who convenes it has drawn the common secret."""
+
+    common_secret: bytes = field(repr=False)
+
+    def secrets_of(self, party: str) -> PartySecrets:
+        """Return what each party gets."""
+        return PartySecrets(b"", self.common_secret)
 
     def delivery(self) -> Delivery:
         """Return what all roles start from: certified identities and their rosters."""
         parties = self.manifest.parties
         consortium = Consortium(parties)
         roster, helping = (Roster.of(consortium.peers(names)) for names in (parties, (consortium.helper,)))
-        keys, secret = (helping.members[0].encryption_key,), secrets.token_bytes(COMMON_SECRET_BYTES)
+        keys, secret = (helping.members[0].encryption_key,), self.common_secret
         own = {name: encode(HelpedParty(consortium.identities[name].to_bytes(), keys, secret)) for name in parties}
         helper = HelperMaterial(consortium.identities[consortium.helper].to_bytes(), roster, helping)
         return Delivery(b"", own, helper=encode(helper))
 
 
 class HelperMode(KeyMode):
-    """A helper opens the sum of the parties' pads; nothing is made beforehand."""
+    """A helper opens the sum of the parties' pads; nothing but the common secret is made beforehand."""
 
-    def prepare(self, plan: Any, announced: Callable[..., Manifest]) -> HelperSession:
-        """Name the session."""
-        return HelperSession(announced())
+    def prepare(self, plan: Any, announced: Callable[..., Manifest]) -> Session:
+        """Name the session, and draw the common secret; a fleet's has none."""
+        common_secret = secrets.token_bytes(COMMON_SECRET_BYTES)
+        manifest = announced(common_secret=name_of(common_secret))
+        return HelperSession(manifest, common_secret) if manifest.fleet is None else Session(manifest)
 
 
 class HelperKeys(HelperMode):
@@ -437,11 +446,21 @@ class HelperKeys(HelperMode):
 
     def party(self, manifest: Manifest, material: bytes, task: PartyTask[Any, Any, Any]) -> HelpedPartyRole[Any]:
         """Return the party; `material` is `HelpedParty`."""
-        return HelpedPartyRole(manifest, self.computation(manifest), read_material(material, HelpedParty), task)
+        return HelpedPartyRole(manifest, self.computation(manifest), helped_party(material, manifest), task)
 
     def helper(self, manifest: Manifest, material: bytes) -> Helper:
         """Return the helper; `material` is `HelperMaterial`."""
         return Helper(manifest, self.computation(manifest), read_material(material, HelperMaterial))
+
+
+def helped_party(material: bytes, manifest: Manifest) -> HelpedParty:
+    """Return a party's material; raise `InputError` where its common secret is not the manifest's."""
+    own = read_material(material, HelpedParty)
+    try:
+        check_common_secret(own.common_secret, manifest)
+    except KeysError as error:
+        raise InputError(str(error)) from None
+    return own
 
 
 def blob_of(helper: bytes, secret: bytes, identity: Identity, session: bytes) -> tuple[tuple[bytes], bytes]:

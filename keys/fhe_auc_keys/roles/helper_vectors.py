@@ -35,6 +35,7 @@ from fhe_auc_keys.roles.helper_roles import (
     OpeningAggregator,
     OpeningHelper,
     blob_of,
+    helped_party,
     read_material,
 )
 from fhe_auc_keys.trust import sealing
@@ -83,6 +84,9 @@ class VectorParty(Party[R]):
         self._common_secret = own.common_secret
         self._task = task
 
+    def __reduce__(self) -> str:
+        raise TypeError("a party is not pickled or copied: a second one would submit for it, too")
+
     def _answer(self, round_number: int, payload: bytes) -> bytes:
         started = time.perf_counter()
         if round_number == 1:
@@ -124,7 +128,7 @@ class HelperVectors(HelperMode):
 
     def party(self, manifest: Manifest, material: bytes, task: VectorTask[Any]) -> VectorParty[Any]:
         """Return the party; `material` is `HelpedParty`."""
-        return VectorParty(manifest, VectorComputation(manifest), read_material(material, HelpedParty), task)
+        return VectorParty(manifest, VectorComputation(manifest), helped_party(material, manifest), task)
 
     def helper(self, manifest: Manifest, material: bytes) -> VectorHelper:
         """Return the helper; `material` is `HelperMaterial`."""

@@ -5,14 +5,18 @@
     2  all of these          ->  party: its vector and tags, under a pad of masks with each other party
     3  the sum               ->  (nothing: each party takes the common pads off, checks the tags, and reads)
 
-A mask follows from what two parties share (`fhe_auc.sums.pairwise_pads`). Private keys are erased once the masks are
-made, before the submission leaves. All parties are needed in every round.
+A mask follows from what two parties share, and from all contributions as the two were shown them
+(`fhe_auc.sums.pairwise_pads`). So a party gains nothing that signs two contributions, for an aggregator that shows one
+to some parties and the other to the rest. Else these would check by two secrets, and the sum of the tags would tell
+the party what fits one victim's vector only; as it is, masks of parties that were shown different contributions do not
+vanish, and the sum is uniform. Private keys are erased once the masks are made, before the submission leaves. All
+parties are needed in every round.
 
 Trust. An aggregator alone learns nothing, even when it deviates; with some parties it learns the sum of the others'
 vectors. What parties contribute is signed for the session, the roster and the round: it can neither be made up nor be
-taken from another session. Keys are not added up, so nobody gains by choosing its own once it has seen the others'.
-X25519 is broken by quantum computers: whoever has kept what the aggregator was sent, and can break X25519 one day,
-reads every submission then. Where that matters take sealed keys or a helper, whose seeds are sealed by a hybrid.
+taken from another session. X25519 is broken by quantum computers: whoever has kept what the aggregator was sent, and
+can break X25519 one day, reads every submission then. Where that matters take sealed keys or a helper, whose seeds are
+sealed by a hybrid.
 """
 
 from __future__ import annotations
@@ -48,12 +52,13 @@ _ROUNDS = 3
 _KEYS = 1  # the round in which parties exchange keys
 _SUBMISSION = 2
 _SECRET_PURPOSE = b"part of a common secret 2"
+_SHOWN = b"fhe-auc keys shown 1\0"
 _KEY_BYTES = 32
 _SLACK = 4096  # bytes of a signed contribution, beside what is sealed to each party, generously
 _SEALED_BYTES = 512  # to one party, with its name
 
 
-class _State(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _MaskingState(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """What a party holds between rounds; the first two are gone once it has submitted."""
 
     private_key: bytes = b""  # X25519, of this session
@@ -121,7 +126,7 @@ class JointVectorParty(Party[R]):
         roster.require(identity, task.party)
         self._roster, self._binding = roster, roster.binding(manifest)
         self._identity, self._task, self._computation = identity, task, computation
-        self._state = _State()
+        self._state = _MaskingState()
         parties = len(manifest.parties)
         self.download_limit = computation.payload_limit + parties * (_contribution_limit(manifest) + _SLACK)
 
@@ -149,7 +154,7 @@ class JointVectorParty(Party[R]):
         sealed = seal_to_all(others, secret_part, info=self._info(self.name), associated=b"")
         public_key = key.public_key().public_bytes_raw()
         made = encode(Contribution.sign(self._identity, self._binding, _KEYS, (public_key, sealed)))
-        self._state = _State(key.private_bytes_raw(), secret_part, made)
+        self._state = _MaskingState(key.private_bytes_raw(), secret_part, made)
         return made
 
     def _submission(self, payload: bytes) -> tuple[bytes]:
@@ -165,9 +170,10 @@ class JointVectorParty(Party[R]):
         own = next(each for each in parties if each.name == self.name)
         shared = {each: self._shared_with(each) for each in parties if each != own}
         common_secret = hashlib.sha256(_SECRET_PURPOSE + self._binding + b"".join(secret_parts)).digest()
-        pad = pairwise_pad(own, shared, self.digest, self._computation.modulus, self._computation.size)
+        shown = hashlib.sha256(_SHOWN + self.digest + payload).digest()
+        pad = pairwise_pad(own, shared, shown, self._computation.modulus, self._computation.size)
         made = self._computation.submission(self._task, pad, common_secret)
-        self._state = _State(contribution=self._state.contribution, common_secret=common_secret)
+        self._state = _MaskingState(contribution=self._state.contribution, common_secret=common_secret)
         return made
 
     def _recovered(self, payload: bytes) -> R:
@@ -211,7 +217,7 @@ class JointVectorParty(Party[R]):
         return encode(self._state)
 
     def _restore_own(self, own: bytes) -> None:
-        self._state = decode(own, _State, "state of a party of a joint session")
+        self._state = decode(own, _MaskingState, "state of a party of a joint session")
 
 
 class JointVectors(KeyMode):
@@ -220,8 +226,10 @@ class JointVectors(KeyMode):
     computation = VectorComputation
 
     def check(self, request: Request) -> None:
-        """Raise `InputError` where a party could be left out, or partial decryptions are to be smudged."""
+        """Raise `InputError` for one party, one that could be left out, or partial decryptions to be smudged."""
         require_all(request)
+        if request.size < 2:
+            raise InputError("joint keys are of two parties or more, each two of which share a mask")
         if request.smudging_bits is not None:
             raise InputError("smudging_bits does not apply: sums of vectors have no partial decryptions")
 

@@ -123,7 +123,7 @@ class KeyHolderPads(KeyMode):
         `context` is the public one, if there is one; `party` as of `KeyHolderSession.party_material`.
         """
         seeds = {name: secrets.token_bytes(SEED_BYTES) for name in manifest.parties}
-        secret = party_secrets(party, manifest.context).context
+        secret = party_secrets(party, manifest).context
         opens = partial(self.opening, manifest, secret)
         opening = b"" if is_late(manifest) else opens(seeds)
         return SealedPadsSession(manifest, aggregator_material(context, opening), party, loaded, seeds, opens)

@@ -227,12 +227,12 @@ def decrypting_party(
 def own_secrets(material: bytes, manifest: Manifest) -> PartySecrets:
     """Return what a party's material holds; raise `InputError` where it is another session's."""
     try:
-        return party_secrets(material, manifest.context)
+        return party_secrets(material, manifest)
     except KeysError as error:
         raise InputError(str(error)) from None
 
 
-class _Opened(Mapping[str, bytes]):
+class _OpenedMaterials(Mapping[str, bytes]):
     """What each party has once it has opened what is sealed to it: made when it is asked for, as all at once is big."""
 
     def __init__(
@@ -262,4 +262,4 @@ def sealed_delivery(session: KeyHolderSession) -> Delivery:
     bundle = seal_to_aggregator(consortium.identities[holder], session, announcement, announced)
     adder = consortium.identities[consortium.aggregator]
     opened = open_aggregator_bundle(bundle, adder, trust, holder=holder, session=session.manifest.session, at=at)
-    return Delivery(opened.material, _Opened(consortium, session, announcement, announced))
+    return Delivery(opened.material, _OpenedMaterials(consortium, session, announcement, announced))

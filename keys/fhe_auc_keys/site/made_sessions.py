@@ -97,8 +97,9 @@ def made(store: KeyStore, session: bytes) -> Wanted:
     found = _stored(store, session)
     announced = claimed(found.announcement)
     try:
+        known = {each.name for each in fields(Request)}
         said = {
-            **found.request,
+            **{name: value for name, value in found.request.items() if name in known},  # not what older versions asked
             "parties": tuple(found.request["parties"]),
             "thresholds": np.frombuffer(found.request["thresholds"], "<f8"),
             "analysis": msgspec.convert(found.request["analysis"], Analysis),

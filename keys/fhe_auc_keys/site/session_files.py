@@ -162,7 +162,7 @@ def kept_for_party(
         return announced, encode(PartyMaterial(announced.roster, identity.to_bytes()))
     if announced.is_helper(identity.name):
         return announced, encode(HelperMaterial(identity.to_bytes(), announced.roster, Roster.of([announced.helper])))
-    common_secret = party_secrets(found.material, b"").common_secret
+    common_secret = party_secrets(found.material, announced.manifest).common_secret
     return announced, encode(HelpedParty(identity.to_bytes(), (announced.helper.encryption_key,), common_secret))
 
 
@@ -176,7 +176,7 @@ def verify_kept(store: KeyStore, session: bytes, identity: Identity, trust: Trus
     announced.require_party_or_helper(verify(identity.credential, trust, at=at))
     _check_plan(announced.manifest)
     if announced.manifest.keys == "sealed":
-        party_secrets(material, announced.manifest.context)
+        party_secrets(material, announced.manifest)
 
 
 def _open_joint(data: bytes, trust: Trust, *, holder: str, session: bytes | None, at: datetime) -> Announcement:

@@ -9,7 +9,8 @@ The recipients' keys are X25519, which a quantum computer breaks: this sealing s
 aggregator may open does not. What all parties of a session with joint keys seal to one another is the parts of the
 common secret, and partial decryptions. Whoever records these today and breaks X25519 later knows what each party
 knows beside its own rows: the common secret, and from the result and all partial decryptions the sums. No share of the
-key shows, which smudging hides, and no submission. But an aggregator that deviates needs no party then: it keeps the
+key shows, which smudging hides, and no submission (where vectors are added up, `fhe_auc_keys.roles.joint_vectors`, all
+of them do, as masks hang on X25519 too). But an aggregator that deviates needs no party then: it keeps the
 partial decryptions of a forged result, and reads everything once it can open them.
 
 Two content keys with one commitment are a collision of HMAC-SHA256; so all who can open it read the same text. (The

@@ -76,6 +76,9 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         self.party = data.name
         self.plan = plan
         self._manifest = manifest
+        before = data.before  # the one that the manifest names, and of its thresholds, or none
+        if before is not None and (before.session, before.grid) != (manifest.before, manifest.grid):
+            data = replace(data, before=None)
         self._data = data
 
     def encode(self, common_secret: bytes) -> list[Residues]:
@@ -175,7 +178,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         precision = sums.average_precision
         before = self._data.before
         evaluation = self._evaluation(headline, len(counted))
-        same = before is not None and before.parties == tuple(counted)
+        same = before is not None and set(before.parties) == set(counted)
         others = precision is not None and (precision.changed > 0 or not same)
         return replace(
             evaluation,

@@ -6,9 +6,10 @@ with 2^b·p_k/M_k put in by each party for its own rows, as nobody can divide un
 pooled rows at or above threshold k, from the session that has found the thresholds, whose sums they have checked; it is
 not in the manifest, and the aggregator does not learn it.
 
-M_k has to be of the rows that this session counts. So a party also puts in a flag: 1 if its rows at or above any
-threshold are not as many as it has counted then, or it was not counted. There is an average precision where no flag is
-set, and the same parties count in both sessions. (A hash of pooled counts in place of the flags would tell the party
+M_k has to be of the rows that this session counts. The manifest names the session before, the same for all parties. A
+party also puts in a flag: 1 if its rows at or above any threshold are not as many as it has counted then, or it was not
+counted, or knows nothing of that session. There is an average precision where no flag is set, and the same parties
+count in both sessions. (A hash of pooled counts in place of the flags would tell the party
 that checks it more: which few rows of a site have changed.)
 
 The vector "precision" of a party's sketch has its p_k, each times 2^b/M_k, and then the flag.
@@ -24,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.base.errors import InputError, ResultCheckError
+from fhe_auc.base.errors import ResultCheckError
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.sums.terms import Factor, Part, Sum
 from fhe_auc_protocols.exact_auc.auc_sums import each_of, sum_of, vector
@@ -64,13 +65,10 @@ class PrecisionSum:
         max_rows: int,
         modulus: int,
     ) -> NDArray[np.int64]:
-        """Return a party's vectors, of its rows in each bin; raise `InputError` where it does not know M_k."""
+        """Return a party's vectors, of its rows in each bin; where it does not know M_k, that is its flag alone."""
         before = data.before
         if before is None or len(before.rows_above) != self.bins:
-            raise InputError(
-                f"party {data.name!r} does not know how many rows lie at or above each threshold: give its result "
-                "of the session that has found them (boundaries)"
-            )
+            return np.append(np.zeros_like(positives), 1)
         rows_above = np.maximum(np.array(before.rows_above, np.int64), 1)
         share = ((2 << precision_bits(max_rows, modulus)) + rows_above) // (2 * rows_above)  # 2^b/M_k, rounded
         own = (negatives + positives)[::-1].cumsum()[::-1]

@@ -11,11 +11,11 @@ the session's least number, and says so: a result names who counts.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,6 +34,8 @@ from fhe_auc_keys.roles.helper_vectors import HelperVectors
 from fhe_auc_keys.roles.joint_vectors import JointVectors
 from fhe_auc_keys.roles.sealed_vectors import SealedVectors
 from fhe_auc_protocols.histograms.readout import PooledCounts, Readout, ReadoutProtocol, all_levels
+
+_Names = Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
 
 MODELS = "models"
 """Option of the manifest: the names of several models, as a list in JSON."""
@@ -59,6 +61,13 @@ class ExactCounts(ReadoutProtocol[R], EncryptedProtocol[R, VectorPlan]):
             max_total=request.max_rows * len(request.analysis.models) + self.room_for_noise(request),
         )
 
+    def plan_of(self, manifest: Manifest) -> VectorPlan:
+        """Return the plan in a manifest of this protocol; raise `InputError` where a manifest is not such a one."""
+        plan: VectorPlan = super().plan_of(manifest)
+        if plan.entries != entries(self.readout, plan.thresholds):
+            raise InputError(f"the session's manifest is not one for {self.readout.purpose}")
+        return plan
+
     def room_for_noise(self, request: Request) -> int:
         """Return how much larger than the number of rows a sum may be."""
         return 0
@@ -69,9 +78,10 @@ class ExactCounts(ReadoutProtocol[R], EncryptedProtocol[R, VectorPlan]):
 
     def task(self, manifest: Manifest, data: PartyData) -> VectorTask[R]:
         """Return a party's computation on its own rows; raise `InputError` where the manifest is of another kind."""
+        self.plan_of(manifest)
         self.readout.check(manifest, self.name)
         task = self.new_task(manifest, data)
-        check_names(self.options, self.name, set(manifest.options) - {MODELS})
+        check_names(self.options, self.name, set(manifest.options) - ({MODELS} if self.several else set()))
         return task
 
     def new_task(self, manifest: Manifest, data: PartyData) -> VectorTask[R]:
@@ -92,7 +102,7 @@ class CountsTask(VectorTask[R]):
         self.plan = manifest.decoded_plan(VectorPlan)
         self.least, self.most = (-self.plan.max_total if room_for_noise else 0), self.plan.max_total
         self._readout, self._manifest = readout, manifest
-        if self.plan.entries != entries(readout, self.plan.thresholds) or self.plan.max_total <= room_for_noise:
+        if self.plan.max_total <= room_for_noise:
             raise InputError(f"the session's manifest is not one for {readout.purpose}")
         self._times = len(models_of(manifest))
         check_rows(data.rows, (self.plan.max_total - room_for_noise) // self._times, party=data.name)
@@ -132,9 +142,11 @@ class CountsTask(VectorTask[R]):
 
 def models_of(manifest: Manifest) -> tuple[str, ...]:
     """Return the names of the models whose scores are counted; raise `InputError` where the manifest has none such."""
+    if MODELS not in manifest.options:
+        return PLAIN.models
     try:
-        return json.loads(str(manifest.options[MODELS])) if MODELS in manifest.options else PLAIN.models
-    except ValueError:
+        return msgspec.json.decode(str(manifest.options[MODELS]), type=_Names)
+    except msgspec.DecodeError:
         raise InputError("the session's manifest has a malformed list of models") from None
 
 

@@ -115,6 +115,7 @@ class _Quantiles(Readout[QuantileThresholds]):
             grid=grid,
             rows_above=tuple(above),
             own_rows_above=tuple(own_above),
+            session=manifest.session.hex(),
             counted=tuple(pooled.counted),
             protocol=manifest.protocol,
             backend=pooled.backend,
@@ -151,7 +152,9 @@ class ExactQuantiles(_Quantiles):
     def count(self, data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
         """Count a party's rows, once for each model, shape (2^14,); errors as `InputError` of one model."""
         first, *others = _counts(data, grid)
-        return first if len(grid) == self.cells(len(grid)) else np.concatenate([first, np.sum(others, axis=0)])
+        if len(grid) << bool(others) != self.cells(len(grid)):
+            raise InputError("the session's manifest is not one for finding thresholds of so many models")
+        return np.concatenate([first, np.sum(others, axis=0)]) if others else first
 
     def read(self, manifest: Manifest, pooled: PooledCounts) -> QuantileThresholds:
         """Return the thresholds; raise `EvaluationError` where there is no row."""

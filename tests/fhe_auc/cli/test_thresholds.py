@@ -134,7 +134,7 @@ def test_plan_shows_both_sessions() -> None:
     name = ckks.available_backends()[0]
     found = json.loads(ok("plan", "--thresholds", "quantile:200", "--backend", name, "--json").stdout)
     first = found["plans"][name]["boundaries"]
-    assert (found["thresholds"], first["sums"], first["ring_dimension"]) == (200, 2**14, 16384)
+    assert (found["thresholds"], first["sums"], first["upload_bytes"]) == (200, 2**14, 86_027)
     shown = ok("plan", "--thresholds", "quantile:200", "--backend", name).stdout
     assert re.search(r"a session that finds the thresholds:(.|\n)*sums +16,384", shown)
     assert "boundaries" not in json.loads(ok("plan", "--backend", name, "--json").stdout)["plans"][name]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import tracemalloc
 from collections import Counter
-from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -27,7 +26,7 @@ from fhe_auc.results.intervals import hanley_mcneil, on_logit_scale
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.rows import datasets
-from fhe_auc.rows.party_data import CountedBefore, PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.one_process import run
 from fhe_auc.session.protocol import Request
@@ -618,25 +617,15 @@ def test_at_quantile_thresholds_there_is_the_average_precision_of_the_binned_sco
     assert found.as_dict()["average_precision"] == found.average_precision
 
 
-def test_average_precision_of_other_rows_than_the_session_before_has_counted_is_not_given() -> None:
-    sites = rows(3, 53)
-    request = Request(parties=tuple(data.name for data in sites), thresholds=GRID, average_precision=True)
-    told = CountedBefore(tuple(range(1000, 1000 - len(GRID), -1)), request.parties)
-    found = run(registry.load("verified"), request, [replace(data, before=told) for data in sites], lambda *_: None)
-    assert found.average_precision is None
-    assert any("has counted other rows than this one" in warning for warning in found.warnings)
-
-
-def test_without_a_session_before_there_is_no_average_precision_and_a_party_that_lacks_its_result_refuses() -> None:
+def test_without_a_session_before_there_is_no_average_precision() -> None:
+    """And none where parties know nothing of the one that is named: they set their flags, and take part."""
     sites = rows(3, 52)
     assert federated_auc(sites).average_precision is None
-    request = Request(parties=tuple(data.name for data in sites), thresholds=GRID, average_precision=True)
-    session = registry.load("verified").prepare(request)
-    delivery = session.delivery()
-    party = registry.load("verified").party(session.manifest, delivery.parties[sites[0].name], sites[0])
-    aggregator = registry.load("verified").aggregator(session.manifest, delivery.aggregator)
-    with pytest.raises(InputError, match="does not know how many rows lie at or above each threshold"):
-        party.respond(aggregator.start())
+    request = Request(parties=tuple(data.name for data in sites), thresholds=GRID, before=bytes(16))
+    found = run(registry.load("verified"), request, sites, lambda *_: None)
+    assert found.average_precision is None
+    assert any("has counted other rows than this one" in warning for warning in found.warnings)
+    assert found_in(found) == pairs_of(sites)
 
 
 @pytest.mark.parametrize("total", [-1, 2**41])

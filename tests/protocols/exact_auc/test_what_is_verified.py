@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score
 
-from fhe_auc.base.errors import VerificationError
 from fhe_auc.base.quantities import chance_text
 from fhe_auc.cli import evaluation_table
 from fhe_auc.machines import outcomes, site_state
@@ -23,12 +22,9 @@ from fhe_auc.results.evaluation import Evaluation, QuantileThresholds
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import one_process, registry
 from fhe_auc.session.aggregator import conduct
-from fhe_auc.session.computation import Result
 from fhe_auc.session.protocol import Request
-from fhe_auc.sums.residues import pack
 from tests.support.exact_sessions import GRID, Play, rows
 from tests.support.stored_sites import Consortium
-from tests.support.vector_sessions import VectorPlay
 
 # --- Every number is sorted -------------------------------------------------------------------------------------------
 
@@ -76,6 +72,7 @@ SORTED: Mapping[type, Mapping[str, str]] = {
         **_OUTCOME,
         "grid": DERIVED,
         "rows_above": PROVED,
+        "session": PUBLIC,
         "counted": PROVED,
         "own_rows_above": PUBLIC,  # the party's own
         "verified": PUBLIC,
@@ -185,7 +182,8 @@ def evaluated(
     before: Mapping[str, QuantileThresholds], sites: Sequence[PartyData] = SITES, **changes: Any
 ) -> Evaluation:
     grid = next(iter(before.values())).grid
-    asked = dataclasses.replace(_SECOND, thresholds=grid, average_precision=True, **changes)
+    first = next(iter(before.values()))
+    asked = dataclasses.replace(_SECOND, thresholds=grid, before=first.session_before, **changes)
     return one_process.run(_PLUGIN, asked, sites, quiet, None, before)
 
 
@@ -219,7 +217,8 @@ def moved(data: PartyData) -> PartyData:
 
 
 def forgetful(own: QuantileThresholds) -> QuantileThresholds:
-    return dataclasses.replace(own, own_rows_above=())
+    """As of a site that knows nothing of the session that the manifest names."""
+    return dataclasses.replace(own, session=bytes(16).hex())
 
 
 def test_where_a_party_s_rows_have_changed_between_the_sessions_there_is_none(
@@ -241,19 +240,17 @@ def test_where_other_parties_count_than_before_there_is_none(before: dict[str, Q
     assert evaluated(more).average_precision is None  # nobody's flag is set: the lists differ
 
 
-def test_an_aggregator_that_lies_in_the_session_before_is_refused_there() -> None:
-    """It says that some rows score 0.95 and not 0.25: before, that chose the average precision unseen."""
-    play = VectorPlay(SITES, protocol="boundaries-federated", options={"bins": 40})
-
-    def lie(result: Result) -> Result:
-        values = play.computation._sums.unpacked(result.content)
-        for score, more in ((0.25, -30), (0.95, 30)):
-            place = int(np.searchsorted(play.manifest.thresholds, score, side="right")) - 1
-            values[place] = (int(values[place]) + more) % play.computation.modulus
-        return Result(result.counted, pack(values, play.computation.modulus))
-
-    told = play.outcomes(play.lied(play.until_result(), lie))
-    assert {type(each) for each in told.values()} == {VerificationError}
+def test_where_sites_build_on_different_sessions_there_is_none(before: dict[str, QuantileThresholds]) -> None:
+    """Both sessions are honest, and their thresholds and parties the same; the rows of two sites were others in one."""
+    earlier = [moved(SITES[0]), moved(SITES[1]), *SITES[2:]]
+    other = one_process.played(registry.finding("boundaries-federated"), _FIRST, earlier, quiet)
+    mixed = {**before, **{name: dataclasses.replace(other[name], grid=before[name].grid) for name in NAMES[:2]}}
+    for named in (before, other):  # whichever the manifest names
+        grid = before[NAMES[0]].grid
+        asked = dataclasses.replace(_SECOND, thresholds=grid, before=named[NAMES[0]].session_before)
+        found = one_process.run(_PLUGIN, asked, [*earlier[:2], *SITES[2:]], quiet, None, mixed)
+        assert found.average_precision is None
+        assert any(warning.startswith("there is no average precision") for warning in found.warnings)
 
 
 def test_between_machines_a_site_keeps_what_it_has_counted_in_its_key_store(tmp_path: Path) -> None:
@@ -261,10 +258,10 @@ def test_between_machines_a_site_keeps_what_it_has_counted_in_its_key_store(tmp_
     conduct(consortium.aggregator(), consortium.exchange)
     told = consortium.results[NAMES[0]]
     with site_storage().site(consortium.made.sites[NAMES[0]]) as site:
-        asked = dataclasses.replace(told.before, own=(), session=consortium.id)
-        assert site_state._with_own(site, asked).own == told.own_rows_above
-        elsewhere = dataclasses.replace(asked, session=bytes(16))
-        assert site_state._with_own(site, elsewhere).own == ()
+        assert site_state.counted_before(site, consortium.id) == told.before
+        assert site_state.counted_before(site, bytes(16)) is None
+        site_state.remember(site, dataclasses.replace(told.before, session=bytes(16)))
+        assert site_state.counted_before(site, bytes(16)).own == told.own_rows_above
 
 
 def vars_of(request: Request) -> dict[str, Any]:

@@ -30,11 +30,9 @@ from fhe_auc.results.evaluation import QuantileThresholds
 from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import one_process, registry
-from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Request, Session
-from fhe_auc.sums.residues import pack
 from fhe_auc_protocols.blinded_auc.malicious import Malicious
 from fhe_auc_protocols.histograms import quantile_thresholds
 from fhe_auc_protocols.histograms.distributed_noise import NoisyCountsTask
@@ -54,7 +52,6 @@ from tests.support.chosen import federated_auc, federated_thresholds
 from tests.support.discrete_laplace import laplace_p_value
 from tests.support.pooled import pooled
 from tests.support.random_sites import sites
-from tests.support.vector_sessions import VectorPlay
 
 PRIVATE = {"histogram-distributed-dp": HistogramDistributedDp(), "histogram-local-dp": HistogramLocalDp()}
 private = pytest.mark.parametrize("name", PRIVATE)
@@ -270,18 +267,6 @@ def test_progress_tells_the_sessions_apart() -> None:
 
 
 # --- A lying aggregator -----------------------------------------------------------------------------------------------
-
-
-def test_no_party_finds_thresholds_in_sums_that_the_aggregator_makes_up() -> None:
-    """With each kind of keys: `tests/keys/test_vector_sessions.py`."""
-    play = VectorPlay(sites(), protocol="boundaries-federated", options={"bins": 20})
-    one, *others = play.outcomes(play.until_result()).values()
-    for other in others:
-        other.require(one.grid, party="other")
-    play = VectorPlay(sites(), protocol="boundaries-federated", options={"bins": 20})
-    chosen = pack(np.full(play.computation.size, 90, np.uint64), play.computation.modulus)
-    message = play.lied(play.until_result(), lambda result: Result(result.counted, chosen))
-    assert {type(each) for each in play.outcomes(message).values()} == {VerificationError}
 
 
 def test_chosen_sums_make_thresholds_poor_and_the_verified_auc_no_less_right() -> None:

@@ -13,8 +13,8 @@ every c, which is more than it can; only A, without which there is no ΣX·Y, st
 which X and Y come equally often; the others, of which phases of positions leave nothing, were no help to it when tried.
 
 How flat q is decides: `pair_rate` bounds the probability that two executions agree on a shift of θ·q, for any θ. A
-search, which stands with the tests, has looked for the c at which it is largest. That finds good attacks, and proves
-nothing about better ones.
+search (`tests/support/polynomial_search.py`) has looked for the c at which it is largest. That finds good attacks, and
+proves nothing about better ones.
 """
 
 from __future__ import annotations
