@@ -187,9 +187,9 @@ def test_contenders_take_turns_and_warm_up_is_not_counted(runs: int, turns: int)
     seen: list[str] = []
 
     class Watched(Plaintext):
-        def ingest(self) -> None:
+        def aggregate(self) -> None:
             seen.append(self.name)
-            super().ingest()
+            super().aggregate()
 
     def named(name: str) -> Any:
         def make(problem: BenchmarkProblem) -> Contender:

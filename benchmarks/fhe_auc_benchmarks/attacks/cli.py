@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.extras import require
 from fhe_auc.cli import inputs, output
+from fhe_auc_benchmarks.attacks.outcome import CONFIDENCE
 
 if TYPE_CHECKING:
-    from fhe_auc_benchmarks.attacks.blinded_auc.table import BlindedAucTable
-    from fhe_auc_benchmarks.attacks.exact_auc.table import ExactAucTable, HelpedTable
+    from fhe_auc_benchmarks.attacks.tables import BlindedAucTable, HelpedTable
+
+
+_count = partial(click.option, metavar="N", type=click.IntRange(min=0))
 
 
 @click.command(
@@ -41,16 +45,8 @@ if TYPE_CHECKING:
     help="Who decrypts: each party, or a helper, which may lie too (verified only).",
 )
 @click.option("--attack", "names", metavar="NAME", multiple=True, help="May be repeated. Default: all.")
-@click.option(
-    "--trials", metavar="N", type=click.IntRange(min=0), default=3, help="Trials of each attack on real ciphertexts."
-)
-@click.option(
-    "--simulated-trials",
-    metavar="N",
-    type=click.IntRange(min=0),
-    default=20_000,
-    help="Trials of each attack on the numbers that ciphertexts hold.",
-)
+@_count("--trials", default=3, help="Trials of each attack on real ciphertexts.")
+@_count("--simulated-trials", default=20_000, help="Trials of each attack on the numbers that ciphertexts hold.")
 @click.option(
     "--executions",
     type=click.Choice(("2", "4", "8")),
@@ -69,20 +65,9 @@ if TYPE_CHECKING:
     default="uniform:100",
     help="Decision points (simulation and bound; malicious only), as of `fhe-auc evaluate`.",
 )
-@click.option("--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Repeat with it.")
+@_count("--seed", default=0, help="Repeat with it.")
 @output.json_option
-def attack(
-    protocol: str,
-    keys: str,
-    names: tuple[str, ...],
-    trials: int,
-    simulated_trials: int,
-    executions: str,
-    tolerance: float | None,
-    thresholds: str,
-    seed: int,
-    as_json: bool,
-) -> None:
+def attack(names: tuple[str, ...], seed: int, as_json: bool, **options: Any) -> None:
     """Attack the encrypted protocols as a lying aggregator.
 
     Each attack is played on real ciphertexts, against both protocols, and many times over on the numbers that the
@@ -95,7 +80,7 @@ def attack(
     With a helper sessions are not simulated: the simulation knows all pads as it is, as aggregator and helper do.
     """
     require("benchmark")
-    table = _table(protocol, keys, trials, simulated_trials, seed, int(executions), tolerance, thresholds)
+    table = _table(seed=seed, **options)
     if unknown := sorted(set(names) - set(table.descriptions)):
         known = ", ".join(table.descriptions)
         raise InputError(f"there is no attack {unknown[0]!r} on this protocol; known are {known}")
@@ -106,9 +91,9 @@ def attack(
             report(name, number, len(chosen))
             rows.append({"attack": name, "what": table.descriptions[name], **table.play(name)})
     if as_json:
-        output.print_json({**table.settings(), "attacks": rows})
+        output.print_json({**table.settings, "seed": seed, "confidence": CONFIDENCE, "attacks": rows})
         return
-    output.print_text(table.introduction() + "\n")
+    output.print_text(table.introduction + "\n")
     output.print_table(
         [(row["attack"], *table.cells(row)) for row in rows], header=table.header, numbers=len(table.header) - 2
     )
@@ -117,31 +102,23 @@ def attack(
 
 
 def _table(
-    protocol: str,
-    keys: str,
-    trials: int,
-    simulated_trials: int,
-    seed: int,
-    executions: int,
-    tolerance: float | None,
-    thresholds: str,
-) -> BlindedAucTable | ExactAucTable | HelpedTable:
-    """Return the attacks on a protocol; the last three options are for ``malicious`` only, `keys` for ``verified``."""
+    *, protocol: str, keys: str, trials: int, simulated_trials: int, seed: int, executions: str, **setting: Any
+) -> BlindedAucTable | HelpedTable:
+    """Return the attacks on a protocol; `executions` and `setting` are for ``malicious``, `keys` for ``verified``."""
     if protocol == "verified":
-        from fhe_auc_benchmarks.attacks.exact_auc.table import ExactAucTable, HelpedTable
+        from fhe_auc_benchmarks.attacks.tables import ExactAucTable, HelpedTable
 
-        for option in ("executions", "tolerance", "thresholds"):
+        for option in ("executions", *setting):
             if inputs.given(option):
                 raise click.UsageError(f"--{option} is for --protocol malicious only")
         if keys == "sealed":
-            return ExactAucTable(trials, simulated_trials, seed)
+            return ExactAucTable(trials, seed, simulated_trials)
         if inputs.given("simulated_trials"):
             raise click.UsageError("--simulated-trials is for --keys sealed only")
         return HelpedTable(trials, seed)
     if inputs.given("keys"):
         raise click.UsageError("--keys is for --protocol verified only")
-    from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import setting
-    from fhe_auc_benchmarks.attacks.blinded_auc.table import BlindedAucTable
+    from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import setting as of
+    from fhe_auc_benchmarks.attacks.tables import BlindedAucTable
 
-    of = setting(executions=executions, tolerance=tolerance, thresholds=thresholds)
-    return BlindedAucTable(of, trials, simulated_trials, seed)
+    return BlindedAucTable(of(executions=int(executions), **setting), trials, seed, simulated_trials)

@@ -47,17 +47,14 @@ class AttackOutcome:
 
     def summary(self) -> dict[str, Any]:
         """Return all numbers for JSON, the pass rate, and what it lies below with `CONFIDENCE`."""
-        below = clopper_pearson(self.passed, self.trials, CONFIDENCE)
+        below = clopper_pearson(self.passed, self.trials)
         return {**asdict(self), "pass_rate": self.passed / self.trials, "pass_rate_below": below}
 
 
-def clopper_pearson(passes: int, trials: int, confidence: float = CONFIDENCE) -> float:
-    """Return the one-sided Clopper-Pearson upper bound on a probability, from so many passes in so many trials.
-
-    The confidence is in (0, 1).
-    """
+def clopper_pearson(passes: int, trials: int) -> float:
+    """Return the one-sided Clopper-Pearson upper bound on a probability, with `CONFIDENCE`, from passes in trials."""
     if passes >= trials:
         return 1.0
     from scipy import stats  # `demo --cheat` does without
 
-    return float(stats.beta.ppf(confidence, passes + 1, trials - passes))
+    return float(stats.beta.ppf(CONFIDENCE, passes + 1, trials - passes))

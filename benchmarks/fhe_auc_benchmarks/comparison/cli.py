@@ -26,19 +26,23 @@ _NUMBER = re.compile(r"-?[0-9][0-9.e+-]*")
 _PROTOCOLS = "verified,semi-honest,malicious,dpauc-laplace,dpauc-gaussian,dpauc-rr"
 
 
-def _list_of(kind: Callable[[str], Any], what: str) -> Callable[..., tuple[Any, ...]]:
-    """Return a callback that splits at commas; what comes twice is taken once."""
+def _list(name: str, default: str, kind: Callable[[str], Any], what: str, **more: Any) -> Callable[..., Any]:
+    """Return an option that is split at commas; what comes twice is taken once."""
 
-    def parse(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[Any, ...]:
+    def parse(context: click.Context, parameter: click.Parameter, text: str) -> tuple[Any, ...]:
         found = []
-        for entry in [] if text is None else text.split(","):
+        for entry in text.split(","):
             try:
                 found.append(kind(entry.strip()))
             except ValueError:
                 raise click.BadParameter(f"expected {what}, separated by commas, got {entry.strip()!r}") from None
         return tuple(dict.fromkeys(found))
 
-    return parse
+    return click.option(f"--{name}", **{"metavar": "LIST", "default": default, "callback": parse, **more})
+
+
+def _size(text: str) -> int | None:
+    return None if text == "all" else int(text)
 
 
 def _name(text: str) -> str:
@@ -48,8 +52,7 @@ def _name(text: str) -> str:
 
 
 def _epsilon(text: str) -> float:
-    number = float(text)
-    if not (math.isfinite(number) and number > 0):
+    if not 0 < (number := float(text)) < math.inf:
         raise ValueError
     return number
 
@@ -64,18 +67,9 @@ def _epsilon(text: str) -> float:
     ),
 )
 @inputs.party_files
-@click.option(
-    "--protocols",
-    metavar="NAMES",
-    default=_PROTOCOLS,
-    callback=_list_of(_name, "names of protocols"),
-    help="Which to compare.",
-)
-@click.option(
-    "--epsilons",
-    metavar="LIST",
-    default="1,8",
-    callback=_list_of(_epsilon, "positive numbers"),
+@_list("protocols", _PROTOCOLS, _name, "names of protocols", metavar="NAMES", help="Which to compare.")
+@_list(
+    *("epsilons", "1,8", _epsilon, "positive numbers"),
     help="Privacy budgets: of the dpauc protocols, and of verified, which is measured without one, too.",
 )
 @click.option(
@@ -85,13 +79,7 @@ def _epsilon(text: str) -> float:
     default=1e-6,
     help="How much of dpauc-gaussian's guarantee may fail.",
 )
-@click.option(
-    "--thresholds",
-    metavar="LIST",
-    default="25,50,100",
-    callback=_list_of(int, "whole numbers"),
-    help="Numbers of thresholds.",
-)
+@_list("thresholds", "25,50,100", int, "whole numbers", help="Numbers of thresholds.")
 @click.option(
     "--grid",
     type=click.Choice(("dpauc", "uniform", "hybrid")),
@@ -99,14 +87,7 @@ def _epsilon(text: str) -> float:
     help="Where the thresholds lie, for all protocols alike: quantile is not among them, since the dpauc protocols "
     "have no private way to find quantiles.",
 )
-@click.option(
-    "--subsample",
-    "sizes",
-    metavar="LIST",
-    default="all",
-    callback=_list_of(lambda text: None if text == "all" else int(text), "numbers of rows, or all"),
-    help="Draw so many rows, for each number in turn.",
-)
+@_list("subsample", "all", _size, "numbers of rows, or all", help="Draw so many rows, for each number in turn.")
 @click.option(
     "--runs", metavar="N", type=click.IntRange(min=1), default=100, help="Simulated sessions with each budget."
 )
@@ -116,12 +97,7 @@ def _epsilon(text: str) -> float:
 @click.option("--csv", "csv_file", metavar="FILE", type=click.Path(path_type=Path), help="Save the table.")
 @output.json_option
 def compare(
-    files: inputs.PartyFiles,
-    backend: str | None,
-    plot: Path | None,
-    csv_file: Path | None,
-    as_json: bool,
-    **settings: Any,
+    files: inputs.PartyFiles, backend: str | None, plot: Path | None, csv_file: Path | None, as_json: bool, **asked: Any
 ) -> None:
     """Compare protocols on your rows: error, cost, privacy.
 
@@ -142,17 +118,18 @@ def compare(
     for file, what in ((plot, "figure"), (csv_file, "table")):
         if file is not None and file.resolve() in {path.resolve() for path in files.paths}:
             raise InputError(f"{what} {str(file)!r} is one of the files to read; choose another name")
-    if csv_file is not None and plot is not None and csv_file.resolve() == plot.resolve():
+    if csv_file and plot and csv_file.resolve() == plot.resolve():
         raise InputError(f"table and figure are both to be saved as {str(plot)!r}; choose another name")
-    asked = measure.ProtocolComparison(backend=backend and ckks.choose_backend(backend), **settings)
-    asked.measured()  # refuses before files are read
+    chosen = backend and ckks.choose_backend(backend)
+    wanted = measure.ProtocolComparison(backend=chosen, sizes=asked.pop("subsample"), **asked)
+    wanted.measured()  # refuses before files are read
     parties = files.read()
     for warning in left_out(parties):
         output.print_warning(warning)
     with output.progress("Comparing", unit="measurements") as report:
-        rows = measure.compare(parties, asked, report)
+        rows = measure.compare(parties, wanted, report)
     if not as_json:
-        _print(rows, asked.grid)  # before anything is saved, so that it is not lost where that fails
+        _print(rows, wanted.grid)  # before anything is saved, so that it is not lost where that fails
     if csv_file is not None:
         text = StringIO(newline="")
         writer = csv.DictWriter(text, [field.name for field in fields(measure.Row)])
@@ -166,7 +143,7 @@ def compare(
         figures.save_figure(figure.draw(rows), plot)
         output.print_line(f"figure saved as {plot}")
     if as_json:
-        shown = {name: settings[name] for name in ("grid", "runs", "delta", "seed")}
+        shown = {name: asked[name] for name in ("grid", "runs", "delta", "seed")}
         output.print_json({**shown, "rows": [asdict(row) for row in rows]})
 
 

@@ -51,10 +51,8 @@ def draw(rows: Sequence[Row]) -> Figure:
         axes.set_visible(False)
     for axes in panels[::columns]:
         axes.set_ylabel("|AUC − scikit-learn's|")
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(
-        handles, labels, loc="outside lower center", ncols=legend_columns, fontsize=9, frameon=False, handlelength=3.2
-    )
+    looks = {"ncols": legend_columns, "fontsize": 9, "frameon": False, "handlelength": 3.2}
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", **looks)
     return figure
 
 
@@ -69,9 +67,7 @@ def _draw_protocols(rows: Sequence[Row], counts: Sequence[int], truth: tuple[int
         above = 0.5 * (at - (len(counts) - 1) / 2) / len(counts)
         lines = [labels.index(_label(row)) + above for row in of]
         colour = _COLOURS[at % len(_COLOURS)]
-        low, mean, high = (
-            [max(getattr(row, name), _LEAST) for row in of] for name in ("error_low", "error", "error_high")
-        )
+        low, mean, high = _errors(of)
         axes.hlines(lines, low, high, color=colour, alpha=0.4, linewidth=4)
         marker = _MARKERS[at % len(_MARKERS)]
         axes.plot(mean, lines, linestyle="none", marker=marker, color=colour, label=f"{count} thresholds")
@@ -95,19 +91,22 @@ def _label(row: Row) -> str:
     return row.method if row.epsilon is None else f"{row.method}, ε = {row.epsilon:g}"
 
 
+def _errors(rows: Sequence[Row]) -> list[list[float]]:
+    """Return the band's lower end, the mean and the upper end, of each row."""
+    return [[max(getattr(row, name), _LEAST) for row in rows] for name in ("error_low", "error", "error_high")]
+
+
 def _styles(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
     """Return how each method is drawn, for `Axes.plot`: colour and marker by protocol, line by budget."""
-    measured = [row for row in rows if row.thresholds is not None]
-    private = list(dict.fromkeys(row.method for row in measured if row.epsilon is not None))
-    other = list(dict.fromkeys(row.method for row in measured if row.epsilon is None))
-    budgets = list(dict.fromkeys(row.epsilon for row in measured if row.epsilon is not None))
-    styles = {}
-    for row in measured:
+    styles: dict[str, dict[str, Any]] = {}
+    private, other, budgets = dict[str, int](), dict[str, int](), dict[float, int]()
+    for row in (row for row in rows if row.thresholds is not None):
         if row.epsilon is None:
-            at = other.index(row.method)
+            at = other.setdefault(row.method, len(other))
             styles[_label(row)] = _style(INK, at, at)
         else:
-            at, budget = private.index(row.method), budgets.index(row.epsilon)
+            at = private.setdefault(row.method, len(private))
+            budget = budgets.setdefault(row.epsilon, len(budgets))
             styles[_label(row)] = _style(_COLOURS[at % len(_COLOURS)], at + 2, budget)
     return styles
 
@@ -128,8 +127,7 @@ def _draw_panel(axes: Axes, rows: Sequence[Row], styles: dict[str, dict[str, Any
     for label, style in styles.items():
         of = sorted((row for row in rows if _label(row) == label and not math.isnan(row.error)), key=lambda r: r.rows)
         sizes = [row.rows for row in of]
-        names = ("error_low", "error", "error_high")
-        low, mean, high = ([max(getattr(row, name), _LEAST) for row in of] for name in names)
+        low, mean, high = _errors(of)
         axes.plot(sizes, mean, linewidth=1.6, label=label, **style)
         if len(of) > 1:
             axes.fill_between(sizes, low, high, color=style["color"], alpha=0.11, linewidth=0, zorder=1)

@@ -164,13 +164,7 @@ def compare(
         found.append(Row(**sample.cells(SKLEARN, None), privacy="none", auc=sample.truth, seconds=sample.seconds))
         for each in measured:
             progress(f"{sample.rows:,} rows, {each.size} thresholds: {each.protocol}", len(found), total)
-            budget = each.budget
-            if budget is None:
-                found.append(_once(sample, asked, each))
-            elif isinstance(budget, Budget):
-                found.append(_many(sample, asked, each, budget))
-            else:
-                found.append(_private(sample, asked, each, budget))
+            found.append(_row(sample, asked, each))
     progress("done", total, total)
     return found
 
@@ -204,8 +198,7 @@ def subsample(parties: Sequence[PartyData], size: int, seed: int) -> list[PartyD
     ]
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Sample:
+class _Sample(NamedTuple):
     """Rows of all parties, and what scikit-learn says of them."""
 
     parties: Sequence[PartyData]
@@ -220,7 +213,7 @@ class _Sample:
             raise UndefinedAucError("the rows have one label only, so there is no AUC to compare with")
         with Stopwatch() as watch:
             truth = float(roc_auc_score(rows.y_true, rows.y_score))
-        return cls(parties=parties, everybody=rows, truth=truth, seconds=watch.wall)
+        return cls(parties, rows, truth, watch.wall)
 
     @property
     def rows(self) -> int:
@@ -230,93 +223,65 @@ class _Sample:
         return {"rows": self.rows, "parties": len(self.parties), "method": method, "thresholds": size}
 
 
-def _once(sample: _Sample, asked: ProtocolComparison, measured: _Measured) -> Row:
-    """Run a protocol that has no budget; where it refuses (these rows, so many thresholds), the row says why."""
-    cells = sample.cells(measured.protocol, measured.size)
-    cells["threshold_error"] = abs(trapezoid(count(sample.everybody, measured.grid)).auc - sample.truth)
-    try:
-        evaluation, cost = _session(sample, asked, measured, {})
-    except (EvaluationError, InputError) as refusal:
-        return Row(**cells, **_spread(np.array([]), sample.truth), privacy="no number", note=str(refusal))
-    measures = _spread(np.array([evaluation.auc]), sample.truth)
-    return Row(**cells, **measures, **cost, privacy=_encryption(evaluation))
+def _row(sample: _Sample, asked: ProtocolComparison, measured: _Measured) -> Row:
+    """Run a session; of a protocol with a budget, simulate many, and run a real one for its cost.
 
-
-def _many(sample: _Sample, asked: ProtocolComparison, measured: _Measured, budget: Budget) -> Row:
-    """Simulate many sessions of a [DPAUC] protocol, and run a real one for its cost."""
-    exact = statistics(sample.everybody.y_true, sample.everybody.y_score, measured.grid)
+    Where a protocol without one refuses (these rows, so many thresholds), the row says why.
+    """
+    budget, rows = measured.budget, sample.everybody
+    row = sample.cells(measured.protocol, measured.size)
     random = np.random.default_rng([asked.seed, *measured.protocol.encode(), sample.rows, measured.size])
-    drawn = asked.simulated(exact, budget, parties=len(sample.parties), runs=asked.runs, random=random)
-    aucs = drawn[np.isfinite(drawn)]
-    note = ""
-    cost: dict[str, Any] = {}
+    if budget is None:
+        row["threshold_error"] = abs(trapezoid(count(rows, measured.grid)).auc - sample.truth)
+        try:
+            evaluation, cost = _session(sample, asked, measured, {})
+        except (EvaluationError, InputError) as refusal:
+            return Row(**row, **_spread(np.array([]), sample.truth), privacy="no number", note=str(refusal))
+        return Row(**row, **_spread(np.array([evaluation.auc]), sample.truth), **cost, privacy=_encryption(evaluation))
+    if isinstance(budget, Budget):
+        exact = statistics(rows.y_true, rows.y_score, measured.grid)
+        aucs = asked.simulated(exact, budget, parties=len(sample.parties), runs=asked.runs, random=random)
+        auc, options = float(estimate(exact.astype(np.float64), budget.curve)), budget.as_options()
+        delta = "" if budget.delta is None else f", δ = {budget.delta:g}"
+        scores = " (scores show)" if budget.mechanism == RANDOMIZED_RESPONSE else ""
+        row |= {"epsilon": budget.epsilon, "delta": budget.delta, "privacy": f"ε = {budget.epsilon:g}{delta}{scores}"}
+    else:
+        pool = simulated_private_auc.pool_of(rows.y_true, rows.y_score, measured.grid)
+        terms = simulated_private_auc.budget(sample.rows, len(sample.parties), budget, "label")
+        releases = simulated_private_auc.releases(pool, terms, runs=asked.runs, random=random)
+        aucs, auc = simulated_private_auc.aucs(releases, terms), pool.auc
+        options = {"epsilon": budget, "epsilon_unit": terms.unit}
+        row |= {"epsilon": budget, "privacy": f"ε = {budget:g}, encrypted, aggregation verified"}
+    row["threshold_error"], aucs = abs(auc - sample.truth), aucs[np.isfinite(aucs)]
     if len(aucs) < asked.runs:
-        note = f"{asked.runs - len(aucs)} of {asked.runs} runs gave no number: their flipped labels were all the same"
+        none = asked.runs - len(aucs)
+        row["note"] = f"{none} of {asked.runs} runs gave no number: noise had left one label only"
     try:
-        _, cost = _session(sample, asked, measured, budget.as_options())
+        row |= _session(sample, asked, measured, options)[1]
     except UndefinedAucError:
-        note = note or "the session run for its cost gave no number: its flipped labels were all the same"
-    return Row(
-        **sample.cells(measured.protocol, measured.size),
-        **_spread(aucs, sample.truth),
-        **cost,
-        threshold_error=abs(float(estimate(exact.astype(np.float64), budget.curve)) - sample.truth),
-        privacy=_label_privacy(budget),
-        epsilon=budget.epsilon,
-        delta=budget.delta,
-        note=note,
-    )
-
-
-def _private(sample: _Sample, asked: ProtocolComparison, measured: _Measured, epsilon: float) -> Row:
-    """Simulate many sessions of `verified` with a budget for labels, and run a real one for its cost."""
-    everybody = sample.everybody
-    pool = simulated_private_auc.pool_of(everybody.y_true, everybody.y_score, measured.grid)
-    budget = simulated_private_auc.budget(sample.rows, len(sample.parties), epsilon, "label")
-    random = np.random.default_rng([asked.seed, *measured.protocol.encode(), sample.rows, measured.size])
-    releases = simulated_private_auc.releases(pool, budget, runs=asked.runs, random=random)
-    aucs = simulated_private_auc.aucs(releases, budget)
-    options = {"epsilon": epsilon, "epsilon_unit": budget.unit}
-    _, cost = _session(sample, asked, measured, options)
-    return Row(
-        **sample.cells(measured.protocol, measured.size),
-        **_spread(aucs, sample.truth),
-        **cost,
-        threshold_error=abs(pool.auc - sample.truth),
-        privacy=f"ε = {epsilon:g}, encrypted, aggregation verified",
-        epsilon=epsilon,
-    )
+        row.setdefault("note", "the session run for its cost gave no number: noise had left one label only")
+    return Row(**row, **_spread(aucs, sample.truth))
 
 
 def _spread(aucs: NDArray[np.float64], truth: float) -> dict[str, Any]:
     """Return mean and spread of AUCs and of their errors; NaN for none."""
-    if not len(aucs):
-        return {**dict.fromkeys(("auc", "deviation", "error", "error_low", "error_high"), math.nan), "runs": 0}
-    errors = np.abs(aucs - truth)
-    low, high = np.percentile(errors, _BAND)
-    return {
-        "auc": float(aucs.mean()),
-        "deviation": float(aucs.std(ddof=1)) if len(aucs) > 1 else 0.0,
-        "error": float(errors.mean()),
-        "error_low": float(low),
-        "error_high": float(high),
-        "runs": len(aucs),
-    }
+    names, numbers = ("auc", "deviation", "error", "error_low", "error_high"), [math.nan] * 5
+    if len(aucs):
+        errors = np.abs(aucs - truth)
+        deviation = aucs.std(ddof=1) if len(aucs) > 1 else 0.0
+        numbers = [float(each) for each in (aucs.mean(), deviation, errors.mean(), *np.percentile(errors, _BAND))]
+    return {**dict(zip(names, numbers, strict=True)), "runs": len(aucs)}
 
 
 def _session(
-    sample: _Sample, asked: ProtocolComparison, measured: _Measured, options: Mapping[str, Any], **common: Any
+    sample: _Sample, asked: ProtocolComparison, measured: _Measured, options: Mapping[str, Any]
 ) -> tuple[Evaluation, dict[str, Any]]:
     """Run a real session; return its result and what it cost."""
     plugin = registry.load(measured.protocol)
     setup = Setup(max_rows=max(DEFAULT_MAX_ROWS, sample.rows), backend=asked.backend if plugin.encrypts else None)
+    protocol = chosen(plugin.options, measured.protocol, options)
     with Stopwatch() as watch:
-        evaluation = asked.session(
-            sample.parties,
-            protocol=chosen(plugin.options, measured.protocol, options),
-            thresholds=measured.grid,
-            setup=setup,
-        )
+        evaluation = asked.session(sample.parties, protocol=protocol, thresholds=measured.grid, setup=setup)
     return evaluation, {
         "verified": verified_as_dict(aggregation=evaluation.verified),
         "warnings": evaluation.warnings,
@@ -324,12 +289,6 @@ def _session(
         "download_bytes_per_party": evaluation.download_bytes_per_party,
         "seconds": watch.wall,
     }
-
-
-def _label_privacy(budget: Budget) -> str:
-    delta = "" if budget.delta is None else f", δ = {budget.delta:g}"
-    scores = " (scores show)" if budget.mechanism == RANDOMIZED_RESPONSE else ""
-    return f"ε = {budget.epsilon:g}{delta}{scores}"
 
 
 def _encryption(evaluation: Evaluation) -> str:

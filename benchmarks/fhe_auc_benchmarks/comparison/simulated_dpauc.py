@@ -55,21 +55,14 @@ def _batch(
 ) -> NDArray[np.float64]:
     shape = (runs, *counts.shape)
     if budget.flips:
-        return _estimate(_flipped(counts, budget.flip_probability, runs, random), budget)
+        bins = bins_of(counts)
+        leaving = random.binomial(bins, budget.flip_probability, (runs, *bins.shape))
+        return _estimate(statistics_of_bins(bins - leaving + leaving[:, ::-1]), budget)
     if budget.mechanism == LAPLACE:
         noise = random.standard_gamma(parties, shape) - random.standard_gamma(parties, shape)
     else:
         noise = np.sqrt(parties) * random.standard_normal(shape)
     return _estimate(counts + budget.noise_scale * noise, budget)
-
-
-def _flipped(
-    counts: NDArray[np.int64], flip_probability: float, runs: int, random: np.random.Generator
-) -> NDArray[np.int64]:
-    """Return counts of flipped labels, shape (runs, 4, m)."""
-    bins = bins_of(counts)
-    leaving = random.binomial(bins, flip_probability, (runs, *bins.shape))
-    return statistics_of_bins(bins - leaving + leaving[:, ::-1])
 
 
 def _estimate(sums: NDArray[np.float64] | NDArray[np.int64], budget: Budget) -> NDArray[np.float64]:

@@ -11,7 +11,6 @@ import os
 import subprocess
 import sys
 import time
-from collections import defaultdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from fhe_auc.base.errors import EvaluationError
-from fhe_auc_benchmarks.runtime.contender import ROLES
+from fhe_auc_benchmarks.runtime.contender import Clock
 from fhe_auc_benchmarks.runtime.measure import Measurement
 from fhe_auc_benchmarks.runtime.problem import BenchmarkProblem
 
@@ -48,7 +47,7 @@ class _Session:
 
     def __init__(self, folder: Path, protocol: str, keys: str, problem: BenchmarkProblem) -> None:
         self._folder, self._protocol, self._keys, self._problem = folder, protocol, keys, problem
-        self._cpu, self._wall = defaultdict[str, float](float), defaultdict[str, float](float)
+        self._clock = Clock()
         variables = {name: value for name, value in os.environ.items() if not name.startswith("FHE_AUC_")}
         self._variables = {**variables, "FHE_AUC_PASSPHRASE": "made up for a benchmark", "OMP_NUM_THREADS": "1"}
 
@@ -66,9 +65,9 @@ class _Session:
             finally:
                 aggregator.kill()  # where a site's command has failed, it would wait for that site
             _, error = aggregator.communicate()
-        inside = self._cpu["party"] + self._cpu["others"] + self._cpu["helper"]
-        self._cpu["aggregator"] = _children() - before - inside
-        self._wall["aggregator"] = time.perf_counter() - started
+        inside = sum(self._clock.cpu[role] for role in ("party", "others", "helper"))
+        self._clock.cpu["aggregator"] = _children() - before - inside
+        self._clock.wall["aggregator"] = time.perf_counter() - started
         if aggregator.returncode:
             raise EvaluationError(f"{BY_FILES}: the session failed: {error.strip()[-500:]}")
         (result,) = (self._folder / "results").glob("*.json")
@@ -76,7 +75,7 @@ class _Session:
         if not abs(auc - self._problem.auc) <= 1e-9:
             raise EvaluationError(f"{BY_FILES}: AUC {auc}, but {self._problem.auc} is right; nothing is reported")
         exchange = self._folder / "exchange"
-        cpu, wall = ({role: each[role] for role in ROLES} for each in (self._cpu, self._wall))
+        cpu, wall = self._clock.read()
         return Measurement(
             contender=f"{self._protocol}, {self._keys} keys, {BY_FILES}",
             parties=len(SITES),
@@ -139,8 +138,8 @@ class _Session:
         started, before = time.perf_counter(), _children()
         with self._started(*command) as process:
             told, error = process.communicate()
-        self._cpu[role] += _children() - before
-        self._wall[role] += time.perf_counter() - started
+        self._clock.cpu[role] += _children() - before
+        self._clock.wall[role] += time.perf_counter() - started
         if process.returncode:
             raise EvaluationError(f"fhe-auc {' '.join(command[:2])} failed: {error.strip()[-500:]}")
         found: dict[str, Any] = json.loads(told)

@@ -48,7 +48,7 @@ def benchmark(quick: bool, folder: Path, as_json: bool) -> None:
     require("benchmark")
     from threadpoolctl import threadpool_limits
 
-    from fhe_auc_benchmarks.runtime import figures, machine, summary
+    from fhe_auc_benchmarks.runtime import machine, summary
     from fhe_auc_benchmarks.runtime.benchmark import Benchmark
     from fhe_auc_benchmarks.runtime.measure import Measurement
 
@@ -56,11 +56,9 @@ def benchmark(quick: bool, folder: Path, as_json: bool) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / _SUMMARY).open("ab").close()
-        earlier: dict[str, Any] = (
-            msgspec.json.decode(everything.read_bytes())
-            if everything.exists()
-            else {"machines": [], "measurements": []}
-        )
+        earlier: dict[str, Any] = {"machines": [], "measurements": []}
+        if everything.exists():
+            earlier = msgspec.json.decode(everything.read_bytes())
         measured = Benchmark(quick, msgspec.convert(earlier["measurements"], list[Measurement]))
     except OSError as error:
         raise InputError(f"folder {str(folder)!r} cannot be written to: {error.strerror}; choose another") from None
@@ -77,7 +75,7 @@ def benchmark(quick: bool, folder: Path, as_json: bool) -> None:
 
     with threadpool_limits(limits=1), output.progress("Measuring", unit="percent", time_left=True) as report:
         measured.run(report, keep)
-    save_figure(figures.against_sites(measured.measurements), folder / _FIGURE)
+    save_figure(summary.against_sites(measured.measurements), folder / _FIGURE)
     if as_json:
         output.print_json(found())
     else:

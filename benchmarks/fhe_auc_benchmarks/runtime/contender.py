@@ -40,7 +40,7 @@ class Played(NamedTuple):
 
 
 class Clock:
-    """CPU and wall-clock seconds, added up by role."""
+    """CPU and wall-clock seconds, added up by role; `read` returns both."""
 
     def __init__(self) -> None:
         self.cpu, self.wall = defaultdict[str, float](float), defaultdict[str, float](float)
@@ -50,8 +50,16 @@ class Clock:
         """Time what is inside as this role's."""
         with Stopwatch() as watch:
             yield
+        self.add(role, watch)
+
+    def add(self, role: str, watch: Stopwatch) -> None:
+        """Add what a stopwatch has measured."""
         self.cpu[role] += watch.cpu
         self.wall[role] += watch.wall
+
+    def read(self) -> tuple[dict[str, float], dict[str, float]]:
+        """Return CPU and wall-clock seconds of `ROLES`."""
+        return {role: self.cpu[role] for role in ROLES}, {role: self.wall[role] for role in ROLES}
 
 
 class Contender(ABC):
@@ -125,11 +133,10 @@ class OurProtocol(Contender):
                     aggregator.receive(name, answer)
             with clock.on("aggregator"):
                 message = aggregator.finish_round()
-        cpu, wall = ({role: each[role] for role in ROLES} for each in (clock.cpu, clock.wall))
         found = roles[first].result()
         self._before_bytes = self._before_bytes or _before_bytes(session, first)
         most_sent, most_received = (max(each[name] for name in parties) for each in (sent, received))
-        return Played(found.auc, cpu, wall, most_sent, most_received, self._before_bytes)
+        return Played(found.auc, *clock.read(), most_sent, most_received, self._before_bytes)
 
 
 def _before_bytes(session: Session, party: str) -> int:
@@ -146,7 +153,7 @@ def _before_bytes(session: Session, party: str) -> int:
 
 
 class PeerContender(Contender):
-    """Something else to measure against, in four steps; keys and all parties' submissions are made beforehand."""
+    """Something else to measure against, in three steps; keys and all parties' submissions are made beforehand."""
 
     keys = Stopwatch()
     upload_bytes: int = 0
@@ -157,12 +164,8 @@ class PeerContender(Contender):
         """Do one party's work: count, encrypt, serialise."""
 
     @abstractmethod
-    def ingest(self) -> None:
-        """Take what all parties sent: parse, check, add up."""
-
-    @abstractmethod
-    def circuit(self) -> None:
-        """Do the rest of the aggregator's work, up to the bytes that parties get."""
+    def aggregate(self) -> None:
+        """Take what all parties sent, and do the aggregator's work, up to the bytes that parties get."""
 
     @abstractmethod
     def recover(self) -> float:
@@ -171,13 +174,11 @@ class PeerContender(Contender):
     def play(self) -> Played:
         """Time all steps."""
         clock = Clock()
-        clock.cpu["keys"], clock.wall["keys"] = self.keys.cpu, self.keys.wall
+        clock.add("keys", self.keys)
         with clock.on("party"):
             self.submit()
         with clock.on("aggregator"):
-            self.ingest()
-            self.circuit()
+            self.aggregate()
         with clock.on("party"):
             auc = self.recover()
-        cpu, wall = ({role: each[role] for role in ROLES} for each in (clock.cpu, clock.wall))
-        return Played(auc, cpu, wall, self.upload_bytes, self.download_bytes)
+        return Played(auc, *clock.read(), self.upload_bytes, self.download_bytes)

@@ -14,17 +14,8 @@ import psutil
 from fhe_auc.machines.processes import usable_cores
 
 _LIBRARIES = (
-    "fhe-auc",
-    "openfhe",
-    "tenseal",
-    "numpy",
-    "scipy",
-    "scikit-learn",
-    "cryptography",
-    "msgspec",
-    "mpyc",
-    "phe",
-    "gmpy2",
+    *("fhe-auc", "openfhe", "tenseal", "numpy", "scipy", "scikit-learn", "cryptography", "msgspec"),
+    *("mpyc", "phe", "gmpy2"),
 )
 
 

@@ -52,16 +52,13 @@ def measure(problem: BenchmarkProblem, makers: Iterable[Maker], runs: int) -> li
         played: dict[str, list[Played]] = {each.name: [] for each in contenders}
         for _ in range(runs + 1 if runs > 1 else 1):
             for contender in contenders:
-                played[contender.name].append(_once(contender))
+                gc.collect()
+                found, right = contender.play(), contender.right
+                if not abs(found.auc - right) <= contender.tolerance:
+                    told = f"{contender.name}: AUC {found.auc}, but {right} is right; nothing is reported"
+                    raise EvaluationError(told)
+                played[contender.name].append(found)
         return [_summary(problem, name, each[-runs:]) for name, each in played.items()]
-
-
-def _once(contender: Contender) -> Played:
-    gc.collect()
-    found, right = contender.play(), contender.right
-    if not abs(found.auc - right) <= contender.tolerance:
-        raise EvaluationError(f"{contender.name}: AUC {found.auc}, but {right} is right; nothing is reported")
-    return found
 
 
 def _summary(problem: BenchmarkProblem, name: str, played: list[Played]) -> Measurement:

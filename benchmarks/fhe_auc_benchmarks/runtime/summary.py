@@ -5,12 +5,27 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from statistics import median
+from typing import TYPE_CHECKING, Any
 
+from fhe_auc.figures.plot import GREY, INK
 from fhe_auc_benchmarks import tables
-from fhe_auc_benchmarks.runtime.benchmark import DEFAULT_THRESHOLDS, KEYS, LEVEL, PEERS, PROTOCOL, THRESHOLD_PARTIES
+from fhe_auc_benchmarks.drawing import blank, make_logarithmic
+from fhe_auc_benchmarks.runtime.benchmark import (
+    DEFAULT_THRESHOLDS,
+    KEYS,
+    LEVEL,
+    PARTIES,
+    PEERS,
+    PROTOCOL,
+    THRESHOLD_PARTIES,
+)
 from fhe_auc_benchmarks.runtime.between_machines import BY_FILES
 from fhe_auc_benchmarks.runtime.measure import Measurement
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 _COSTS = ("site, ms", "server, s", "helper, s", "keys of all, s", "a site sends, kB", "receives, kB", "before, kB")
@@ -19,15 +34,18 @@ _COSTS = ("site, ms", "server, s", "helper, s", "keys of all, s", "a site sends,
 def by_sites(measurements: Iterable[Measurement]) -> Table:
     """Return header and rows of what the default protocol costs, against sites, for each kind of keys."""
     found = [each for each in measurements if _default(each) and each.thresholds == DEFAULT_THRESHOLDS]
-    found.sort(key=lambda each: (KEYS.index(keys_of(each)), each.parties))
-    return ("keys", "sites", *_COSTS), _rows(found, lambda each: (keys_of(each), f"{each.parties:,}"), _costs)
+    return _against("sites", found, lambda each: each.parties)
 
 
 def by_thresholds(measurements: Iterable[Measurement]) -> Table:
     """Return the same against thresholds."""
     found = [each for each in measurements if _default(each) and each.thresholds != DEFAULT_THRESHOLDS]
-    found.sort(key=lambda each: (KEYS.index(keys_of(each)), each.thresholds))
-    return ("keys", "thresholds", *_COSTS), _rows(found, lambda each: (keys_of(each), f"{each.thresholds:,}"), _costs)
+    return _against("thresholds", found, lambda each: each.thresholds)
+
+
+def _against(what: str, found: list[Measurement], number: Callable[[Measurement], int]) -> Table:
+    found.sort(key=lambda each: (KEYS.index(keys_of(each)), number(each)))
+    return ("keys", what, *_COSTS), _rows(found, lambda each: (keys_of(each), f"{number(each):,}"), _costs)
 
 
 def between_machines(measurements: Iterable[Measurement]) -> Table:
@@ -47,6 +65,28 @@ def beside_peers(measurements: Iterable[Measurement]) -> Table:
         lambda each: [(1e3 * each.cpu["party"], 2), (1e3 * each.cpu["aggregator"], 2), *_bytes(each)[:2]],
     )
     return ("thresholds", "", _COSTS[0], "server, ms", *_COSTS[4:6]), rows
+
+
+def against_sites(measurements: list[Measurement]) -> Figure:
+    """Return what a session costs the server, a site and its link, against the number of sites; medians of all runs."""
+    figure = blank(
+        11, 3.6, f"What a session costs ({PROTOCOL}, {DEFAULT_THRESHOLDS:,} thresholds, {LEVEL:.0%} interval)"
+    )
+    panels: tuple[tuple[str, Callable[[Measurement], float]], ...] = (
+        ("server, CPU seconds", lambda each: each.cpu["aggregator"]),
+        ("one site, CPU seconds", lambda each: each.cpu["party"]),
+        (
+            "one site sends and receives, MB",
+            lambda each: (each.before_bytes + each.upload_bytes + each.download_bytes) / 1e6,
+        ),
+    )
+    drawn = figure.subplots(1, len(panels))
+    for axes, (what, value) in zip(drawn, panels, strict=True):
+        _draw(axes, measurements, value)
+        axes.set_xlabel("sites")
+        axes.set_title(what, fontsize=10)
+    drawn[0].legend(fontsize=9, frameon=False, handlelength=3.5, loc="upper left")
+    return figure
 
 
 def keys_of(each: Measurement) -> str:
@@ -84,6 +124,8 @@ keys, sealing and opening, of all sites. "Before": the bundle, or the session's 
 {tables.markdown(*beside_peers(measurements))}"""
 
 
+_LABELS = {"sealed": "sealed keys", "helper": "with a helper", "joint": "joint keys"}
+_STYLES = dict(zip(KEYS, (("o", "-", INK), ("s", "--", INK), ("^", ":", GREY)), strict=True))
 _PEERS = {(problem.parties, problem.thresholds) for problem in PEERS}
 _Numbers = Sequence[tuple[float, int]]
 
@@ -129,3 +171,21 @@ def _text(number: float, digits: int) -> str:
         return "–"
     places = digits - 1 - math.floor(math.log10(number))
     return f"{round(number, places):,.{max(places, 0)}f}"
+
+
+def _draw(axes: Axes, measurements: list[Measurement], value: Callable[[Measurement], float]) -> None:
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    for keys, (marker, line, colour) in _STYLES.items():
+        at: dict[int, list[float]] = {}
+        for each in measurements:
+            if each.contender == f"{PROTOCOL}, {keys} keys" and each.thresholds == DEFAULT_THRESHOLDS:
+                at.setdefault(each.parties, []).append(value(each))
+        sizes = sorted(at)
+        axes.plot(sizes, [median(at[size]) for size in sizes], marker=marker, linestyle=line, color=colour,
+                  markersize=5, linewidth=1.4, label=_LABELS[keys])  # fmt: skip
+    make_logarithmic(axes, {size: f"{size:,}" for size in PARTIES})
+    axes.tick_params(axis="x", labelsize=8)
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_locator(NullLocator())

@@ -19,19 +19,17 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
-import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from fhe_auc.question import thresholds
 from fhe_auc_benchmarks.comparison import simulated_dpauc as simulation
-from fhe_auc_benchmarks.tables import markdown as table
+from fhe_auc_benchmarks.tables import show
 from fhe_auc_protocols.dpauc.budget import LAPLACE, RANDOMIZED_RESPONSE, Budget
 from fhe_auc_protocols.dpauc.roc import statistics
 from synthetic_scores import CRITEO_AUC, criteo_like
@@ -111,27 +109,17 @@ class Compared(NamedTuple):
     limit: float | None = None  # mean of many runs, less the paper's
 
     @property
-    def mean(self) -> float:
-        return float(self.aucs.mean())
-
-    @property
-    def deviation(self) -> float:
-        return float(self.aucs.std(ddof=1))
-
-    @property
     def difference(self) -> float:
-        return self.mean - self.paper.mean
+        return float(self.aucs.mean()) - self.paper.mean
 
     @property
     def standard_errors(self) -> float:
-        error = math.hypot(
-            self.paper.deviation / math.sqrt(self.paper_runs), self.deviation / math.sqrt(len(self.aucs))
-        )
-        return self.difference / error
+        own = self.aucs.std(ddof=1) / math.sqrt(len(self.aucs))
+        return self.difference / math.hypot(self.paper.deviation / math.sqrt(self.paper_runs), own)
 
     @property
     def spread(self) -> float:
-        return self.deviation / self.paper.deviation
+        return float(self.aucs.std(ddof=1)) / self.paper.deviation
 
     def text(self) -> str:
         """Write the paper's mean and standard deviation, and in parentheses how far off we are."""
@@ -141,7 +129,7 @@ class Compared(NamedTuple):
 
 def printed(row: Sequence[float], epsilon: int) -> Printed:
     at = 2 * EPSILONS.index(epsilon)
-    return Printed(row[at], row[at + 1])
+    return Printed(*row[at : at + 2])
 
 
 @lru_cache(maxsize=3)
@@ -192,26 +180,29 @@ def noised_scores(epoch: int, epsilon: int, *, runs: int, seed: int) -> float:
 
 
 BY_EPSILON = [f"ε = {epsilon}" for epsilon in EPSILONS]
-AGREEMENT = [
-    *("", "cells", "means within", "worst mean", "limits within"),
-    *("means within 3 standard errors", "σ within 35 %"),
-]
+AGREEMENT = ["", "cells", "means within", "worst mean", "limits within"]
+AGREEMENT += ["means within 3 standard errors", "σ within 35 %"]
+
+Cells = Sequence[Compared]
 
 
-def agreement(name: str, cells: Sequence[Compared], within: float) -> list[object]:
+def agreement(name: str, of: Iterable[Cells], within: float) -> list[object]:
     """Return a row of the summary."""
-    worst = max((cell.difference for cell in cells), key=abs)
+    cells = [cell for row in of for cell in row]
+    means = np.array([cell.difference for cell in cells])
     return [
-        *(name, len(cells)),
-        sum(abs(cell.difference) <= within for cell in cells),
-        f"{worst:+.1e}",
+        *(name, len(cells), (np.abs(means) <= within).sum(), f"{max(means, key=abs):+.1e}"),
         sum(abs(cell.limit or 0.0) <= within for cell in cells),
         sum(abs(cell.standard_errors) <= 3 for cell in cells),
         sum(abs(cell.spread - 1) <= SPREAD_WITHIN for cell in cells),
     ]
 
 
-def laplace_tables(runs: int, seed: int) -> str:
+def body(found: Mapping[Any, Cells]) -> Iterator[list[object]]:
+    return ([*(key if isinstance(key, tuple) else (key,)), *(cell.text() for cell in of)] for key, of in found.items())
+
+
+def laplace_tables(runs: int, seed: int) -> None:
     by_size = {
         (epoch, size): [laplace(printed(row, e), epoch, size, 10, e, runs=runs, seed=seed) for e in EPSILONS]
         for (epoch, size), row in TABLE_5.items()
@@ -224,75 +215,33 @@ def laplace_tables(runs: int, seed: int) -> str:
         for (epoch, way, parties), row in TABLE_4.items()
         if (way, parties) != ("IID", 10)  # the same cells as |Θ| = 100 of Table 5
     }
-    summary = []
-    for epoch in range(3):
-        cells = [cell for key, of in by_size.items() if key[0] == epoch for cell in of]
-        summary.append(agreement(f"Table 5, epoch {epoch}", cells, WITHIN[10]))
+    summary = [
+        agreement(f"Table 5, epoch {epoch}", (of for key, of in by_size.items() if key[0] == epoch), WITHIN[10])
+        for epoch in range(3)
+    ]
     for way, parties in dict.fromkeys(key[1:] for key in by_dealing):
-        cells = [cell for key, of in by_dealing.items() if key[1:] == (way, parties) for cell in of]
-        summary.append(agreement(f"Table 4, K = {parties:,}, {way}", cells, WITHIN[parties]))
-    return "\n".join(
-        [
-            table(AGREEMENT, summary),
-            "### Table 5: Laplace, K = 10, IID\n",
-            table(
-                ["epoch", "&#124;Θ&#124;", *BY_EPSILON],
-                [[*key, *(cell.text() for cell in cells)] for key, cells in by_size.items()],
-            ),
-            "### Table 4: Laplace, |Θ| = 100\n",
-            table(
-                ["epoch", "rows", "K", *BY_EPSILON],
-                [
-                    [epoch, way, f"{parties:,}", *(cell.text() for cell in cells)]
-                    for (epoch, way, parties), cells in by_dealing.items()
-                ],
-            ),
-        ]
-    )
+        of = (of for key, of in by_dealing.items() if key[1:] == (way, parties))
+        summary.append(agreement(f"Table 4, K = {parties:,}, {way}", of, WITHIN[parties]))
+    show(AGREEMENT, summary)
+    print("### Table 5: Laplace, K = 10, IID\n")
+    show(["epoch", "&#124;Θ&#124;", *BY_EPSILON], body(by_size))
+    print("### Table 4: Laplace, |Θ| = 100\n")
+    show(["epoch", "rows", "K", *BY_EPSILON], body(by_dealing))
 
 
-def other_tables(seed: int) -> str:
+def other_tables(seed: int) -> None:
     flipped = {epoch: [flips(epoch, e, runs=PAPER_RR_RUNS, seed=seed) for e in EPSILONS] for epoch in TABLE_1}
-    cells = [cell for of_epoch in flipped.values() for cell in of_epoch]
-    alike = sum(abs(cell.standard_errors) <= 3 for cell in cells)
-    off = {
-        e: [noised_scores(epoch, e, runs=3, seed=seed) - paper for epoch, paper in enumerate(row)]
-        for e, row in TABLE_3.items()
-    }
-    differences = [difference for row in off.values() for difference in row]
-    near = sum(abs(difference) <= SCORES_WITHIN for difference in differences)
-    return "\n".join(
-        [
-            "### Table 1: randomised response, |Θ| = 200\n",
-            f"{PAPER_RR_RUNS} runs of ours; means within 3 standard errors: {alike} of {len(cells)} cells.\n",
-            table(["epoch", *BY_EPSILON], [[key, *(cell.text() for cell in of)] for key, of in flipped.items()]),
-            "### Table 3: Laplace noise on the scores\n",
-            f"Means of 3 runs; within {SCORES_WITHIN}: {near} of {len(differences)} cells "
-            f"(worst {max(differences, key=abs):+.4f}). Epoch 0:\n",
-            table(
-                ["ε", *TABLE_3],
-                [
-                    ["paper", *(f"{row[0]:.4f}" for row in TABLE_3.values())],
-                    ["ours less it", *(f"{row[0]:+.4f}" for row in off.values())],
-                ],
-            ),
-        ]
-    )
-
-
-def all_tables(runs: int, seed: int) -> str:
-    truth = ", ".join(f"{auc:.6f}" for auc in CRITEO_AUC)
-    head = (
-        f"Seed {seed}; {runs} runs a cell, as in the paper; limit: {MANY_RUNS:,} runs. The paper's scikit-learn AUC, "
-        f"epochs 0 to 2: {truth}.\n"
-    )
-    return "\n".join(["", head, laplace_tables(runs, seed), other_tables(seed)])
-
-
-def save_rows(path: Path, seed: int) -> None:
-    y_true, y_score = criteo_like(0)
-    site = np.random.default_rng(seed).integers(0, 10, len(y_true))
-    np.savez(path, y_true=y_true, y_score=y_score, site=site)
+    alike = [abs(cell.standard_errors) <= 3 for of_epoch in flipped.values() for cell in of_epoch]
+    print("### Table 1: randomised response, |Θ| = 200\n")
+    print(f"{PAPER_RR_RUNS} runs of ours; means within 3 standard errors: {sum(alike)} of {len(alike)} cells.\n")
+    show(["epoch", *BY_EPSILON], body(flipped))
+    found = [[noised_scores(epoch, e, runs=3, seed=seed) for epoch in range(3)] for e in TABLE_3]
+    off = np.array(found) - list(TABLE_3.values())
+    near, worst = (np.abs(off) <= SCORES_WITHIN).sum(), max(off.ravel(), key=abs)
+    print("### Table 3: Laplace noise on the scores\n")
+    print(f"Means of 3 runs; within {SCORES_WITHIN}: {near} of {off.size} cells (worst {worst:+.4f}). Epoch 0:\n")
+    paper = (f"{row[0]:.4f}" for row in TABLE_3.values())
+    show(["ε", *TABLE_3], [["paper", *paper], ["ours less it", *(f"{each:+.4f}" for each in off[:, 0])]])
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -301,12 +250,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the simulated noise")
     parser.add_argument("--data", type=Path, metavar="FILE", help="save the rows of epoch 0 as .npz, and stop")
     arguments = parser.parse_args(argv)
+    runs, seed = arguments.runs, arguments.seed
     if arguments.data is not None:
-        save_rows(arguments.data, arguments.seed)
+        y_true, y_score = criteo_like(0)
+        site = np.random.default_rng(seed).integers(0, 10, len(y_true))
+        np.savez(arguments.data, y_true=y_true, y_score=y_score, site=site)
         return
-    started = time.perf_counter()
-    print(all_tables(arguments.runs, arguments.seed))
-    print(f"{time.perf_counter() - started:.0f} s", file=sys.stderr)
+    truth = ", ".join(f"{auc:.6f}" for auc in CRITEO_AUC)
+    print(f"\nSeed {seed}; {runs} runs a cell, as in the paper; limit: {MANY_RUNS:,} runs.")
+    print(f"The paper's scikit-learn AUC, epochs 0 to 2: {truth}.\n")
+    laplace_tables(runs, seed)
+    other_tables(seed)
 
 
 if __name__ == "__main__":

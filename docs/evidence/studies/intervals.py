@@ -18,7 +18,7 @@ import argparse
 import math
 from collections.abc import Iterator
 from fractions import Fraction
-from itertools import islice
+from itertools import islice, product
 
 import numpy as np
 from scipy.stats import norm
@@ -28,35 +28,45 @@ from fhe_auc.results.heterogeneity import UsableSites, random_effects
 from fhe_auc.results.intervals import DELONG, expit, of_bins, on_logit_scale
 from fhe_auc.rows.counts import count
 from fhe_auc.rows.party_data import PartyData
+from fhe_auc_benchmarks.tables import show
 
 CASES = ((100, 0.02), (100, 0.05), *((rows, share) for rows in (100, 300, 1000, 10_000) for share in (0.1, 0.5)))
 SITES = ((5, 200, 0.2, 0.2), (10, 200, 0.2, 0.5), (10, 500, 0.1, 0.3), (20, 60, 0.15, 0.3))
 AUCS = (0.6, 0.75, 0.85, 0.95)
 
 
-def of_rows(y_true: np.ndarray, y_score: np.ndarray) -> float:
-    """Return DeLong's standard error from the rows' placements."""
-    sides = y_score[y_true], y_score[~y_true]
-    spread = 0.0
-    for side, other in (sides, sides[::-1]):
-        ascending = np.sort(other)
-        placed = np.searchsorted(ascending, side, "left") + np.searchsorted(ascending, side, "right")
-        spread += (placed / (2 * len(other))).var(ddof=1) / len(side)
-    return float(np.sqrt(spread))
+def of_rows(y_true: np.ndarray, *scores: np.ndarray) -> float:
+    """Return DeLong's standard error of an AUC, or of the difference of two, from the rows' placements."""
+    variance = 0.0
+    for side in (y_true, ~y_true):
+        placed = []
+        for each in scores:
+            ascending, own = np.sort(each[~side]), each[side]
+            ranks = np.searchsorted(ascending, own, "left") + np.searchsorted(ascending, own, "right")
+            placed.append(ranks / (2 * len(ascending)))
+        variance += np.subtract.reduce(placed).var(ddof=1) / side.sum()
+    return float(np.sqrt(variance))
 
 
-def measure(rows: int, share: float, auc: float, studies: int, grid: np.ndarray) -> Iterator[tuple[bool, bool, float]]:
-    """Yield for each study: whether the interval holds the AUC, whether there is one, how far off the error is."""
-    rng = np.random.default_rng((rows, int(100 * share), int(100 * auc)))
+def binned(rng: np.random.Generator, y_true: np.ndarray, auc: float, grid: np.ndarray) -> tuple:
+    """Draw scores; return them, and AUC and standard error from the sums over bins."""
+    y_score = norm.cdf((rng.normal(size=len(y_true)) + y_true * (math.sqrt(2) * norm.ppf(auc))) / 2)
+    counts = count(PartyData.from_arrays("all", y_true, y_score), grid)
+    return y_score, *of_bins(counts.bin_positives, counts.bin_negatives)
+
+
+def measure(rows: int, share: float, auc: float, studies: int, grid: np.ndarray) -> list[object]:
+    """Return how often the interval holds the AUC, how often there is none, how far off the error is at most."""
+    rng, found = np.random.default_rng((rows, int(100 * share), int(100 * auc))), []
     y_true = np.arange(rows) < round(share * rows)
     for _ in range(studies):
-        y_score = norm.cdf((rng.normal(size=rows) + y_true * np.sqrt(2) * norm.ppf(auc)) / 2)
-        counts = count(PartyData.from_arrays("all", y_true, y_score), grid)
-        found, error = of_bins(counts.bin_positives, counts.bin_negatives)
-        interval = None if error is None else on_logit_scale(found, error, 0.95, DELONG)
+        y_score, estimate, error = binned(rng, y_true, auc, grid)
+        interval = None if error is None else on_logit_scale(estimate, error, 0.95, DELONG)
         exact = of_rows(y_true, y_score)
         off = abs(error - exact) / exact if error and exact else 0.0
-        yield interval is not None and interval.low <= auc <= interval.high, interval is not None, off
+        found.append((interval is not None and interval.low <= auc <= interval.high, interval is None, off))
+    held, none, off = zip(*found, strict=True)
+    return [f"{np.mean(held):.1%}", f"{np.mean(none):.1%}", f"{max(off):.2%}"]
 
 
 def of_new_site(sites: int, rows: int, share: float, tau: float, grid: np.ndarray) -> Iterator[bool]:
@@ -66,10 +76,7 @@ def of_new_site(sites: int, rows: int, share: float, tau: float, grid: np.ndarra
     while True:
         entries = []
         for _ in range(sites):
-            apart = math.sqrt(2) * norm.ppf(expit(rng.normal(math.log(4), tau)))
-            y_score = norm.cdf((rng.normal(size=rows) + y_true * apart) / 2)
-            counts = count(PartyData.from_arrays("all", y_true, y_score), grid)
-            auc, error = of_bins(counts.bin_positives, counts.bin_negatives)
+            _, auc, error = binned(rng, y_true, expit(rng.normal(math.log(4), tau)), grid)
             if error and 0 < auc < 1:
                 weight, theta = (float(auc * (1 - auc)) / error) ** 2, math.log(auc / (1 - auc))
                 entries.append((1, weight, weight * theta, weight * theta**2, weight**2))
@@ -84,19 +91,16 @@ def main() -> None:
     parser.add_argument("--studies", type=int, default=2000)
     arguments = parser.parse_args()
     grid = thresholds.parse("hybrid:1000")
-    print("| rows | positive | AUC | holds the AUC | no interval | SE off by at most |\n" + "| --- " * 6 + "|")
-    for rows, share in CASES:
-        for auc in AUCS:
-            held, there, off = zip(*measure(rows, share, auc, arguments.studies, grid), strict=True)
-            print(
-                f"| {rows:,} | {round(share * rows):,} | {auc} | {np.mean(held):.1%} | {1 - np.mean(there):.1%} "
-                f"| {max(off):.2%} |",
-                flush=True,
-            )
-    print("\n| sites | rows each | positive | tau | holds the AUC of a new site |\n" + "| --- " * 5 + "|")
-    for sites, rows, share, tau in SITES:
-        held = list(islice(of_new_site(sites, rows, share, tau, grid), arguments.studies))
-        print(f"| {sites} | {rows} | {share:.0%} | {tau} | {np.mean(held):.1%} |", flush=True)
+    show(
+        ["rows", "positive", "AUC", "holds the AUC", "no interval", "SE off by at most"],
+        (
+            [f"{rows:,}", f"{round(share * rows):,}", auc, *measure(rows, share, auc, arguments.studies, grid)]
+            for (rows, share), auc in product(CASES, AUCS)
+        ),
+    )
+    held = (np.mean(list(islice(of_new_site(*each, grid), arguments.studies))) for each in SITES)
+    body = ([n, rows, f"{share:.0%}", tau, f"{of:.1%}"] for (n, rows, share, tau), of in zip(SITES, held, strict=True))
+    show(["sites", "rows each", "positive", "tau", "holds the AUC of a new site"], body)
 
 
 if __name__ == "__main__":

@@ -15,8 +15,7 @@ error of `--trials` sessions:
   multiplier share their zero submissions.
 - Class balances "one positive" and "one negative" are the worst cases: an error in X is multiplied by Y, one in Y by
   X ≤ 2P, and both are divided by den = 2PN; with one row of the other class the many cancel.
-- A session that ends in `ResultCheckError` or `UndefinedAucError` gives no number; cells say how many of their sessions
-  did.
+- A session that ends in `ResultCheckError` or `UndefinedAucError` gives no number; cells say how many did.
 - "smallest": the multiplier is fixed at the least the plan allows, where flooding weighs most. "random": drawn as in
   a real session.
 - Scores of positives are skewed to the upper thresholds, of negatives to the lower (beta distributions).
@@ -28,7 +27,6 @@ import argparse
 import math
 import secrets
 import time
-from collections import defaultdict
 from collections.abc import Sequence
 from itertools import product
 from typing import NamedTuple, TypeAlias
@@ -43,7 +41,7 @@ from fhe_auc.rlwe.polynomials import PolynomialSum, Words
 from fhe_auc.rows.counts import Counts
 from fhe_auc.session.ckks_computation import running_sum
 from fhe_auc.session.protocol import DEFAULT_MAX_ROWS
-from fhe_auc_benchmarks.tables import markdown as table
+from fhe_auc_benchmarks.tables import show
 from fhe_auc_protocols.blinded_auc.blinding import BlindingRandomness
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_totals
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
@@ -65,19 +63,17 @@ Sums: TypeAlias = list[Words]
 """A sum of some submissions, for every block of the packing."""
 
 
-class WorkloadCell(NamedTuple):
+class PrecisionSession(NamedTuple):
+    """One session; errors are NaN where it gave no number."""
+
     backend: str
     thresholds: int
     parties: int
     rows: int
     balance: str
     multiplier: str
-
-
-class Measured(NamedTuple):
-    error: float  # worst |AUC - exact|
-    resolution_error: float
-    refused: int  # sessions that gave no number
+    error: float  # |AUC - exact|
+    binning_error: float  # how far off that is
 
 
 class SmallestMultiplier:
@@ -88,11 +84,8 @@ class SmallestMultiplier:
 
 
 def random_counts(rng: np.random.Generator, size: int, positives: int, negatives: int) -> Counts:
-    edges = np.linspace(0, 1, size + 1)
-    bins = (
-        rng.multinomial(rows, np.diff(beta.cdf(edges, *shape)))
-        for rows, shape in ((positives, (4, 2)), (negatives, (2, 4)))
-    )
+    edges, drawn = np.linspace(0, 1, size + 1), ((positives, (4, 2)), (negatives, (2, 4)))
+    bins = (rng.multinomial(rows, np.diff(beta.cdf(edges, *shape))) for rows, shape in drawn)
     return Counts(*(side[::-1].cumsum()[::-1].astype(np.int64) for side in bins))
 
 
@@ -143,68 +136,48 @@ class PrecisionSessions:
 
 def measure(
     backend: str, size: int, parties: int, max_rows: int, rows: Sequence[int], trials: int
-) -> tuple[AucPlan, dict[WorkloadCell, Measured]]:
-    """Run all cells of one workload."""
-    rng = np.random.default_rng([0, size, parties])
+) -> tuple[AucPlan, list[PrecisionSession]]:
+    """Run all sessions of one workload."""
+    rng, found = np.random.default_rng([0, size, parties]), []
     engine = PrecisionSessions(backend, size, parties, max_rows, rng)
-    found: dict[WorkloadCell, Measured] = defaultdict(lambda: Measured(0.0, 0.0, 0))
     for _ in range(trials):
         others = engine.others()
-        for pooled in rows:
-            for balance, positives in BALANCES.items():
-                counts = random_counts(rng, size, positives(pooled), pooled - positives(pooled))
-                exact = trapezoid(counts)
-                submission = engine.submit(counts)
-                for multiplier, randomness in MULTIPLIERS.items():
-                    cell = WorkloadCell(backend, size, parties, pooled, balance, multiplier)
-                    worst = found[cell]
-                    try:
-                        auc, binning_error = engine.session(others, submission, randomness)
-                    except (ResultCheckError, UndefinedAucError):
-                        found[cell] = worst._replace(refused=worst.refused + 1)
-                        continue
-                    found[cell] = Measured(
-                        max(worst.error, abs(auc - exact.auc)),
-                        max(worst.resolution_error, abs(binning_error - exact.binning_error)),
-                        worst.refused,
-                    )
-    return engine.plan, dict(found)
+        for pooled, (balance, positives) in product(rows, BALANCES.items()):
+            counts = random_counts(rng, size, positives(pooled), pooled - positives(pooled))
+            exact, submission = trapezoid(counts), engine.submit(counts)
+            for multiplier, randomness in MULTIPLIERS.items():
+                try:
+                    auc, binning_error = engine.session(others, submission, randomness)
+                except (ResultCheckError, UndefinedAucError):
+                    auc = binning_error = math.nan
+                errors = abs(auc - exact.auc), abs(binning_error - exact.binning_error)
+                found.append(PrecisionSession(backend, size, parties, pooled, balance, multiplier, *errors))
+    return engine.plan, found
 
 
-def matching(found: dict[WorkloadCell, Measured], **fixed: object) -> list[Measured]:
-    """Return the cells with these fields."""
-    return [measured for cell, measured in found.items() if fixed.items() <= cell._asdict().items()]
-
-
-def show(cells: Sequence[Measured], trials: int) -> str:
-    """Write the worst error of some cells, and how many of their sessions gave no number."""
-    refused = sum(cell.refused for cell in cells)
-    if refused == trials * len(cells):
+def worst(found: Sequence[PrecisionSession], **fixed: object) -> str:
+    """Write the worst error of sessions with these fields, and how many of them gave no number."""
+    errors = np.array([each.error for each in found if fixed.items() <= each._asdict().items()])
+    refused = int(np.isnan(errors).sum())
+    if refused == len(errors):
         return "all refused"
-    error = f"{max(cell.error for cell in cells):.1e}"
-    return f"{error} ({refused} of {trials * len(cells)} refused)" if refused else error
+    return f"{np.nanmax(errors):.1e}" + (f" ({refused} of {len(errors)} refused)" if refused else "")
 
 
-def print_tables(
-    plans: dict[tuple[str, int, int], AucPlan], found: dict[WorkloadCell, Measured], rows: Sequence[int], trials: int
-) -> None:
+def print_tables(plans: dict[tuple, AucPlan], found: list[PrecisionSession], rows: Sequence[int]) -> None:
     print("Worst |AUC error| by workload, over all numbers of rows and class balances:\n")
     body: list[list[object]] = []
     for workload, chosen in plans.items():
-        of = dict(zip(WorkloadCell._fields, workload, strict=False))
-        cells = [show(matching(found, **of, multiplier=multiplier), trials) for multiplier in MULTIPLIERS]
-        bound, measured = error_bound(chosen), max(cell.error for cell in matching(found, **of))
-        body.append([*workload, *cells, f"{bound:.1e}", f"{measured / bound:.2f}"])
+        of, bound = [each for each in found if each[:3] == workload], error_bound(chosen)
+        cells = [worst(of, multiplier=multiplier) for multiplier in MULTIPLIERS]
+        body.append([*workload, *cells, f"{bound:.1e}", f"{np.nanmax([each.error for each in of]) / bound:.2f}"])
     multipliers = (f"{multiplier} multiplier" for multiplier in MULTIPLIERS)
-    print(table(["backend", "thresholds", "parties", *multipliers, "bound", "worst / bound"], body))
+    show(["backend", "thresholds", "parties", *multipliers, "bound", "worst / bound"], body)
     print("Worst |AUC error| by rows and class balance, over all workloads and both multipliers:\n")
-    body = [
-        [backend, f"{n:,}", *(show(matching(found, backend=backend, rows=n, balance=b), trials) for b in BALANCES)]
-        for backend in dict.fromkeys(cell.backend for cell in found)
-        for n in rows
-    ]
-    print(table(["backend", "pooled rows", *BALANCES], body))
-    print(f"Worst error of the binning error: {max(each.resolution_error for each in found.values()):.1e}.\n")
+    cases = product(dict.fromkeys(each.backend for each in found), rows)
+    body = [[of, f"{n:,}", *(worst(found, backend=of, rows=n, balance=each) for each in BALANCES)] for of, n in cases]
+    show(["backend", "pooled rows", *BALANCES], body)
+    print(f"Worst error of the binning error: {np.nanmax([each.binning_error for each in found]):.1e}.\n")
 
 
 def main() -> None:
@@ -218,13 +191,12 @@ def main() -> None:
 
     started = time.perf_counter()
     plans: dict[tuple[str, int, int], AucPlan] = {}
-    found: dict[WorkloadCell, Measured] = {}
+    found: list[PrecisionSession] = []
     for workload in product(ckks.available_backends(), arguments.thresholds, arguments.parties):
         plans[workload], cells = measure(*workload, arguments.max_rows, arguments.rows, arguments.trials)
-        found |= cells
-    print_tables(plans, found, arguments.rows, arguments.trials)
-    sessions = arguments.trials * len(found)
-    print(f"{sessions:,} sessions in {time.perf_counter() - started:.0f} s")
+        found += cells
+    print_tables(plans, found, arguments.rows)
+    print(f"{len(found):,} sessions in {time.perf_counter() - started:.0f} s")
 
 
 if __name__ == "__main__":

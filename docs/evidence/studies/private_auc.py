@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise, product
 from pathlib import Path
@@ -21,18 +21,10 @@ from sklearn.metrics import roc_auc_score
 
 from fhe_auc.figures.plot import save_figure
 from fhe_auc.question import thresholds
-from fhe_auc_benchmarks.comparison import simulated_dpauc
-from fhe_auc_benchmarks.comparison.simulated_private_auc import (
-    NoiselessRelease,
-    aucs,
-    budget,
-    exact,
-    pool_of,
-    read,
-    releases,
-)
+from fhe_auc_benchmarks.comparison import simulated_dpauc, simulated_private_auc
+from fhe_auc_benchmarks.comparison.simulated_private_auc import NoiselessRelease, aucs, budget, pool_of, releases
 from fhe_auc_benchmarks.drawing import blank, make_logarithmic
-from fhe_auc_benchmarks.tables import markdown
+from fhe_auc_benchmarks.tables import show
 from fhe_auc_protocols.dpauc.budget import GAUSSIAN, LAPLACE, RANDOMIZED_RESPONSE, Budget
 from fhe_auc_protocols.dpauc.roc import statistics
 from fhe_auc_protocols.exact_auc.private_auc import Privacy
@@ -94,7 +86,7 @@ def with_curator(
         law = stats.nbinom(parties / privacy.shares, -np.expm1(-1 / float(scale)))
         steps = law.rvs(runs, random_state=random) - law.rvs(runs, random_state=random)
         noise.append(grain * steps + random.integers(0, grain, (runs, parties)).sum(axis=1))
-    return np.asarray(exact(pool, privacy) + np.column_stack(noise))
+    return np.asarray(simulated_private_auc.exact(pool, privacy) + np.column_stack(noise))
 
 
 def same_law(size: int, unit: str, runs: int, random: np.random.Generator) -> tuple[float, ...]:
@@ -147,12 +139,12 @@ def audit(unit: str, what: str, runs: int, random: np.random.Generator, *, halve
     }
     privacy = budget(size, 4, 1.0, unit)
     told = budget(size, 4, 2.0, unit) if halved else privacy
-    draws = [partial(_released, pool, told, random) for pool in pools[what]]
+
+    def draw(pool: NoiselessRelease, runs: int) -> NDArray[np.int64]:
+        return releases(pool, told, runs=runs, random=random, parties=told.shares)
+
+    draws = [partial(draw, pool) for pool in pools[what]]
     return max(least_epsilon(*draws, runs), least_epsilon(*reversed(draws), runs))
-
-
-def _released(pool: NoiselessRelease, privacy: Privacy, random: np.random.Generator, runs: int) -> NDArray[np.int64]:
-    return releases(pool, privacy, runs=runs, random=random, parties=privacy.shares)
 
 
 def coverage(size: int, prevalence: float, epsilon: float, unit: str, runs: int, random: np.random.Generator) -> float:
@@ -161,7 +153,7 @@ def coverage(size: int, prevalence: float, epsilon: float, unit: str, runs: int,
     for _ in range(runs):
         pool = pool_of(*rows_of(size, prevalence, random), GRID)
         (released,) = releases(pool, privacy, runs=1, random=random).tolist()
-        interval = read(released, privacy, 0.95).headline().interval
+        interval = simulated_private_auc.read(released, privacy, 0.95).headline().interval
         held += interval is not None and interval.low <= 0.8 <= interval.high
     return held / runs
 
@@ -176,13 +168,10 @@ def times(draws: int) -> list[tuple[str, int, float]]:
         drawn = privacy.noise()
         taken[k] = (time.perf_counter_ns() - started) / 1000
         sizes[k] = abs(drawn[0, 0])
-    ends = np.quantile(sizes, [0, 1 / 3, 2 / 3, 1])
-    parts = [(sizes >= low) & (sizes <= high) for low, high in pairwise(ends)]
-    rank = stats.spearmanr(sizes, taken)
-    rows = [
-        (f"{low:,.0f} to {high:,.0f}", int(part.sum()), float(np.median(taken[part])))
-        for low, high, part in zip(ends[:-1], ends[1:], parts, strict=True)
-    ]
+    rank, rows = stats.spearmanr(sizes, taken), []
+    for low, high in pairwise(np.quantile(sizes, [0, 1 / 3, 2 / 3, 1])):
+        part = taken[(sizes >= low) & (sizes <= high)]
+        rows.append((f"{low:,.0f} to {high:,.0f}", len(part), float(np.median(part))))
     return [*rows, (f"rank correlation {rank.statistic:.3f}, p", draws, float(rank.pvalue))]
 
 
@@ -211,37 +200,31 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     runs, random = arguments.runs, np.random.default_rng(SEED)
     sizes = [(1000, 0.25), (1000, 0.06), (10_000, 0.25), (100_000, 0.25), (458_407, 0.25)]
-    of_size = [errors(size, prevalence, 1.0, runs, random) for size, prevalence in sizes]
-    body = (
-        [f"{size:,}", f"{prevalence:.0%}", *(f"{each:.2g}" for each in of.values())]
-        for (size, prevalence), of in zip(sizes, of_size, strict=True)
-    )
-    print(markdown(["rows", "positive", *of_size[0]], body))
-    laws = (
-        [f"{size:,}", unit, *(f"{each:.4g}" for each in same_law(size, unit, 10 * runs, random))]
-        for size, unit in product((100, 1000, 10_000, 458_407), UNITS)
-    )
-    print(markdown(["rows", "unit", "mean", "curator's", "sd", "curator's", "KS p"], laws))
-    cases = [("label", "label flipped"), ("row", "replaced, same label"), ("row", "replaced, other label")]
+    of_size = [errors(*each, 1.0, runs, random) for each in sizes]
+    body = ([f"{n:,}", f"{p:.0%}", *texts(of.values(), ".2g")] for (n, p), of in zip(sizes, of_size, strict=True))
+    show(["rows", "positive", *of_size[0]], body)
+    cases = product((100, 1000, 10_000, 458_407), UNITS)
+    laws = ([f"{size:,}", unit, *texts(same_law(size, unit, 10 * runs, random), ".4g")] for size, unit in cases)
+    show(["rows", "unit", "mean", "curator's", "sd", "curator's", "KS p"], laws)
+    pools = [("label", "label flipped"), ("row", "replaced, same label"), ("row", "replaced, other label")]
     audited = (
-        [unit, what, *(f"{audit(unit, what, arguments.audits, random, halved=halved):.3f}" for halved in (False, True))]
-        for unit, what in cases
+        [*pool, *texts([audit(*pool, arguments.audits, random, halved=halved) for halved in (False, True)], ".3f")]
+        for pool in pools
     )
-    print(markdown(["unit", "one row", "ε is at least", "with half the noise"], audited))
-    covered = (
-        [
-            f"{size:,}",
-            f"{prevalence:.0%}",
-            f"{epsilon:g}",
-            *(f"{coverage(size, prevalence, epsilon, unit, runs, random):.1%}" for unit in UNITS),
-        ]
-        for size, prevalence, epsilon in product((300, 1000, 10_000), (0.06, 0.25), (0.3, 1.0, 3.0))
+    show(["unit", "one row", "ε is at least", "with half the noise"], audited)
+    held = (
+        [f"{n:,}", f"{p:.0%}", f"{e:g}", *texts([coverage(n, p, e, unit, runs, random) for unit in UNITS], ".1%")]
+        for n, p, e in product((300, 1000, 10_000), (0.06, 0.25), (0.3, 1.0, 3.0))
     )
-    print(markdown(["rows", "positive", "ε", *UNITS], covered))
-    print(markdown(["noise on D", "draws", "µs"], ([*row[:2], f"{row[2]:.2f}"] for row in times(10 * runs))))
+    show(["rows", "positive", "ε", *UNITS], held)
+    show(["noise on D", "draws", "µs"], ([*row[:2], f"{row[2]:.2f}"] for row in times(10 * runs)))
     if arguments.plot:
         found = {epsilon: errors(1000, 0.25, epsilon, runs, random) for epsilon in EPSILONS}
         save_figure(draw(found, 1000), arguments.plot)
+
+
+def texts(numbers: Iterable[float], style: str) -> list[str]:
+    return [format(each, style) for each in numbers]
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from fractions import Fraction
-from itertools import product
+from itertools import product, starmap
 from typing import NamedTuple
 
 import numpy as np
@@ -39,9 +39,10 @@ from fhe_auc.rows import datasets
 from fhe_auc.rows.counts import count
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_benchmarks.comparison.measure import pooled
+from fhe_auc_benchmarks.tables import show
 from intervals import of_rows
 
-PARTIES = 3
+PARTIES, BACKENDS = 3, ckks.available_backends()
 MODELS = {
     "logistic regression": make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)),
     "random forest": RandomForestClassifier(100, random_state=0),
@@ -49,16 +50,6 @@ MODELS = {
     "neighbours": make_pipeline(StandardScaler(), KNeighborsClassifier(15)),
 }
 SETS = {"breast cancer": load_breast_cancer, "digits": load_digits, "wine": load_wine, "iris": load_iris}
-
-
-class RealDataErrors(NamedTuple):
-    data: str
-    rows: int
-    sklearn: float
-    error: float
-    half_width: float
-    error_off: float
-    inside: bool
 
 
 def unseen(split: int) -> Iterator[tuple[str, list[PartyData]]]:
@@ -70,11 +61,8 @@ def unseen(split: int) -> Iterator[tuple[str, list[PartyData]]]:
             fitting, testing, fitted, y_true = halves
             for model, estimator in MODELS.items():
                 y_score = estimator.fit(fitting, fitted).predict_proba(testing)[:, 1]
-                parts = [slice(party, None, PARTIES) for party in range(PARTIES)]
-                yield (
-                    f"{name} {label}, {model}",
-                    [PartyData.from_arrays(f"site {at}", y_true[part], y_score[part]) for at, part in enumerate(parts)],
-                )
+                sites = [(f"site {at}", y_true[at::PARTIES], y_score[at::PARTIES]) for at in range(PARTIES)]
+                yield f"{name} {label}, {model}", [PartyData.from_arrays(*each) for each in sites]
 
 
 def exact_auc(y_true: np.ndarray, y_score: np.ndarray) -> Fraction:
@@ -84,18 +72,37 @@ def exact_auc(y_true: np.ndarray, y_score: np.ndarray) -> Fraction:
     return (ranks - Fraction(positives * (positives + 1), 2)) / (positives * (rows - positives))
 
 
+class RealDataErrors(NamedTuple):
+    row: list[str]
+    error: float
+    error_off: float
+    inside: bool
+
+
 def measure(name: str, parties: list[PartyData], grid: str) -> RealDataErrors:
     """Run a session; raise `AssertionError` where the fraction of ranks is not scikit-learn's AUC."""
     y_true, y_score = pooled(parties)
     truth, exact = float(roc_auc_score(y_true, y_score)), exact_auc(y_true, y_score)
     assert abs(float(exact) - truth) < 1e-12, name
     found = federated_auc(parties, protocol="verified", thresholds=grid)
-    assert found.fraction is not None
-    assert found.binning_error_fraction is not None
+    error, standard_error = abs(found.auc - truth), of_rows(y_true.astype(bool), y_score)
+    off = abs((found.standard_error or 0) / standard_error - 1) if standard_error else 0.0
     inside = abs(found.fraction - exact) <= found.binning_error_fraction
-    standard_error = of_rows(y_true.astype(bool), y_score)
-    error_off = abs((found.standard_error or 0) / standard_error - 1) if standard_error else 0.0
-    return RealDataErrors(name, len(y_true), truth, abs(found.auc - truth), found.binning_error, error_off, inside)
+    numbers = f"{truth:.6f}", f"{error:.1e}", f"{found.binning_error:.1e}", f"{off:.2%}"
+    return RealDataErrors([name, f"{len(y_true):,}", *numbers], error, off, inside)
+
+
+def semi_honest(name: str, grid: str) -> list[str]:
+    """Return a row of the second table."""
+    parties = datasets.load(name)
+    y_true, y_score = pooled(parties)
+    exact = trapezoid(count(PartyData.from_arrays("all", y_true, y_score), thresholds.parse(grid))).auc
+    found = [
+        federated_auc(parties, protocol="semi-honest", thresholds=grid, setup=Setup(backend=each)) for each in BACKENDS
+    ]
+    off = found[0].auc - roc_auc_score(y_true, y_score)
+    numbers = f"{found[0].auc:.9f}", f"{off:+.1e}", f"{found[0].binning_error:.1e}"
+    return [name, grid, *numbers, *(f"{abs(each.auc - exact):.1e}" for each in found)]
 
 
 def main() -> None:
@@ -105,30 +112,14 @@ def main() -> None:
     arguments = parser.parse_args()
     bundled = [measure(name, datasets.load(name), arguments.grid) for name in datasets.NAMES]
     others = sorted((measure(*each, arguments.grid) for each in unseen(arguments.split)), key=lambda each: -each.error)
-    print("| data | rows | scikit-learn | off by | half-width | SE off |\n" + "| --- " * 6 + "|")
-    for each in (*bundled, *others[:10]):
-        numbers = f"{each.sklearn:.6f} | {each.error:.1e} | {each.half_width:.1e} | {each.error_off:.2%}"
-        print(f"| {each.data} | {each.rows:,} | {numbers} |")
-    within = sum(each.error <= 1e-4 for each in others)
-    inside = sum(each.inside for each in (*bundled, *others))
-    print(f"\n{len(others)} sets that were not bundled: {within} off by at most 1e-4")
-    off = [each.error_off for each in (*bundled, *others)]
+    every, head = [*bundled, *others], ["data", "rows", "scikit-learn", "off by", "half-width", "SE off"]
+    show(head, [each.row for each in every[: len(bundled) + 10]])
+    print(f"{len(others)} sets that were not bundled: {sum(each.error <= 1e-4 for each in others)} off by at most 1e-4")
+    off = [each.error_off for each in every]
     print(f"SE off by at most 0.5 %: {sum(each <= 5e-3 for each in off)} of {len(off)}, and by {max(off):.2%} at most")
-    print(f"inside: {inside} of {len(bundled) + len(others)}\n")
-    backends = ckks.available_backends()
-    print(
-        f"| data | grid | AUC | off by | half-width | {' | '.join(backends)} |\n" + "| --- " * (5 + len(backends)) + "|"
-    )
-    for name, grid in product(datasets.NAMES, ("uniform:100", "hybrid:1000")):
-        parties = datasets.load(name)
-        exact = trapezoid(count(PartyData.from_arrays("all", *pooled(parties)), thresholds.parse(grid))).auc
-        found = [
-            federated_auc(parties, protocol="semi-honest", thresholds=grid, setup=Setup(backend=each))
-            for each in backends
-        ]
-        off = found[0].auc - roc_auc_score(*pooled(parties))
-        numerical = " | ".join(f"{abs(each.auc - exact):.1e}" for each in found)
-        print(f"| {name} | {grid} | {found[0].auc:.9f} | {off:+.1e} | {found[0].binning_error:.1e} | {numerical} |")
+    print(f"inside: {sum(each.inside for each in every)} of {len(every)}\n")
+    rows = starmap(semi_honest, product(datasets.NAMES, ("uniform:100", "hybrid:1000")))
+    show(["data", "grid", "AUC", "off by", "half-width", *BACKENDS], rows)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ bin of its own; a perfect classifier would have one too, by chance, of about 0.0
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
@@ -25,6 +27,7 @@ from fhe_auc.question import thresholds
 from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_benchmarks.comparison.measure import pooled
+from fhe_auc_benchmarks.tables import show
 
 HALVINGS = 20
 
@@ -40,28 +43,26 @@ def judged(labels: np.ndarray, scores: np.ndarray) -> tuple[float, float]:
     return metrics.expected_calibration_error(exact, strategy="quantile").value, roc_auc_score(labels, scores)
 
 
-def main() -> None:
-    print("| set | bins | AUC off by | AUC ± | calibration error ± |\n|---|---|---|---|---|")
-    for name in datasets.NAMES:
-        labels, scores = pooled(datasets.load(name))
-        bins = counted(labels, scores)
-        auc, error = metrics.roc_auc_score(bins), metrics.expected_calibration_error(bins, strategy="quantile")
-        off = abs(auc.value - roc_auc_score(labels, scores))
-        print(f"| {name} | {bins.bins:,} | {off:.1e} | {auc.half_width:.1e} | {error.half_width:.1e} |")
+def halves(name: str) -> Iterator[list[str]]:
+    labels, as_they_are = pooled(datasets.load(name))
+    for shift, scores in (("as they are", as_they_are), ("square roots", np.sqrt(as_they_are))):
+        random, found = np.random.default_rng(0), []
+        for _ in range(HALVINGS):
+            order = random.permutation(len(scores))
+            one, other = order[::2], order[1::2]
+            mapped = metrics.bayesian_binning(counted(labels[one], scores[one]))(scores[other])
+            found.append([judged(labels[other], each) for each in (scores[other], mapped)])
+        yield [name, shift, *(f"{error:.4f} ({auc:.3f})" for error, auc in np.mean(found, axis=0))]
 
-    print("\n| set | scores | before | after |\n|---|---|---|---|")
-    for name in datasets.NAMES:
-        labels, as_they_are = pooled(datasets.load(name))
-        for shift, scores in (("as they are", as_they_are), ("square roots", np.sqrt(as_they_are))):
-            random, found = np.random.default_rng(0), []
-            for _ in range(HALVINGS):
-                order = random.permutation(len(scores))
-                one, other = order[::2], order[1::2]
-                mapped = metrics.bayesian_binning(counted(labels[one], scores[one]))(scores[other])
-                found.append([judged(labels[other], each) for each in (scores[other], mapped)])
-            cells = (f"{error:.4f} ({auc:.3f})" for error, auc in np.mean(found, axis=0))
-            print(f"| {name} | {shift} | {' | '.join(cells)} |")
+
+def left_open(name: str) -> list[str]:
+    labels, scores = pooled(datasets.load(name))
+    bins = counted(labels, scores)
+    auc, error = metrics.roc_auc_score(bins), metrics.expected_calibration_error(bins, strategy="quantile")
+    off = abs(auc.value - roc_auc_score(labels, scores))
+    return [name, f"{bins.bins:,}", f"{off:.1e}", f"{auc.half_width:.1e}", f"{error.half_width:.1e}"]
 
 
 if __name__ == "__main__":
-    main()
+    show(["set", "bins", "AUC off by", "AUC ±", "calibration error ±"], map(left_open, datasets.NAMES))
+    show(["set", "scores", "before", "after"], (row for name in datasets.NAMES for row in halves(name)))

@@ -12,9 +12,9 @@ are rounded; "half imputed": half of the second model's rows have one score. "Sh
 from __future__ import annotations
 
 import argparse
-import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import combinations, product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,28 +38,23 @@ from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.primes import primes_below
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.sums.opening import integers
+from fhe_auc_benchmarks.tables import show
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.reading import Reading
+from intervals import of_rows
 
 GRID = thresholds.resolve("hybrid:1000")
 DECIMALS = np.arange(1001) / 1000
 EDGES = np.append(GRID, 1.0)
 STUDIES = (
-    (300, -0.9, 4.2),
-    (500, -2.0, 1.5),
-    (1000, -3.0, 1.2),
-    (2000, -3.0, 1.2),
-    (20_000, -4.0, 1.0),
-    (20_000, -6.2, 1.0),
+    *((300, -0.9, 4.2), (500, -2.0, 1.5), (1000, -3.0, 1.2)),
+    *((2000, -3.0, 1.2), (20_000, -4.0, 1.0), (20_000, -6.2, 1.0)),
 )
 """Rows, and mean and deviation of the log odds."""
 
-TRUE = {
-    "observed_expected_ratio": 1.0,
-    "calibration_in_the_large": 0.0,
-    "calibration_slope": 1.0,
-    "calibration_intercept": 0.0,
-}
+TRUE = {"observed_expected_ratio": 1.0, "calibration_in_the_large": 0.0}
+TRUE |= {"calibration_slope": 1.0, "calibration_intercept": 0.0}
+AUCS = (0.6, 0.8, 0.9, 0.97, 0.995)
 OF_SCORES = {"roc_auc": roc_auc_score, "average_precision": average_precision_score, "brier": brier_score_loss}
 """What is true of these is so of 4·10⁶ rows."""
 MODELS = Analysis(models=("first", "second"))
@@ -80,25 +75,18 @@ def held(card: ReportCard, true: dict[str, float]) -> Iterator[tuple[str, bool]]
             yield each.name, each.interval.low <= true[each.name] <= each.interval.high
 
 
-def coverage(repeats: int) -> None:
-    names = [*TRUE, *OF_SCORES]
-    print("| rows | positive | AUC | " + " | ".join(names) + " |")
-    for rows, mean, deviation in STUDIES:
-        random, found = np.random.default_rng(rows), defaultdict(list)
-        many = drawn(random, 4 * 10**6, mean, deviation)
-        of_many = {name: metric(many.y_true, many.y_score) for name, metric in OF_SCORES.items()}
-        for _ in range(repeats):
-            data = drawn(random, rows, mean, deviation)
-            if min(data.y_true.sum(), (~data.y_true).sum()) < 10:
-                continue
-            counted = Histogram.from_rows(data, EDGES)
-            for name, right in held(report_card(counted), TRUE | of_many):
-                found[name].append(right)
-        cells = [f"{100 * np.mean(found[name]):.1f} %" for name in names]
-        print(
-            f"| {rows:,} | {100 * many.y_true.mean():.2g} % | {of_many['roc_auc']:.2f} | {' | '.join(cells)} |",
-            flush=True,
-        )
+def coverage(rows: int, mean: float, deviation: float, repeats: int) -> list[str]:
+    random, found = np.random.default_rng(rows), defaultdict(list)
+    many = drawn(random, 4 * 10**6, mean, deviation)
+    of_many = {name: metric(many.y_true, many.y_score) for name, metric in OF_SCORES.items()}
+    for _ in range(repeats):
+        data = drawn(random, rows, mean, deviation)
+        if min(data.y_true.sum(), (~data.y_true).sum()) < 10:
+            continue
+        for name, right in held(report_card(Histogram.from_rows(data, EDGES)), TRUE | of_many):
+            found[name].append(right)
+    cells = [f"{100 * np.mean(found[name]):.1f} %" for name in (*TRUE, *OF_SCORES)]
+    return [f"{rows:,}", f"{100 * many.y_true.mean():.2g} %", f"{of_many['roc_auc']:.2f}", *cells]
 
 
 def compared(
@@ -119,53 +107,34 @@ def compared(
     return found
 
 
-def of_rows(labels: NDArray[np.bool_], scores: Sequence[NDArray[np.float64]]) -> float:
-    """Return DeLong's standard error of the difference, by placements."""
-    placed = []
-    for each in scores:
-        sides = [each[labels], each[~labels]]
-        ranks = [
-            (np.searchsorted(np.sort(other), own, "left") + np.searchsorted(np.sort(other), own, "right"))
-            / (2 * len(other))
-            for own, other in (sides, sides[::-1])
-        ]
-        placed.append((ranks[0], 1 - ranks[1]))
-    differences = [first - second for first, second in zip(*placed, strict=True)]
-    return float(np.sqrt(sum(each.var(ddof=1) / len(each) for each in differences)))
+def paired(rows: int, repeats: int) -> Iterator[list[object]]:
+    random, off, shown = np.random.default_rng(rows), defaultdict(list), defaultdict(list)
+    for positive, auc, correlation in product((0.02, 0.1, 0.3, 0.5), AUCS, (0.5, 0.86, 0.95, 0.99)):
+        for _ in range(max(1, repeats // 100) if rows * positive >= 3 else 0):
+            labels = np.arange(rows) < round(rows * positive)
+            both = random.multivariate_normal([0, 0], [[1, correlation], [correlation, 1]], rows).T
+            scores = expit(both + np.sqrt(2) * norm.ppf(auc) * labels - 1.5)
+            of_half = np.where(random.random(rows) < 0.5, expit(-1.5), scores[1])
+            for name, grid, models in (
+                ("quantile:1000", own_grid(scores), scores),
+                ("hybrid:1000", GRID, scores),
+                ("round_scores=3", DECIMALS, scores.round(3)),
+                ("round_scores=3, half imputed", DECIMALS, np.round([scores[0], of_half], 3)),
+            ):
+                error = of_rows(labels, *models)
+                found = compared(labels, list(models), grid, rounded=grid is DECIMALS)
+                if error and found.standard_error is not None:
+                    off[name].append(abs(found.standard_error / error - 1))
+                    shown[name].append(not found.missing)
+    for name in off:
+        errors, told = np.array(off[name]), np.array(shown[name])
+        of_all = f"{len(errors):,}", f"{100 * np.mean(errors > 0.04):.1f} %", f"{100 * told.mean():.0f} %"
+        of_shown = f"{100 * np.mean(errors[told] > 0.04):.1f} %", f"{100 * errors[told].max():.0f} %"
+        yield [f"{rows:,}", f"`{name}`", *of_all, *of_shown]
 
 
-def paired(repeats: int) -> None:
-    print("| rows | thresholds | comparisons | off by more than 4 % | shown | of these more than 4 % | worst shown |")
-    for rows in (24, 60, 200, 1000, 5000):
-        random, off, shown = np.random.default_rng(rows), defaultdict(list), defaultdict(list)
-        for positive in (0.02, 0.1, 0.3, 0.5):
-            for auc in (0.6, 0.8, 0.9, 0.97, 0.995):
-                for correlation in (0.5, 0.86, 0.95, 0.99):
-                    for _ in range(max(1, repeats // 100) if rows * positive >= 3 else 0):
-                        labels = np.arange(rows) < round(rows * positive)
-                        both = random.multivariate_normal([0, 0], [[1, correlation], [correlation, 1]], rows).T
-                        scores = expit(both + np.sqrt(2) * norm.ppf(auc) * labels - 1.5)
-                        own = np.unique(np.quantile(scores, np.linspace(0, 1, 1000), method="lower"))
-                        of_half = np.where(random.random(rows) < 0.5, expit(-1.5), scores[1])
-                        for name, grid, models in (
-                            ("quantile:1000", own, scores),
-                            ("hybrid:1000", GRID, scores),
-                            ("round_scores=3", DECIMALS, scores.round(3)),
-                            ("round_scores=3, half imputed", DECIMALS, np.round([scores[0], of_half], 3)),
-                        ):
-                            error = of_rows(labels, list(models))
-                            found = compared(labels, list(models), grid, rounded=grid is DECIMALS)
-                            if error and found.standard_error is not None:
-                                off[name].append(abs(found.standard_error / error - 1))
-                                shown[name].append(not found.missing)
-        for name in off:
-            errors, told = np.array(off[name]), np.array(shown[name])
-            of_shown = errors[told]
-            print(
-                f"| {rows:,} | `{name}` | {len(errors):,} | {100 * np.mean(errors > 0.04):.1f} % | "
-                f"{100 * told.mean():.0f} % | {100 * np.mean(of_shown > 0.04):.1f} % | {100 * of_shown.max():.0f} % |",
-                flush=True,
-            )
+def own_grid(scores: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    return np.unique(np.quantile(scores, np.linspace(0, 1, 1000), method="lower"))
 
 
 def real() -> None:
@@ -184,10 +153,9 @@ def real() -> None:
         some = features[:, : max(2, features.shape[1] * 2 // 3)]
         tried = [(logistic, some), *((model, features) for model in models)]
         scores = [cross_val_predict(model, x, labels, cv=5, method="predict_proba")[:, 1] for model, x in tried]
-        for pair in itertools.combinations(scores, 2):
-            error = of_rows(labels, pair)
-            own = np.unique(np.quantile(pair, np.linspace(0, 1, 1000), method="lower"))
-            for name, grid in (("quantile:1000", own), ("hybrid:1000", GRID)):
+        for pair in combinations(scores, 2):
+            error = of_rows(labels, *pair)
+            for name, grid in (("quantile:1000", own_grid(pair)), ("hybrid:1000", GRID)):
                 found = compared(labels, pair, grid)
                 if error and found.standard_error is not None:
                     off[name].append(abs(found.standard_error / error - 1))
@@ -206,6 +174,15 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--repeats", type=int, default=2000)
     arguments = parser.parse_args()
-    coverage(arguments.repeats)
-    paired(arguments.repeats // 2)
+    show(["rows", "positive", "AUC", *TRUE, *OF_SCORES], (coverage(*each, arguments.repeats) for each in STUDIES))
+    head = [
+        "rows",
+        "thresholds",
+        "comparisons",
+        "off by more than 4 %",
+        "shown",
+        "of these more than 4 %",
+        "worst shown",
+    ]
+    show(head, (row for rows in (24, 60, 200, 1000, 5000) for row in paired(rows, arguments.repeats // 2)))
     real()

@@ -24,13 +24,12 @@ from __future__ import annotations
 
 import math
 import sys
-import time
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from itertools import product, starmap
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import hyp2f1
 from scipy.stats import beta
 from sklearn.metrics import roc_auc_score as exact_auc
 
@@ -40,6 +39,7 @@ from fhe_auc.metrics import Histogram
 from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_benchmarks.comparison.measure import pooled
+from fhe_auc_benchmarks.tables import show
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
 from fhe_auc_protocols.histograms.hierarchical_counts import HierarchicalCounts
 from fhe_auc_protocols.histograms.unary_encoding import LevelTally, UnaryEncoding, UnaryHierarchy
@@ -57,13 +57,26 @@ def bell(random: Random, size: int = ROWS) -> PartyData:
 
 
 def even(random: Random, size: int = ROWS) -> PartyData:
-    scores = random.random(size)
-    return PartyData.from_arrays("even", random.random(size) < scores, scores)
+    return drawn("even", random, random.random(size))
 
 
 def squeezed(random: Random, size: int = ROWS) -> PartyData:
-    scores = 0.05 * random.random(size) ** 2
-    return PartyData.from_arrays("squeezed", random.random(size) < scores, scores)
+    return drawn("squeezed", random, 0.05 * random.random(size) ** 2)
+
+
+def overconfident(random: Random, size: int = ROWS) -> PartyData:
+    return drawn("overconfident", random, random.beta(0.8, 0.8, size), unsure)
+
+
+def unsure(scores: np.ndarray) -> np.ndarray:
+    """Return the probabilities of label 1 where scores are too sure of themselves."""
+    return 0.25 + 0.5 * scores
+
+
+def drawn(
+    name: str, random: Random, scores: np.ndarray, risk: Callable[[np.ndarray], np.ndarray] = np.asarray
+) -> PartyData:
+    return PartyData.from_arrays(name, random.random(len(scores)) < risk(scores), scores)
 
 
 def bundled(name: str) -> PartyData:
@@ -155,18 +168,17 @@ def equal_bins(data: PartyData, height: int) -> Histogram:
 # --- Error of the AUC -------------------------------------------------------------------------------------------------
 
 
-def thresholds() -> Iterator[str]:
+def thresholds() -> None:
     grids = ("uniform:200", "hybrid:1000", "quantile:200")
-    yield "| data | " + " | ".join(grids) + " | thresholds found |\n|---|---|---|---|---|"
-    for name in datasets.NAMES:
-        for factor in (1.0, 0.05):
-            parties = [
-                PartyData.from_arrays(party.name, party.y_true, party.y_score * factor) for party in datasets.load(name)
-            ]
-            truth = exact_auc(*pooled(parties))
-            found = [federated_auc(parties, protocol="semi-honest", thresholds=grid) for grid in grids]
-            errors = " | ".join(f"{abs(each.auc - truth):.1e}" for each in found)
-            yield f"| {name}{'' if factor == 1 else f' × {factor}'} | {errors} | {found[-1].thresholds} |"
+
+    def errors(name: str, factor: float) -> list[object]:
+        loaded = datasets.load(name)
+        parties = [PartyData.from_arrays(each.name, each.y_true, each.y_score * factor) for each in loaded]
+        found = [federated_auc(parties, protocol="semi-honest", thresholds=grid) for grid in grids]
+        off = [f"{abs(each.auc - exact_auc(*pooled(parties))):.1e}" for each in found]
+        return [f"{name}{'' if factor == 1 else f' × {factor}'}", *off, found[-1].thresholds]
+
+    show(["data", *grids, "thresholds found"], starmap(errors, product(datasets.NAMES, (1.0, 0.05))))
 
 
 class CountedRows:
@@ -217,21 +229,22 @@ def cell(errors: np.ndarray) -> str:
     return f"{np.nanmean(errors):.1e} (≤ {np.nanmax(errors):.1e}{none})"
 
 
-def sets() -> Iterator[str]:
+def sets() -> None:
     random = np.random.default_rng(1)
     rows = [*(make(random) for make in (bell, even, squeezed)), *map(bundled, datasets.NAMES)]
-    yield "| set | B = 100 | B = 200 | chance |\n|---|---|---|---|"
-    for data in rows:
+
+    def by_bins(data: PartyData) -> list[str]:
         pool, cells = CountedRows(data, 14), []
         for bins in (100, 200):
             uniform = Histogram.from_rows(data, np.linspace(0, 1, bins + 1))
             cells.append(f"{pool.error(pool.quantile_bins(bins)):.1e} / {pool.error(uniform):.1e}")
-        yield f"| {data.name} | {' | '.join(cells)} | {chance(pool.quantile_bins(100)):.1e} |"
-    yield "\n| set | bins | distributed | local |\n|---|---|---|---|"
-    for pool in map(CountedRows, rows):
-        for bins in (20, 100):
-            cells = [cell(pool.private_errors(bins, model, random)) for model in MODELS]
-            yield f"| {pool.data.name} | {bins} | {' | '.join(cells)} |"
+        return [data.name, *cells, f"{chance(pool.quantile_bins(100)):.1e}"]
+
+    def by_noise(pool: CountedRows, bins: int) -> list[object]:
+        return [pool.data.name, bins, *(cell(pool.private_errors(bins, model, random)) for model in MODELS)]
+
+    show(["set", "B = 100", "B = 200", "chance"], map(by_bins, rows))
+    show(["set", "bins", *MODELS], (by_noise(pool, bins) for pool in map(CountedRows, rows) for bins in (20, 100)))
 
 
 # --- Decisions --------------------------------------------------------------------------------------------------------
@@ -250,14 +263,15 @@ def decisions_of_rows(data: PartyData) -> np.ndarray:
 def decisions_of_bins(histogram: Histogram) -> np.ndarray:
     """Do the same from a histogram."""
     usable = histogram.cleaned()
-    found = np.zeros((3, len(AT)))
-    for row, metric in enumerate((metrics.precision_score, metrics.recall_score, metrics.accuracy_score)):
-        for column, threshold in enumerate(AT):
-            try:
-                found[row, column] = metric(usable, float(threshold)).value
-            except UndefinedMetricError:
-                found[row, column] = 0.0
-    return found
+
+    def value(metric: Callable[..., Any], threshold: float) -> float:
+        try:
+            return metric(usable, threshold).value
+        except UndefinedMetricError:
+            return 0.0
+
+    of = metrics.precision_score, metrics.recall_score, metrics.accuracy_score
+    return np.array([[value(metric, float(threshold)) for threshold in AT] for metric in of])
 
 
 def decision_errors(data: PartyData, height: int, model: str, random: Random, runs: int = 20) -> np.ndarray:
@@ -267,35 +281,26 @@ def decision_errors(data: PartyData, height: int, model: str, random: Random, ru
     return np.mean([np.abs(each - truth) for each in found], axis=0)
 
 
-def decisions() -> Iterator[str]:
-    yield "Precision / recall / accuracy: the largest of the ten thresholds, each a mean of 20 runs.\n"
+def decisions() -> None:
+    print("Precision / recall / accuracy: the largest of the ten thresholds, each a mean of 20 runs.\n")
     models = ("federated", *MODELS)
-    yield "| set | h | " + " | ".join(models) + " |\n|---|---|---|---|---|"
-    for make in (bell, even):
-        random = np.random.default_rng(2)
-        data = make(random)
-        for height in (4, 6, 8, 10, 11, 12, 14):
-            cells = (
-                " / ".join(f"{x:.0e}" for x in decision_errors(data, height, model, random).max(axis=1))
-                for model in models
-            )
-            yield f"| {data.name} | {height} | {' | '.join(cells)} |"
-    for name in datasets.NAMES:
-        largest = decision_errors(bundled(name), 14, "federated", random, 1).max(axis=1)
-        yield f"| {name} | 14 | {' / '.join(f'{x:.1e}' for x in largest)} | | |"
+
+    def largest(data: PartyData, height: int, model: str, random: Random, runs: int = 20, digits: int = 0) -> str:
+        return " / ".join(f"{x:.{digits}e}" for x in decision_errors(data, height, model, random, runs).max(axis=1))
+
+    def body() -> Iterator[list[object]]:
+        for make in (bell, even):
+            random = np.random.default_rng(2)
+            data = make(random)
+            for height in (4, 6, 8, 10, 11, 12, 14):
+                yield [data.name, height, *(largest(data, height, model, random) for model in models)]
+        for name in datasets.NAMES:
+            yield [name, 14, largest(bundled(name), 14, "federated", random, 1, 1), "", ""]
+
+    show(["set", "h", *models], body())
 
 
 # --- Calibration ------------------------------------------------------------------------------------------------------
-
-
-def unsure(scores: np.ndarray) -> np.ndarray:
-    """Return the probabilities of label 1 where scores are too sure of themselves."""
-    return 0.25 + 0.5 * scores
-
-
-def overconfident(random: Random, size: int = ROWS) -> PartyData:
-    scores = random.beta(0.8, 0.8, size)
-    return PartyData.from_arrays("overconfident", random.random(size) < unsure(scores), scores)
 
 
 def calibration_error(data: PartyData, scores: np.ndarray) -> float:
@@ -304,16 +309,17 @@ def calibration_error(data: PartyData, scores: np.ndarray) -> float:
     return float(sum(len(p) * abs(data.y_true[p].mean() - scores[p].mean()) for p in parts) / len(scores))
 
 
-def calibration() -> Iterator[str]:
-    yield "| set | map from | cells | mean distance |\n|---|---|---|---|"
-    for make in (overconfident, bell):
-        random = np.random.default_rng(3)
-        one, other = make(random), make(random)
-        yield f"| {other.name} | none | – | {calibration_error(other, other.y_score):.4f} |"
-        for height, models in ((10, ("federated", *MODELS)), (6, ("local",)), (4, ("local",))):
-            for model in models:
+def calibration() -> None:
+    def body() -> Iterator[list[object]]:
+        for make in (overconfident, bell):
+            random = np.random.default_rng(3)
+            one, other = make(random), make(random)
+            yield [other.name, "none", "–", f"{calibration_error(other, other.y_score):.4f}"]
+            for height, model in (*((10, model) for model in ("federated", *MODELS)), (6, "local"), (4, "local")):
                 found = metrics.bayesian_binning(noisy(equal_bins(one, height), model, random))
-                yield f"| {other.name} | {model} | {2**height} | {calibration_error(other, found(other.y_score)):.4f} |"
+                yield [other.name, model, 2**height, f"{calibration_error(other, found(other.y_score)):.4f}"]
+
+    show(["set", "map from", "cells", "mean distance"], body())
 
 
 # --- Laws -------------------------------------------------------------------------------------------------------------
@@ -350,26 +356,22 @@ def auc_of(counts: np.ndarray) -> float:
     return metrics.roc_auc_score(Histogram(np.arange(counts.shape[1] + 1), *counts)).value
 
 
-def auc_noise(draw: Callable[..., np.ndarray], *, rows: float, epsilon: float, bins: float, runs: int) -> float:
+def auc_noise(draw: Callable[..., np.ndarray], rows: float, epsilon: float, bins: float, runs: int) -> float:
     """Return the error of the AUC by noise alone."""
-    true = expected_counts(bell_edges(bins), rows)
-    random = np.random.default_rng(4)
+    true, random = expected_counts(bell_edges(bins), rows), np.random.default_rng(4)
     return rms(np.array([auc_of(noisy) for noisy in draw(true, epsilon, runs=runs, random=random)]) - auc_of(true))
 
 
-def accuracy_noise(draw: Callable[..., np.ndarray], *, rows: float, epsilon: float, bins: float, runs: int) -> float:
+def accuracy_noise(draw: Callable[..., np.ndarray], rows: float, epsilon: float, bins: float, runs: int) -> float:
     """Return the error of the accuracy at the middle edge, by noise alone."""
-    edges = bell_edges(bins)
-    true = expected_counts(edges, rows)
-    random, threshold = np.random.default_rng(5), float(edges[len(edges) // 2])
-
-    def found(counts: np.ndarray) -> float:
-        return metrics.accuracy_score(Histogram(edges, *counts), threshold).value
-
-    return rms(np.array([found(noisy) for noisy in draw(true, epsilon, runs=runs, random=random)]) - found(true))
+    edges, random = bell_edges(bins), np.random.default_rng(5)
+    true, middle = expected_counts(edges, rows), float(edges[len(edges) // 2])
+    counts = [true, *draw(true, epsilon, runs=runs, random=random)]
+    exact, *found = (metrics.accuracy_score(Histogram(edges, *each), middle).value for each in counts)
+    return rms(np.array(found) - exact)
 
 
-def map_error(draw: Callable[..., np.ndarray] | None, *, rows: float, bins: float, runs: int) -> float:
+def map_error(draw: Callable[..., np.ndarray] | None, rows: float, bins: float, runs: int) -> float:
     """Return the mean distance of histogram binning from the truth, chance of labels included; rows overconfident."""
     random = np.random.default_rng(6)
     edges = np.linspace(0, 1, round(bins) + 1)
@@ -403,16 +405,16 @@ def laws(runs: int = 800) -> dict[str, Law]:
     rows, small, many = (1e5, 3e5, 1e6, 3e6, 1e7), (0.01, 0.1, 1.0), (16, 64, 256, 1024)
 
     def auc(draw: Callable[..., np.ndarray], rows: float, epsilon: float, bins: float = 20) -> float:
-        return auc_noise(draw, rows=rows, epsilon=epsilon, bins=bins, runs=runs)
+        return auc_noise(draw, rows, epsilon, bins, runs)
 
     def accuracy(rows: float, epsilon: float) -> float:
-        return accuracy_noise(distributed, rows=rows, epsilon=epsilon, bins=(epsilon * rows) ** (2 / 3), runs=runs)
-
-    def accuracy_local(rows: float) -> float:
-        return accuracy_noise(local, rows=rows, epsilon=1, bins=rows ** (1 / 3), runs=runs)
+        return accuracy_noise(distributed, rows, epsilon, (epsilon * rows) ** (2 / 3), runs)
 
     def calibrated(draw: Callable[..., np.ndarray] | None, power: float = 1 / 3) -> Callable[[float], float]:
-        return lambda m: map_error(draw, rows=m, bins=m**power / 2, runs=runs // 8)
+        return lambda m: map_error(draw, m, m**power / 2, runs // 8)
+
+    def accuracy_local(rows: float) -> float:
+        return accuracy_noise(local, rows, 1, rows ** (1 / 3), runs)
 
     return {
         "AUC, no noise, by B": Law(bin_error, (8, 16, 32, 64, 128), -2),
@@ -432,47 +434,13 @@ def laws(runs: int = 800) -> dict[str, Law]:
     }
 
 
-def law_lines() -> Iterator[str]:
-    yield "| error | slope | expected |\n|---|---|---|"
-    for name, law in laws().items():
-        yield f"| {name} | {law.fitted():.2f} | {law.slope:.2f} |"
-
-
-def fallen_short(epsilon: float, shares: int, needed: int) -> float:
-    """Return the budget that is really spent where s `shares` hide a row, of the n `needed` or fewer.
-
-    n is `distributed_noise.noise_parties`; s, 0 or more, are shares of parties that neither vanished nor tell theirs.
-    epsilon is the session's.
-
-    The law of s shares of n is NB(r, p) − NB(r, p), r = s/n, p = e^−ε. For r < 1 the ratio P[k]/P[k+1] is largest at
-    k = 0, and P[k] = (1 − p)^2r C(k + r − 1, k) p^k F(r, r + k; k + 1; p²), with Gauß's F. So still pure differential
-    privacy, with a larger budget, infinite without a share.
-    """
-    if shares >= needed:
-        return epsilon
-    if shares == 0:
-        return math.inf
-    r, p = shares / needed, math.exp(-epsilon)
-    return math.log(hyp2f1(r, r, 1, p * p) / (r * p * hyp2f1(r, r + 1, 2, p * p)))
-
-
-SECTIONS: dict[str, Callable[[], Iterator[str]]] = {
-    "thresholds": thresholds,
-    "sets": sets,
-    "decisions": decisions,
-    "calibration": calibration,
-    "laws": law_lines,
-}
-
-
-def main(names: list[str]) -> None:
-    for name in names or list(SECTIONS):
-        started = time.process_time()
-        print(f"## {name}\n")
-        for line in SECTIONS[name]():
-            print(line, flush=True)
-        print(f"\n({time.process_time() - started:.0f} s)\n", flush=True)
+SECTIONS = {"thresholds": thresholds, "sets": sets, "decisions": decisions, "calibration": calibration}
+SECTIONS["laws"] = lambda: show(
+    ["error", "slope", "expected"], ([name, f"{law.fitted():.2f}", f"{law.slope:.2f}"] for name, law in laws().items())
+)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    for section in sys.argv[1:] or SECTIONS:
+        print(f"## {section}\n")
+        SECTIONS[section]()

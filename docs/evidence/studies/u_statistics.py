@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
-from fhe_auc_benchmarks.tables import markdown as table
+from fhe_auc_benchmarks.tables import show
 from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.u_statistics import kernels, krr, noiseless, pairs
 from fhe_auc_protocols.u_statistics.domain import Axis, Domain
@@ -129,12 +129,9 @@ class Trees:
         self._source = exact_sampling.SeededExperiment(generator)
 
     def errors(self, runs: int) -> np.ndarray:
-        tree = self.method.tree
-        found = []
-        for _ in range(runs):
-            noisy = (tree.estimate(tree.tally(tree.randomise(of, self._source))) for of in self.leaves)
-            found.append(self.method.recurse(*noisy).auc - self.truth)
-        return np.array(found)
+        tree, source = self.method.tree, self._source
+        noisy = ([tree.estimate(tree.tally(tree.randomise(of, source))) for of in self.leaves] for _ in range(runs))
+        return np.array([self.method.recurse(*each).auc - self.truth for each in noisy])
 
 
 def pair_errors(
@@ -145,19 +142,20 @@ def pair_errors(
 
 
 def figure3(generator: np.random.Generator) -> None:
-    users, epsilons = 10**5, (1.0, 2.0, 4.0)
+    users, epsilons, ratios = 10**5, (1.0, 2.0, 4.0), list[float]()
+
+    def written(scores: tuple[np.ndarray, ...], alpha: int, epsilon: float) -> str:
+        trees = Trees(generator, scores, alpha, epsilon)
+        rms = math.sqrt(np.mean(trees.errors(200) ** 2))
+        ratios.append(rms / (alpha**1.5 / (epsilon * math.sqrt(users))))
+        return f"{rms:.4f} ({math.sqrt(trees.method.error_bound()):.3f}, {ratios[-1]:.2f})"
+
     for share in (0.3, 0.00693):
         scores = beta_scores(generator, users, share)
-        ratios: list[float] = []
-        cells: dict[int, list[str]] = {alpha: [] for alpha in range(8, 13)}
-        for epsilon in epsilons:
-            for alpha, row in cells.items():
-                trees = Trees(generator, scores, alpha, epsilon)
-                rms = math.sqrt(np.mean(trees.errors(200) ** 2))
-                ratios.append(rms / (alpha**1.5 / (epsilon * math.sqrt(users))))
-                row.append(f"{rms:.4f} ({math.sqrt(trees.method.error_bound()):.3f}, {ratios[-1]:.2f})")
+        ratios.clear()
+        columns = [[written(scores, alpha, epsilon) for alpha in range(8, 13)] for epsilon in epsilons]
         print(f"AUC of {users:,} users, {share:.1%} positive: RMSE (√bound, RMSE / (α^1.5/(ε√n))):\n")
-        print(table(["α", *(f"ε = {e:g}" for e in epsilons)], [[alpha, *row] for alpha, row in cells.items()]))
+        show(["α", *(f"ε = {e:g}" for e in epsilons)], zip(range(8, 13), *columns, strict=True))
         middle = math.sqrt(min(ratios) * max(ratios))
         print(f"All ratios lie within a factor of {max(ratios) / middle:.2f} of {middle:.2f}.\n")
 
@@ -184,7 +182,7 @@ def figure4(generator: np.random.Generator) -> None:
         cells = [f"{np.abs(of).mean():.4f}" for of in found.values()]
         krr_error, pairs_error = (np.abs(found[name]).mean() for name in ("krr", "pairs, P = 1"))
         rows.append((epsilon, *cells, f"{krr_error / pairs_error:.1f}"))
-    print(table(["ε", *found, "krr / (P = 1)"], rows))
+    show(["ε", *found, "krr / (P = 1)"], rows)
 
 
 def two_party(generator: np.random.Generator) -> None:
@@ -197,29 +195,24 @@ def two_party(generator: np.random.Generator) -> None:
         step = TwoPartyResponse(kernel, domain, 1.0)
         seconds = []
         for first, second in generator.integers(0, len(domain), (30, 2)):
-            times = [time.perf_counter()]
+            started = time.perf_counter()
             user = FirstUser(step, int(first))
             request = user.request()
-            times.append(time.perf_counter())
+            requested = time.perf_counter()
             reply = SecondUser(step, int(second)).reply(request)
-            times.append(time.perf_counter())
+            replied = time.perf_counter()
             user.answer(reply)
-            times.append(time.perf_counter())
-            seconds.append(np.diff(times))
+            seconds.append(np.diff([started, requested, replied, time.perf_counter()]))
         request_ms, reply_ms, answer_ms = np.median(seconds, axis=0) * 1e3
         sizes = (f"{len(request) / 1e3:.0f} kB", f"{len(reply) / 1e3:.0f} kB")
         spread = f"{math.sqrt(step.noise_variance):.2f}", f"{math.sqrt(2) * kernel.width:.2f}"
         rows.append((name, f"{request_ms + answer_ms:.0f} ms", f"{reply_ms:.0f} ms", *sizes, *spread))
     print("The two-party step on BFV ciphertexts, ε = 1 a pairing, median of 30:\n")
     header = ["kernel", "first user", "second user", "request", "reply", "deviation of an answer", "of Laplace noise"]
-    print(table(header, rows))
-
-
-def main(names: list[str]) -> None:
-    sections = {"figure3": figure3, "figure4": figure4, "two-party": two_party}
-    for name in names or sections:
-        sections[name](np.random.default_rng(0))
+    show(header, rows)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sections = {"figure3": figure3, "figure4": figure4, "two-party": two_party}
+    for section in sys.argv[1:] or sections:
+        sections[section](np.random.default_rng(0))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ SPARE_BITS = 8
 
 _MAX_MULTIPLIER_BITS = 40
 
-Floats: TypeAlias = NDArray[np.float64]
+Floats: TypeAlias = "NDArray[np.floating[Any]]"
 Submission: TypeAlias = "Sequence[Ciphertext]"
 
 
@@ -156,14 +156,12 @@ class Positions:
         None: the same. Weights have the shape `shape`.
         """
         context, packing = self._view.context, self._view.plan.packing
-        weights = self._slots(x_weights, x_weights if y_weights is None else y_weights)
-        total = None
-        for ciphertext, weight in zip(self._sums, weights, strict=True):
+
+        def partner(ciphertext: Ciphertext) -> Ciphertext:
             other = context.rotate(ciphertext, packing.half)
-            if shift:
-                other = context.rotate(other, packing.classes * shift)
-            total = self._plus(total, context.multiply(self._view.scaled(ciphertext, weight), other))
-        return trace(context, packing, total)
+            return context.rotate(other, packing.classes * shift) if shift else other
+
+        return self._total([x_weights, x_weights if y_weights is None else y_weights], partner)
 
     def power_sum(self, power: str, weight: float) -> Ciphertext:
         """Return ΣX, ΣY, ΣX² or ΣY² (`power` is "x", "y", "xx" or "yy") of the num classes, as class totals.
@@ -175,25 +173,17 @@ class Positions:
         # X carries a factor u that products X·Y have once, and every power is there half as often.
         mask *= 2 * weight * {"x": 1, "y": packing.x_unit, "xx": 1 / packing.x_unit, "yy": packing.x_unit}[power]
         none = np.zeros(self.shape)
-        weights = self._slots(*((mask, none) if power[0] == "x" else (none, mask)))
         ones = context.encrypt(np.ones(packing.slots, complex)) if len(power) == 1 else None
-        total = None
-        for ciphertext, each in zip(self._sums, weights, strict=True):
-            product = context.multiply(self._view.scaled(ciphertext, each), ciphertext if ones is None else ones)
-            total = self._plus(total, product)
-        return trace(context, packing, total)
+        weights = [mask, none] if power[0] == "x" else [none, mask]
+        return self._total(weights, lambda ciphertext: ciphertext if ones is None else ones)
 
-    def _plus(self, total: Ciphertext | None, summand: Ciphertext) -> Ciphertext:
-        if total is None:
-            return summand
-        self._view.context.add_in_place(total, summand)
-        return total
-
-    def _slots(self, x_weights: Floats, y_weights: Floats) -> list[Floats]:
-        """Return weights of each block's slots, where `Packing.pack` puts X and Y."""
-        packing = self._view.plan.packing
-        both = np.stack([x_weights, y_weights])
-        return [
-            np.tile(block.transpose(0, 2, 1).reshape(-1), packing.slots // (2 * packing.half))
-            for block in np.split(both, packing.blocks, axis=2)
-        ]
+    def _total(self, weights: Sequence[Floats], partner: Callable[[Ciphertext], Ciphertext]) -> Ciphertext:
+        """Return the totals of each block, weighted where `Packing.pack` puts X and Y, times its partner."""
+        context, packing, products = self._view.context, self._view.plan.packing, []
+        blocks = np.split(np.stack(weights), packing.blocks, axis=2)
+        for ciphertext, block in zip(self._sums, blocks, strict=True):
+            slots = np.tile(block.transpose(0, 2, 1).reshape(-1), packing.slots // (2 * packing.half))
+            products.append(context.multiply(self._view.scaled(ciphertext, slots), partner(ciphertext)))
+        for other in products[1:]:
+            context.add_in_place(products[0], other)
+        return trace(context, packing, products[0])

@@ -116,13 +116,13 @@ def scaling(executions: int, tolerance: float) -> float:
 
 
 def constant(executions: int, tolerance: float) -> float:
-    """Bound adding a constant to num' of every execution: |q| = 1/a, in units of 1/(r·den)."""
+    """Bound adding a constant to num' of every execution, |q| = 1/a in units of 1/(r·den), or to den'."""
     a, _, weights = _pairs()
-    return bound(coefficient(1 / a, weights), executions, tolerance)
+    return bound(max(coefficient(1 / a, weights), _constant_den()), executions, tolerance)
 
 
-def constant_den(executions: int, tolerance: float) -> float:
-    """Bound adding a small constant to den' of every execution: q = (A + r1/r0)/r2.
+def _constant_den() -> float:
+    """Return C of adding a small constant to den' of every execution: q = (A + r1/r0)/r2.
 
     A constant θ in den' divides num'/den' by 1 + θ/(r·den·r2), so that to first order the AUC shifts by -θ·q. A
     shift of order `HARM` needs no larger one. The integral runs over Sobol points.
@@ -133,8 +133,7 @@ def constant_den(executions: int, tolerance: float) -> float:
     weights = weights * ((1 + (a + b) / c) / a <= MAX_AMPLIFICATION)
     turned = b / a * np.exp(2j * np.pi * unit[3])
     kept = weights > 0
-    worst = max(coefficient(np.abs(auc + turned[kept]) / c[kept], weights[kept]) for auc in _AUCS)
-    return bound(worst, executions, tolerance)
+    return max(coefficient(np.abs(auc + turned[kept]) / c[kept], weights[kept]) for auc in _AUCS)
 
 
 def polynomial(executions: int, tolerance: float) -> float:
@@ -193,7 +192,7 @@ def of_strategy(name: str, of: TrialSetting) -> float | None:
     if name in ("scale-num", "scale-den"):
         return scaling(executions, tolerance)
     if name == "add-constant":
-        return max(constant(executions, tolerance), constant_den(executions, tolerance))
+        return constant(executions, tolerance)
     if name == "add-polynomial":
         return polynomial(executions, tolerance)
     if name == "scale-but-guessed":

@@ -6,20 +6,15 @@ number of classes. An attack that calls for it does what comes nearest.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fhe_auc import ckks
 from fhe_auc.rlwe import container
-from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import (
-    SPARE_BITS,
-    BlindedView,
-    Floats,
-    Positions,
-    Submission,
-)
+from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import SPARE_BITS, BlindedView, Positions, Submission
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import products
 from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT
 
@@ -40,13 +35,16 @@ def scale_den(view: BlindedView) -> bytes:
 
 
 def scale_all(view: BlindedView) -> bytes:
-    """Multiply everything by a constant."""
+    """Multiply all totals by a constant (changes nothing: r is the aggregator's own)."""
     constant = int(view.generator.integers(2, 2 ** (SPARE_BITS - 2)))
     return view.result(view.totals(), np.full(view.plan.packing.classes, float(constant)))
 
 
 def add_polynomial(view: BlindedView) -> bytes:
-    """Add ΣX, ΣY, ΣX² or ΣY², times a constant, to num' of every execution."""
+    """Add a polynomial of per-class sums such as ΣX·Y, ΣX², ΣY² to num'.
+
+    On ciphertexts: ΣX, ΣY, ΣX² or ΣY², times a constant.
+    """
     power = view.one(("yy", "xx", "y", "x"))
     weight = -5 * view.change
     if len(power) == 1:
@@ -55,7 +53,7 @@ def add_polynomial(view: BlindedView) -> bytes:
 
 
 def scale_but_guessed(view: BlindedView) -> bytes:
-    """Scale X at all positions of the num classes, except those guessed to be the extra element's."""
+    """Scale X at all positions but those guessed to be the extra element's."""
     workload, positions = view.plan.workload, Positions(view)
     weights = np.ones(positions.shape)
     main = workload.splits * workload.thresholds if workload.is_split else positions.shape[1]
@@ -72,50 +70,53 @@ def add_constant(view: BlindedView) -> bytes:
 
 
 def drop_party(view: BlindedView) -> bytes:
-    """Leave one party out, and say that all are in it."""
-    return view.result(view.totals(view.sum_of(_without(view, view.one(view.parties)))))
+    """Leave one party's submission out of the sum."""
+    return _sum_of(view, _without(view, view.one(view.parties)))
 
 
 def count_twice(view: BlindedView) -> bytes:
     """Add one party's submission twice."""
-    return view.result(view.totals(view.sum_of([*view.parties, view.one(view.parties)])))
+    return _sum_of(view, [*view.parties, view.one(view.parties)])
 
 
 def replay_session(view: BlindedView) -> bytes:
-    """Put a party's submission of an earlier session in the place of the one that it has sent."""
+    """Replace a party's submission by the one it sent in another session."""
     replaced = view.one(view.parties)
     if view.earlier is not None and replaced in view.earlier.submissions:
         submission = view.earlier.submissions[replaced]
     else:
         foreign = view.context.load_submission(_under_other_keys(view, submission=True))
         submission = [foreign] * view.plan.packing.blocks
-    return _with_replaced(view, replaced, submission)
+    return _with_replaced(view, submission, replaced)
 
 
 def replace_with_zero(view: BlindedView) -> bytes:
-    """Put an encryption of zero in the place of a party's submission."""
+    """Replace a party's submission by an encryption of zero."""
     slots = np.zeros(view.plan.packing.slots, complex)
-    submission = view.encrypted([slots] * view.plan.packing.blocks)
-    return _with_replaced(view, view.one(view.parties), submission)
+    return _with_replaced(view, view.encrypted([slots] * view.plan.packing.blocks))
 
 
 def replace_with_counts(view: BlindedView) -> bytes:
-    """Put an encryption of made-up counts in the place of a party's submission."""
-    return _with_replaced(view, view.one(view.parties), view.encrypted(view.made_up()))
+    """Replace a party's submission by an encryption of made-up counts."""
+    replaced = view.one(view.parties)
+    return _with_replaced(view, view.encrypted(view.made_up()), replaced)
 
 
 def zero_slots(view: BlindedView) -> bytes:
-    """Make a quarter of the positions of every num class zero."""
+    """Set random positions to zero before the product."""
     return _with_weights(view, np.zeros)
 
 
 def scale_slots(view: BlindedView) -> bytes:
-    """Scale a quarter of the positions of every num class, each by a factor of its own."""
+    """Scale random positions before the product."""
     return _with_weights(view, lambda size: view.generator.uniform(0.5, 1, size))
 
 
 def shift_bins(view: BlindedView) -> bytes:
-    """Multiply each X by the Y of the next position; the last X of a block, which has none, by nothing."""
+    """Multiply X by Y of the neighbouring position.
+
+    The last X of a block, which has none, by nothing.
+    """
     positions = Positions(view)
     weights = np.full(positions.shape, 2.0)
     weights[:, view.plan.packing.bins - 1 :: view.plan.packing.bins] = 0
@@ -123,7 +124,7 @@ def shift_bins(view: BlindedView) -> bytes:
 
 
 def swap_executions(view: BlindedView) -> bytes:
-    """Exchange two executions' classes, as far as that is possible.
+    """Exchange the classes of two executions.
 
     No rotation leads from class to class. What comes nearest is to scale both executions' totals by their ratio, which
     is a guess. Where there is one execution only, num and den change places in the same way.
@@ -144,9 +145,10 @@ def swap_executions(view: BlindedView) -> bytes:
 
 
 def stop_rotations(view: BlindedView) -> bytes:
-    """Leave out one end of the trace's rotations: the last, those from half the bins on, or the first.
+    """Leave out the last rotations, so that slots hold partial sums.
 
-    The last adds up copies of the same products: without it only noise differs, the least with the smallest multiplier.
+    Or those from half the bins on, or the first. The last adds up copies of the same products: without it only noise
+    differs, the least with the smallest multiplier.
     """
     packing, context = view.plan.packing, view.context
     steps = packing.trace_steps
@@ -160,7 +162,10 @@ def stop_rotations(view: BlindedView) -> bytes:
 
 
 def chosen_values(view: BlindedView) -> bytes:
-    """Encrypt chosen totals: an AUC of the liar's choice, and as large a denominator as rows would give."""
+    """Return an encryption of chosen totals, computed without the submissions.
+
+    An AUC of the liar's choice, and as large a denominator as rows would give.
+    """
     auc = view.generator.uniform(0.95, 0.99)
     den = view.rows**2 / 4 * view.plan.packing.gain * view.multiplier
     redundancy = 0 if view.plan.workload.is_split else 1j * CHECK_WEIGHT
@@ -170,7 +175,10 @@ def chosen_values(view: BlindedView) -> bytes:
 
 
 def earlier_result(view: BlindedView) -> bytes:
-    """Return an earlier session's result, in a message of this session or, every other time, in its own."""
+    """Return an earlier session's result.
+
+    In a message of this session or, every other time, in its own.
+    """
     earlier = view.earlier
     if earlier is None:
         return _under_other_keys(view, submission=False)
@@ -180,13 +188,16 @@ def earlier_result(view: BlindedView) -> bytes:
 
 
 def other_subset(view: BlindedView) -> bytes:
-    """Return the result over some parties, and say that it is over all."""
+    """Return the result over some of the parties only."""
     parties = view.generator.permutation(view.parties)[: int(view.generator.integers(1, len(view.parties)))]
-    return view.result(view.totals(view.sum_of(str(party) for party in parties)))
+    return _sum_of(view, map(str, parties))
 
 
 def flip_bytes(view: BlindedView) -> bytes:
-    """Flip a byte of the ciphertext's coefficients and mend the checksums, or of the ciphertext, or of the message."""
+    """Flip bytes of the result.
+
+    One of the ciphertext's coefficients, mending the checksums, or of the ciphertext, or of the message.
+    """
     ciphertext = honest(view)
     place = int(view.generator.integers(3))
     if place == 0:
@@ -206,11 +217,15 @@ def _without(view: BlindedView, left_out: str) -> list[str]:
     return [party for party in view.parties if party != left_out]
 
 
-def _with_replaced(view: BlindedView, replaced: str, submission: Submission) -> bytes:
-    return view.result(view.totals(view.sum_of(_without(view, replaced), submission)))
+def _sum_of(view: BlindedView, parties: Iterable[str], *others: Submission) -> bytes:
+    return view.result(view.totals(view.sum_of(parties, *others)))
 
 
-def _with_weights(view: BlindedView, draw: Callable[[int], Floats]) -> bytes:
+def _with_replaced(view: BlindedView, submission: Submission, replaced: str | None = None) -> bytes:
+    return _sum_of(view, _without(view, replaced or view.one(view.parties)), submission)
+
+
+def _with_weights(view: BlindedView, draw: Callable[[int], NDArray[np.float64]]) -> bytes:
     """Return the result where a random quarter of the positions of every num class has other weights than 1."""
     place = Positions(view)
     weights = np.ones(place.shape)

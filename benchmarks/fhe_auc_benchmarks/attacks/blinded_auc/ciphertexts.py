@@ -20,13 +20,7 @@ import msgspec
 import numpy as np
 
 from fhe_auc import ckks
-from fhe_auc.base.errors import (
-    DeserialisationError,
-    FheAucError,
-    InputError,
-    ResultCheckError,
-    UndefinedAucError,
-)
+from fhe_auc.base.errors import DeserialisationError, FheAucError, InputError, ResultCheckError, UndefinedAucError
 from fhe_auc.base.serialise import decode
 from fhe_auc.ckks import PublicContext, Slots
 from fhe_auc.metrics.trapezoid import trapezoid
@@ -80,16 +74,14 @@ class LyingSealedAggregator(SealedAggregator):
         earlier: Earlier | None = None,
         change: float | None = None,
     ) -> None:
-        plan = manifest.decoded_plan(AucPlan)
-        echo = PROTOCOLS[manifest.protocol].modes["sealed"].echo
-        computation = trapezoid_computation(manifest)
-        limit, result = computation.payload_limit, self._lies
-        super().__init__(manifest, computation.running_sum(context), result, limit=limit, echo=echo)
-        self._lie = lie
-        self._context = context
+        computation, echo = trapezoid_computation(manifest), PROTOCOLS[manifest.protocol].modes["sealed"].echo
+        limit = computation.payload_limit
+        super().__init__(manifest, computation.running_sum(context), self._lies, limit=limit, echo=echo)
+        self._lie, self._context = lie, context
         self._submissions: dict[str, Submission] = {}
         if change is None:
             change = float(np.exp(generator.uniform(*np.log(_CHANGES))))
+        plan = manifest.decoded_plan(AucPlan)
         self._view = BlindedView(context, plan, self._submissions, generator, rows, change, earlier)
         self._ciphertext = self._message = b""
 
@@ -165,9 +157,9 @@ class HonestParties:
         computation, echo = trapezoid_computation(self.manifest), keys.protocol.modes["sealed"].echo
         sites = [_rows(name, generator) for name in _SITES]
         self._tasks = [keys.protocol.task(self.manifest, data) for data in sites]
+        own = {"common_secret": secret}
         self._parties = [
-            encrypting_party(self.manifest, computation, keys.secret, task, echo, common_secret=secret)
-            for task in self._tasks
+            encrypting_party(self.manifest, computation, keys.secret, task, echo, **own) for task in self._tasks
         ]
         first, *others = (count(data, self.manifest.thresholds) for data in sites)
         pooled = sum(others, start=first)
@@ -177,27 +169,21 @@ class HonestParties:
     def play(self, aggregator: LyingSealedAggregator) -> bytes:
         """Play the session up to the message that carries the result."""
         self._aggregator = aggregator
-        opening = aggregator.start()
-        for party in self._parties:
-            aggregator.receive(party.name, party.respond(opening))
-        message = aggregator.finish_round()
-        if message is None:
-            raise RuntimeError("there is no second round")
-        return message
+        return self._round(aggregator.start())
 
     def read(self, message: bytes) -> float:
         """Return the AUC that parties accept, or raise `FheAucError`; one reads it for all, who see the same."""
-        reader = self._parties[0]
-        reader.respond(self.last(message))
-        auc: float = reader.result().auc
-        return auc
+        self._parties[0].respond(self.last(message))
+        return float(self._parties[0].result().auc)
 
     def last(self, message: bytes) -> bytes:
         """Return the last round's message: parties may compare results before they read the one in `message`."""
         if self._parties[0].rounds == _RESULT_ROUND:
             return message
-        answers = [(party.name, party.respond(message)) for party in self._parties]
-        for name, answer in answers:
+        return self._round(message)
+
+    def _round(self, message: bytes) -> bytes:
+        for name, answer in [(party.name, party.respond(message)) for party in self._parties]:
             self._aggregator.receive(name, answer)
         return self._aggregator.finish_round() or b""
 
@@ -232,8 +218,7 @@ class HonestParties:
 
 
 def _rows(name: str, generator: np.random.Generator) -> PartyData:
-    size = int(generator.integers(*_SITE_ROWS))
-    y_true = generator.random(size) < _POSITIVES
+    y_true = generator.random(int(generator.integers(*_SITE_ROWS))) < _POSITIVES
     shift = generator.uniform(0.05, 0.3)
     return PartyData.from_arrays(name, y_true, np.clip(generator.normal(0.4 + shift * y_true, 0.2), 0, 1))
 
@@ -269,16 +254,8 @@ def run(
         generator = np.random.default_rng([seed, trial])
         earlier = _earlier(keys, generator) if name in NEED_EARLIER else None
         parties = HonestParties(keys, generator)
-        liar = LyingSealedAggregator(
-            parties.manifest,
-            keys.public,
-            strategy.lie,
-            generator=generator,
-            rows=parties.rows,
-            earlier=earlier,
-            change=change,
-        )
-        message = parties.play(liar)
+        own: dict[str, Any] = {"generator": generator, "rows": parties.rows, "earlier": earlier, "change": change}
+        message = parties.play(LyingSealedAggregator(parties.manifest, keys.public, strategy.lie, **own))
         changed += not parties.says_the_same(message)
         verdicts[parties.verdict(message)] += 1
     return AttackOutcome.counted(verdicts, changed=changed)

@@ -1,4 +1,4 @@
-"""The strategies on the numbers that ciphertexts hold (`simulated_lies`), in millions of trials.
+"""The strategies on the numbers that ciphertexts hold, in millions of trials.
 
 What an attack leaves goes through the checks of `fhe_auc_protocols.blinded_auc.result_check.accept`, vectorised
 (`checked`; a test compares the two).
@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from scipy.special import comb
 
 from fhe_auc.base.errors import InputError
-from fhe_auc_benchmarks.attacks.blinded_auc.simulated_lies import Parameter
 from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Floats, Totals, Trials, TrialSetting, generator
-from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES
+from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES, Parameter
 from fhe_auc_benchmarks.attacks.outcome import HARM, HARMLESS, PASSED, AttackOutcome
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from fhe_auc_protocols.blinded_auc.split_shares import Complex
@@ -80,9 +79,7 @@ def honest(of: TrialSetting, trials: int, seed: int) -> AttackOutcome:
 def best(name: str, of: TrialSetting, seed: int = 0) -> Parameter:
     """Return the strategy's best parameter: that with the largest `estimate`; empty where it has none."""
     candidates = STRATEGIES[name].parameters
-    if candidates is None:
-        return ()
-    parameters = candidates(of)
+    parameters = candidates(of) if candidates else ((),)
     if len(parameters) == 1:
         return parameters[0]
     found = _shifted(name, of, parameters, _PILOT_DRAWS, seed)

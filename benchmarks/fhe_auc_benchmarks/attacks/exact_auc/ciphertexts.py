@@ -29,12 +29,7 @@ from fhe_auc.session.protocol import Request
 from fhe_auc.sums.opening import Opening
 from fhe_auc.sums.residues import unpack
 from fhe_auc_benchmarks.attacks.exact_auc import strategies
-from fhe_auc_benchmarks.attacks.exact_auc.strategies import (
-    STRATEGIES,
-    ExactStrategy,
-    ExactView,
-    OpeningName,
-)
+from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, ExactStrategy, ExactView, OpeningName
 from fhe_auc_benchmarks.attacks.outcome import HARMLESS, PASSED, AttackOutcome
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES, public_context
 from fhe_auc_keys.roles.helper_roles import OPEN, HelpedAggregator, _Blobs
@@ -56,8 +51,8 @@ PROTOCOLS: dict[str, type[Exact]] = {"exact": Exact, "verified": Verified}
 class Liar:
     """What a strategy makes of padded sketches and openings, flooded as honest results are.
 
-    `earlier` is the aggregator of an earlier session of the same parties, if there was one. Generator and `guess` are
-    for its choices.
+    `earlier` are the padded sketches of an earlier session of the same parties, if there was one. Generator and `guess`
+    are for its choices.
     """
 
     def __init__(
@@ -66,12 +61,11 @@ class Liar:
         strategy: ExactStrategy,
         generator: np.random.Generator,
         *,
-        earlier: LyingPaddedAggregator | LyingHelpedAggregator | None = None,
+        earlier: Sequence[Sequence[Residues]] = (),
         guess: int = 0,
     ) -> None:
-        self.strategy = strategy
-        self.plan, self._generator, self._guess = plan, generator, guess
-        self._earlier: Sequence[Sequence[Residues]] = earlier.kept if earlier else ()
+        self.strategy, self.plan = strategy, plan
+        self._generator, self._earlier, self._guess = generator, earlier, guess
 
     def unpacked(self, parts: Sequence[bytes]) -> list[Residues]:
         """Return a party's padded sketch, for each prime."""
@@ -82,37 +76,26 @@ class Liar:
         self, public: bfv.PublicContext, openings: Mapping[OpeningName, Opening], kept: Sequence[Sequence[Residues]]
     ) -> bytes:
         """Return the encrypted result, from each party's padded sketches and the openings that there are, by name."""
-        seed = self._generator.integers(2**63)  # the same choices for every prime
-        made = (
-            self._returned(which, np.random.default_rng(seed), public, openings, kept)
-            for which in range(self.plan.primes)
-        )
+        seed, made = self._generator.integers(2**63), []  # the same choices for every prime
+        for which, prime in enumerate(self.plan.parameters.plain_moduli):
+            generator = np.random.default_rng(seed)
+            own, earlier = ([each[which] for each in sketches] for sketches in (kept, self._earlier))
+            opened = some(self.strategy.opened, len(kept))
+            view = ExactView(self.plan.computed, prime, own, earlier, opened, self._guess, generator)
+            claim = self.strategy.play(view)
+            constants = self.plan.layout.mask(KeyStream(generator.bytes(32)), claim.added, prime)
+            computed = []
+            for each in claim.computed:
+                opening = openings[each.opening]
+                weighted = Opening(public, each.release, opening._layout, opening._ciphertexts)
+                computed.append(weighted._evaluated(each.pooled, which))
+            total = public.add_values(computed[0], constants) if computed else public.encrypt(constants, which)
+            for summand in computed[1:]:
+                public.add_in_place(total, summand)
+            if self.strategy.tamper is not None:
+                total = self.strategy.tamper(public, total, generator)
+            made.append(public.dump_result(public.flood(total), self.plan.kept))
         return encode(tuple(made))
-
-    def _returned(
-        self,
-        which: int,
-        generator: np.random.Generator,
-        public: bfv.PublicContext,
-        openings: Mapping[OpeningName, Opening],
-        kept: Sequence[Sequence[Residues]],
-    ) -> bytes:
-        own, earlier = ([each[which] for each in sketches] for sketches in (kept, self._earlier))
-        prime, opened = self.plan.parameters.plain_moduli[which], some(self.strategy.opened, len(kept))
-        view = ExactView(self.plan.computed, prime, own, earlier, opened, self._guess, generator)
-        claim = self.strategy.play(view)
-        constants = self.plan.layout.mask(KeyStream(generator.bytes(32)), claim.added, prime)
-        computed = []
-        for each in claim.computed:
-            opening = openings[each.opening]
-            weighted = Opening(public, each.release, opening._layout, opening._ciphertexts)
-            computed.append(weighted._evaluated(each.pooled, which))
-        total = public.add_values(computed[0], constants) if computed else public.encrypt(constants, which)
-        for summand in computed[1:]:
-            public.add_in_place(total, summand)
-        if self.strategy.tamper is not None:
-            total = self.strategy.tamper(public, total, generator)
-        return public.dump_result(public.flood(total), self.plan.kept)
 
 
 def some(parties: tuple[int, ...], number: int) -> Sequence[int]:
@@ -165,7 +148,8 @@ class LyingHelpedAggregator(HelpedAggregator):
     ) -> None:
         computation = ExactPaddedComputation(manifest)
         super().__init__(manifest, computation)
-        self._liar = Liar(computation.plan, strategy, generator, earlier=earlier, guess=guess)
+        kept = earlier.kept if earlier else ()
+        self._liar = Liar(computation.plan, strategy, generator, earlier=kept, guess=guess)
         self._earlier = earlier
         self.opening: Opening | None = None
 
@@ -176,8 +160,8 @@ class LyingHelpedAggregator(HelpedAggregator):
 
     def blobs(self) -> tuple[_Blobs, ...]:
         """Return what the parties that count have sent for the helper."""
-        submissions = [(party, self._submissions[party]) for party in self.counted]
-        return tuple(_Blobs(party, found.blobs, found.signature) for party, found in submissions)
+        found = self._submissions
+        return tuple(_Blobs(party, found[party].blobs, found[party].signature) for party in self.counted)
 
     def encrypted_result(self) -> bytes:
         """Return what the helper is to decrypt; raise `EvaluationError` where it has opened nothing yet."""
@@ -185,7 +169,7 @@ class LyingHelpedAggregator(HelpedAggregator):
             raise EvaluationError("the helper has not answered")
         self.opening = self._keys
         openings: dict[OpeningName, Opening] = {"own": self.opening}
-        if self._earlier is not None and self._earlier.opening is not None:
+        if self._earlier and self._earlier.opening:
             openings["earlier"] = self._earlier.opening
         return encode(Result(self.counted, self._liar.result(self._keys._public, openings, self.kept)))
 
@@ -236,28 +220,27 @@ class _Laboratory:
     """Sessions of three parties with 20 to 60 rows each, counted with two at least, all under one set of keys."""
 
     def __init__(self, protocol: str, backend: str | None, generator: np.random.Generator) -> None:
-        plugin = PROTOCOLS[protocol]()
-        self._grid = thresholds.uniform(THRESHOLDS)
-        session: Any = plugin.prepare(Request(parties=SITES, thresholds=self._grid, backend=backend, max_rows=MAX_ROWS))
+        self._grid, self._generator = thresholds.uniform(THRESHOLDS), generator
+        request = Request(parties=SITES, thresholds=self._grid, backend=backend, max_rows=MAX_ROWS)
+        session: Any = PROTOCOLS[protocol]().prepare(request)
         self._manifest = msgspec.structs.replace(session.manifest, min_parties=2)
         self._material = session.common.context
         self._secret = bfv.load_secret(self._material)
         self._public = bfv.load_public(public_context(session.aggregator_material)[0])
-        self._generator = generator
 
     def play(self, strategy: ExactStrategy, earlier: LyingPaddedAggregator | None) -> tuple[LyingPaddedAggregator, str]:
         """Play a session; return its aggregator and what comes of it for the first party (`verdict`)."""
         generator = self._generator
         common_secret = generator.bytes(COMMON_SECRET_BYTES)
         manifest = msgspec.structs.replace(self._manifest, session=generator.bytes(SESSION_BYTES))
-        computation = ExactPaddedComputation(manifest)
+        computation, echo = ExactPaddedComputation(manifest), PROTOCOLS[manifest.protocol].modes["sealed"].echo
         seeds = {site: generator.bytes(SEED_BYTES) for site in SITES}
         data = [rows_of(site, generator) for site in SITES]
         counts = [count(each, self._grid) for each in data]
-        echo, roles = PROTOCOLS[manifest.protocol].modes["sealed"].echo, list[SealedParty[Evaluation]]()
+        roles: list[SealedParty[Evaluation]] = []
         for each in data:
-            given, own = (computation, self._secret, ExactTask(manifest, each), echo), seeds[each.name]
-            roles.append(padded_party(manifest, *given, common_secret=common_secret, seed=own))
+            own = {"common_secret": common_secret, "seed": seeds[each.name]}
+            roles.append(padded_party(manifest, computation, self._secret, ExactTask(manifest, each), echo, **own))
 
         def opening(parties: Sequence[int]) -> Opening:
             made = computation.opening(self._material, {SITES[each]: seeds[SITES[each]] for each in parties})
@@ -267,7 +250,8 @@ class _Laboratory:
         if strategy.staged and earlier is not None:
             openings |= {"earlier": earlier.openings["own"], "of two": opening(strategies.FIRST_TWO)}
         guess = int(sum(each.bin_positives[0] for each in counts))
-        liar = Liar(computation.plan, strategy, generator, earlier=earlier, guess=guess)
+        kept = earlier.kept if earlier else ()
+        liar = Liar(computation.plan, strategy, generator, earlier=kept, guess=guess)
         aggregator = LyingPaddedAggregator(manifest, self._public, openings, liar)
 
         def exchange(message: bytes) -> Iterator[tuple[str, bytes]]:

@@ -26,15 +26,8 @@ from fhe_auc.session.aggregator import conduct
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Request
-from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import (
-    MAX_ROWS,
-    PROTOCOLS,
-    SITES,
-    THRESHOLDS,
-    LyingHelpedAggregator,
-    rows_of,
-    verdict,
-)
+from fhe_auc_benchmarks.attacks.exact_auc import ciphertexts
+from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import SITES, LyingHelpedAggregator
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, ExactStrategy, ExactView
 from fhe_auc_benchmarks.attacks.outcome import PASSED, AttackOutcome
 from fhe_auc_keys.roles.helper_roles import DECRYPT, OPEN, Helper, HelperMaterial, Response, _Blobs, _Given
@@ -78,11 +71,8 @@ class HelpedAttack(NamedTuple):
 
 def _made_up(blobs: Blobs, earlier: Blobs) -> Blobs:
     """Keep one party's blob; sign the others with a key that is nobody's, as the aggregator has no party's."""
-    stranger = Identity.create("stranger")
-    return (
-        blobs[0],
-        *(msgspec.structs.replace(each, signature=stranger.sign(b"", each.blobs[0])) for each in blobs[1:]),
-    )
+    stranger, replace = Identity.create("stranger"), msgspec.structs.replace
+    return blobs[0], *(replace(each, signature=stranger.sign(b"", each.blobs[0])) for each in blobs[1:])
 
 
 def _renamed(blobs: Blobs, earlier: Blobs) -> Blobs:
@@ -173,12 +163,14 @@ def _play(
     earlier: LyingHelpedAggregator | None,
 ) -> tuple[LyingHelpedAggregator, str]:
     """Play a session; return its aggregator and what comes of it: as `verdict`, or `THE_HELPER`, which refused."""
-    plugin = PROTOCOLS[protocol]()
-    grid = thresholds.uniform(THRESHOLDS)
-    request = Request(parties=SITES, thresholds=grid, backend=backend, max_rows=MAX_ROWS, min_parties=2, keys="helper")
+    plugin = ciphertexts.PROTOCOLS[protocol]()
+    grid = thresholds.uniform(ciphertexts.THRESHOLDS)
+    request = Request(
+        parties=SITES, thresholds=grid, backend=backend, max_rows=ciphertexts.MAX_ROWS, min_parties=2, keys="helper"
+    )
     session = plugin.prepare(request)
     manifest, delivery = session.manifest, session.delivery()
-    data = [rows_of(site, generator) for site in SITES]
+    data = [ciphertexts.rows_of(site, generator) for site in SITES]
     counts = [count(each, grid) for each in data]
     guess = int(sum(each.bin_positives[0] for each in counts))
     aggregator = LyingHelpedAggregator(manifest, attack.strategy, generator, earlier=earlier, guess=guess)
@@ -212,7 +204,7 @@ def _play(
     except (EvaluationError, MessageError):
         return aggregator, THE_HELPER
     claimed = [counts[SITES.index(party)] for party in aggregator.counted]
-    found = [verdict(role, claimed) for role in roles if role.name in aggregator.counted]
+    found = [ciphertexts.verdict(role, claimed) for role in roles if role.name in aggregator.counted]
     return aggregator, PASSED if PASSED in found else found[0]
 
 

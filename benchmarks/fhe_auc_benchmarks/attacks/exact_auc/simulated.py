@@ -7,8 +7,9 @@ that of `fhe_auc.sums`, over leading dimensions; tests compare the two.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
+from itertools import accumulate, islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +18,8 @@ from fhe_auc.question.analysis import PLAIN
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.sums.authenticator import Share, authenticated, released
-from fhe_auc.sums.terms import Factor, Release
-from fhe_auc_benchmarks.attacks.exact_auc.strategies import (
-    ALL,
-    FIRST_TWO,
-    STRATEGIES,
-    Claim,
-    ExactView,
-    OpeningName,
-)
+from fhe_auc.sums.terms import Factor, Release, Term
+from fhe_auc_benchmarks.attacks.exact_auc.strategies import ALL, FIRST_TWO, STRATEGIES, ExactView
 from fhe_auc_benchmarks.attacks.outcome import HARMLESS, PASSED, AttackOutcome
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 
@@ -35,18 +29,14 @@ _BINS, _ROWS = 4, 12
 
 def totals(release: Release, sketches: Residues, prime: int) -> Residues:
     """Return each sum at sketches of shape (…, size), shape (…, sums); for at most 2^14 bins."""
-    vectors, start = {}, 0
-    for name, length in release.sketch.vectors:
-        vectors[name] = sketches[..., start : start + length]
-        start += length
-    found = []
-    for each in release.sums:
-        products = []
-        for term in each.terms:
-            factors = (_evaluated(factor, vectors, prime) for factor in term.factors)
-            products.append(modular.total(reduce(lambda x, y: modular.multiply(x, y, prime), factors), prime))
-        found.append(sum(products[1:], products[0]) % np.uint64(prime))
-    return np.stack(found, axis=-1)
+    names, lengths = zip(*release.sketch.vectors, strict=True)
+    vectors = dict(zip(names, np.split(sketches, np.cumsum(lengths)[:-1], axis=-1), strict=True))
+
+    def product(term: Term) -> Residues:
+        factors = (_evaluated(factor, vectors, prime) for factor in term.factors)
+        return modular.total(reduce(lambda x, y: modular.multiply(x, y, prime), factors), prime)
+
+    return np.stack([modular.total(np.stack([*map(product, each.terms)]), prime, 0) for each in release.sums], axis=-1)
 
 
 def _evaluated(factor: Factor, vectors: Mapping[str, Residues], prime: int) -> Residues:
@@ -70,32 +60,27 @@ class Authenticators:
     """
 
     def __init__(self, release: Release, prime: int, points: Residues) -> None:
-        self._release = release
+        self._release, self._prime, self._points = release, prime, points
         self._degrees = [each.degree for each in release.sums]
-        self._prime = prime
-        self._points = points
-        self._inverses = modular.inverse(points, prime)
+        inverse = modular.inverse(points, prime)
+        self._powers, self._inverses = (
+            list(accumulate([each] * max(self._degrees), lambda x, y: modular.multiply(x, y, prime)))
+            for each in (points, inverse)
+        )
 
     def sketches(self, share: Share, values: Residues, drawn: Residues) -> Residues:
         """Return a party's authenticated sketches, shape (…, authenticated size).
 
         From its share, shapes (…, size) and (…, blinded), its own sketches, and what it draws, shape (…, `drawn`).
         """
-        t, inverse = self._prime, self._inverses
-        tags = modular.multiply(modular.subtract(share.entries, values, t), inverse[..., None], t)
-        blinders, start = [], 0
-        for index, degree in enumerate(each for each in self._degrees if each > 1):
-            rest, power = share.offsets[..., index], self._points
-            for own in np.moveaxis(drawn[..., start : start + degree - 1], -1, 0):
-                rest, power = (
-                    modular.subtract(rest, modular.multiply(own, power, t), t),
-                    modular.multiply(power, self._points, t),
-                )
-                blinders.append(own)
-            for _ in range(degree):
-                rest = modular.multiply(rest, inverse, t)
-            blinders.append(rest)
-            start += degree - 1
+        t = self._prime
+        tags = modular.multiply(modular.subtract(share.entries, values, t), self._inverses[0][..., None], t)
+        offsets, left, blinders = _entries(share.offsets), _entries(drawn), list[Residues]()
+        for degree in (each for each in self._degrees if each > 1):
+            own, rest = list(islice(left, degree - 1)), next(offsets)
+            for each, power in zip(own, self._powers, strict=False):
+                rest = modular.subtract(rest, modular.multiply(each, power, t), t)
+            blinders += [*own, modular.multiply(rest, self._inverses[degree - 1], t)]
         return np.concatenate([values, tags, np.stack(blinders, axis=-1)], axis=-1)
 
     @property
@@ -105,15 +90,10 @@ class Authenticators:
 
     def accept(self, share: Share, found: Residues) -> NDArray[np.bool_]:
         """Tell which totals of the authenticated release fit the sum of the shares of those who count, shape (…)."""
-        t = self._prime
-        at = totals(self._release, share.entries, t)
-        right = np.ones(self._points.shape, bool)
-        start = blinded = 0
-        for index, degree in enumerate(self._degrees):
-            expected = at[..., index]
-            if degree > 1:
-                expected = modular.add(expected, share.offsets[..., blinded], t)
-                blinded += 1
+        t, right, start = self._prime, np.ones(self._points.shape, bool), 0
+        offsets = _entries(share.offsets)
+        for degree, at in zip(self._degrees, _entries(totals(self._release, share.entries, t)), strict=True):
+            expected = modular.add(at, next(offsets), t) if degree > 1 else at
             right &= self._at_point(found[..., start : start + degree + 1]) == expected
             start += degree + 1
         return right
@@ -129,6 +109,11 @@ class Authenticators:
                 part = modular.multiply(part, np.uint64(pow(z - y, -1, t)), t)
             found = modular.add(found, part, t)
         return found
+
+
+def _entries(of: Residues) -> Iterator[Residues]:
+    """Return what stands at each place of the last axis."""
+    return iter(np.moveaxis(of, -1, 0))
 
 
 class Sessions:
@@ -181,8 +166,7 @@ def run(name: str, prime: int, trials: int, seed: int, *, interval: bool = False
     strategy, release = STRATEGIES[name], AnalysisSums(PLAIN, _BINS, interval).release
     computed = authenticated(release)
     generator = np.random.default_rng([seed, prime])
-    verdicts = Counter({PASSED: 0, HARMLESS: 0, "authenticator": 0})
-    changed = 0
+    found, changed = Counter[str](), 0
     for start in range(0, trials, _CHUNK):
         number = min(_CHUNK, trials - start)
         values, older = generator.integers(1, _ROWS, (2, len(ALL), release.sketch.size), np.uint64)
@@ -190,26 +174,16 @@ def run(name: str, prime: int, trials: int, seed: int, *, interval: bool = False
         before = Sessions(release, prime, older, number, generator) if strategy.staged else now
         guess = int(values[:, _BINS].sum())  # positives come behind the negatives of all bins
         view = ExactView(computed, prime, list(now.sketches), list(before.sketches), strategy.opened, guess, generator)
-        pads: dict[OpeningName, Residues] = {
-            "own": now.pad(strategy.opened),
-            "earlier": before.pad(ALL),
-            "of two": now.pad(FIRST_TWO),
-        }
-        found = _returned(strategy.play(view), pads, prime, number)
+        pads = {"own": now.pad(strategy.opened), "earlier": before.pad(ALL), "of two": now.pad(FIRST_TWO)}
+        claim = strategy.play(view)
+        told = np.broadcast_to(claim.added, (number, len(claim.added)))
+        for each in claim.computed:
+            bare = modular.subtract(each.pooled, pads[each.opening], prime)
+            told = modular.add(told, totals(each.release, bare, prime), prime)
         honest = totals(release, modular.total(values[list(strategy.claimed)], prime, axis=0), prime)
-        wrong = (np.moveaxis(released(release, np.moveaxis(found, -1, 0)), 0, -1) != honest).any(axis=-1)
-        accepted = now.accept(strategy.claimed, found)
-        verdicts[PASSED] += int((accepted & wrong).sum())
-        verdicts[HARMLESS] += int((accepted & ~wrong).sum())
-        verdicts["authenticator"] += int((~accepted).sum())
+        wrong = (np.moveaxis(released(release, np.moveaxis(told, -1, 0)), 0, -1) != honest).any(axis=-1)
+        accepted = now.accept(strategy.claimed, told)
+        for verdict, those in ((PASSED, accepted & wrong), (HARMLESS, accepted & ~wrong), ("authenticator", ~accepted)):
+            found[verdict] += int(those.sum())
         changed += int(wrong.sum())
-    return AttackOutcome.counted(verdicts, changed=changed)
-
-
-def _returned(claim: Claim, pads: Mapping[OpeningName, Residues], prime: int, number: int) -> Residues:
-    """Return what parties decrypt, shape (number, authenticated sums)."""
-    found = np.broadcast_to(claim.added, (number, len(claim.added)))
-    for each in claim.computed:
-        bare = modular.subtract(each.pooled, pads[each.opening], prime)
-        found = modular.add(found, totals(each.release, bare, prime), prime)
-    return found
+    return AttackOutcome.counted(found, changed=changed)

@@ -163,10 +163,6 @@ def _scale(weight: int, *names: str) -> Lie:
     return lambda view: view.scaled(view.which(*names), weight)
 
 
-def _scale_value(view: ExactView) -> Claim:
-    return view.scaled([view.some(len(view.release.sums))], 2 + view.some(2**40 - 2))
-
-
 def _leave_out(view: ExactView) -> Claim:
     bins = view.generator.choice(view.bins, min(view.few(), view.bins), replace=False)
     return view.scaled(view.which(), 0, set(bins.tolist()))
@@ -252,16 +248,6 @@ def _earlier(view: ExactView) -> Computed:
     return Computed(view.sum_of(view.earlier), view.release, "earlier")
 
 
-def _average(view: ExactView) -> Claim:
-    twice, minus = (view.weighted(view.which(), weight) for weight in (2, -1))
-    return view.claim(view.honest._replace(release=twice), _earlier(view)._replace(release=minus))
-
-
-def _two_openings(view: ExactView) -> Claim:
-    of_two = Computed(view.sum_of([view.sketches[each] for each in FIRST_TWO]), view.release, "of two")
-    return view.split(view.which("difference", "ties"), of_two)
-
-
 def _spend_noise(public: PublicContext, result: Ciphertext, generator: np.random.Generator) -> Ciphertext:
     """Multiply by random numbers and divide by them again: nothing changes but the noise."""
     prime = public.parameters.plain_moduli[result.prime]
@@ -281,7 +267,10 @@ STRATEGIES: Mapping[str, ExactStrategy] = {
     "negate-difference": ExactStrategy("return minus the difference: one minus the AUC", _scale(-1, "difference")),
     "zero-ties": ExactStrategy("return no ties: a half-width of zero", _scale(0, "ties")),
     "scale-all": ExactStrategy("multiply all sums by 2", _scale(2)),
-    "scale-value": ExactStrategy("multiply one value by a constant", _scale_value),
+    "scale-value": ExactStrategy(
+        "multiply one value by a constant",
+        lambda view: view.scaled([view.some(len(view.release.sums))], 2 + view.some(2**40 - 2)),
+    ),
     "leave-out-bins": ExactStrategy("leave some bins out of difference and ties", _leave_out),
     "forge-difference": ExactStrategy("add a constant to the difference at z = 0", _forge("difference", 0)),
     "forge-positives": ExactStrategy("add a constant to P at z = 0", _forge("P", 0)),
@@ -327,9 +316,21 @@ STRATEGIES: Mapping[str, ExactStrategy] = {
         lambda view: view.split(view.which("P", "N"), _earlier(view)),
         staged=True,
     ),
-    "average-results": ExactStrategy("return twice this result, minus an earlier one", _average, staged=True),
+    "average-results": ExactStrategy(
+        "return twice this result, minus an earlier one",
+        lambda view: view.claim(
+            view.honest._replace(release=view.weighted(view.which(), 2)),
+            _earlier(view)._replace(release=view.weighted(view.which(), -1)),
+        ),
+        staged=True,
+    ),
     "two-openings": ExactStrategy(
-        "return P and N of all, the rest of two, by a second opening", _two_openings, staged=True
+        "return P and N of all, the rest of two, by a second opening",
+        lambda view: view.split(
+            view.which("difference", "ties"),
+            Computed(view.sum_of([view.sketches[each] for each in FIRST_TWO]), view.release, "of two"),
+        ),
+        staged=True,
     ),
     "claim-more": ExactStrategy("add up two parties, and name three", _honest, staged=True, opened=FIRST_TWO),
     "claim-fewer": ExactStrategy("add up three parties, and name two", _honest, staged=True, claimed=FIRST_TWO),

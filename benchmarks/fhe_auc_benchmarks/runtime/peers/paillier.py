@@ -43,15 +43,12 @@ class Paillier(PeerContender):
     def submit(self) -> None:
         self._encrypted()
 
-    def ingest(self) -> None:
-        self._sums = self._parsed(self._submission)
+    def aggregate(self) -> None:
+        sums = self._parsed(self._submission)
         for _ in range(self.problem.parties - 1):
-            pairs = zip(self._sums, self._parsed(self._submission), strict=True)
-            self._sums = [total + number for total, number in pairs]
-
-    def circuit(self) -> None:
-        """Serialise: there are no products under Paillier."""
-        self._result = self._serialised(self._sums)
+            pairs = zip(sums, self._parsed(self._submission), strict=True)
+            sums = [total + number for total, number in pairs]
+        self._result = self._serialised(sums)
 
     def recover(self) -> float:
         """Decrypt all counts and apply the trapezoid rule."""

@@ -25,13 +25,9 @@ class Plaintext(PeerContender):
     def submit(self) -> None:
         self._submission(0)
 
-    def ingest(self) -> None:
-        self._total = np.zeros((2, self.problem.thresholds), np.int64)
-        for each in self._sent:
-            self._total += np.frombuffer(each, np.int64).reshape(self._total.shape)
-
-    def circuit(self) -> None:
-        self._auc = trapezoid(Counts(*self._total)).auc
+    def aggregate(self) -> None:
+        total = np.sum([np.frombuffer(each, np.int64) for each in self._sent], axis=0)
+        self._auc = trapezoid(Counts(*total.reshape(2, -1))).auc
 
     def recover(self) -> float:
         return self._auc

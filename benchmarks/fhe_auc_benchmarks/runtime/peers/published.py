@@ -41,7 +41,7 @@ _RESULT_BITS = 45  # the library refuses to decode results beyond about this, wi
 class Published(PeerContender):
     """[FHE]'s semi-honest protocol."""
 
-    name = PUBLISHED
+    name, _tuned = PUBLISHED, False
 
     def __init__(self, problem: BenchmarkProblem) -> None:
         self.problem = problem
@@ -69,20 +69,15 @@ class Published(PeerContender):
     def submit(self) -> None:
         self._submission(self.problem.counts(0))
 
-    def ingest(self) -> None:
-        self._sums: list[Any] = []
+    def aggregate(self) -> None:
+        context, sums = self._context, list[Any]()
         with self._parsing():
             for submission in self._sent:
                 ciphertexts = [openfhe.DeserializeCiphertextString(each, openfhe.BINARY) for each in submission]
-                if not self._sums:
-                    self._sums = ciphertexts
-                    continue
-                for total, ciphertext in zip(self._sums, ciphertexts, strict=True):
-                    self._context.EvalAddInPlace(total, ciphertext)
-
-    def circuit(self) -> None:
-        heights, negatives, positive, negative = self._sums
-        context = self._context
+                for total, ciphertext in zip(sums, ciphertexts, strict=False):
+                    context.EvalAddInPlace(total, ciphertext)
+                sums = sums or ciphertexts
+        heights, negatives, positive, negative = sums
         multiplier = 1 + secrets.randbelow(2**self._multiplier_bits) + secrets.randbits(52) / 2**52
         num = context.EvalMult(context.EvalSum(context.EvalMult(heights, negatives), self._batch), multiplier)
         den = context.EvalMult(context.EvalMult(positive, negative), 2 * multiplier)
@@ -99,9 +94,15 @@ class Published(PeerContender):
         openfhe.ClearEvalMultKeys()
         self._context.ClearEvalAutomorphismKeys()
 
-    def _parsing(self) -> contextlib.AbstractContextManager[None]:
+    @contextlib.contextmanager
+    def _parsing(self) -> Iterator[None]:
         """How the library is to parse, inside."""
-        return contextlib.nullcontext()
+        if self._tuned:
+            openfhe.DisablePrecomputeCRTTablesAfterDeserializaton()
+        try:
+            yield
+        finally:
+            openfhe.EnablePrecomputeCRTTablesAfterDeserializaton()
 
     def _submission(self, counts: Counts) -> list[bytes]:
         vectors = counts.trapezoid_heights, counts.bin_negatives, [counts.positives], [counts.negatives]
@@ -120,12 +121,4 @@ class Published(PeerContender):
 class PublishedTuned(Published):
     """The same where ciphertexts are parsed without computing tables that are there already."""
 
-    name = TUNED
-
-    @contextlib.contextmanager
-    def _parsing(self) -> Iterator[None]:
-        openfhe.DisablePrecomputeCRTTablesAfterDeserializaton()
-        try:
-            yield
-        finally:
-            openfhe.EnablePrecomputeCRTTablesAfterDeserializaton()
+    name, _tuned = TUNED, True

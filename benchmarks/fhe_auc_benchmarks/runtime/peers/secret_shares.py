@@ -13,18 +13,17 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc_benchmarks.runtime.contender import ROLES, Clock, Contender, Played
+from fhe_auc_benchmarks.runtime.contender import Clock, Contender, Played
 from fhe_auc_benchmarks.runtime.problem import BenchmarkProblem
+from fhe_auc_benchmarks.stopwatch import Stopwatch
 
 SERVERS = 3
 _PRIME = 2**61 - 1
@@ -55,8 +54,7 @@ class SecretShares(Contender):
             auc = numerator / (2 * positives * negatives)
         clock.cpu["aggregator"] = sum(answer.cpu for answer in answers)
         clock.wall["aggregator"] = max(answer.wall for answer in answers)
-        cpu, wall = ({role: each[role] for role in ROLES} for each in (clock.cpu, clock.wall))
-        return Played(auc, cpu, wall, self._sent[0].nbytes, 8 * _RELEASED)
+        return Played(auc, *clock.read(), self._sent[0].nbytes, 8 * _RELEASED)
 
     def _shares(self, party: int) -> NDArray[np.uint64]:
         """Return a row of shares for each server, at 1, 2, 3 of a random line through each count."""
@@ -66,8 +64,7 @@ class SecretShares(Contender):
         return np.stack([(values + np.uint64(at) * slope) % _PRIME for at in range(1, SERVERS + 1)])
 
 
-@dataclass(frozen=True)
-class _ShareSums:
+class _ShareSums(NamedTuple):
     """What a server prints: numerator, rows of each label; seconds that it took."""
 
     released: list[int]
@@ -82,12 +79,9 @@ def _served(folder: Path) -> list[_ShareSums]:
         addresses = [f"-P127.0.0.1:{each.getsockname()[1]}" for each in taken]
     with ExitStack() as stack:
         command = [sys.executable, "-m", __name__, *addresses, "--no-log"]
-        running = [
-            stack.enter_context(
-                subprocess.Popen([*command, f"-I{server}", folder], stdout=subprocess.PIPE)  # noqa: S603 - ourselves
-            )
-            for server in range(SERVERS)
-        ]
+        calls = ([*command, f"-I{server}", str(folder)] for server in range(SERVERS))
+        started = (subprocess.Popen(call, stdout=subprocess.PIPE) for call in calls)  # noqa: S603 - ourselves
+        running = [stack.enter_context(each) for each in started]
         return [msgspec.json.decode(each.communicate()[0], type=_ShareSums) for each in running]
 
 
@@ -98,11 +92,10 @@ async def _serve(folder: Path) -> None:
     sent = np.load(folder / f"{mpc.pid}.npy")
     await mpc.start()
     await _released(mpc, sent[:1])  # a warm-up, as all have that are measured
-    cpu, wall = -time.process_time(), -time.perf_counter()
-    released = await _released(mpc, sent)
-    cpu, wall = cpu + time.process_time(), wall + time.perf_counter()
+    with Stopwatch() as watch:
+        released = await _released(mpc, sent)
     await mpc.shutdown()
-    print(msgspec.json.encode(_ShareSums(released, cpu, wall)).decode())
+    print(msgspec.json.encode(_ShareSums(released, watch.cpu, watch.wall)).decode())
 
 
 async def _released(mpc: Any, sent: NDArray[np.uint64]) -> list[int]:
