@@ -51,7 +51,7 @@ WITHOUT_DEFAULT: Mapping[str, str] = {
     "min_cell": _PRIVACY,
     "min_parties": _PRIVACY,
     "heterogeneity": _PRIVACY,
-    "average_precision": _PRIVACY,
+    "before": _PRIVACY,
     "epsilon": _PRIVACY,
     "epsilons": _PRIVACY,
     "delta": _PRIVACY,

@@ -78,8 +78,8 @@ class ExactCounts(ReadoutProtocol[R], EncryptedProtocol[R, VectorPlan]):
 
     def task(self, manifest: Manifest, data: PartyData) -> VectorTask[R]:
         """Return a party's computation on its own rows; raise `InputError` where the manifest is of another kind."""
-        self.plan_of(manifest)
         self.readout.check(manifest, self.name)
+        self.plan_of(manifest)
         task = self.new_task(manifest, data)
         check_names(self.options, self.name, set(manifest.options) - ({MODELS} if self.several else set()))
         return task
