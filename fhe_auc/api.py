@@ -30,11 +30,15 @@ _T = TypeVar("_T")
 
 
 def with_remedy(function: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Return the function, whose error about an argument that it does not have then names what may be meant."""
+    """Return the function, which then takes the parts of its arguments by themselves, too.
+
+    So ``label="died"`` is ``columns=Columns(label="died")``. The error about an argument that it does not have names
+    what may be meant.
+    """
     parameters = inspect.signature(function).parameters
     known = list(parameters)
     homes = {
-        part.name: (name, type(each.default))
+        part.name: name
         for name, each in parameters.items()
         if isinstance(each.default, CheckedNames)
         for part in fields(each.default)  # type: ignore[arg-type] # a dataclass
@@ -42,15 +46,15 @@ def with_remedy(function: Callable[_P, _T]) -> Callable[_P, _T]:
 
     @wraps(function)
     def call(*args: _P.args, **values: _P.kwargs) -> _T:
-        for name in values:
+        whole: dict[str, Any] = {name: value for name, value in values.items() if name not in homes}
+        for name in whole:
             if name not in known:
-                if name in homes:
-                    home, kind = homes[name]
-                    remedy = f"; it is given as {home}={kind.__name__}({name}=...), from fhe_auc"
-                else:
-                    remedy = _as_option(name, values) or known_names(name, known, most=len(known))
+                remedy = _as_option(name, values) or known_names(name, known, most=len(known))
                 raise TypeError(f"{function.__name__} has no argument {name!r}{remedy}")
-        return function(*args, **values)
+        for home in dict.fromkeys(homes[name] for name in values if name in homes):
+            parts = {name: value for name, value in values.items() if homes.get(name) == home}
+            whole[home] = replace(whole.get(home, parameters[home].default), **parts)
+        return function(*args, **whole)
 
     return call
 
@@ -93,7 +97,8 @@ def federated_auc(
     """Return the AUC over all parties' rows, computed on encrypted counts (or noisy ones, by protocol).
 
     Every role runs in this process, exchanging the same bytes that they would between sites. What comes back shows
-    itself as a table in a notebook; `Evaluation.to_frame` returns it for pandas.
+    itself as a table in a notebook; `Evaluation.to_frame` returns it for pandas. Parts of `columns`, `breakdown` and
+    `setup` may be given by themselves: ``label="died"`` is ``columns=Columns(label="died")``.
 
     Parameters
     ----------

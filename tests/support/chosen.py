@@ -13,7 +13,7 @@ from fhe_auc.session import registry
 
 
 def federated_auc(rows: Any, *, protocol: Any = "verified", **values: Any) -> Evaluation:
-    """`fhe_auc.federated_auc`, where what it does not take is part of what it takes, or an option of the protocol."""
+    """`fhe_auc.federated_auc`, where what it does not take is an option of the protocol."""
     return fhe_auc.federated_auc(rows, **_sorted_out(fhe_auc.federated_auc, protocol, values))
 
 
@@ -30,9 +30,6 @@ def federated_report(rows: Any, *, protocol: Any = "histogram-federated", **valu
 
 
 def _sorted_out(function: Any, protocol: Any, values: dict[str, Any]) -> dict[str, Any]:
-    own = inspect.signature(function).parameters
-    others = {name: values.pop(name) for name in own if name in values}
-    for name, kind in (("columns", fhe_auc.Columns), ("breakdown", fhe_auc.Breakdown), ("setup", fhe_auc.Setup)):
-        if name in own and (part := {each.name: values.pop(each.name) for each in fields(kind) if each.name in values}):
-            others[name] = kind(**part)
+    parts = (each.name for kind in (fhe_auc.Columns, fhe_auc.Breakdown, fhe_auc.Setup) for each in fields(kind))
+    others = {name: values.pop(name) for name in (*inspect.signature(function).parameters, *parts) if name in values}
     return {"protocol": chosen(registry.load(protocol).options, protocol, values) if values else protocol, **others}
