@@ -29,7 +29,7 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
-def with_remedy(function: Callable[_P, _T]) -> Callable[_P, _T]:
+def with_parts(function: Callable[_P, _T]) -> Callable[_P, _T]:
     """Return the function, which then takes the parts of its arguments by themselves, too.
 
     So ``label="died"`` is ``columns=Columns(label="died")``. The error about an argument that it does not have names
@@ -81,7 +81,7 @@ def _as_option(name: str, values: Mapping[str, Any]) -> str:
     return f"; it is an option of a protocol: protocol={how}, from {chosen.__module__}"
 
 
-@with_remedy
+@with_parts
 def federated_auc(
     rows: Rows,
     *,
@@ -210,7 +210,7 @@ def evaluated(
     return run_on_quantiles(plugin, request, bins, parties, progress, cheat)
 
 
-@with_remedy
+@with_parts
 def federated_thresholds(
     rows: Rows,
     bins: int,

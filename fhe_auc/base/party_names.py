@@ -14,6 +14,9 @@ HELPER = "helper-1"
 MAX_CHARACTERS = 64
 """X.509's upper bound for a common name (RFC 5280, ub-common-name): at a site the name stands in a certificate."""
 
+NAME_BYTES = 4 * MAX_CHARACTERS + 8
+"""More than the longest name takes, encoded."""
+
 
 def problem_with(name: str) -> str | None:
     """Return what is wrong with a party's name, as the end of a sentence, or None where it is fine."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import product
 from typing import Any
 
 import click
@@ -57,9 +56,8 @@ def plan(parties: int, session: SessionOptions, as_json: bool) -> None:
         output.print_warning(f"{name}: {reason}")
     thresholds = next(iter(plans.values())).thresholds
     if as_json:
-        described = {name: found.as_dict() for name, found in plans.items()}
-        for found, (name, own) in product(before.values(), described.items()):
-            described[name] = {**own, "boundaries": found.as_dict()}
+        first_session = {"boundaries": next(iter(before.values())).as_dict()} if before else {}
+        described = {name: found.as_dict() | first_session for name, found in plans.items()}
         output.print_json(
             {
                 "protocol": plugin.name,

@@ -25,7 +25,7 @@ from fhe_auc.rows.own_rows import check_scores
 from fhe_auc.rows.party_data import CountedBefore, PartyData
 from fhe_auc.rows.tables import write_rows
 from fhe_auc.session import registry
-from fhe_auc.session.one_process import with_costs
+from fhe_auc.session.one_process import first_of, with_costs
 from fhe_auc.session.protocol import Protocol, Request
 
 T = TypeVar("T", bound=Outcome)
@@ -69,13 +69,13 @@ class Stage:
         without.
         """
         if bins is None:
-            return _first(self._play(plugin, request, parties, {}))
+            return first_of(self._play(plugin, request, parties, {}))
         first, second = plugin.staged(request, bins)
         self.report("a session before finds the thresholds")
         finder = registry.finder(plugin)
         found = self._play(finder, first, parties, {})
-        chosen = replace(second, thresholds=_first(found).grid, before=_first(found).session_before)
-        return preceded(_first(self._play(plugin, chosen, parties, found)), _first(found))
+        chosen = replace(second, thresholds=first_of(found).grid, before=first_of(found).session_before)
+        return preceded(first_of(self._play(plugin, chosen, parties, found)), first_of(found))
 
     def _play(
         self,
@@ -136,7 +136,3 @@ def _told(sites: Mapping[str, Mapping[str, str]], counted: Sequence[str]) -> dic
     if not found:
         raise EvaluationError(f"no site has a result; the first one, {counted[0]!r}, has not confirmed the last round")
     return found
-
-
-def _first(found: Mapping[str, T]) -> T:
-    return next(iter(found.values()))

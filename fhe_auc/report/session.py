@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc import __version__
-from fhe_auc.api import evaluated, named, with_remedy
+from fhe_auc.api import evaluated, named, with_parts
 from fhe_auc.base.errors import EvaluationError, InputError
 from fhe_auc.base.options import Options
 from fhe_auc.base.quantities import chance_text
@@ -112,7 +112,7 @@ class Report:
         return save(self.card, self.facts, folder)
 
 
-@with_remedy
+@with_parts
 def federated_report(
     rows: Rows,
     *,

@@ -12,7 +12,7 @@ changes a sum unnoticed: `fhe_auc.sums.vector_sums`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Generic
 
 import msgspec
@@ -200,12 +200,11 @@ class VectorComputation:
         """Raise `DeserialisationError` for what is no opening."""
         self._sums.unpacked(opening)
 
-    def outcome(self, task: VectorTask[R], result: bytes, counted: Iterable[str], common_secret: bytes) -> R:
+    def outcome(self, task: VectorTask[R], result: bytes, counted: Sequence[str], common_secret: bytes) -> R:
         """Return what a result over these parties says; errors as `VectorAuthenticator.read` and `VectorTask.read`."""
-        parties = tuple(counted)
         authenticator = self._authenticator(common_secret)
-        sums = authenticator.read(result, [self._indices[party] for party in parties], task.least, task.most)
-        return task.read(sums, parties)
+        sums = authenticator.read(result, [self._indices[party] for party in counted], task.least, task.most)
+        return task.read(sums, counted)
 
     def soundness(self) -> float:
         """Return a bound on the chance that any party accepts a wrong sum: one of t^tags for each of them."""

@@ -38,7 +38,7 @@ from fhe_auc.sums.vector_sums import _LABEL, MODULUS
 from fhe_auc_keys.bundles.roster import Contribution
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, name_of
 from fhe_auc_keys.roles.helper_roles import HelpedParty, HelpedSubmission
-from fhe_auc_keys.roles.joint_vectors import _SHOWN, _MaskingState
+from fhe_auc_keys.roles.joint_vectors import _SECRET_PURPOSE, _SHOWN, _MaskingState
 from fhe_auc_keys.trust.group_sealing import seal_to_all
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_protocols.histograms.score_histogram import rows_by_bin
@@ -606,7 +606,7 @@ def test_a_party_that_shows_one_victim_another_secret_reads_nothing() -> None:
     party = play.parties[traitor]
     genuine = party._state
     keys = {name: key for name, key in party._roster.encryption_keys.items() if name != traitor}
-    sealed = seal_to_all(keys, bytes(32), info=party._info(traitor), associated=b"")
+    sealed = seal_to_all(keys, bytes(32), info=party._info(_SECRET_PURPOSE, traitor), associated=b"")
     public_key = decode(genuine.contribution, Contribution, "").parts[0]
     second = signed(play, traitor, (public_key, sealed))
     for_victim = passed_on(message, lambda all_of: [*all_of[:2], second])

@@ -64,6 +64,12 @@ class VectorPlay:
             message = self.deliver(self.answers(message, present))
         return message
 
+    def read(self, present: Sequence[str] = ()) -> Any:
+        """What the first party reads of an honest session."""
+        first = next(iter(self.parties.values()))
+        first.respond(self.until_result(present))
+        return first.result()
+
     def lied(self, message: bytes, lie: Callable[[Result], Result]) -> bytes:
         """The message with another result."""
         return changed(message, payload=encode(lie(decode(payload_of(message), Result, ""))))

@@ -33,7 +33,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.base.keystream import COMMON_SECRET_BYTES
-from fhe_auc.base.party_names import HELPER, MAX_CHARACTERS
+from fhe_auc.base.party_names import HELPER, NAME_BYTES
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.polynomials import Words
@@ -61,9 +61,6 @@ _KEY_BYTES = 32
 _BLOB_BYTES = sealing.OVERHEAD + SEED_BYTES + _KEY_BYTES
 _SIGNATURE_BYTES = 64
 _WRAPPED_BYTES = 48
-NAME_BYTES = 4 * MAX_CHARACTERS + 8
-"""More than the longest name takes, encoded."""
-
 _UNFIT = "its blob is not signed by it, or not sealed to the helper for this session"
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from fhe_auc.base.party_names import NAME_BYTES
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.session.computation import Result
@@ -26,7 +27,6 @@ from fhe_auc.session.party import Party, R
 from fhe_auc.session.vector_computation import VectorComputation, VectorTask
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES
 from fhe_auc_keys.roles.helper_roles import (
-    NAME_BYTES,
     OPEN,
     HelpedParty,
     HelpedSubmission,

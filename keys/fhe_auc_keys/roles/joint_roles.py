@@ -65,6 +65,7 @@ _COMMITMENT_BYTES = 32
 _SECRET_PURPOSE = b"part of a common secret 1"
 _PARTIAL_PURPOSE = b"partial decryption 1"
 _SLACK = 4096  # bytes of envelopes, signatures and names, generously
+_ALL_TAKE_PART = "with joint keys every party of the session takes part, and none can be left out"
 T = TypeVar("T")
 
 
@@ -160,7 +161,53 @@ class JointAggregator(Aggregator):
         return _with_commitments(self._binding, tuple(self._commitments[party] for party in self.manifest.parties))
 
 
-class JointParty(Party[R]):
+class ContributingParty(Party[R]):
+    """What the parties of any joint session have: what they sign and seal for one another.
+
+    `roster` is of the manifest's parties, each verified by this party, whose `identity` is given. Raise `InputError` as
+    `check_joint`, and where the identity is not that of party `name`.
+    """
+
+    def __init__(self, manifest: Manifest, roster: Roster, identity: Identity, name: str) -> None:
+        super().__init__(manifest, name)
+        check_joint(manifest, roster)
+        roster.require(identity, name)
+        self._roster = roster
+        self._identity = identity
+        self._binding = roster.binding(manifest)
+
+    def __reduce__(self) -> str:
+        raise TypeError("a party of a joint session is not pickled or copied: a second one would have the same secrets")
+
+    def _sealed(self, purpose: bytes, plaintext: bytes, *, associated: bytes = b"") -> bytes:
+        """Return `plaintext` sealed to all other parties."""
+        others = {name: key for name, key in self._roster.encryption_keys.items() if name != self.name}
+        return seal_to_all(others, plaintext, info=self._info(purpose, self.name), associated=associated)
+
+    def _unsealed(self, purpose: bytes, sender: str, sealed: bytes, own: bytes, *, associated: bytes = b"") -> bytes:
+        """Return what a party has sealed to the others, `own` for this party's own."""
+        if sender == self.name:
+            return own
+        return unseal_mine(self._identity, sealed, info=self._info(purpose, sender), associated=associated)
+
+    def _unsealed_secret(self, purpose: bytes, sender: str, sealed: bytes, own: bytes) -> bytes:
+        """Return a party's part of the common secret; raise `TamperedError` where that has another length."""
+        secret = self._unsealed(purpose, sender, sealed, own)
+        if len(secret) != COMMON_SECRET_BYTES:
+            raise TamperedError("its part of the common secret has a wrong length")
+        return secret
+
+    def _one_of_each(self, payload: bytes, shape: type[T]) -> Iterator[tuple[str, T]]:
+        parts = decode(payload, tuple[shape, ...], "contributions")  # type: ignore[valid-type]
+        if len(parts) != len(self.manifest.parties):
+            raise DeserialisationError(f"contributions of {len(parts)} parties, of {len(self.manifest.parties)}")
+        return zip(self.manifest.parties, parts, strict=True)
+
+    def _info(self, purpose: bytes, sender: str) -> bytes:
+        return signed_bytes(purpose, encode((self._binding, sender)))
+
+
+class JointParty(ContributingParty[R]):
     """Draws a share of the secret key, takes part in making the others' keys, submits, and helps to decrypt.
 
     `roster` is of the manifest's parties, each verified by this party, whose `identity` and `task` are given;
@@ -179,24 +226,17 @@ class JointParty(Party[R]):
         task: PartyTask[Any, Any, R],
         computation: JointComputation[Any, Any, Any],
     ) -> None:
-        super().__init__(manifest, task.party)
+        super().__init__(manifest, roster, identity, task.party)
         _check(manifest, roster, computation)
-        roster.require(identity, task.party)
-        self._roster = roster
-        self._identity = identity
         self._task = task
         self._computation = computation
         self._setup = computation.setup
-        self._binding = roster.binding(manifest)
         self._share: JointShare | None = None  # from the first round until the partial decryption
         self._state = _State()
         parties = len(manifest.parties)
         _, relinearisation, _ = self._setup.key_parts
         longest = max(relinearisation.packed_size, computation.partial_shape.packed_size)
         self.download_limit = parties * (longest + _SLACK * (1 + parties))
-
-    def __reduce__(self) -> str:
-        raise TypeError("a party of a joint session is not pickled or copied: a second one would have the same share")
 
     def _answer(self, round_number: int, payload: bytes) -> bytes:
         if round_number == _COMMITMENT:
@@ -219,7 +259,7 @@ class JointParty(Party[R]):
         share = JointShare(self._setup)
         parts = share.key_parts()
         secret_part = secrets.token_bytes(COMMON_SECRET_BYTES)
-        sealed = self._sealed(_SECRET_PURPOSE, secret_part, associated=b"")
+        sealed = self._sealed(_SECRET_PURPOSE, secret_part)
         self._share = share
         self._state = _State(
             key_parts=(*parts, sealed), secret_part=secret_part, key_bytes=sum(len(part) for part in parts)
@@ -304,10 +344,8 @@ class JointParty(Party[R]):
                 found = open_excerpt(excerpt, self._roster, binding, _KEY_PARTS, party, indices=_FORWARDED)
                 _check_committed(self._binding, party, excerpt.digests, commitments[party])
                 total.add(total.polynomials.unpack(found[0]))
-                secret = self._unsealed(_SECRET_PURPOSE, party, found[1], self._state.secret_part, associated=b"")
-                if len(secret) != COMMON_SECRET_BYTES:
-                    raise TamperedError("its part of the common secret has a wrong length")
-                secret_parts.append(secret)
+                own = self._state.secret_part
+                secret_parts.append(self._unsealed_secret(_SECRET_PURPOSE, party, found[1], own))
         return total.words, _sha256(_SECRET_PURPOSE + self._binding + b"".join(secret_parts))
 
     def _all_partials(self, payload: bytes) -> Iterator[Words]:
@@ -320,26 +358,6 @@ class JointParty(Party[R]):
                 (sealed,) = contribution.parts
                 own, associated = self._state.partial, _sha256(self._state.result)
                 yield polynomials.unpack(self._unsealed(_PARTIAL_PURPOSE, party, sealed, own, associated=associated))
-
-    def _sealed(self, purpose: bytes, plaintext: bytes, *, associated: bytes) -> bytes:
-        """Return `plaintext` sealed to all other parties."""
-        others = {name: key for name, key in self._roster.encryption_keys.items() if name != self.name}
-        return seal_to_all(others, plaintext, info=self._info(purpose, self.name), associated=associated)
-
-    def _unsealed(self, purpose: bytes, sender: str, sealed: bytes, own: bytes, *, associated: bytes) -> bytes:
-        """Return what a party has sealed to the others, `own` for this party's own."""
-        if sender == self.name:
-            return own
-        return unseal_mine(self._identity, sealed, info=self._info(purpose, sender), associated=associated)
-
-    def _one_of_each(self, payload: bytes, shape: type[T]) -> Iterator[tuple[str, T]]:
-        parts = decode(payload, tuple[shape, ...], "contributions")  # type: ignore[valid-type]
-        if len(parts) != len(self.manifest.parties):
-            raise DeserialisationError(f"contributions of {len(parts)} parties, of {len(self.manifest.parties)}")
-        return zip(self.manifest.parties, parts, strict=True)
-
-    def _info(self, purpose: bytes, sender: str) -> bytes:
-        return signed_bytes(purpose, encode((self._binding, sender)))
 
     def _signed(self, parts: tuple[bytes, ...]) -> bytes:
         return encode(Contribution.sign(self._identity, self._signed_binding(), self._round + 1, parts))
@@ -413,13 +431,20 @@ def _with_commitments(binding: bytes, commitments: tuple[bytes, ...]) -> bytes:
     return _sha256(binding + b"".join(commitments))
 
 
-def _check(manifest: Manifest, roster: Roster, computation: JointComputation[Any, Any, Any]) -> None:
+def check_joint(manifest: Manifest, roster: Roster) -> None:
+    """Raise `InputError` where a manifest is not one for joint keys, or a roster is of other parties than it names."""
     if not manifest.joint_keys:
         raise InputError("the session's manifest is not one for joint keys")
-    if computation.plan.parties != len(manifest.parties) or manifest.min_parties != len(manifest.parties):
-        raise InputError("with joint keys every party of the session takes part, and none can be left out")
+    if manifest.min_parties != len(manifest.parties):
+        raise InputError(_ALL_TAKE_PART)
     if roster.names != set(manifest.parties):
         raise InputError("the roster names other parties than the session's manifest")
+
+
+def _check(manifest: Manifest, roster: Roster, computation: JointComputation[Any, Any, Any]) -> None:
+    check_joint(manifest, roster)
+    if computation.plan.parties != len(manifest.parties):
+        raise InputError(_ALL_TAKE_PART)
     if computation.setup.binding != roster.binding(manifest):
         raise InputError("the computation is that of another session, or of other parties' keys")
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -37,16 +37,15 @@ from fhe_auc.base.serialise import decode, encode
 from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.party import Party, R
+from fhe_auc.session.party import R
 from fhe_auc.session.protocol import Request
 from fhe_auc.session.vector_computation import VectorComputation, VectorPlan, VectorTask
 from fhe_auc.sums.pairwise_pads import MaskingParty, pairwise_pad
 from fhe_auc_keys.bundles.roster import Contribution, PartyMaterial, Roster, blaming
 from fhe_auc_keys.errors import KeysError, TamperedError
-from fhe_auc_keys.roles.joint_roles import JointSession
+from fhe_auc_keys.roles.joint_roles import ContributingParty, JointSession, check_joint
 from fhe_auc_keys.roles.key_mode import KeyMode, require_all
-from fhe_auc_keys.trust.group_sealing import seal_to_all, unseal_mine
-from fhe_auc_keys.trust.identity import Identity, signed_bytes
+from fhe_auc_keys.trust.identity import Identity
 
 _ROUNDS = 3
 _KEYS = 1  # the round in which parties exchange keys
@@ -77,7 +76,7 @@ class JointVectorAggregator(Aggregator):
 
     def __init__(self, manifest: Manifest, roster: Roster, computation: VectorComputation) -> None:
         super().__init__(manifest)
-        _check(manifest, roster)
+        check_joint(manifest, roster)
         self._roster, self._binding = roster, roster.binding(manifest)
         self._computation = computation
         self._sum = computation.running_sum()
@@ -102,7 +101,7 @@ class JointVectorAggregator(Aggregator):
         return encode(Result(self.counted, self._computation.aggregate(None, self._sum.totals)))
 
 
-class JointVectorParty(Party[R]):
+class JointVectorParty(ContributingParty[R]):
     """Exchanges keys, submits under masks, and reads the sums.
 
     `roster` is of the manifest's parties, each verified by this party, whose `identity` and `task` are given. Raise
@@ -121,17 +120,11 @@ class JointVectorParty(Party[R]):
         task: VectorTask[R],
         computation: VectorComputation,
     ) -> None:
-        super().__init__(manifest, task.party)
-        _check(manifest, roster)
-        roster.require(identity, task.party)
-        self._roster, self._binding = roster, roster.binding(manifest)
-        self._identity, self._task, self._computation = identity, task, computation
+        super().__init__(manifest, roster, identity, task.party)
+        self._task, self._computation = task, computation
         self._state = _MaskingState()
         parties = len(manifest.parties)
         self.download_limit = computation.payload_limit + parties * (_contribution_limit(manifest) + _SLACK)
-
-    def __reduce__(self) -> str:
-        raise TypeError("a party of a joint session is not pickled or copied: a second one would have the same masks")
 
     def _answer(self, round_number: int, payload: bytes) -> bytes:
         started = time.perf_counter()
@@ -150,8 +143,7 @@ class JointVectorParty(Party[R]):
     def _contribution(self) -> bytes:
         """Draw a key and a part of the common secret; return what the others need of both."""
         key, secret_part = X25519PrivateKey.generate(), secrets.token_bytes(COMMON_SECRET_BYTES)
-        others = {name: each for name, each in self._roster.encryption_keys.items() if name != self.name}
-        sealed = seal_to_all(others, secret_part, info=self._info(self.name), associated=b"")
+        sealed = self._sealed(_SECRET_PURPOSE, secret_part)
         public_key = key.public_key().public_bytes_raw()
         made = encode(Contribution.sign(self._identity, self._binding, _KEYS, (public_key, sealed)))
         self._state = _MaskingState(key.private_bytes_raw(), secret_part, made)
@@ -162,7 +154,7 @@ class JointVectorParty(Party[R]):
         if not self._state.private_key:
             raise EvaluationError(f"party {self.name!r} has submitted already: its masks are for one submission")
         parties, secret_parts = list[MaskingParty](), list[bytes]()
-        for party, contribution in self._all_contributions(payload):
+        for party, contribution in self._one_of_each(payload, bytes):
             with blaming(party):
                 public_key, secret_part = self._opened(party, contribution)
             parties.append(MaskingParty(len(parties), party, public_key))
@@ -181,26 +173,14 @@ class JointVectorParty(Party[R]):
         self._check_named(result.counted)
         return self._computation.outcome(self._task, result.content, result.counted, self._state.common_secret)
 
-    def _all_contributions(self, payload: bytes) -> Iterator[tuple[str, bytes]]:
-        parties = self.manifest.parties
-        contributions = decode(payload, tuple[bytes, ...], "contributions")
-        if len(contributions) != len(parties):
-            raise DeserialisationError(f"contributions of {len(contributions)} parties, of {len(parties)}")
-        return zip(parties, contributions, strict=True)
-
     def _opened(self, party: str, data: bytes) -> tuple[bytes, bytes]:
         """Return a party's public key and its part of the common secret; raise as `Contribution.check`."""
         contribution = decode(data, Contribution, "contribution")
         contribution.check(self._roster, self._binding, _KEYS, party)
         public_key, sealed = _key_and_part(contribution)
-        if party == self.name:
-            if data != self._state.contribution:
-                raise TamperedError("it is not what this party has sent")
-            return public_key, self._state.secret_part
-        secret_part = unseal_mine(self._identity, sealed, info=self._info(party), associated=b"")
-        if len(secret_part) != COMMON_SECRET_BYTES:
-            raise TamperedError("its part of the common secret has a wrong length")
-        return public_key, secret_part
+        if party == self.name and data != self._state.contribution:
+            raise TamperedError("it is not what this party has sent")
+        return public_key, self._unsealed_secret(_SECRET_PURPOSE, party, sealed, self._state.secret_part)
 
     def _shared_with(self, other: MaskingParty) -> bytes:
         private_key = X25519PrivateKey.from_private_bytes(self._state.private_key)
@@ -209,9 +189,6 @@ class JointVectorParty(Party[R]):
                 return private_key.exchange(X25519PublicKey.from_public_bytes(other.public_key))
             except ValueError:  # all zeros
                 raise TamperedError("with its public key everybody knows what is shared") from None
-
-    def _info(self, sender: str) -> bytes:
-        return signed_bytes(_SECRET_PURPOSE, encode((self._binding, sender)))
 
     def _own_state(self) -> bytes:
         return encode(self._state)
@@ -258,10 +235,3 @@ def _key_and_part(contribution: Contribution) -> tuple[bytes, bytes]:
 
 def _contribution_limit(manifest: Manifest) -> int:
     return _SLACK + _SEALED_BYTES * len(manifest.parties)
-
-
-def _check(manifest: Manifest, roster: Roster) -> None:
-    if not manifest.joint_keys or manifest.min_parties != len(manifest.parties):
-        raise InputError("the session's manifest is not one for joint keys, where every party takes part")
-    if roster.names != set(manifest.parties):
-        raise InputError("the roster names other parties than the session's manifest")

@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import Any
 
 from fhe_auc.base.errors import DeserialisationError, InputError
-from fhe_auc.base.party_names import MAX_CHARACTERS
+from fhe_auc.base.party_names import NAME_BYTES
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.session.aggregator import Aggregator
@@ -43,8 +43,6 @@ from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.roles.echo import ECHO_BYTES, Echo
 from fhe_auc_keys.roles.key_mode import KeyMode
 from fhe_auc_keys.roles.local_consortium import Consortium
-
-_NAME_BYTES = 4 * MAX_CHARACTERS + 8  # of a name, encoded
 
 
 class SealedAggregator(Aggregator):
@@ -108,7 +106,7 @@ class SealedParty(Party[R]):
         super().__init__(manifest, name)
         self.rounds = 2 if echo is None else 3
         # A result names all that count; an echo is shorter than the longest name.
-        self.download_limit = limit + _NAME_BYTES * len(manifest.parties)
+        self.download_limit = limit + NAME_BYTES * len(manifest.parties)
         self._submit, self._read = submit, read
         self._echo = echo
         self._common_secret = common_secret

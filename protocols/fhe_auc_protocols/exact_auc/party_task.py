@@ -76,9 +76,8 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         self.party = data.name
         self.plan = plan
         self._manifest = manifest
-        before = data.before  # the one that the manifest names, and of its thresholds, or none
-        named = before is not None and bool(manifest.before) and before.session == manifest.before
-        if before is not None and not (named and before.grid == manifest.grid):
+        before = data.before
+        if before is not None and (before.session, before.grid) != (manifest.before, manifest.grid):
             data = replace(data, before=None)
         self._data = data
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, cast
 
 import msgspec
 import numpy as np
@@ -54,7 +54,7 @@ class ExactCounts(ReadoutProtocol[R], EncryptedProtocol[R, VectorPlan]):
                 f"a fleet's members have no secret in common, which {self.name} takes: give --protocol exact"
             )
         return VectorPlan(
-            keys=_known(request.keys),
+            keys=cast("Keys", request.keys),  # which has been checked
             thresholds=len(request.thresholds),
             entries=entries(self.readout, len(request.thresholds)),
             parties=len(request.parties),
@@ -154,9 +154,3 @@ def entries(readout: Readout[R], thresholds: int) -> int:
     """Return how many integers the counts of all levels are."""
     cells, levels = readout.cells(thresholds), readout.levels(thresholds)
     return sum(cells >> above for above in range(levels))
-
-
-def _known(keys: str) -> Keys:
-    """Return how keys are held, which the protocol has checked."""
-    found: Keys = keys  # type: ignore[assignment]
-    return found

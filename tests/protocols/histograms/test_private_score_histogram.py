@@ -30,6 +30,7 @@ from fhe_auc_protocols.histograms.unary_encoding import NO_VALUE, UnaryEncoding,
 from tests.support import random_sites
 from tests.support.chosen import federated_auc
 from tests.support.discrete_laplace import laplace_p_value
+from tests.support.vector_sessions import VectorPlay
 
 FALSE_ALARM = 1e-7
 PLUGINS = {plugin.name: plugin for plugin in (HistogramDistributedDp(), HistogramLocalDp())}
@@ -52,17 +53,9 @@ def exact(parties: list[PartyData], size: int) -> np.ndarray:
 
 def noise_of(parties: list[PartyData], answering: int, size: int, **changes: Any) -> np.ndarray:
     """Return the noise of a real encrypted session in which the last parties vanish."""
-    plugin = PLUGINS["histogram-distributed-dp"]
-    session = plugin.prepare(request(len(parties), size, backend="tenseal", **changes))
-    delivery = session.delivery()
-    aggregator = plugin.aggregator(session.manifest, delivery.aggregator)
-    aggregator.open_late = delivery.open_late
-    roles = [plugin.party(session.manifest, delivery.parties[data.name], data) for data in parties[:answering]]
-    message = aggregator.start()
-    for role in roles:
-        aggregator.receive(role.name, role.respond(message))
-    roles[0].respond(aggregator.finish_round())
-    found = roles[0].result()
+    asked = {"thresholds": thresholds.uniform(size), "options": {"epsilon": 1.0}, "backend": "tenseal", **changes}
+    play = VectorPlay(parties, protocol="histogram-distributed-dp", **asked)
+    found = play.read([data.name for data in parties[:answering]])
     assert found.parties == answering
     histogram = found.histogram
     return np.stack([histogram.positives, histogram.negatives]) - exact(parties[:answering], size)

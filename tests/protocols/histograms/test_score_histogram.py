@@ -27,6 +27,7 @@ from fhe_auc_protocols.histograms.protocols import HistogramFederated
 from fhe_auc_protocols.histograms.score_histogram import pooled_counts, pooled_histogram, rows_by_bin
 from tests.support.chosen import federated_auc
 from tests.support.pooled import pooled
+from tests.support.vector_sessions import VectorPlay
 
 BACKENDS = ckks.available_backends()
 backends = pytest.mark.parametrize("backend", BACKENDS)
@@ -115,18 +116,8 @@ def test_a_party_with_more_rows_than_the_session_may_have_is_refused_by_name():
 
 def between_sites(sites, max_rows):
     """What the first site reads, where nobody can count all rows beforehand."""
-    plugin, names = HistogramFederated(), tuple(site.name for site in sites)
-    prepared = plugin.prepare(
-        Request(parties=names, thresholds=thresholds.uniform(10), max_rows=max_rows, min_rows=2, backend=BACKENDS[0])
-    )
-    delivery = prepared.delivery()
-    aggregator = plugin.aggregator(prepared.manifest, delivery.aggregator)
-    roles = [plugin.party(prepared.manifest, delivery.parties[site.name], site) for site in sites]
-    message = aggregator.start()
-    for role in roles:
-        aggregator.receive(role.name, role.respond(message))
-    roles[0].respond(aggregator.finish_round())
-    return roles[0].result()
+    grid = thresholds.uniform(10)
+    return VectorPlay(sites, thresholds=grid, max_rows=max_rows, min_rows=2, backend=BACKENDS[0]).read()
 
 
 @pytest.mark.parametrize("scores", [[0.5] * 15, np.linspace(0, 1, 15)], ids=["in one bin", "in many"])
@@ -177,18 +168,8 @@ def session(parties=3, **changes):
 
 
 def test_without_a_party_the_others_go_on_and_say_so():
-    plugin, sites = HistogramFederated(), random_sites(3)
-    prepared = session(min_parties=2)
-    delivery = prepared.delivery()
-    aggregator = plugin.aggregator(prepared.manifest, delivery.aggregator)
-    aggregator.open_late = delivery.open_late
-    roles = [plugin.party(prepared.manifest, delivery.parties[site.name], site) for site in sites]
-    message = aggregator.start()
-    for role in roles[:2]:
-        aggregator.receive(role.name, role.respond(message))
-    result = aggregator.finish_round()
-    roles[0].respond(result)
-    found = roles[0].result()
+    sites = random_sites(3)
+    found = VectorPlay(sites, thresholds=thresholds.uniform(20), min_parties=2).read(["site 0", "site 1"])
     assert same(found, count(pooled(sites[:2]), thresholds.uniform(20)))
     assert "1 of 3 parties are not in the result" in found.warnings
 
