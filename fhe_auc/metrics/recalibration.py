@@ -120,11 +120,7 @@ def calibration_line(histogram: Histogram) -> CalibrationLine:
     so that no finite slope is the best one; `InputError` if the edges leave [0, 1].
     """
     usable = _with_both_labels(histogram)
-    scores = _logit(usable.centres)
-    of_ones, of_zeros = scores[usable.positives > 0], scores[usable.negatives > 0]
-    if of_ones.min() >= of_zeros.max() or of_zeros.min() >= of_ones.max():
-        raise UndefinedMetricError("a score parts the labels, or all scores are equal: there is no calibration slope")
-    found = _fitted(usable.positives, usable.negatives, scores)
+    found = _fitted(usable.positives, usable.negatives, _logit(usable.centres))
     lower, upper = _logit(usable.edges[:-1]), _logit(usable.edges[1:])
     nothing = np.zeros(usable.bins)
     off = np.zeros(2)
@@ -156,6 +152,9 @@ def _fitted(
     positives: NDArray[np.float64], negatives: NDArray[np.float64], scores: NDArray[np.float64]
 ) -> CalibrationLine:
     """Fit by Newton's method, from the slope 0; steps too long are halved: the log-likelihood is concave."""
+    of_ones, of_zeros = scores[positives > 0], scores[negatives > 0]
+    if of_ones.min() >= of_zeros.max() or of_zeros.min() >= of_ones.max():
+        raise UndefinedMetricError("a score parts the labels, or all scores are equal: there is no calibration slope")
     counts = positives + negatives
     design = np.stack([np.ones(len(scores)), scores], axis=1)
 

@@ -114,6 +114,20 @@ def test_labels_that_a_score_parts_have_no_slope_but_an_intercept(positives: lis
     assert math.isfinite(metrics.calibration_in_the_large(histogram)[0].value)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "histogram",
+    [
+        Histogram([0, 1, 1], [57, 1], [1, 57]),
+        Histogram([0, 0.75, 1], [160354.72342967987, 17], [604928.6104240417, 483174.2400827408]),
+    ],
+)
+def test_bins_whose_ends_part_the_labels_leave_the_slope_open(histogram: Histogram) -> None:
+    line = metrics.calibration_line(histogram)
+    assert math.isfinite(line.slope)
+    assert (line.intercept_off, line.slope_off) == (math.inf, math.inf)
+
+
 def test_what_has_no_value_is_said() -> None:
     with pytest.raises(UndefinedMetricError, match="one class only"):
         metrics.calibration_line(Histogram([0, 0.5, 1], [1, 2], [0, 0]))
