@@ -21,6 +21,7 @@ from fhe_auc.session.protocol import Request, Session
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 
 pytest.register_assert_rewrite("tests.support")
+pytest_plugins = ["tests.support.cpu_time"]
 settings.register_profile("any load", deadline=None)  # no test fails because the machine is busy
 settings.load_profile("any load")
 
