@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fhe_auc.sums.expansion import coefficients, monomials, products
+from fhe_auc.sums.monomials import coefficients, monomial_count, monomials
 from fhe_auc.sums.terms import Factor, Part, Release, Term
 from tests.support import plain_sums
 from tests.support.plain_sums import PRIMES
@@ -32,7 +32,7 @@ ONES = Factor(constants=(1, 2))
 def test_an_entry_takes_as_few_monomials_as_its_different_factors_ask_for(
     factors: tuple[Factor, ...], count: int
 ) -> None:
-    assert monomials(Term(factors)) == count
+    assert monomial_count(Term(factors)) == count
 
 
 @given(plain_sums.releases(), st.sampled_from(PRIMES), st.integers(0, 2**60))
@@ -48,8 +48,8 @@ def test_coefficients_times_monomials_add_up_to_the_product_at_the_difference(
     for wanted in release.sums:
         for term in wanted.terms:
             constant, factors = coefficients(term, clear, prime)
-            encrypted = products(term, hidden, prime)
-            assert len(factors) == len(encrypted) == monomials(term)
+            encrypted = monomials(term, hidden, prime)
+            assert len(factors) == len(encrypted) == monomial_count(term)
             for k in range(plain_sums.term_length(term, vectors)):
                 expected = 1
                 for factor in term.factors:
@@ -66,6 +66,6 @@ def test_all_vectors_of_a_term_are_as_long_as_it_is_and_in_range(release: Releas
     for wanted in release.sums:
         for term in wanted.terms:
             constant, factors = coefficients(term, at, prime)
-            for each in (constant, *factors, *products(term, at, prime)):
+            for each in (constant, *factors, *monomials(term, at, prime)):
                 assert each.shape == (term.length(lengths),)
                 assert int(each.max()) < prime

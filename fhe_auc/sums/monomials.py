@@ -23,13 +23,13 @@ from fhe_auc.rlwe.modular import Residues
 from fhe_auc.sums.terms import Factor, Term
 
 
-def monomials(term: Term) -> int:
+def monomial_count(term: Term) -> int:
     """Return how many monomials of an entry are encrypted."""
     return len(_exponents(_powers(term))) - 1
 
 
 def coefficients(term: Term, at: Mapping[Factor, Residues], modulus: int) -> tuple[Residues, list[Residues]]:
-    """Return the coefficient of 1, and those of the monomials in the order of `products`, each of shape (length,).
+    """Return the coefficient of 1, and those of `monomials` in their order, each of shape (length,).
 
     `at` holds the A of each factor, from `Release.evaluate` at what everybody may see; constants as they are.
     """
@@ -45,7 +45,7 @@ def coefficients(term: Term, at: Mapping[Factor, Residues], modulus: int) -> tup
     return found[0], found[1:]
 
 
-def products(term: Term, at: Mapping[Factor, Residues], modulus: int) -> list[Residues]:
+def monomials(term: Term, at: Mapping[Factor, Residues], modulus: int) -> list[Residues]:
     """Return the monomials, each of shape (length,); `at` holds the B of each factor, from `Release.evaluate`."""
     powers = _powers(term)
     negated = [modular.subtract(np.zeros(1, np.uint64), at[factor], modulus) for factor in powers]
