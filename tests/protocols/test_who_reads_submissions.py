@@ -28,7 +28,7 @@ from fhe_auc_keys.bundles.session_protection import SessionProtection
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.store.vault import Vault, certified_identity
 from fhe_auc_keys.trust.identity import signed_bytes
-from tests.fhe_auc.test_file_transport import finished, new_session
+from tests.fhe_auc.machines.test_file_transport import finished, new_session
 from tests.protocols.test_saved_parties import OPTIONS, SESSIONS
 from tests.support.platforms import needs_fork
 from tests.support.stored_sites import Consortium

@@ -226,7 +226,7 @@ def test_what_is_interrupted_leaves_nothing_behind_either(
 @pytest.mark.slow
 def test_the_training_example_prints_how_far_the_average_is_off(terminal: Terminal) -> None:
     """It has compared the AUC with scikit-learn's over all rows, and has ended."""
-    example = Path(__file__).parents[3] / "examples" / "training" / "run_flower.py"
+    example = Path(__file__).parents[4] / "examples" / "training" / "run_flower.py"
     done = subprocess.run(
         [sys.executable, str(example)],
         env=terminal.environment,

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import yaml
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SUITES = [
     "tests/fhe_auc/rlwe/test_seal_format.py",
-    "tests/fhe_auc/test_files.py",
-    "tests/fhe_auc/test_journal.py",
+    "tests/fhe_auc/base/test_files.py",
+    "tests/fhe_auc/session/test_journal.py",
     "tests/keys/test_audit.py",
     "tests/keys/test_session_files.py",
     "tests/keys/test_store.py",

@@ -55,10 +55,10 @@ from tests.support.nothing import rows_in
 pytestmark = [pytest.mark.xdist_group("flare"), pytest.mark.usefixtures("nothing_installed")]
 
 GRID = np.linspace(0, 1, 16)
-EXAMPLES = Path(__file__).parents[3] / "examples" / "three_sites"
+EXAMPLES = Path(__file__).parents[4] / "examples" / "three_sites"
 BIN = Path(sys.executable).parent
 PATIENCE = 300.0  # seconds, for a step that takes a few; only a broken test waits for them
-GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "flare.md"
+GUIDE = Path(__file__).parents[4] / "docs" / "guide" / "flare.md"
 RESOURCES, AUTHORIZATION = re.findall(r"^```json\n(.*?)^```", GUIDE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
 """What the guide has sites and server put into their workspaces."""
 
