@@ -196,7 +196,7 @@ def test_a_flood_of_refused_submissions_is_not_kept_for_ever(roles: Roles, submi
     for number in range(20_000):
         with pytest.raises(MessageError):
             roles.aggregator.receive(f"mallory {number}", b"")
-    assert len(roles.aggregator._refused) <= len(roles.parties)
+    assert len(roles.aggregator.refusals) <= len(roles.parties)
     assert len(submissions) == 3
 
 
