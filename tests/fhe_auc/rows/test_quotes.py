@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.rows import table_files
-from fhe_auc.rows.table_files import TextFormat
-from fhe_auc.rows.tables import Entries, read_parties
+from fhe_auc.rows import csv_files
+from fhe_auc.rows.csv_files import TextFormat
+from fhe_auc.rows.party_files import Entries, read_parties
 
 
 def rows(number: int, **notes: str) -> list[str]:
@@ -83,8 +83,8 @@ def test_quotes_within_entries_and_notes_of_several_lines_are_read(folder: Path)
 def test_where_the_blocks_of_the_reader_end_does_not_matter(
     folder: Path, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table_files, "_BLOCK", block)
-    monkeypatch.setattr(table_files, "_SMALL", block // 3)
+    monkeypatch.setattr(csv_files, "_BLOCK", block)
+    monkeypatch.setattr(csv_files, "_SMALL", block // 3)
     notes = ['"say ""A, B"""', '"a\nb"', "6'1\"", '""', '"c, d"', "well", '"\n\n"']
     random = np.random.default_rng(1)
     for every in (notes, ['"c, d"', '""', '""""']):  # these are the ones without lines, that are checked all at once

@@ -21,11 +21,11 @@ from click.testing import CliRunner
 from fhe_auc.base.errors import InputError
 from fhe_auc.cli import main
 from fhe_auc.question.analysis import Questions
-from fhe_auc.rows import row_store, table_files
+from fhe_auc.rows import csv_files, row_store
+from fhe_auc.rows.csv_files import TextFormat
 from fhe_auc.rows.own_rows import warnings_of
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.rows.table_files import TextFormat
-from fhe_auc.rows.tables import Entries, read_for, read_parties
+from fhe_auc.rows.party_files import Entries, read_for, read_parties
 
 LABELS, SCORES = [1, 0, 1, 0], [0.5, 0.25, 0.75, 0.125]
 COLUMNS = {"label_column": "died", "score_column": "risk"}
@@ -34,7 +34,7 @@ COLUMNS = {"label_column": "died", "score_column": "risk"}
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(table_files, "_STANDARD_INPUT", [])
+    monkeypatch.setattr(csv_files, "_STANDARD_INPUT", [])
     return tmp_path
 
 
@@ -396,7 +396,7 @@ def test_files_are_read_without_pandas_or_masked_arrays_which_take_long_to_load(
 import json, sys
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import Questions
-from fhe_auc.rows.tables import Entries, read_for
+from fhe_auc.rows.party_files import Entries, read_for
 read = read_for(Questions(score_columns=("risk",)), sys.argv[1:], label_column="died")[0]
 asked = Questions(score_columns=("risk",), by={"sex": ()})
 read += read_for(asked, sys.argv[2:], label_column="died", entries=Entries(drop_missing=True))[0]
@@ -415,7 +415,7 @@ def test_arrows_threads_read_no_file_of_pythons_which_could_abort_the_process_at
     Path("a.csv").write_text(table())
     Path("b.csv.gz").write_bytes(gzip.compress(table().encode()))
     for name in ("a.csv", "b.csv.gz", "-"):
-        opened = table_files.TableFile(Path(name)).open_bytes()
+        opened = csv_files.TextFile(Path(name)).open_bytes()
         assert not isinstance(opened, pa.PythonFile)
         assert opened.read() == table().encode()
 
@@ -465,7 +465,7 @@ def test_an_empty_file_is_called_so_and_a_header_alone_has_no_rows(
     for content, told in ((b"", "the file is empty"), (header, "there are no rows"), (header + b"\n", "no rows")):
         packed = gzip.compress(content) if name.endswith(".gz") else content
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(packed)))
-        monkeypatch.setattr(table_files, "_STANDARD_INPUT", [])
+        monkeypatch.setattr(csv_files, "_STANDARD_INPUT", [])
         if name != "-":
             Path(name).write_bytes(packed)
         with pytest.raises(InputError, match=rf"^file '({name}|standard input)': .*{told}$"):
@@ -477,7 +477,7 @@ def test_gzip_is_read_under_any_name(folder: Path, platform: str, monkeypatch: p
     """Elsewhere than on Linux an open file cannot be opened anew."""
     packed = gzip.compress(table().encode())
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(packed)))
-    monkeypatch.setattr(table_files, "sys", SimpleNamespace(platform=platform, stdin=sys.stdin))
+    monkeypatch.setattr(csv_files, "sys", SimpleNamespace(platform=platform, stdin=sys.stdin))
     Path("a.csv").write_bytes(packed)
     Path("b.csv.gz").write_text(table())
     for file in ("a.csv", "b.csv.gz", "-"):

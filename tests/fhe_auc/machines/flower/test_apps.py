@@ -594,7 +594,7 @@ def test_an_error_that_nobody_foresaw_does_not_travel_either(
     def burst(*_: object, **__: object) -> None:
         raise RuntimeError("score 0.123 of patient 7")
 
-    monkeypatch.setattr("fhe_auc.rows.tables.read_for", burst)
+    monkeypatch.setattr("fhe_auc.rows.party_files.read_for", burst)
     reply = consortium.asked("north")
     assert reply.error.reason == "RuntimeError"
 

@@ -16,7 +16,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.question import thresholds
 from fhe_auc.rows.own_rows import check_scores
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.rows.tables import Entries, read_parties
+from fhe_auc.rows.party_files import Entries, read_parties
 
 
 def write(name: str, *lines: str, encoding: str = "utf-8") -> str:

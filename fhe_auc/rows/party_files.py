@@ -20,11 +20,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.base.errors import InputError, Place
 from fhe_auc.question.analysis import Analysis, Questions
+from fhe_auc.rows.arrow_columns import Piece
+from fhe_auc.rows.csv_files import STDIN, TextFormat
 from fhe_auc.rows.entries import Coded, finite_numbers, label_spellings, level_text, missing_entries
 from fhe_auc.rows.party_data import PartyData, checked_name, left_out_beside
 from fhe_auc.rows.row_store import Column, parted
 from fhe_auc.rows.score_scale import DEFAULT_SCALE, rescaled
-from fhe_auc.rows.table_files import STDIN, SUFFIXES, Piece, TableFile, TextFormat
+from fhe_auc.rows.table_files import SUFFIXES, TableFile
 
 _DROP = "--drop-missing leaves such rows out"
 
