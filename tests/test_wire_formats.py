@@ -1,8 +1,8 @@
 """Every format that leaves a process is pinned here: framed, signed, sealed and stored things, and files of text.
 
 A test that fails here says that what was written before cannot be read any more, or reads differently. Where that is
-meant, `fhe_auc.base.serialise.FORMAT_VERSION` goes up, or the version of that `KeptFormat`, and the line that changed in
-wire_formats/pinned.json is written anew; where it is not, the code is wrong. Nothing is random: keys, times and
+meant, `fhe_auc.base.serialise.FORMAT_VERSION` goes up, or the version of that `KeptFormat`, and the line that changed
+in wire_formats/pinned.json is written anew; where it is not, the code is wrong. Nothing is random: keys, times and
 certificates are fixed, so that whole documents can be pinned.
 """
 

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,32 +23,33 @@ from fhe_auc.base.files import read_config, read_from_others, write_atomically
 from fhe_auc.base.logs import RoleLog
 from fhe_auc.base.party_names import HELPER
 from fhe_auc.cli import main
-from fhe_auc.machines import aggregator_role, file_transport, outcomes
+from fhe_auc.machines import aggregator_role, file_transport
 from fhe_auc.machines.file_transport import file_name
-from fhe_auc.machines.site_state import site_storage
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session import registry
 from fhe_auc.session.journal import Journal
-from fhe_auc.session.protocol import Request
 from tests.support.exact_sessions import pairs_of
-from tests.support.nothing import rows_in
+from tests.support.machines import GRID, MachineSession, toml
 from tests.support.platforms import needs_linux
 
 pytestmark = pytest.mark.usefixtures("nothing_installed")
 
-GRID = np.linspace(0, 1, 16)
 CLI = (sys.executable, "-c", "from fhe_auc.cli import main; main()")
 PATIENCE = 300.0  # seconds, for a step that takes one; only a broken test waits for them
 
 
-@dataclass
-class Session:
-    """A session of three sites with key stores of their own; every role is a process."""
+class Session(MachineSession):
+    """A session of three sites; every role is a process, which finds its configuration in the folder."""
 
-    folder: Path
-    sites: dict[str, PartyData]
-    session: bytes
-    started: list[subprocess.Popen[str]] = field(default_factory=list)
+    def __init__(self, sites: list[PartyData], folder: Path, protocol: str = "nothing", **asked: Any) -> None:
+        super().__init__(sites, folder, protocol, **asked)
+        self.configure()
+
+    def configure(self) -> Session:
+        self.started: list[subprocess.Popen[str]] = []
+        (self.folder / "run.toml").write_text(toml(self.aggregator))
+        for name, config in self.roles.items():
+            (self.folder / f"{'helper' if name == HELPER else name}.toml").write_text(toml(config))
+        return self
 
     @property
     def exchange(self) -> Path:
@@ -107,19 +107,16 @@ class Session:
     def submission(self, number: int, site: str) -> Path:
         return self.exchange / f"round-{number}" / f"{site}.submission"
 
-    def result(self, site: str) -> Any:
-        written = outcomes.file_of(self.folder / f"results of {site}", self.session.hex())
-        return None if written is None else outcomes.read(written)
-
-    def record(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.journal / "record.json").read_text())
+    def told(self) -> dict[str, Any]:
+        """Who took part, by the aggregator's record."""
+        found = self.record()
+        assert found is not None
         return found
 
     def check(self) -> None:
         """All sites have the result, all have confirmed it, and each was counted once."""
-        rows = sum(data.rows for data in self.sites.values())
-        assert [rows_in(self.result(site)) for site in self.sites] == [rows] * len(self.sites)
-        told = self.record()
+        assert {self.rows_at(site) for site in self.sites} == {self.rows()}
+        told = self.told()
         assert (told["counted"], told["missing"], told["delivered"]) == (list(self.sites), [], list(self.sites))
 
 
@@ -133,31 +130,17 @@ def finished(process: subprocess.Popen[str]) -> tuple[int, str]:
     return process.returncode, told
 
 
+@pytest.fixture(scope="module")
+def made_session(site_rows: list[PartyData], tmp_path_factory: pytest.TempPathFactory) -> Session:
+    return Session(site_rows, tmp_path_factory.mktemp("made") / "session")
+
+
 @pytest.fixture
-def session(site_rows: list[PartyData], tmp_path: Path) -> Iterator[Session]:
-    made = new_session(site_rows, tmp_path)
+def session(made_session: Session, tmp_path: Path) -> Iterator[Session]:
+    made = made_session.copied(tmp_path / "session").configure()
     yield made
     for process in made.started:
         kill(process)
-
-
-def new_session(site_rows: list[PartyData], folder: Path, protocol: str = "nothing", **request: Any) -> Session:
-    names = tuple(data.name for data in site_rows)
-    prepared = registry.load(protocol).prepare(Request(parties=names, thresholds=GRID, **request))
-    (folder / "keys").mkdir(mode=0o700)
-    local = site_storage().local_sites(prepared, folder / "keys", {})
-    run = {**local.aggregator, "journal": str(folder / "journal")}
-    (folder / "run.toml").write_text(toml(run))
-    (folder / "helper.toml").write_text(toml(local.sites.get(HELPER, {})))
-    for data in site_rows:
-        np.savez(folder / f"{data.name}.npz", y_true=data.y_true, y_score=data.y_score)
-        own = {"data": str(folder / f"{data.name}.npz"), "results": str(folder / f"results of {data.name}")}
-        (folder / f"{data.name}.toml").write_text(toml({**local.sites[data.name], **own}))
-    return Session(folder, {data.name: data for data in site_rows}, prepared.manifest.session)
-
-
-def toml(config: Mapping[str, str]) -> str:
-    return "".join(f"{name} = {json.dumps(value)}\n" for name, value in config.items())
 
 
 def test_every_site_gets_the_result_and_the_aggregator_learns_who_took_part(session: Session) -> None:
@@ -175,9 +158,7 @@ def test_every_site_gets_the_result_and_the_aggregator_learns_who_took_part(sess
     assert (status, told.split()[:2]) == (0, ["state", "finished:"])
     assert trail_of(session, "run.toml") == ["started", "ended"]
     assert [trail_of(session, f"{name}.toml") for name in session.sites] == [["submitted", "ended"]] * 3
-    results = [
-        str(outcomes.file_of(session.folder / f"results of {name}", session.session.hex())) for name in session.sites
-    ]
+    results = [str(file) for name in session.sites for file in session.results(name)]
     assert CliRunner().invoke(main, ["check", *results, *store_of(session, "south.toml")]).exit_code == 0
 
 
@@ -185,22 +166,22 @@ def test_a_session_with_a_helper_closes_at_the_number_that_is_configured(
     site_rows: list[PartyData], tmp_path: Path
 ) -> None:
     """All are there from the start but one, who is not waited for; each process ends by itself."""
-    session = new_session(site_rows, tmp_path, "exact", keys="helper", min_parties=2, max_rows=20_000)
-    with (tmp_path / "run.toml").open("a") as file:
+    session = Session(site_rows, tmp_path / "session", "exact", keys="helper", min_parties=2, max_rows=20_000)
+    with (session.folder / "run.toml").open("a") as file:
         file.write("close-at = 2\n")
     session.exchange.mkdir()
     roles = [session.answer(name, "--wait", "1") for name in ("north", "south")]
     roles.append(session.start("answer", "exchange/helpers", "helper.toml", "--wait", "1", group="helper"))
     roles.append(session.aggregate())
     assert [finished(process)[0] for process in roles] == [0, 0, 0, 0]
-    told = session.record()
+    told = session.told()
     assert (told["counted"], told["missing"]) == (["north", "south"], ["east"])
     counted = [session.sites["north"], session.sites["south"]]
-    assert session.result("south").fraction == pairs_of(counted, GRID)[0]
+    assert session.outcome("south").fraction == pairs_of(counted, GRID)[0]
     assert trail_of(session, "helper.toml") == ["opened", "ended"]
     status, said = finished(session.answer("east"))  # it comes too late
     assert (status, "round 4, expected 1" in said) == (1, True)
-    assert session.result("east") is None
+    assert not session.results("east")
 
 
 def store_of(session: Session, role: str) -> tuple[str, ...]:
@@ -218,20 +199,20 @@ def trail_of(session: Session, role: str) -> list[str]:
 def test_logs_in_json_tell_session_round_and_party(
     site_rows: list[PartyData], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    session = new_session(site_rows, tmp_path, "exact")
+    session = Session(site_rows, tmp_path / "session", "exact")
     monkeypatch.setenv("FHE_AUC_LOG_FORMAT", "json")
     aggregator = session.start("aggregate", "exchange", "run.toml")
     sites = [session.answer(name, "--wait", "1", "--log-format", "json") for name in session.sites]
     logs = [finished(process)[1] for process in (aggregator, *sites)]
     logs[0] = "".join(line for line in logs[0].splitlines(keepends=True) if line.startswith("{"))  # without the table
     told = [[json.loads(line) for line in log.splitlines()] for log in logs]
-    assert {line["session"] for lines in told for line in lines} == {session.session.hex()}
+    assert {line["session"] for lines in told for line in lines} == {session.id.hex()}
     accepted = {(line["round"], line["party"]) for line in told[0] if "accepted" in line["message"]}
     assert accepted == {(number, name) for number in (1, 2) for name in session.sites}
     for name, lines in zip(session.sites, told[1:], strict=True):
         assert {line["party"] for line in lines} == {name}
         assert [line["round"] for line in lines if "answered" in line["message"]] == [1, 2]
-    assert str(session.result("north").auc)[:6] not in "".join(logs)
+    assert str(session.outcome("north").auc)[:6] not in "".join(logs)
 
 
 # --- The fault matrix: role × instant × fault -------------------------------------------------------------------------
@@ -343,7 +324,7 @@ def test_a_site_whose_disk_is_full_says_so_and_gets_its_result_once_there_is_roo
     fill(results)
     status, told = finished(session.answer("south"))
     assert (status, "No space left on device" in told, "internal" in told) == (1, True, False), told
-    assert session.result("south") is None
+    assert not session.results("south")
     assert not session.submission(2, "south").exists()  # what is not kept is not confirmed
     (results / "filler").unlink()
     session.finish(aggregator)
@@ -359,14 +340,14 @@ def test_a_site_that_misses_the_last_round_gets_its_result_from_a_rerun(session:
     run.write_text(before + "round-timeout = 0.5\n")
     session.attend("south")
     status, told = finished(session.aggregate())
-    assert (status, session.record()["delivered"]) == (0, [name for name in session.sites if name != "south"]), told
+    assert (status, session.told()["delivered"]) == (0, [name for name in session.sites if name != "south"]), told
     np.savez(session.folder / "south.npz", y_true=[0, 1, 1], y_score=[0.1, 0.2, 0.9])
     status, told = finished(session.start("status", "run.toml"))
     assert "ended; run it again for those without their results" in " ".join(told.split())
     run.write_text(before)
     again = session.aggregate()
     session.finish(again)
-    assert any("the rows have changed since they were submitted" in each for each in session.result("south").warnings)
+    assert any("the rows have changed since they were submitted" in each for each in session.outcome("south").warnings)
 
 
 def test_a_file_that_is_cut_off_or_forged_is_refused_until_it_is_whole(session: Session) -> None:
@@ -391,25 +372,23 @@ def test_the_aggregator_sees_no_difference_between_a_result_that_is_accepted_and
     seen = []
     rows = sum(data.rows for data in site_rows)
     for name, most in (("accepted", rows), ("refused", rows - 1)):
-        (tmp_path / name).mkdir()
-        session = new_session(site_rows, tmp_path / name, "exact", max_rows=most)
+        session = Session(site_rows, tmp_path / name, "exact", max_rows=most)
         aggregator = session.open()
         session.attend_first()
         told = []
         for site in session.sites:
             status, line = finished(session.answer(site))
-            print(repr(line))
-            line = line.replace(str(session.folder), "").replace(session.session.hex(), "SESSION")
+            line = line.replace(str(session.folder), "").replace(session.id.hex(), "SESSION")
             line = re.sub(r"20[0-9]{6}T[0-9]{6}Z|20[0-9T:.-]+[+]00:00", "TIME", line)
             told.append((status, line, len(session.submission(2, site).read_bytes())))
         assert finished(aggregator)[0] == 0
-        record = session.record()
+        record = session.told()
         for site in session.sites:
             if name == "accepted":
-                assert session.result(site).fraction == pairs_of(site_rows, GRID)[0]
+                assert session.outcome(site).fraction == pairs_of(site_rows, GRID)[0]
             else:
                 with pytest.raises(ResultCheckError, match="rows in all"):
-                    session.result(site)
+                    session.outcome(site)
         seen.append((told, {key: record[key] for key in ("counted", "missing", "delivered", "refused")}))
     assert seen[0] == seen[1]
 
@@ -432,11 +411,8 @@ def test_a_message_that_is_there_in_part_is_waited_for(session: Session) -> None
 
 
 def test_each_session_has_a_folder_of_its_own(session: Session, tmp_path: Path) -> None:
-    first = session.open()
-    kill(first)
-    other = tmp_path / "other"
-    other.mkdir()
-    another = new_session(list(session.sites.values()), other)
+    kill(session.open())
+    another = Session(list(session.sites.values()), tmp_path / "other")
     status, told = finished(another.start("aggregate", str(session.exchange), "run.toml"))
     assert (status, "is for session" in told, "give each session a folder of its own" in told) == (2, True, True)
 

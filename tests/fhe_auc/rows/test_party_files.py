@@ -41,9 +41,13 @@ def plain(parties: list[PartyData]) -> dict[str, tuple[list[int], list[float]]]:
 # --- Bad files --------------------------------------------------------------------------------------------------------
 
 
-def test_no_files_are_refused() -> None:
+def test_no_files_and_columns_that_are_there_twice_are_refused(folder: Path) -> None:
     with pytest.raises(InputError, match="no files given"):
         read_parties([])
+    with pytest.raises(InputError, match="must differ, but 'x' is there twice"):
+        read_parties(["a.csv"], label_column="x", score_column="x")
+    with pytest.raises(InputError, match="column 'y_score' is there 2 times"):
+        read_parties([write("a.csv", "y_true,y_score, y_score", "1,0.5,0.6")])
 
 
 @pytest.mark.parametrize("name", ["none.csv", "none.parquet", "none.npz"])
@@ -129,25 +133,11 @@ def test_a_missing_column_is_refused_with_those_there_are(folder: Path) -> None:
         write_npz("c.npz", label=[1], score=[0.5]),
     ]
     for file in files:
-        with pytest.raises(
-            InputError, match=rf"^file '{file}': there is no column 'y_true' \(there are: label, score\); "
-        ) as told:
+        there = rf"^file '{file}': there is no column '%s' \(there are: label, score\)%s$"
+        with pytest.raises(InputError, match=there % ("y_true", "; --label-column names the right one")):
             read_parties([file])
-        assert str(told.value).endswith("; --label-column names the right one")
-        with pytest.raises(
-            InputError, match=rf"^file '{file}': there is no column 'site' \(there are: label, score\)$"
-        ):
+        with pytest.raises(InputError, match=there % ("site", "")):
             read_parties([file], site_column="site", label_column="label", score_column="score")
-
-
-def test_a_column_that_is_there_twice_is_refused(folder: Path) -> None:
-    with pytest.raises(InputError, match="column 'y_score' is there 2 times"):
-        read_parties([write("a.csv", "y_true,y_score, y_score", "1,0.5,0.6")])
-
-
-def test_one_column_cannot_be_both_label_and_score(folder: Path) -> None:
-    with pytest.raises(InputError, match="must differ, but 'x' is there twice"):
-        read_parties(["a.csv"], label_column="x", score_column="x")
 
 
 def test_a_line_with_too_many_fields_is_refused(folder: Path) -> None:
@@ -188,11 +178,7 @@ def test_a_bad_csv_entry_is_named_with_party_row_file_and_value(folder: Path, li
         ([0, 1], [0.5, None], "a.parquet, row 1, column 'y_score': score is missing"),
         ([0, 1], [0.5, float("nan")], "a.parquet, row 1, column 'y_score': score is missing"),
         ([0, 3], [0.5, 0.6], "a.parquet, row 1, column 'y_true': label is 3.0;"),
-        (
-            [0, 1],
-            ["0.5", "0.6"],
-            "a.parquet, row 0, column 'y_score': score is '0.5', which is text in the file, not a number",
-        ),
+        ([0, 1], ["0.5", "0.6"], "a.parquet, row 0, column 'y_score': score is '0.5', which is text in the file"),
         ([0, 1], [[0.5], [0.6]], r"a.parquet, row 0, column 'y_score': score is \[0.5\], which is not a number"),
         (pa.array([], pa.int64()), pa.array([], pa.float64()), "there are no rows"),
     ],
@@ -209,18 +195,10 @@ def test_a_bad_parquet_entry_is_named_with_party_row_file_and_value(
     [
         ([0, 5], [0.5, 0.6], "^party 'a', a.npz, row 1, column 'y_true': label is 5.0;"),
         ([0, 1], [0.5, np.inf], "^party 'a', a.npz, row 1, column 'y_score': score is inf;"),
-        (
-            [0, 1],
-            ["0.5", "x"],
-            "^party 'a', a.npz, row 0, column 'y_score': score is '0.5', which is text in the file, not a number",
-        ),
+        ([0, 1], ["0.5", "x"], "^party 'a', a.npz, row 0, column 'y_score': score is '0.5', which is text in the file"),
         ([0, 1], [0.5], "^file 'a.npz': the columns differ in length: y_true 2, y_score 1"),
         ([0, 1], [[0.5], [0.6]], r"^file 'a.npz': column 'y_score' must be one-dimensional, but has shape \(2, 1\)"),
-        (
-            [0, 1],
-            np.array([0.5, None]),
-            "^file 'a.npz': column 'y_score' cannot be read: it holds Python objects, .* as with astype",
-        ),
+        ([0, 1], np.array([0.5, None]), "^file 'a.npz': column 'y_score' cannot be read: it holds Python objects, "),
         ([], [], "^file 'a.npz': there are no rows"),
     ],
 )
@@ -246,9 +224,7 @@ def test_a_file_without_rows_is_refused(folder: Path) -> None:
 def test_two_files_cannot_name_the_same_party(folder: Path) -> None:
     Path("sub").mkdir()
     files = [write(name, "y_true,y_score", "1,0.5") for name in ("north.csv", "sub/north.csv")]
-    with pytest.raises(
-        InputError, match=r"files 'north\.csv' and 'sub/north\.csv' both name a party 'north'; rename one"
-    ):
+    with pytest.raises(InputError, match=r"files 'north\.csv' and 'sub/north\.csv' both name a party 'north'; rename"):
         read_parties(files)
 
 
@@ -307,31 +283,29 @@ def test_whole_numbers_are_one_site_and_one_label_as_pandas_writes_them_too(fold
 def test_a_missing_site_is_named_with_its_row(folder: Path, site: str) -> None:
     with pytest.raises(InputError, match=r"^a\.csv, line 3, column 'site': the site is missing"):
         read_parties([write("a.csv", "site,y_true,y_score", "x,1,0.5", f"{site},1,0.5")], site_column="site")
+    file = write_parquet("a.parquet", site=["x", None], y_true=[0, 1], y_score=[0.1, 0.2])
     with pytest.raises(InputError, match=r"^a\.parquet, row 1, column 'site': the site is missing"):
-        read_parties(
-            [write_parquet("a.parquet", site=["x", None], y_true=[0, 1], y_score=[0.1, 0.2])], site_column="site"
-        )
-
-
-@pytest.mark.parametrize("index", [-1, 2])
-def test_a_site_index_without_a_name_is_refused(folder: Path, index: int) -> None:
-    file = write_npz("a.npz", site=[0, index], site_names=["x", "y"], y_true=[0, 1], y_score=[0.1, 0.2])
-    with pytest.raises(InputError, match=f"^file 'a.npz': row 1: column 'site' is {index}, but there are 2 names"):
         read_parties([file], site_column="site")
 
 
-def test_a_site_index_must_be_an_integer(folder: Path) -> None:
-    file = write_npz("a.npz", site=[0.0, 1.0], site_names=["x", "y"], y_true=[0, 1], y_score=[0.1, 0.2])
-    with pytest.raises(InputError, match="column 'site' must hold indices into its names, but is of type float64"):
+@pytest.mark.parametrize(
+    ("sites", "told"),
+    [
+        ([0, -1], "^file 'a.npz': row 1: column 'site' is -1, but there are 2 names"),
+        ([0, 2], "^file 'a.npz': row 1: column 'site' is 2, but there are 2 names"),
+        ([0.0, 1.0], "column 'site' must hold indices into its names, but is of type float64"),
+    ],
+)
+def test_a_site_index_that_has_no_name_is_refused(folder: Path, sites: list[float], told: str) -> None:
+    file = write_npz("a.npz", site=sites, site_names=["x", "y"], y_true=[0, 1], y_score=[0.1, 0.2])
+    with pytest.raises(InputError, match=told):
         read_parties([file], site_column="site")
 
 
 def test_a_bad_row_of_a_site_is_named_as_it_stands_in_its_file(folder: Path) -> None:
     first = write("a.csv", "site,y_true,y_score", "x,1,0.5", "y,1,0.5")
     second = write("b.csv", "site,y_true,y_score", "y,0,0.5", "x,0,0.5", "y,0,oops")
-    with pytest.raises(
-        InputError, match=r"^party 'y', b\.csv, line 4, column 'y_score': score is 'oops', which is not a number"
-    ):
+    with pytest.raises(InputError, match=r"^party 'y', b\.csv, line 4, column 'y_score': score is 'oops', which is "):
         read_parties([first, second], site_column="site")
 
 
@@ -351,9 +325,8 @@ def test_each_file_is_a_party_named_by_its_stem(folder: Path) -> None:
 
 
 def test_csv_headers_may_be_quoted_spaced_and_begin_with_a_byte_order_mark(folder: Path) -> None:
-    file = write(
-        "a.csv", '"y_true", y_score ,"note, long"', '1, 0.5 ,"two', 'lines"', "", "0,+.25,x", encoding="utf-8-sig"
-    )
+    lines = '"y_true", y_score ,"note, long"', '1, 0.5 ,"two', 'lines"', "", "0,+.25,x"
+    file = write("a.csv", *lines, encoding="utf-8-sig")
     assert plain(read_parties([file])) == {"a": ([1, 0], [0.5, 0.25])}
 
 
@@ -414,9 +387,8 @@ def test_parquet_sites_may_be_numbers_text_or_categories(folder: Path, sites: An
 
 @pytest.mark.parametrize("names", [["x", "y"], [b"x", b"y"]])
 def test_npz_sites_may_be_indices_into_names(folder: Path, names: Any) -> None:
-    file = write_npz(
-        "a.npz", site=np.array([1, 0, 1], dtype=np.int16), site_names=names, y_true=[0, 1, 1], y_score=[0.1, 0.2, 0.3]
-    )
+    sites = np.array([1, 0, 1], dtype=np.int16)
+    file = write_npz("a.npz", site=sites, site_names=names, y_true=[0, 1, 1], y_score=[0.1, 0.2, 0.3])
     assert plain(read_parties([file], site_column="site")) == {"y": ([0, 1], [0.1, 0.3]), "x": ([1], [0.2])}
 
 
@@ -442,23 +414,21 @@ def test_the_row_of_a_malformed_csv_is_named_and_not_quoted(tmp_path: Path) -> N
     assert "flu" not in str(caught.value)
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_damaged_archives_are_refused_with_one_line_naming_the_file(tmp_path: Path, seed: int) -> None:
+def test_damaged_archives_are_refused_with_one_line_naming_the_file(tmp_path: Path) -> None:
     path = tmp_path / "site.npz"
     np.savez_compressed(path, y_true=np.array([0, 1] * 50), y_score=np.linspace(0, 1, 100))
-    damaged = bytearray(path.read_bytes())
-    generator = np.random.default_rng(seed)
-    for place in generator.integers(0, len(damaged), 8):
-        damaged[place] ^= 1 << generator.integers(8)
-    path.write_bytes(damaged)
-    try:
-        (party,) = read_parties([path])
-    except InputError as error:
-        message = str(error)
-    else:
-        message = f"file {party.name}.npz was lucky"
-    assert "site.npz" in message
-    assert "\n" not in message
+    whole, refusals = path.read_bytes(), []
+    for seed in range(40):
+        damaged, generator = bytearray(whole), np.random.default_rng(seed)
+        for place in generator.integers(0, len(damaged), 8):
+            damaged[place] ^= 1 << generator.integers(8)
+        path.write_bytes(damaged)
+        try:
+            read_parties([path])
+        except InputError as error:
+            refusals.append(str(error))
+    assert len(refusals) > 20
+    assert all("site.npz" in message and "\n" not in message for message in refusals)
 
 
 def test_a_missing_number_is_no_name_of_a_site_and_blanks_around_a_name_do_not_count(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import roc_auc_score
 
 from fhe_auc import Columns, federated_auc
 from fhe_auc.base.errors import InputError
@@ -45,6 +44,8 @@ def test_any_logit_becomes_a_score_that_named_thresholds_take(scores: list[float
 
 def test_logits_beyond_36_tie_and_the_binning_error_is_about_what_they_become() -> None:
     """The AUC of the logits is 1, that of the probabilities 7/8: of four pairs one is of equal scores."""
+    from sklearn.metrics import roc_auc_score
+
     rows = ([0, 1, 0, 1], [40.0, 50.0, 0.0, 45.0])
     found = federated_auc([rows, rows, rows], columns=Columns(score_scale="logit"), thresholds="uniform:20")
     become = to_probabilities(np.array(rows[1]), "logit")
@@ -54,6 +55,8 @@ def test_logits_beyond_36_tie_and_the_binning_error_is_about_what_they_become() 
 
 @pytest.mark.parametrize(("scale", "scores"), [("logit", LOGITS), ("percent", 100 / (1 + np.exp(-LOGITS)))])
 def test_the_auc_is_scikit_learns_of_the_scores_as_they_were(scale: str, scores: np.ndarray, tmp_path: Path) -> None:
+    from sklearn.metrics import roc_auc_score
+
     parts = [slice(0, 100), slice(100, 250), slice(250, 400)]
     pairs = [(LABELS[part], scores[part]) for part in parts]
     found = federated_auc(pairs, columns=Columns(score_scale=scale), thresholds="hybrid:200")

@@ -37,24 +37,21 @@ from nvflare.app_common.widgets.component_path_authorizer import ClassListEnforc
 from fhe_auc.base.errors import EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.base.logs import LOGGER
 from fhe_auc.cli import main
-from fhe_auc.machines import outcomes
 from fhe_auc.machines.flare import MESSAGE, REFUSED
 from fhe_auc.machines.flare.controller import SessionController, evaluate
 from fhe_auc.machines.flare.executor import SessionExecutor
 from fhe_auc.machines.flare.job import CLASSES, Simulator, write_job
 from fhe_auc.machines.local_sites import Stage
-from fhe_auc.machines.site_state import site_storage
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import journal, registry
 from fhe_auc.session.journal import is_finished
 from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Request
 from tests.support.exact_sessions import pairs_of
-from tests.support.nothing import rows_in
+from tests.support.machines import GRID, MachineSession, toml
 
 pytestmark = [pytest.mark.xdist_group("flare"), pytest.mark.usefixtures("nothing_installed")]
 
-GRID = np.linspace(0, 1, 16)
 EXAMPLES = Path(__file__).parents[4] / "examples" / "three_sites"
 BIN = Path(sys.executable).parent
 PATIENCE = 300.0  # seconds, for a step that takes a few; only a broken test waits for them
@@ -63,31 +60,19 @@ RESOURCES, AUTHORIZATION = re.findall(r"^```json\n(.*?)^```", GUIDE.read_text("u
 """What the guide has sites and server put into their workspaces."""
 
 
-def toml(config: dict[str, Any]) -> str:
-    return "".join(f"{name} = {json.dumps(value)}\n" for name, value in config.items())
+class Session(MachineSession):
+    """A session of three sites; `run` is the server's configuration, and each site has its own in `local`."""
 
+    @property
+    def run(self) -> dict[str, Any]:
+        return {**self.aggregator, "round-timeout": PATIENCE}
 
-class Session:
-    """A session of three sites: for each its file in ``local/fhe-auc`` of a workspace, and for the server `run`."""
-
-    protocol = "nothing"
-
-    def __init__(self, sites: list[PartyData], folder: Path, local: Callable[[str], Path], **asked: Any) -> None:
-        self.folder, self.sites = folder, {data.name: data for data in sites}
-        (folder / "keys").mkdir(mode=0o700, parents=True)
-        prepared = registry.load(self.protocol).prepare(Request(parties=tuple(self.sites), thresholds=GRID, **asked))
-        made = site_storage().local_sites(prepared, folder / "keys", {})
-        self.meanwhile = made.meanwhile
-        self.run: dict[str, Any] = {**made.aggregator, "journal": str(folder / "journal"), "round-timeout": PATIENCE}
-        for data in sites:
-            file = folder / f"{data.name}.npz"
-            np.savez(file, y_true=data.y_true, y_score=data.y_score)
-            own = {**made.sites[data.name], "data": str(file), "results": str(folder / f"results of {data.name}")}
-            (local(data.name) / "fhe-auc").mkdir(exist_ok=True)
-            (local(data.name) / "fhe-auc" / f"{data.name}.toml").write_text(toml(own))
-
-    def record(self) -> dict[str, Any] | None:
-        return journal.read_record(Path(self.run["journal"]))
+    def configure(self, local: Callable[[str], Path]) -> Session:
+        """Write each site's file into ``fhe-auc`` of the folder `local` of its workspace."""
+        for name in self.sites:
+            (local(name) / "fhe-auc").mkdir(exist_ok=True)
+            (local(name) / "fhe-auc" / f"{name}.toml").write_text(toml(self.roles[name]))
+        return self
 
     def is_finished(self) -> bool:
         record = self.record()
@@ -95,32 +80,17 @@ class Session:
 
     def check(self, *names: str) -> None:
         """These sites, and no others, have the result over their rows."""
-        written = {name: list((self.folder / f"results of {name}").glob("*.json")) for name in self.sites}
-        assert {name for name, files in written.items() if files} == set(names)
-        right = self.right([self.sites[name] for name in names])
-        assert [self.told(outcomes.read(file)) for files in written.values() for file in files] == [right] * len(names)
-
-    @staticmethod
-    def right(sites: list[PartyData]) -> Any:
-        return sum(data.rows for data in sites)
-
-    @staticmethod
-    def told(found: Any) -> Any:
-        return rows_in(found)
+        assert {name for name in self.sites if self.results(name)} == set(names)
+        assert {self.rows_at(name) for name in names} == {self.rows(*names)}
 
 
 class ExactSession(Session):
     """Its result is a fraction."""
 
-    protocol = "exact"
-
-    @staticmethod
-    def right(sites: list[PartyData]) -> Any:
-        return pairs_of(sites, GRID)[0]
-
-    @staticmethod
-    def told(found: Any) -> Any:
-        return found.fraction
+    def check(self, *names: str) -> None:
+        assert {name for name in self.sites if self.results(name)} == set(names)
+        right = pairs_of([self.sites[name] for name in names], GRID)[0]
+        assert {self.outcome(name).fraction for name in names} == {right}
 
 
 # FLARE's own server of tasks in this process, without its network: what controller and executor make of failures.
@@ -204,22 +174,31 @@ def restored_logs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LOGGER, "handlers", list(LOGGER.handlers))
 
 
+@pytest.fixture(scope="module")
+def made_session(site_rows: list[PartyData], tmp_path_factory: pytest.TempPathFactory) -> Session:
+    return Session(site_rows, tmp_path_factory.mktemp("made") / "session", min_parties=2)
+
+
 @pytest.fixture
-def session(site_rows: list[PartyData], tmp_path: Path) -> Session:
+def session(made_session: Session, tmp_path: Path) -> Session:
     """It goes on with the sites that have answered, from two on."""
-    return Session(site_rows, tmp_path, lambda _: tmp_path, min_parties=2)
+    return made_session.copied(tmp_path / "session").configure(lambda _: tmp_path)
+
+
+@pytest.fixture
+def exact_session(site_rows: list[PartyData], tmp_path: Path) -> Session:
+    return ExactSession(site_rows, tmp_path / "session", "exact", min_parties=2).configure(lambda _: tmp_path)
 
 
 def test_all_sites_get_the_exact_result_and_a_finished_session_asks_nobody(
-    site_rows: list[PartyData], tmp_path: Path
+    exact_session: Session, tmp_path: Path
 ) -> None:
-    session = ExactSession(site_rows, tmp_path, lambda _: tmp_path, min_parties=2)
     server = Server(tmp_path, untouched)
-    with session.meanwhile:
-        assert server.play(session).delivered == ("north", "south", "east")
-    session.check("north", "south", "east")
+    with exact_session.meanwhile:
+        assert server.play(exact_session).delivered == ("north", "south", "east")
+    exact_session.check("north", "south", "east")
     again = Server(tmp_path, untouched)
-    assert again.play(session).delivered == ("north", "south", "east")
+    assert again.play(exact_session).delivered == ("north", "south", "east")
     assert not again.sent
 
 
@@ -243,7 +222,7 @@ def test_sites_that_answer_at_the_same_moment_are_asked_once_and_no_task_stays(t
     random = np.random.default_rng(7)
     names = [f"site-{number}" for number in range(12)]
     sites = [PartyData.from_arrays(name, random.integers(0, 2, 20), random.random(20)) for name in names]
-    session = Session(sites, tmp_path, lambda _: tmp_path)
+    session = Session(sites, tmp_path / "session").configure(lambda _: tmp_path)
     together = threading.Barrier(len(names), timeout=PATIENCE)
 
     def at_once(client: str, answer: Shareable) -> Shareable:
@@ -303,12 +282,11 @@ def test_a_site_that_is_silent_is_missing_and_the_others_have_their_result(
     session.check("north", "south")
 
 
-def test_no_round_waits_for_a_site_that_is_not_in_the_job(site_rows: list[PartyData], tmp_path: Path) -> None:
+def test_no_round_waits_for_a_site_that_is_not_in_the_job(exact_session: Session, tmp_path: Path) -> None:
     """Else the test would take the whole round: as long as any may. The key holder opens it for the other two."""
-    session = ExactSession(site_rows, tmp_path, lambda _: tmp_path, min_parties=2)
-    with session.meanwhile:
-        assert Server(tmp_path, untouched, "north", "south").play(session).missing == ("east",)
-    session.check("north", "south")
+    with exact_session.meanwhile:
+        assert Server(tmp_path, untouched, "north", "south").play(exact_session).missing == ("east",)
+    exact_session.check("north", "south")
 
 
 def test_a_task_that_flare_ends_without_an_answer_is_a_failure(session: Session, tmp_path: Path) -> None:
@@ -329,7 +307,7 @@ def test_of_a_sites_error_its_kind_alone_leaves_the_site(
     session: Session, tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """The text is in the site's own log on stderr, and in none of FLARE's, which it streams to the server."""
-    (tmp_path / "north.npz").write_bytes(b"not rows")
+    (session.folder / "north.npz").write_bytes(b"not rows")
     seen: list[Shareable] = []
 
     def watch(client: str, answer: Shareable) -> Shareable:
@@ -362,7 +340,7 @@ def test_what_a_client_says_in_place_of_a_submission_is_in_no_log_journal_or_err
 
     with pytest.raises(EvaluationError) as failed:
         Server(tmp_path, told).play(session, **{"ask-again": False})
-    written = b"".join(file.read_bytes() for file in (tmp_path / "journal").iterdir() if file.is_file())
+    written = b"".join(file.read_bytes() for file in (session.folder / "journal").iterdir() if file.is_file())
     assert b"client 'east' was asked" in written
     for text in (written.decode("utf-8", "replace"), str(failed.value), capfd.readouterr().err):
         assert "patient" not in text
@@ -444,19 +422,18 @@ def test_a_job_names_the_two_classes_that_sites_allow_and_nothing_else(tmp_path:
     authorizer._job_has_byoc = lambda _: False
     for name in CLASSES:
         authorizer.authorize_component_config({"path": name})
-    for name in (
-        "fhe_auc.cli.flare.flare",
-        "fhe_auc.machines.flare.controller.run",
-        "fhe_auc.machines.flare.executor.read_config",
-    ):
+    for name in ("cli.flare.flare", "machines.flare.controller.run", "machines.flare.executor.read_config"):
         with pytest.raises(UnsafeComponentError):
-            authorizer.authorize_component_config({"path": name})
+            authorizer.authorize_component_config({"path": f"fhe_auc.{name}"})
 
 
 # FLARE itself.
 
 
-@pytest.mark.parametrize("options", [(), ("--keys", "joint"), ("--keys", "helper"), ("--protocol", "exact")], ids=str)
+OPTIONS = ("--keys", "joint"), ("--keys", "helper"), ("--protocol", "exact")
+
+
+@pytest.mark.parametrize("options", [(), *(pytest.param(each, marks=pytest.mark.slow) for each in OPTIONS)], ids=str)
 def test_the_simulator_finds_the_fraction_of_evaluate(options: tuple[str, ...]) -> None:
     files = [str(EXAMPLES / f"{name}.csv") for name in ("north", "south", "west")]
     found = []
@@ -510,23 +487,16 @@ class Poc:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         admin = {"name": "admin@nvidia.com", "org": "nvidia", "type": "admin", "role": "project_admin"}
-        server = {
-            "name": "server",
-            "org": "nvidia",
-            "type": "server",
-            "fed_learn_port": port,
-            "default_host": "localhost",
-        }
+        server = {"name": "server", "org": "nvidia", "type": "server"}
+        server |= {"fed_learn_port": port, "default_host": "localhost"}
         clients = [{"name": name, "org": "nvidia", "type": "client"} for name in ("north", "south", "east")]
-        builders = [
-            {
-                "path": "nvflare.lighter.impl.workspace.WorkspaceBuilder",
-                "args": {"template_file": "master_template.yml"},
-            },
-            {"path": "nvflare.lighter.impl.static_file.StaticFileBuilder", "args": {"config_folder": "config"}},
-            {"path": "nvflare.lighter.impl.cert.CertBuilder"},
-            {"path": "nvflare.lighter.impl.signature.SignatureBuilder"},
-        ]
+        arguments = {
+            "workspace.WorkspaceBuilder": {"template_file": "master_template.yml"},
+            "static_file.StaticFileBuilder": {"config_folder": "config"},
+            "cert.CertBuilder": {},
+            "signature.SignatureBuilder": {},
+        }
+        builders = [{"path": f"nvflare.lighter.impl.{name}", "args": each} for name, each in arguments.items()]
         project = {"api_version": 3, "name": "trial", "description": "trial", "builders": builders}
         (folder / "project.yml").write_text(json.dumps({**project, "participants": [server, admin, *clients]}))
         self.call("poc", "prepare", "-i", str(folder / "project.yml"))
@@ -589,11 +559,8 @@ class Poc:
         for entry in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 command = (entry / "cmdline").read_bytes().split(b"\0")
-                if (
-                    f"uid={client}".encode() in command
-                    and b"-n" in command
-                    and mark in (entry / "environ").read_bytes()
-                ):
+                ours = mark in (entry / "environ").read_bytes()
+                if ours and b"-n" in command and f"uid={client}".encode() in command:
                     os.kill(int(entry.name), signal.SIGKILL)
                     killed += 1
         assert killed == 1
@@ -640,13 +607,13 @@ def new_job(session: Session, folder: Path, min_clients: int) -> Path:
 def test_in_poc_mode_a_session_fails_without_a_site_and_ends_when_the_job_is_submitted_again(
     poc: Poc, site_rows: list[PartyData], tmp_path: Path
 ) -> None:
-    session = ExactSession(site_rows, tmp_path / "session", poc.local)
+    session = ExactSession(site_rows, tmp_path / "session", "exact").configure(poc.local)
     job = new_job(session, tmp_path, 2)
     poc.start("server", "north", "south")
     poc.submit(job)
     failed = until(session.record, poc)
     assert "east: client 'east' is not in this job" in failed["error"]["message"]
-    assert not list(session.folder.glob("results of */*.json"))
+    assert not any(session.results(name) for name in session.sites)
 
     poc.start("east")
     poc.await_clients("east")
@@ -660,7 +627,7 @@ def test_in_poc_mode_a_killed_site_costs_a_job_and_no_job_brings_code(
     poc: Poc, site_rows: list[PartyData], tmp_path: Path
 ) -> None:
     """East is killed in mid-answer: its rows come from a pipe that nobody fills."""
-    session = ExactSession(site_rows, tmp_path / "session", poc.local)
+    session = ExactSession(site_rows, tmp_path / "session", "exact").configure(poc.local)
     job = new_job(session, tmp_path, 3)
     own = poc.local("east") / "fhe-auc" / "east.toml"
     right, pipe = own.read_text(), tmp_path / "rows.npz"

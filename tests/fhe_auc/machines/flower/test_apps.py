@@ -6,13 +6,12 @@ import contextlib
 import functools
 import hashlib
 import json
-import os
 import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
@@ -44,26 +43,23 @@ from fhe_auc.machines.flower.bundle import write_config
 from fhe_auc.machines.flower.mail import limited_replies
 from fhe_auc.machines.flower.payload import REFUSED, packed, unpacked
 from fhe_auc.machines.flower.runtime import Flower
-from fhe_auc.machines.flower.server_app import evaluate
 from fhe_auc.machines.local_sites import Stage
-from fhe_auc.machines.site_state import LocalSites, site_storage
+from fhe_auc.machines.site_state import site_storage
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.journal import read_status
 from fhe_auc.session.messages import Message as Envelope
-from fhe_auc.session.nothing import Nothing
 from fhe_auc.session.protocol import Request
-from fhe_auc.session.record import SessionRecord
 from fhe_auc_keys.errors import StoreError
 from fhe_auc_keys.roles.local_consortium import TRIAL
 from tests.support.certified import STUDY
-from tests.support.fake_grid import Answer, FakeGrid, Node
+from tests.support.fake_grid import Answer, FakeGrid, GridSession, Node
+from tests.support.machines import GRID
 from tests.support.nothing import rows_in
 
-pytestmark = pytest.mark.usefixtures("in_a_run", "nothing_installed")
+pytestmark = pytest.mark.usefixtures("in_a_run", "impatient", "nothing_installed")
 
-GRID = np.linspace(0, 1, 16)
 NODES = "north:1, south:2, east:3"
 
 
@@ -74,106 +70,42 @@ def message_of(question: bytes) -> Message:
     return message
 
 
-@dataclass
-class Consortium:
-    """Three sites with key stores, and the run configuration of their session."""
-
-    made: LocalSites
-    folder: Path
-    sites: dict[str, PartyData]
-
-    def site(self, name: str, **changes: str) -> Node:
-        config = {**self.made.sites[name], "data": str(self.folder / f"{name}.npz"), "results": str(self.folder / name)}
-        context: Any = SimpleNamespace(node_config={**config, **changes})
-        return Node(lambda message: client_app.answer(message, context))
-
-    def results(self, name: str) -> list[Path]:
-        return list((self.folder / name).glob("*.json"))
-
-    def result(self, name: str) -> Path:
-        (found,) = self.results(name)
-        return found
-
-    def grid(self, **instead: Node) -> FakeGrid:
-        return FakeGrid({number: instead.get(name) or self.site(name) for number, name in enumerate(self.sites, 1)})
-
-    def config(self, **changes: Any) -> dict[str, Any]:
-        return {**self.made.aggregator, "journal": str(self.folder / "journal"), "round-timeout": 20.0, **changes}
-
-    def run(self, grid: Any = None, **changes: Any) -> SessionRecord:
-        return evaluate(self.grid() if grid is None else grid, self.config(**changes))
-
-    def record(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.folder / "journal" / "record.json").read_text())
-        return found
-
-    def rows(self, *names: str) -> int:
-        """How many rows these sites have, or all."""
-        return sum(self.sites[name].rows for name in names or self.sites)
-
-    def rows_at(self, name: str) -> int:
-        """How many rows are in the result that a site has written down."""
-        return rows_in(outcomes.read(self.result(name)))
+class Consortium(GridSession):
+    """Three sites."""
 
     def asked(self, name: str, **changes: str) -> Message:
         """What a site, so configured, replies to the session's first message."""
-        opening = site_storage().aggregator(self.made.aggregator).aggregator().start()
-        reply = self.site(name, **changes).answer(message_of(opening))
+        opening = site_storage().aggregator(self.aggregator).aggregator().start()
+        reply = self.node(name, **changes).answer(message_of(opening))
         assert reply is not None
         return reply
 
-
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mail, "_POLL", 0.01)
-    monkeypatch.setattr("fhe_auc.machines.aggregator_role._AFTER_FAILURE", (0.01, 0.1))
+    def told(self) -> dict[str, Any]:
+        found = self.record()
+        assert found is not None
+        return found
 
 
 @pytest.fixture(scope="module")
 def made_consortium(
     site_rows: list[PartyData], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[int], Consortium]:
-    """A consortium for each policy, made once: most of a test's time would be spent on its certificates."""
-    names = tuple(data.name for data in site_rows)
-
-    @functools.cache
-    def made(min_parties: int) -> Consortium:
-        folder = tmp_path_factory.mktemp("consortium")
-        request = Request(parties=names, thresholds=GRID, min_parties=min_parties)
-        made = site_storage().local_sites(Nothing().prepare(request), folder, {})
-        for data in site_rows:
-            np.savez(folder / f"{data.name}.npz", y_true=data.y_true, y_score=data.y_score)
-        return Consortium(made, folder, {data.name: data for data in site_rows})
-
-    return made
+    """A consortium for each policy."""
+    return functools.cache(
+        lambda least: Consortium(site_rows, tmp_path_factory.mktemp("consortium") / "session", min_parties=least)
+    )
 
 
 @pytest.fixture
-def new_consortium(made_consortium: Callable[[int], Consortium], tmp_path: Path) -> Callable[[int], Consortium]:
-    def new(min_parties: int) -> Consortium:
-        made = made_consortium(min_parties)
-        folder = tmp_path / "consortium"
-        shutil.copytree(made.folder, folder, copy_function=os.link)  # what changes there is written anew
-
-        def moved(config: Mapping[str, str]) -> dict[str, str]:
-            return {name: value.replace(str(made.folder), str(folder)) for name, value in config.items()}
-
-        sites = {name: moved(config) for name, config in made.made.sites.items()}
-        return Consortium(LocalSites(moved(made.made.aggregator), sites), folder, made.sites)
-
-    return new
-
-
-@pytest.fixture
-def consortium(new_consortium: Callable[[int], Consortium]) -> Consortium:
+def consortium(made_consortium: Callable[[int], Consortium], tmp_path: Path) -> Consortium:
     """One whose sessions go on with two sites of three."""
-    return new_consortium(2)
+    return made_consortium(2).copied(tmp_path / "session")
 
 
 @pytest.fixture
-def whole_consortium(new_consortium: Callable[[int], Consortium]) -> Consortium:
+def whole_consortium(made_consortium: Callable[[int], Consortium], tmp_path: Path) -> Consortium:
     """One whose sessions need all three sites."""
-    return new_consortium(3)
+    return made_consortium(3).copied(tmp_path / "session")
 
 
 def test_a_fraction_in_a_file_is_read_as_one(tmp_path: Path) -> None:
@@ -242,27 +174,27 @@ def test_a_site_reads_its_file_as_its_configuration_says(consortium: Consortium)
     form = {"delimiter": ";", "decimal": ",", "encoding": "windows-1252"}
     columns = {"label-column": "Ausgang", "score-column": "Wert für Risiko", "positive-label": "krank"}
     north: Any = {"data": str(file), "drop-missing": True, **form, **columns}
-    assert consortium.run(consortium.grid(north=consortium.site("north", **north))).counted == (
+    assert consortium.run(consortium.grid(north=consortium.node("north", **north))).counted == (
         "north",
         "south",
         "east",
     )
-    found = outcomes.read(consortium.result("north"))
+    found = consortium.outcome("north")
     assert rows_in(found) == consortium.rows()
     assert "party 'north': 1 rows with a missing entry were left out" in found.warnings
 
 
 def test_each_site_writes_down_the_auc_and_the_server_learns_who_took_part(consortium: Consortium) -> None:
-    grid: Any = consortium.grid()
+    grid = consortium.grid()
     record = consortium.run(grid)
     assert record.counted == ("north", "south", "east")
     for name in consortium.sites:
-        found = outcomes.read(consortium.result(name))
+        found = consortium.outcome(name)
         assert rows_in(found) == consortium.rows()
         assert found.parties == 3
         assert found.study == TRIAL
-        assert consortium.result(name).stat().st_mode & 0o777 == 0o600
-    told = consortium.record()
+        assert consortium.results(name)[0].stat().st_mode & 0o777 == 0o600
+    told = consortium.told()
     assert set(told) == {"session", "counted", "missing", "delivered", "refused"}
     assert len(grid.pushed) == 6  # two rounds, nobody asked twice
 
@@ -287,7 +219,7 @@ def test_a_site_at_fault_is_named_and_the_others_go_on_or_nobody_does(
     changes = {"round-timeout": 1.0, "nodes": nodes}
     record = consortium.run(consortium.grid(east=Node(fault)), **changes)
     assert (record.counted, record.missing) == (("north", "south"), ("east",))
-    found = outcomes.read(consortium.result("north"))
+    found = consortium.outcome("north")
     assert rows_in(found) == consortium.rows("north", "south")
     assert found.parties == 2
     assert not consortium.results("east")
@@ -304,11 +236,11 @@ def test_where_all_have_to_take_part_the_session_ends_with_one_error_that_names_
     assert "ValueError" in str(caught.value)
     assert "row 7" not in str(caught.value)
     assert not any(whole_consortium.results(name) for name in whole_consortium.sites)
-    assert whole_consortium.record()["error"]["type"] == "TooFewPartiesError"
+    assert whole_consortium.told()["error"]["type"] == "TooFewPartiesError"
 
 
 def test_a_site_that_is_lost_after_the_first_round_costs_its_own_result_only(consortium: Consortium) -> None:
-    lost = in_round(2, silent, consortium.site("east"))
+    lost = in_round(2, silent, consortium.node("east"))
     record = consortium.run(consortium.grid(east=lost), **{"round-timeout": 1.0})
     assert record.counted == ("north", "south", "east")  # its rows are in the result
     assert consortium.rows_at("north") == consortium.rows()
@@ -316,13 +248,13 @@ def test_a_site_that_is_lost_after_the_first_round_costs_its_own_result_only(con
 
 
 def test_a_site_that_joins_late_is_waited_for(whole_consortium: Consortium) -> None:
-    late = Node(whole_consortium.site("east").answer, joins_at=1.0)
+    late = whole_consortium.node("east", joins_at=1.0)
     assert whole_consortium.run(whole_consortium.grid(east=late)).counted == ("north", "south", "east")
 
 
 def test_an_answer_that_comes_twice_or_to_another_question_counts_once(whole_consortium: Consortium) -> None:
-    grid: Any = whole_consortium.grid()
-    well = whole_consortium.site("east").answer
+    grid = whole_consortium.grid()
+    well = whole_consortium.node("east").answer
 
     def twice(message: Message) -> Message | None:
         reply = well(message)
@@ -336,8 +268,8 @@ def test_an_answer_that_comes_twice_or_to_another_question_counts_once(whole_con
 
 
 def test_two_nodes_of_the_same_party_count_once(consortium: Consortium) -> None:
-    grid: Any = consortium.grid()
-    grid.nodes = {1: consortium.site("north"), 2: consortium.site("north"), 3: Node(silent)}
+    grid = consortium.grid()
+    grid.nodes = {1: consortium.node("north"), 2: consortium.node("north"), 3: Node(silent)}
     with pytest.raises(TooFewPartiesError, match="missing: 'south', 'east'"):
         consortium.run(grid, **{"round-timeout": 1.0})
 
@@ -346,8 +278,8 @@ def test_a_stranger_node_cannot_be_a_party_though_it_is_the_first_to_say_so(
     whole_consortium: Consortium, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It has the announcement, and what another site has sent; without the party's key nothing it says counts."""
-    grid: Any = whole_consortium.grid()
-    south, asked = whole_consortium.site("south").answer, []
+    grid = whole_consortium.grid()
+    south, asked = whole_consortium.node("south").answer, []
 
     def pretending(message: Message) -> Message | None:
         asked.append(message)
@@ -356,7 +288,7 @@ def test_a_stranger_node_cannot_be_a_party_though_it_is_the_first_to_say_so(
         parsed = Envelope.from_bytes(unpacked(answer), limit=2**25)
         return Message(packed(msgspec.structs.replace(parsed, sender="north").to_bytes()), reply_to=message)
 
-    late = Node(whole_consortium.site("north").answer, joins_at=0.5)
+    late = whole_consortium.node("north", joins_at=0.5)
     grid.nodes = {1: Node(pretending), **{number: grid.nodes[number] for number in (2, 3)}, 4: late}
     record = whole_consortium.run(grid)
     assert record.counted == ("north", "south", "east")
@@ -367,27 +299,27 @@ def test_a_stranger_node_cannot_be_a_party_though_it_is_the_first_to_say_so(
 
 
 def test_a_session_whose_messages_are_not_signed_does_not_leave_the_machine(consortium: Consortium) -> None:
-    joined = site_storage().aggregator(consortium.made.aggregator)
+    joined = site_storage().aggregator(consortium.aggregator)
     aggregator = registry.load(joined.manifest.protocol).aggregator(joined.manifest, joined.material)
     with pytest.raises(EvaluationError, match="between machines messages are sealed and signed"):
         mail.Mail(FakeGrid({}), aggregator, None, nodes={}, timeout=1.0, again=True)  # type: ignore[arg-type]
 
 
 def test_a_node_that_is_configured_as_one_party_cannot_answer_as_another(consortium: Consortium) -> None:
-    record = consortium.run(consortium.grid(east=consortium.site("north")), nodes=NODES)
+    record = consortium.run(consortium.grid(east=consortium.node("north")), nodes=NODES)
     assert record.counted == ("north", "south")
     assert (record.missing, record.refused) == (("east",), ())
 
 
 def test_nodes_that_are_not_named_are_not_addressed(whole_consortium: Consortium) -> None:
-    grid: Any = whole_consortium.grid()
+    grid = whole_consortium.grid()
     grid.nodes[7] = Node(lambda message: pytest.fail("addressed"))
     whole_consortium.run(grid, nodes=NODES)
     assert {message.metadata.dst_node_id for message in grid.pushed} == {1, 2, 3}
 
 
 def test_strangers_are_passed_over_where_no_nodes_are_named(whole_consortium: Consortium) -> None:
-    grid: Any = whole_consortium.grid()
+    grid = whole_consortium.grid()
     grid.nodes = {9: Node(saying(packed(b"?"))), **grid.nodes}
     assert whole_consortium.run(grid).counted == ("north", "south", "east")
 
@@ -395,7 +327,7 @@ def test_strangers_are_passed_over_where_no_nodes_are_named(whole_consortium: Co
 def test_a_run_that_is_over_is_not_run_again(whole_consortium: Consortium, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "fhe_auc")
     record = whole_consortium.run()
-    again: Any = whole_consortium.grid()
+    again = whole_consortium.grid()
     assert whole_consortium.run(again) == record
     assert not again.pushed
     assert "finished: all 3 sites have its result" in caplog.text
@@ -404,13 +336,13 @@ def test_a_run_that_is_over_is_not_run_again(whole_consortium: Consortium, caplo
 def test_a_site_that_missed_the_last_round_gets_its_result_when_the_run_is_repeated(
     whole_consortium: Consortium,
 ) -> None:
-    lost = in_round(2, silent, whole_consortium.site("east"))
+    lost = in_round(2, silent, whole_consortium.node("east"))
     first = whole_consortium.run(whole_consortium.grid(east=lost), **{"round-timeout": 1.0})
     assert (first.counted, first.delivered) == (("north", "south", "east"), ("north", "south"))
-    assert whole_consortium.record()["delivered"] == ["north", "south"]
+    assert whole_consortium.told()["delivered"] == ["north", "south"]
     assert whole_consortium.run().delivered == ("north", "south", "east")
-    assert whole_consortium.record()["delivered"] == ["north", "south", "east"]
-    north, east = (outcomes.read(whole_consortium.result(name)) for name in ("north", "east"))
+    assert whole_consortium.told()["delivered"] == ["north", "south", "east"]
+    north, east = (whole_consortium.outcome(name) for name in ("north", "east"))
     of_a_site = ("seconds", "upload_bytes_per_party", "download_bytes_per_party", "warnings")
     assert east == replace(north, **{name: getattr(east, name) for name in of_a_site})
 
@@ -418,31 +350,31 @@ def test_a_site_that_missed_the_last_round_gets_its_result_when_the_run_is_repea
 def test_a_session_does_not_go_on_in_another_ones_journal(whole_consortium: Consortium) -> None:
     """Next week's bundle has the same name: its session must not be taken for finished."""
     record = whole_consortium.run()
-    told = whole_consortium.record()
+    told = whole_consortium.told()
     request = Request(parties=tuple(whole_consortium.sites), thresholds=GRID, options={"epsilon": 8.0})
     folder = whole_consortium.folder / "next"
     folder.mkdir(mode=0o700)
     other = site_storage().local_sites(registry.load("dpauc-rr").prepare(request), folder, {})
     with pytest.raises(InputError, match=f"is of session {record.session.hex()}; give session .* a folder of its own"):
         whole_consortium.run(**other.aggregator)
-    assert whole_consortium.record() == told
+    assert whole_consortium.told() == told
 
 
 def test_a_rerun_that_fails_keeps_the_record_of_who_took_part(whole_consortium: Consortium) -> None:
-    lost = in_round(2, silent, whole_consortium.site("east"))
+    lost = in_round(2, silent, whole_consortium.node("east"))
     whole_consortium.run(whole_consortium.grid(east=lost), **{"round-timeout": 1.0})
     with pytest.raises(StoreError, match="`fhe-auc keys enrol NAME` makes a site's"):
         whole_consortium.run(store="/nowhere")
-    told = whole_consortium.record()
+    told = whole_consortium.told()
     assert (told["delivered"], told["error"]["type"]) == (["north", "south"], "StoreError")
     assert whole_consortium.run().delivered == ("north", "south", "east")
-    assert "error" not in whole_consortium.record()
+    assert "error" not in whole_consortium.told()
 
 
 def test_after_a_restart_sites_that_are_away_are_waited_for_though_no_nodes_are_named(
     consortium: Consortium, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first: Any = consortium.grid(south=Node(silent, joins_at=float("inf")), east=Node(silent, joins_at=float("inf")))
+    first = consortium.grid(south=Node(silent, joins_at=float("inf")), east=Node(silent, joins_at=float("inf")))
 
     class KilledError(BaseException):
         pass
@@ -454,7 +386,7 @@ def test_after_a_restart_sites_that_are_away_are_waited_for_though_no_nodes_are_
         patched.setattr(mail, "time", SimpleNamespace(monotonic=time.monotonic, sleep=killed))
         with pytest.raises(KilledError):
             consortium.run(first)
-    late = Node(consortium.site("east").answer, joins_at=1.0)
+    late = consortium.node("east", joins_at=1.0)
     record = consortium.run(consortium.grid(east=late))
     assert (record.counted, record.delivered) == (("north", "south", "east"), ("north", "south", "east"))
 
@@ -466,7 +398,7 @@ def test_paths_that_hang_on_a_working_directory_are_refused(consortium: Consorti
 
 def test_a_run_without_its_journal_gets_the_same_submissions_and_no_other_result(whole_consortium: Consortium) -> None:
     """A server that begins a session anew gets what it had: a site answers a round in one way."""
-    first: Any = whole_consortium.grid()
+    first = whole_consortium.grid()
     sent: list[bytes] = []
     for node in first.nodes.values():
         node.answer = lambda message, well=node.answer: (reply := well(message), sent.append(unpacked(reply)))[0]
@@ -481,7 +413,7 @@ def test_a_run_without_its_journal_gets_the_same_submissions_and_no_other_result
 def test_a_site_that_fails_is_asked_again_until_it_answers(
     nodes: str, whole_consortium: Consortium, caplog: pytest.LogCaptureFixture
 ) -> None:
-    well, asked = whole_consortium.site("east").answer, []
+    well, asked = whole_consortium.node("east").answer, []
 
     def answer(message: Message) -> Message | None:
         asked.append(unpacked(message))
@@ -500,7 +432,7 @@ def test_a_site_whose_answer_is_lost_is_asked_again_after_a_while(
 ) -> None:
     """Flower does not tell of a node that was killed with a message, and is back before its absence is noticed."""
     monkeypatch.setattr(mail, "_AFTER_SILENCE", (0.01, 0.1))
-    well, asked = whole_consortium.site("east").answer, []
+    well, asked = whole_consortium.node("east").answer, []
 
     def answer(message: Message) -> Message | None:
         asked.append(message)
@@ -511,7 +443,7 @@ def test_a_site_whose_answer_is_lost_is_asked_again_after_a_while(
 
 
 def test_who_is_awaited_and_why_can_be_read_meanwhile(consortium: Consortium) -> None:
-    grid: Any = consortium.grid(
+    grid = consortium.grid(
         south=Node(lambda message: Message(Error(REFUSED, "InputError"), reply_to=message)),
         east=Node(silent, joins_at=float("inf")),
     )
@@ -544,11 +476,11 @@ def test_who_is_awaited_and_why_can_be_read_meanwhile(consortium: Consortium) ->
 def test_a_run_configuration_that_does_not_fit_the_session_is_refused(
     changes: dict[str, Any], message: str, consortium: Consortium
 ) -> None:
-    grid: Any = consortium.grid()
+    grid = consortium.grid()
     with pytest.raises(InputError, match=message):
         consortium.run(grid, **changes)
     assert not grid.pushed
-    assert message in consortium.record()["error"]["message"]
+    assert message in consortium.told()["error"]["message"]
 
 
 def test_what_the_configuration_expects_and_finds_is_taken(consortium: Consortium) -> None:
@@ -572,7 +504,6 @@ def test_a_site_tells_the_kind_of_its_error_and_keeps_the_rest_to_itself(
     changes: dict[str, str], kind: str, logged: str, consortium: Consortium, caplog: pytest.LogCaptureFixture
 ) -> None:
     rows, data = consortium.folder / "north.npz", consortium.sites["north"]
-    rows.unlink()  # a link to what all tests share
     np.savez(rows, y_true=data.y_true, y_score=data.y_score, age=40 + np.arange(len(data.y_true)) % 60)
     reply = consortium.asked("north", **changes)
     assert (reply.error.code, reply.error.reason) == (REFUSED, kind)
@@ -605,7 +536,7 @@ def test_a_run_that_fails_for_no_foreseen_reason_is_recorded_and_an_older_record
     record = consortium.folder / "journal" / "record.json"
     record.parent.mkdir(mode=0o700)
     record.write_text('{"error": {"type": "TooFewPartiesError", "message": "1 of 3"}}')
-    grid: Any = consortium.grid()
+    grid = consortium.grid()
 
     def burst() -> list[int]:
         assert not record.exists()
@@ -614,7 +545,7 @@ def test_a_run_that_fails_for_no_foreseen_reason_is_recorded_and_an_older_record
     monkeypatch.setattr(grid, "get_node_ids", burst)
     with pytest.raises(ConnectionResetError):
         consortium.run(grid)
-    assert consortium.record()["error"] == {"type": "ConnectionResetError", "message": "the SuperLink has gone"}
+    assert consortium.told()["error"] == {"type": "ConnectionResetError", "message": "the SuperLink has gone"}
 
 
 @pytest.mark.parametrize(
@@ -636,14 +567,14 @@ def test_a_site_that_could_not_finish_a_session_does_not_begin_it(
     reply = consortium.asked("north", **changes)
     assert reply.error.reason == "InputError"
     assert why in caplog.text
-    store = Path(consortium.made.sites["north"]["store"])
+    store = Path(consortium.roles["north"]["store"])
     assert not list((store / "state").iterdir())
 
 
 def test_a_site_says_in_its_own_log_which_file_stops_it(
     consortium: Consortium, caplog: pytest.LogCaptureFixture
 ) -> None:
-    trail = Path(consortium.made.sites["north"]["store"], "audit.jsonl")
+    trail = Path(consortium.roles["north"]["store"], "audit.jsonl")
     trail.symlink_to("elsewhere")
     reply = consortium.asked("north")
     assert reply.error.reason == "OSError"

@@ -20,7 +20,8 @@ from fhe_auc import federated_auc
 from fhe_auc.base.errors import EvaluationError, TooFewPartiesError
 from fhe_auc.machines.flower.runtime import Runtime
 from fhe_auc.rows.party_data import PartyData
-from tests.support.deployment import GRID, LONG, PATIENCE, SLEEPS, Deployment, patched, wait_for
+from tests.support.deployment import LONG, PATIENCE, SLEEPS, Deployment, patched, wait_for
+from tests.support.machines import GRID
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("flower"), pytest.mark.timeout(600)]
 

@@ -15,8 +15,9 @@ from fhe_auc.machines.flower.certificates import node_keys
 from fhe_auc.machines.flower.runtime import Runtime
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.journal import is_running
-from tests.support.deployment import GRID, LONG, PATIENCE, Deployment, patched, wait_for
+from tests.support.deployment import LONG, PATIENCE, Deployment, patched, wait_for
 from tests.support.exact_sessions import both_protocols, pairs_of
+from tests.support.machines import GRID
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("flower"), pytest.mark.timeout(900)]
 

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
-import numpy as np
 import pytest
 
 pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
@@ -18,55 +14,24 @@ from flwr.app import Message
 
 from fhe_auc.base.errors import InputError, TooFewPartiesError
 from fhe_auc.base.party_names import AGGREGATOR, HELPER
-from fhe_auc.machines import outcomes
-from fhe_auc.machines.flower import client_app, mail
 from fhe_auc.machines.flower.payload import packed, unpacked
-from fhe_auc.machines.flower.server_app import evaluate
-from fhe_auc.machines.site_state import LocalSites, site_storage
-from fhe_auc.results.evaluation import Evaluation
+from fhe_auc.machines.site_state import site_storage
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session import registry
 from fhe_auc.session.messages import Message as Envelope
-from fhe_auc.session.protocol import Request
-from fhe_auc.session.record import SessionRecord
 from tests.support.exact_sessions import both_protocols, pairs_of
-from tests.support.fake_grid import FakeGrid, Node
+from tests.support.fake_grid import GridSession, Node
+from tests.support.machines import GRID
 
-pytestmark = pytest.mark.usefixtures("in_a_run")
+pytestmark = pytest.mark.usefixtures("in_a_run", "impatient")
 
-GRID = np.linspace(0, 1, 16)
 NAMED = "north:1, south:2, east:3, helper-1:4"
 
 
-@dataclass
-class Consortium:
-    """Three sites and a helper, with key stores, and the run configuration of their session."""
+class Consortium(GridSession):
+    """Three sites and a helper."""
 
-    made: LocalSites
-    folder: Path
-    sites: dict[str, PartyData]
-
-    def node(self, name: str, joins_at: float = 0.0) -> Node:
-        files = {"data": str(self.folder / f"{name}.npz"), "results": str(self.folder / name)}
-        config = {**self.made.sites[name], **({} if name == HELPER else files)}
-        context: Any = SimpleNamespace(node_config=config)
-        return Node(lambda message: client_app.answer(message, context), joins_at)
-
-    def grid(self, **instead: Node) -> Any:
-        names = enumerate(self.made.sites, 1)
-        return FakeGrid({number: instead.get(name.replace("-", "_")) or self.node(name) for number, name in names})
-
-    def config(self, **changes: Any) -> dict[str, Any]:
-        changes = {name.replace("_", "-"): value for name, value in changes.items()}
-        return {**self.made.aggregator, "journal": str(self.folder / "journal"), "round-timeout": 20.0, **changes}
-
-    def run(self, grid: Any = None, **changes: Any) -> SessionRecord:
-        return evaluate(self.grid() if grid is None else grid, self.config(**changes))
-
-    def result(self, name: str) -> Evaluation:
-        (file,) = (self.folder / name).glob("*.json")
-        found = outcomes.read(file)
-        assert isinstance(found, Evaluation)
+    def fraction(self, name: str) -> Fraction:
+        found: Fraction = self.outcome(name).fraction
         return found
 
     def expected(self, *names: str) -> Fraction:
@@ -77,25 +42,11 @@ class Consortium:
         return self.folder / "journal" / f"round-{number}.message"
 
 
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mail, "_POLL", 0.01)
-    monkeypatch.setattr("fhe_auc.machines.aggregator_role._AFTER_FAILURE", (0.01, 0.1))
-
-
 @pytest.fixture
 def new(site_rows: list[PartyData], tmp_path: Path) -> Callable[..., Consortium]:
-    def make(protocol: str = "exact", least: int = 2) -> Consortium:
-        folder = tmp_path / "consortium"
-        folder.mkdir(mode=0o700)
-        names = tuple(data.name for data in site_rows)
-        request = Request(parties=names, thresholds=GRID, max_rows=20_000, min_parties=least, keys="helper")
-        made = site_storage().local_sites(registry.load(protocol).prepare(request), folder, {})
-        for data in site_rows:
-            np.savez(folder / f"{data.name}.npz", y_true=data.y_true, y_score=data.y_score)
-        return Consortium(made, folder, {data.name: data for data in site_rows})
-
-    return make
+    return lambda protocol="exact", least=2: Consortium(
+        site_rows, tmp_path / "session", protocol, max_rows=20_000, min_parties=least, keys="helper"
+    )
 
 
 @pytest.fixture
@@ -113,7 +64,7 @@ def test_a_session_with_a_helper_node_gives_every_site_the_exact_fraction(
     grid = consortium.grid()
     record = consortium.run(grid, nodes=nodes, ask_again=False)
     assert record.counted == record.delivered == ("north", "south", "east")
-    assert {consortium.result(name).fraction for name in consortium.sites} == {consortium.expected()}
+    assert {consortium.fraction(name) for name in consortium.sites} == {consortium.expected()}
     if nodes:
         asked = [message.metadata.dst_node_id for message in grid.pushed]
         assert asked == [1, 2, 3, 4, 4, 1, 2, 3]  # the helper alone in the rounds between, and only there
@@ -138,7 +89,7 @@ def signing_as_the_helper(consortium: Consortium, name: str) -> Node:
 
     def answer(message: Message) -> Message:
         asked = Envelope.from_bytes(unpacked(message), limit=2**31)
-        with site_storage().site(consortium.made.sites[name]) as site:
+        with site_storage().site(consortium.roles[name]) as site:
             protection = site.session(asked.session).protection
         forged = Envelope(asked.protocol, asked.session, asked.round, HELPER, asked.manifest, b"", (), b"")
         forged = forged.protected(protection, AGGREGATOR)
@@ -155,7 +106,7 @@ def test_a_node_that_claims_to_be_the_helper_is_refused_and_the_helper_takes_its
     record = consortium.run(grid)
     assert any("submission of party 'helper-1' refused" in line and "sign" in line for line in caplog.messages)
     assert record.delivered == ("north", "south", "east")
-    assert consortium.result("north").fraction == consortium.expected()
+    assert consortium.fraction("north") == consortium.expected()
 
 
 def test_a_helper_that_is_asked_in_the_sites_round_ends_it_for_nobody(consortium: Consortium) -> None:
@@ -177,11 +128,11 @@ def test_submissions_close_at_the_number_that_is_configured(consortium: Consorti
     grid = consortium.grid(east=consortium.node("east", joins_at=1e9))
     record = consortium.run(grid, nodes=NAMED, round_timeout=1e6, close_at=2)
     assert (record.counted, record.missing) == (("north", "south"), ("east",))
-    assert consortium.result("south").fraction == consortium.expected("north", "south")
+    assert consortium.fraction("south") == consortium.expected("north", "south")
     again = consortium.grid()
     assert consortium.run(again, nodes=NAMED, close_at=2) == record
     assert not again.pushed
-    assert not (consortium.folder / "east").exists()
+    assert not consortium.results("east")
 
 
 @pytest.mark.parametrize("number", [1, 4])
@@ -205,7 +156,7 @@ def test_a_session_that_closed_with_too_few_goes_on_with_the_same_keys_once_the_
     assert record.delivered == ("north", "south", "east")
     assert consortium.sent(1).read_bytes() == before
     assert [message.metadata.dst_node_id for message in grid.pushed] == [3, 4, 4, 1, 2, 3]
-    assert consortium.result("east").fraction == consortium.expected()
+    assert consortium.fraction("east") == consortium.expected()
 
 
 @pytest.mark.parametrize("asked", [2, 3])
@@ -229,4 +180,4 @@ def test_a_helper_that_falls_silent_is_asked_the_same_again_by_the_next_run(aske
     assert consortium.sent(asked).read_bytes() == question
     assert answers[0] == answers[1]
     assert record.delivered == ("north", "south", "east")
-    assert consortium.result("east").fraction == consortium.expected()
+    assert consortium.fraction("east") == consortium.expected()
