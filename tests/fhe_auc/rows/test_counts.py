@@ -307,8 +307,8 @@ THREE = Analysis(models=("x", "y", "z"), classes=("0", "1", "flu"))
 
 
 def test_levels_are_the_same_as_text_and_as_whole_numbers() -> None:
-    texts, mixed = ["1", "2", "True"], np.array([1, 2, True], dtype=object)
-    for levels in (texts, np.array(texts), [" 1 ", "2\n", "True"], mixed, [1.0, 2.0, "True"], [1.0, 2, True]):
+    texts, *mixed = ["1", "2", "True"], *(np.array([one, 2, True], dtype=object) for one in (1, 1.0))
+    for levels in (texts, np.array(texts), [" 1 ", "2\n", "True"], [1.0, 2.0, "True"], *mixed):
         data = PartyData.from_columns("north", [0, 1, 1], {"": [0.1, 0.2, 0.3]}, {"ward": levels}, BY_CODE)
         assert data.groups[0].tolist() == [0, 1, 2]
 

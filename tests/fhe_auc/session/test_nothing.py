@@ -1,9 +1,8 @@
-"""The protocol that does nothing: rounds, missing parties, saved state and the journal, and each step's failure."""
+"""The protocol that does nothing: its rounds, saved state, and each step's failure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,7 @@ import pytest
 from fhe_auc.base.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session.aggregator import Aggregator, conduct
-from fhe_auc.session.journal import Journal
+from fhe_auc.session.aggregator import conduct
 from fhe_auc.session.nothing import STEPS, Nothing
 from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Request
@@ -32,11 +30,8 @@ class Play:
         asked = Request(parties=NAMES, thresholds=np.linspace(0, 1, 5), options=options, **changes)
         self.session = Nothing().prepare(asked)
         self.delivery = self.session.delivery()
-        self.aggregator = self.new_aggregator()
+        self.aggregator = Nothing().aggregator(self.session.manifest, self.delivery.aggregator)
         self.parties = {data.name: self.party(data) for data in SITES}
-
-    def new_aggregator(self) -> Aggregator:
-        return Nothing().aggregator(self.session.manifest, self.delivery.aggregator)
 
     def party(self, data: PartyData) -> Party[Evaluation]:
         return Nothing().party(self.session.manifest, self.delivery.parties[data.name], data)
@@ -44,6 +39,12 @@ class Play:
     def exchange(self, message: bytes) -> Iterator[tuple[str, bytes]]:
         for name, party in self.parties.items():
             yield name, party.respond(message)
+
+    def submitted(self) -> Play:
+        """Round 1, with everybody's submission."""
+        for name, submission in self.exchange(self.aggregator.start()):
+            self.aggregator.receive(name, submission)
+        return self
 
     def run(self) -> SessionRecord:
         return conduct(self.aggregator, self.exchange)
@@ -86,10 +87,7 @@ def test_a_submission_that_is_refused_leaves_the_session_open_and_names_its_part
 
 
 def test_a_round_that_cannot_be_closed_stays_open() -> None:
-    play = Play("close")
-    opening = play.aggregator.start()
-    for name, submission in play.exchange(opening):
-        play.aggregator.receive(name, submission)
+    play = Play("close").submitted()
     for _ in range(2):
         with pytest.raises(EvaluationError, match="close fails on purpose"):
             play.aggregator.finish_round()
@@ -97,10 +95,7 @@ def test_a_round_that_cannot_be_closed_stays_open() -> None:
 
 
 def test_a_message_that_a_party_refuses_leaves_it_as_it_was() -> None:
-    play = Play("receive")
-    opening = play.aggregator.start()
-    for name, submission in play.exchange(opening):
-        play.aggregator.receive(name, submission)
+    play = Play("receive").submitted()
     result, north = play.aggregator.finish_round(), play.parties["north"]
     assert result is not None
     before = north.saved()
@@ -124,16 +119,6 @@ def test_every_step_is_tried() -> None:
         Play("never")
 
 
-def test_a_party_that_is_away_is_named_and_the_others_go_on_without_it() -> None:
-    play = Play(min_parties=2)
-    play.parties.pop("south")
-    record = play.run()
-    assert (record.counted, record.missing) == (("north", "east"), ("south",))
-    found = play.parties["east"].result()
-    assert found.parties == 2
-    assert "nothing was computed of 8 rows" in found.warnings
-
-
 def test_a_party_goes_on_in_another_process_from_what_it_has_saved() -> None:
     play = Play()
     opening = play.aggregator.start()
@@ -148,24 +133,3 @@ def test_a_party_goes_on_in_another_process_from_what_it_has_saved() -> None:
         assert party.result().parties == 3
         with pytest.raises(MessageError):
             party.respond(result)
-
-
-def test_an_aggregator_goes_on_from_its_journal_and_sends_no_second_message(tmp_path: Path) -> None:
-    play = Play()
-    with Journal(tmp_path / "journal") as journal:
-        play.aggregator.journal = journal
-        opening = play.aggregator.start()
-        play.aggregator.receive("north", play.parties["north"].respond(opening))
-    with Journal(tmp_path / "journal") as journal:
-        again = play.new_aggregator()
-        again.journal = journal
-        assert again.start() == opening
-        assert again.has_accepted("north")
-        for name in ("south", "east"):
-            again.receive(name, play.parties[name].respond(opening))
-        result = again.finish_round()
-    with Journal(tmp_path / "journal") as journal:
-        last = play.new_aggregator()
-        last.journal = journal
-        assert last.start() == result
-        assert (last.round, last.counted) == (2, NAMES)

@@ -10,12 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc.base.errors import (
-    EvaluationError,
-    FheAucError,
-    MessageError,
-    TooFewPartiesError,
-)
+from fhe_auc.base.errors import EvaluationError, FheAucError, MessageError, TooFewPartiesError
 from fhe_auc.base.party_names import AGGREGATOR
 from fhe_auc.base.serialise import encode
 from fhe_auc.results.evaluation import Evaluation
@@ -183,29 +178,24 @@ def test_a_session_runs_once(roles: Roles, submissions: list[bytes]) -> None:
 
 
 def test_all_refusals_together_do_not_spoil_a_session(roles: Roles, submissions: list[bytes]) -> None:
+    """And their errors are short, and one line each."""
     for position, party in enumerate(roles.parties):
         for spoil, _ in DAMAGES.values():
-            with pytest.raises(MessageError):
+            with pytest.raises(MessageError) as caught:
                 roles.aggregator.receive(party.name, spoil(submissions[position]))
+            assert str(caught.value).isprintable()
+            assert len(str(caught.value)) < 300
     roles.finish(submissions)
     assert [party for party, _ in roles.aggregator.result().refused] == [party.name for party in roles.parties]
 
 
 def test_a_flood_of_refused_submissions_is_not_kept_for_ever(roles: Roles, submissions: list[bytes]) -> None:
     # Anyone can send rubbish under any name: what is remembered of it must be bounded.
-    for number in range(20_000):
+    for number in range(1_000):
         with pytest.raises(MessageError):
             roles.aggregator.receive(f"mallory {number}", b"")
     assert len(roles.aggregator.refusals) <= len(roles.parties)
     assert len(submissions) == 3
-
-
-def test_errors_of_the_aggregator_carry_no_secret_and_one_line(roles: Roles, submissions: list[bytes]) -> None:
-    for spoil, _ in DAMAGES.values():
-        with pytest.raises(MessageError) as caught:
-            roles.aggregator.receive("south", spoil(submissions[1]))
-        assert str(caught.value).isprintable()
-        assert len(str(caught.value)) < 300
 
 
 # --- Parties refuse, and survive as well ------------------------------------------------------------------------------
@@ -252,6 +242,9 @@ def test_a_party_answers_each_round_once(roles: Roles, submissions: list[bytes])
         with pytest.raises(MessageError) as caught:
             party.respond(opening)
         assert caught.value.field == "round"
+    with pytest.raises(MessageError) as caught:  # nor does a party's message pass for the aggregator's
+        roles.parties[0].respond(changed(submissions[1], round=2))
+    assert caught.value.field == "sender"
     result = roles.deliver(submissions)
     for party in roles.parties:
         party.respond(result)
@@ -272,28 +265,15 @@ def test_a_party_answers_no_round_after_the_last(roles: Roles, submissions: list
     assert party.result() == before
 
 
-def test_a_message_of_a_party_does_not_pass_for_the_aggregators(roles: Roles, submissions: list[bytes]) -> None:
-    other = Roles.of(roles.session, []).session
-    assert other is roles.session
-    with pytest.raises(MessageError) as caught:
-        roles.parties[0].respond(changed(submissions[1], round=2))
-    assert caught.value.field == "sender"
-
-
-def test_no_result_before_the_end(roles: Roles, submissions: list[bytes]) -> None:
-    for role in (roles.parties[0], roles.aggregator):
-        with pytest.raises(EvaluationError, match="has not ended"):
-            role.result()
-    roles.deliver(submissions)
-    for role in (roles.parties[0], roles.aggregator):
-        with pytest.raises(EvaluationError, match="has not ended"):
-            role.result()
-
-
-def test_a_name_that_is_not_of_the_session_makes_no_party(prepared: Session) -> None:
+def test_there_is_no_result_before_the_end_and_no_party_of_another_name(roles: Roles, submissions: list[bytes]) -> None:
+    for go_on in (lambda: None, lambda: roles.deliver(submissions)):
+        go_on()
+        for role in (roles.parties[0], roles.aggregator):
+            with pytest.raises(EvaluationError, match="has not ended"):
+                role.result()
     stranger = PartyData.from_arrays("mallory", [0, 1], [0.1, 0.9])
     with pytest.raises(EvaluationError, match="'mallory' is not a party of this session"):
-        Nothing().party(prepared.manifest, b"", stranger)
+        Nothing().party(roles.session.manifest, b"", stranger)
 
 
 # --- The policy on missing parties ------------------------------------------------------------------------------------

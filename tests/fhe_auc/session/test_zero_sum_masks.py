@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import kstest, uniform
 
 from fhe_auc import ckks
 from fhe_auc.base.serialise import decode
@@ -44,6 +43,8 @@ def total(masks: Sequence[Words], signs: Sequence[int] | None = None) -> list[li
 
 def looks_uniform(rows: Any) -> bool:
     """Kolmogorov-Smirnov modulo each prime, and of all modulo 251 once reduced; wrong with 2·FALSE_ALARM a row."""
+    from scipy.stats import kstest, uniform
+
     fractions = [
         (np.array([int(value) for value in row], object) / modulus).astype(float)
         for row, modulus in zip(rows, SHAPE.moduli, strict=True)
@@ -55,13 +56,8 @@ def looks_uniform(rows: Any) -> bool:
 def masks_of(parties: int, *, session: bytes = bytes(16), secret: bytes = bytes(32)) -> list[list[Words]]:
     """All masks of a session, by party and block."""
     names = tuple(f"site {number}" for number in range(parties))
-    manifest = Manifest(
-        protocol="malicious",
-        session=session,
-        parties=names,
-        grid=thresholds.uniform(100).tobytes(),
-        min_parties=parties,
-    )
+    grid = thresholds.uniform(100).tobytes()
+    manifest = Manifest(protocol="malicious", session=session, parties=names, grid=grid, min_parties=parties)
     return [zero_sum_masks(SHAPE, manifest, name, secret, blocks=BLOCKS) for name in names]
 
 
@@ -80,7 +76,7 @@ class TestMasks:
     def test_for_a_single_party_they_are_zero(self):
         assert not any(mask.any() for mask in masks_of(1)[0])
 
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=20, deadline=None)
     @given(st.integers(2, 7).flatmap(lambda n: st.tuples(st.just(n), st.sets(st.integers(0, n - 1), min_size=1))))
     def test_over_any_proper_subset_they_are_uniform(self, drawn):
         parties, subset = drawn
@@ -92,7 +88,7 @@ class TestMasks:
             else:
                 assert looks_uniform(summed)
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=25, deadline=None)
     @given(st.integers(2, 6).flatmap(lambda n: st.lists(st.integers(-2, 2), min_size=n, max_size=n)))
     def test_they_vanish_only_when_all_are_counted_equally_often(self, times):
         """Counted twice, left out, or subtracted: any other combination is uniform."""
