@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,32 +14,17 @@ A, B, C = (Factor((Part(name),)) for name in "abc")
 ONES = Factor(constants=(1, 2))
 
 
-@pytest.mark.parametrize(
-    ("factors", "count"),
-    [
-        ((A,), 1),
-        ((A, A), 2),
-        ((A, B), 3),
-        ((A, A, A), 3),
-        ((A, B, A), 5),
-        ((A, B, C), 7),
-        ((A, ONES), 1),
-        ((A, ONES, A), 2),
-        ((ONES, A, B), 3),
-    ],
-)
-def test_an_entry_takes_as_few_monomials_as_its_different_factors_ask_for(
-    factors: tuple[Factor, ...], count: int
-) -> None:
-    assert monomial_count(Term(factors)) == count
+def test_an_entry_takes_as_few_monomials_as_its_different_factors_ask_for() -> None:
+    factors = (A,), (A, A), (A, B), (A, A, A), (A, B, A), (A, B, C), (A, ONES), (A, ONES, A), (ONES, A, B)
+    assert [monomial_count(Term(each)) for each in factors] == [1, 2, 3, 3, 5, 7, 1, 2, 3]
 
 
 @given(plain_sums.releases(), st.sampled_from(PRIMES), st.integers(0, 2**60))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30)
 def test_coefficients_times_monomials_add_up_to_the_product_at_the_difference(
     release: Release, prime: int, seed: int
 ) -> None:
-    """Entry by entry: of A from any V, and B from any M, both uniform."""
+    """Entry by entry: of A from any V, and B from any M, both uniform. All are as long as the term, and in range."""
     pooled, pad = (plain_sums.random_residues(seed + k, release.sketch.size, prime) for k in (0, 1))
     difference = [(v - m) % prime for v, m in zip(pooled.tolist(), pad.tolist(), strict=True)]
     vectors = plain_sums.vectors_of(release.sketch, difference)
@@ -50,22 +34,12 @@ def test_coefficients_times_monomials_add_up_to_the_product_at_the_difference(
             constant, factors = coefficients(term, clear, prime)
             encrypted = monomials(term, hidden, prime)
             assert len(factors) == len(encrypted) == monomial_count(term)
+            for each in (constant, *factors, *encrypted):
+                assert each.shape == (term.length(dict(release.sketch.vectors)),)
+                assert int(each.max()) < prime
             for k in range(plain_sums.term_length(term, vectors)):
                 expected = 1
                 for factor in term.factors:
                     expected *= plain_sums.entry(factor, vectors, k)
                 pairs = zip(factors, encrypted, strict=True)
                 assert (int(constant[k]) + sum(int(x[k]) * int(y[k]) for x, y in pairs) - expected) % prime == 0
-
-
-@given(plain_sums.releases(), st.sampled_from(PRIMES), st.integers(0, 2**60))
-@settings(max_examples=50, deadline=None)
-def test_all_vectors_of_a_term_are_as_long_as_it_is_and_in_range(release: Release, prime: int, seed: int) -> None:
-    values = plain_sums.random_residues(seed, release.sketch.size, prime)
-    at, lengths = release.evaluate(values, prime), dict(release.sketch.vectors)
-    for wanted in release.sums:
-        for term in wanted.terms:
-            constant, factors = coefficients(term, at, prime)
-            for each in (constant, *factors, *monomials(term, at, prime)):
-                assert each.shape == (term.length(lengths),)
-                assert int(each.max()) < prime
