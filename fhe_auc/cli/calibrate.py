@@ -19,7 +19,7 @@ from fhe_auc.results.evaluation import verified_as_dict
 
 if TYPE_CHECKING:
     from fhe_auc.metrics import CalibrationMap, Histogram
-    from fhe_auc.rows.table_files import TextFormat
+    from fhe_auc.rows.csv_files import TextFormat
 
 _METHOD = "bbq"
 _LOWERED = 0.001  # an AUC that the map lowers by more is told
@@ -120,9 +120,9 @@ def apply(
     map does not cover is an error. The map may rise and fall: rank by the score as it was.
     """
     from fhe_auc.results import calibration_file
+    from fhe_auc.rows.party_files import read_columns
     from fhe_auc.rows.score_scale import to_probabilities
     from fhe_auc.rows.table_writer import add_column
-    from fhe_auc.rows.tables import read_columns
 
     if not column.strip():
         raise InputError("the column that is added needs a name")

@@ -25,9 +25,9 @@ from fhe_auc.rows.score_scale import DEFAULT_SCALE, SCALES
 from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, DEFAULT_PROTOCOL
 
 if TYPE_CHECKING:
+    from fhe_auc.rows.csv_files import TextFormat
     from fhe_auc.rows.party_data import PartyData
-    from fhe_auc.rows.table_files import TextFormat
-    from fhe_auc.rows.tables import Entries
+    from fhe_auc.rows.party_files import Entries
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,12 @@ class PartyFiles:
     entries: Entries
 
     def read(self) -> list[PartyData]:
-        """Read the parties; raise `InputError` as `fhe_auc.rows.tables.read_parties` does."""
+        """Read the parties; raise `InputError` as `fhe_auc.rows.party_files.read_parties` does."""
         return self.read_for(Questions(score_columns=()))[0]
 
     def read_for(self, questions: Questions) -> tuple[list[PartyData], Analysis]:
         """Read the parties for these questions (no columns of scores: that of the files); errors as `read`."""
-        from fhe_auc.rows.tables import read_for
+        from fhe_auc.rows.party_files import read_for
 
         if questions.score_columns and given("score_column"):
             raise InputError("--score-column and --score-columns contradict each other")
@@ -70,7 +70,7 @@ score_scale_option = click.option(
 
 
 def text_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command that reads text files: it receives ``form``, a `fhe_auc.rows.table_files.TextFormat`."""
+    """Decorate a command that reads text files: it receives ``form``, a `fhe_auc.rows.csv_files.TextFormat`."""
 
     @click.option(
         "--delimiter", metavar="CHAR", help="Between columns of text files. Default: , ; | or tab, whichever fits."
@@ -81,7 +81,7 @@ def text_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option("--encoding", metavar="NAME", default="utf-8", help="Of text files: windows-1252, utf-16, …")
     @functools.wraps(command)
     def with_form(*args: Any, delimiter: str | None, decimal: str, encoding: str, **values: Any) -> Any:
-        from fhe_auc.rows.table_files import TextFormat
+        from fhe_auc.rows.csv_files import TextFormat
 
         return command(*args, form=TextFormat(delimiter=delimiter, decimal=decimal, encoding=encoding), **values)
 
@@ -89,7 +89,7 @@ def text_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def entry_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command that reads labels and scores: it receives ``entries``, a `fhe_auc.rows.tables.Entries`."""
+    """Decorate a command that reads labels and scores: it receives ``entries``, `fhe_auc.rows.party_files.Entries`."""
 
     @click.option(
         "--positive-label", metavar="TEXT", help="The label that counts as 1, where labels are not 0 and 1: yes, say."
@@ -101,7 +101,7 @@ def entry_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @text_options
     @functools.wraps(command)
     def with_entries(*args: Any, form: TextFormat, **values: Any) -> Any:
-        from fhe_auc.rows.tables import Entries
+        from fhe_auc.rows.party_files import Entries
 
         means = {name: values.pop(name) for name in ("positive_label", "drop_missing", "score_scale")}
         return command(*args, entries=Entries(form=form, **means), **values)

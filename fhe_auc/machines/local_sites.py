@@ -23,7 +23,7 @@ from fhe_auc.question.analysis import Analysis
 from fhe_auc.results.evaluation import Evaluation, Outcome, QuantileThresholds, preceded
 from fhe_auc.rows.own_rows import check_scores
 from fhe_auc.rows.party_data import CountedBefore, PartyData
-from fhe_auc.rows.tables import write_rows
+from fhe_auc.rows.party_files import write_rows
 from fhe_auc.session import registry
 from fhe_auc.session.one_process import first_of, with_costs
 from fhe_auc.session.protocol import Protocol, Request

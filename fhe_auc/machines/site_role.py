@@ -18,7 +18,7 @@ from fhe_auc.session.messages import Message
 from fhe_auc.session.party import Party
 
 if TYPE_CHECKING:
-    from fhe_auc.rows.tables import Entries
+    from fhe_auc.rows.party_files import Entries
 
 ENTRIES = (
     "store",
@@ -58,7 +58,7 @@ def answer(
     Of the configuration, ``store``, ``passphrase-file`` and ``holder`` are as the plug-in of
     `fhe_auc.machines.site_state` takes them. ``data`` is the file with the rows; ``label-column``, ``score-column``
     (where the session does not name the models), ``positive-label``, ``drop-missing``, ``score-scale``, ``delimiter``,
-    ``decimal`` and ``encoding`` are as of `fhe_auc.rows.tables.Entries` and `fhe_auc.rows.table_files.TextFormat`.
+    ``decimal`` and ``encoding`` are as of `fhe_auc.rows.party_files.Entries` and `fhe_auc.rows.csv_files.TextFormat`.
     ``results`` is the folder for what sessions yield, a file each (`fhe_auc.machines.outcomes.write`).
 
     `rows`, if given, returns the rows for an analysis in place of ``data``; the same ones until they are submitted.
@@ -95,7 +95,7 @@ def attempt(answering: Callable[[RoleLog], Answer]) -> tuple[bytes | None, str]:
 def _reader(config: Mapping[str, Any]) -> Callable[[str, Analysis], PartyData]:
     def read(name: str, analysis: Analysis) -> PartyData:
         # With Arrow, which takes a moment: rows are not read for every message.
-        from fhe_auc.rows.tables import read_for
+        from fhe_auc.rows.party_files import read_for
 
         if not config.get("data"):
             raise InputError("data is not configured")
@@ -109,8 +109,8 @@ def _reader(config: Mapping[str, Any]) -> Callable[[str, Analysis], PartyData]:
 
 
 def _entries(config: Mapping[str, Any]) -> Entries:
-    from fhe_auc.rows.table_files import TextFormat
-    from fhe_auc.rows.tables import Entries
+    from fhe_auc.rows.csv_files import TextFormat
+    from fhe_auc.rows.party_files import Entries
 
     def given(*names: str) -> dict[str, str]:
         return {name.replace("-", "_"): str(config[name]) for name in names if config.get(name) not in (None, "")}

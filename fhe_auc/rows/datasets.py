@@ -6,7 +6,7 @@ from importlib import resources
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.rows.tables import read_parties
+from fhe_auc.rows.party_files import read_parties
 
 NAMES = ("covid-clinics", "credit-default")
 """The bundled data sets."""

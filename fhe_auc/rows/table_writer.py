@@ -1,4 +1,4 @@
-"""A copy of a table with one column more: CSV, Parquet and NPZ, as `fhe_auc.rows.tables` reads them.
+"""A copy of a table with one column more: CSV, Parquet and NPZ, as `fhe_auc.rows.party_files` reads them.
 
 What the table held stays as it was: CSV cells as their text, with the file's byte order mark and ends of lines; Parquet
 columns with their types; NPZ arrays of any shape.
@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import replacing
-from fhe_auc.rows.table_files import OBJECTS, TableFile, TextFormat
+from fhe_auc.rows.csv_files import TextFormat
+from fhe_auc.rows.table_files import OBJECTS, TableFile
 
 _Column = NDArray[np.float64]
 _SAMPLE = 2**16  # characters, in which a line ends
@@ -43,7 +44,7 @@ def add_column(
     Parameters
     ----------
     source : path
-        A table that `fhe_auc.rows.tables.read_columns` has read.
+        A table that `fhe_auc.rows.party_files.read_columns` has read.
     target : path
         Of the same kind, by its suffix; overwritten.
     name : str
@@ -81,7 +82,8 @@ def _refuse_same(name: str, there: list[str]) -> None:
         raise InputError(f"there is a column {name!r} already")
 
 
-def _add_to_csv(source: TableFile, read: Sequence[str], target: BinaryIO, name: str, values: _Column) -> None:
+def _add_to_csv(table: TableFile, read: Sequence[str], target: BinaryIO, name: str, values: _Column) -> None:
+    source = table.text
     delimiter = source.delimiter(read)
     with source.decoded(errors="ignore") as opened:
         ended = re.search(r"\r\n|\r|\n", opened.read(_SAMPLE))

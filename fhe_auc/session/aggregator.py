@@ -6,9 +6,9 @@
     party.result()                                 an Evaluation, or what else the session is for; the aggregator's
                                                    record holds none of it
 
-The base class does what is the same everywhere (envelopes, checks, who has answered, the policy on missing parties); a
-protocol fills in what each round carries. Where its process ends, another one goes on from its
-`fhe_auc.session.journal.Journal`. The other side is `fhe_auc.session.party`.
+The base class does what is the same everywhere: envelopes and checks; a protocol fills in what each round carries. Who
+counts when parties are away is decided in `fhe_auc.session.counted_parties`. Where its process ends, another one goes
+on from its `fhe_auc.session.journal.Journal`. The other side is `fhe_auc.session.party`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 
-from fhe_auc.base.errors import DeserialisationError, EvaluationError, MessageError, TooFewPartiesError
-from fhe_auc.base.party_names import AGGREGATOR
+from fhe_auc.base.errors import DeserialisationError, EvaluationError, MessageError
+from fhe_auc.base.party_names import AGGREGATOR, HELPER
+from fhe_auc.session.counted_parties import CountedParties
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import ENVELOPE_BYTES, Message, Protection, in_envelope, require_protection
@@ -32,6 +33,9 @@ class Aggregator(ABC):
 
     rounds: int
     """Rounds in which parties answer."""
+
+    helper_rounds: range = range(0)
+    """Those of the rounds that the session's helper answers, in place of the parties."""
 
     submission_limit: int
     """Largest payload of a submission, in bytes."""
@@ -51,10 +55,7 @@ class Aggregator(ABC):
         self.manifest = manifest
         self.digest = manifest.digest
         self.round = 0
-        self._answered: dict[str, bytes] = {}  # ordered by arrival: SHA-256 of what was submitted, where that is signed
-        self._counted = manifest.parties
-        self._names = self._awaited = frozenset(manifest.parties)  # the same, and who is still counted, to look up in
-        self._refused: dict[str, str] = {}
+        self._parties = CountedParties(manifest.parties)
         self._ended = False
 
     def start(self) -> bytes:
@@ -74,7 +75,7 @@ class Aggregator(ABC):
             closed = self.journal.closed(self.round)
             if closed is None:
                 break
-            if not set(closed) <= set(self._answered):
+            if not set(closed) <= set(self._parties.digests):
                 raise self.journal.damaged("submissions are gone")
             self._count(closed)
             message = self._open_next(self._close)
@@ -95,24 +96,22 @@ class Aggregator(ABC):
         try:
             payload = self._checked(party, submission)
             theirs = True
-            if party in self._answered:
+            if self.has_accepted(party):
                 raise MessageError("already submitted in this round (duplicate or replay)", field="sender")
             if journal is not None:
                 journal.add(self.round, party, submission)
             self._accept(party, payload)
         except DeserialisationError as error:
-            if theirs and (
-                party in self._names or self._is_asked(party)
-            ):  # whatever strangers send is not worth keeping
-                self._refused[party] = str(error)
+            if theirs:
+                self._parties.refuse(party, str(error))
             raise MessageError(f"submission of party {party!r} refused: {error}", field=error.field) from None
-        self._answered[party] = b"" if self.protection is None else hashlib.sha256(submission).digest()
+        self._parties.digests[party] = b"" if self.protection is None else hashlib.sha256(submission).digest()
 
     def _checked(self, party: str, submission: bytes) -> bytes:
         """Return what a submission carries, its seal opened where it has one."""
         if not self.round or self._ended:
             raise MessageError("the session is not open", field="round")
-        if not self._is_asked(party):
+        if not self._parties.is_asked(party):
             raise MessageError(self._stranger, field="sender")
         message = Message.from_bytes(submission, limit=self.submission_limit + ENVELOPE_BYTES)
         message.require(
@@ -137,58 +136,46 @@ class Aggregator(ABC):
         """
         if not self.round or self._ended:
             raise EvaluationError("the session is not open")
-        missing = [party for party in self.asked if party not in self._answered]
-        if self._must_answer() and len(self._answered) < self._least():
-            named = ", ".join(repr(party) for party in missing[:10]) + (", …" if len(missing) > 10 else "")
-            raise TooFewPartiesError(
-                f"{len(self._answered)} of {len(self.asked)} parties submitted, at least "
-                f"{self._least()} are needed; missing: {named}"
-            )
-        if self.round == self.rounds:
+        if not self._must_answer():
             self._ended = True
             return None
-        if self._must_answer():
-            answered = tuple(party for party in self.asked if party in self._answered)
-            if self.journal is not None:
-                self.journal.close_round(self.round, answered)
-            self._count(answered)
+        self._parties.require(1 if self.round in self.helper_rounds else self._least())
+        answered = self._parties.answered
+        if self.journal is not None:
+            self.journal.close_round(self.round, answered)
+        self._count(answered)
         return self._open_next(self._close)
 
     def _count(self, answered: tuple[str, ...]) -> None:
         """Go on with those who have answered the round."""
-        self._counted, self._awaited = answered, frozenset(answered)
+        self._parties.count(answered)
 
     @property
     def refusals(self) -> dict[str, str]:
         """Parties of which a submission was refused, and the latest reason, as of `SessionRecord`."""
-        return dict(self._refused)
+        return dict(self._parties.refusals)
 
     def result(self) -> SessionRecord:
         """Return who took part; raise `EvaluationError` while the session runs."""
         if not self._ended:
             raise EvaluationError("the session has not ended")
-        missing = tuple(party for party in self.manifest.parties if party not in self._counted)
-        delivered = tuple(party for party in self._counted if party in self._answered)
-        return SessionRecord(self.manifest.session, self._counted, missing, delivered, tuple(self._refused.items()))
+        return self._parties.record(self.manifest.session)
 
     @property
     def counted(self) -> tuple[str, ...]:
         """Parties still in the session."""
-        return self._counted
+        return self._parties.counted
 
     @property
     def asked(self) -> tuple[str, ...]:
         """Who is to answer this round: the parties still in the session, or its helper."""
-        return self._counted
-
-    def _is_asked(self, name: str) -> bool:
-        return name in self._awaited
+        return self._parties.asked
 
     def has_accepted(self, party: str, submission: bytes | None = None) -> bool:
         """Whether a party's submission of this round has been taken; in signed sessions: this very one."""
         if submission is None:
-            return party in self._answered
-        return self._answered.get(party) == hashlib.sha256(submission).digest()
+            return party in self._parties.digests
+        return self._parties.digests.get(party) == hashlib.sha256(submission).digest()
 
     def _open_next(self, payload: Callable[[], bytes]) -> bytes:
         """Return the next round's message: the one that was sent before, if any, else a new one with this payload."""
@@ -203,23 +190,21 @@ class Aggregator(ABC):
                 number,
                 AGGREGATOR,
                 content,
-                recipient=self._alone(number),
+                recipient=HELPER if number in self.helper_rounds else "",
                 submissions=listed,
             )
             if self.journal is not None:
                 self.journal.keep_message(number, message)
         elif not self._is_ours(message, number):
             raise self.journal.damaged(f"round {number}")  # type: ignore[union-attr] # it had the message
-        self.round, self._answered = number, {}
+        self.round = number
+        self._parties.open_round(for_helper=number in self.helper_rounds)
         return message
-
-    def _alone(self, number: int) -> str:
-        """Return for whom alone the message of a round is: `HELPER`, or nobody where parties are to read it."""
-        return ""
 
     def _listed(self, number: int) -> tuple[tuple[str, bytes], ...]:
         """Return whose submissions count, with their digests, for the message of a round."""
-        return tuple((party, self._answered[party]) for party in self._counted if party in self._answered)
+        digests = self._parties.digests
+        return tuple((party, digests[party]) for party in self.counted if party in digests)
 
     def _is_ours(self, message: bytes, number: int) -> bool:
         try:

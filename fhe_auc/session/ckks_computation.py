@@ -13,7 +13,7 @@ from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.session.computation import PartyTask, SealedComputation
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import EncryptedPlan
-from fhe_auc.session.submissions import RunningSum
+from fhe_auc.session.running_sum import RunningSum
 
 CkksTask: TypeAlias = PartyTask[Slots, Slots, Any]
 """Encodes a slot vector a block, and reads the slots of the result."""

@@ -34,7 +34,7 @@ from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import R
 from fhe_auc.session.plan import EncryptedPlan
-from fhe_auc.session.submissions import RunningSum
+from fhe_auc.session.running_sum import RunningSum
 
 Task = TypeVar("Task", bound="PartyTask[Any, Any, Any]")
 Public = TypeVar("Public")

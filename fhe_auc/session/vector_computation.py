@@ -26,7 +26,7 @@ from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import R
 from fhe_auc.session.plan import VECTOR_SUMS, Keys, Parameter, Terms, describe_download, describe_upload
-from fhe_auc.session.submissions import RunningSum
+from fhe_auc.session.running_sum import RunningSum
 from fhe_auc.sums.vector_sums import VectorAuthenticator, VectorSums
 
 HELPED_BYTES = 1240

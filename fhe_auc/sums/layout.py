@@ -20,7 +20,7 @@ from fhe_auc.base.errors import CapacityError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.sums.expansion import monomials
+from fhe_auc.sums.monomials import monomial_count
 from fhe_auc.sums.terms import Release
 
 MOST_CIPHERTEXTS = 2**10
@@ -43,7 +43,7 @@ class Layout:
         Raises `CapacityError`: more than 2^10 are needed, or ciphertexts are larger.
         """
         lengths = dict(release.sketch.vectors)
-        counts = [sum(monomials(term) * term.length(lengths) for term in each.terms) for each in release.sums]
+        counts = [sum(monomial_count(term) * term.length(lengths) for term in each.terms) for each in release.sums]
         return cls.fitting(counts, slots)
 
     @classmethod

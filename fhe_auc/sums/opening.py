@@ -24,8 +24,8 @@ from fhe_auc.base.serialise import encode, frame, unframe
 from fhe_auc.bfv import Ciphertext, PublicContext, SecretContext
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.sums.expansion import coefficients, products
 from fhe_auc.sums.layout import Layout
+from fhe_auc.sums.monomials import coefficients, monomials
 from fhe_auc.sums.terms import Release, running_sums
 
 _MAGIC = b"fheopen"
@@ -49,8 +49,8 @@ def make_opening(secret: SecretContext, release: Release, pads: Sequence[Residue
     ciphertexts: list[bytes] = []
     for prime, (pad, modulus) in enumerate(zip(pads, secret.parameters.plain_moduli, strict=True)):
         at = release.evaluate(pad, modulus)
-        monomials = [[each for term in wanted.terms for each in products(term, at, modulus)] for wanted in release.sums]
-        ciphertexts += [secret.encrypt(slots, prime) for slots in layout.place(monomials)]
+        vectors = [[each for term in total.terms for each in monomials(term, at, modulus)] for total in release.sums]
+        ciphertexts += [secret.encrypt(slots, prime) for slots in layout.place(vectors)]
     return frame(_MAGIC, _Stored(_digest(release), tuple(ciphertexts)))
 
 

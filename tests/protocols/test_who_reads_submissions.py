@@ -28,7 +28,7 @@ from fhe_auc_keys.bundles.session_protection import SessionProtection
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.store.vault import Vault, certified_identity
 from fhe_auc_keys.trust.identity import signed_bytes
-from tests.fhe_auc.test_file_transport import finished, new_session
+from tests.fhe_auc.machines.test_file_transport import Session, finished
 from tests.protocols.test_saved_parties import OPTIONS, SESSIONS
 from tests.support.platforms import needs_fork
 from tests.support.stored_sites import Consortium
@@ -161,7 +161,7 @@ def test_another_user_with_a_partys_store_reads_nobodys_counts_off_the_exchange_
     """Sealed keys by files. North may be the key holder too: its seeds and the secret key open no seal."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        session = new_session(site_rows, folder, protocol)
+        session = Session(site_rows, folder, protocol)
         aggregator = session.aggregate()
         sites = [session.answer(name, "--wait", "1") for name in session.sites]
         assert [finished(process)[0] for process in (*sites, aggregator)] == [0, 0, 0, 0]

@@ -12,17 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from fhe_auc.machines import outcomes
 from fhe_auc.machines.flower.certificates import node_keys
 from fhe_auc.machines.flower.runtime import Runtime
-from fhe_auc.machines.site_state import site_storage
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session import registry
-from fhe_auc.session.protocol import Request
+from tests.support.machines import MachineSession
 
-GRID = np.linspace(0, 1, 16)
 SLEEPS = "import sys, time\nif any('flwr-clientapp' in each for each in sys.orig_argv): time.sleep({})"
 PATIENCE = 30.0
 """Seconds for a round: what an honest site takes on a busy machine, and more."""
@@ -35,27 +29,17 @@ class Deployment:
     """A SuperLink and a SuperNode for each site, and the helper if any, with a session that they have all joined."""
 
     def __init__(
-        self, runtime: Runtime, sites: list[PartyData], *, min_parties: int, protocol: str = "semi-honest", **asked: Any
+        self, runtime: Runtime, sites: list[PartyData], *, protocol: str = "semi-honest", **asked: Any
     ) -> None:
         self.runtime, self.sites = runtime, sites
-        self.names = [data.name for data in sites]
-        plugin = registry.load(protocol)
-        request = Request(parties=tuple(self.names), thresholds=GRID, min_parties=min_parties, **asked)
-        session = plugin.prepare(request)
-        folder = runtime.folder / "session"
-        folder.mkdir(mode=0o700)
-        made = site_storage().local_sites(session, folder, {})
+        self.session = MachineSession(sites, runtime.folder / "session", protocol, **asked)
+        self.names, self.configs = [data.name for data in sites], self.session.roles
         runtime.start_superlink()
-        self.configs = {name: dict(config) for name, config in made.sites.items()}
         self.keys, nodes = {}, []
-        for data in sites:
-            np.savez(folder / f"{data.name}.npz", y_true=data.y_true, y_score=data.y_score)
-            own = {"data": str(folder / f"{data.name}.npz"), "results": str(folder / data.name)}
-            self.configs[data.name] |= own
         for number, name in enumerate(self.configs):
-            self.keys[name], public = node_keys(folder, f"node-{number}")
+            self.keys[name], public = node_keys(self.session.folder, f"node-{number}")
             nodes.append(f"{name}:{runtime.register(public)}")
-        self.config = {**made.aggregator, "nodes": ", ".join(nodes), "round-timeout": PATIENCE}
+        self.config = {**self.session.aggregator, "nodes": ", ".join(nodes), "round-timeout": PATIENCE}
 
     def start(self, name: str, variables: dict[str, str] | None = None, **changes: str) -> None:
         self.runtime.start_supernode(name, self.keys[name], {**self.configs[name], **changes}, **(variables or {}))
@@ -96,11 +80,10 @@ class Deployment:
         return self.runtime.folder / f"{name}.log"
 
     def auc(self, name: str) -> Any:
-        (result,) = Path(self.configs[name]["results"]).glob("*.json")
-        return outcomes.read(result)
+        return self.session.outcome(name)
 
     def has_result(self, name: str) -> bool:
-        return any(Path(self.configs[name]["results"]).glob("*.json"))
+        return bool(self.session.results(name))
 
     def processes(self, program: str) -> list[int]:
         """Ids of this deployment's processes of a program."""

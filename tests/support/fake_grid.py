@@ -1,12 +1,19 @@
-"""As much of Flower's grid as a ServerApp uses, with nodes that are calls."""
+"""As much of Flower's grid as a ServerApp uses, with nodes that are calls; and sessions over it."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
 
 from flwr.app import Message
+
+from fhe_auc.machines.flower import client_app
+from fhe_auc.machines.flower.server_app import evaluate
+from fhe_auc.session.record import SessionRecord
+from tests.support.machines import MachineSession
 
 Answer = Callable[[Message], "Message | None"]
 
@@ -45,3 +52,20 @@ class FakeGrid:
     def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
         found, self.replies = self.replies, []
         return found
+
+
+class GridSession(MachineSession):
+    """A session whose sites, and helper if any, are nodes of such a grid."""
+
+    def node(self, name: str, joins_at: float = 0.0, **changes: Any) -> Node:
+        context: Any = SimpleNamespace(node_config={**self.roles[name], **changes})
+        return Node(lambda message: client_app.answer(message, context), joins_at)
+
+    def grid(self, **instead: Node) -> Any:
+        """Nodes from 1 on, in the order of the roles."""
+        names = enumerate(self.roles, 1)
+        return FakeGrid({number: instead.get(name.replace("-", "_")) or self.node(name) for number, name in names})
+
+    def run(self, grid: Any = None, **changes: Any) -> SessionRecord:
+        changes = {name.replace("_", "-"): value for name, value in changes.items()}
+        return evaluate(self.grid() if grid is None else grid, {**self.aggregator, "round-timeout": 20.0, **changes})

@@ -87,7 +87,7 @@ class JointPlay:
 
     def deliver(self, submissions: dict[str, bytes]) -> bytes | None:
         for name, submission in submissions.items():
-            if name not in self.aggregator._answered:
+            if not self.aggregator.has_accepted(name):
                 self.aggregator.receive(name, submission)
         return self.aggregator.finish_round()
 

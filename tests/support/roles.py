@@ -32,7 +32,7 @@ class SessionRoles:
     def deliver(self, submissions: list[bytes]) -> bytes:
         """Submit what has not been submitted yet, and return the result."""
         for party, submission in zip(self.parties, submissions, strict=True):
-            if party.name not in self.aggregator._answered:
+            if not self.aggregator.has_accepted(party.name):
                 self.aggregator.receive(party.name, submission)
         result = self.aggregator.finish_round()
         assert result is not None

@@ -145,29 +145,16 @@ class OpeningAggregator(Aggregator):
     def submission_limit(self) -> int:  # type: ignore[override] # it depends on who answers
         """Largest payload of an answer in this round, in bytes."""
         limit: int = self._computation.payload_limit
-        return limit + (NAME_BYTES * len(self.manifest.parties) if self._helping else 0)
+        return limit + (NAME_BYTES * len(self.manifest.parties) if self.round in self.helper_rounds else 0)
 
     @property
-    def asked(self) -> tuple[str, ...]:
-        """The helper in the rounds between, else the parties."""
-        return (HELPER,) if self._helping else self._counted
-
-    @property
-    def _helping(self) -> bool:
-        return 1 < self.round < self.rounds
-
-    def _is_asked(self, name: str) -> bool:
-        return name == HELPER if self._helping else super()._is_asked(name)
-
-    def _alone(self, number: int) -> str:
-        return HELPER if 1 < number < self.rounds else ""
-
-    def _least(self) -> int:
-        return 1 if self._helping else self.manifest.min_parties
+    def helper_rounds(self) -> range:  # type: ignore[override] # those between the first and the last
+        """Rounds that the helper answers."""
+        return range(2, self.rounds)
 
     def _listed(self, number: int) -> tuple[tuple[str, bytes], ...]:
         """The helper sees no digest of a submission; parties look for their own."""
-        return tuple((party, self._digests[party]) for party in self._counted) if number == self.rounds else ()
+        return tuple((party, self._digests[party]) for party in self.counted) if number == self.rounds else ()
 
     def _accept(self, party: str, payload: bytes) -> None:
         if self.round == 1:
@@ -178,28 +165,28 @@ class OpeningAggregator(Aggregator):
             self._submissions[party] = found
         elif self.round == OPEN:
             named = self._opened(payload)
-            if named != tuple(party for party in self._counted if party in named) or len(named) == len(self._counted):
+            if named != tuple(party for party in self.counted if party in named) or len(named) == len(self.counted):
                 raise DeserialisationError("the helper leaves out strangers, somebody twice, or everybody")
             self._left_out = named
 
     def _count(self, answered: tuple[str, ...]) -> None:
         if self.round == 1:
-            self._digests = {party: self._answered[party] for party in answered}
+            self._digests = {party: self._parties.digests[party] for party in answered}
             super()._count(answered)
         elif self.round == OPEN:
-            self._refused.update(dict.fromkeys(self._left_out, _UNFIT))
-            super()._count(tuple(party for party in self._counted if party not in self._left_out))
+            self._parties.refusals.update(dict.fromkeys(self._left_out, _UNFIT))
+            super()._count(tuple(party for party in self.counted if party not in self._left_out))
 
     def _close(self) -> bytes:
-        submissions = [(party, self._submissions[party]) for party in self._counted]
+        submissions = [(party, self._submissions[party]) for party in self.counted]
         if self.round == 1:
             return encode(tuple(_Blobs(party, found.blobs, found.signature) for party, found in submissions))
-        if len(self._counted) < self.manifest.min_parties:
-            raise _too_few(self._counted, self._left_out, self.manifest)
+        if len(self.counted) < self.manifest.min_parties:
+            raise _too_few(self.counted, self._left_out, self.manifest)
         total = self._computation.running_sum()
         for _, found in submissions:
             total.add(found.parts)
-        return encode(Result(self._counted, self._result(total.totals)))
+        return encode(Result(self.counted, self._result(total.totals)))
 
 
 class HelpedAggregator(OpeningAggregator):
@@ -223,7 +210,7 @@ class HelpedAggregator(OpeningAggregator):
             super()._accept(party, payload)
             return
         response = decode(payload, Response, "response")
-        if [len(part) for part in response.parts] != [_WRAPPED_BYTES] * len(self._counted):
+        if [len(part) for part in response.parts] != [_WRAPPED_BYTES] * len(self.counted):
             raise DeserialisationError("the helper's response is not one for all parties that count")
         self._response = response
 
@@ -236,7 +223,7 @@ class HelpedAggregator(OpeningAggregator):
         return opened.left_out
 
     def _close(self) -> bytes:
-        return encode(_Given(self._counted, (self._response,))) if self.round == DECRYPT else super()._close()
+        return encode(_Given(self.counted, (self._response,))) if self.round == DECRYPT else super()._close()
 
     def _result(self, totals: list[Words]) -> bytes:
         return cast("bytes", self._computation.aggregate(self._keys, totals))

@@ -48,7 +48,7 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import Party, R
 from fhe_auc.session.plan import Plan
 from fhe_auc.session.protocol import Delivery, Request, Session
-from fhe_auc.session.submissions import RunningSum
+from fhe_auc.session.running_sum import RunningSum
 from fhe_auc_keys.bundles.roster import Contribution, Excerpt, PartyMaterial, Roster, blaming, digests, open_excerpt
 from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.roles.key_mode import KeyMode, require_all

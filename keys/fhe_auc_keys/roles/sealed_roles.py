@@ -29,7 +29,7 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import Party, R
 from fhe_auc.session.plan import EncryptedPlan
 from fhe_auc.session.protocol import Delivery
-from fhe_auc.session.submissions import RunningSum
+from fhe_auc.session.running_sum import RunningSum
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import (
     announcement_digest,

@@ -1,6 +1,6 @@
 """The trapezoid under encryption: from the sums of all submissions to the blinded totals of an AUC.
 
-    sum    = Σ_parties ciphertext                as submissions arrive (`fhe_auc.session.submissions`)
+    sum    = Σ_parties ciphertext                as submissions arrive (`fhe_auc.session.running_sum`)
     prod   = sum · rotate(sum, cB)               both halves now hold X·Y
     prod  += rotate(prod, c·2^j)                 full trace: every slot of a class holds gain · Σ_k X[q, k]·Y[q, k]
     result = prod · r + flooding

@@ -19,7 +19,7 @@ from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words
 from fhe_auc.session.computation import PaddedComputation
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.submissions import RunningSum
+from fhe_auc.session.running_sum import RunningSum
 from fhe_auc.sums.opening import Opening, make_opening
 from fhe_auc.sums.pads import pad
 from fhe_auc.sums.residues import pack, packed_size, unpack

@@ -14,7 +14,7 @@ from fhe_auc.cli import inputs, output
 
 if TYPE_CHECKING:
     from fhe_auc.rows.party_data import PartyData
-    from fhe_auc.rows.tables import Entries
+    from fhe_auc.rows.party_files import Entries
     from fhe_auc_protocols.u_statistics.kernels import Floats
     from fhe_auc_protocols.u_statistics.statistics import UStatisticResult
 
@@ -155,7 +155,7 @@ def _rows(
     import numpy as np
 
     from fhe_auc.base.errors import InputError
-    from fhe_auc.rows.tables import read_columns, read_parties
+    from fhe_auc.rows.party_files import read_columns, read_parties
 
     if statistic == "auc":
         if columns:

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.keystream import KeyStream
@@ -74,7 +73,7 @@ def explaining(release: Release, modulus: int, point: int, sketch: Sequence[int]
 
 
 @given(plain_sums.releases(largest=10**9), st.sampled_from(PRIMES[1:]), st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25)
 def test_sums_of_any_parties_pass_and_are_those_of_integers(release: Release, prime: int, data: st.DataObject) -> None:
     sketches = data.draw(st.lists(plain_sums.sketches(release.sketch), min_size=1, max_size=5))
     counted = sorted(data.draw(st.sets(st.sampled_from(range(len(sketches))), min_size=1)))
@@ -92,7 +91,7 @@ def test_sums_of_any_parties_pass_and_are_those_of_integers(release: Release, pr
 
 
 @given(plain_sums.releases(largest=10**9), st.sampled_from(PRIMES[1:]), st.integers(0, 10**6))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25)
 def test_each_sum_is_computed_at_as_many_points_as_its_polynomial_takes(
     release: Release, prime: int, seed: int
 ) -> None:
@@ -159,17 +158,14 @@ def test_sums_of_other_parties_than_are_counted_do_not_pass(claimed: list[int]) 
     assert not authenticator.accepts(totals, claimed)
 
 
-def test_a_party_that_counts_twice_is_refused_though_all_that_is_linear_fits() -> None:
+def test_a_party_that_counts_twice_is_refused_though_all_that_is_linear_fits_and_so_are_no_parties() -> None:
     authenticator, release = Authenticator(release_of(X), SECRET, SESSION, 0, 101), authenticated(release_of(X))
     sent = authenticator.sketch(0, words([3]), private(0))
     doubled = release.totals(modular.add(sent, sent, 101), 101)
     with pytest.raises(InputError, match="once each"):
         authenticator.accepts(doubled, [0, 0])
-
-
-def test_a_sum_of_no_parties_is_refused() -> None:
-    with pytest.raises(ValueError, match="no parties"):
-        Authenticator(PRODUCT, SECRET, SESSION, 0, 101).accepts(words([0] * 3), [])
+    with pytest.raises(InputError, match="no parties"):
+        authenticator.accepts(doubled, [])
 
 
 # --- What is seen tells nothing ---------------------------------------------------------------------------------------
@@ -224,8 +220,10 @@ def test_parties_see_nothing_but_the_sum_though_they_know_all_that_they_have_in_
 
 def test_points_and_the_tags_of_several_parties_are_uniform_and_independent() -> None:
     """A false alarm in 10^6; a share is the difference of neighbours, and the parties' might hang together."""
+    from scipy import stats
+
     prime, points, tags = 5, Counter(), Counter()  # type: ignore[var-annotated]
-    for number in range(5000):
+    for number in range(3000):
         authenticator = Authenticator(CUBE, number.to_bytes(32, "big"), SESSION, 0, prime)
         points[authenticator._point] += 1
         sent = (authenticator.sketch(party, words([0]), private(0)) for party in range(3))
@@ -237,10 +235,11 @@ def test_points_and_the_tags_of_several_parties_are_uniform_and_independent() ->
 
 
 def test_blinders_are_the_party_s_own_and_all_else_follows_from_the_common_secret() -> None:
-    authenticator, prime = Authenticator(CUBE, SECRET, SESSION, 0, PRIMES[-2]), PRIMES[-2]
-    one, other = (authenticator.sketch(0, words([5]), private(number)) for number in (1, 2))
+    one, other, again = (
+        Authenticator(CUBE, SECRET, SESSION, 0, PRIMES[-2]).sketch(0, words([5]), private(number))
+        for number in (1, 2, 1)
+    )
     assert (one != other).tolist() == [False, False, True, True, True]
-    again = Authenticator(CUBE, SECRET, SESSION, 0, prime).sketch(0, words([5]), private(1))
     assert (again == one).all()
 
 

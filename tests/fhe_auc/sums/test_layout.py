@@ -34,6 +34,7 @@ lengths = st.lists(st.integers(1, 40), min_size=1, max_size=6)
 
 
 @given(lengths, st.integers(6, 50), st.integers(1, 2))
+@settings(max_examples=40)
 def test_there_are_as_few_ciphertexts_as_there_can_be(lengths: list[int], slots: int, factors: int) -> None:
     found = Layout.of(release_of(*lengths, factors=factors), slots)
     counts = [length * {1: 1, 2: 3}[factors] for length in lengths]
@@ -44,7 +45,7 @@ def test_there_are_as_few_ciphertexts_as_there_can_be(lengths: list[int], slots:
 
 
 @given(lengths, st.integers(6, 50), st.sampled_from(PRIMES), st.integers(0, 2**60))
-@settings(deadline=None)
+@settings(max_examples=40)
 def test_what_is_placed_is_in_its_sum_s_total_over_all_ciphertexts(
     lengths: list[int], slots: int, prime: int, seed: int
 ) -> None:
@@ -65,7 +66,7 @@ def test_the_largest_residues_in_the_most_slots_add_up() -> None:
 
 
 @given(lengths, st.integers(6, 50), st.sampled_from(PRIMES), st.integers(0, 2**60))
-@settings(deadline=None)
+@settings(max_examples=40)
 def test_a_mask_has_the_totals_that_it_is_asked_for(lengths: list[int], slots: int, prime: int, seed: int) -> None:
     layout = Layout.of(release_of(*lengths), slots)
     totals = random_residues(seed, len(lengths), prime)
@@ -94,7 +95,7 @@ def test_a_masked_vector_tells_its_totals_and_nothing_else(widths: tuple[int, ..
     So two vectors with the same totals, masked, cannot be told apart: they have one distribution, which depends on
     the totals alone.
     """
-    slots = 5
+    slots = 4 if prime == 5 else 5
     layout = Layout(slots, 1, widths)
     every = list(itertools.product(range(prime), repeat=slots))
     for vector in (every[0], every[7], every[-2]):

@@ -11,9 +11,8 @@ import pytest
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.keystream import KeyStream
@@ -36,23 +35,16 @@ def party(number: int) -> MaskingParty:
 def pads_of(parties: int, modulus: int = MODULUS, size: int = 5, digest: bytes = DIGEST) -> list[Residues]:
     """Each party's, from its private key and the others' public ones."""
     everybody = [party(number) for number in range(parties)]
-    return [
-        pairwise_pad(
-            own,
-            {
-                other: private_key(own.position).exchange(X25519PublicKey.from_public_bytes(other.public_key))
-                for other in everybody
-                if other != own
-            },
-            digest,
-            modulus,
-            size,
-        )
-        for own in everybody
-    ]
+
+    def shared(own: MaskingParty) -> dict[MaskingParty, bytes]:
+        others = ((other, X25519PublicKey.from_public_bytes(other.public_key)) for other in everybody if other != own)
+        return {other: private_key(own.position).exchange(key) for other, key in others}
+
+    return [pairwise_pad(own, shared(own), digest, modulus, size) for own in everybody]
 
 
 @given(st.integers(2, 7), st.sampled_from([3, 257, MODULUS]), st.integers(1, 9))
+@settings(max_examples=30)
 def test_pads_of_all_parties_add_up_to_zero_and_of_fewer_do_not(parties: int, modulus: int, size: int) -> None:
     pads = pads_of(parties, modulus, size)
     assert not modular.total(np.array(pads), modulus, axis=0).any()
@@ -93,6 +85,8 @@ def test_a_mask_depends_on_secret_session_names_and_public_keys() -> None:
 
 def test_the_pads_of_all_but_one_party_are_uniform_and_independent() -> None:
     """Chi-squared over both entries of two of three parties; a false alarm in 10^6, and all keys are fixed."""
+    from scipy import stats
+
     first, second, _ = pads_of(3, modulus=7, size=20_000)
     cells = first.astype(int) * 7 + second.astype(int)
     assert stats.chisquare(np.bincount(cells, minlength=49)).pvalue > 1e-6

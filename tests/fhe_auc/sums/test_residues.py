@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fhe_auc.base.errors import DeserialisationError
@@ -24,6 +24,7 @@ def packed(values: list[int], width: int) -> bytes:
 
 
 @given(st.sampled_from(list(zip(PRIMES, WIDTHS, strict=True))), st.data())
+@settings(max_examples=50)
 def test_bytes_are_those_of_one_integer_and_are_read_again(prime_width: tuple[int, int], data: st.DataObject) -> None:
     prime, width = prime_width
     element = st.one_of(st.integers(0, prime - 1), st.sampled_from([0, 1, prime - 1]))
@@ -35,12 +36,12 @@ def test_bytes_are_those_of_one_integer_and_are_read_again(prime_width: tuple[in
 
 
 @pytest.mark.parametrize(("prime", "width"), list(zip(PRIMES, WIDTHS, strict=True)))
-@pytest.mark.parametrize("count", [1, 2, 3, 63, 64, 65, 127, 128, 129, 4000])
-def test_every_count_fills_its_last_byte_with_zeros(prime: int, width: int, count: int) -> None:
-    largest = [prime - 1] * count
-    found = pack(np.array(largest, np.uint64), prime)
-    assert found == packed(largest, width)
-    assert unpack(found, count, prime).tolist() == largest
+def test_every_count_fills_its_last_byte_with_zeros(prime: int, width: int) -> None:
+    for count in (1, 2, 3, 63, 64, 65, 127, 128, 129, 4000):
+        largest = [prime - 1] * count
+        found = pack(np.array(largest, np.uint64), prime)
+        assert found == packed(largest, width)
+        assert unpack(found, count, prime).tolist() == largest
 
 
 def test_the_bit_order_is_pinned() -> None:

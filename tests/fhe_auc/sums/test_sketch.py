@@ -18,15 +18,10 @@ def vector(*values: int) -> np.ndarray[tuple[int, ...], np.dtype[np.uint64]]:
 PARTS = {"mu 1": vector(5, 6), "p": vector(1, 2, 3), "n'": vector(4)}
 
 
-def test_vectors_stand_one_after_another_in_the_sketch_s_order() -> None:
+def test_vectors_stand_one_after_another_in_the_sketch_s_order_and_come_apart_again() -> None:
     joined = SKETCH.join(PARTS)
-    assert joined.tolist() == [1, 2, 3, 4, 5, 6]
-    assert joined.dtype == np.uint64
-    assert SKETCH.size == 6
-
-
-def test_what_was_joined_comes_apart_again() -> None:
-    found = SKETCH.split(SKETCH.join(PARTS))
+    assert (joined.tolist(), joined.dtype, SKETCH.size) == ([1, 2, 3, 4, 5, 6], np.uint64, 6)
+    found = SKETCH.split(joined)
     assert list(found) == ["p", "n'", "mu 1"]
     assert {name: each.tolist() for name, each in found.items()} == {k: v.tolist() for k, v in PARTS.items()}
 
@@ -45,9 +40,6 @@ def test_what_was_joined_comes_apart_again() -> None:
 def test_other_vectors_are_not_joined(changes: dict[str, np.ndarray], shown: str) -> None:  # type: ignore[type-arg]
     with pytest.raises(InputError, match=shown):
         SKETCH.join({**PARTS, **changes})
-
-
-def test_a_missing_vector_is_named() -> None:
     with pytest.raises(InputError, match="vector 'p' is missing"):
         SKETCH.join({"n'": vector(4), "mu 1": vector(5, 6)})
 

@@ -18,7 +18,7 @@ from sklearn.metrics import roc_auc_score
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.cli import main
-from fhe_auc.rows.tables import read_columns
+from fhe_auc.rows.party_files import read_columns
 from fhe_auc_protocols.u_statistics import kernels
 from fhe_auc_protocols.u_statistics.kernels import Kernel
 from fhe_auc_protocols.u_statistics.statistics import RandomSources, Setting, run, without_noise

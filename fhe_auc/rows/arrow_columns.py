@@ -1,0 +1,80 @@
+"""Columns of Arrow as numpy has them: what readers of all kinds of files yield."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.suggestions import known_names
+from fhe_auc.rows.entries import Coded, name_text
+
+
+class Piece(NamedTuple):
+    """Some rows: columns of numbers as arrays, all others coded."""
+
+    numbers: dict[str, NDArray[Any]]
+    texts: dict[str, Coded]
+
+
+_OPTIONS = {"y_true": "--label-column", "y_score": "--score-column"}  # who meets these names has not given any
+
+
+def require_columns(wanted: Sequence[str], there: Sequence[str]) -> None:
+    """Raise `InputError` unless each column that is wanted is there once."""
+    times = Counter(there)
+    for name in wanted:
+        if times[name] == 0:
+            hint = f"; {_OPTIONS[name]} names the right one" if name in _OPTIONS else ""
+            raise InputError(f"there is no column {name!r}{known_names(name, there)}{hint}", column=name)
+        if times[name] > 1:
+            raise InputError(f"column {name!r} is there {times[name]} times", column=name)
+
+
+def coded(column: Any) -> Coded:
+    """Return a column of Arrow's, of any type that it can encode, as text."""
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    entries = [name_text(entry) for entry in column.dictionary.to_pylist()]
+    index = {name: code for code, name in enumerate(dict.fromkeys(entries))}
+    lookup = np.array([index[entry] for entry in entries] or [0], np.int32)
+    if not column.indices.null_count:
+        return Coded(lookup[_array(column.indices)], list(index))
+    missing = _array(column.indices.is_null())
+    codes = lookup[np.where(missing, 0, _array(column.indices))]
+    return Coded(np.where(missing, index.setdefault(None, len(index)), codes), list(index))
+
+
+def arrow_values(column: Any) -> NDArray[Any]:
+    """Return a column of Arrow's as numbers; as objects, with None for what is missing, where not all are numbers."""
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64())
+    plain = pa.types.is_floating(column.type) or pa.types.is_integer(column.type) or pa.types.is_boolean(column.type)
+    if plain and column.null_count == 0:
+        return _array(column)
+    return as_objects([name_text(entry) if isinstance(entry, bytes) else entry for entry in column.to_pylist()])
+
+
+def _array(column: Any) -> NDArray[Any]:
+    """Return numbers or Booleans as numpy has them, with anything where one is missing.
+
+    Arrow's own way imports pandas where that is installed, for half a second.
+    """
+    if pa.types.is_boolean(column.type):
+        return _array(column.cast(pa.uint8())).view(np.bool_)
+    letter = "f" if pa.types.is_floating(column.type) else "i" if pa.types.is_signed_integer(column.type) else "u"
+    kind = np.dtype(f"{letter}{column.type.bit_width // 8}")
+    _, values = column.buffers()
+    if values is None:  # of no rows
+        return np.empty(0, kind)
+    return np.frombuffer(values, kind, len(column), column.offset * kind.itemsize)
+
+
+def as_objects(entries: list[Any]) -> NDArray[Any]:
+    """Keep each entry as it is, so that an error can show it; numpy.array would turn a mixture into text."""
+    return np.fromiter(entries, dtype=object, count=len(entries))

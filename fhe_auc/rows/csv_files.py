@@ -1,0 +1,332 @@
+"""CSV files and their like (TSV, other delimiters, compressed or on standard input), read some rows at a time.
+
+Arrow reads the rows; what is here finds the delimiter, names the line of a row, and says what is wrong with a number.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+from numpy.typing import NDArray
+
+from fhe_auc.base.errors import InputError
+from fhe_auc.rows.arrow_columns import Piece, arrow_values, as_objects, coded, require_columns
+from fhe_auc.rows.entries import level_text
+from fhe_auc.rows.quotes import Quotes
+
+STDIN = Path("-")
+
+_BLOCK = 2**22  # bytes of text at a time
+_SMALL = 2**18  # what a processor's cache holds
+_GZIP = b"\x1f\x8b"  # how its files begin
+_DELIMITERS = (",", ";", "\t", "|")
+_TEXT = pa.dictionary(pa.int32(), pa.string())
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextFormat:
+    """How text files are written.
+
+    Attributes
+    ----------
+    delimiter : str or None
+        One character between columns; None: the one of comma, semicolon, tab and | that gives the columns asked for.
+    decimal : str
+        "." or ",".
+    encoding : str
+        Any that Python knows, such as "utf-8", "windows-1252", "utf-16".
+    """
+
+    delimiter: str | None = None
+    decimal: str = "."
+    encoding: str = "utf-8"
+
+    def __post_init__(self) -> None:
+        if self.delimiter is not None and (len(self.delimiter) != 1 or not self.delimiter.isascii()):
+            raise InputError(f"the delimiter is one ASCII character, got {self.delimiter!r}")
+        if self.decimal not in (".", ","):
+            raise InputError(f"the decimal mark is a point or a comma, got {self.decimal!r}")
+        try:
+            "".encode(self.encoding)
+        except LookupError:
+            raise InputError(f"the encoding {self.encoding!r} is unknown") from None
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """One text file; `path` "-" is standard input."""
+
+    path: Path
+    form: TextFormat = field(default_factory=TextFormat)
+
+    @property
+    def wrong_encoding(self) -> str:
+        """What to say of a text file that is not in the encoding given."""
+        if self._encoding == "utf-8-sig":
+            return "it is not UTF-8 text; say its encoding, as in --encoding windows-1252"
+        return f"it is not {self._encoding} text, and --encoding is that of all text files: save it again in that one"
+
+    def open_bytes(self) -> Any:
+        """Return the bytes of a text file, decompressed, as a file of Arrow's own.
+
+        Arrow reads ahead in threads. With a file of Python's these abort the process where it ends while they read.
+        """
+        if self.path == STDIN:
+            kept = _standard_input()
+            kept.flush()
+            if sys.platform == "linux":
+                return pa.OSFile(f"/proc/self/fd/{kept.fileno()}")  # opened anew, from its beginning
+            kept.seek(0)
+            return pa.BufferReader(kept.read())
+        with self.path.open("rb") as file:
+            zipped = file.read(2) == _GZIP  # whatever its name
+        opened = pa.OSFile(os.fsencode(self.path))  # Arrow takes a text for UTF-8, and bytes as they are
+        return pa.CompressedInputStream(opened, "gzip") if zipped else opened
+
+    def open_text(self) -> IO[bytes]:
+        """Return the bytes of a text file, decompressed, from the beginning."""
+        if self.path == STDIN:
+            file = _standard_input()
+            file.seek(0)
+            return file
+        opened: IO[bytes] = self.open_bytes()
+        return opened
+
+    def blocks(self) -> Iterator[bytes]:
+        """Yield the bytes of a text file; as UTF-8, where its encoding does not have ASCII characters as one byte."""
+        if '",\n'.encode(self.form.encoding) == b'",\n':
+            stream = self.open_text()
+            yield from iter(lambda: stream.read(_SMALL), b"")
+            return
+        with self.decoded() as text:
+            yield from iter(lambda: text.read(_SMALL).encode(), b"")
+
+    def delimiter(self, wanted: Sequence[str]) -> str:
+        """Return the delimiter that was given, or that of the header with all these columns."""
+        if self.form.delimiter is not None:
+            return self.form.delimiter
+        if (stated := self.stated_delimiter()) is not None:
+            return stated
+        if ".tsv" in [each.lower() for each in self.path.suffixes[-2:]]:
+            return "\t"
+        header = self.header(",")
+        line = ",".join(header)
+        for delimiter in _DELIMITERS:
+            names = {name.strip() for name in next(csv.reader([line], delimiter=delimiter), [])}
+            if names.issuperset(wanted):
+                return delimiter
+        return ","
+
+    def stated_delimiter(self) -> str | None:
+        """Return what a first line such as "sep=;", which is for Excel, says that the delimiter is."""
+        with self.decoded() as text:
+            stated = re.fullmatch(r"sep=(.)[\r\n]+", text.readline(7))
+        return stated and stated[1]
+
+    def header(self, delimiter: str) -> list[str]:
+        """Return the names of the columns as they stand there; none in an empty file."""
+        return next((names for _, names in self.records(delimiter)), [])
+
+    def records(self, delimiter: str, errors: str = "replace") -> Iterator[tuple[int, list[str]]]:
+        """Yield the header and each row, with the line on which it begins; blank lines are none.
+
+        `errors` is what to do with text in another encoding, as for `open`.
+        """
+        lines = 0 if self.stated_delimiter() is None else 1
+        with self.decoded(errors) as text:
+            for _ in range(lines):
+                text.readline()
+            reader, before = csv.reader(text, delimiter=delimiter), 0
+            for record in reader:
+                if record:
+                    yield lines + before + 1, record
+                before = reader.line_num
+
+    def decoded(self, errors: str = "replace") -> io.TextIOWrapper:
+        """Return the text of a text file, from the beginning."""
+        buffered = io.BufferedReader(_Unclosed(self.open_text()))
+        return io.TextIOWrapper(buffered, self._encoding, newline="", errors=errors)
+
+    @property
+    def _encoding(self) -> str:
+        return "utf-8-sig" if self.form.encoding.lower().replace("_", "-") in ("utf-8", "utf8") else self.form.encoding
+
+    def line_of(self, row: int, wanted: Sequence[str]) -> int | None:
+        """Return the line on which a row, from 0, begins; a row may take several. None where that cannot be told."""
+        try:
+            return next((line for line, _ in islice(self.records(self.delimiter(wanted)), row + 1, None)), None)
+        except csv.Error:
+            return None
+
+    def line_at(self, offset: int) -> int:
+        """Return the line of a byte of the `blocks`."""
+        lines = 1
+        for block in self.blocks():
+            lines += block[: max(offset, 0)].count(b"\n")
+            offset -= len(block)
+        return lines
+
+
+class _Unclosed(io.RawIOBase):
+    """What reads a stream from its beginning and leaves it open: standard input can be had once only."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._stream.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def _standard_input() -> IO[bytes]:
+    """Return all of standard input as a file that can be read again; unnamed, where it is long."""
+    if not _STANDARD_INPUT:
+        kept: Any = tempfile.SpooledTemporaryFile(max_size=_BLOCK)  # noqa: SIM115
+        shutil.copyfileobj(sys.stdin.buffer, kept)
+        kept.seek(0)
+        if kept.read(2) == _GZIP:
+            kept.seek(0)
+            zipped, kept = kept, tempfile.SpooledTemporaryFile(max_size=_BLOCK)  # noqa: SIM115
+            shutil.copyfileobj(gzip.GzipFile(fileobj=zipped, mode="rb"), kept)
+        _STANDARD_INPUT.append(kept)
+    return _STANDARD_INPUT[0]
+
+
+_STANDARD_INPUT: list[IO[bytes]] = []
+
+
+def text_pieces(file: TextFile, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Piece]:
+    """Yield the rows of these columns, in order; raise `InputError`, or what Arrow raises on what is no CSV."""
+    start = file.open_text().read(2)
+    if start in (b"\xff\xfe", b"\xfe\xff") and not file.form.encoding.lower().startswith("utf-16"):
+        raise InputError("it is UTF-16 text; say so with --encoding utf-16")
+    wanted = (*texts, *numbers)
+    delimiter = file.delimiter(wanted)
+    yielded = 0
+    for kind in (pa.float64(), pa.string()):  # text, where something is no number: so that its row can be named
+        try:
+            for batch in _batches(file, wanted, delimiter, dict.fromkeys(numbers, kind) | dict.fromkeys(texts, _TEXT)):
+                columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+                skipped = min(yielded, batch.num_rows) if kind == pa.string() else 0
+                yielded -= skipped
+                if skipped < batch.num_rows:
+                    yield Piece(
+                        {name: _numbers_of(columns[name], file.form.decimal)[skipped:] for name in numbers},
+                        {name: coded(columns[name]).chosen(slice(skipped, None)) for name in texts},
+                    )
+                if kind == pa.float64():
+                    yielded += batch.num_rows
+            return
+        except pa.ArrowInvalid as error:
+            if kind == pa.string() or "conversion error to double" not in str(error):
+                raise
+
+
+def _batches(file: TextFile, wanted: Sequence[str], delimiter: str, types: Mapping[str, Any]) -> Iterator[Any]:
+    given = {
+        "parse_options": pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        "read_options": pa_csv.ReadOptions(
+            block_size=_BLOCK, encoding=file.form.encoding, skip_rows=0 if file.stated_delimiter() is None else 1
+        ),
+    }
+    header = file.header(delimiter)
+    if not header:
+        raise InputError("the file is empty")
+    raw = {name.strip(): name for name in header}
+    require_columns(wanted, [name.strip() for name in header])
+    converting = pa_csv.ConvertOptions(
+        include_columns=[raw[name] for name in wanted],
+        column_types={raw[name]: kind for name, kind in types.items()},
+        strings_can_be_null=False,
+        decimal_point=file.form.decimal,
+    )
+    quotes = Quotes(
+        delimiter.encode(),
+        len(header),
+        [header.index(raw[name]) for name, kind in types.items() if kind != _TEXT],
+        lambda text: float(text.replace(file.form.decimal, ".")),
+        _BLOCK,
+    )
+    blocks = file.blocks()  # the same text once more, beside Arrow: while the system has it in memory
+    try:
+        with pa_csv.open_csv(file.open_bytes(), convert_options=converting, **given) as reader:
+            for batch in reader:
+                for block in islice(blocks, -(-_BLOCK // _SMALL)):
+                    quotes.feed(block)
+                yield batch.rename_columns(list(wanted))
+    except pa.ArrowInvalid as error:
+        quotes.feed_all(blocks)  # what a quote does to the rows behind it is no fault of these
+        if "Empty CSV file" in str(error):  # a header that no line break ends
+            return
+        if re.search(r"Expected \d+ columns, got", str(error)):
+            _refuse_other_lengths(file, delimiter)
+        raise
+    quotes.feed_all(blocks)
+
+
+def _refuse_other_lengths(file: TextFile, delimiter: str) -> None:
+    """Raise `InputError` for the first row that is not as long as the header."""
+    records = file.records(delimiter)
+    _, header = next(records)
+    for number, (line, row) in enumerate(records):
+        if len(row) != len(header):
+            advice = "" if number else "; --delimiter says what stands between columns"
+            found = f"{len(row)} column{'s' * (len(row) != 1)}"
+            raise InputError(f"line {line}: {found}, and the header has {len(header)}{advice}", line=line)
+
+
+def _numbers_of(column: Any, decimal: str) -> NDArray[Any]:
+    """Return numbers, or each entry by itself where one is none; with None for what is missing."""
+    if pa.types.is_floating(column.type):
+        return arrow_values(column)
+    texts = column.to_pylist()
+    if decimal == ".":
+        _refuse_commas([text.strip() for text in texts])
+    return as_objects([_number_or_text(entry, decimal) for entry in texts])
+
+
+def _refuse_commas(texts: list[str]) -> None:
+    """Raise `InputError` where numbers have a comma, with the remedy: in 1,200 it may part thousands, in 0,25 not."""
+    commas = [text for text in texts if re.fullmatch(r"[-+]?\d+,\d+", text)]
+    unclear = [text for text in commas if re.fullmatch(r"[-+]?[1-9]\d{0,2},\d{3}", text)]
+    if commas and len(unclear) < len(commas):
+        first = next(text for text in commas if text not in unclear)
+        raise InputError(f"{first!r} has a decimal comma; say so with --decimal ,")
+    if commas:
+        raise InputError(
+            f"{commas[0]!r} may be {commas[0].replace(',', '')} or {commas[0].replace(',', '.')}: write numbers with a "
+            "decimal point, and without a mark between thousands"
+        )
+
+
+def _number_or_text(text: str, decimal: str) -> float | str | None:
+    if level_text(text) is None:
+        return None
+    if decimal == "," and re.fullmatch(r"\s*[-+]?\d+(\.\d+)+(,\d+)?\s*", text):
+        raise InputError(
+            f"{text.strip()!r} has a point, and the decimal mark is a comma: a point between thousands is to be removed"
+        )
+    if re.fullmatch(r"\s*[-+]?\d+([.,]\d+)?\s*%\s*", text):
+        raise InputError(f"{text.strip()!r} has a percent sign; remove it and give --score-scale percent")
+    try:
+        return text if "_" in text else float(text.replace(decimal, "."))  # Python reads 1_000 as a number
+    except ValueError:
+        return text

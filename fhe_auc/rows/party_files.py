@@ -1,0 +1,406 @@
+"""Files to parties: tables with a label and a score column, one party a file or a site column.
+
+Files are read once, some rows at a time, and every piece is checked as it comes (`PartyData.from_columns`). What is
+kept of many rows is in an unnamed temporary file (`fhe_auc.rows.row_store`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fhe_auc.base.errors import InputError, Place
+from fhe_auc.question.analysis import Analysis, Questions
+from fhe_auc.rows.arrow_columns import Piece
+from fhe_auc.rows.csv_files import STDIN, TextFormat
+from fhe_auc.rows.entries import Coded, finite_numbers, label_spellings, level_text, missing_entries
+from fhe_auc.rows.party_data import PartyData, checked_name, left_out_beside
+from fhe_auc.rows.row_store import Column, parted
+from fhe_auc.rows.score_scale import DEFAULT_SCALE, rescaled
+from fhe_auc.rows.table_files import SUFFIXES, TableFile
+
+_DROP = "--drop-missing leaves such rows out"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entries:
+    """How files are written, and what entries mean.
+
+    Attributes
+    ----------
+    form : TextFormat
+        Of text files.
+    positive_label : str or None
+        The label that counts as 1; all other rows have one other label, which counts as 0. None: labels are 0 and 1.
+    drop_missing : bool
+        Leave out rows in which an entry is missing, and say how many; otherwise they are refused.
+    score_scale : str
+        What scores are, one of `fhe_auc.rows.score_scale.SCALES`; they are turned into probabilities.
+    """
+
+    form: TextFormat = field(default_factory=TextFormat)
+    positive_label: str | None = None
+    drop_missing: bool = False
+    score_scale: str = DEFAULT_SCALE
+
+    def __post_init__(self) -> None:
+        if self.positive_label is not None and level_text(self.positive_label) is None:
+            raise InputError(f"the positive label cannot be {self.positive_label!r}, which stands for a missing entry")
+
+
+class _Columns(NamedTuple):
+    """Names of the columns to read."""
+
+    label: str
+    scores: tuple[str, ...]
+    groups: tuple[str, ...]
+    site: str | None
+
+    @property
+    def names(self) -> list[str]:
+        return [*self.texts, *self.scores]
+
+    @property
+    def texts(self) -> list[str]:
+        return [self.label, *self.groups, *([] if self.site is None else [self.site])]
+
+
+class _Part(NamedTuple):
+    """Rows of one file: the party of each by its code, and the place of each row."""
+
+    file: TableFile
+    piece: Piece
+    sites: Coded
+    rows: Sequence[int] | NDArray[np.int64]
+    """The number of each in the file."""
+
+    def chosen(self, which: NDArray[np.bool_]) -> _Part:
+        """Return some of the rows."""
+        numbers = {name: array[which] for name, array in self.piece.numbers.items()}
+        texts = {name: coded.chosen(which) for name, coded in self.piece.texts.items()}
+        return _Part(self.file, Piece(numbers, texts), self.sites.chosen(which), np.array(self.rows)[which])
+
+
+def read_parties(
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    site_column: str | None = None,
+    label_column: str = "y_true",
+    score_column: str = "y_score",
+    entries: Entries | None = None,
+) -> list[PartyData]:
+    """Read the parties' test rows of one model from files.
+
+    Parameters
+    ----------
+    paths : sequence of paths
+        ``.csv``, ``.tsv`` (also ``.gz``), ``.parquet``, ``.feather`` or ``.npz`` files; a single path will do. ``-`` is
+        standard input, CSV; without a site column the party is called "stdin".
+    site_column : str, optional
+        Without it every file is one party, named by the file name without its suffix. With it the rows of all files
+        are grouped by the text in this column, which names the party (``007`` stays ``007``), in order of first
+        appearance. In an ``.npz`` file that has an array ``<site_column>_names`` the column holds indices into it.
+    label_column, score_column : str, optional
+        Names of the other two columns.
+    entries : Entries, optional
+        How files are written, and what entries mean.
+
+    Raises
+    ------
+    InputError
+        If a file is missing, given twice (by whatever name), no plain file, unreadable or of an unknown kind; lacks a
+        column (the message lists those it has); names the same party as another file; or holds an entry that is missing
+        or no label, score or site (the message names file, line, column and value), or one label in two spellings.
+    """
+    questions = Questions(score_columns=(score_column,))
+    return read_for(questions, paths, site_column=site_column, label_column=label_column, entries=entries)[0]
+
+
+def read_for(
+    questions: Questions,
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    site_column: str | None = None,
+    label_column: str = "y_true",
+    entries: Entries | None = None,
+) -> tuple[list[PartyData], Analysis]:
+    """Read the parties' test rows for questions, and what these are now that all levels are known.
+
+    Files, sites and errors are as of `read_parties`. Columns that rows are grouped by hold text, or whole numbers that
+    stand for something; in an ``.npz`` file indices into ``<column>_names``, if there are such.
+    """
+    entries = entries or Entries()
+    files = _distinct_files([paths] if isinstance(paths, (str, os.PathLike)) else paths, entries.form)
+    columns = _Columns(label_column, questions.score_columns, tuple(questions.by), site_column)
+    if twice := [name for name, n in Counter(columns.names).items() if n > 1]:
+        raise InputError(f"label, score, site and group columns must differ, but {twice[0]!r} is there twice")
+    if site_column is None:
+        _refuse_names(files)
+    found: dict[str, set[str | None]] = {name: set() for name, levels in questions.by.items() if not levels}
+    if found:  # they name the groups, whose codes the rows are to hold: so they are looked for first
+        for part in _parts(files, columns._replace(scores=()), entries):
+            for name, seen in found.items():
+                coded = part.piece.texts[name]
+                seen.update(coded.names[code] for code in coded.present())
+    analysis = questions.analysis(found)
+    kept = _Kept(columns, analysis, entries)
+    for part in _parts(files, columns, entries):
+        kept.add(part)
+    return kept.parties(files), analysis
+
+
+def _parts(files: Sequence[TableFile], columns: _Columns, entries: Entries) -> Iterator[_Part]:
+    """Yield the rows of all files, without those that are to be dropped."""
+    for file in files:
+        start = 0
+        for piece in file.pieces(columns.scores, columns.texts):
+            size = len(piece.texts[columns.label].codes)
+            texts = {name: each if name == columns.site else each.with_gaps() for name, each in piece.texts.items()}
+            rows = range(start, start + size)
+            if columns.site is None:
+                sites = Coded(np.zeros(size, np.int32), [_party_name(file)])
+            else:
+                sites = piece.texts[columns.site]
+            yield _Part(file, Piece(piece.numbers, texts), sites, rows)
+            start += size
+
+
+class _Kept:
+    """The checked rows of all parties, as they arrive."""
+
+    def __init__(self, columns: _Columns, analysis: Analysis, entries: Entries) -> None:
+        self._columns, self._analysis, self._entries = columns, analysis, entries
+        self._codes: dict[str, int] = {}  # of a party, in the order of first appearance
+        self._dropped: Counter[str | None] = Counter()  # None: of rows without a site
+        self._with_rows: set[TableFile] = set()
+        self._labels_seen = dict.fromkeys([name for name in [level_text(entries.positive_label)] if name is not None])
+        self._sites, self._labels = Column(np.int32), Column(np.uint8)
+        self._scores = [Column(np.float64) for _ in columns.scores]
+        self._groups = [Column(np.uint8) for _ in columns.groups]
+
+    def add(self, part: _Part) -> None:
+        part = self._complete(part)
+        if not len(part.rows):
+            return
+        self._with_rows.add(part.file)
+        names = self._named(part)
+        (label, scores, groups, _), piece = self._columns, part.piece
+
+        def refuse(row: int, what: str, column: str) -> InputError:
+            place = part.file.place(int(part.rows[row]), self._columns.names)
+            party = part.sites.names[int(part.sites.codes[row])]
+            if re.match(r".* is missing\b", what):
+                what += f"; {_DROP}"
+            elif column == label and not self._analysis.classes:
+                remedy = "; --positive-label names the label that counts as 1"
+                what = re.sub(r"(is not a number|must be 0 or 1)", rf"\1{remedy}", what)
+            elif column in scores and not part.file.is_text and isinstance(piece.numbers[column][row], str):
+                what = what.replace("is not a number", "is text in the file, not a number")
+            message = f"party {party!r}, {place.text}, column {column!r}: {what}"
+            return InputError(message, party=party, file=place.file, line=place.line, column=column)
+
+        of_scores: dict[str, ArrayLike] = {name: piece.numbers[name] for name in scores}
+        data = PartyData.from_columns(
+            "rows",
+            self._label_values(part),
+            of_scores,
+            {name: piece.texts[name] for name in groups},
+            self._analysis,
+            refuse=lambda row, what, column: refuse(row, what, column or label),
+        )
+        data = rescaled(data, self._entries.score_scale, refuse=refuse)
+        self._sites.append(names[part.sites.codes])
+        self._labels.append(data.labels)
+        arrays: tuple[NDArray[Any], ...] = (*data.scores, *data.groups)
+        for column, array in zip((*self._scores, *self._groups), arrays, strict=True):
+            column.append(array)
+
+    def _complete(self, part: _Part) -> _Part:
+        """Return the rows without a missing entry, where others are to be dropped, and count these."""
+        missing = _missing(part, self._entries)
+        if not missing.any():
+            return part
+        for code, times in zip(*np.unique(part.sites.codes[missing], return_counts=True), strict=True):
+            self._dropped[part.sites.names[code]] += int(times)
+        return part.chosen(~missing)
+
+    def _named(self, part: _Part) -> NDArray[np.int32]:
+        """Return the party's code for each name of the part's sites."""
+        names = np.zeros(len(part.sites.names), np.int32)
+        first = {int(np.argmax(part.sites.codes == code)): int(code) for code in part.sites.present()}
+        for row, code in sorted(first.items()):
+            name = part.sites.names[code]
+            if name is None:
+                place = part.file.place(int(part.rows[row]), self._columns.names)
+                raise InputError(
+                    f"{place.text}, column {self._columns.site!r}: the site is missing; {_DROP}",
+                    file=place.file,
+                    line=place.line,
+                    column=self._columns.site,
+                )
+            names[code] = self._codes.setdefault(name, len(self._codes))
+        return names
+
+    def _label_values(self, part: _Part) -> Any:
+        coded, wanted = part.piece.texts[self._columns.label], level_text(self._entries.positive_label)
+        if self._analysis.classes:
+            return coded
+        if wanted is None:
+            return coded.values(_label)
+        self._labels_seen |= dict.fromkeys(sorted({coded.names[code] or wanted for code in coded.present()}))
+        _, *others = self._labels_seen
+        if (pair := label_spellings(self._labels_seen)) is not None:
+            told = f"label {pair[0]!r} is also written {pair[1]!r}: write it in one way, that all its rows count alike"
+        elif len(others) > 1:
+            told = (
+                f"with the positive label {wanted!r} there is one other label, and these are two: "
+                f"{others[0]!r} and {others[1]!r}"
+            )
+        else:
+            return coded.values(lambda name: None if name is None else name == wanted)
+        raise InputError(f"file {part.file.name!r}: {told}", file=part.file.name, column=self._columns.label)
+
+    def parties(self, files: Sequence[TableFile]) -> list[PartyData]:
+        """Return every party, its rows in the order of the files."""
+        for file in files:
+            if file not in self._with_rows:
+                why = ": each of its rows has a missing entry and was left out" if self._dropped else ""
+                raise InputError(f"file {file.name!r}: there are no rows{why}", file=file.name)
+        columns = [self._labels, *self._scores, *self._groups]
+        of_party = parted(self._sites.finished(), len(self._codes), [each.finished() for each in columns])
+        models = len(self._scores)
+        lost = left_out_beside(self._codes, self._dropped)
+        return [
+            PartyData(
+                checked_name(name),
+                labels,
+                tuple(others[:models]),
+                tuple(others[models:]),
+                score_columns=self._columns.scores,
+                dropped=self._dropped[name],
+                lost=lost if code == 0 else (),
+                place=partial(_place, tuple(files), self._columns, self._entries, name),
+            )
+            for (name, code), (labels, *others) in zip(self._codes.items(), of_party, strict=True)
+        ]
+
+
+def _missing(part: _Part, entries: Entries) -> NDArray[np.bool_]:
+    """Return which rows are to be dropped, since an entry is missing."""
+    missing = np.zeros(len(part.rows), np.bool_)
+    if not entries.drop_missing:
+        return missing
+    columns: list[Any] = [*part.piece.texts.values(), *part.piece.numbers.values()]
+    for values in columns:
+        missing |= missing_entries(values)
+    return missing
+
+
+def _place(files: Sequence[TableFile], columns: _Columns, entries: Entries, party: str, row: int) -> Place:
+    """Return where a party's row, from 0, comes from. Rows do not remember it: the files are read again."""
+    for part in _parts(files, columns, entries):
+        own = np.array([name == party for name in part.sites.names])[part.sites.codes] & ~_missing(part, entries)
+        if row < (found := int(own.sum())):
+            return part.file.place(int(np.array(part.rows)[own][row]), columns.names)
+        row -= found
+    raise InputError(f"party {party!r}: its files have changed", party=party)
+
+
+def _label(name: str | None) -> float | str | None:
+    """Return a label as a number, where it is one; True and False are 1 and 0, as data frames save Booleans."""
+    if name is None:
+        return None
+    known = {"true": 1.0, "false": 0.0}.get(name.lower())
+    if known is not None:
+        return known
+    try:
+        return name if "_" in name else float(name)
+    except ValueError:
+        return name
+
+
+def _party_name(file: TableFile) -> str:
+    return "stdin" if file.path == STDIN else file.path.name[: len(file.path.name) - len(file.suffix)]
+
+
+def write_rows(path: Path, data: PartyData, analysis: Analysis) -> None:
+    """Write a party's rows to an ``.npz`` file, for `read_for` with the same analysis."""
+    names = analysis.models if len(analysis.models) > 1 else ("y_score",)
+    columns: dict[str, Any] = dict(zip(names, data.scores, strict=True))
+    for variable, codes in zip(analysis.by, data.groups, strict=True):
+        columns[variable.name] = np.array(variable.levels)[codes]
+    labels = np.array(analysis.classes)[data.labels] if analysis.classes else data.y_true
+    np.savez(path, y_true=labels, **columns)
+
+
+def read_columns(
+    paths: Sequence[str | os.PathLike[str]], columns: Sequence[str], form: TextFormat | None = None
+) -> NDArray[np.float64]:
+    """Read one or two columns of numbers, shape (n, columns); the rows of all files follow one another.
+
+    Files are as for `read_parties`. Raises `InputError` as there, labels and sites apart; the message names the file,
+    the row, the column and the value.
+    """
+    if len(columns) not in (1, 2) or len(set(columns)) != len(columns):
+        raise InputError(f"one column is needed, or two that differ, not {', '.join(map(repr, columns)) or 'none'}")
+    found = []
+    for file in _distinct_files(paths, form or TextFormat()):
+        start = 0
+        for piece in file.pieces(columns, ()):
+
+            def refuse(row: int, what: str, file: TableFile = file, start: int = start) -> InputError:
+                place = file.place(start + row, columns)
+                return InputError(f"{place.text}: {what}", file=place.file, line=place.line)
+
+            values = [finite_numbers(piece.numbers[name], f"{name!r} value", refuse) for name in columns]
+            start += len(values[0])
+            found.append(np.stack(values, axis=1))
+    return np.concatenate(found) if found else np.empty((0, len(columns)))
+
+
+def _distinct_files(paths: Sequence[str | os.PathLike[str]], form: TextFormat) -> list[TableFile]:
+    files = [Path(path) for path in paths]
+    if not files:
+        raise InputError(f"no files given; give at least one: {', '.join(SUFFIXES)}")
+    seen: dict[object, Path] = {}
+    for file in files:
+        try:
+            status = file.stat()
+            itself: object = (status.st_dev, status.st_ino)  # whatever its name: links to one file are that file
+        except OSError:  # standard input, or what reading refuses
+            itself = str(file)
+        if (other := seen.setdefault(itself, file)) is not file:
+            also = "" if other == file else f", also as {str(other)!r}"
+            raise InputError(
+                f"file {str(file)!r} is given twice{also}, which would count its rows twice", file=str(file)
+            )
+    return [TableFile(file, form) for file in files]
+
+
+def _refuse_names(files: Sequence[TableFile]) -> None:
+    """Raise `InputError` where the name of a file cannot be that of a party, or is another's."""
+    by_name: dict[str, TableFile] = {}
+    for file in files:
+        try:
+            file.name.encode()
+        except UnicodeEncodeError:
+            raise InputError(
+                f"file {file.name!r}: its name is not UTF-8, and a party is to be called so; rename the file, or name "
+                "the parties in a site column",
+                file=file.name,
+            ) from None
+        other = by_name.setdefault(_party_name(file), file)
+        if other is not file:
+            raise InputError(
+                f"files {other.name!r} and {file.name!r} both name a party {_party_name(file)!r};"
+                " rename one, or name the parties in a site column"
+            )

@@ -1,0 +1,657 @@
+"""Sessions over NVIDIA FLARE: the fraction of `evaluate`, whatever fails meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("nvflare", minversion="2.9", reason="the extra fhe-auc[flare] is not installed")
+
+from click.testing import CliRunner
+from nvflare.apis.client import Client
+from nvflare.apis.controller_spec import Task
+from nvflare.apis.fl_constant import ReturnCode
+from nvflare.apis.fl_context import FLContextManager
+from nvflare.apis.fl_exception import UnsafeComponentError
+from nvflare.apis.impl.wf_comm_server import WFCommServer
+from nvflare.apis.shareable import Shareable, make_reply
+from nvflare.apis.signal import Signal
+from nvflare.app_common.widgets.component_path_authorizer import ClassListEnforcementMode, ComponentPathAuthorizer
+
+from fhe_auc.base.errors import EvaluationError, InputError, TooFewPartiesError
+from fhe_auc.base.logs import LOGGER
+from fhe_auc.cli import main
+from fhe_auc.machines.flare import MESSAGE, REFUSED
+from fhe_auc.machines.flare.controller import SessionController, evaluate
+from fhe_auc.machines.flare.executor import SessionExecutor
+from fhe_auc.machines.flare.job import CLASSES, Simulator, write_job
+from fhe_auc.machines.local_sites import Stage
+from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session import journal, registry
+from fhe_auc.session.journal import is_finished
+from fhe_auc.session.messages import Message
+from fhe_auc.session.protocol import Request
+from tests.support.exact_sessions import pairs_of
+from tests.support.machines import GRID, MachineSession, toml
+
+pytestmark = [pytest.mark.xdist_group("flare"), pytest.mark.usefixtures("nothing_installed")]
+
+EXAMPLES = Path(__file__).parents[4] / "examples" / "three_sites"
+BIN = Path(sys.executable).parent
+PATIENCE = 300.0  # seconds, for a step that takes a few; only a broken test waits for them
+GUIDE = Path(__file__).parents[4] / "docs" / "guide" / "flare.md"
+RESOURCES, AUTHORIZATION = re.findall(r"^```json\n(.*?)^```", GUIDE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+"""What the guide has sites and server put into their workspaces."""
+
+
+class Session(MachineSession):
+    """A session of three sites; `run` is the server's configuration, and each site has its own in `local`."""
+
+    @property
+    def run(self) -> dict[str, Any]:
+        return {**self.aggregator, "round-timeout": PATIENCE}
+
+    def configure(self, local: Callable[[str], Path]) -> Session:
+        """Write each site's file into ``fhe-auc`` of the folder `local` of its workspace."""
+        for name in self.sites:
+            (local(name) / "fhe-auc").mkdir(exist_ok=True)
+            (local(name) / "fhe-auc" / f"{name}.toml").write_text(toml(self.roles[name]))
+        return self
+
+    def is_finished(self) -> bool:
+        record = self.record()
+        return record is not None and is_finished(record)
+
+    def check(self, *names: str) -> None:
+        """These sites, and no others, have the result over their rows."""
+        assert {name for name in self.sites if self.results(name)} == set(names)
+        assert {self.rows_at(name) for name in names} == {self.rows(*names)}
+
+
+class ExactSession(Session):
+    """Its result is a fraction."""
+
+    def check(self, *names: str) -> None:
+        assert {name for name in self.sites if self.results(name)} == set(names)
+        right = pairs_of([self.sites[name] for name in names], GRID)[0]
+        assert {self.outcome(name).fraction for name in names} == {right}
+
+
+# FLARE's own server of tasks in this process, without its network: what controller and executor make of failures.
+
+
+class Server:
+    """Gives tasks to clients, which are threads; `spoil` takes a client's name and its answer, and returns what comes.
+
+    A client for which it returns None answers no more. `sent` has what each was sent, in order.
+    """
+
+    def __init__(self, folder: Path, spoil: Callable[[str, Shareable], Shareable | None], *in_job: str) -> None:
+        self._folder, self._spoil = folder, spoil
+        self._in_job = {name: Client(name, name) for name in in_job or ("north", "south", "east")}
+        self._contexts = FLContextManager(engine=self, identity_name="server", job_id="trial")
+        self._over = threading.Event()
+        self.tasks, self.controller = WFCommServer(), SessionController({})
+        self.controller.set_communicator(self.tasks)
+        self.controller._engine = self
+        self.sent: list[tuple[str, bytes]] = []
+
+    # What FLARE's server asks of its engine.
+    def get_clients(self) -> list[Client]:
+        return list(self._in_job.values())
+
+    def new_context(self) -> Any:
+        return self._contexts.new_context()
+
+    def fire_event(self, *event: object) -> None:
+        pass
+
+    def play(self, session: Session, aborted: Any = None, **config: Any) -> Any:
+        with self.new_context() as context:
+            self.tasks.initialize_run(context)
+            clients = [threading.Thread(target=self._answer, args=(each,)) for each in self._in_job.values()]
+            for each in clients:
+                each.start()
+            try:
+                return evaluate(self.controller, context, aborted or Signal(), {**session.run, **config})
+            finally:
+                self._over.set()
+                for each in clients:
+                    each.join()
+                self.standing = sum(self._stands(task) for task in self.tasks._tasks)
+                self.tasks.finalize_run(context)
+
+    @staticmethod
+    def _stands(task: Task) -> bool:
+        """Whether a client would still get it, or may still answer it."""
+        return task.completion_status is None and not any(each.result_received_time for each in task.client_tasks)
+
+    def _answer(self, client: Client) -> None:
+        workspace = SimpleNamespace(get_site_config_dir=lambda: str(self._folder))
+        engine = SimpleNamespace(get_workspace=lambda: workspace)
+        there = SimpleNamespace(get_engine=lambda: engine, get_identity_name=lambda: client.name)
+        while not self._over.wait(0.05):
+            with self.new_context() as context:
+                task, number, message = self.tasks.process_task_request(client, context)
+            if not task:
+                continue
+            self.sent.append((client.name, message[MESSAGE]))
+            answer = self._spoil(client.name, SessionExecutor().execute(task, message, there, None))
+            if answer is None:
+                return
+            with self.new_context() as context:
+                self.tasks.process_submission(client, task, number, answer, context)
+
+    def rounds(self) -> dict[tuple[str, int], int]:
+        """How often each client was sent each round."""
+        return Counter((name, Message.from_bytes(message, limit=2**30).round) for name, message in self.sent)
+
+
+def untouched(client: str, answer: Shareable) -> Shareable:
+    return answer
+
+
+@pytest.fixture(autouse=True)
+def restored_logs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What executors do to the logger ends with a test."""
+    monkeypatch.setattr(LOGGER, "propagate", True)
+    monkeypatch.setattr(LOGGER, "handlers", list(LOGGER.handlers))
+
+
+@pytest.fixture(scope="module")
+def made_session(site_rows: list[PartyData], tmp_path_factory: pytest.TempPathFactory) -> Session:
+    return Session(site_rows, tmp_path_factory.mktemp("made") / "session", min_parties=2)
+
+
+@pytest.fixture
+def session(made_session: Session, tmp_path: Path) -> Session:
+    """It goes on with the sites that have answered, from two on."""
+    return made_session.copied(tmp_path / "session").configure(lambda _: tmp_path)
+
+
+@pytest.fixture
+def exact_session(site_rows: list[PartyData], tmp_path: Path) -> Session:
+    return ExactSession(site_rows, tmp_path / "session", "exact", min_parties=2).configure(lambda _: tmp_path)
+
+
+def test_all_sites_get_the_exact_result_and_a_finished_session_asks_nobody(
+    exact_session: Session, tmp_path: Path
+) -> None:
+    server = Server(tmp_path, untouched)
+    with exact_session.meanwhile:
+        assert server.play(exact_session).delivered == ("north", "south", "east")
+    exact_session.check("north", "south", "east")
+    again = Server(tmp_path, untouched)
+    assert again.play(exact_session).delivered == ("north", "south", "east")
+    assert not again.sent
+
+
+def test_a_site_that_fails_is_asked_again_with_the_same_bytes(session: Session, tmp_path: Path) -> None:
+    failed: list[str] = []
+
+    def at_first(client: str, answer: Shareable) -> Shareable:
+        if client == "east" and not failed:
+            failed.append(client)
+            return make_reply(ReturnCode.EXECUTION_EXCEPTION)
+        return answer
+
+    server = Server(tmp_path, at_first)
+    server.play(session)
+    session.check("north", "south", "east")
+    first = [message for client, message in server.sent if client == "east"][:2]
+    assert first[0] == first[1]
+
+
+def test_sites_that_answer_at_the_same_moment_are_asked_once_and_no_task_stays(tmp_path: Path) -> None:
+    random = np.random.default_rng(7)
+    names = [f"site-{number}" for number in range(12)]
+    sites = [PartyData.from_arrays(name, random.integers(0, 2, 20), random.random(20)) for name in names]
+    session = Session(sites, tmp_path / "session").configure(lambda _: tmp_path)
+    together = threading.Barrier(len(names), timeout=PATIENCE)
+
+    def at_once(client: str, answer: Shareable) -> Shareable:
+        together.wait()
+        return answer
+
+    server = Server(tmp_path, at_once, *names)
+    server.play(session, **{"ask-again": False})
+    assert set(server.rounds().values()) == {1}
+    assert server.standing == 0
+    session.check(*names)
+
+
+def test_answers_that_are_there_when_a_round_ends_count(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The controller looks away from before the first answer until after the round's last second."""
+    together, later = threading.Barrier(3, timeout=PATIENCE), threading.Event()
+    looks = SimpleNamespace(
+        monotonic=lambda: time.monotonic() + (2 * PATIENCE if later.is_set() else 0),
+        sleep=lambda seconds: later.wait(PATIENCE) if len(answered) < 3 else time.sleep(seconds),
+    )
+    answered: list[str] = []
+    submit = WFCommServer.process_submission
+
+    def watched(self: Any, client: Client, *rest: Any) -> None:
+        submit(self, client, *rest)
+        answered.append(client.name)
+        if len(answered) == 3:
+            later.set()
+
+    def at_once(client: str, answer: Shareable) -> Shareable:
+        if not later.is_set():
+            together.wait()
+        return answer
+
+    monkeypatch.setattr(WFCommServer, "process_submission", watched)
+    monkeypatch.setattr("fhe_auc.machines.flare.controller.time", looks)
+    record = Server(tmp_path, at_once).play(session)
+    assert (record.counted, record.missing) == (("north", "south", "east"), ())
+
+
+def awaits_east_alone(session: Session) -> bool:
+    told = journal.read_status(Path(session.run["journal"]))
+    return told is not None and list(told["awaited"]) == ["east"]
+
+
+def test_a_site_that_is_silent_is_missing_and_the_others_have_their_result(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The round's time is over once the others have answered."""
+    over = lambda: time.monotonic() + (2 * PATIENCE if awaits_east_alone(session) else 0)  # noqa: E731
+    monkeypatch.setattr("fhe_auc.machines.flare.controller.time", SimpleNamespace(monotonic=over, sleep=time.sleep))
+    server = Server(tmp_path, lambda client, answer: None if client == "east" else answer)
+    assert server.play(session).missing == ("east",)
+    assert server.standing == 0
+    session.check("north", "south")
+
+
+def test_no_round_waits_for_a_site_that_is_not_in_the_job(exact_session: Session, tmp_path: Path) -> None:
+    """Else the test would take the whole round: as long as any may. The key holder opens it for the other two."""
+    with exact_session.meanwhile:
+        assert Server(tmp_path, untouched, "north", "south").play(exact_session).missing == ("east",)
+    exact_session.check("north", "south")
+
+
+def test_a_task_that_flare_ends_without_an_answer_is_a_failure(session: Session, tmp_path: Path) -> None:
+    def ended(client: str, answer: Shareable) -> Shareable | None:
+        if client == "east":
+            for task in server.tasks._tasks:
+                if task.targets == ["east"]:
+                    server.controller.cancel_task(task)
+            return None
+        return answer
+
+    server = Server(tmp_path, ended)
+    assert server.play(session, **{"ask-again": False}).missing == ("east",)
+    assert server.rounds()["east", 1] == 1
+
+
+def test_of_a_sites_error_its_kind_alone_leaves_the_site(
+    session: Session, tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The text is in the site's own log on stderr, and in none of FLARE's, which it streams to the server."""
+    (session.folder / "north.npz").write_bytes(b"not rows")
+    seen: list[Shareable] = []
+
+    def watch(client: str, answer: Shareable) -> Shareable:
+        seen.extend([answer] if client == "north" else [])
+        return answer
+
+    Server(tmp_path, watch).play(session, **{"ask-again": False})
+    assert dict(seen[0]).keys() - {"__headers__"} == {REFUSED}
+    assert seen[0][REFUSED].endswith("Error")
+    assert seen[0].get_return_code() == ReturnCode.EXECUTION_RESULT_ERROR
+    session.check("south", "east")
+    assert "north.npz" in capfd.readouterr().err
+    assert "north.npz" not in caplog.text
+
+
+LEAKS = {
+    "kind": Shareable({REFUSED: "score 0.123 of patient 7"}),
+    "kind, as one word": Shareable({REFUSED: "patient_7" + 100 * "_scored_0_123"}),
+    "code": make_reply("OK\nscore 0.123 of patient 7"),
+    "headers": Shareable({"__headers__": "patient 7"}),
+}
+
+
+@pytest.mark.parametrize("leak", LEAKS)
+def test_what_a_client_says_in_place_of_a_submission_is_in_no_log_journal_or_error(
+    session: Session, tmp_path: Path, leak: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def told(client: str, answer: Shareable) -> Shareable:
+        return LEAKS[leak] if client != "north" else answer
+
+    with pytest.raises(EvaluationError) as failed:
+        Server(tmp_path, told).play(session, **{"ask-again": False})
+    written = b"".join(file.read_bytes() for file in (session.folder / "journal").iterdir() if file.is_file())
+    assert b"client 'east' was asked" in written
+    for text in (written.decode("utf-8", "replace"), str(failed.value), capfd.readouterr().err):
+        assert "patient" not in text
+
+
+@pytest.mark.parametrize("attack", ["one byte changed", "another site's submission", "no bytes"])
+def test_a_submission_that_is_not_the_sites_own_does_not_count(session: Session, tmp_path: Path, attack: str) -> None:
+    kept: dict[str, bytes] = {}
+    south = threading.Event()
+
+    def spoil(client: str, answer: Shareable) -> Shareable:
+        kept[client] = answer[MESSAGE]
+        if client == "south":
+            south.set()
+        if client != "east":
+            return answer
+        assert south.wait(PATIENCE)
+        changed = bytearray(kept["east"])
+        changed[len(changed) // 2] ^= 1
+        told = {"one byte changed": bytes(changed), "another site's submission": kept["south"], "no bytes": "text"}
+        return Shareable({MESSAGE: told[attack]})
+
+    record = Server(tmp_path, spoil).play(session, **{"ask-again": False})
+    assert (record.counted, record.missing) == (("north", "south"), ("east",))
+
+
+@pytest.mark.parametrize(
+    ("config", "error"),
+    [
+        ({"clients": {"west": "site-1"}}, "{'west': 'site-1'} is no table of clients by party"),
+        ({"clients": "north"}, "'north' is no table of clients by party"),
+        ({"clients": {"east": "north"}}, "two parties have the same client"),
+        ({"journal": "journal"}, "journal must be an absolute path"),
+    ],
+)
+def test_a_configuration_that_is_not_right_is_refused(
+    session: Session, tmp_path: Path, config: dict[str, Any], error: str
+) -> None:
+    with pytest.raises(InputError, match=error):
+        Server(tmp_path, untouched).play(session, **config)
+
+
+def test_a_job_that_is_aborted_goes_on_when_it_is_submitted_again(session: Session, tmp_path: Path) -> None:
+    """North has answered before; it is not asked for another submission, and the error names who is awaited alone."""
+    server = Server(tmp_path, lambda client, answer: None if client == "east" else answer)
+
+    class Aborted:
+        @property
+        def triggered(self) -> bool:
+            return awaits_east_alone(session)
+
+    with pytest.raises(EvaluationError, match=r"submit it again to go on \[east: client 'east' was asked\]"):
+        server.play(session, Aborted())
+    again = Server(tmp_path, untouched)
+    again.play(session)
+    session.check("north", "south", "east")
+    assert server.rounds()["north", 1] == 1
+    assert ("north", 1) not in again.rounds()
+
+
+@pytest.mark.parametrize("name", ["my job", "jöb", ".", "run.toml"])
+def test_a_folder_that_cannot_be_a_job_is_refused_in_a_sentence(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("run.toml").write_text('session = "/nowhere/s.session"\n')
+    done = CliRunner().invoke(main, ["flare", "job", name, "run.toml", "--min-clients", "1"])
+    assert (done.exit_code, "internal error" in done.output) == (2, False), done.output
+
+
+def test_a_job_names_the_two_classes_that_sites_allow_and_nothing_else(tmp_path: Path) -> None:
+    """Of our modules, too, FLARE would call anything that it can import, with a job's own arguments."""
+    write_job(tmp_path / "job", {"session": "/nowhere/s.session"}, min_clients=1)
+    configs = [file.read_text(encoding="utf-8") for file in (tmp_path / "job").rglob("config_fed_*.json")]
+    assert set(re.findall(r'"path": "(fhe_auc[\w.]+)"', "".join(configs))) == set(CLASSES)
+    assert not list((tmp_path / "job").rglob("*.py")), "a job brings no code"
+    authorizer = ComponentPathAuthorizer()
+    authorizer._get_policy = lambda **_: (CLASSES, ClassListEnforcementMode.ENFORCE, "")
+    authorizer._job_has_byoc = lambda _: False
+    for name in CLASSES:
+        authorizer.authorize_component_config({"path": name})
+    for name in ("cli.flare.flare", "machines.flare.controller.run", "machines.flare.executor.read_config"):
+        with pytest.raises(UnsafeComponentError):
+            authorizer.authorize_component_config({"path": f"fhe_auc.{name}"})
+
+
+# FLARE itself.
+
+
+OPTIONS = ("--keys", "joint"), ("--keys", "helper"), ("--protocol", "exact")
+
+
+@pytest.mark.parametrize("options", [(), *(pytest.param(each, marks=pytest.mark.slow) for each in OPTIONS)], ids=str)
+def test_the_simulator_finds_the_fraction_of_evaluate(options: tuple[str, ...]) -> None:
+    files = [str(EXAMPLES / f"{name}.csv") for name in ("north", "south", "west")]
+    found = []
+    for command in (["flare", "simulate"], ["evaluate"]):
+        done = CliRunner().invoke(main, [*command, *files, *options, "--json"])
+        assert done.exit_code == 0, done.output
+        found.append(json.loads(done.stdout))
+    assert found[0]["fraction"] == found[1]["fraction"] == "83/108"
+
+
+@pytest.mark.slow
+def test_the_simulator_tells_why_a_session_has_failed(site_rows: list[PartyData]) -> None:
+    """Its rounds are over before anybody could answer."""
+    stage = Stage(Simulator, round_timeout=0.001, report=lambda _: None)
+    request = Request(parties=tuple(data.name for data in site_rows), thresholds=GRID)
+    with pytest.raises(TooFewPartiesError, match="0 of 3 parties submitted"):
+        stage.evaluate(registry.evaluating("exact"), request, None, site_rows)
+
+
+@pytest.mark.slow
+def test_the_training_example_prints_how_far_the_average_is_off() -> None:
+    """It has compared the AUC with scikit-learn's over all rows, and has ended."""
+    example = EXAMPLES.parent / "training" / "run_flare.py"
+    environment = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(
+        [sys.executable, str(example)], env=environment, capture_output=True, text=True, timeout=900, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    lines = re.findall(
+        r"^ +(\d+) +(0\.\d{3})\d{3} \(0\.\d+ to 0\.\d+\) +(0\.\d{3})\d{3}, off", done.stdout, re.MULTILINE
+    )
+    assert lines == [("10", "0.672", "0.737"), ("20", "0.719", "0.829"), ("30", "0.725", "0.842")]
+
+
+@pytest.fixture
+def poc(tmp_path: Path) -> Iterator[Poc]:
+    made = Poc(tmp_path)
+    yield made
+    made.close()
+
+
+class Poc:
+    """FLARE's POC mode: a server and three clients, each a process of its own with certificates, on ports of ours."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._started: dict[str, subprocess.Popen[bytes]] = {}
+        self.environment = {**os.environ, "HOME": str(folder), "NVFLARE_POC_WORKSPACE": str(folder / "poc")}
+        self.environment["PATH"] = f"{BIN}{os.pathsep}{os.environ['PATH']}"
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        admin = {"name": "admin@nvidia.com", "org": "nvidia", "type": "admin", "role": "project_admin"}
+        server = {"name": "server", "org": "nvidia", "type": "server"}
+        server |= {"fed_learn_port": port, "default_host": "localhost"}
+        clients = [{"name": name, "org": "nvidia", "type": "client"} for name in ("north", "south", "east")]
+        arguments = {
+            "workspace.WorkspaceBuilder": {"template_file": "master_template.yml"},
+            "static_file.StaticFileBuilder": {"config_folder": "config"},
+            "cert.CertBuilder": {},
+            "signature.SignatureBuilder": {},
+        }
+        builders = [{"path": f"nvflare.lighter.impl.{name}", "args": each} for name, each in arguments.items()]
+        project = {"api_version": 3, "name": "trial", "description": "trial", "builders": builders}
+        (folder / "project.yml").write_text(json.dumps({**project, "participants": [server, admin, *clients]}))
+        self.call("poc", "prepare", "-i", str(folder / "project.yml"))
+        self.kits = folder / "poc" / "trial" / "prod_00"
+        for role in ("server", "north", "south", "east"):
+            local = self.kits / role / "local"
+            found = (local / "resources.json.default").read_text()
+            resources = json.loads(found.replace("/tmp/nvflare", str(folder / "kept")))  # noqa: S108 - FLARE keeps jobs
+            (local / "resources.json").write_text(json.dumps(resources | json.loads(RESOURCES)))
+            (local / "authorization.json").write_text(AUTHORIZATION)
+
+    def local(self, client: str) -> Path:
+        return self.kits / client / "local"
+
+    def call(self, *arguments: str) -> str:
+        done = subprocess.run(
+            [str(BIN / "nvflare"), *arguments],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def start(self, *roles: str) -> None:
+        for role in roles:
+            with (self.folder / f"{role}.log").open("ab") as log:
+                self._started[role] = subprocess.Popen(
+                    [str(self.kits / role / "startup" / "sub_start.sh")],
+                    env=self.environment,
+                    stdout=log,
+                    stderr=log,
+                    stdin=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
+
+    @property
+    def admin(self) -> str:
+        return str(self.kits / "admin@nvidia.com")
+
+    def await_clients(self, *names: str) -> None:
+        """Wait until these have connected; until the server is up, nobody can ask it."""
+
+        def connected() -> bool:
+            with contextlib.suppress(AssertionError):
+                told = self.call("system", "status", "--startup-kit", self.admin)
+                return all(name in told for name in names)
+            return False
+
+        until(connected, self)
+
+    def kill_job(self, client: str) -> None:
+        """Kill the process that runs a job at a client, as a machine short of memory does; the client goes on."""
+        mark = f"NVFLARE_POC_WORKSPACE={self.folder}".encode()
+        killed = 0
+        for entry in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                command = (entry / "cmdline").read_bytes().split(b"\0")
+                ours = mark in (entry / "environ").read_bytes()
+                if ours and b"-n" in command and f"uid={client}".encode() in command:
+                    os.kill(int(entry.name), signal.SIGKILL)
+                    killed += 1
+        assert killed == 1
+
+    def submit(self, job: Path) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                self.call("job", "submit", "-j", str(job), "--startup-kit", self.admin)
+                return
+            except AssertionError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(1)
+
+    def close(self) -> None:
+        for process in self._started.values():
+            process.kill()
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                if f"NVFLARE_POC_WORKSPACE={self.folder}".encode() in (entry / "environ").read_bytes():
+                    os.kill(int(entry.name), signal.SIGKILL)
+            except OSError:
+                continue
+
+
+def until(there: Callable[[], Any], poc: Poc) -> Any:
+    deadline = time.monotonic() + PATIENCE
+    while not (found := there()):
+        ends = {log.stem: log.read_text(errors="replace")[-3000:] for log in poc.folder.glob("*.log")}
+        assert time.monotonic() < deadline, ends
+        time.sleep(0.5)
+    return found
+
+
+def new_job(session: Session, folder: Path, min_clients: int) -> Path:
+    (folder / "run.toml").write_text(toml(session.run))
+    options = (str(folder / "job"), str(folder / "run.toml"), "--min-clients", str(min_clients))
+    made = CliRunner().invoke(main, ["flare", "job", *options])
+    assert made.exit_code == 0, made.output
+    return folder / "job"
+
+
+def test_in_poc_mode_a_session_fails_without_a_site_and_ends_when_the_job_is_submitted_again(
+    poc: Poc, site_rows: list[PartyData], tmp_path: Path
+) -> None:
+    session = ExactSession(site_rows, tmp_path / "session", "exact").configure(poc.local)
+    job = new_job(session, tmp_path, 2)
+    poc.start("server", "north", "south")
+    poc.submit(job)
+    failed = until(session.record, poc)
+    assert "east: client 'east' is not in this job" in failed["error"]["message"]
+    assert not any(session.results(name) for name in session.sites)
+
+    poc.start("east")
+    poc.await_clients("east")
+    poc.submit(job)
+    until(session.is_finished, poc)
+    session.check("north", "south", "east")
+
+
+@pytest.mark.slow
+def test_in_poc_mode_a_killed_site_costs_a_job_and_no_job_brings_code(
+    poc: Poc, site_rows: list[PartyData], tmp_path: Path
+) -> None:
+    """East is killed in mid-answer: its rows come from a pipe that nobody fills."""
+    session = ExactSession(site_rows, tmp_path / "session", "exact").configure(poc.local)
+    job = new_job(session, tmp_path, 3)
+    own = poc.local("east") / "fhe-auc" / "east.toml"
+    right, pipe = own.read_text(), tmp_path / "rows.npz"
+    os.mkfifo(pipe)
+    own.write_text(right.replace(str(session.folder / "east.npz"), str(pipe)))
+    poc.start("server", "north", "south", "east")
+    poc.await_clients("north", "south", "east")
+    poc.submit(job)
+    until(lambda: awaits_east_alone(session), poc)
+    poc.kill_job("east")
+    failed = until(session.record, poc)
+    assert "submit it again to go on [east: client 'east' was asked" in failed["error"]["message"]
+    own.write_text(right)
+    poc.submit(job)
+    until(session.is_finished, poc)
+    session.check("north", "south", "east")
+
+    spy = tmp_path / "spied"
+    config = next(job.rglob("config_fed_client.json"))
+    told = json.loads(config.read_text())
+    told["components"].append({"id": "spy", "path": "spy.Spy", "args": {}})
+    config.write_text(json.dumps(told))
+    (config.parent.parent / "custom").mkdir()
+    (config.parent.parent / "custom" / "spy.py").write_text(f"open({str(spy)!r}, 'w')\nclass Spy: ...\n")
+    poc.submit(job)
+    until(lambda: "FAILED_TO_RUN" in poc.call("job", "list", "--startup-kit", poc.admin), poc)
+    assert not spy.exists()

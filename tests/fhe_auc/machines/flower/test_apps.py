@@ -1,0 +1,754 @@
+"""Both Flower apps over a grid that only pretends to be one: the right result, and every fault named and survived."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import msgspec
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
+
+from flwr.app import Error, Message, RecordDict
+from flwr.app.message import remove_content_from_message
+from flwr.common.config import parse_config_args
+from flwr.common.serde import message_to_proto
+from flwr.proto.message_pb2 import PullObjectResponse
+from flwr.proto.node_pb2 import Node as FlowerNode
+from flwr.proto.runtime_pb2 import PullAppMessagesResponse
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
+from flwr.superlink.grid.http_grid import HttpGrid
+from flwr.supernode import fleet_http_connection
+from flwr.supernode import start_client_internal as internals
+
+from fhe_auc import federated_auc
+from fhe_auc.base.errors import EvaluationError, InputError, MessageError, ResultCheckError, TooFewPartiesError
+from fhe_auc.machines import outcomes
+from fhe_auc.machines.flower import client_app, mail, supernode
+from fhe_auc.machines.flower.bundle import write_config
+from fhe_auc.machines.flower.mail import limited_replies
+from fhe_auc.machines.flower.payload import REFUSED, packed, unpacked
+from fhe_auc.machines.flower.runtime import Flower
+from fhe_auc.machines.local_sites import Stage
+from fhe_auc.machines.site_state import site_storage
+from fhe_auc.results.evaluation import Evaluation
+from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session import registry
+from fhe_auc.session.journal import read_status
+from fhe_auc.session.messages import Message as Envelope
+from fhe_auc.session.protocol import Request
+from fhe_auc_keys.errors import StoreError
+from fhe_auc_keys.roles.local_consortium import TRIAL
+from tests.support.certified import STUDY
+from tests.support.fake_grid import Answer, FakeGrid, GridSession, Node
+from tests.support.machines import GRID
+from tests.support.nothing import rows_in
+
+pytestmark = pytest.mark.usefixtures("in_a_run", "impatient", "nothing_installed")
+
+NODES = "north:1, south:2, east:3"
+
+
+def message_of(question: bytes) -> Message:
+    """A question as it comes to a site, which can be answered."""
+    message = Message(packed(question), 1, "query.fhe_auc")
+    message.metadata.__dict__["_message_id"] = "m"
+    return message
+
+
+class Consortium(GridSession):
+    """Three sites."""
+
+    def asked(self, name: str, **changes: str) -> Message:
+        """What a site, so configured, replies to the session's first message."""
+        opening = site_storage().aggregator(self.aggregator).aggregator().start()
+        reply = self.node(name, **changes).answer(message_of(opening))
+        assert reply is not None
+        return reply
+
+    def told(self) -> dict[str, Any]:
+        found = self.record()
+        assert found is not None
+        return found
+
+
+@pytest.fixture(scope="module")
+def made_consortium(
+    site_rows: list[PartyData], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[int], Consortium]:
+    """A consortium for each policy."""
+    return functools.cache(
+        lambda least: Consortium(site_rows, tmp_path_factory.mktemp("consortium") / "session", min_parties=least)
+    )
+
+
+@pytest.fixture
+def consortium(made_consortium: Callable[[int], Consortium], tmp_path: Path) -> Consortium:
+    """One whose sessions go on with two sites of three."""
+    return made_consortium(2).copied(tmp_path / "session")
+
+
+@pytest.fixture
+def whole_consortium(made_consortium: Callable[[int], Consortium], tmp_path: Path) -> Consortium:
+    """One whose sessions need all three sites."""
+    return made_consortium(3).copied(tmp_path / "session")
+
+
+def test_a_fraction_in_a_file_is_read_as_one(tmp_path: Path) -> None:
+    found = federated_auc(
+        [PartyData.from_arrays("a", [0, 1, 0, 1], [0.1, 0.2, 0.3, 0.4])],
+        protocol=registry.load("verified").options(round_scores=1),
+    )
+    assert found.study is None  # nobody agrees on anything in one process
+    found = replace(found, study=msgspec.structs.replace(STUDY, row_caps={"a": 4}))
+
+    class Site:
+        name, manifest = "a", SimpleNamespace(session=bytes(16), digest=bytes(32))
+
+        def result(self) -> Evaluation:
+            return found
+
+    written = outcomes.write(tmp_path, cast(Any, Site()), lambda told: told)
+    read = outcomes.read(written)
+    assert isinstance(read, Evaluation)
+    assert read == found
+    assert read.study == found.study
+    told = json.loads(written.read_text(encoding="utf-8"))["evaluation"]
+    assert told["study"] == {**STUDY.as_dict(), "row_caps": {"a": 4}}
+    assert (read.verified, told["verified"]) == (True, {"aggregation": True, "parties": False})
+    assert read.fraction == Fraction(3, 4)
+
+
+def test_an_error_in_a_file_is_read_as_one_and_names_its_check(tmp_path: Path) -> None:
+    class Site:
+        name, manifest = "a", SimpleNamespace(session=bytes(16), digest=bytes(32))
+
+        def result(self) -> Evaluation:
+            raise ResultCheckError("refused", check="own rows")
+
+    written = outcomes.write(tmp_path, cast(Any, Site()), lambda told: told)
+    with pytest.raises(ResultCheckError, match=r"^refused$") as read:
+        outcomes.read(written)
+    assert read.value.check == "own rows"
+
+
+def silent(_: Message) -> None:
+    return None
+
+
+def saying(content: RecordDict) -> Answer:
+    return lambda message: Message(content, reply_to=message)
+
+
+def in_round(number: int, fault: Answer, otherwise: Node) -> Node:
+    """A site that is well until its so-manieth message."""
+    seen: list[Message] = []
+
+    def answer(message: Message) -> Message | None:
+        seen.append(message)
+        return (fault if len(seen) >= number else otherwise.answer)(message)
+
+    return Node(answer)
+
+
+def test_a_site_reads_its_file_as_its_configuration_says(consortium: Consortium) -> None:
+    data = consortium.sites["north"]
+    pairs = zip(data.y_true.tolist(), data.y_score.tolist(), strict=True)
+    rows = [f"{'krank' if label else 'gesund'};{score!r}".replace(".", ",") for label, score in pairs]
+    file = consortium.folder / "north.csv"
+    file.write_text("\n".join(["Ausgang;Wert für Risiko", *rows, ";0,5", ""]), "windows-1252")
+    form = {"delimiter": ";", "decimal": ",", "encoding": "windows-1252"}
+    columns = {"label-column": "Ausgang", "score-column": "Wert für Risiko", "positive-label": "krank"}
+    north: Any = {"data": str(file), "drop-missing": True, **form, **columns}
+    assert consortium.run(consortium.grid(north=consortium.node("north", **north))).counted == (
+        "north",
+        "south",
+        "east",
+    )
+    found = consortium.outcome("north")
+    assert rows_in(found) == consortium.rows()
+    assert "party 'north': 1 rows with a missing entry were left out" in found.warnings
+
+
+def test_each_site_writes_down_the_auc_and_the_server_learns_who_took_part(consortium: Consortium) -> None:
+    grid = consortium.grid()
+    record = consortium.run(grid)
+    assert record.counted == ("north", "south", "east")
+    for name in consortium.sites:
+        found = consortium.outcome(name)
+        assert rows_in(found) == consortium.rows()
+        assert found.parties == 3
+        assert found.study == TRIAL
+        assert consortium.results(name)[0].stat().st_mode & 0o777 == 0o600
+    told = consortium.told()
+    assert set(told) == {"session", "counted", "missing", "delivered", "refused"}
+    assert len(grid.pushed) == 6  # two rounds, nobody asked twice
+
+
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        pytest.param(silent, "no answer within 1 s", id="never answers"),
+        pytest.param(
+            lambda m: Message(Error(2, "<class 'ValueError'>:<'row 7: 0.3'>"), reply_to=m), "ValueError", id="raises"
+        ),
+        pytest.param(lambda m: Message(Error(5), reply_to=m), "Flower code 5", id="is killed"),
+        pytest.param(saying(RecordDict()), "not a message of a session", id="says nothing"),
+        pytest.param(saying(packed(b"garbage")), "not a fhe-auc message", id="garbage"),
+        pytest.param(saying(packed(b"")), "not a fhe-auc message", id="empty"),
+    ],
+)
+@pytest.mark.parametrize("nodes", [pytest.param("", marks=pytest.mark.slow), NODES])
+def test_a_site_at_fault_is_named_and_the_others_go_on_or_nobody_does(
+    fault: Answer, why: str, nodes: str, consortium: Consortium, caplog: pytest.LogCaptureFixture
+) -> None:
+    changes = {"round-timeout": 1.0, "nodes": nodes}
+    record = consortium.run(consortium.grid(east=Node(fault)), **changes)
+    assert (record.counted, record.missing) == (("north", "south"), ("east",))
+    found = consortium.outcome("north")
+    assert rows_in(found) == consortium.rows("north", "south")
+    assert found.parties == 2
+    assert not consortium.results("east")
+    assert any("node 3" in line and why in line for line in caplog.messages), caplog.text
+
+
+@pytest.mark.parametrize("nodes", ["", NODES])
+def test_where_all_have_to_take_part_the_session_ends_with_one_error_that_names_the_site(
+    nodes: str, whole_consortium: Consortium
+) -> None:
+    secret = Node(lambda message: Message(Error(2, "<class 'ValueError'>:<'label 1 of row 7'>"), reply_to=message))
+    with pytest.raises(TooFewPartiesError, match="missing: 'east'") as caught:
+        whole_consortium.run(whole_consortium.grid(east=secret), nodes=nodes, **{"ask-again": False})
+    assert "ValueError" in str(caught.value)
+    assert "row 7" not in str(caught.value)
+    assert not any(whole_consortium.results(name) for name in whole_consortium.sites)
+    assert whole_consortium.told()["error"]["type"] == "TooFewPartiesError"
+
+
+def test_a_site_that_is_lost_after_the_first_round_costs_its_own_result_only(consortium: Consortium) -> None:
+    lost = in_round(2, silent, consortium.node("east"))
+    record = consortium.run(consortium.grid(east=lost), **{"round-timeout": 1.0})
+    assert record.counted == ("north", "south", "east")  # its rows are in the result
+    assert consortium.rows_at("north") == consortium.rows()
+    assert not consortium.results("east")
+
+
+def test_a_site_that_joins_late_is_waited_for(whole_consortium: Consortium) -> None:
+    late = whole_consortium.node("east", joins_at=1.0)
+    assert whole_consortium.run(whole_consortium.grid(east=late)).counted == ("north", "south", "east")
+
+
+def test_an_answer_that_comes_twice_or_to_another_question_counts_once(whole_consortium: Consortium) -> None:
+    grid = whole_consortium.grid()
+    well = whole_consortium.node("east").answer
+
+    def twice(message: Message) -> Message | None:
+        reply = well(message)
+        assert reply is not None
+        grid.replies.append(reply)
+        return reply
+
+    grid.nodes[3] = Node(twice)
+    assert whole_consortium.run(grid).counted == ("north", "south", "east")
+    assert whole_consortium.rows_at("north") == whole_consortium.rows()
+
+
+def test_two_nodes_of_the_same_party_count_once(consortium: Consortium) -> None:
+    grid = consortium.grid()
+    grid.nodes = {1: consortium.node("north"), 2: consortium.node("north"), 3: Node(silent)}
+    with pytest.raises(TooFewPartiesError, match="missing: 'south', 'east'"):
+        consortium.run(grid, **{"round-timeout": 1.0})
+
+
+def test_a_stranger_node_cannot_be_a_party_though_it_is_the_first_to_say_so(
+    whole_consortium: Consortium, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It has the announcement, and what another site has sent; without the party's key nothing it says counts."""
+    grid = whole_consortium.grid()
+    south, asked = whole_consortium.node("south").answer, []
+
+    def pretending(message: Message) -> Message | None:
+        asked.append(message)
+        answer = south(message)
+        assert answer is not None
+        parsed = Envelope.from_bytes(unpacked(answer), limit=2**25)
+        return Message(packed(msgspec.structs.replace(parsed, sender="north").to_bytes()), reply_to=message)
+
+    late = whole_consortium.node("north", joins_at=0.5)
+    grid.nodes = {1: Node(pretending), **{number: grid.nodes[number] for number in (2, 3)}, 4: late}
+    record = whole_consortium.run(grid)
+    assert record.counted == ("north", "south", "east")
+    assert not record.refused  # of which north has sent nothing
+    assert "no genuine signature of 'north'" in caplog.text
+    assert len(set(asked)) == 1  # it is not sent the result
+    assert whole_consortium.rows_at("north") == whole_consortium.rows()
+
+
+def test_a_session_whose_messages_are_not_signed_does_not_leave_the_machine(consortium: Consortium) -> None:
+    joined = site_storage().aggregator(consortium.aggregator)
+    aggregator = registry.load(joined.manifest.protocol).aggregator(joined.manifest, joined.material)
+    with pytest.raises(EvaluationError, match="between machines messages are sealed and signed"):
+        mail.Mail(FakeGrid({}), aggregator, None, nodes={}, timeout=1.0, again=True)  # type: ignore[arg-type]
+
+
+def test_a_node_that_is_configured_as_one_party_cannot_answer_as_another(consortium: Consortium) -> None:
+    record = consortium.run(consortium.grid(east=consortium.node("north")), nodes=NODES)
+    assert record.counted == ("north", "south")
+    assert (record.missing, record.refused) == (("east",), ())
+
+
+def test_nodes_that_are_not_named_are_not_addressed(whole_consortium: Consortium) -> None:
+    grid = whole_consortium.grid()
+    grid.nodes[7] = Node(lambda message: pytest.fail("addressed"))
+    whole_consortium.run(grid, nodes=NODES)
+    assert {message.metadata.dst_node_id for message in grid.pushed} == {1, 2, 3}
+
+
+def test_strangers_are_passed_over_where_no_nodes_are_named(whole_consortium: Consortium) -> None:
+    grid = whole_consortium.grid()
+    grid.nodes = {9: Node(saying(packed(b"?"))), **grid.nodes}
+    assert whole_consortium.run(grid).counted == ("north", "south", "east")
+
+
+def test_a_run_that_is_over_is_not_run_again(whole_consortium: Consortium, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "fhe_auc")
+    record = whole_consortium.run()
+    again = whole_consortium.grid()
+    assert whole_consortium.run(again) == record
+    assert not again.pushed
+    assert "finished: all 3 sites have its result" in caplog.text
+
+
+def test_a_site_that_missed_the_last_round_gets_its_result_when_the_run_is_repeated(
+    whole_consortium: Consortium,
+) -> None:
+    lost = in_round(2, silent, whole_consortium.node("east"))
+    first = whole_consortium.run(whole_consortium.grid(east=lost), **{"round-timeout": 1.0})
+    assert (first.counted, first.delivered) == (("north", "south", "east"), ("north", "south"))
+    assert whole_consortium.told()["delivered"] == ["north", "south"]
+    assert whole_consortium.run().delivered == ("north", "south", "east")
+    assert whole_consortium.told()["delivered"] == ["north", "south", "east"]
+    north, east = (whole_consortium.outcome(name) for name in ("north", "east"))
+    of_a_site = ("seconds", "upload_bytes_per_party", "download_bytes_per_party", "warnings")
+    assert east == replace(north, **{name: getattr(east, name) for name in of_a_site})
+
+
+def test_a_session_does_not_go_on_in_another_ones_journal(whole_consortium: Consortium) -> None:
+    """Next week's bundle has the same name: its session must not be taken for finished."""
+    record = whole_consortium.run()
+    told = whole_consortium.told()
+    request = Request(parties=tuple(whole_consortium.sites), thresholds=GRID, options={"epsilon": 8.0})
+    folder = whole_consortium.folder / "next"
+    folder.mkdir(mode=0o700)
+    other = site_storage().local_sites(registry.load("dpauc-rr").prepare(request), folder, {})
+    with pytest.raises(InputError, match=f"is of session {record.session.hex()}; give session .* a folder of its own"):
+        whole_consortium.run(**other.aggregator)
+    assert whole_consortium.told() == told
+
+
+def test_a_rerun_that_fails_keeps_the_record_of_who_took_part(whole_consortium: Consortium) -> None:
+    lost = in_round(2, silent, whole_consortium.node("east"))
+    whole_consortium.run(whole_consortium.grid(east=lost), **{"round-timeout": 1.0})
+    with pytest.raises(StoreError, match="`fhe-auc keys enrol NAME` makes a site's"):
+        whole_consortium.run(store="/nowhere")
+    told = whole_consortium.told()
+    assert (told["delivered"], told["error"]["type"]) == (["north", "south"], "StoreError")
+    assert whole_consortium.run().delivered == ("north", "south", "east")
+    assert "error" not in whole_consortium.told()
+
+
+def test_after_a_restart_sites_that_are_away_are_waited_for_though_no_nodes_are_named(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = consortium.grid(south=Node(silent, joins_at=float("inf")), east=Node(silent, joins_at=float("inf")))
+
+    class KilledError(BaseException):
+        pass
+
+    def killed(seconds: float) -> None:
+        raise KilledError  # once north's submission is there
+
+    with monkeypatch.context() as patched:
+        patched.setattr(mail, "time", SimpleNamespace(monotonic=time.monotonic, sleep=killed))
+        with pytest.raises(KilledError):
+            consortium.run(first)
+    late = consortium.node("east", joins_at=1.0)
+    record = consortium.run(consortium.grid(east=late))
+    assert (record.counted, record.delivered) == (("north", "south", "east"), ("north", "south", "east"))
+
+
+def test_paths_that_hang_on_a_working_directory_are_refused(consortium: Consortium) -> None:
+    with pytest.raises(InputError, match="journal must be an absolute path, got 'week-18'"):
+        consortium.run(journal="week-18")
+
+
+def test_a_run_without_its_journal_gets_the_same_submissions_and_no_other_result(whole_consortium: Consortium) -> None:
+    """A server that begins a session anew gets what it had: a site answers a round in one way."""
+    first = whole_consortium.grid()
+    sent: list[bytes] = []
+    for node in first.nodes.values():
+        node.answer = lambda message, well=node.answer: (reply := well(message), sent.append(unpacked(reply)))[0]
+    whole_consortium.run(first)
+    shutil.rmtree(whole_consortium.folder / "journal")
+    with pytest.raises(TooFewPartiesError, match="MessageError"):  # they are beyond the first round
+        whole_consortium.run(**{"ask-again": False})
+    assert len(sent) == 6
+
+
+@pytest.mark.parametrize("nodes", ["", NODES])
+def test_a_site_that_fails_is_asked_again_until_it_answers(
+    nodes: str, whole_consortium: Consortium, caplog: pytest.LogCaptureFixture
+) -> None:
+    well, asked = whole_consortium.node("east").answer, []
+
+    def answer(message: Message) -> Message | None:
+        asked.append(unpacked(message))
+        failing = Message(Error(REFUSED, "OSError"), reply_to=message)
+        return failing if len(asked) in (1, 2, 3, 5, 6) else well(message)
+
+    record = whole_consortium.run(whole_consortium.grid(east=Node(answer)), nodes=nodes)
+    assert record.delivered == ("north", "south", "east")
+    assert len(asked) == 7  # four times in the first round, three times in the second
+    assert len(set(asked)) == 2  # with the same bytes each time
+    assert sum("OSError" in line for line in caplog.messages) == 2  # said once a round
+
+
+def test_a_site_whose_answer_is_lost_is_asked_again_after_a_while(
+    whole_consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Flower does not tell of a node that was killed with a message, and is back before its absence is noticed."""
+    monkeypatch.setattr(mail, "_AFTER_SILENCE", (0.01, 0.1))
+    well, asked = whole_consortium.node("east").answer, []
+
+    def answer(message: Message) -> Message | None:
+        asked.append(message)
+        return None if len(asked) == 1 else well(message)
+
+    record = whole_consortium.run(whole_consortium.grid(east=Node(answer)))
+    assert record.delivered == ("north", "south", "east")
+
+
+def test_who_is_awaited_and_why_can_be_read_meanwhile(consortium: Consortium) -> None:
+    grid = consortium.grid(
+        south=Node(lambda message: Message(Error(REFUSED, "InputError"), reply_to=message)),
+        east=Node(silent, joins_at=float("inf")),
+    )
+    named = {"nodes": NODES, "round-timeout": 1.0}
+    with pytest.raises(TooFewPartiesError):
+        consortium.run(grid, **named)
+    status = read_status(consortium.folder / "journal")
+    assert status is not None
+    assert (status["round"], status["rounds"], status["counted"]) == (1, 2, 3)
+    assert set(status["awaited"]) == {"south", "east"}
+    assert status["awaited"]["east"] == "node 3 has never connected"
+    assert "node 2 was asked" in status["awaited"]["south"]
+    assert "before: it could not answer (Flower code 101): InputError" in status["awaited"]["south"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"protocol": "malicious"}, "is for protocol 'nothing', not 'malicious'"),
+        ({"thresholds": "uniform:17"}, "not for the thresholds 'uniform:17'"),
+        ({"min-parties": 3}, "goes on from 2 parties on, not from 3"),
+        ({"nodes": "north:1, south:2"}, "'east' has no node"),
+        ({"nodes": "north:1, south:2, west:3"}, "'west' is not a party"),
+        ({"nodes": "north:1, south:1, east:3"}, "there twice"),
+        ({"nodes": "north"}, "'north' are not parties with their node ids"),
+        ({"round-timeout": -1.0}, "round-timeout must be"),
+        ({"holder": ""}, "holder is not configured"),
+    ],
+)
+def test_a_run_configuration_that_does_not_fit_the_session_is_refused(
+    changes: dict[str, Any], message: str, consortium: Consortium
+) -> None:
+    grid = consortium.grid()
+    with pytest.raises(InputError, match=message):
+        consortium.run(grid, **changes)
+    assert not grid.pushed
+    assert message in consortium.told()["error"]["message"]
+
+
+def test_what_the_configuration_expects_and_finds_is_taken(consortium: Consortium) -> None:
+    changes = {"protocol": "nothing", "thresholds": "uniform:16", "min-parties": 2}
+    assert len(consortium.run(**changes).counted) == 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "logged"),
+    [
+        ({"data": "/nowhere/rows.csv"}, "InputError", "rows.csv"),
+        ({"data": ""}, "InputError", "data is not configured"),
+        ({"holder": "mallory"}, "KeysError", "not by 'mallory'"),
+        ({"store": "/nowhere"}, "StoreError", "no key store"),
+        ({"score-column": "age"}, "InputError", "'north', .*, row 0, column 'age': score is 40.*, .* run from 40 to "),
+        ({"score-scale": "log"}, "InputError", "score scale 'log' is unknown"),
+        ({"drop-missing": "yes"}, "InputError", "drop-missing is true or false, not 'yes'"),
+    ],
+)
+def test_a_site_tells_the_kind_of_its_error_and_keeps_the_rest_to_itself(
+    changes: dict[str, str], kind: str, logged: str, consortium: Consortium, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows, data = consortium.folder / "north.npz", consortium.sites["north"]
+    np.savez(rows, y_true=data.y_true, y_score=data.y_score, age=40 + np.arange(len(data.y_true)) % 60)
+    reply = consortium.asked("north", **changes)
+    assert (reply.error.code, reply.error.reason) == (REFUSED, kind)
+    assert not reply.has_content()
+    assert re.search(logged, caplog.text)
+
+
+def test_where_all_sites_are_on_this_machine_their_user_is_told_why_scores_do_not_fit() -> None:
+    ages = PartyData.from_arrays("odd", [0, 1], [44, 71], score_column="age")
+    request = Request(parties=("odd",), thresholds=GRID, options={"epsilon": 1.0})
+    stage = Stage(functools.partial(Flower, deployed=False), round_timeout=1.0, report=lambda _: None)
+    with pytest.raises(InputError, match=r"^party 'odd', row 0, column 'age': score is 44\.0, but these thresholds"):
+        stage.evaluate(registry.load("dpauc-laplace"), request, None, [ages])
+
+
+def test_an_error_that_nobody_foresaw_does_not_travel_either(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def burst(*_: object, **__: object) -> None:
+        raise RuntimeError("score 0.123 of patient 7")
+
+    monkeypatch.setattr("fhe_auc.rows.party_files.read_for", burst)
+    reply = consortium.asked("north")
+    assert reply.error.reason == "RuntimeError"
+
+
+def test_a_run_that_fails_for_no_foreseen_reason_is_recorded_and_an_older_record_does_not_stand_for_it(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = consortium.folder / "journal" / "record.json"
+    record.parent.mkdir(mode=0o700)
+    record.write_text('{"error": {"type": "TooFewPartiesError", "message": "1 of 3"}}')
+    grid = consortium.grid()
+
+    def burst() -> list[int]:
+        assert not record.exists()
+        raise ConnectionResetError("the SuperLink has gone")
+
+    monkeypatch.setattr(grid, "get_node_ids", burst)
+    with pytest.raises(ConnectionResetError):
+        consortium.run(grid)
+    assert consortium.told()["error"] == {"type": "ConnectionResetError", "message": "the SuperLink has gone"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"results": ""}, "results is not configured"),
+        ({"results": "/proc/nowhere"}, "no file can be written in '/proc/nowhere'"),
+        ({"passphrase-file": ""}, "passphrase-file is not configured"),
+    ],
+)
+def test_a_site_that_could_not_finish_a_session_does_not_begin_it(
+    changes: dict[str, str],
+    why: str,
+    consortium: Consortium,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.delenv("FHE_AUC_PASSPHRASE", raising=False)
+    reply = consortium.asked("north", **changes)
+    assert reply.error.reason == "InputError"
+    assert why in caplog.text
+    store = Path(consortium.roles["north"]["store"])
+    assert not list((store / "state").iterdir())
+
+
+def test_a_site_says_in_its_own_log_which_file_stops_it(
+    consortium: Consortium, caplog: pytest.LogCaptureFixture
+) -> None:
+    trail = Path(consortium.roles["north"]["store"], "audit.jsonl")
+    trail.symlink_to("elsewhere")
+    reply = consortium.asked("north")
+    assert reply.error.reason == "OSError"
+    assert str(trail) in caplog.text
+
+
+class Stub:
+    """What Flower's grid asks of a SuperLink: replies of which one is not, or never, as announced."""
+
+    def __init__(self, replies: dict[int, Message]) -> None:
+        self.trees, self.found, self.protos = [], {}, []
+        for node, reply in replies.items():
+            reply.metadata.__dict__["_reply_to_message_id"] = f"to {node}"
+            reply.metadata.__dict__["_message_id"] = reply.object_id
+            self.trees.append(get_object_tree(reply))
+            self.protos.append(message_to_proto(remove_content_from_message(reply)))
+            self.found.update({key: part.deflate() for key, part in get_all_nested_objects(reply).items()})
+
+    def PullMessages(self, request: Any) -> PullAppMessagesResponse:
+        return PullAppMessagesResponse(messages_list=self.protos, message_object_trees=self.trees)
+
+    def PullObject(self, request: Any) -> PullObjectResponse:
+        content = self.found.get(request.object_id)
+        return PullObjectResponse(
+            object_found=True, object_available=content is not None, object_content=content or b""
+        )
+
+    def ConfirmMessageReceived(self, request: Any) -> None:
+        return None
+
+
+@pytest.mark.parametrize("malformed", [False, True], ids=["never comes", "is malformed"])
+def test_what_a_site_announces_and_does_not_deliver_costs_its_own_reply_only(malformed: bool) -> None:
+    asked = message_of(b"question")
+    good, bad = (Message(packed(text), reply_to=asked) for text in (b"good", b"bad"))
+    stub = Stub({2: bad, 1: good})
+    content = next(key for key in get_all_nested_objects(bad) if key not in get_all_nested_objects(good))
+    if malformed:
+        stub.found[content] = b"Array 3\0\xff\xff\xff"
+    else:
+        del stub.found[content]
+    grid = HttpGrid.__new__(HttpGrid)
+    vars(grid).update(_run=SimpleNamespace(run_id=1), _client=stub, node=FlowerNode(node_id=1))
+    started = time.monotonic()
+    with limited_replies(started + 1.0):
+        replies = {reply.metadata.reply_to_message_id: reply for reply in grid.pull_messages(["to 1", "to 2"])}
+    assert time.monotonic() - started < 10.0
+    assert unpacked(replies["to 1"]) == b"good"
+    assert replies["to 2"].has_error()
+
+
+def run_in_place_of_flower(
+    flower: Callable[[], None], monkeypatch: pytest.MonkeyPatch, *arguments: str, bundle_sha256: str = "0" * 64
+) -> None:
+    """Run a site's SuperNode up to where Flower's would begin; what it has changed there is put back after the test."""
+    for where, name in (
+        (internals, "_pull_and_store_message"),
+        (internals, "_verify_fab"),
+        (fleet_http_connection, "FleetHttpClient"),
+    ):
+        monkeypatch.setattr(where, name, getattr(where, name))
+    monkeypatch.setattr("sys.argv", ["test"])
+
+    def run_and_exit() -> None:
+        flower()
+        raise SystemExit(0)
+
+    monkeypatch.setattr("flwr.supernode.cli.flower_supernode", run_and_exit)
+    with pytest.raises(SystemExit):
+        supernode.run(arguments, bundle_sha256=bundle_sha256)
+
+
+@pytest.mark.parametrize(
+    ("changes", "runs"),
+    [
+        ({}, True),
+        ({"content": b"another"}, False),
+        ({"hash_str": "0" * 64}, False),
+        ({"fab_hash": "0" * 64}, False),
+        ({"fab_id": "publisher/other"}, False),
+        ({"fab_version": "../../other"}, False),
+        ({"primary_task_type": "flwr-agentapp"}, False),
+    ],
+)
+def test_a_site_runs_what_is_pinned_whatever_else_the_server_calls_it(
+    changes: dict[str, Any], runs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = b"the bundle"
+    pinned = hashlib.sha256(content).hexdigest()
+    told = {"content": content, "hash_str": pinned, "fab_hash": pinned, "fab_id": "a/b", "fab_version": "1"}
+    told |= {"primary_task_type": "flwr-serverapp"} | changes
+    monkeypatch.setattr(supernode, "get_fab_config", lambda found: found)
+    monkeypatch.setattr(supernode, "get_metadata_from_config", lambda found: ("a/b", "1"))
+    run_in_place_of_flower(lambda: None, monkeypatch, bundle_sha256=pinned)
+
+    asked = message_of(b"question")
+    asked.metadata.__dict__["_run_id"] = 1
+    names = ("fab_hash", "fab_id", "fab_version", "primary_task_type")
+    run = SimpleNamespace(**{name: told[name] for name in names})
+    fab = SimpleNamespace(content=told["content"], hash_str=told["hash_str"], verifications={})
+    replies: list[Message] = []
+    begun: list[str] = []
+
+    def begin(*_: object) -> None:
+        begun.append("runs")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(internals, "_insert_message", lambda message, *_: replies.append(message))
+    monkeypatch.setattr(internals, "get_fused_config_from_fab", begin)
+    with contextlib.suppress(KeyboardInterrupt):
+        internals._pull_and_store_message(
+            state=SimpleNamespace(get_run=lambda _: None),
+            object_store=None,
+            node_config={},
+            receive=lambda: (asked, None),
+            get_run=lambda _: run,
+            get_fab=lambda *_: fab,
+            pull_object=None,
+            confirm_message_received=None,
+            trusted_entities=None,
+        )
+    assert (begun, len(replies)) == ((["runs"], 0) if runs else ([], 1))
+
+
+@pytest.mark.parametrize(
+    ("given", "inherits"),
+    [
+        (("--node-config", "store='s' passphrase-file='p' holder='north'"), False),
+        (("--node-config=store='s' passphrase-file='p'",), False),
+        (("--node-config", "node.toml"), False),
+        (("--node-config", "store='s' holder='north'"), True),
+        ((), True),
+    ],
+)
+def test_what_a_supernode_starts_inherits_no_passphrase_that_is_in_a_file(
+    given: tuple[str, ...], inherits: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Told by a child that a SuperNode's process starts once it runs."""
+    monkeypatch.chdir(tmp_path)
+    write_config(Path("node.toml"), {"store": "s", "passphrase-file": "p"})
+    monkeypatch.setenv("FHE_AUC_PASSPHRASE", "four words of a song")
+    environments: list[bytes] = []
+
+    def start_child() -> None:
+        child = subprocess.run(["/usr/bin/env"], capture_output=True, check=True)
+        environments.append(child.stdout)
+
+    run_in_place_of_flower(start_child, monkeypatch, "--superlink", "127.0.0.1:1", *given)
+    assert len(environments) == 1
+    assert (b"four words" in environments[0]) is inherits
+
+
+def test_a_nodes_configuration_survives_any_path(tmp_path: Path) -> None:
+    config = {"store": '/home/O\'Neil "x" \U0001f600/ü', "holder": "north, south"}
+    write_config(tmp_path / "node.toml", config)
+    assert parse_config_args([str(tmp_path / "node.toml")]) == config
+
+
+def test_a_node_cannot_be_told_by_the_server_which_virtual_site_it_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    context: Any = SimpleNamespace(node_config={"store": "own"}, run_config={"virtual-sites": str(tmp_path)})
+    assert client_app.site_config(context) == {"store": "own"}
+    (tmp_path / "3.json").write_text('{"store": "third"}')
+    monkeypatch.setenv(client_app.VIRTUAL_SITES, str(tmp_path))
+    assert client_app.site_config(SimpleNamespace(node_config={"partition-id": 3})) == {"store": "third"}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("size", [0, 1, 100_000])
+def test_bytes_survive_their_record(size: int) -> None:
+    data = bytes(range(256)) * (size // 256) + bytes(size % 256)
+    assert unpacked(Message(packed(data), 1, "query")) == data
+
+
+def test_a_record_of_another_kind_is_refused() -> None:
+    with pytest.raises(MessageError, match="not a message of a session"):
+        unpacked(Message(RecordDict(), 1, "query"))

@@ -1,0 +1,183 @@
+"""A session's helper as a node of Flower: it answers the rounds between, and whoever vanishes, the others go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
+
+from flwr.app import Message
+
+from fhe_auc.base.errors import InputError, TooFewPartiesError
+from fhe_auc.base.party_names import AGGREGATOR, HELPER
+from fhe_auc.machines.flower.payload import packed, unpacked
+from fhe_auc.machines.site_state import site_storage
+from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session.messages import Message as Envelope
+from tests.support.exact_sessions import both_protocols, pairs_of
+from tests.support.fake_grid import GridSession, Node
+from tests.support.machines import GRID
+
+pytestmark = pytest.mark.usefixtures("in_a_run", "impatient")
+
+NAMED = "north:1, south:2, east:3, helper-1:4"
+
+
+class Consortium(GridSession):
+    """Three sites and a helper."""
+
+    def fraction(self, name: str) -> Fraction:
+        found: Fraction = self.outcome(name).fraction
+        return found
+
+    def expected(self, *names: str) -> Fraction:
+        return pairs_of([self.sites[name] for name in names or self.sites], GRID)[0]
+
+    def sent(self, number: int) -> Path:
+        """The message of a round, in the aggregator's journal."""
+        return self.folder / "journal" / f"round-{number}.message"
+
+
+@pytest.fixture
+def new(site_rows: list[PartyData], tmp_path: Path) -> Callable[..., Consortium]:
+    return lambda protocol="exact", least=2: Consortium(
+        site_rows, tmp_path / "session", protocol, max_rows=20_000, min_parties=least, keys="helper"
+    )
+
+
+@pytest.fixture
+def consortium(new: Callable[..., Consortium]) -> Consortium:
+    """One of `exact`, whose sessions go on with two sites of three."""
+    return new()
+
+
+@both_protocols
+@pytest.mark.parametrize("nodes", ["", NAMED])
+def test_a_session_with_a_helper_node_gives_every_site_the_exact_fraction(
+    nodes: str, protocol: str, new: Callable[..., Consortium]
+) -> None:
+    consortium = new(protocol)
+    grid = consortium.grid()
+    record = consortium.run(grid, nodes=nodes, ask_again=False)
+    assert record.counted == record.delivered == ("north", "south", "east")
+    assert {consortium.fraction(name) for name in consortium.sites} == {consortium.expected()}
+    if nodes:
+        asked = [message.metadata.dst_node_id for message in grid.pushed]
+        assert asked == [1, 2, 3, 4, 4, 1, 2, 3]  # the helper alone in the rounds between, and only there
+
+
+def test_nodes_that_leave_the_helper_out_are_refused(consortium: Consortium) -> None:
+    with pytest.raises(InputError, match="'helper-1' has no node"):
+        consortium.run(nodes="north:1, south:2, east:3")
+
+
+def test_a_node_that_was_not_admitted_as_the_helper_ends_the_session_with_the_helpers_name(
+    consortium: Consortium,
+) -> None:
+    """It has a site's key store."""
+    grid = consortium.grid(helper_1=consortium.node("south"))
+    with pytest.raises(TooFewPartiesError, match=r"missing: 'helper-1'.*helper-1: it could not answer .*MessageError"):
+        consortium.run(grid, nodes=NAMED, ask_again=False)
+
+
+def signing_as_the_helper(consortium: Consortium, name: str) -> Node:
+    """A node that answers the helper's rounds in the helper's name, with a site's key."""
+
+    def answer(message: Message) -> Message:
+        asked = Envelope.from_bytes(unpacked(message), limit=2**31)
+        with site_storage().site(consortium.roles[name]) as site:
+            protection = site.session(asked.session).protection
+        forged = Envelope(asked.protocol, asked.session, asked.round, HELPER, asked.manifest, b"", (), b"")
+        forged = forged.protected(protection, AGGREGATOR)
+        return Message(packed(forged.to_bytes()), reply_to=message)
+
+    return Node(answer)
+
+
+def test_a_node_that_claims_to_be_the_helper_is_refused_and_the_helper_takes_its_place(
+    consortium: Consortium, caplog: pytest.LogCaptureFixture
+) -> None:
+    grid = consortium.grid()
+    grid.nodes[0] = signing_as_the_helper(consortium, "south")  # asked before the helper
+    record = consortium.run(grid)
+    assert any("submission of party 'helper-1' refused" in line and "sign" in line for line in caplog.messages)
+    assert record.delivered == ("north", "south", "east")
+    assert consortium.fraction("north") == consortium.expected()
+
+
+def test_a_helper_that_is_asked_in_the_sites_round_ends_it_for_nobody(consortium: Consortium) -> None:
+    """Where no nodes are named it is asked, and refuses; a site that connects after that still counts."""
+    helper, east = consortium.node(HELPER), consortium.node("east", joins_at=1e9)
+
+    def answer(message: Message) -> Message | None:
+        east.joins_at = 0.0
+        return helper.answer(message)
+
+    grid = consortium.grid(helper_1=Node(answer), east=east)
+    record = consortium.run(grid, ask_again=False)
+    assert [message.metadata.dst_node_id for message in grid.pushed][:4] == [1, 2, 4, 3]
+    assert record.counted == record.delivered == ("north", "south", "east")
+
+
+def test_submissions_close_at_the_number_that_is_configured(consortium: Consortium) -> None:
+    """A site that comes afterwards is not asked, and has no result."""
+    grid = consortium.grid(east=consortium.node("east", joins_at=1e9))
+    record = consortium.run(grid, nodes=NAMED, round_timeout=1e6, close_at=2)
+    assert (record.counted, record.missing) == (("north", "south"), ("east",))
+    assert consortium.fraction("south") == consortium.expected("north", "south")
+    again = consortium.grid()
+    assert consortium.run(again, nodes=NAMED, close_at=2) == record
+    assert not again.pushed
+    assert not consortium.results("east")
+
+
+@pytest.mark.parametrize("number", [1, 4])
+def test_a_number_to_close_at_that_the_session_cannot_have_is_refused(number: int, consortium: Consortium) -> None:
+    with pytest.raises(InputError, match=f"close-at: submissions close with 2 to 3 of them, not {number}"):
+        consortium.run(nodes=NAMED, close_at=number)
+
+
+def test_a_session_that_closed_with_too_few_goes_on_with_the_same_keys_once_the_missing_one_is_there(
+    new: Callable[..., Consortium],
+) -> None:
+    """Nothing was opened, and no site submits anew."""
+    consortium = new(least=3)
+    nobody = Node(lambda message: None)
+    with pytest.raises(TooFewPartiesError, match=r"missing: 'east'.*east: no answer within 1 s"):
+        consortium.run(consortium.grid(east=nobody), nodes=NAMED, round_timeout=1.0)
+    assert not consortium.sent(2).exists()
+    before = consortium.sent(1).read_bytes()
+    grid = consortium.grid()
+    record = consortium.run(grid, nodes=NAMED)
+    assert record.delivered == ("north", "south", "east")
+    assert consortium.sent(1).read_bytes() == before
+    assert [message.metadata.dst_node_id for message in grid.pushed] == [3, 4, 4, 1, 2, 3]
+    assert consortium.fraction("east") == consortium.expected()
+
+
+@pytest.mark.parametrize("asked", [2, 3])
+def test_a_helper_that_falls_silent_is_asked_the_same_again_by_the_next_run(asked: int, consortium: Consortium) -> None:
+    helper = consortium.node(HELPER)
+    answers: list[bytes] = []
+
+    def answer(message: Message) -> Message | None:
+        question = Envelope.from_bytes(unpacked(message), limit=2**31)
+        reply = helper.answer(message)
+        assert reply is not None
+        if question.round == asked:
+            answers.append(unpacked(reply))  # it has answered, and that is lost on its way
+            return reply if len(answers) > 1 else None
+        return reply
+
+    with pytest.raises(TooFewPartiesError, match=r"missing: 'helper-1'.*helper-1: no answer within 1 s"):
+        consortium.run(consortium.grid(helper_1=Node(answer)), nodes=NAMED, round_timeout=1.0)
+    question = consortium.sent(asked).read_bytes()
+    record = consortium.run(consortium.grid(helper_1=Node(answer)), nodes=NAMED)
+    assert consortium.sent(asked).read_bytes() == question
+    assert answers[0] == answers[1]
+    assert record.delivered == ("north", "south", "east")
+    assert consortium.fraction("east") == consortium.expected()

@@ -1,0 +1,291 @@
+"""Flower for real: a simulation and a deployment over TLS give the AUC of `evaluate`, and leave nothing behind."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
+
+from fhe_auc.rows import datasets
+from fhe_auc.rows.party_data import PartyData
+from tests.support.chosen import federated_auc
+
+PROGRAM = str(Path(sys.executable).parent / "fhe-auc")
+PRECISION = 1e-6
+GRID = "uniform:16"
+slow = partial(pytest.param, marks=pytest.mark.slow)
+
+# One after the other: each of them wants all cores for itself.
+pytestmark = [pytest.mark.xdist_group("flower"), pytest.mark.timeout(600)]
+
+
+class Terminal:
+    """Runs our program where everything that it starts and writes can be found again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        # Short, because Ray's sockets lie below it.
+        self.temporary = Path(tempfile.mkdtemp(prefix="fl"))
+        self.mark = f"FHE_AUC_TEST={uuid.uuid4()}"
+        name, _, value = self.mark.partition("=")
+        self.environment = {**os.environ, name: value, "TMPDIR": str(self.temporary)}
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [PROGRAM, "flower", *arguments],
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            # A shell that runs tests in the background has it ignored.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
+
+    def run(self, *arguments: str) -> dict[str, Any]:
+        with self.start(*arguments, "--json") as process:
+            printed, told = process.communicate(timeout=500)
+        assert process.returncode == 0, told
+        found: dict[str, Any] = json.loads(printed)
+        return found
+
+    def left(self) -> list[str]:
+        """Command lines of what still runs: it has our mark, or, as Ray's agents overwrite theirs, a file of ours."""
+        found = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                alive = (entry / "stat").read_bytes().rpartition(b")")[2].split()[0] not in b"ZX"
+                marked = self.mark.encode() in (entry / "environ").read_bytes().split(b"\0")
+                if alive and (marked or self.has_open(entry / "fd")):
+                    found.append((entry / "cmdline").read_text().replace("\0", " "))
+        return found
+
+    def has_open(self, descriptors: Path) -> bool:
+        for each in descriptors.iterdir():
+            with contextlib.suppress(OSError):
+                if str(each.readlink()).startswith(f"{self.temporary}/"):
+                    return True
+        return False
+
+    def assert_clean(self) -> None:
+        """All that was started has ended, and nothing is left on the disk: our program ends after that only."""
+        assert self.left() == []
+        assert list(self.temporary.iterdir()) == []
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Terminal]:
+    made = Terminal(tmp_path)
+    yield made
+    shutil.rmtree(made.temporary, ignore_errors=True)
+
+
+def write(path: Path, sites: list[PartyData]) -> None:
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["site", "y_true", "y_score"])
+        for data in sites:
+            pairs = zip(data.y_true.tolist(), data.y_score.tolist(), strict=True)
+            rows.writerows([data.name, int(label), repr(score)] for label, score in pairs)
+
+
+@pytest.fixture
+def files(terminal: Terminal, site_rows: list[PartyData]) -> list[str]:
+    for data in site_rows:
+        write(terminal.folder / f"{data.name}.csv", [data])
+    return [f"{data.name}.csv" for data in site_rows]
+
+
+def test_a_simulation_gives_the_auc_of_evaluate_and_leaves_nothing_behind(
+    terminal: Terminal, site_rows: list[PartyData]
+) -> None:
+    write(terminal.folder / "all.csv", site_rows)
+    found = terminal.run("simulate", "all.csv", "--site-column", "site", "--thresholds", GRID)
+    expected = federated_auc(site_rows, thresholds=GRID)
+    assert found["auc"] == pytest.approx(expected.auc, abs=PRECISION)
+    assert found["binning_error"] == pytest.approx(expected.binning_error, abs=PRECISION)
+    assert (found["parties"], found["rounds"], found["protocol"]) == (3, 3, "verified")
+    assert set(found["seconds"]) == {"keys", "submit", "recover"}
+    terminal.assert_clean()
+
+
+def test_a_deployment_over_tls_gives_the_auc_of_evaluate_and_leaves_nothing_behind(
+    terminal: Terminal, files: list[str], site_rows: list[PartyData]
+) -> None:
+    found = terminal.run("local-deployment", *files, "--thresholds", GRID)
+    assert found["auc"] == pytest.approx(federated_auc(site_rows, thresholds=GRID).auc, abs=PRECISION)
+    assert found["parties"] == 3
+    terminal.assert_clean()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", ["semi-honest", "malicious"])
+def test_78_clinics_simulated_give_the_auc_of_evaluate(protocol: str, terminal: Terminal) -> None:
+    clinics = datasets.load("covid-clinics")
+    write(terminal.folder / "all.csv", clinics)
+    found = terminal.run("simulate", "all.csv", "--site-column", "site", "--protocol", protocol)
+    assert found["auc"] == pytest.approx(federated_auc(clinics, protocol=protocol).auc, abs=PRECISION)
+    assert found["parties"] == 78
+    terminal.assert_clean()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param(("--protocol", "exact", "--keys", "joint"), id="exact, joint"),
+        pytest.param(("--protocol", "malicious"), id="malicious"),
+        pytest.param(("--protocol", "verified"), id="verified"),
+        pytest.param(("--protocol", "verified", "--keys", "joint"), id="verified, joint"),
+        pytest.param(("--thresholds", "quantile:10"), id="quantiles"),
+        pytest.param(("--protocol", "histogram-federated"), id="histogram"),
+        pytest.param(("--protocol", "histogram-federated", "--keys", "joint"), id="histogram, joint"),
+    ],
+)
+@pytest.mark.parametrize("command", ["simulate", "local-deployment"])
+def test_every_kind_of_session_gives_the_auc_of_evaluate(
+    command: str, options: tuple[str, ...], terminal: Terminal, files: list[str], site_rows: list[PartyData]
+) -> None:
+    given = {name.removeprefix("--"): value for name, value in zip(options[::2], options[1::2], strict=True)}
+    given.setdefault("thresholds", GRID)
+    found = terminal.run(command, *files, *(each for pair in given.items() for each in (f"--{pair[0]}", pair[1])))
+    assert found["auc"] == pytest.approx(federated_auc(site_rows, **given).auc, abs=PRECISION)
+    terminal.assert_clean()
+
+
+@pytest.mark.slow
+def test_rounded_scores_give_the_exact_fraction_over_flower(
+    terminal: Terminal, files: list[str], site_rows: list[PartyData]
+) -> None:
+    found = terminal.run("simulate", *files, "--protocol", "verified", "--round-scores", "2")
+    assert found["fraction"] == str(federated_auc(site_rows, protocol="verified", round_scores=2).fraction)
+    assert found["verified"] == {"aggregation": True, "parties": False}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", ["dpauc-laplace", "histogram-distributed-dp", "histogram-local-dp", "ustat-krr"])
+def test_noisy_protocols_are_carried_too(protocol: str, terminal: Terminal) -> None:
+    random = np.random.default_rng(7)
+    sites = [
+        PartyData.from_arrays(name, labels := random.random(2000) < 0.5, (labels * 0.3 + random.random(2000)) / 1.3)
+        for name in ("north", "south", "east")
+    ]
+    write(terminal.folder / "all.csv", sites)
+    options = ("--protocol", protocol, "-o", "epsilon=20", "--thresholds", "uniform:8")
+    found = terminal.run("simulate", "all.csv", "--site-column", "site", *options)
+    noisy = federated_auc(sites, protocol=protocol, thresholds="uniform:8", epsilon=20.0)
+    # At this budget the noise moves the AUC by less than 0.005 (standard deviation): 0.05 is ten of them.
+    assert found["auc"] == pytest.approx(noisy.auc, abs=0.05)
+    assert found["security_bits"] == noisy.security_bits
+    terminal.assert_clean()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.parametrize("command", ["simulate", "local-deployment"])
+def test_what_is_interrupted_leaves_nothing_behind_either(
+    command: str, sent: signal.Signals, terminal: Terminal, files: list[str]
+) -> None:
+    process = terminal.start(command, *files)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "the session runs" in line:
+            break
+    time.sleep(6)  # Flower, and Ray, are in the middle of starting
+    assert len(terminal.left()) > 2
+    process.send_signal(sent)
+    process.communicate(timeout=60)
+    if sent in (signal.SIGTERM, signal.SIGINT):
+        assert process.returncode == 128 + sent
+    else:  # which the program does not hear of, or not in time
+        assert process.returncode == -sent
+        deadline = time.monotonic() + 30
+        while (terminal.left() or any(terminal.temporary.iterdir())) and time.monotonic() < deadline:
+            time.sleep(0.2)
+    terminal.assert_clean()
+
+
+@pytest.mark.slow
+def test_the_training_example_prints_how_far_the_average_is_off(terminal: Terminal) -> None:
+    """It has compared the AUC with scikit-learn's over all rows, and has ended."""
+    example = Path(__file__).parents[4] / "examples" / "training" / "run_flower.py"
+    done = subprocess.run(
+        [sys.executable, str(example)],
+        env=terminal.environment,
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = re.findall(
+        r"^ +(\d+) +(0\.\d{3})\d{3} \(0\.\d+ to 0\.\d+\) +(0\.\d{3})\d{3}, off", done.stdout, re.MULTILINE
+    )
+    assert lines == [("10", "0.672", "0.737"), ("20", "0.719", "0.829"), ("30", "0.725", "0.842")]
+    terminal.assert_clean()
+
+
+def test_without_flower_there_is_one_line_that_says_what_to_install(
+    terminal: Terminal, files: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from click.testing import CliRunner
+
+    from fhe_auc.cli import main
+
+    monkeypatch.setattr("fhe_auc.base.extras.find_spec", lambda name: None)
+    monkeypatch.chdir(terminal.folder)
+    done = CliRunner().invoke(main, ["flower", "simulate", *files])
+    assert done.exit_code == 2
+    assert "pip install '.[simulation]'" in done.output
+
+
+def test_importing_our_package_does_not_import_flower(run_child: Any) -> None:
+    code = "import fhe_auc.machines.flower, fhe_auc.cli.flower, sys, json; print(json.dumps('flwr' in sys.modules))"
+    assert run_child(code) is False
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("simulate", "north.csv", "--protocol", "nonsense"), "unknown protocol 'nonsense'"),
+        slow(("simulate", "nowhere.csv"), "nowhere.csv"),
+        (("supernode", "--bundle-sha256", "abc"), "64 hexadecimal digits"),
+        slow(
+            ("simulate", "north.csv", "south.csv", "--protocol", "semi-honest", "--min-parties", "3"),
+            "min_parties must lie between 2 and 2",
+        ),
+    ],
+)
+def test_bad_usage_is_one_line_and_status_2(
+    arguments: tuple[str, ...], message: str, terminal: Terminal, files: list[str]
+) -> None:
+    with terminal.start(*arguments) as process:
+        _, told = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert message in told.splitlines()[-1]
+    assert "Traceback" not in told
+    terminal.assert_clean()
+
+
+def test_a_bundle_is_the_same_each_time_and_holds_no_code(terminal: Terminal) -> None:
+    first, second = (terminal.run("bundle", name) for name in ("one", "two"))
+    assert first["sha256"] == second["sha256"]
+    assert [path.name for path in (terminal.folder / "one").iterdir()] == ["pyproject.toml"]

@@ -1,0 +1,482 @@
+"""Sessions carried by files: the right result at every site, whatever is killed, cut off, full or edited meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from fhe_auc.base.errors import ResultCheckError
+from fhe_auc.base.files import read_config, read_from_others, write_atomically
+from fhe_auc.base.logs import RoleLog
+from fhe_auc.base.party_names import HELPER
+from fhe_auc.cli import main
+from fhe_auc.machines import aggregator_role, file_transport
+from fhe_auc.machines.file_transport import file_name
+from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session.journal import Journal
+from tests.support.exact_sessions import pairs_of
+from tests.support.machines import GRID, MachineSession, toml
+from tests.support.platforms import needs_linux
+
+pytestmark = pytest.mark.usefixtures("nothing_installed")
+
+CLI = (sys.executable, "-c", "from fhe_auc.cli import main; main()")
+PATIENCE = 300.0  # seconds, for a step that takes one; only a broken test waits for them
+
+
+class Session(MachineSession):
+    """A session of three sites; every role is a process, which finds its configuration in the folder."""
+
+    def __init__(self, sites: list[PartyData], folder: Path, protocol: str = "nothing", **asked: Any) -> None:
+        super().__init__(sites, folder, protocol, **asked)
+        self.configure()
+
+    def configure(self) -> Session:
+        self.started: list[subprocess.Popen[str]] = []
+        (self.folder / "run.toml").write_text(toml(self.aggregator))
+        for name, config in self.roles.items():
+            (self.folder / f"{'helper' if name == HELPER else name}.toml").write_text(toml(config))
+        return self
+
+    @property
+    def exchange(self) -> Path:
+        return self.folder / "exchange"
+
+    @property
+    def journal(self) -> Path:
+        return self.folder / "journal"
+
+    def start(self, *arguments: str, group: str = "session") -> subprocess.Popen[str]:
+        """Start a role."""
+        process = subprocess.Popen(
+            [*CLI, group, *arguments], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        self.started.append(process)
+        return process
+
+    def aggregate(self) -> subprocess.Popen[str]:
+        return self.start("aggregate", "exchange", "run.toml", "--json")
+
+    def open(self) -> subprocess.Popen[str]:
+        """Start the aggregator, and wait until the first round is open."""
+        aggregator = self.aggregate()
+        self.until(self.opened(1))
+        return aggregator
+
+    def attend_first(self, *absent: str) -> None:
+        """Have all sites but those answer the first round, and wait until the second is open."""
+        self.attend(*absent)
+        self.until(self.opened(2))
+
+    def finish(self, aggregator: subprocess.Popen[str]) -> None:
+        """Have the sites answer the last round, and check what everybody has."""
+        self.attend()
+        assert finished(aggregator)[0] == 0
+        self.check()
+
+    def answer(self, site: str, *arguments: str) -> subprocess.Popen[str]:
+        return self.start("answer", "exchange", f"{site}.toml", *arguments)
+
+    def attend(self, *absent: str) -> None:
+        """Have all sites but those answer the newest round."""
+        ended = {name: self.answer(name) for name in self.sites if name not in absent}
+        assert {name: finished(process)[0] for name, process in ended.items()} == dict.fromkeys(ended, 0)
+
+    def until(self, there: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not there():
+            assert time.monotonic() < deadline, [process.poll() for process in self.started]
+            time.sleep(0.02)
+
+    def opened(self, number: int) -> Callable[[], bool]:
+        return (self.exchange / f"round-{number}.message").exists
+
+    def submission(self, number: int, site: str) -> Path:
+        return self.exchange / f"round-{number}" / f"{site}.submission"
+
+    def told(self) -> dict[str, Any]:
+        """Who took part, by the aggregator's record."""
+        found = self.record()
+        assert found is not None
+        return found
+
+    def check(self) -> None:
+        """All sites have the result, all have confirmed it, and each was counted once."""
+        assert {self.rows_at(site) for site in self.sites} == {self.rows()}
+        told = self.told()
+        assert (told["counted"], told["missing"], told["delivered"]) == (list(self.sites), [], list(self.sites))
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.wait()
+
+
+def finished(process: subprocess.Popen[str]) -> tuple[int, str]:
+    told, _ = process.communicate(timeout=PATIENCE)
+    return process.returncode, told
+
+
+@pytest.fixture(scope="module")
+def made_session(site_rows: list[PartyData], tmp_path_factory: pytest.TempPathFactory) -> Session:
+    return Session(site_rows, tmp_path_factory.mktemp("made") / "session")
+
+
+@pytest.fixture
+def session(made_session: Session, tmp_path: Path) -> Iterator[Session]:
+    made = made_session.copied(tmp_path / "session").configure()
+    yield made
+    for process in made.started:
+        kill(process)
+
+
+def test_every_site_gets_the_result_and_the_aggregator_learns_who_took_part(session: Session) -> None:
+    aggregator = session.aggregate()
+    sites = [session.answer(name, "--wait", "1") for name in session.sites]
+    assert [finished(process)[0] for process in sites] == [0, 0, 0]
+    status, told = finished(aggregator)
+    assert (status, json.loads(told[told.index("{") :])["delivered"]) == (0, list(session.sites))
+    session.check()
+    assert "auc" not in (session.journal / "record.json").read_text()
+    again = session.aggregate()
+    status, told = finished(again)
+    assert (status, "finished: all 3 sites have its result" in told) == (0, True)
+    status, told = finished(session.start("status", "run.toml"))
+    assert (status, told.split()[:2]) == (0, ["state", "finished:"])
+    assert trail_of(session, "run.toml") == ["started", "ended"]
+    assert [trail_of(session, f"{name}.toml") for name in session.sites] == [["submitted", "ended"]] * 3
+    results = [str(file) for name in session.sites for file in session.results(name)]
+    assert CliRunner().invoke(main, ["check", *results, *store_of(session, "south.toml")]).exit_code == 0
+
+
+def test_a_session_with_a_helper_closes_at_the_number_that_is_configured(
+    site_rows: list[PartyData], tmp_path: Path
+) -> None:
+    """All are there from the start but one, who is not waited for; each process ends by itself."""
+    session = Session(site_rows, tmp_path / "session", "exact", keys="helper", min_parties=2, max_rows=20_000)
+    with (session.folder / "run.toml").open("a") as file:
+        file.write("close-at = 2\n")
+    session.exchange.mkdir()
+    roles = [session.answer(name, "--wait", "1") for name in ("north", "south")]
+    roles.append(session.start("answer", "exchange/helpers", "helper.toml", "--wait", "1", group="helper"))
+    roles.append(session.aggregate())
+    assert [finished(process)[0] for process in roles] == [0, 0, 0, 0]
+    told = session.told()
+    assert (told["counted"], told["missing"]) == (["north", "south"], ["east"])
+    counted = [session.sites["north"], session.sites["south"]]
+    assert session.outcome("south").fraction == pairs_of(counted, GRID)[0]
+    assert trail_of(session, "helper.toml") == ["opened", "ended"]
+    status, said = finished(session.answer("east"))  # it comes too late
+    assert (status, "round 4, expected 1" in said) == (1, True)
+    assert not session.results("east")
+
+
+def store_of(session: Session, role: str) -> tuple[str, ...]:
+    config = read_config(session.folder / role, None)
+    return "--store", config["store"], "--passphrase-file", config["passphrase-file"]
+
+
+def trail_of(session: Session, role: str) -> list[str]:
+    """What a role has done by its audit trail, which is whole."""
+    told = CliRunner().invoke(main, ["audit", *store_of(session, role), "--json"])
+    assert told.exit_code == 0, told.output
+    return [line["event"] for line in json.loads(told.stdout)["lines"]]
+
+
+def test_logs_in_json_tell_session_round_and_party(
+    site_rows: list[PartyData], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = Session(site_rows, tmp_path / "session", "exact")
+    monkeypatch.setenv("FHE_AUC_LOG_FORMAT", "json")
+    aggregator = session.start("aggregate", "exchange", "run.toml")
+    sites = [session.answer(name, "--wait", "1", "--log-format", "json") for name in session.sites]
+    logs = [finished(process)[1] for process in (aggregator, *sites)]
+    logs[0] = "".join(line for line in logs[0].splitlines(keepends=True) if line.startswith("{"))  # without the table
+    told = [[json.loads(line) for line in log.splitlines()] for log in logs]
+    assert {line["session"] for lines in told for line in lines} == {session.id.hex()}
+    accepted = {(line["round"], line["party"]) for line in told[0] if "accepted" in line["message"]}
+    assert accepted == {(number, name) for number in (1, 2) for name in session.sites}
+    for name, lines in zip(session.sites, told[1:], strict=True):
+        assert {line["party"] for line in lines} == {name}
+        assert [line["round"] for line in lines if "answered" in line["message"]] == [1, 2]
+    assert str(session.outcome("north").auc)[:6] not in "".join(logs)
+
+
+# --- The fault matrix: role × instant × fault -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("end", ["kill", pytest.param("terminate", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("instant", ["round-1.message", "round-1.submissions", "round-1.closed", "round-2.message"])
+def test_an_aggregator_that_is_killed_goes_on_when_it_is_run_again(session: Session, instant: str, end: str) -> None:
+    """The kill comes as soon as the file is there, or a little later: either way nothing is lost."""
+    aggregator = session.open()
+    if instant != "round-1.message":
+        session.attend()
+    session.until((session.journal / instant).exists)
+    getattr(aggregator, end)()
+    aggregator.wait()
+    gone = []
+    if instant == "round-1.submissions":  # what has arrived counts, though its site is gone for good
+        with Journal(session.journal) as journal:
+            gone = [party for party, _ in journal.submissions(1)][:1]
+        for name in gone:
+            session.submission(1, name).unlink()
+    again = session.aggregate()
+    if instant in ("round-1.message", "round-1.submissions"):
+        session.attend(*gone)
+    session.until(session.opened(2))
+    session.finish(again)
+
+
+@pytest.mark.parametrize("round_number", [1, 2])
+@pytest.mark.parametrize("instant", [pytest.param("at once", marks=pytest.mark.slow), "once it has answered"])
+def test_a_site_that_is_killed_answers_the_same_when_it_is_run_again(
+    session: Session, round_number: int, instant: str
+) -> None:
+    aggregator = session.open()
+    if round_number == 2:
+        session.attend_first()
+    site = session.answer("south")
+    answered = session.submission(round_number, "south")
+    if instant == "at once":
+        time.sleep(0.3)  # wherever it is then: it may have begun, or be done
+    else:
+        session.until(answered.exists)
+    kill(site)
+    before = answered.read_bytes() if answered.exists() else None
+    session.attend()
+    assert before in (None, answered.read_bytes())
+    if round_number == 1:
+        session.until(session.opened(2))
+        session.attend()
+    assert finished(aggregator)[0] == 0
+    session.check()
+
+
+needs_tmpfs = needs_linux("a disk of one's own, in memory")
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Callable[[Path], None]]:
+    """Make a folder a disk of its own, of 8 MB."""
+    mounted: list[Path] = []
+
+    def mount(folder: Path) -> None:
+        folder.mkdir(mode=0o700)
+        command = ["mount", "-t", "tmpfs", "-o", "size=8m,mode=700", "tmpfs", str(folder)]
+        if subprocess.run(command, capture_output=True, check=False).returncode:
+            pytest.skip("a disk of one's own needs root")
+        mounted.append(folder)
+
+    yield mount
+    for folder in mounted:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)  # noqa: S607 - wherever it is
+
+
+def fill(folder: Path) -> None:
+    with (folder / "filler").open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while file.write(bytes(4096)):
+            pass
+
+
+@needs_tmpfs
+@pytest.mark.parametrize("round_number", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_an_aggregator_whose_disk_is_full_says_so_and_goes_on_once_there_is_room(
+    session: Session, disk: Callable[[Path], None], round_number: int
+) -> None:
+    disk(session.journal)
+    if round_number == 2:  # the message is out, and there is no room for what comes back
+        aggregator = session.open()
+        kill(aggregator)
+        session.attend()
+    fill(session.journal)
+    status, told = finished(session.aggregate())
+    assert (status, "No space left on device" in told, "internal" in told) == (1, True, False), told
+    (session.journal / "filler").unlink()
+    again = session.open()
+    if round_number == 1:
+        session.attend()
+    session.until(session.opened(2))
+    session.finish(again)
+
+
+@needs_tmpfs
+def test_a_site_whose_disk_is_full_says_so_and_gets_its_result_once_there_is_room(
+    session: Session, disk: Callable[[Path], None]
+) -> None:
+    results = session.folder / "results of south"
+    disk(results)
+    aggregator = session.open()
+    session.attend_first()
+    fill(results)
+    status, told = finished(session.answer("south"))
+    assert (status, "No space left on device" in told, "internal" in told) == (1, True, False), told
+    assert not session.results("south")
+    assert not session.submission(2, "south").exists()  # what is not kept is not confirmed
+    (results / "filler").unlink()
+    session.finish(aggregator)
+
+
+def test_a_site_that_misses_the_last_round_gets_its_result_from_a_rerun(session: Session) -> None:
+    """Its rows have been edited meanwhile: what was submitted counts."""
+    run = session.folder / "run.toml"
+    before = run.read_text()
+    aggregator = session.open()
+    session.attend_first()
+    kill(aggregator)
+    run.write_text(before + "round-timeout = 0.5\n")
+    session.attend("south")
+    status, told = finished(session.aggregate())
+    assert (status, session.told()["delivered"]) == (0, [name for name in session.sites if name != "south"]), told
+    np.savez(session.folder / "south.npz", y_true=[0, 1, 1], y_score=[0.1, 0.2, 0.9])
+    status, told = finished(session.start("status", "run.toml"))
+    assert "ended; run it again for those without their results" in " ".join(told.split())
+    run.write_text(before)
+    again = session.aggregate()
+    session.finish(again)
+    assert any("the rows have changed since they were submitted" in each for each in session.outcome("south").warnings)
+
+
+def test_a_file_that_is_cut_off_or_forged_is_refused_until_it_is_whole(session: Session) -> None:
+    aggregator = session.open()
+    session.attend("south")
+    assert finished(session.answer("south"))[0] == 0
+    south, north = session.submission(1, "south"), session.submission(1, "north")
+    # The aggregator may have read it before: then the session goes on at once, as it should.
+    whole = south.read_bytes()
+    for part in (whole[: len(whole) // 2], north.read_bytes(), b"", bytes([*whole[:-1], whole[-1] ^ 1])):
+        south.write_bytes(part)
+        time.sleep(0.05)
+    write_atomically(south, whole)
+    session.until(session.opened(2))
+    session.finish(aggregator)
+
+
+def test_the_aggregator_sees_no_difference_between_a_result_that_is_accepted_and_one_that_is_refused(
+    site_rows: list[PartyData], tmp_path: Path
+) -> None:
+    """Neither in the answer's length, nor in exit status, words, record or retries: the verdict is a secret."""
+    seen = []
+    rows = sum(data.rows for data in site_rows)
+    for name, most in (("accepted", rows), ("refused", rows - 1)):
+        session = Session(site_rows, tmp_path / name, "exact", max_rows=most)
+        aggregator = session.open()
+        session.attend_first()
+        told = []
+        for site in session.sites:
+            status, line = finished(session.answer(site))
+            line = line.replace(str(session.folder), "").replace(session.id.hex(), "SESSION")
+            line = re.sub(r"20[0-9]{6}T[0-9]{6}Z|20[0-9T:.-]+[+]00:00", "TIME", line)
+            told.append((status, line, len(session.submission(2, site).read_bytes())))
+        assert finished(aggregator)[0] == 0
+        record = session.told()
+        for site in session.sites:
+            if name == "accepted":
+                assert session.outcome(site).fraction == pairs_of(site_rows, GRID)[0]
+            else:
+                with pytest.raises(ResultCheckError, match="rows in all"):
+                    session.outcome(site)
+        seen.append((told, {key: record[key] for key in ("counted", "missing", "delivered", "refused")}))
+    assert seen[0] == seen[1]
+
+
+def test_a_message_that_is_there_in_part_is_waited_for(session: Session) -> None:
+    aggregator = session.open()
+    message = session.exchange / "round-1.message"
+    whole = message.read_bytes()
+    message.write_bytes(whole[:100])
+    status, told = finished(session.answer("south"))
+    assert (status, "truncated or damaged" in told) == (1, True)
+    waiting = session.answer("south", "--wait", "1")
+    message.write_bytes(whole)
+    session.until(session.submission(1, "south").exists)
+    session.attend_first("south")
+    session.attend("south")
+    assert finished(waiting)[0] == 0
+    assert finished(aggregator)[0] == 0
+    session.check()
+
+
+def test_each_session_has_a_folder_of_its_own(session: Session, tmp_path: Path) -> None:
+    kill(session.open())
+    another = Session(list(session.sites.values()), tmp_path / "other")
+    status, told = finished(another.start("aggregate", str(session.exchange), "run.toml"))
+    assert (status, "is for session" in told, "give each session a folder of its own" in told) == (2, True, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("store = 1", "session is not configured"),
+        ("sesion = 'x'", "there is no entry 'sesion'; did you mean 'session'?"),
+        ("x =", "run.toml"),
+        ("session = 'nowhere.bundle'", "store is not configured"),
+    ],
+)
+def test_a_configuration_that_is_wrong_is_told_in_a_sentence(
+    text: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("run.toml").write_text(text)
+    found = CliRunner().invoke(main, ["session", "aggregate", "exchange", "run.toml"])
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert words in found.stderr
+    assert found.stderr.count("\n") == 1
+
+
+def test_a_folder_without_messages_is_named(tmp_path: Path) -> None:
+    (tmp_path / "site.toml").write_text("")
+    found = CliRunner().invoke(main, ["session", "answer", str(tmp_path), str(tmp_path / "site.toml")])
+    assert (found.exit_code, "holds no message of a session yet" in found.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("party", "name"),
+    [
+        ("north", "north.submission"),
+        ("St. Mary's / Köln", "St%2E Mary%27s %2F K%C3%B6ln.submission"),
+        ("..", "%2E%2E.submission"),
+    ],
+)
+def test_every_party_has_a_file_name_of_its_own_inside_the_folder(party: str, name: str) -> None:
+    assert file_name(party) == name
+    assert len(os.fsencode(file_name("漢" * 64))) < 255
+
+
+def test_a_submission_that_cannot_be_read_for_a_moment_is_read_again(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its file stays as it is: a shared drive that was away, or a virus scanner that had it open."""
+    failed: list[Path] = []
+
+    def read(path: Path, **bounds: Any) -> bytes:
+        if path.name == "north.submission" and not failed:
+            failed.append(path)
+            raise OSError(5, "Input/output error", str(path))
+        return read_from_others(path, **bounds)
+
+    class Attended(file_transport.FileTransport):
+        def tell(self, awaited: Mapping[str, str], deadline: float) -> None:
+            super().tell(awaited, deadline)
+            for name in session.sites:
+                config = read_config(session.folder / f"{name}.toml", None)
+                file_transport.answer(session.exchange, config, self.aggregator.round, RoleLog())
+
+    monkeypatch.setattr(file_transport, "read_from_others", read)
+    run = read_config(session.folder / "run.toml", None)
+    aggregator_role.run({**run, "round-timeout": PATIENCE}, partial(Attended, session.exchange))
+    assert failed
+    session.check()

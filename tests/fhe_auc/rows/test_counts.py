@@ -1,0 +1,352 @@
+"""Counts are exact and additive, the trapezoid is an exact fraction, and bad rows are named."""
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fhe_auc.base.errors import InputError, UndefinedAucError
+from fhe_auc.metrics.trapezoid import Trapezoid, trapezoid
+from fhe_auc.question.analysis import PLAIN, Analysis, Variable
+from fhe_auc.rows.counts import Counts, count
+from fhe_auc.rows.entries import level_text
+from fhe_auc.rows.party_data import PartyData
+from tests.support import missing
+from tests.support.pooled import pooled_counts
+
+GRID = np.linspace(0.0, 1.0, 21)
+
+
+def party(y_true: Any, y_score: Any, name: str = "north") -> PartyData:
+    return PartyData.from_arrays(name, y_true, y_score)
+
+
+def roc_auc_score(labels: Any, scores: Any) -> float:
+    from sklearn import metrics
+
+    return float(metrics.roc_auc_score(labels, scores))
+
+
+def mann_whitney(y_true: Any, y_score: Any) -> Fraction:
+    """The AUC by looking at every pair of a positive and a negative row."""
+    positives = [score for label, score in zip(y_true, y_score, strict=True) if label]
+    negatives = [score for label, score in zip(y_true, y_score, strict=True) if not label]
+    twice_won = sum(2 * (p > n) + (p == n) for p in positives for n in negatives)
+    return Fraction(twice_won, 2 * len(positives) * len(negatives))
+
+
+# Rows whose scores often tie with one another and with the thresholds, and some outside [0, 1].
+scores = st.one_of(st.integers(-2, 22).map(lambda k: k / 20), st.floats(-0.5, 1.5))
+rows = st.lists(st.tuples(st.booleans(), scores), min_size=1, max_size=60)
+rows_of_both_labels = rows.filter(lambda pairs: len({label for label, _ in pairs}) == 2)
+
+
+def unzip(pairs: list[tuple[bool, float]]) -> tuple[list[bool], list[float]]:
+    return [label for label, _ in pairs], [score for _, score in pairs]
+
+
+# --- Bad rows ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("y_true", "shown"),
+    [
+        ([0, 1, 2], "label is 2;"),
+        ([0, 1, -1], "label is -1;"),
+        ([0, 1, 0.5], "label is 0.5;"),
+        ([0, 1, float("nan")], "label is missing;"),
+        ([0, 1, None], "label is missing"),
+        ([0, 1, "1"], "label is '1', which is not a number"),
+        (np.array([0, 1, "yes"], dtype=object), "label is 'yes', which is not a number"),
+        ([0, 1, 1 + 0j], r"label is \(1\+0j\), which is not a number"),
+        ([0, 1, 10**400], r"label is 1000.*\.\.\..*0, which is too large"),
+        (np.ma.masked_array([0, 1, 1], mask=[0, 0, 1]), "label is masked"),
+    ],
+)
+def test_a_bad_label_is_refused_with_party_row_and_value(y_true: Any, shown: str) -> None:
+    with pytest.raises(InputError, match=rf"^party 'north', row 2: {shown}"):
+        party(y_true, [0.1, 0.2, 0.3])
+
+
+@pytest.mark.parametrize(
+    ("y_score", "shown"),
+    [
+        ([0.1, float("nan"), 0.2], "score is missing; drop the row"),
+        ([0.1, float("inf"), 0.2], "score is inf; scores must be finite"),
+        ([0.1, float("-inf"), 0.2], "score is -inf; scores must be finite"),
+        (np.array([0.1, np.nan, 0.2], dtype=np.float32), "score is missing; drop the row"),
+        ([0.1, None, 0.2], "score is missing"),
+        ([0.1, "0.3", 0.2], "score is '0.3', which is not a number"),
+        ([0.1, [0.3], 0.2], None),
+        ([0.1, object, 0.2], "score is <class 'object'>, which is not a number"),
+        ([0.1, 1j, 0.2], "score is 1j, which is not a number"),
+        ([0, 2**53 + 1, 2**53], "score is 9007199254740993, which float64 cannot hold exactly"),
+        ([0, 10**400, 1], "score is 1000.*, which is too large"),
+        (np.ma.masked_array([0.1, 0.3, 0.2], mask=[0, 1, 0]), "score is masked"),
+        (np.array([0.1, np.timedelta64(1, "ns"), 0.2], dtype=object), r"score is .*timedelta.*, which is not a number"),
+        (np.array([1, 2, 3], dtype="M8[ns]"), None),
+    ],
+)
+def test_a_bad_score_is_refused_with_party_row_and_value(y_score: Any, shown: str | None) -> None:
+    with pytest.raises(InputError, match=f"^party 'north', row 1: {shown}" if shown else "^party 'north'"):
+        party([0, 1, 1], y_score)
+
+
+@pytest.mark.parametrize(
+    ("y_true", "y_score", "shown"),
+    [
+        ([], [], "there are no rows"),
+        ([0, 1], [0.5], "2 labels but 1 scores"),
+        ([[0], [1]], [0.5, 0.6], r"the labels must be one-dimensional, but have shape \(2, 1\)"),
+        ([0, 1], 0.5, r"the scores must be one-dimensional, but have shape \(\)"),
+        (None, [0.5], r"the labels must be one-dimensional, but have shape \(\)"),
+        ([0, 1], (score for score in [0.1, 0.2]), r"the scores must be one-dimensional, but have shape \(\)"),
+        ([[0], [1, 1]], [0.5, 0.6], "the labels must be one-dimensional numbers"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(y_true: Any, y_score: Any, shown: str) -> None:
+    with pytest.raises(InputError, match=f"^party 'north': {shown}"):
+        party(y_true, y_score)
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"), [("", "not be blank"), (" \t", "not be blank"), (None, "be text"), (7, "be text")]
+)
+def test_a_party_must_have_a_name(name: Any, problem: str) -> None:
+    with pytest.raises(InputError, match=f"the name of a party must {problem}"):
+        party([0, 1], [0.1, 0.2], name)
+
+
+def test_an_error_stays_on_one_line_whatever_the_data_hold() -> None:
+    with pytest.raises(InputError) as caught:
+        party([0, "\n" * 500], [0.1, 0.2], "nor\nth")
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 120
+
+
+def test_unchecked_arrays_do_not_become_party_data() -> None:
+    for y_true, y_score in ([0, 1], [0.1, 0.2]), (np.array([True]), np.array([0.5])):
+        with pytest.raises(InputError, match="from_arrays"):
+            PartyData("north", y_true, y_score)  # type: ignore[arg-type]
+
+
+# --- Party data -------------------------------------------------------------------------------------------------------
+
+
+def test_labels_may_be_any_kind_of_zero_and_one() -> None:
+    arrays = [np.array(each, dtype=object) for each in ([0, 1], [np.int8(0), np.True_])]
+    arrays += [np.array([0, 1], dtype=np.uint8), np.ma.masked_array([0, 1])]
+    for y_true in ([False, True], [0, 1], [0.0, 1.0], [-0.0, True], *arrays):
+        data = party(y_true, [0.1, 0.2])
+        assert (data.y_true.dtype, data.y_true.tolist()) == (np.bool_, [False, True])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.longdouble, object])
+def test_scores_become_float64_without_rounding(dtype: Any) -> None:
+    given = np.array([0.1, 1e-7, 3.0], dtype=np.float16).astype(dtype)
+    data = party([0, 1, 1], given)
+    assert data.y_score.dtype == np.float64
+    assert (data.y_score == given).all()
+
+
+def test_party_data_is_a_read_only_copy() -> None:
+    y_true, y_score = np.array([False, True]), np.array([0.1, 0.2])
+    data = party(y_true, y_score)
+    y_true[0], y_score[0] = True, 0.9
+    assert not data.y_true[0]
+    assert data.y_score[0] == 0.1
+    with pytest.raises(ValueError, match="read-only"):
+        data.y_score[0] = 0.5
+
+
+def test_reprs_tell_nothing_of_the_rows() -> None:
+    data = party([0, 1], [0.1, 0.2])
+    assert repr(data) == "PartyData(name='north')"
+    assert repr(count(data, GRID)) == "Counts(thresholds=21)"
+
+
+# --- Counts -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("tp", "fp", "shown"),
+    [
+        ([], [], "tp must be a one-dimensional int64 array"),
+        ([2.0, 1.0], [1, 1], "tp must be a one-dimensional int64 array"),
+        ([2, 1], [[1], [1]], "fp must be a one-dimensional int64 array"),
+        ([2, 3], [1, 1], "tp must fall"),
+        ([2, 1], [1, -1], "fp must fall"),
+        ([2**62, 1], [1, 1], "tp must fall from at most 2.62 - 1"),
+        ([2, 1], [1, 1, 1], "2 true-positive but 3 false-positive"),
+    ],
+)
+def test_numbers_that_cannot_be_counts_are_refused(tp: Any, fp: Any, shown: str) -> None:
+    with pytest.raises(InputError, match=shown):
+        Counts(np.array(tp), np.array(fp))
+
+
+def test_counts_at_different_thresholds_do_not_add_up() -> None:
+    data = party([0, 1], [0.1, 0.2])
+    with pytest.raises(InputError, match="counts at 21 and at 5 thresholds"):
+        count(data, GRID) + count(data, np.linspace(0, 1, 5))
+
+
+def test_counting_needs_ascending_thresholds() -> None:
+    with pytest.raises(InputError, match="strictly ascending"):
+        count(party([0, 1], [0.1, 0.2]), [0.0, 0.5, 0.5])
+
+
+def test_a_row_at_a_threshold_is_predicted_positive_and_every_row_at_the_first() -> None:
+    counts = count(party([1, 1, 0, 0, 1], [-5.0, 0.5, 0.5, 0.4999, 7.0]), [0.0, 0.5, 1.0])
+    assert (counts.tp.tolist(), counts.fp.tolist()) == ([3, 2, 1], [2, 1, 0])
+    assert (counts.bin_positives.tolist(), counts.bin_negatives.tolist()) == ([1, 1, 1], [1, 1, 0])
+    assert counts.trapezoid_heights.tolist() == [5, 3, 1]
+    assert (counts.positives, counts.negatives, counts.thresholds) == (3, 2, 3)
+
+
+@given(rows)
+@settings(max_examples=50)
+def test_counts_follow_their_definition(pairs: list[tuple[bool, float]]) -> None:
+    y_true, y_score = map(np.array, unzip(pairs))
+    counts = count(party(y_true, y_score), GRID)
+    above = [np.ones(len(pairs), dtype=bool), *(y_score >= theta for theta in GRID[1:])]
+    assert counts.tp.tolist() == [int((y_true & predicted).sum()) for predicted in above]
+    assert counts.fp.tolist() == [int((~y_true & predicted).sum()) for predicted in above]
+
+
+@given(rows_of_both_labels, st.data())
+@settings(max_examples=40)
+def test_any_split_of_the_rows_in_any_order_gives_the_same_counts_and_auc(pairs: Any, data: st.DataObject) -> None:
+    whole = count(party(*unzip(pairs)), GRID)
+    owners = data.draw(st.lists(st.integers(0, 4), min_size=len(pairs), max_size=len(pairs)))
+    shares = [[pair for pair, owner in zip(pairs, owners, strict=True) if owner == k] for k in range(5)]
+    parties = [party(*unzip(share)) for share in data.draw(st.permutations(shares)) if share]
+    pool = pooled_counts(parties, GRID)
+    assert pool.equals(whole)
+    assert trapezoid(pool) == trapezoid(whole)
+
+
+def test_equal_counts_are_equal_and_others_are_not() -> None:
+    counts = count(party([0, 1], [0.1, 0.2]), GRID)
+    assert counts.equals(count(party([1, 0], [0.2, 0.1]), GRID))
+    assert not counts.equals(count(party([1, 0], [0.1, 0.2]), GRID))
+    assert not counts.equals(count(party([0, 1], [0.1, 0.2]), [0.0, 1.0]))
+
+
+# --- Trapezoid --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("label", "missing"), [(0, "positive"), (1, "negative")])
+def test_rows_of_one_label_have_no_auc(label: int, missing: str) -> None:
+    with pytest.raises(UndefinedAucError, match=f"hold no {missing} row"):
+        trapezoid(count(party([label] * 3, [0.1, 0.2, 0.3]), GRID))
+
+
+@given(rows_of_both_labels)
+@settings(max_examples=40)
+def test_the_exact_auc_lies_within_the_resolution(pairs: list[tuple[bool, float]]) -> None:
+    y_true, y_score = unzip(pairs)
+    area = trapezoid(count(party(y_true, y_score), GRID))
+    assert abs(area.fraction - mann_whitney(y_true, y_score)) <= Fraction(area.tie, area.den)
+    assert abs(area.auc - roc_auc_score(y_true, y_score)) <= area.binning_error + 1e-12
+    assert 0 <= area.num <= area.den
+    assert 0 <= area.binning_error <= 0.5
+
+
+@given(rows_of_both_labels)
+@settings(max_examples=40)
+def test_thresholds_at_every_score_give_the_exact_auc(pairs: list[tuple[bool, float]]) -> None:
+    y_true, y_score = unzip(pairs)
+    every_score = [*sorted(set(y_score)), 2.0]
+    area = trapezoid(count(party(y_true, y_score), every_score))
+    assert area.fraction == mann_whitney(y_true, y_score)
+    assert area.auc == pytest.approx(roc_auc_score(y_true, y_score), abs=1e-12)
+
+
+@pytest.mark.parametrize("increasing", [np.exp, np.arctan, lambda x: 4 * x - 8, lambda x: x**3 + x])
+@given(pairs=rows_of_both_labels)
+@settings(max_examples=15)
+def test_increasing_transforms_of_scores_and_thresholds_change_nothing(increasing: Any, pairs: Any) -> None:
+    y_true, y_score = unzip(pairs)
+    # Rounding may merge scores closer than this, which no longer is a strictly increasing transform.
+    y_score = np.round(y_score, 6)
+    before = count(party(y_true, y_score), np.round(GRID, 6))
+    after = count(party(y_true, increasing(y_score)), increasing(np.round(GRID, 6)))
+    assert after.equals(before)
+
+
+def test_ten_thousand_million_rows_do_not_overflow() -> None:
+    rng = np.random.default_rng(1)
+    tp, fp = (np.sort(rng.integers(0, 10**10, 100_000))[::-1].copy() for _ in range(2))
+    area = trapezoid(Counts(tp, fp))
+    tps, fps = [*tp.tolist(), 0], [*fp.tolist(), 0]
+    bins = range(len(tp))
+    assert area.num == sum((tps[k] + tps[k + 1]) * (fps[k] - fps[k + 1]) for k in bins)
+    assert area.tie == sum((tps[k] - tps[k + 1]) * (fps[k] - fps[k + 1]) for k in bins)
+    assert area.den == 2 * tps[0] * fps[0]
+    assert area.num > 2**64
+    assert abs(area.auc - 0.5) < 0.01
+
+
+def test_the_largest_counts_allowed_are_exact() -> None:
+    most = 2**62 - 1
+    assert trapezoid(Counts(np.array([most, most]), np.array([most, most]))) == Trapezoid(
+        num=most * most, den=2 * most * most, tie=most * most
+    )
+    with pytest.raises(InputError, match=r"at most 2.62 - 1"):
+        Counts(np.array([most]), np.array([most])) + Counts(np.array([1]), np.array([0]))
+
+
+# --- Levels and classes -----------------------------------------------------------------------------------------------
+
+BY_CODE = Analysis(by=(Variable("ward", ("1", "2", "True")),))
+THREE = Analysis(models=("x", "y", "z"), classes=("0", "1", "flu"))
+
+
+def test_levels_are_the_same_as_text_and_as_whole_numbers() -> None:
+    texts, *mixed = ["1", "2", "True"], *(np.array([one, 2, True], dtype=object) for one in (1, 1.0))
+    for levels in (texts, np.array(texts), [" 1 ", "2\n", "True"], [1.0, 2.0, "True"], *mixed):
+        data = PartyData.from_columns("north", [0, 1, 1], {"": [0.1, 0.2, 0.3]}, {"ward": levels}, BY_CODE)
+        assert data.groups[0].tolist() == [0, 1, 2]
+
+
+def test_a_missing_level_is_refused_with_its_row_and_what_to_do() -> None:
+    import pandas as pd
+
+    for entry in (None, np.nan, "  ", b"NA", pd.NA, pd.NaT, *missing.TEXTS):
+        assert level_text(entry) is None
+        with pytest.raises(
+            InputError, match=r"'north', row 1: ward is missing .*; give such rows a level of their own"
+        ):
+            PartyData.from_columns("north", [0, 1], {"": [0.1, 0.2]}, {"ward": ["1", entry]}, BY_CODE)
+
+
+@pytest.mark.parametrize("level", ["3", "male", 1.5, 10**40, float("inf"), b"3"])
+def test_an_unknown_level_is_refused_with_its_row_and_what_there_is(level: object) -> None:
+    with pytest.raises(InputError, match=r"party 'north', row 1: ward is .*, and can only be '1', '2', 'True'"):
+        PartyData.from_columns("north", [0, 1], {"": [0.1, 0.2]}, {"ward": ["1", level]}, BY_CODE)
+
+
+def test_classes_are_read_as_levels_are_and_no_others() -> None:
+    columns = {name: [0.1, 0.2, 0.3] for name in "xyz"}
+    assert PartyData.from_columns("north", [0, 1.0, "flu"], columns, {}, THREE).labels.tolist() == [0, 1, 2]
+    for other in (2, "cold", None):
+        with pytest.raises(InputError, match="row 1: label is"):
+            PartyData.from_columns("north", [0, other, "flu"], columns, {}, THREE)
+    with pytest.raises(InputError, match=r"row 2: label is 2\.0; labels must be 0 or 1.*--classes"):
+        PartyData.from_columns("north", [0, 1, 2.0], {"": [0.1, 0.2, 0.3]}, {}, PLAIN)
+
+
+def test_columns_of_different_lengths_are_refused_by_name() -> None:
+    with pytest.raises(InputError, match="2 labels but 3 'ward' levels"):
+        PartyData.from_columns("north", [0, 1], {"": [0.1, 0.2]}, {"ward": [1, 2, 1]}, BY_CODE)
+    with pytest.raises(InputError, match="3 labels but 1 'y' scores"):
+        PartyData.from_columns("north", [0, 1, 1], {"x": [0.1] * 3, "y": [0.1], "z": [0.1] * 3}, {}, THREE)
+
+
+def test_a_score_that_is_none_is_named_with_its_model() -> None:
+    with pytest.raises(InputError, match="party 'north', row 1: 'b' score is missing"):
+        PartyData.from_columns("north", [0, 1], {"a": [0.1, 0.2], "b": [0.1, np.nan]}, {}, Analysis(models=("a", "b")))

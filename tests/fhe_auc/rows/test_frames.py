@@ -1,0 +1,421 @@
+"""Rows in memory: data frames, Arrow tables and dicts give the AUC that the same rows give as pairs of arrays."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from pyarrow import dataset
+
+from fhe_auc import Columns, InputError, PartyData
+from fhe_auc.base.terminal import shown
+from fhe_auc.question.analysis import Questions
+from fhe_auc.rows.frames import parties_of
+from fhe_auc.rows.own_rows import left_out
+from fhe_auc_protocols.options import DpaucLaplace
+from tests.support.chosen import federated_auc, federated_report, federated_thresholds
+
+GRID = np.arange(51) / 50
+EXACT = {"thresholds": GRID, "protocol": "histogram-federated"}  # of which each score is one, and nothing encrypted
+CHEAP = {"thresholds": GRID, "protocol": DpaucLaplace(epsilon=1.0)}
+COLUMNS = {"label": "died", "score": "risk", "site": "hospital"}
+
+
+def patients(rows: int = 90) -> pd.DataFrame:
+    random = np.random.default_rng(5)
+    died = random.random(rows) < 0.4
+    return pd.DataFrame(
+        {
+            "hospital": np.array(["north", "south", "west"])[random.integers(3, size=rows)],
+            "died": died.astype(int),
+            "risk": np.round(np.clip(random.normal(0.4 + 0.2 * died, 0.2), 0, 1) * 50) / 50,
+            "sex": random.choice(["F", "M"], rows),
+        }
+    )
+
+
+def roc_auc_score(labels: Any, scores: Any) -> float:
+    from sklearn import metrics
+
+    return float(metrics.roc_auc_score(labels, scores))
+
+
+KINDS: dict[str, Callable[[pd.DataFrame], Any]] = {
+    "pandas": lambda frame: frame,
+    "pandas, categories": lambda frame: frame.astype({"hospital": "category", "died": "Int64", "risk": "Float64"}),
+    "pandas, other index": lambda frame: frame.set_index(np.arange(len(frame))[::-1] * 7),
+    "pandas, Arrow types": lambda frame: frame.convert_dtypes(dtype_backend="pyarrow"),
+    "Arrow": pa.Table.from_pandas,
+    "Arrow, dictionary": lambda frame: pa.Table.from_pandas(frame.astype({"hospital": "category"})),
+    "polars": lambda frame: pl.DataFrame(frame.to_dict("list")),
+    "polars, categories": lambda frame: pl.DataFrame(frame.to_dict("list")).cast({"hospital": pl.Categorical}),
+    "dict": lambda frame: {name: frame[name].tolist() for name in frame},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_table_with_a_column_of_sites_is_the_auc_of_its_rows(kind: str) -> None:
+    frame = patients()
+    found = federated_auc(KINDS[kind](frame), **COLUMNS, **EXACT)
+    assert found.parties == 3
+    assert float(found) == pytest.approx(roc_auc_score(frame["died"], frame["risk"]), abs=1e-12)
+
+
+def test_a_mapping_of_frames_a_list_of_frames_and_one_frame_are_the_same() -> None:
+    frame = patients()
+    of_site = {str(name): own for name, own in frame.groupby("hospital")}
+    one, many, unnamed = (
+        federated_auc(rows, label="died", score="risk", site=site, by="sex", thresholds=GRID, min_cell=1)
+        for rows, site in ((frame, "hospital"), (of_site, None), (list(of_site.values()), None))
+    )
+    assert one.estimates == many.estimates == unnamed.estimates
+    counted = frame.groupby("sex")["died"].agg(["size", "sum"]).to_numpy().tolist()
+    assert one.to_frame().set_index("group").loc[["sex: F", "sex: M"], ["n", "events"]].to_numpy().tolist() == counted
+
+
+@pytest.mark.parametrize(
+    ("labels", "positive"),
+    [(["no", "yes"], "yes"), ([-1, 1], 1), ([1, 2], 2), ([1.0, 0.0], 0), ([False, True], True), (["no", b"yes"], "no")],
+)
+def test_pos_label_says_which_label_counts(labels: list[Any], positive: Any) -> None:
+    frame = patients()
+    named = frame.assign(died=[labels[died] for died in frame["died"]])
+    truth = roc_auc_score([labels[died] == positive for died in frame["died"]], frame["risk"])
+    found = federated_auc(named, **COLUMNS, pos_label=positive, **EXACT)
+    assert found.auc == pytest.approx(truth, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("labels", "told"),
+    [
+        (["no", "yes"], "'no' and 'yes', not 0 and 1; say which one is positive: pos_label='no' or pos_label='yes'"),
+        ([1, 2], "1 and 2, not 0 and 1; say which one is positive: pos_label=1 or pos_label=2"),
+        ([-1, 1], "-1 and 1, not 0 and 1; say which one is positive: pos_label=-1 or pos_label=1"),
+        (["0", "1"], "'0' and '1', not 0 and 1; say which one is positive: pos_label='0' or pos_label='1'"),
+    ],
+)
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("kind", [list, np.array])
+def test_of_two_labels_neither_is_recommended(labels: list[Any], told: str, first: int, kind: Any) -> None:
+    """Whichever comes first, and also where each party has one of them only."""
+    ones, others = ([labels[label]] * 3 for label in (first, 1 - first))
+    scores = [0.1, 0.2, 0.3]
+    for rows in ([(kind(ones + others), scores * 2)], [(kind(ones), scores), (kind(others), scores)]):
+        with pytest.raises(InputError, match=f"^the labels are {told}$"):
+            federated_auc(rows, **CHEAP)
+    with pytest.raises(InputError, match=f"^the labels in column 'died' are {told}$"):
+        federated_auc([{"died": kind(ones + others), "y_score": scores * 2}], label="died", **CHEAP)
+
+
+@pytest.mark.parametrize("label", [-1, 2, 1.5, "x"])
+def test_of_more_labels_the_first_odd_one_is_named_and_classes_are_an_argument(label: Any) -> None:
+    with pytest.raises(InputError, match=r"'party 1', row 2: label is .*, and the 3 labels .* classes=") as refused:
+        federated_auc([([0, 1, label, 1], [0.1, 0.2, 0.3, 0.4])], **CHEAP)
+    assert "--" not in str(refused.value)
+
+
+def test_odd_labels_are_not_hidden_by_missing_ones_of_others_or_numbers_that_they_equal() -> None:
+    rows = [([0, 1, None], [0.1, 0.2, 0.3]), ([0, 1, "x"], [0.1, 0.2, 0.3])]
+    with pytest.raises(InputError, match=r"'party 2', row 2: label is 'x', and the 3 labels are 0, 1, 'x'"):
+        federated_auc(rows, **CHEAP)
+    with pytest.raises(InputError, match="the labels are 0 and '1', not 0 and 1"):
+        federated_auc([([0, 1, "1"], [0.1, 0.2, 0.3])], **CHEAP)
+
+
+@pytest.mark.parametrize(
+    ("change", "shown"),
+    [
+        ({"score": "Risk"}, r"no column 'Risk'; did you mean 'risk'\? \(there are: hospital, died, risk"),
+        ({"label": "outcome"}, r"no column 'outcome' \(there are: hospital, died, risk, sex\)"),
+        ({"site": "hospitl"}, "did you mean 'hospital'"),
+        ({"by": "sexe"}, "did you mean 'sex'"),
+        ({"site": "risk", "score": "risk"}, "'risk' is there twice"),
+        ({"site": None}, "one table: say which column names each row's party, as in site='hospital'"),
+        ({"label": "hospital", "site": "sex"}, "row 0: label is 'south', and the 3 labels in column 'hospital' are "),
+        ({"label": "sex", "pos_label": "X"}, "labels must be 'X' and one other; they are 'F', 'M'"),
+        ({"label": "hospital", "site": "sex", "pos_label": "north"}, "they are 'north', 'south', 'west'"),
+    ],
+)
+def test_a_wrong_column_or_label_is_refused_with_the_remedy(change: dict[str, Any], shown: str) -> None:
+    with pytest.raises(InputError, match=shown):
+        federated_auc(patients(), **{**COLUMNS, **change}, **CHEAP)
+
+
+@pytest.mark.parametrize(
+    ("rows", "shown"),
+    [
+        (7, "a list of pairs .* or of tables, got int"),
+        ([], "there are no parties"),
+        ([([0, 1], [0.1, 0.2], [1, 1])], "party 'party 1': expected a pair .* got tuple; weights are not supported"),
+        ({"y_true": [0, 1, 1], "y_score": [0.1, 0.2, 0.3]}, "got list; .* one table of all parties takes site=COLUMN"),
+        ({"north": (["a", "a"], [0.1, 0.2])}, "^all labels are 'a'; labels are 0 and 1$"),
+        ({"north": ([[0], [1]], [0.1, 0.2])}, "labels must be one-dimensional"),
+        ({"north": ([0, 1, np.nan], [0.1, 0.2, 0.3])}, "row 2: label is missing"),
+        ({"north": ([0, 1, None], [0.1, 0.2, 0.3])}, "row 2: label is missing"),
+        ({1: ([0, 1], [0.1, 0.2])}, "party 1: the name of a party must be text"),
+    ],
+)
+def test_what_is_no_party_is_refused_with_the_remedy(rows: Any, shown: str) -> None:
+    with pytest.raises(InputError, match=shown):
+        federated_auc(rows, **CHEAP)
+
+
+class Dask:
+    """What dask's tables have, as dask is none of our extras: columns by name, computed when asked for."""
+
+    columns = ("hospital", "died", "risk")
+
+    def compute(self) -> pd.DataFrame:
+        return patients()
+
+
+GROUPED = "the table is grouped: give it as it was, and the column that it was grouped by as site=COLUMN"
+
+
+@pytest.mark.parametrize("site", [None, "hospital"])
+@pytest.mark.parametrize(
+    ("make", "remedy"),
+    [
+        (lambda frame: pl.DataFrame(frame.to_dict("list")).lazy(), r"LazyFrame .* give what \.collect\(\) returns"),
+        (lambda frame: dataset.dataset(pa.Table.from_pandas(frame)), r"Dataset .* give what \.to_table\(\) returns"),
+        (lambda frame: pa.Table.from_pandas(frame).to_reader(), r"Reader .* give what \.read_all\(\) returns"),
+        (lambda frame: Dask(), r"Dask .* give what \.compute\(\) returns"),
+        (lambda frame: frame.groupby("hospital"), GROUPED),
+        (lambda frame: pa.Table.from_pandas(frame).group_by("hospital"), GROUPED),
+        (lambda frame: pl.DataFrame(frame.to_dict("list")).group_by("hospital"), GROUPED),
+    ],
+)
+def test_lazy_and_grouped_tables_are_refused_with_the_remedy(
+    make: Callable[[pd.DataFrame], Any], remedy: str, site: str | None
+) -> None:
+    with pytest.raises(InputError, match=f"^rows: .*{remedy}"):
+        federated_auc(make(patients()), **{**COLUMNS, "site": site}, **CHEAP)
+    with pytest.raises(InputError, match=f"^party 'north': .*{remedy}"):
+        federated_auc({"north": make(patients())}, label="died", score="risk", **CHEAP)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        list(patients().groupby("hospital")),
+        list(pl.DataFrame(patients().to_dict("list")).group_by("hospital")),
+        list({"north": patients(), "south": patients()}.items()),
+    ],
+)
+def test_names_with_tables_are_no_pairs_of_labels_and_scores(rows: Any) -> None:
+    with pytest.raises(InputError, match=r"^party 1 is a name with a table, .* give the mapping itself, dict\(rows\)"):
+        federated_auc(rows, label="died", score="risk", **CHEAP)
+
+
+def test_the_groups_of_a_frame_as_a_mapping_are_the_parties() -> None:
+    frame = patients()
+    found = federated_auc(dict(list(frame.groupby("hospital"))), label="died", score="risk", **EXACT)
+    assert float(found) == pytest.approx(roc_auc_score(frame["died"], frame["risk"]), abs=1e-12)
+
+
+TWICE = pd.concat([patients(), patients()[["risk"]]], axis=1)
+
+
+@pytest.mark.parametrize(
+    ("rows", "more", "shown"),
+    [
+        ([([0, 1], np.ones((2, 2)))], {}, r"scores must be .* have shape \(2, 2\): .* predict_proba\(X\)\[:, 1\]"),
+        ([(pd.DataFrame({"y": [0, 1]}), [0.1, 0.2])], {}, r"labels must be one-dimensional, but have shape \(2, 1\)"),
+        ([np.ones((2, 2))], {}, r"got ndarray \(of an array give two columns, as \(rows\[:, 0\], rows\[:, 1\]\)\)"),
+        (TWICE, COLUMNS, r"risk must be one-dimensional, but have shape \(90, 2\): .* a table has it once"),
+        ({**patients(), "hospital": [["a"]] * 90}, COLUMNS, r"hospital must be one-dimensional, but have shape"),
+        ({**patients(), "hospital": [["a"], "b"] * 45}, COLUMNS, "hospital: .* convert it to one of numpy first"),
+        (patients().assign(sex=[["F"]] * 90), {**COLUMNS, "by": "sex"}, "row 0: sex must be one value for each row"),
+        ([(None, [0.1, 0.2])], {}, "labels must be one-dimensional, an entry for each row, got NoneType"),
+        ([([0, 1], iter([0.1, 0.2]))], {}, "scores must be one-dimensional, an entry for each row, got list_iterator"),
+        ([None], {}, "party 'party 1': expected a pair .* or a table, got NoneType"),
+        ("north.csv", {}, r"or of tables, got str \(read files first\)"),
+        (["north.csv"], {}, r"or a table, got str \(read files first\)"),
+        ({("north",): patients()}, {}, "the name of a party must be text, as "),
+        (patients().iloc[:0], COLUMNS, "^there are no rows$"),
+        (patients(), {**COLUMNS, "by": {"sex": "FM"}}, "the levels of 'sex' must be a list, got 'FM'"),
+        (patients(), {**COLUMNS, "by": {"sex": ["F", None]}}, "none may stand for a missing entry"),
+        (patients(), {**COLUMNS, "by": 3}, "by must be a column, a list, or a mapping of columns .*, got 3"),
+        (patients(), {**COLUMNS, "score": 1}, "score must be a column, or a list, got 1"),
+        (patients(), {**COLUMNS, "label": 1}, "the name of a column must be text, got 1: rename such columns"),
+        (patients(), {**COLUMNS, "classes": "abc"}, "classes must be a list of labels, got 'abc'"),
+        (patients(), {**COLUMNS, "pos_label": "NA"}, "pos_label cannot be 'NA', which stands for a missing entry"),
+    ],
+)
+def test_what_has_no_column_of_single_entries_is_refused_with_the_remedy(
+    rows: Any, more: dict[str, Any], shown: str
+) -> None:
+    with pytest.raises(InputError, match=shown):
+        federated_auc(rows, **more, **CHEAP)
+
+
+@pytest.mark.parametrize(
+    "levels",
+    [
+        [0, 1],
+        *(
+            pytest.param(each, marks=pytest.mark.slow)
+            for each in ((0.0, 1.0), np.array([0, 1]), ["0", "1"], [False, True])
+        ),
+    ],
+)
+def test_levels_may_be_numbers_as_in_the_rows(levels: Any) -> None:
+    frame = patients()
+    frame["sex"] = (frame["sex"] == "M") if levels[0] is False else (frame["sex"] == "M").astype(int)
+    found = federated_auc(frame, **COLUMNS, by={"sex": levels}, thresholds=GRID, min_cell=1)
+    of_level = {each.group.removeprefix("sex: "): each.auc for each in found.estimates if each.group}
+    truth = {str(level): roc_auc_score(own["died"], own["risk"]) for level, own in frame.groupby("sex")}
+    assert of_level == pytest.approx(truth, abs=1e-12)
+
+
+def test_classes_may_be_numbers_as_scikit_learn_has_them() -> None:
+    random = np.random.default_rng(3)
+    shares = random.integers(0, 51, (60, 3)) / 50
+    site = {"y": random.integers(0, 3, 60), **{f"p{k}": shares[:, k] for k in range(3)}}
+    one, other = (
+        federated_auc({"a": site}, label="y", score=["p0", "p1", "p2"], classes=classes, thresholds=GRID)
+        for classes in (np.unique(site["y"]), ["0", "1", "2"])
+    )
+    ranked = [
+        roc_auc_score(site["y"][np.isin(site["y"], pair)] == pair[0], site[f"p{pair[0]}"][np.isin(site["y"], pair)])
+        for pair in itertools.permutations(range(3), 2)
+    ]
+    assert one.auc == other.auc == pytest.approx(np.mean(ranked), abs=1e-12)  # Hand and Till (2001), equation 7
+
+
+MISSING = [None, np.nan, pd.NA, "NA", b"."]
+
+
+@pytest.mark.parametrize("missing", MISSING, ids=map(repr, MISSING))
+@pytest.mark.parametrize("column", ["died", "risk", "sex", "hospital"])
+def test_what_is_missing_is_refused_or_left_out_whatever_column_it_is_in(column: str, missing: Any) -> None:
+    frame = patients().astype(object)
+    if column == "hospital" and isinstance(missing, (str, bytes)):
+        missing = ""  # a site may be called NA
+    frame.loc[4, column] = missing
+    questions = Questions(score_columns=("risk",), by={"sex": ("F", "M")})
+    with pytest.raises(InputError, match=r"row 4: .* is missing"):
+        parties_of(frame, Columns(**COLUMNS), questions)
+    found, _ = parties_of(frame, Columns(**COLUMNS, drop_missing=True), questions)
+    others, _ = parties_of(frame.drop(index=4), Columns(**COLUMNS), questions)
+    for one, other in zip(found, others, strict=True):
+        columns = [[each.labels, *each.scores, *each.groups] for each in (one, other)]
+        assert one.name == other.name
+        assert all((mine == theirs).all() for mine, theirs in zip(*columns, strict=True))
+    party = patients()["hospital"][4]
+    known = f"party {party!r}: 1 rows with a missing entry were left out"
+    assert left_out(found) == (("1 rows were left out whose site is missing",) if column == "hospital" else (known,))
+
+
+@pytest.mark.parametrize("kind", ["boolean", "Int64", "Float64", "string", "float"])
+def test_a_missing_entry_of_pandas_types_is_called_so(kind: str) -> None:
+    labels = pd.Series(["1", None, "0"]) if kind == "string" else pd.Series([1, None, 0], dtype=kind)
+    with pytest.raises(InputError, match=r"^party 'party 1', row 1: label is missing; drop the row, as drop_"):
+        federated_auc([(labels, [0.1, 0.2, 0.3])], **CHEAP, pos_label="1" if kind == "string" else None)
+
+
+def test_rows_of_pairs_and_masked_arrays_are_left_out_and_their_numbers_stay_those_of_the_table() -> None:
+    pairs = [([1, 0, None, 1], [0.9, 0.1, 0.3, np.nan]), (np.ma.array([1, 0, 1], mask=[0, 0, 1]), [0.3, 0.5, 0.2])]
+    found = federated_auc(pairs, **EXACT, drop_missing=True)
+    told = {f"party 'party {k}': {n} rows with a missing entry were left out" for k, n in ((1, 2), (2, 1))}
+    assert found.auc == 3 / 4
+    assert told <= set(found.warnings)
+    with pytest.raises(InputError, match="party 'party 1', row 2: score is 'x'"):
+        federated_auc([([1, None, 0], [0.1, 0.2, "x"])], **CHEAP, drop_missing=True)
+
+
+def test_sites_that_are_lost_with_their_rows_are_told() -> None:
+    frame = pd.DataFrame({"y": [1, 0, None, 1], "p": [0.9, 0.1, 0.3, 0.4], "site": ["a", "a", "b", None]}, dtype=object)
+    columns = {"label": "y", "score": "p", "site": "site", "drop_missing": True}
+    told = (
+        "site 'b': all of its rows (1) have a missing entry and were left out, and the site with them",
+        "1 rows were left out whose site is missing",
+    )
+    for found in (federated_auc(frame, **columns, **EXACT), federated_thresholds(frame, 2, **columns)):
+        assert set(told) <= set(found.warnings)
+    with pytest.raises(InputError, match=r"^there are no rows; site 'a': all of its rows \(1\) have a missing entry"):
+        federated_auc(frame.iloc[:1].assign(y=None), **columns, thresholds=GRID)
+    with pytest.raises(InputError, match="party 'a': there are no rows: each has a missing entry and was left out"):
+        federated_auc({"a": ([None], [0.5])}, **CHEAP, drop_missing=True)
+
+
+@pytest.mark.parametrize("labels", [["Yes", "yes", "no"], ["yes", "no", "NO"], ["not dead", "yes", "not  dead"]])
+def test_two_spellings_of_one_label_are_refused_with_both(labels: list[str]) -> None:
+    with pytest.raises(InputError, match=r"^label '.*' is also written '.*': write it in one way"):
+        federated_auc([(labels, [0.1, 0.2, 0.3])], **CHEAP, pos_label="yes")
+
+
+def test_errors_say_party_and_column_for_programs() -> None:
+    with pytest.raises(InputError) as unknown:
+        federated_auc(patients(), **{**COLUMNS, "score": "risks"}, **CHEAP)
+    assert (unknown.value.party, unknown.value.column) == (None, "risks")
+    with pytest.raises(InputError) as text:
+        federated_auc({"north": patients()}, label="sex", score="risk", **CHEAP)
+    assert (text.value.party, text.value.column) == ("north", "sex")
+
+
+@pytest.mark.parametrize("rows", [{"north": patients()}, [patients()]])
+def test_a_column_of_sites_does_not_go_with_several_tables(rows: Any) -> None:
+    with pytest.raises(InputError, match="site='hospital' is for one table with all parties' rows"):
+        federated_auc(rows, **COLUMNS, **CHEAP)
+
+
+def test_several_models_need_tables() -> None:
+    pair = ([0, 1], [0.1, 0.2])
+    for rows in (pair, PartyData.from_arrays("north", *pair)):
+        with pytest.raises(InputError, match="give a table"):
+            federated_auc([rows], score=["a", "b"])
+
+
+@pytest.mark.parametrize(("column", "value"), [("risk", np.nan), ("died", 3), ("hospital", None)])
+def test_a_bad_entry_is_named_by_its_row_in_the_whole_table(column: str, value: Any) -> None:
+    frame = patients().astype({column: object})
+    frame.loc[41, column] = value
+    with pytest.raises(InputError, match="row 41: "):
+        federated_auc(frame, **COLUMNS, **CHEAP)
+
+
+def test_thresholds_are_found_of_a_table_too() -> None:
+    frame = patients(400)
+    found = federated_thresholds(frame, 5, **COLUMNS, backend="tenseal")
+    assert found.grid == pytest.approx(np.quantile(frame["risk"], [0, 0.2, 0.4, 0.6, 0.8])[0:5], abs=0.2)
+    assert found.rows_above[0] == len(frame)
+    span = f"{len(found.grid)} from 0 to {found.grid[-1]:g}"
+    assert repr(found) == str(found) == f"<QuantileThresholds: {span}; protocol boundaries-federated, 3 parties>"
+
+
+def test_thresholds_that_were_found_are_thresholds_and_say_what_finding_them_reveals() -> None:
+    frame = patients(400)
+    found = federated_thresholds(frame, 5, **COLUMNS, backend="tenseal")
+    asked: dict[str, Any] = {**COLUMNS, "backend": "tenseal"}
+    given, numbers = (federated_auc(frame, **asked, thresholds=each) for each in (found, found.grid))
+    assert (given.fraction, given.thresholds, given.rounds) == (numbers.fraction, numbers.thresholds, numbers.rounds)
+    assert given.warnings == (*numbers.warnings, *(each for each in found.warnings if each not in numbers.warnings))
+    assert set(found.warnings) - set(numbers.warnings)
+    report = federated_report(frame, **asked, thresholds=found, min_cell=1).as_dict()
+    assert report["session"]["thresholds"] == f"quantile:{len(found.grid)}"
+    assert "Thresholds come from the scores themselves" in report["privacy"]
+    assert set(found.warnings) <= set(report["warnings"])
+
+
+def test_progress_is_a_bar_on_the_terminal_and_nothing_elsewhere(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    federated_auc(patients(), **COLUMNS, **CHEAP, progress=True)
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setattr("fhe_auc.base.terminal._is_terminal", lambda stream: True)
+    with shown(True) as report:
+        report("round 1", 1, 3)
+    out, err = capsys.readouterr()
+    assert (out, "Round 1" in err, "1 of 3 parties" in err) == ("", True, True)
+
+
+def test_a_callable_is_told_of_progress() -> None:
+    told: list[tuple[str, int, int]] = []
+    federated_auc(patients(), **COLUMNS, **CHEAP, progress=lambda *report: told.append(report))
+    assert told[0] == ("round 1", 0, 3)
+    assert told[-1][1:] == (3, 3)

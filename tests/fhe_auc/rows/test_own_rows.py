@@ -1,0 +1,237 @@
+"""Scores that cannot be what thresholds are for are refused by every protocol, however a party is made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fhe_auc.base.errors import InputError
+from fhe_auc.cli import main
+from fhe_auc.question import thresholds
+from fhe_auc.rows.own_rows import check_scores, near_other_sessions, warnings_of
+from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session import registry
+from fhe_auc.session.protocol import Request, new_manifest
+from tests.support.chosen import federated_auc, federated_thresholds
+
+NAMED = ("uniform:20", "hybrid:50", "dpauc:20")
+LOGITS = np.linspace(-5, 5, 21)
+LABELS = [0, 1] * 50
+
+
+def party(scores: Sequence[float], name: str = "odd", **about: Any) -> PartyData:
+    return PartyData.from_arrays(name, np.arange(len(scores)) % 2, scores, **about)
+
+
+@pytest.mark.parametrize("grid", NAMED)
+@pytest.mark.parametrize(
+    ("scores", "row", "value", "span"),
+    [
+        (np.linspace(0.5, 97.5, 98), 1, "1.5", "from 0.5 to 97.5"),  # percentages
+        ([0.5, -2.25, 3.0], 1, "-2.25", "from -2.25 to 3"),  # logits
+        ([44, 71, 18], 0, "44.0", "from 18 to 71"),  # ages
+        ([1_000_001, 1_000_002], 0, "1000001.0", "from 1000001 to 1000002"),  # numbers of patients
+        ([7, 7, 7], 0, "7.0", "from 7 to 7"),
+        ([0.5, -0.01], 1, "-0.01", "from -0.01 to 0.5"),
+    ],
+)
+def test_scores_that_are_no_probabilities_are_refused_with_row_range_and_remedy(
+    grid: str, scores: Sequence[float], row: int, value: str, span: str
+) -> None:
+    with pytest.raises(InputError) as refused:
+        check_scores(party(scores, score_column="risk"), thresholds.parse(grid))
+    told = str(refused.value)
+    assert told.startswith(f"party 'odd', row {row}, column 'risk': score is {value}, but ")
+    assert f"scores run {span}: check that this is the column of scores; then set the score scale" in told
+
+
+def test_a_rounding_error_of_a_softmax_is_refused_too_and_the_remedy_is_to_clip() -> None:
+    """Histograms have no bin beyond 1, and a protocol must not decide what a site's number was meant to be."""
+    with pytest.raises(InputError, match=r"row 1: score is 1\.0000000002, .*: if this is a rounding error, clip them"):
+        check_scores(party([0.5, 1.0000000002]), thresholds.parse("uniform:20"))
+
+
+@given(st.lists(st.floats(0, 1), min_size=1), st.sampled_from(NAMED))
+def test_probabilities_are_taken_wherever_they_lie(scores: list[float], grid: str) -> None:
+    check_scores(party(scores), thresholds.parse(grid))
+    check_scores(party(scores), np.array([0.25, 0.5]))  # thresholds need not reach to the ends
+
+
+@given(st.lists(st.floats(0, 1)), st.floats(allow_nan=False, allow_infinity=False), st.sampled_from(NAMED))
+def test_one_score_outside_is_enough(others: list[float], score: float, grid: str) -> None:
+    fits = 0 <= score <= 1
+    try:
+        check_scores(party([*others, score]), thresholds.parse(grid))
+    except InputError:
+        assert not fits
+    else:
+        assert fits
+
+
+@pytest.mark.parametrize(
+    ("scores", "told"),
+    [
+        ([44, 71, 18], "100 % lie at or above the last threshold, 5; its scores run from 18 to 71"),
+        ([*range(20, 119), 3], "99 % lie at or above the last threshold, 5"),  # ages and a baby
+        ([-44, -71], "100 % lie below the first threshold, -5; its scores run from -71 to -44"),  # debts
+    ],
+)
+def test_thresholds_of_ones_own_are_refused_where_nearly_all_rows_lie_beyond_one_end(
+    scores: Sequence[float], told: str
+) -> None:
+    with pytest.raises(InputError, match=f"^party 'odd': of its rows {re.escape(told)}"):
+        check_scores(party(scores), LOGITS)
+
+
+def test_thresholds_of_ones_own_take_scores_of_any_range() -> None:
+    """Beyond both ends, 98 of 100 beyond one, a constant, and the last threshold itself, as a score in points has."""
+    for scores in ([-9.0, 9.0], [*range(5, 103), 4.9, 4.8], [12.0, 12.0], [5.0] * 99 + [1.0]):
+        check_scores(party(scores), LOGITS)
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_every_protocol_checks_scores_before_anything_else_of_a_party(name: str) -> None:
+    """The manifest has no plan, and the party no key: whatever it looked at first would be refused in other words."""
+    plugin = registry.load(name)
+    manifest = new_manifest(plugin, Request(parties=("odd",), thresholds=thresholds.parse("uniform:16")))
+    with pytest.raises(InputError, match=r"'odd', row 0: score is 44\.0, but these thresholds are for probabilities"):
+        plugin.party(manifest, b"", party([44, 71]))
+    with pytest.raises(Exception, match=r"^(?!.*for probabilities)"):
+        plugin.party(manifest, b"", party([0.44, 0.71])).respond(b"")
+
+
+def sites(scale: float = 100.0) -> list[PartyData]:
+    """Three, of which the second has other units."""
+    random = np.random.default_rng(3)
+    scores = random.random((3, 100)) * np.array([[1.0], [scale], [1.0]])
+    return [PartyData.from_arrays(name, LABELS, s) for name, s in zip(("north", "odd", "south"), scores, strict=True)]
+
+
+@pytest.mark.parametrize("protocol", ["verified", "histogram-federated"])
+def test_percentages_at_one_of_three_sites_are_that_sites_fault(protocol: str) -> None:
+    with pytest.raises(InputError, match=r"^party 'odd', row 0: score is "):
+        federated_auc(sites(), protocol=protocol)
+
+
+def test_sessions_that_find_thresholds_check_scores_alike() -> None:
+    with pytest.raises(InputError, match=r"^party 'odd', row 0: score is "):
+        federated_thresholds(sites(), 10)
+    with pytest.raises(InputError, match=r"^party 'odd', row 0: score is "):
+        federated_auc(sites(), thresholds="quantile:10")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("evaluate", "--thresholds", "uniform:20"),
+        ("report", "--out", "card"),
+        ("calibrate", "fit", "--out", "map.json"),
+        ("thresholds", "--out", "found.txt"),
+        pytest.param(("compare-protocols", "--protocols", "semi-honest", "--runs", "2"), marks=pytest.mark.slow),
+    ],
+    ids=" ".join,
+)
+def test_every_command_names_site_column_and_remedy_and_takes_the_scale(
+    command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for data in sites(1.0):
+        rows = zip(LABELS, (100 * data.y_score).tolist(), strict=True)
+        Path(f"{data.name}.csv").write_text("y_true,risk\n" + "".join(f"{y},{s!r}\n" for y, s in rows))
+    asked = [*command, "north.csv", "odd.csv", "south.csv", "--score-column", "risk"]
+    refused = CliRunner().invoke(main, asked)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    told = " ".join(refused.stderr.split())
+    assert re.search("party 'north', north.csv, line 2, column 'risk': score is .* percent or logit .--score-sc", told)
+    assert CliRunner().invoke(main, [*asked, "--score-scale", "percent"]).exit_code == 0
+
+
+PROBABILITIES = thresholds.parse("uniform:20")
+
+
+@pytest.mark.parametrize(("rows", "told"), [(1, True), (9, True), (10, False)])
+def test_a_party_of_fewer_than_ten_rows_is_warned(rows: int, told: bool) -> None:
+    found = warnings_of([party([0.5] * rows)], PROBABILITIES)
+    assert len(found) == told
+    assert all(text.startswith("party 'odd' has fewer than 10 rows: who knows or guesses") for text in found)
+
+
+def test_a_party_of_which_a_sizeable_part_lies_outside_its_own_thresholds_is_warned() -> None:
+    inside, outside = party([0.0] * 95 + [9.0] * 5), party([0.0] * 94 + [9.0] * 3 + [-9.0] * 3)
+    assert warnings_of([inside], LOGITS) == ()
+    (told,) = warnings_of([outside], LOGITS)
+    assert told.startswith("party 'odd' has more than 5% of the rows outside the thresholds (-5 to 5)")
+    assert warnings_of([outside], PROBABILITIES) == ()  # they are refused
+
+
+def test_each_party_is_told_of_its_own_rows_only_and_who_holds_all_of_all() -> None:
+    plugin = registry.load("dpauc-laplace")
+    small, large = party([0.5, 0.6], "small"), party([0.5, 0.6] * 5, "large")
+    request = Request(parties=("small", "large"), thresholds=PROBABILITIES, options={"epsilon": 1.0})
+    session = plugin.prepare(request)
+    told = {data.name: plugin.party(session.manifest, b"", data).own_warnings for data in (small, large)}
+    assert [len(each) for each in told.values()] == [1, 0]
+    rows = [small, large, party([0.1, 0.2], "other")]
+    found = federated_auc(rows, thresholds=PROBABILITIES, protocol="histogram-federated")
+    assert sum(text.startswith("2 of 3 parties, 'small' first, have fewer than 10") for text in found.warnings) == 1
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [(1, "there is only one party"), (2, "only two parties are in the result: each can subtract"), (3, "")],
+)
+@pytest.mark.parametrize(
+    ("protocol", "options"),
+    [
+        pytest.param("verified", {}, marks=pytest.mark.slow),
+        pytest.param("semi-honest", {}, marks=pytest.mark.slow),
+        ("histogram-federated", {}),
+        ("ustat-krr", {"epsilon": 4.0}),
+    ],
+)
+def test_sessions_of_fewer_than_three_parties_say_what_that_discloses(
+    protocol: str, options: dict[str, float], number: int, told: str
+) -> None:
+    data = [party(np.linspace(0.1, 0.9, 100).tolist(), f"site {each}") for each in range(number)]
+    warnings = federated_auc(data, protocol=protocol, thresholds=PROBABILITIES, **options).warnings
+    few = [text for text in warnings if text.startswith(("there is only one", "only two", "only one"))]
+    assert len(few) == (number < 3)
+    assert all(text.startswith(told) for text in few)
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        (99, "differs by 1 from another session .* about that row$"),
+        (109, "differs by 9 from another session .* about those rows$"),
+        (100, ""),
+        (110, ""),
+    ],
+)
+def test_a_difference_of_one_to_nine_rows_from_another_session_is_told(rows: int, told: str) -> None:
+    found = near_other_sessions("north", 100, [500, rows, 80])
+    assert len(found) == bool(told)
+    assert all(re.search(told, text) for text in found)
+
+
+@pytest.mark.parametrize("name", ["sample_weight", "weights"])
+@pytest.mark.parametrize("protocol", ["verified", "dpauc-laplace"])
+def test_weights_are_refused_by_name_rather_than_left_out(protocol: str, name: str) -> None:
+    with pytest.raises(InputError, match=f"^{name}: weights are not supported; leave them out: every row counts once$"):
+        federated_auc(sites(1.0), protocol=protocol, **{name: np.ones(300)})
+    refused = CliRunner().invoke(main, ["evaluate", "absent.csv", "--protocol", protocol, "-o", f"{name}=w"])
+    assert (refused.exit_code, "weights are not supported" in refused.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("label", [0.37, 412, 17.5, 2], ids=["a score", "days", "months", "a class"])
+def test_labels_that_are_none_are_refused_with_what_to_do_about_survival_and_classes(label: float) -> None:
+    with pytest.raises(InputError, match=r"row 1: label is .*; labels must be 0 or 1\. Survival .* horizon, .* class"):
+        PartyData.from_arrays("north", [0, label, 1], [0.1, 0.2, 0.3])

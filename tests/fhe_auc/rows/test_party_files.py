@@ -1,0 +1,440 @@
+"""Files become parties, and whatever is wrong with a file is said with its name, row and value."""
+
+import gzip
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
+import pytest
+
+from fhe_auc.base.errors import InputError
+from fhe_auc.question import thresholds
+from fhe_auc.rows.own_rows import check_scores
+from fhe_auc.rows.party_data import PartyData
+from fhe_auc.rows.party_files import Entries, read_parties
+
+
+def write(name: str, *lines: str, encoding: str = "utf-8") -> str:
+    Path(name).write_text("\n".join(lines) + "\n", encoding=encoding)
+    return name
+
+
+def write_parquet(name: str, **columns: Any) -> str:
+    pq.write_table(pa.table(columns), name)
+    return name
+
+
+def write_npz(name: str, **columns: Any) -> str:
+    np.savez(name, **columns)
+    return name
+
+
+def plain(parties: list[PartyData]) -> dict[str, tuple[list[int], list[float]]]:
+    return {party.name: (party.y_true.astype(int).tolist(), party.y_score.tolist()) for party in parties}
+
+
+# --- Bad files --------------------------------------------------------------------------------------------------------
+
+
+def test_no_files_and_columns_that_are_there_twice_are_refused(folder: Path) -> None:
+    with pytest.raises(InputError, match="no files given"):
+        read_parties([])
+    with pytest.raises(InputError, match="must differ, but 'x' is there twice"):
+        read_parties(["a.csv"], label_column="x", score_column="x")
+    with pytest.raises(InputError, match="column 'y_score' is there 2 times"):
+        read_parties([write("a.csv", "y_true,y_score, y_score", "1,0.5,0.6")])
+
+
+@pytest.mark.parametrize("name", ["none.csv", "none.parquet", "none.npz"])
+def test_a_missing_file_is_named(folder: Path, name: str) -> None:
+    with pytest.raises(InputError, match=f"^file '{name}' does not exist$"):
+        read_parties([name])
+
+
+@pytest.mark.parametrize("name", ["rows.xlsx", "rows", "rows.gz"])
+def test_an_unknown_suffix_is_refused_with_those_known(folder: Path, name: str) -> None:
+    Path(name).touch()
+    with pytest.raises(InputError, match=rf"file '{name}': unknown suffix .*; known are \.csv, .*\.parquet, .*\.npz"):
+        read_parties([name])
+
+
+@pytest.mark.parametrize("name", ["bad.csv", "bad.parquet", "bad.npz"])
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00\x01" * 20, b"PK\x03\x04 not really", b"PAR1PAR1"])
+def test_a_damaged_file_is_named_on_one_line(folder: Path, name: str, content: bytes) -> None:
+    Path(name).write_bytes(content)
+    with pytest.raises(InputError, match=f"^file '{name}'") as caught:
+        read_parties([name])
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "npz"])
+def test_a_directory_is_not_a_table(folder: Path, suffix: str) -> None:
+    Path(f"folder.{suffix}").mkdir()
+    with pytest.raises(InputError, match=f"^file 'folder.{suffix}' is a folder: name the files in it$"):
+        read_parties([f"folder.{suffix}"])
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet", "feather", "npz"])
+@pytest.mark.parametrize("kind", [stat.S_IFIFO, stat.S_IFSOCK])
+def test_what_is_no_plain_file_is_refused_and_not_waited_for(folder: Path, suffix: str, kind: int) -> None:
+    os.mknod(f"a.{suffix}", kind | 0o600)
+    with pytest.raises(InputError, match=rf"^file 'a\.{suffix}' is a pipe, a device or a socket: give a plain file"):
+        read_parties([f"a.{suffix}"])
+    Path("null.csv").symlink_to("/dev/null")
+    with pytest.raises(InputError, match=r"^file 'null\.csv' is a pipe, a device"):
+        read_parties(["null.csv"])
+
+
+@pytest.mark.skipif(os.name == "nt", reason="names of files are Unicode there")
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet", "feather", "npz"])
+def test_the_name_of_a_file_may_be_of_any_bytes_where_no_party_is_called_so(folder: Path, suffix: str) -> None:
+    table = pa.table({"y_true": [1, 0, 1], "y_score": [0.5, 0.25, 0.75], "site": ["x", "x", "y"]})
+    text = "y_true,y_score,site\n1,0.5,x\n0,0.25,x\n1,0.75,y\n"
+    file = Path(os.fsdecode(b"K\xf6ln.") + suffix)
+    if suffix.startswith("csv"):
+        file.write_bytes(gzip.compress(text.encode()) if suffix.endswith("gz") else text.encode())
+    elif suffix == "npz":
+        with file.open("wb") as opened:
+            np.savez(opened, y_true=[1, 0, 1], y_score=[0.5, 0.25, 0.75], site=["x", "x", "y"])
+    else:
+        write_it = pq.write_table if suffix == "parquet" else feather.write_feather
+        with file.open("wb") as opened:
+            write_it(table, opened)
+    assert plain(read_parties([file], site_column="site")) == {"x": ([1, 0], [0.5, 0.25]), "y": ([1], [0.75])}
+    with pytest.raises(InputError, match=r"its name is not UTF-8, .* rename the file, or name the parties in a site"):
+        read_parties([file])
+
+
+def test_a_score_out_of_range_is_named_by_its_line_whatever_else_was_read(folder: Path) -> None:
+    """Rows are counted within their party, and lines in the file: with sites, and rows left out, these differ."""
+    first = write("a.csv", "site,y_true,y_score", "north,1,0.5", "south,,0.6", "south,0,0.25")
+    second = write("b.csv", "site,y_true,y_score", "north,0,0.5", "", "south,1,0.5", "north,1,0.25", "south,1,7.5")
+    entries = Entries(drop_missing=True)
+    north, south = read_parties([first, second], site_column="site", entries=entries)
+    check_scores(north, thresholds.parse("uniform:5"))
+    with pytest.raises(InputError, match=r"^party 'south', b\.csv, line 6, column 'y_score': score is 7\.5") as told:
+        check_scores(south, thresholds.parse("uniform:5"))
+    assert (told.value.file, told.value.line, told.value.column) == ("b.csv", 6, "y_score")
+    write("b.csv", "site,y_true,y_score", "north,0,0.5")
+    with pytest.raises(InputError, match="'south': its files have changed"):
+        check_scores(south, thresholds.parse("uniform:5"))
+
+
+def test_a_missing_column_is_refused_with_those_there_are(folder: Path) -> None:
+    files = [
+        write("a.csv", "label, score", "1,0.5"),
+        write_parquet("b.parquet", label=[1], score=[0.5]),
+        write_npz("c.npz", label=[1], score=[0.5]),
+    ]
+    for file in files:
+        there = rf"^file '{file}': there is no column '%s' \(there are: label, score\)%s$"
+        with pytest.raises(InputError, match=there % ("y_true", "; --label-column names the right one")):
+            read_parties([file])
+        with pytest.raises(InputError, match=there % ("site", "")):
+            read_parties([file], site_column="site", label_column="label", score_column="score")
+
+
+def test_a_line_with_too_many_fields_is_refused(folder: Path) -> None:
+    with pytest.raises(InputError, match=r"^file 'a\.csv': line 4: 3 columns, and the header has 2$") as told:
+        read_parties([write("a.csv", "y_true,y_score", "1,0.5", "", "1,0,5")])
+    assert (told.value.file, told.value.line) == ("a.csv", 4)
+    with pytest.raises(InputError, match=r"line 3: 1 column, and the header has 2$"):
+        read_parties([write("a.csv", "y_true,y_score", "1,0.5", "1")])
+    with pytest.raises(InputError, match=r"line 2: 3 columns, .*; --delimiter says what stands between columns$"):
+        read_parties([write("a.csv", "y_true,y_score", "1,0,5", "1,0.5")])
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("1,", "score is missing"),
+        ("1,  ", "score is missing"),
+        (",0.5", "label is missing"),
+        ("1,abc", "score is 'abc', which is not a number"),
+        ("1,NA", "score is missing"),
+        ("1,1_000", "score is '1_000', which is not a number"),
+        ("yes,0.5", "label is 'yes', which is not a number"),
+        ("1,nan", "score is missing"),
+        ("1,1e400", "score is inf; scores must be finite"),
+        ("2,0.5", "label is 2.0; labels must be 0 or 1"),
+        ("NaN,0.5", "label is missing"),
+    ],
+)
+def test_a_bad_csv_entry_is_named_with_party_row_file_and_value(folder: Path, line: str, shown: str) -> None:
+    with pytest.raises(InputError, match=rf"^party 'a', a\.csv, line 4, column '(y_true|y_score)': {shown}"):
+        read_parties([write("a.csv", "y_true,y_score", "1,0.5", "0,0.25", line, "0,0.75")])
+
+
+@pytest.mark.parametrize(
+    ("y_true", "y_score", "shown"),
+    [
+        ([0, None], [0.5, 0.6], "a.parquet, row 1, column 'y_true': label is missing"),
+        ([0, 1], [0.5, None], "a.parquet, row 1, column 'y_score': score is missing"),
+        ([0, 1], [0.5, float("nan")], "a.parquet, row 1, column 'y_score': score is missing"),
+        ([0, 3], [0.5, 0.6], "a.parquet, row 1, column 'y_true': label is 3.0;"),
+        ([0, 1], ["0.5", "0.6"], "a.parquet, row 0, column 'y_score': score is '0.5', which is text in the file"),
+        ([0, 1], [[0.5], [0.6]], r"a.parquet, row 0, column 'y_score': score is \[0.5\], which is not a number"),
+        (pa.array([], pa.int64()), pa.array([], pa.float64()), "there are no rows"),
+    ],
+)
+def test_a_bad_parquet_entry_is_named_with_party_row_file_and_value(
+    folder: Path, y_true: Any, y_score: Any, shown: str
+) -> None:
+    with pytest.raises(InputError, match=f"^(party 'a', |file 'a.parquet': ){shown}"):
+        read_parties([write_parquet("a.parquet", y_true=y_true, y_score=y_score)])
+
+
+@pytest.mark.parametrize(
+    ("y_true", "y_score", "shown"),
+    [
+        ([0, 5], [0.5, 0.6], "^party 'a', a.npz, row 1, column 'y_true': label is 5.0;"),
+        ([0, 1], [0.5, np.inf], "^party 'a', a.npz, row 1, column 'y_score': score is inf;"),
+        ([0, 1], ["0.5", "x"], "^party 'a', a.npz, row 0, column 'y_score': score is '0.5', which is text in the file"),
+        ([0, 1], [0.5], "^file 'a.npz': the columns differ in length: y_true 2, y_score 1"),
+        ([0, 1], [[0.5], [0.6]], r"^file 'a.npz': column 'y_score' must be one-dimensional, but has shape \(2, 1\)"),
+        ([0, 1], np.array([0.5, None]), "^file 'a.npz': column 'y_score' cannot be read: it holds Python objects, "),
+        ([], [], "^file 'a.npz': there are no rows"),
+    ],
+)
+def test_a_bad_npz_entry_is_named_with_its_row_and_value(folder: Path, y_true: Any, y_score: Any, shown: str) -> None:
+    with pytest.raises(InputError, match=shown):
+        read_parties([write_npz("a.npz", y_true=y_true, y_score=y_score)])
+
+
+def test_a_npy_file_in_disguise_is_refused(folder: Path) -> None:
+    with Path("a.npz").open("wb") as file:
+        np.save(file, np.arange(3))
+    with pytest.raises(InputError, match=r"file 'a\.npz': holds one array, not named columns"):
+        read_parties(["a.npz"])
+
+
+def test_a_file_without_rows_is_refused(folder: Path) -> None:
+    with pytest.raises(InputError, match=r"file 'a\.csv': there are no rows"):
+        read_parties([write("a.csv", "y_true,y_score")])
+    with pytest.raises(InputError, match=r"file 'b\.csv': there are no rows"):
+        read_parties([write("b.csv", "y_true,y_score,site")], site_column="site")
+
+
+def test_two_files_cannot_name_the_same_party(folder: Path) -> None:
+    Path("sub").mkdir()
+    files = [write(name, "y_true,y_score", "1,0.5") for name in ("north.csv", "sub/north.csv")]
+    with pytest.raises(InputError, match=r"files 'north\.csv' and 'sub/north\.csv' both name a party 'north'; rename"):
+        read_parties(files)
+
+
+@pytest.mark.parametrize("site_column", [None, "site"])
+def test_a_file_given_twice_is_refused(folder: Path, site_column: str | None) -> None:
+    write("a.csv", "y_true,y_score,site", "1,0.5,x")
+    with pytest.raises(InputError, match=r"file '\./a\.csv' is given twice|file 'a\.csv' is given twice"):
+        read_parties(["a.csv", folder / "a.csv"][::-1], site_column=site_column)
+
+
+@pytest.mark.parametrize("link", [os.link, os.symlink])
+@pytest.mark.parametrize("site_column", [None, "site"])
+def test_a_file_given_twice_by_another_name_is_refused_with_both(folder: Path, link: Any, site_column: str) -> None:
+    write("a.csv", "y_true,y_score,site", "1,0.5,x", "0,0.25,x")
+    link("a.csv", "b.csv")
+    with pytest.raises(InputError, match=r"file 'b\.csv' is given twice, also as 'a\.csv', which would count"):
+        read_parties(["a.csv", "b.csv"], site_column=site_column)
+
+
+def test_what_is_missing_is_refused_with_the_option_that_leaves_it_out(folder: Path) -> None:
+    header = "site,y_true,y_score"
+    for row, what in ((",1,0.5", "the site"), ("x,,0.5", "label"), ("x,1,", "score")):
+        with pytest.raises(InputError, match=rf"line 2, .*{what} is missing; --drop-missing leaves such rows out$"):
+            read_parties([write("a.csv", header, row, "x,0,0.5")], site_column="site")
+    file = write_parquet("a.parquet", y_true=[0, 1], y_score=[0.5, float("nan")])
+    with pytest.raises(InputError, match=r"score is missing; --drop-missing leaves such rows out$"):
+        read_parties([file])
+
+
+@pytest.mark.parametrize("labels", [(1, 2), (-1, 1), (2, 1)])
+def test_two_other_labels_are_refused_with_the_option_that_names_one_first(
+    folder: Path, labels: tuple[int, int]
+) -> None:
+    file = write("a.csv", "y_true,y_score", *(f"{label},0.5" for label in labels))
+    with pytest.raises(InputError, match=r"labels must be 0 or 1; --positive-label names .* 1\. Survival .* classes"):
+        read_parties([file])
+    assert plain(read_parties([file], entries=Entries(positive_label=str(labels[0]))))["a"][0] == [1, 0]
+
+
+def test_whole_numbers_are_one_site_and_one_label_as_pandas_writes_them_too(folder: Path) -> None:
+    """It writes 1.0 for 1 where an entry of the column is missing."""
+    first = write("a.csv", "site,y_true,y_score", "1,2,0.1", "2,1,0.2", "01,2,0.3", "1.50,1,0.4")
+    second = write("b.csv", "site,y_true,y_score", "1.0,2.0,0.5", "2.0,1.0,0.6", ",2.0,0.7", "0.0,2.0,0.8")
+    for positive in ("2", "2.0"):
+        entries = Entries(positive_label=positive, drop_missing=True)
+        assert plain(read_parties([first, second], site_column="site", entries=entries)) == {
+            "1": ([1, 1], [0.1, 0.5]),
+            "2": ([0, 0], [0.2, 0.6]),
+            "01": ([1], [0.3]),
+            "1.50": ([0], [0.4]),
+            "0": ([1], [0.8]),
+        }
+
+
+@pytest.mark.parametrize("site", ["", "  ", '""'])
+def test_a_missing_site_is_named_with_its_row(folder: Path, site: str) -> None:
+    with pytest.raises(InputError, match=r"^a\.csv, line 3, column 'site': the site is missing"):
+        read_parties([write("a.csv", "site,y_true,y_score", "x,1,0.5", f"{site},1,0.5")], site_column="site")
+    file = write_parquet("a.parquet", site=["x", None], y_true=[0, 1], y_score=[0.1, 0.2])
+    with pytest.raises(InputError, match=r"^a\.parquet, row 1, column 'site': the site is missing"):
+        read_parties([file], site_column="site")
+
+
+@pytest.mark.parametrize(
+    ("sites", "told"),
+    [
+        ([0, -1], "^file 'a.npz': row 1: column 'site' is -1, but there are 2 names"),
+        ([0, 2], "^file 'a.npz': row 1: column 'site' is 2, but there are 2 names"),
+        ([0.0, 1.0], "column 'site' must hold indices into its names, but is of type float64"),
+    ],
+)
+def test_a_site_index_that_has_no_name_is_refused(folder: Path, sites: list[float], told: str) -> None:
+    file = write_npz("a.npz", site=sites, site_names=["x", "y"], y_true=[0, 1], y_score=[0.1, 0.2])
+    with pytest.raises(InputError, match=told):
+        read_parties([file], site_column="site")
+
+
+def test_a_bad_row_of_a_site_is_named_as_it_stands_in_its_file(folder: Path) -> None:
+    first = write("a.csv", "site,y_true,y_score", "x,1,0.5", "y,1,0.5")
+    second = write("b.csv", "site,y_true,y_score", "y,0,0.5", "x,0,0.5", "y,0,oops")
+    with pytest.raises(InputError, match=r"^party 'y', b\.csv, line 4, column 'y_score': score is 'oops', which is "):
+        read_parties([first, second], site_column="site")
+
+
+# --- Good files -------------------------------------------------------------------------------------------------------
+
+LABELS, SCORES = [0, 1, 1, 0], [0.125, 0.5, -3.0, 1e-9]
+
+
+def test_each_file_is_a_party_named_by_its_stem(folder: Path) -> None:
+    files = [
+        write("north.csv", "y_true,y_score", *(f"{a},{b}" for a, b in zip(LABELS, SCORES, strict=True))),
+        Path(write_parquet("south.PARQUET", y_true=LABELS, y_score=SCORES)),
+        write_npz("west.v2.npz", y_true=np.array(LABELS, dtype=np.uint8), y_score=np.array(SCORES)),
+    ]
+    assert plain(read_parties(files)) == dict.fromkeys(["north", "south", "west.v2"], (LABELS, SCORES))
+    assert plain(read_parties("north.csv")) == {"north": (LABELS, SCORES)}
+
+
+def test_csv_headers_may_be_quoted_spaced_and_begin_with_a_byte_order_mark(folder: Path) -> None:
+    lines = '"y_true", y_score ,"note, long"', '1, 0.5 ,"two', 'lines"', "", "0,+.25,x"
+    file = write("a.csv", *lines, encoding="utf-8-sig")
+    assert plain(read_parties([file])) == {"a": ([1, 0], [0.5, 0.25])}
+
+
+def test_csv_labels_may_be_written_in_every_usual_way(folder: Path) -> None:
+    lines = [f"{label},0.5" for label in ("0", "1", "0.0", "1.0", "1e0", "True", "false", " TRUE ")]
+    assert plain(read_parties([write("a.csv", "y_true,y_score", *lines)]))["a"][0] == [0, 1, 0, 1, 1, 1, 0, 1]
+
+
+def test_csv_scores_keep_their_last_bit(folder: Path) -> None:
+    scores = np.random.default_rng(1).random(200)
+    file = write("a.csv", "y_true,y_score", *(f"1,{score!r}" for score in scores.tolist()))
+    assert np.array_equal(read_parties([file])[0].y_score, scores)
+
+
+def test_a_column_may_change_its_kind_far_down_the_file(folder: Path) -> None:
+    lines = ["1,1"] * 300_000  # more than one block of the CSV reader
+    file = write("a.csv", "y_true,y_score", *lines, "0,0.5")
+    assert read_parties([file])[0].y_score[-1] == 0.5
+    with pytest.raises(InputError, match=r"b\.csv, line 300002, column 'y_score': score is 'x'"):
+        read_parties([write("b.csv", "y_true,y_score", *lines, "0,x")])
+
+
+@pytest.mark.parametrize(
+    ("labels", "scores"),
+    [
+        (pa.array([False, True]), pa.array([0.5, 0.25], pa.float32())),
+        (pa.array([0, 1], pa.int8()), pa.array(np.array([0.5, 0.25], dtype=np.float16))),
+        (pa.array([0.0, 1.0]), pa.array(["0.50", "0.25"]).cast(pa.decimal128(5, 2))),
+        (pa.array([0, 1]).dictionary_encode(), pa.array([0.5, 0.25])),
+    ],
+)
+def test_parquet_columns_may_be_any_kind_of_number(folder: Path, labels: Any, scores: Any) -> None:
+    pq.write_table(pa.table({"y_true": labels, "y_score": scores}), "a.parquet")
+    assert plain(read_parties(["a.parquet"])) == {"a": ([0, 1], [0.5, 0.25])}
+
+
+def test_a_site_column_splits_files_into_parties_in_order_of_first_appearance(folder: Path) -> None:
+    first = write("a.csv", "ward,label,risk", "007,1,0.5", "7,0,0.25", "NA,1,0.125", "007,0,0.75")
+    second = write_parquet("b.parquet", ward=["east", "007"], label=[True, False], risk=[0.1, 0.2])
+    third = write_npz("c.npz", ward=[7, 8], label=[1, 0], risk=[0.6, 0.7])
+    parties = read_parties([first, second, third], site_column="ward", label_column="label", score_column="risk")
+    assert list(plain(parties).items()) == [
+        ("007", ([1, 0, 0], [0.5, 0.75, 0.2])),
+        ("7", ([0, 1], [0.25, 0.6])),
+        ("NA", ([1], [0.125])),
+        ("east", ([1], [0.1])),
+        ("8", ([0], [0.7])),
+    ]
+
+
+@pytest.mark.parametrize(
+    "sites", [pa.array([10, 2, 10]), pa.array(["10", "2", "10"]), pa.array(["10", "2", "10"]).dictionary_encode()]
+)
+def test_parquet_sites_may_be_numbers_text_or_categories(folder: Path, sites: Any) -> None:
+    file = write_parquet("a.parquet", site=sites, y_true=[0, 1, 1], y_score=[0.1, 0.2, 0.3])
+    assert plain(read_parties([file], site_column="site")) == {"10": ([0, 1], [0.1, 0.3]), "2": ([1], [0.2])}
+
+
+@pytest.mark.parametrize("names", [["x", "y"], [b"x", b"y"]])
+def test_npz_sites_may_be_indices_into_names(folder: Path, names: Any) -> None:
+    sites = np.array([1, 0, 1], dtype=np.int16)
+    file = write_npz("a.npz", site=sites, site_names=names, y_true=[0, 1, 1], y_score=[0.1, 0.2, 0.3])
+    assert plain(read_parties([file], site_column="site")) == {"y": ([0, 1], [0.1, 0.3]), "x": ([1], [0.2])}
+
+
+def test_the_rows_of_a_site_keep_their_order(folder: Path) -> None:
+    scores = np.random.default_rng(1).random(1000)
+    file = write_npz("a.npz", site=np.arange(1000) % 3, y_true=np.ones(1000), y_score=scores)
+    for site, party in enumerate(read_parties([file], site_column="site")):
+        assert np.array_equal(party.y_score, scores[site::3])
+
+
+def test_csv_notes_may_run_over_lines_across_the_blocks_of_the_reader(folder: Path) -> None:
+    note = '"' + "\n" * 50 + '"'
+    file = write("a.csv", "note,y_true,y_score", *[f"{note},1,0.5"] * 30_000)
+    assert len(read_parties([file])[0].y_score) == 30_000
+
+
+def test_the_row_of_a_malformed_csv_is_named_and_not_quoted(tmp_path: Path) -> None:
+    path = tmp_path / "patients.csv"
+    path.write_text("name,diagnosis,y_true,y_score\nJane,none,1,0.9\nJohn, Roe,flu,0,0.1\n")
+    with pytest.raises(InputError, match=r"line 3: 5 columns, and the header has 4$") as caught:
+        read_parties([path])
+    assert "Roe" not in str(caught.value)
+    assert "flu" not in str(caught.value)
+
+
+def test_damaged_archives_are_refused_with_one_line_naming_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "site.npz"
+    np.savez_compressed(path, y_true=np.array([0, 1] * 50), y_score=np.linspace(0, 1, 100))
+    whole, refusals = path.read_bytes(), []
+    for seed in range(40):
+        damaged, generator = bytearray(whole), np.random.default_rng(seed)
+        for place in generator.integers(0, len(damaged), 8):
+            damaged[place] ^= 1 << generator.integers(8)
+        path.write_bytes(damaged)
+        try:
+            read_parties([path])
+        except InputError as error:
+            refusals.append(str(error))
+    assert len(refusals) > 20
+    assert all("site.npz" in message and "\n" not in message for message in refusals)
+
+
+def test_a_missing_number_is_no_name_of_a_site_and_blanks_around_a_name_do_not_count(tmp_path: Path) -> None:
+    rows = {"y_true": np.array([0, 1, 1]), "y_score": np.array([0.1, 0.8, 0.4])}
+    np.savez(tmp_path / "holes.npz", site=np.array([1.0, np.nan, 2.0]), **rows)
+    with pytest.raises(InputError, match=r"(line 3|row 1), column 'site': the site is missing"):
+        read_parties([tmp_path / "holes.npz"], site_column="site")
+    np.savez(tmp_path / "blanks.npz", site=np.array(["north", " north ", "south"]), **rows)
+    assert [party.name for party in read_parties([tmp_path / "blanks.npz"], site_column="site")] == ["north", "south"]

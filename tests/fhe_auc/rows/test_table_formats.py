@@ -1,0 +1,457 @@
+"""Files as people have them: other delimiters, decimals, encodings, labels; compressed, piped, with gaps, large."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from fhe_auc.base.errors import InputError
+from fhe_auc.cli import main
+from fhe_auc.question.analysis import Questions
+from fhe_auc.rows import csv_files, row_store
+from fhe_auc.rows.csv_files import TextFormat
+from fhe_auc.rows.own_rows import warnings_of
+from fhe_auc.rows.party_data import PartyData
+from fhe_auc.rows.party_files import Entries, read_for, read_parties
+from tests.support import missing
+
+LABELS, SCORES = [1, 0, 1, 0], [0.5, 0.25, 0.75, 0.125]
+COLUMNS = {"label_column": "died", "score_column": "risk"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(csv_files, "_STANDARD_INPUT", [])
+    return tmp_path
+
+
+def table(*, between: str = ",", decimal: str = ".", names: tuple[str, str] = ("died", "risk")) -> str:
+    rows = [between.join((str(y), str(s).replace(".", decimal))) for y, s in zip(LABELS, SCORES, strict=True)]
+    return "\n".join([between.join(names), *rows, ""])
+
+
+def read(file: str, **entries: object) -> tuple[list[int], list[float]]:
+    (party,) = read_parties([file], **COLUMNS, entries=Entries(**entries))  # type: ignore[arg-type]
+    return party.y_true.astype(int).tolist(), party.y_score.tolist()
+
+
+@pytest.mark.parametrize("between", [",", ";", "\t", "|"])
+def test_the_delimiter_is_the_one_that_gives_the_columns(folder: Path, between: str) -> None:
+    Path("a.csv").write_text(table(between=between))
+    assert read("a.csv") == (LABELS, SCORES)
+
+
+def test_a_delimiter_that_is_given_is_taken_and_a_wrong_one_finds_no_column(folder: Path) -> None:
+    Path("a.csv").write_text(table(between="~"))
+    assert read("a.csv", form=TextFormat(delimiter="~")) == (LABELS, SCORES)
+    with pytest.raises(InputError, match="there is no column 'died'"):
+        read("a.csv")
+    with pytest.raises(InputError, match="one ASCII character"):
+        TextFormat(delimiter="ab")
+
+
+def test_decimal_commas_are_read_with_the_option_that_the_refusal_names(folder: Path) -> None:
+    Path("a.csv").write_text(table(between=";", decimal=","))
+    with pytest.raises(InputError, match=r"'0,5' has a decimal comma; say so with --decimal ,$"):
+        read("a.csv")
+    assert read("a.csv", form=TextFormat(decimal=",")) == (LABELS, SCORES)
+
+
+@pytest.mark.parametrize("numbers", [["1,200", "950", "1,050"], ["900", "12,345"], ["1,000"]])
+def test_a_comma_that_may_part_thousands_is_refused_with_both_meanings_and_no_option(
+    folder: Path, numbers: list[str]
+) -> None:
+    Path("a.csv").write_text("died,risk\n" + "".join(f'1,"{number}"\n' for number in numbers))
+    first = next(number for number in numbers if "," in number)
+    meanings = f"{first.replace(',', '')} or {first.replace(',', '.')}"
+    with pytest.raises(InputError, match=f"'{first}' may be {meanings}: write numbers with a decimal point") as told:
+        read("a.csv")
+    assert "--decimal" not in str(told.value)
+
+
+def test_a_comma_elsewhere_in_the_column_can_show_that_all_are_decimal_commas(folder: Path) -> None:
+    Path("a.csv").write_text("died;risk\n1;1,000\n0;0,25\n")
+    with pytest.raises(InputError, match=r"'0,25' has a decimal comma; say so with --decimal ,$"):
+        read("a.csv")
+    assert read("a.csv", form=TextFormat(decimal=",")) == ([1, 0], [1.0, 0.25])
+
+
+@pytest.mark.parametrize("number", ["1.200", "1.200,5", "0.25"])
+def test_a_point_beside_decimal_commas_is_no_decimal_point(folder: Path, number: str) -> None:
+    Path("a.csv").write_text(f"died;risk\n1;0,5\n0;{number}\n")
+    with pytest.raises(InputError, match=f"'{number}' has a point, and the decimal mark is a comma"):
+        read("a.csv", form=TextFormat(decimal=","))
+
+
+def test_other_encodings_are_read_with_the_option_that_the_refusal_names(folder: Path) -> None:
+    names = ("died", "risiko größe")
+    Path("a.csv").write_bytes(table(names=names).encode("windows-1252"))
+    Path("b.csv").write_bytes(table().encode("utf-16"))
+    Path("c.csv").write_bytes(table().encode("utf-8-sig"))
+    (party,) = read_parties(
+        ["a.csv"], label_column="died", score_column=names[1], entries=Entries(form=TextFormat(encoding="windows-1252"))
+    )
+    assert party.y_score.tolist() == SCORES
+    with pytest.raises(InputError, match="--encoding utf-16"):
+        read("b.csv")
+    assert read("b.csv", form=TextFormat(encoding="utf-16")) == (LABELS, SCORES)
+    assert read("c.csv") == (LABELS, SCORES)
+    with pytest.raises(InputError, match="'ebcdic-9' is unknown"):
+        TextFormat(encoding="ebcdic-9")
+
+
+def test_a_site_in_another_encoding_is_refused_with_the_option(folder: Path) -> None:
+    Path("a.csv").write_bytes("died,risk,site\n1,0.5,Köln\n0,0.25,Bonn\n".encode("windows-1252"))
+    with pytest.raises(InputError, match="not UTF-8 text; say its encoding, as in --encoding windows-1252"):
+        read_parties(["a.csv"], site_column="site", **COLUMNS)
+    entries = Entries(form=TextFormat(encoding="windows-1252"))
+    parties = read_parties(["a.csv"], site_column="site", **COLUMNS, entries=entries)
+    assert [party.name for party in parties] == ["Köln", "Bonn"]
+
+
+def test_compressed_tab_separated_and_feather_files_are_read(folder: Path) -> None:
+    Path("a.csv.gz").write_bytes(gzip.compress(table().encode()))
+    Path("b.tsv").write_text(table(between="\t"))
+    feather.write_feather(pa.table({"died": LABELS, "risk": SCORES}), "c.feather")
+    for file in ("a.csv.gz", "b.tsv", "c.feather"):
+        assert read(file) == (LABELS, SCORES)
+        assert read_parties([file], **COLUMNS)[0].name == file[0]
+
+
+def test_standard_input_is_a_party(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(table(between=";").encode())))
+    Path("b.csv").write_text(table())
+    first, second = read_parties(["-", "b.csv"], **COLUMNS)
+    assert (first.name, second.name) == ("stdin", "b")
+    assert first.y_score.tolist() == second.y_score.tolist() == SCORES
+
+
+@pytest.mark.parametrize(
+    ("positive", "labels"),
+    [("yes", ["yes", "no", "yes", "no"]), ("1", [1, -1, 1, -1]), ("Tod", ["Tod", "lebt", "Tod", "lebt"])],
+)
+def test_the_positive_label_is_named_and_without_it_the_refusal_says_how(
+    folder: Path, positive: str, labels: list[object]
+) -> None:
+    Path("a.csv").write_text("\n".join(["died,risk", *(f"{y},{s}" for y, s in zip(labels, SCORES, strict=True)), ""]))
+    pq.write_table(pa.table({"died": labels, "risk": SCORES}), "b.parquet")
+    for file in ("a.csv", "b.parquet"):
+        assert read(file, positive_label=positive) == (LABELS, SCORES)
+        with pytest.raises(InputError, match=f"{file}, .*'died': label is .*--positive-label names the label"):
+            read(file)
+
+
+def test_a_third_label_is_refused_by_name(folder: Path) -> None:
+    Path("a.csv").write_text("died,risk\nyes,0.5\nno,0.25\nmaybe,0.1\n")
+    with pytest.raises(InputError, match="one other label, and these are two: 'maybe' and 'no'"):
+        read("a.csv", positive_label="yes")
+
+
+WIDE = "\uff39\uff25\uff33"  # as Japanese keyboards write YES
+
+
+@pytest.mark.parametrize(
+    ("labels", "positive", "told"),
+    [
+        (["Yes", "yes", "no"], "yes", "label 'yes' is also written 'Yes'"),
+        (["Yes", "Yes"], "yes", "label 'yes' is also written 'Yes'"),
+        (["yes", "no", "NO"], "yes", "label 'NO' is also written 'no'"),
+        (["not dead", "not  dead", "dead"], "dead", "label 'not  dead' is also written 'not dead'"),
+        ([WIDE, "yes", "no"], "yes", f"label 'yes' is also written '{WIDE}'"),
+        (["1", "1.00", "0"], "1", "label '1' is also written '1.00'"),
+        (["2", "1", "01"], "2", "label '01' is also written '1'"),
+    ],
+)
+def test_two_spellings_of_one_label_are_refused_with_both(
+    folder: Path, labels: list[str], positive: str, told: str
+) -> None:
+    rows = [f"{label},{number / 10}" for number, label in enumerate(labels)]
+    Path("a.csv").write_text("\n".join(["died,risk", *rows, ""]), encoding="utf-8")
+    pq.write_table(pa.table({"died": labels, "risk": [0.5] * len(labels)}), "b.parquet")
+    Path("c.csv").write_text(f"died,risk\n{positive},0.5\n", encoding="utf-8")
+    for file in ("a.csv", "b.parquet"):
+        for files in ([file], ["c.csv", file]):
+            with pytest.raises(InputError, match=f"^file '{file}': {told}: write it in one way"):
+                read_parties(files, **COLUMNS, entries=Entries(positive_label=positive))
+
+
+def test_blanks_around_a_label_do_not_count(folder: Path) -> None:
+    Path("a.csv").write_text("died,risk\nyes,0.5\nno,0.25\n yes ,0.75\nno\t,0.125\n")
+    assert read("a.csv", positive_label="yes") == (LABELS, SCORES)
+
+
+@pytest.mark.parametrize("text", missing.TEXTS)
+@pytest.mark.parametrize("column", ["died", "risk", "sex"])
+@pytest.mark.parametrize("labels", [("1", "0"), ("yes", "no")])
+def test_what_is_missing_is_the_same_in_every_column_and_never_a_negative(
+    folder: Path, text: str, column: str, labels: tuple[str, str]
+) -> None:
+    gap = {"died": labels[0], "risk": "0.375", "sex": "F", "site": "north", column: text}
+    others = [f"{labels[1 - y]},{s},{'FM'[k % 2]},north" for k, (y, s) in enumerate(zip(LABELS, SCORES, strict=True))]
+    Path("a.csv").write_text("\n".join(["died,risk,sex,site", *others, ",".join(gap.values()), ""]))
+    questions = Questions(score_columns=("risk",), by={"sex": ("F", "M")})
+
+    def parties(*, drop: bool) -> list[PartyData]:
+        entries = Entries(positive_label=None if labels == ("1", "0") else "yes", drop_missing=drop)
+        return read_for(questions, ["a.csv"], site_column="site", label_column="died", entries=entries)[0]
+
+    with pytest.raises(InputError, match=rf"a\.csv, line 6, column '{column}': .* is missing"):
+        parties(drop=False)
+    (party,) = parties(drop=True)
+    assert (party.y_true.astype(int).tolist(), party.y_score.tolist()) == (LABELS, SCORES)
+    assert (party.dropped, party.lost) == (1, ())
+
+
+@pytest.mark.parametrize("text", ["NA", "None", ".", "n/a"])
+@pytest.mark.parametrize("drop", [False, True])
+def test_a_site_may_have_a_name_that_elsewhere_stands_for_a_missing_entry(folder: Path, text: str, drop: bool) -> None:
+    Path("a.csv").write_text(f"died,risk,site\n1,0.5,{text}\n0,0.25,north\n")
+    pq.write_table(pa.table({"died": [1, 0], "risk": [0.5, 0.25], "site": [text, "north"]}), "a.parquet")
+    for file in ("a.csv", "a.parquet"):
+        parties = read_parties([file], site_column="site", **COLUMNS, entries=Entries(drop_missing=drop))
+        assert [party.name for party in parties] == [text, "north"]
+
+
+def test_the_positive_label_cannot_be_what_stands_for_a_missing_entry() -> None:
+    with pytest.raises(InputError, match="the positive label cannot be 'NA', which stands for a missing entry"):
+        Entries(positive_label="NA")
+
+
+def test_sites_that_are_lost_with_their_rows_are_told_in_every_form_of_the_result(folder: Path) -> None:
+    rows = ["1,0.75,a", "0,0.125,a", "1,0.375,a", "0,0.5,a", ",0.5,b", "1,,b", "1,0.5,", ".,0.2,a"]
+    Path("a.csv").write_text("\n".join(["y_true,y_score,site", *rows, ""]))
+    told = [
+        "party 'a': 1 rows with a missing entry were left out",
+        "site 'b': all of its rows (2) have a missing entry and were left out, and the site with them",
+        "1 rows were left out whose site is missing",
+    ]
+    for form in ("--json", "--brief", "--costs", "--protocol=exact"):
+        options = ["--site-column", "site", "--drop-missing", "--thresholds", "uniform:20", form]
+        done = CliRunner().invoke(main, ["evaluate", "a.csv", *options])
+        assert done.exit_code == 0, done.output
+        said = json.loads(done.stdout)["warnings"] if form == "--json" else [" ".join(done.output.split())]
+        assert [any(each in line for line in said) for each in told] == [True] * 3
+
+
+@pytest.mark.parametrize("command", [["evaluate", "--epsilon", "1"], ["report", "--out", "card"]])
+def test_what_is_left_out_is_told_with_noise_and_beside_a_report_too(folder: Path, command: list[str]) -> None:
+    rows = [f"{number % 2},{(number % 7) / 7:.2f},{'ab'[number % 3 == 0]}" for number in range(200)]
+    Path("a.csv").write_text("\n".join(["y_true,y_score,site", *rows, ",0.5,a", "NA,0.5,c", ""]))
+    done = CliRunner().invoke(main, [*command, "a.csv", "--site-column", "site", "--drop-missing", "--json"])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    left_out = told["own_warnings" if command[0] == "report" else "warnings"]
+    assert "party 'a': 1 rows with a missing entry were left out" in left_out
+    assert any(warning.startswith("site 'c': all of its rows (1) have a missing entry") for warning in left_out)
+    if command[0] == "report":
+        assert "'c'" not in Path("card", "report.html").read_text("utf-8")
+        assert "own_warnings" not in json.loads(Path("card", "report.json").read_text("utf-8"))
+
+
+def test_a_file_of_which_no_row_is_left_is_refused_with_why(folder: Path) -> None:
+    Path("a.csv").write_text("died,risk\n,0.5\n1,NA\n")
+    with pytest.raises(InputError, match=r"'a\.csv': there are no rows: each of its rows has a missing entry"):
+        read("a.csv", drop_missing=True)
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary(), pa.binary(2), pa.string(), pa.large_string()])
+@pytest.mark.parametrize("coded", [False, True])
+def test_bytes_are_text_in_parquet_feather_and_npz(folder: Path, kind: pa.DataType, coded: bool) -> None:
+    answers = [b"ja", b"no", b"ja", b"no"]
+    words = pa.array(answers, kind) if kind == pa.binary(2) else pa.array(answers, pa.binary()).cast(kind)
+    sites = pa.array(["Köln".encode()] * 4)
+    columns = pa.table({"died": words.dictionary_encode() if coded else words, "risk": SCORES, "site": sites})
+    pq.write_table(columns, "a.parquet")
+    feather.write_feather(columns, "b.feather")
+    np.savez("c.npz", died=np.array([b"ja", b"no"] * 2), risk=SCORES, site=np.array(["Köln".encode()] * 4))
+    for file in ("a.parquet", "b.feather", "c.npz"):
+        (party,) = read_parties([file], site_column="site", **COLUMNS, entries=Entries(positive_label="ja"))
+        assert (party.name, party.y_true.astype(int).tolist()) == ("Köln", LABELS)
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "feather"])
+def test_columns_of_arrow_types_are_read_or_refused_by_name(folder: Path, suffix: str) -> None:
+    def write(**columns: Any) -> str:
+        table = pa.table({"died": LABELS, "risk": SCORES, **columns})
+        (pq.write_table if suffix == "parquet" else feather.write_feather)(table, f"a.{suffix}")
+        return f"a.{suffix}"
+
+    assert read(write(died=pa.array(np.array(LABELS, np.float16)))) == (LABELS, SCORES)
+    for nested in (pa.array([[1], [0]] * 2), pa.array([{"a": 1}, {"a": 0}] * 2)):
+        with pytest.raises(InputError, match=r"column 'died' holds (list|struct)<.*> entries, and not one text or"):
+            read(write(died=nested))
+    with pytest.raises(InputError, match=r"column 'risk': score is '0\.5', which is text in the file, not a number"):
+        read(write(risk=pa.array([b"0.5"] * 4)))
+
+
+def test_bytes_that_are_no_text_stay_apart_and_bytes_for_numbers_are_refused(folder: Path) -> None:
+    np.savez("a.npz", died=np.array([b"\xe4", b"\xf6"] * 2), risk=np.array([b"0.5", b"0.1", b"0.2", b"0.3"]))
+    with pytest.raises(InputError, match=r"column 'risk': score is '0\.5', which is text in the file, not a number"):
+        read("a.npz", positive_label=r"\xe4")
+    np.savez("a.npz", died=np.array([b"\xe4", b"\xf6"] * 2), risk=SCORES)
+    assert read("a.npz", positive_label=r"\xe4") == (LABELS, SCORES)
+
+
+def test_rows_with_gaps_are_refused_or_left_out_and_counted_for_their_party(folder: Path) -> None:
+    Path("a.csv").write_text("died,risk,sex\n1,0.5,F\n,0.3,F\n0,,M\n0,0.25,M\n1,NA,F\n")
+    Path("b.csv").write_text(table())
+    with pytest.raises(InputError, match=r"party 'a', a\.csv, line 3, column 'died': label is missing"):
+        read("a.csv")
+    first, second = read_parties(["a.csv", "b.csv"], **COLUMNS, entries=Entries(drop_missing=True))
+    assert (first.y_score.tolist(), first.dropped, second.dropped) == ([0.5, 0.25], 3, 0)
+    told = warnings_of([first, second], np.array([0.0, 1.0]))
+    assert told[0] == "party 'a': 3 rows with a missing entry were left out"
+
+
+@pytest.mark.parametrize("between", [",", ";", "\t"])
+def test_the_line_is_the_one_that_an_editor_shows_also_after_entries_of_several_lines(
+    folder: Path, between: str
+) -> None:
+    text = 'died,note,risk\n1,"two\nlines",0.5\n0,plain,0.25\n1,x,much\n'
+    Path("a.csv").write_text(text.replace(",", between))
+    with pytest.raises(InputError) as caught:
+        read("a.csv")
+    assert str(caught.value).startswith("party 'a', a.csv, line 5, column 'risk': score is 'much'")
+    assert (caught.value.party, caught.value.file, caught.value.line, caught.value.column) == ("a", "a.csv", 5, "risk")
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_what_is_kept_in_a_file_is_what_would_be_kept_in_memory(
+    folder: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = np.random.default_rng(5)
+    sites = random.choice(["north", "south", "west"], 5000)
+    columns = pa.table({"died": random.integers(0, 2, 5000), "risk": random.random(5000).round(4), "site": sites})
+    if suffix == ".csv":
+        import pyarrow.csv as csv
+
+        csv.write_csv(columns, "a.csv")
+    else:
+        pq.write_table(columns, "a.parquet", row_group_size=700)
+    in_memory = read_parties(["a" + suffix], site_column="site", **COLUMNS)
+    monkeypatch.setattr(row_store, "IN_MEMORY", 1000)
+    monkeypatch.setattr(row_store, "BATCH", 512)
+    in_file = read_parties(["a" + suffix], site_column="site", **COLUMNS)
+    assert any(isinstance(party.y_score, np.memmap) for party in in_file)
+    assert not any(isinstance(party.y_score, np.memmap) for party in in_memory)
+    for one, other in zip(in_memory, in_file, strict=True):
+        rows = columns.filter(pa.compute.equal(columns["site"], one.name))
+        assert one.name == other.name
+        assert other.y_score.tolist() == one.y_score.tolist() == rows["risk"].to_pylist()
+        assert other.y_true.tolist() == one.y_true.tolist() == [bool(each) for each in rows["died"].to_pylist()]
+
+
+def test_the_command_takes_them_all(folder: Path) -> None:
+    text = "died;risk\n" + "\n".join(f"{'ja' if k % 3 else 'nein'};0,{k:02}" for k in range(1, 90)) + "\n;0,5\n"
+    for name in ("north", "south", "west"):
+        Path(f"{name}.csv").write_bytes(text.encode("windows-1252"))
+    options = "--label-column died --score-column risk --decimal , --encoding windows-1252 --positive-label ja"
+    files = ["north.csv", "south.csv", "west.csv"]
+    asked = ["evaluate", *files, *options.split()]
+    done = CliRunner().invoke(main, [*asked, "--drop-missing", "--thresholds", "uniform:20"])
+    assert done.exit_code == 0, done.output
+    assert "party 'north': 1 rows with a missing entry were left out" in " ".join(done.output.split())
+    refused = CliRunner().invoke(main, asked)
+    assert refused.exit_code == 2
+    assert "north.csv, line 91, column 'died': label is missing" in refused.stderr
+
+
+def test_files_are_read_without_pandas_or_masked_arrays_which_take_long_to_load(
+    folder: Path, run_child: Callable[..., Any]
+) -> None:
+    missing = {"sex": ["F", None, "M", "F"]}
+    Path("a.csv").write_text(table())
+    pq.write_table(pa.table({"died": [True, False, True, False], "risk": SCORES, **missing}), "b.parquet")
+    feather.write_feather(pa.table({"died": LABELS, "risk": pa.array(SCORES, pa.float32()), **missing}), "c.feather")
+    code = """
+import json, sys
+from fhe_auc.question import thresholds
+from fhe_auc.question.analysis import Questions
+from fhe_auc.rows.party_files import Entries, read_for
+read = read_for(Questions(score_columns=("risk",)), sys.argv[1:], label_column="died")[0]
+asked = Questions(score_columns=("risk",), by={"sex": ()})
+read += read_for(asked, sys.argv[2:], label_column="died", entries=Entries(drop_missing=True))[0]
+thresholds.parse("hybrid:100")
+print(json.dumps([[each.y_score.tolist() for each in read], sorted({"pandas", "numpy.ma"} & set(sys.modules))]))
+"""
+    scores, loaded = run_child(code, "a.csv", "b.parquet", "c.feather")
+    assert scores == [SCORES] * 3 + [[0.5, 0.75, 0.125]] * 2
+    assert loaded == []
+
+
+def test_arrows_threads_read_no_file_of_pythons_which_could_abort_the_process_at_its_end(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(table().encode())))
+    Path("a.csv").write_text(table())
+    Path("b.csv.gz").write_bytes(gzip.compress(table().encode()))
+    for name in ("a.csv", "b.csv.gz", "-"):
+        opened = csv_files.TextFile(Path(name)).open_bytes()
+        assert not isinstance(opened, pa.PythonFile)
+        assert opened.read() == table().encode()
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.csv.gz", "-"])
+def test_an_empty_file_is_called_so_and_a_header_alone_has_no_rows(
+    folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    header = b"died\trisk" if name == "a.tsv" else b"died,risk"
+    for content, told in ((b"", "the file is empty"), (header, "there are no rows"), (header + b"\n", "no rows")):
+        packed = gzip.compress(content) if name.endswith(".gz") else content
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(packed)))
+        monkeypatch.setattr(csv_files, "_STANDARD_INPUT", [])
+        if name != "-":
+            Path(name).write_bytes(packed)
+        with pytest.raises(InputError, match=rf"^file '({name}|standard input)': .*{told}$"):
+            read(name)
+
+
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
+def test_gzip_is_read_under_any_name(folder: Path, platform: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elsewhere than on Linux an open file cannot be opened anew."""
+    packed = gzip.compress(table().encode())
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(packed)))
+    monkeypatch.setattr(csv_files, "sys", SimpleNamespace(platform=platform, stdin=sys.stdin))
+    Path("a.csv").write_bytes(packed)
+    Path("b.csv.gz").write_text(table())
+    for file in ("a.csv", "b.csv.gz", "-"):
+        assert read(file) == (LABELS, SCORES)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_excels_first_line_says_the_delimiter_and_is_no_row(folder: Path, encoding: str) -> None:
+    form = TextFormat(encoding=encoding)
+    Path("a.csv").write_text("sep=~\n" + table(between="~"), encoding)
+    assert read("a.csv", form=form) == (LABELS, SCORES)
+    Path("a.csv").write_bytes(("sep=;\n" + table(between=";") + "\nx;0.5\n").replace("\n", "\r\n").encode(encoding))
+    with pytest.raises(InputError, match=r"a\.csv, line 8, column 'died': label is 'x'"):
+        read("a.csv", form=form)
+
+
+def test_a_percent_sign_is_refused_with_the_remedy(folder: Path) -> None:
+    Path("a.csv").write_text("died,risk\n1,49.15%\n0,5 %\n")
+    with pytest.raises(InputError, match=r"'49\.15%' has a percent sign; remove it and give --score-scale percent$"):
+        read("a.csv")
+    Path("a.csv").write_text("died,risk\n1,49.15\n0,5\n")
+    assert read("a.csv", score_scale="percent") == ([1, 0], [0.4915, 0.05])
+
+
+def test_a_file_that_is_not_in_the_encoding_given_is_not_said_to_be_in_another(folder: Path) -> None:
+    Path("a.csv").write_bytes("died,risk,ort\n1,0.5,Ábel\n".encode())  # its bytes are not all in windows-1252
+    form = TextFormat(encoding="windows-1252")
+    with pytest.raises(InputError, match=r"^file 'a\.csv' cannot be read: it is not windows-1252 text, and --enc"):
+        read("a.csv", form=form)

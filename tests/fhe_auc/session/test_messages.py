@@ -1,0 +1,186 @@
+"""The message envelope: every way in which it can be wrong is refused, and the error says which."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fhe_auc.base.errors import DeserialisationError, MessageError
+from fhe_auc.base.serialise import FORMAT_VERSION
+from fhe_auc.session.messages import Message
+
+LIMIT = 10_000
+GOOD = Message("semi-honest", b"s" * 16, 1, "north", b"m" * 32, b"payload", (), b"")
+
+messages = st.builds(
+    Message,
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=40),
+    st.binary(max_size=32),
+    st.integers(-(2**63), 2**63 - 1),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=40),
+    st.binary(max_size=64),
+    st.binary(max_size=2000),
+    st.tuples(st.tuples(st.text(st.characters(exclude_categories=["Cs"]), max_size=9), st.binary(max_size=32))),
+    st.binary(max_size=64),
+)
+
+
+def framed(body: bytes, magic: bytes = b"fheamsg", version: int = FORMAT_VERSION) -> bytes:
+    """What a sender who knows the format makes of `body`."""
+    return magic + bytes([version]) + hashlib.sha256(body).digest() + body
+
+
+FIELDS = ["semi-honest", b"s" * 16, 1, "north", b"m" * 32, b"payload", [], b"signature"]
+
+
+def refused(data: Any, limit: int = LIMIT) -> MessageError:
+    with pytest.raises(MessageError) as caught:
+        Message.from_bytes(data, limit=limit)
+    assert "\n" not in str(caught.value)
+    assert isinstance(caught.value, DeserialisationError)
+    return caught.value
+
+
+# --- Refusals ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_message_longer_than_makes_sense_is_refused_before_it_is_parsed() -> None:
+    error = refused(b"\0" * (LIMIT + 1))
+    assert (error.field, str(error)) == ("length", "message of 10,001 bytes, at most 10,000 expected")
+    data = GOOD.to_bytes()
+    assert Message.from_bytes(data, limit=len(data)) == GOOD
+    assert refused(data, len(data) - 1).field == "length"
+
+
+def test_what_is_no_message_at_all_is_refused() -> None:
+    others = b"", b"f", b"fheams", b"fherlwe" + GOOD.to_bytes()[7:], b"\x80\x04pickle", b"{}"
+    for data in (*others, None, 5, "text", bytearray(b"fheamsg"), []):
+        error = refused(data)
+        assert (error.field, str(error)) == ("format", "not a fhe-auc message")
+
+
+@pytest.mark.parametrize("version", [0, 1, FORMAT_VERSION + 1, 255])
+def test_another_format_version_is_refused_with_what_to_do(version: int) -> None:
+    error = refused(framed(msgspec.msgpack.encode(FIELDS), version=version))
+    assert error.field == "version"
+    assert f"format version {version}, but this is {FORMAT_VERSION}: install the same version" in str(error)
+
+
+def test_every_truncation_is_refused() -> None:
+    data = GOOD.to_bytes()
+    for length in range(len(data)):
+        error = refused(data[:length])
+        assert error.field == ("format" if length < 7 else "checksum")
+        assert length < 7 or "truncated or damaged" in str(error)
+
+
+def test_every_flipped_bit_is_refused() -> None:
+    data = GOOD.to_bytes()
+    for position in range(len(data)):
+        for bit in range(8):
+            damaged = bytearray(data)
+            damaged[position] ^= 1 << bit
+            expected = "format" if position < 7 else "version" if position == 7 else "checksum"
+            assert refused(bytes(damaged)).field == expected
+
+
+@given(st.binary(min_size=1, max_size=100))
+def test_bytes_after_the_end_are_refused(more: bytes) -> None:
+    data = GOOD.to_bytes()
+    assert refused(data + more).field == "checksum"
+    assert refused(framed(data[40:] + more)).field == "body"  # the same with the checksum recomputed
+
+
+@pytest.mark.parametrize("index", range(8))
+@pytest.mark.parametrize("value", [None, True, 1.5, [], {}, [b""], -(2**63), 2**64 - 1, "text", b"bytes"], ids=repr)
+def test_a_field_of_the_wrong_type_is_refused(index: int, value: object) -> None:
+    if isinstance(value, type(FIELDS[index])) and not isinstance(value, bool):
+        return
+    fields = list(FIELDS)
+    fields[index] = value
+    assert refused(framed(msgspec.msgpack.encode(fields))).field == "body"
+
+
+def test_fields_too_few_too_many_or_with_names_are_refused() -> None:
+    named = dict(zip(Message.__struct_fields__, FIELDS, strict=True))
+    for value in (FIELDS[:-1], [*FIELDS, b"extra"], [], named, {**named, "admin": True}, 5, None, "message"):
+        assert refused(framed(msgspec.msgpack.encode(value))).field == "body"
+
+
+def test_malformed_bodies_with_a_good_checksum_are_refused() -> None:
+    """Empty, a reserved code, nested, a huge array, huge bytes, a huge text, not UTF-8, and cut short."""
+    huge = b"\xdd\xff\xff\xff\xff", b"\xc6\xff\xff\xff\xff", b"\x96\xdb\x7f\xff\xff\xff"
+    for body in (b"", b"\xc1", b"\x91" * 9000, *huge, b"\x96\xa2\xff\xfe", msgspec.msgpack.encode(FIELDS)[:-3]):
+        assert refused(framed(body)).field == "body"
+
+
+@given(st.binary(max_size=300))
+def test_any_body_at_all_parses_or_is_refused(body: bytes) -> None:
+    field = "body"
+    try:
+        assert isinstance(Message.from_bytes(framed(body), limit=LIMIT), Message)
+    except MessageError as error:
+        field = error.field
+    assert field == "body"
+
+
+# --- What a message must be -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "shown"),
+    [
+        ("protocol", "malicious", "protocol 'semi-honest', expected 'malicious'"),
+        ("session", b"t" * 16, f"session {b's'.hex() * 8}, expected {b't'.hex() * 8}"),
+        ("round", 2, "round 1, expected 2"),
+        ("sender", "south", "sender 'north', expected 'south'"),
+        ("manifest", b"n" * 32, f"manifest {b'm'.hex() * 8}, expected {b'n'.hex() * 8}"),
+    ],
+)
+def test_a_field_that_differs_is_named(field: str, value: object, shown: str) -> None:
+    with pytest.raises(MessageError) as caught:
+        GOOD.require(**{field: value})
+    assert caught.value.field == field
+    assert str(caught.value) == f"message with {shown}"
+
+
+def test_long_and_odd_text_in_a_field_is_shortened_and_quoted() -> None:
+    hostile = msgspec.structs.replace(GOOD, sender="\x1b[31m\n" * 1000)
+    with pytest.raises(MessageError) as caught:
+        hostile.require(sender="north")
+    assert len(str(caught.value)) < 200
+    assert str(caught.value).isprintable()
+    with pytest.raises(MessageError):  # types are compared as well
+        GOOD.require(session="s" * 16)
+
+
+def test_a_message_that_is_as_expected_passes() -> None:
+    GOOD.require(protocol="semi-honest", session=b"s" * 16, round=1, sender="north", manifest=b"m" * 32)
+    GOOD.require()
+
+
+# --- Round trip -------------------------------------------------------------------------------------------------------
+
+
+@given(messages)
+def test_messages_come_back_as_they_were(message: Message) -> None:
+    data = message.to_bytes()
+    assert Message.from_bytes(data, limit=LIMIT) == message
+    assert Message.from_bytes(data, limit=LIMIT).to_bytes() == data
+
+
+@given(messages, messages)
+def test_different_messages_have_different_bytes(one: Message, two: Message) -> None:
+    assert (one == two) == (one.to_bytes() == two.to_bytes())
+
+
+def test_the_text_of_a_message_shows_no_payload_and_nothing_of_it_can_be_changed() -> None:
+    shown = "<Message semi-honest round 1 from 'north', 7 bytes>"
+    assert (repr(GOOD), str(GOOD), f"{GOOD}", repr([GOOD])) == (shown, shown, shown, f"[{shown}]")
+    with pytest.raises(AttributeError):
+        GOOD.sender = "south"  # type: ignore[misc]

@@ -1,0 +1,180 @@
+"""Protocols are found by name, also other people's; what is no protocol is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fhe_auc.base.errors import UnknownProtocolError
+from fhe_auc.session import registry
+from fhe_auc.session.protocol import Protocol
+from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
+
+_MODULE = """
+from fhe_auc.session.attacks import Attacks
+from fhe_auc.session.protocol import Protocol
+
+class Coin(Protocol):
+    name = "coin"
+    summary = "guesses"
+    trust = "nobody"
+
+    def prepare(self, request): ...
+    def aggregator(self, manifest, material): ...
+    def new_party(self, manifest, material, data): ...
+
+class Unfinished(Protocol):
+    name = "unfinished"
+
+class Untyped(Coin):
+    options = {"sides": "how many"}
+
+class Bribes(Attacks):
+    descriptions = {"two heads": "the coin has no tails"}
+
+    def aggregator(self, attack, manifest, material, *, rows): ...
+
+def function():
+    return Coin()
+
+instance = Coin()
+"""
+
+
+def test_a_plug_in_says_whether_it_encrypts() -> None:
+    found = {name: registry.load(name).encrypts for name in registry.names()}
+    noisy = "boundaries-local-dp dpauc-gaussian dpauc-laplace dpauc-rr histogram-local-dp ustat-hierarchy ustat-krr"
+    assert {name for name, encrypts in found.items() if not encrypts} == set(noisy.split())
+
+
+@pytest.fixture(autouse=True)
+def looked_up_anew() -> Iterator[None]:
+    """A process looks for what is installed once."""
+    registry._installed.cache_clear()
+    yield
+    registry._installed.cache_clear()
+
+
+@pytest.fixture
+def third_party(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a function that installs a distribution with these entry points."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def install(distribution: str = "coin", group: str = registry.GROUP, **entry_points: str) -> None:
+        (tmp_path / "coin_protocol.py").write_text(_MODULE)
+        (tmp_path / "coin_broken.py").write_text("import a_module_that_is_not_there\n")
+        information = tmp_path / f"{distribution}-1.0.dist-info"
+        information.mkdir()
+        (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n")
+        lines = [f"{name} = {value}" for name, value in entry_points.items()]
+        (information / "entry_points.txt").write_text("\n".join([f"[{group}]", *lines, ""]))
+
+    return install
+
+
+@pytest.mark.parametrize("name", ["malicous", "", "semi_honest", "Semi-Honest", "semi-honest ", "../semi-honest"])
+def test_an_unknown_name_lists_what_there_is(name: str) -> None:
+    with pytest.raises(UnknownProtocolError) as caught:
+        registry.load(name)
+    assert f"unknown protocol {name!r}" in str(caught.value)
+    assert "semi-honest" in str(caught.value)
+
+
+def test_with_nothing_installed_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "entry_points", lambda group: [])
+    assert registry.names() == ()
+    with pytest.raises(UnknownProtocolError, match=r"unknown protocol 'semi-honest'; there are none"):
+        registry.load("semi-honest")
+
+
+CLASSES = ["collections:OrderedDict", "builtins:dict", "fhe_auc.session.party:Party"]
+
+
+@pytest.mark.parametrize(
+    "value", [*(f"coin_protocol:{name}" for name in ("function", "instance", "__name__")), *CLASSES]
+)
+def test_what_is_no_class_of_a_protocol_is_refused_and_not_constructed(third_party: Any, value: str) -> None:
+    third_party(odd=value)
+    with pytest.raises(
+        UnknownProtocolError, match=rf"plug-in 'odd' \({value}\) is not a fhe_auc\.session\.protocol\.P"
+    ):
+        registry.load("odd")
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["coin_protocol:Unfinished", "coin_protocol:Missing", "coin_broken:Coin", "no_such_module:Coin"],
+    ids=["abstract", "missing attribute", "import fails", "missing module"],
+)
+def test_a_plugin_that_cannot_be_loaded_is_named(third_party: Any, value: str) -> None:
+    third_party(odd=value)
+    with pytest.raises(UnknownProtocolError, match="plug-in 'odd'"):
+        registry.load("odd")
+    assert type(registry.load("semi-honest")) is SemiHonest  # the others still work
+
+
+def test_a_plugin_whose_options_are_not_typed_is_refused(third_party: Any) -> None:
+    third_party(odd="coin_protocol:Untyped")
+    with pytest.raises(UnknownProtocolError, match=r"'odd': its options are no subclass of fhe_auc\.base\.opt"):
+        registry.load("odd")
+
+
+def test_a_plugin_cannot_take_the_name_of_an_installed_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Whichever distribution comes first on the path: two of one name must not be resolved in silence.
+    genuine = EntryPoint("semi-honest", "fhe_auc_protocols.blinded_auc.semi_honest:SemiHonest", registry.GROUP)
+    intruder = EntryPoint("semi-honest", "intruder:Protocol", registry.GROUP)
+    for points in ([genuine, intruder], [intruder, genuine]):
+        registry._installed.cache_clear()
+        monkeypatch.setattr(registry, "entry_points", lambda group, points=points: points)
+        with pytest.raises(UnknownProtocolError, match="semi-honest"):
+            registry.load("semi-honest")
+
+
+def test_a_third_party_protocol_is_found_beside_ours(third_party: Any) -> None:
+    third_party(coin="coin_protocol:Coin")
+    assert {"coin", "semi-honest"} <= set(registry.names())
+    plugin = registry.load("coin")
+    assert isinstance(plugin, Protocol)
+    assert plugin.name == "coin"
+    with pytest.raises(UnknownProtocolError, match="coin"):
+        registry.load("toss")
+
+
+def test_names_are_sorted(third_party: Any) -> None:
+    third_party(zz="coin_protocol:Coin", aa="coin_protocol:Coin")
+    found = registry.names()
+    assert list(found) == sorted(found)
+    assert {"aa", "zz"} <= set(found)
+    assert registry.load("semi-honest").name == "semi-honest"
+
+
+def test_every_installed_protocol_says_what_it_is_and_whom_it_trusts() -> None:
+    for name in registry.names():
+        plugin = registry.load(name)
+        for line in (plugin.name, plugin.summary, plugin.trust):
+            assert line.strip()
+            assert "\n" not in line
+
+
+# --- Attacks ----------------------------------------------------------------------------------------------------------
+
+
+def test_attacks_on_a_third_partys_protocol_are_found(third_party: Any) -> None:
+    with pytest.raises(UnknownProtocolError, match="no attacks on protocol 'coin' are installed"):
+        registry.attacks("coin")
+    registry._installed.cache_clear()
+    third_party(group=registry.ATTACKS_GROUP, coin="coin_protocol:Bribes", toss="coin_protocol:Coin")
+    assert list(registry.attacks("coin").descriptions) == ["two heads"]
+    with pytest.raises(UnknownProtocolError, match=r"is not a fhe_auc\.session\.attacks\.Attacks"):
+        registry.attacks("toss")
+
+
+def test_two_packages_do_not_bring_attacks_on_one_protocol(third_party: Any) -> None:
+    third_party(group=registry.ATTACKS_GROUP, coin="coin_protocol:Bribes")
+    third_party("toss", registry.ATTACKS_GROUP, coin="coin_protocol:Coin")
+    with pytest.raises(UnknownProtocolError, match="more than one package brings attacks on protocol 'coin'"):
+        registry.attacks("coin")

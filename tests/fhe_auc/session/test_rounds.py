@@ -1,0 +1,370 @@
+"""Both roles refuse what they should, survive it, and then still finish right (protocol: nothing)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from fhe_auc.base.errors import EvaluationError, FheAucError, MessageError, TooFewPartiesError
+from fhe_auc.base.party_names import AGGREGATOR
+from fhe_auc.base.serialise import encode
+from fhe_auc.results.evaluation import Evaluation
+from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session.messages import Message
+from fhe_auc.session.nothing import Nothing
+from fhe_auc.session.protocol import Request, Session
+from fhe_auc.session.record import SessionRecord
+from tests.support.roles import SessionRoles
+from tests.support.wire import LIMIT, changed, flipped, reframed
+
+
+def said(sites: list[PartyData]) -> str:
+    """What a result tells of these sites' rows."""
+    return f"nothing was computed of {sum(data.rows for data in sites)} rows"
+
+
+def prepare(**changes: Any) -> Session:
+    request = {"parties": ("north", "south", "east"), "thresholds": np.linspace(0, 1, 16), "min_parties": 2}
+    return Nothing().prepare(Request(**{**request, **changes}))
+
+
+@pytest.fixture
+def prepared() -> Session:
+    return prepare()
+
+
+@pytest.fixture
+def other_prepared() -> Session:
+    return prepare()
+
+
+class Roles(SessionRoles):
+    """All roles of a prepared session."""
+
+    @classmethod
+    def of(cls, session: Session, sites: list[PartyData]) -> Roles:
+        parties = [Nothing().party(session.manifest, b"", data) for data in sites]
+        return cls(session, sites, Nothing().aggregator(session.manifest, b""), parties)
+
+    def check(self, outcome: Any) -> None:
+        assert said(self.sites) in outcome.warnings
+
+
+@pytest.fixture
+def roles(prepared: Session, site_rows: list[PartyData]) -> Roles:
+    return Roles.of(prepared, site_rows)
+
+
+@pytest.fixture
+def submissions(roles: Roles) -> list[bytes]:
+    return roles.submit()
+
+
+def with_surplus_field(data: bytes) -> bytes:
+    return reframed(data, encode([*msgspec.structs.astuple(Message.from_bytes(data, limit=LIMIT)), b"extra"]))
+
+
+DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
+    "empty": (lambda data: b"", "format"),
+    "truncated": (lambda data: data[:-1], "checksum"),
+    "cut to its head": (lambda data: data[:40], "checksum"),
+    "a flipped bit in the payload": (lambda data: flipped(data, len(data) - 3), "checksum"),
+    "a flipped bit in the checksum": (lambda data: flipped(data, 10), "checksum"),
+    "a byte more": (lambda data: data + b"\0", "checksum"),
+    "too long": (lambda data: data + bytes(LIMIT), "length"),
+    "another magic": (lambda data: b"fherlwe" + data[7:], "format"),
+    "another format version": (lambda data: data[:7] + b"\1" + data[8:], "version"),
+    "an extra field": (with_surplus_field, "body"),
+    "another session": (lambda data: changed(data, session=b"x" * 16), "session"),
+    "another protocol": (lambda data: changed(data, protocol="malicious"), "protocol"),
+    "a later round": (lambda data: changed(data, round=2), "round"),
+    "round 0": (lambda data: changed(data, round=0), "round"),
+    "another manifest": (lambda data: changed(data, manifest=b"x" * 32), "manifest"),
+    "an unknown sender": (lambda data: changed(data, sender="mallory"), "sender"),
+}
+
+
+# --- The aggregator refuses, and the session is as it was -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_the_aggregator_refuses_and_finishes_right(roles: Roles, submissions: list[bytes], damage: str) -> None:
+    spoil, field = DAMAGES[damage]
+    roles.aggregator.receive("north", submissions[0])
+    with pytest.raises(MessageError) as caught:
+        roles.aggregator.receive("south", spoil(submissions[1]))
+    assert caught.value.field == field
+    assert str(caught.value).startswith("submission of party 'south' refused: ")
+    roles.finish(submissions)
+    record = roles.aggregator.result()
+    assert record.counted == ("north", "south", "east")
+    ((party, reason),) = record.refused
+    assert (party, reason in str(caught.value)) == ("south", True)
+
+
+def test_a_duplicate_is_refused_and_counts_once(roles: Roles, submissions: list[bytes]) -> None:
+    roles.aggregator.receive("north", submissions[0])
+    with pytest.raises(MessageError, match="already submitted in this round") as caught:
+        roles.aggregator.receive("north", submissions[0])
+    assert caught.value.field == "sender"
+    roles.finish(submissions)
+
+
+def test_a_party_cannot_submit_for_another(roles: Roles, submissions: list[bytes]) -> None:
+    # The transport says south, the message says north.
+    with pytest.raises(MessageError) as caught:
+        roles.aggregator.receive("south", submissions[0])
+    assert caught.value.field == "sender"
+    assert "sender 'north', expected 'south'" in str(caught.value)
+    roles.finish(submissions)
+
+
+@pytest.mark.parametrize("name", ["mallory", "", AGGREGATOR, "North", "north\n"])
+def test_who_is_not_of_the_session_cannot_submit(roles: Roles, submissions: list[bytes], name: str) -> None:
+    with pytest.raises(MessageError, match="not a party of this session") as caught:
+        roles.aggregator.receive(name, changed(submissions[0], sender=name))
+    assert caught.value.field == "sender"
+    assert "\n" not in str(caught.value)
+    roles.finish(submissions)
+
+
+def test_a_replay_from_another_session_is_refused(
+    roles: Roles, submissions: list[bytes], other_prepared: Session
+) -> None:
+    foreign = Roles.of(other_prepared, roles.sites)
+    replay = foreign.parties[0].respond(foreign.aggregator.start())
+    with pytest.raises(MessageError) as caught:
+        roles.aggregator.receive("north", replay)
+    assert caught.value.field == "session"
+    roles.finish(submissions)
+
+
+def test_a_replay_of_an_earlier_round_is_refused(roles: Roles, submissions: list[bytes]) -> None:
+    result = roles.deliver(submissions)
+    with pytest.raises(MessageError) as caught:
+        roles.aggregator.receive("north", submissions[0])
+    assert caught.value.field == "round"
+    assert "round 1, expected 2" in str(caught.value)
+    for party in roles.parties:
+        roles.aggregator.receive(party.name, party.respond(result))
+    assert roles.aggregator.finish_round() is None
+    assert said(roles.sites) in roles.parties[0].result().warnings
+
+
+def test_nothing_is_accepted_before_the_start_or_after_the_end(
+    prepared: Session, roles: Roles, submissions: list[bytes]
+) -> None:
+    early = Roles.of(prepared, roles.sites).aggregator
+    roles.finish(submissions)
+    for aggregator in (early, roles.aggregator):
+        with pytest.raises(MessageError, match="the session is not open") as caught:
+            aggregator.receive("north", submissions[0])
+        assert caught.value.field == "round"
+        with pytest.raises(EvaluationError, match="the session is not open"):
+            aggregator.finish_round()
+
+
+def test_a_session_runs_once(roles: Roles, submissions: list[bytes]) -> None:
+    with pytest.raises(EvaluationError, match="already been started; every session runs once"):
+        roles.aggregator.start()
+    roles.finish(submissions)
+    with pytest.raises(EvaluationError, match="already been started"):
+        roles.aggregator.start()
+
+
+def test_all_refusals_together_do_not_spoil_a_session(roles: Roles, submissions: list[bytes]) -> None:
+    """And their errors are short, and one line each."""
+    for position, party in enumerate(roles.parties):
+        for spoil, _ in DAMAGES.values():
+            with pytest.raises(MessageError) as caught:
+                roles.aggregator.receive(party.name, spoil(submissions[position]))
+            assert str(caught.value).isprintable()
+            assert len(str(caught.value)) < 300
+    roles.finish(submissions)
+    assert [party for party, _ in roles.aggregator.result().refused] == [party.name for party in roles.parties]
+
+
+def test_a_flood_of_refused_submissions_is_not_kept_for_ever(roles: Roles, submissions: list[bytes]) -> None:
+    # Anyone can send rubbish under any name: what is remembered of it must be bounded.
+    for number in range(1_000):
+        with pytest.raises(MessageError):
+            roles.aggregator.receive(f"mallory {number}", b"")
+    assert len(roles.aggregator.refusals) <= len(roles.parties)
+    assert len(submissions) == 3
+
+
+# --- Parties refuse, and survive as well ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_party_refuses_a_bad_opening_and_finishes_right(roles: Roles, damage: str) -> None:
+    spoil, field = DAMAGES[damage]
+    opening = roles.aggregator.start()
+    with pytest.raises(MessageError) as caught:
+        roles.parties[1].respond(spoil(opening) if damage != "a flipped bit in the payload" else flipped(opening, 50))
+    assert caught.value.field == field
+    assert roles.parties[1].bytes_sent == roles.parties[1].bytes_received == 0
+    roles.finish([party.respond(opening) for party in roles.parties])
+
+
+@pytest.mark.parametrize("damage", [*DAMAGES, "the opening once more"])
+def test_a_party_refuses_a_bad_result_and_finishes_right(roles: Roles, submissions: list[bytes], damage: str) -> None:
+    result = roles.deliver(submissions)
+    if damage == "the opening once more":
+        bad, field = changed(result, round=1, payload=b""), "round"
+    else:
+        spoil, field = DAMAGES[damage]
+        bad = spoil(result)
+        field = "round" if damage == "a later round" else field
+        bad = changed(result, round=3) if damage == "a later round" else bad
+    victim = roles.parties[2]
+    sent, received = victim.bytes_sent, victim.bytes_received
+    with pytest.raises(MessageError) as caught:
+        victim.respond(bad)
+    assert caught.value.field == field
+    with pytest.raises(EvaluationError, match="has no result"):
+        victim.result()
+    assert (victim.bytes_sent, victim.bytes_received) == (sent, received)
+    for party in roles.parties:
+        party.respond(result)
+        assert said(roles.sites) in party.result().warnings
+
+
+def test_a_party_answers_each_round_once(roles: Roles, submissions: list[bytes]) -> None:
+    # Two encryptions of the same rows, or two results, are what a curious aggregator would like to have.
+    opening = changed(submissions[0], sender=AGGREGATOR, payload=b"")
+    for party in roles.parties:
+        with pytest.raises(MessageError) as caught:
+            party.respond(opening)
+        assert caught.value.field == "round"
+    with pytest.raises(MessageError) as caught:  # nor does a party's message pass for the aggregator's
+        roles.parties[0].respond(changed(submissions[1], round=2))
+    assert caught.value.field == "sender"
+    result = roles.deliver(submissions)
+    for party in roles.parties:
+        party.respond(result)
+        for message in (opening, result):
+            with pytest.raises(MessageError) as caught:
+                party.respond(message)
+            assert caught.value.field == "round"
+
+
+def test_a_party_answers_no_round_after_the_last(roles: Roles, submissions: list[bytes]) -> None:
+    # A "round 3" must not make it decrypt once more and replace the evaluation it has reported.
+    result = roles.deliver(submissions)
+    party = roles.parties[0]
+    party.respond(result)
+    before = party.result()
+    with pytest.raises(FheAucError):
+        party.respond(changed(result, round=3, payload=encode((2, 8))))
+    assert party.result() == before
+
+
+def test_there_is_no_result_before_the_end_and_no_party_of_another_name(roles: Roles, submissions: list[bytes]) -> None:
+    for go_on in (lambda: None, lambda: roles.deliver(submissions)):
+        go_on()
+        for role in (roles.parties[0], roles.aggregator):
+            with pytest.raises(EvaluationError, match="has not ended"):
+                role.result()
+    stranger = PartyData.from_arrays("mallory", [0, 1], [0.1, 0.9])
+    with pytest.raises(EvaluationError, match="'mallory' is not a party of this session"):
+        Nothing().party(roles.session.manifest, b"", stranger)
+
+
+# --- The policy on missing parties ------------------------------------------------------------------------------------
+
+
+def test_below_min_parties_the_round_stays_open_and_the_missing_are_named(
+    roles: Roles, submissions: list[bytes]
+) -> None:
+    with pytest.raises(TooFewPartiesError, match="0 of 3 parties submitted, at least 2 are needed"):
+        roles.aggregator.finish_round()
+    roles.aggregator.receive("south", submissions[1])
+    with pytest.raises(TooFewPartiesError) as caught:
+        roles.aggregator.finish_round()
+    assert str(caught.value) == "1 of 3 parties submitted, at least 2 are needed; missing: 'north', 'east'"
+    with pytest.raises(EvaluationError, match="has not ended"):
+        roles.aggregator.result()
+    roles.finish(submissions)  # those who come late are still welcome
+
+
+def test_of_many_missing_parties_ten_are_named() -> None:
+    names = tuple(f"site {number}" for number in range(30))
+    aggregator = Nothing().aggregator(prepare(parties=names, min_parties=None).manifest, b"")
+    aggregator.start()
+    with pytest.raises(TooFewPartiesError) as caught:
+        aggregator.finish_round()
+    text = str(caught.value)
+    assert text.endswith("'site 9', …")
+    assert text.count("site ") == 10
+    assert "at least 30" in text
+
+
+def test_the_session_goes_on_without_a_party_and_says_so(roles: Roles, submissions: list[bytes]) -> None:
+    roles.aggregator.receive("north", submissions[0])
+    with pytest.raises(MessageError):
+        roles.aggregator.receive("south", submissions[1][:-1])
+    roles.aggregator.receive("east", submissions[2])
+    result = roles.aggregator.finish_round()
+    assert result is not None
+
+    # Too late now, in either round's name.
+    for late in (submissions[1], changed(submissions[1], round=2)):
+        with pytest.raises(MessageError, match="left out in an earlier round"):
+            roles.aggregator.receive("south", late)
+
+    present = [roles.sites[0], roles.sites[2]]
+    north, _, east = roles.parties
+    for party in (north, east):
+        party.respond(result)
+        evaluation = party.result()
+        assert said(present) in evaluation.warnings
+        assert evaluation.parties == 2
+    assert roles.aggregator.finish_round() is None
+    record = roles.aggregator.result()
+    assert (record.counted, record.missing) == (("north", "east"), ("south",))
+    assert [name for name, _ in record.refused] == ["south"]
+
+
+def test_the_last_round_needs_no_acknowledgement(roles: Roles, submissions: list[bytes]) -> None:
+    result = roles.deliver(submissions)
+    assert roles.aggregator.finish_round() is None
+    assert roles.aggregator.result().counted == ("north", "south", "east")
+    roles.parties[0].respond(result)
+    assert said(roles.sites) in roles.parties[0].result().warnings
+
+
+def test_the_order_of_arrival_changes_nothing(roles: Roles, submissions: list[bytes]) -> None:
+    for position in (2, 0, 1):
+        roles.aggregator.receive(roles.parties[position].name, submissions[position])
+    roles.finish(submissions)
+
+
+# --- What the roles tell ----------------------------------------------------------------------------------------------
+
+
+def test_the_aggregators_record_holds_no_auc(roles: Roles, submissions: list[bytes]) -> None:
+    roles.finish(submissions)
+    record = roles.aggregator.result()
+    assert isinstance(record, SessionRecord)
+    assert {field.name for field in fields(record)} == {"session", "counted", "missing", "delivered", "refused"}
+    assert record.session == roles.session.manifest.session
+    assert not isinstance(record, Evaluation)
+    assert not any(isinstance(value, float) for field in fields(record) for value in [getattr(record, field.name)])
+    with pytest.raises(AttributeError):
+        record.counted = ()  # type: ignore[misc]
+
+
+def test_the_evaluation_counts_every_byte_of_both_directions(roles: Roles, submissions: list[bytes]) -> None:
+    opening = changed(submissions[0], sender=AGGREGATOR, payload=b"")
+    result = roles.deliver(submissions)
+    answers = [party.respond(result) for party in roles.parties]
+    for party, submission, answer in zip(roles.parties, submissions, answers, strict=True):
+        evaluation = party.result()
+        assert evaluation.upload_bytes_per_party == len(submission) + len(answer)
+        assert evaluation.download_bytes_per_party == len(opening) + len(result)

@@ -1,0 +1,142 @@
+"""Masks vanish in the sum over all parties, exactly, and in nothing less than it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fhe_auc import ckks
+from fhe_auc.base.serialise import decode
+from fhe_auc.question import thresholds
+from fhe_auc.rlwe.polynomials import Polynomials, Words
+from fhe_auc.session.ckks_computation import zero_sum_masks
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.messages import Message
+from tests.support.malicious_sessions import backends, engine, sites
+
+FALSE_ALARM = 1e-9
+"""Probability with which a statistical test here would fail on other, equally good numbers."""
+
+BLOCKS = 2
+SHAPE = Polynomials(256, (1_000_003, 2**40 + 15, 2**55 - 55, 2**62 + 1))
+"""Moduli just above and just below powers of two, where drawing without rejection would show."""
+
+
+def total(masks: Sequence[Words], signs: Sequence[int] | None = None) -> list[list[int]]:
+    """The sum in Python's integers, polynomial by polynomial."""
+    weights = [1] * len(masks) if signs is None else signs
+    return [
+        [
+            sum(weight * int(value) for weight, value in zip(weights, column, strict=True)) % modulus
+            for column in zip(*(mask[row] for mask in masks), strict=True)
+        ]
+        for row, modulus in enumerate(SHAPE.moduli)
+    ]
+
+
+def looks_uniform(rows: Any) -> bool:
+    """Kolmogorov-Smirnov modulo each prime, and of all modulo 251 once reduced; wrong with 2·FALSE_ALARM a row."""
+    from scipy.stats import kstest, uniform
+
+    fractions = [
+        (np.array([int(value) for value in row], object) / modulus).astype(float)
+        for row, modulus in zip(rows, SHAPE.moduli, strict=True)
+    ]
+    return all(kstest(row, uniform.cdf).pvalue > FALSE_ALARM for row in fractions)
+
+
+@lru_cache(maxsize=64)
+def masks_of(parties: int, *, session: bytes = bytes(16), secret: bytes = bytes(32)) -> list[list[Words]]:
+    """All masks of a session, by party and block."""
+    names = tuple(f"site {number}" for number in range(parties))
+    grid = thresholds.uniform(100).tobytes()
+    manifest = Manifest(protocol="malicious", session=session, parties=names, grid=grid, min_parties=parties)
+    return [zero_sum_masks(SHAPE, manifest, name, secret, blocks=BLOCKS) for name in names]
+
+
+class TestMasks:
+    @pytest.mark.parametrize("parties", [1, 2, 3, 7])
+    def test_over_all_parties_they_add_up_to_zero_exactly(self, parties):
+        for block in zip(*masks_of(parties), strict=True):
+            assert not any(map(any, total(block)))
+
+    @pytest.mark.parametrize("parties", [2, 3, 7])
+    def test_each_is_uniform_modulo_each_prime_and_below_it(self, parties):
+        for mask in itertools.chain(*masks_of(parties)):
+            assert all(int(row.max()) < modulus for row, modulus in zip(mask, SHAPE.moduli, strict=True))
+            assert looks_uniform(mask)
+
+    def test_for_a_single_party_they_are_zero(self):
+        assert not any(mask.any() for mask in masks_of(1)[0])
+
+    @settings(max_examples=20, deadline=None)
+    @given(st.integers(2, 7).flatmap(lambda n: st.tuples(st.just(n), st.sets(st.integers(0, n - 1), min_size=1))))
+    def test_over_any_proper_subset_they_are_uniform(self, drawn):
+        parties, subset = drawn
+        found = masks_of(parties)
+        for block in range(len(found[0])):
+            summed = total([found[index][block] for index in subset])
+            if len(subset) == parties:
+                assert not any(map(any, summed))
+            else:
+                assert looks_uniform(summed)
+
+    @settings(max_examples=25, deadline=None)
+    @given(st.integers(2, 6).flatmap(lambda n: st.lists(st.integers(-2, 2), min_size=n, max_size=n)))
+    def test_they_vanish_only_when_all_are_counted_equally_often(self, times):
+        """Counted twice, left out, or subtracted: any other combination is uniform."""
+        found = masks_of(len(times))
+        summed = total([masks[0] for masks in found], times)
+        if len(set(times)) == 1:
+            assert not any(map(any, summed))
+        else:
+            # Twice a uniform number is uniform too: all moduli here are odd.
+            assert looks_uniform(summed)
+
+    def test_blocks_have_masks_of_their_own(self):
+        for party in masks_of(3):
+            for one, other in itertools.combinations(party, 2):
+                assert looks_uniform(total([one, other], [1, -1]))
+
+    def test_a_mask_of_one_party_in_the_place_of_another_leaves_a_mask(self):
+        found = masks_of(3)
+        assert looks_uniform(total([found[0][0], found[0][0], found[2][0]]))
+        assert looks_uniform(total([found[0][1], found[1][0], found[2][0]]))
+
+    @pytest.mark.parametrize("changes", [{"session": b"\1" * 16}, {"secret": b"\1" * 32}], ids=["session", "secret"])
+    def test_masks_of_another_session_do_not_vanish_with_ours(self, changes):
+        ours, theirs = masks_of(3), masks_of(3, **changes)
+        assert looks_uniform(total([ours[0][0], ours[1][0], theirs[2][0]]))
+        assert looks_uniform(total([ours[0][0], theirs[0][0]], [1, -1]))
+
+    @backends
+    def test_without_one_submission_nothing_can_be_decrypted(self, backend):
+        """Real ciphertexts: one party's alone, or all but one, decrypt to noise as large as the modulus."""
+        found = engine(backend)
+        roles = found.roles(sites(3))
+        opening = roles.aggregator.start()
+        payloads = [
+            decode(Message.from_bytes(party.respond(opening), limit=2**24).payload, tuple[bytes, ...], "")
+            for party in roles.parties
+        ]
+
+        def slots(counted: Sequence[tuple[bytes, ...]]) -> ckks.Slots:
+            """Sums, times an encryption of ones, so that they are results that can be decrypted."""
+            ones = found.keys.public.encrypt(np.ones(found.plan.packing.slots, complex))
+            ciphertexts = [found.keys.public.load_submission(block) for (block,) in counted]
+            for ciphertext in ciphertexts[1:]:
+                found.keys.public.add_in_place(ciphertexts[0], ciphertext)
+            product = found.keys.public.multiply(ciphertexts[0], ones)
+            return found.keys.secret.decrypt(found.keys.public.dump_result(product))
+
+        whole = np.abs(slots(payloads)).max()
+        assert whole < 10 * 2 * 400  # 2P times weights
+        for counted in (payloads[:1], payloads[:2], payloads[1:], [*payloads, payloads[0]]):
+            assert np.abs(slots(counted)).min() > 1e6 * whole

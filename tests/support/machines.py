@@ -1,0 +1,76 @@
+"""A session between machines, whose roles all have their key stores and files on this one."""
+
+from __future__ import annotations
+
+import copy
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from fhe_auc.machines import outcomes
+from fhe_auc.machines.site_state import site_storage
+from fhe_auc.rows.party_data import PartyData
+from fhe_auc.session import registry
+from fhe_auc.session.journal import read_record
+from fhe_auc.session.protocol import Request
+from tests.support.nothing import rows_in
+
+GRID = np.linspace(0, 1, 16)
+S = TypeVar("S", bound="MachineSession")
+
+
+class MachineSession:
+    """In a folder of its own; `aggregator` and `roles`, of the sites and the helper if any, are configurations."""
+
+    def __init__(self, sites: list[PartyData], folder: Path, protocol: str = "nothing", **asked: Any) -> None:
+        self.folder, self.sites = folder, {data.name: data for data in sites}
+        request = Request(**{"parties": tuple(self.sites), "thresholds": GRID, **asked})
+        prepared = registry.load(protocol).prepare(request)
+        (folder / "keys").mkdir(mode=0o700, parents=True)
+        made = site_storage().local_sites(prepared, folder / "keys", {})
+        self.id, self.meanwhile = prepared.manifest.session, made.meanwhile
+        self.aggregator: dict[str, Any] = {**made.aggregator, "journal": str(folder / "journal")}
+        self.roles = {name: dict(config) for name, config in made.sites.items()}
+        for data in sites:
+            file = folder / f"{data.name}.npz"
+            np.savez(file, y_true=data.y_true, y_score=data.y_score)
+            self.roles[data.name] |= {"data": str(file), "results": str(folder / f"results of {data.name}")}
+
+    def copied(self: S, folder: Path) -> S:
+        """The same in another folder: made once, as most of a test's time would be spent on its certificates."""
+
+        def moved(config: Mapping[str, Any]) -> dict[str, Any]:
+            return {name: value.replace(str(self.folder), str(folder)) for name, value in config.items()}
+
+        made = copy.copy(self)
+        shutil.copytree(self.folder, folder)
+        made.folder, made.aggregator = folder, moved(self.aggregator)
+        made.roles = {name: moved(config) for name, config in self.roles.items()}
+        return made
+
+    def results(self, name: str) -> list[Path]:
+        """The files that a site has written down."""
+        return list((self.folder / f"results of {name}").glob("*.json"))
+
+    def outcome(self, name: str) -> Any:
+        (file,) = self.results(name)
+        return outcomes.read(file)
+
+    def rows(self, *names: str) -> int:
+        """How many rows these sites have, or all."""
+        return sum(self.sites[name].rows for name in names or self.sites)
+
+    def rows_at(self, name: str) -> int:
+        """How many rows are in the result that a site has written down, of `nothing`."""
+        return rows_in(self.outcome(name))
+
+    def record(self) -> dict[str, Any] | None:
+        return read_record(self.folder / "journal")
+
+
+def toml(config: Mapping[str, Any]) -> str:
+    return "".join(f"{name} = {json.dumps(value)}\n" for name, value in config.items())
