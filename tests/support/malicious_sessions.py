@@ -28,10 +28,10 @@ from fhe_auc_keys.roles.echo import Echo
 from fhe_auc_keys.roles.sealed_roles import computing_aggregator, encrypting_party
 from fhe_auc_protocols.blinded_auc import split_shares
 from fhe_auc_protocols.blinded_auc.blinding import BlindingRandomness
+from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import plan
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_totals
 from fhe_auc_protocols.blinded_auc.malicious import FLOODING_BITS, Malicious, MaliciousTask
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
-from fhe_auc_protocols.blinded_auc.planner import plan
 from fhe_auc_protocols.blinded_auc.workload import Workload
 from tests.support.blinded_auc import encoded
 

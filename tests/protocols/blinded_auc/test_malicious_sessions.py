@@ -18,7 +18,7 @@ from fhe_auc.question import thresholds
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc_protocols.blinded_auc import planner
+from fhe_auc_protocols.blinded_auc import ckks_parameter_choice
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from tests.support.blinded_auc import counts_of
 from tests.support.chosen import federated_auc
@@ -63,7 +63,7 @@ class TestHonestSessions:
         tolerance = found.settings["tolerance"]
         assert dict(found.settings) == {"executions": 4, "splits": 2, "tolerance": tolerance, "signed": False}
         assert 0 < found.numerical_error < tolerance < math.sqrt(2) * found.numerical_error
-        assert found.numerical_error <= planner.DEFAULT_LOOSE_PRECISION
+        assert found.numerical_error <= ckks_parameter_choice.DEFAULT_LOOSE_PRECISION
 
     @backends
     @pytest.mark.parametrize(

@@ -19,9 +19,9 @@ from fhe_auc.rows import datasets
 from fhe_auc.rows.counts import Counts, count
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_protocols.blinded_auc.blinding import BlindingRandomness
+from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import plan
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
-from fhe_auc_protocols.blinded_auc.planner import plan
 from fhe_auc_protocols.blinded_auc.result_check import Recovered, recover
 from fhe_auc_protocols.blinded_auc.workload import Workload
 from tests.support import chosen
@@ -355,7 +355,7 @@ import psutil
 from fhe_auc import ckks
 from fhe_auc.session.ckks_computation import running_sum
 from fhe_auc.rows.counts import Counts
-from fhe_auc_protocols.blinded_auc.planner import plan
+from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import plan
 from fhe_auc_protocols.blinded_auc.workload import Workload
 from fhe_auc_protocols.blinded_auc.semi_honest import class_vectors
 

@@ -20,12 +20,12 @@ from fhe_auc.rlwe.parameters import MAX_MODULUS_BITS, Chain
 from fhe_auc.rlwe.statistical_security import DEFAULT_FLOODING_BITS
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import EncodedPlan
-from fhe_auc_protocols.blinded_auc import planner
+from fhe_auc_protocols.blinded_auc import ckks_parameter_choice
+from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import plan
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import products, trace
 from fhe_auc_protocols.blinded_auc.error_bound import disagreement, error_bound, fresh_error
 from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT
 from fhe_auc_protocols.blinded_auc.plan import LEAST_POSITIONS, AucPlan, switching_noise_bits
-from fhe_auc_protocols.blinded_auc.planner import plan
 from fhe_auc_protocols.blinded_auc.workload import LEAST_EXTRA, MAX_SPLITS, Workload
 from tests.support.blinded_auc import counts_of, encoded, submission
 
@@ -224,7 +224,7 @@ def test_harder_workloads_never_cost_less(workload: Workload, backend: str, fact
     fewer_rows = msgspec.structs.replace(workload, min_rows=max(2, workload.min_rows // factor))
     for harder in (more_rows, more_parties, fewer_rows):
         assert cost(planned(harder, backend)) >= easier
-    assert cost(planned(workload, backend, precision=planner.DEFAULT_PRECISION / factor)) >= easier
+    assert cost(planned(workload, backend, precision=ckks_parameter_choice.DEFAULT_PRECISION / factor)) >= easier
     assert cost(planned(workload, backend, flooding_bits=DEFAULT_FLOODING_BITS + 10)) >= easier
 
 
@@ -285,7 +285,7 @@ def every_chain() -> list[Any]:
 
 def on_chain(backend: Any, chain: Chain, **changes: Any) -> AucPlan:
     """A plan on one chain, whichever is the cheapest."""
-    found = planner._filled(typical(**changes), backend, chain, (26, 40), (1e-6, None))
+    found = ckks_parameter_choice._filled(typical(**changes), backend, chain, (26, 40), (1e-6, None))
     assert found is not None
     return found
 
@@ -413,7 +413,7 @@ def test_every_bin_has_a_position_for_each_split_and_the_extra_element_some(foun
     positions = found.packing.blocks * found.packing.bins
     assert positions >= workload.splits * workload.thresholds + LEAST_EXTRA
     assert positions >= min(LEAST_POSITIONS, found.packing.slots // (2 * workload.classes))
-    assert error_bound(found) <= planner.DEFAULT_LOOSE_PRECISION
+    assert error_bound(found) <= ckks_parameter_choice.DEFAULT_LOOSE_PRECISION
     assert 0 < error_bound(found) < found.tolerance == disagreement(found) < math.sqrt(2) * error_bound(found)
     written = manifest_with(encoded(found), thresholds=workload.thresholds, parties=min(workload.parties, 3))
     assert Manifest.from_bytes(written.to_bytes()).decoded_plan(AucPlan) == found
@@ -450,7 +450,7 @@ def test_a_tolerance_is_kept_and_the_error_stays_below_it(backend: Any, toleranc
     found = plan(typical(splits=2, classes=8), backend, flooding_bits=34, tolerance=tolerance)
     assert found.tolerance == tolerance
     assert error_bound(found) < disagreement(found) <= tolerance
-    assert error_bound(found) <= planner.DEFAULT_LOOSE_PRECISION
+    assert error_bound(found) <= ckks_parameter_choice.DEFAULT_LOOSE_PRECISION
 
 
 @pytest.mark.parametrize("tolerance", [0.0, -1e-7, 1.01e-3, 1.0, math.inf, math.nan, 1e-12])
