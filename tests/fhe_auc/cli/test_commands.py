@@ -41,7 +41,7 @@ from fhe_auc_protocols.blinded_auc import ckks_parameter_choice
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.workload import Workload
-from fhe_auc_protocols.exact_auc.planner import plan_exact
+from fhe_auc_protocols.exact_auc.parameter_choice import plan_exact
 from tests.support.command_line import PROGRAM, assert_fails, call
 from tests.support.pooled import pooled_counts
 
