@@ -21,7 +21,7 @@ from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.bfv import slots
 from fhe_auc.bfv.flooding import uniform_noise
 from fhe_auc.bfv.parameters import BfvParameters
-from fhe_auc.rlwe import container, hidden
+from fhe_auc.rlwe import container, transparent_ciphertexts
 from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, PublicKeys, SecretKey
 from fhe_auc.rlwe.context_factory import ContextFactory
 from fhe_auc.rlwe.library import Decryptor, Library
@@ -82,7 +82,7 @@ class PublicContext(BasePublicContext[BfvParameters]):
 
         Raises `DeserialisationError` where its second polynomial is zero, so that it hides nothing.
         """
-        hidden.check(words)
+        transparent_ciphertexts.check(words)
         return Ciphertext(prime, words.copy())
 
     def encrypt(self, values: ArrayLike, prime: int) -> Ciphertext:
@@ -176,7 +176,7 @@ class SecretContext(BaseSecretContext[BfvParameters]):
         """
         shape = _result_shape(self.mask_shape, kept)
         kind = result_kind(self.parameters, prime, kept)
-        words = hidden.unpack(shape, container.open_for(kind, self.fingerprint, data))
+        words = transparent_ciphertexts.unpack(shape, container.open_for(kind, self.fingerprint, data))
         half = Seeded(shape).half
         phase = slots.phase_of(half, words, self.secret_words[: len(half.moduli)])
         return slots.decrypted(half, self.parameters.plain_moduli[prime], phase)

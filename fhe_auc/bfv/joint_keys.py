@@ -50,7 +50,7 @@ from fhe_auc.bfv import slots
 from fhe_auc.bfv.context import checked
 from fhe_auc.bfv.flooding import uniform_noise
 from fhe_auc.bfv.parameters import BfvParameters
-from fhe_auc.rlwe import container, hidden
+from fhe_auc.rlwe import container, transparent_ciphertexts
 from fhe_auc.rlwe.integer_products import lifted, rounded, summed_products
 from fhe_auc.rlwe.modular import Residues, residues, uniform
 from fhe_auc.rlwe.modulus_switching import kept_shape
@@ -136,10 +136,10 @@ class JointSetup:
         return container.open_for(kind, self.binding, result)
 
     def split_result(self, kind: str, result: bytes) -> tuple[Words, Words]:
-        """Return both polynomials of a result; errors as `opened` and `hidden.unpack`."""
+        """Return both polynomials of a result; errors as `opened` and `transparent_ciphertexts.unpack`."""
         half = self.result_part
         whole = Polynomials(half.ring_dimension, 2 * half.moduli)
-        first, second = np.split(hidden.unpack(whole, self.opened(kind, result)), 2)
+        first, second = np.split(transparent_ciphertexts.unpack(whole, self.opened(kind, result)), 2)
         return first, second
 
     def fused(self, kind: str, result: bytes, partials: Iterable[Words]) -> Words:

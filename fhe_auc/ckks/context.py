@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.ckks.parameters import CkksParameters
-from fhe_auc.rlwe import container, hidden
+from fhe_auc.rlwe import container, transparent_ciphertexts
 from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, PublicKeys, SecretKey
 from fhe_auc.rlwe.context_factory import ContextFactory
 from fhe_auc.rlwe.library import Decryptor, Library
@@ -122,7 +122,7 @@ class PublicContext(BasePublicContext[CkksParameters]):
 
         Raises `DeserialisationError` where its second polynomial is zero, so that it hides nothing.
         """
-        hidden.check(words)
+        transparent_ciphertexts.check(words)
         return self._evaluator.ciphertext(words)
 
     def load_submission(self, data: bytes) -> Ciphertext:

@@ -10,7 +10,7 @@ from typing import ClassVar, Generic
 import msgspec
 
 from fhe_auc.base.serialise import encode
-from fhe_auc.rlwe import container, hidden
+from fhe_auc.rlwe import container, transparent_ciphertexts
 from fhe_auc.rlwe.library import Library, P
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.seeded import Seeded
@@ -127,5 +127,5 @@ class BaseSecretContext(Generic[P]):
         return words[: len(self.parameters.modulus_bits)]  # SEAL has it modulo the special prime as well
 
     def _result(self, kind: str, data: bytes) -> Words:
-        """Return the coefficients of a result of that kind; errors as `container.open_for` and `hidden.unpack`."""
-        return hidden.unpack(self._seeded.whole, container.open_for(kind, self.fingerprint, data))
+        """Return a result's coefficients; errors as `container.open_for` and `transparent_ciphertexts.unpack`."""
+        return transparent_ciphertexts.unpack(self._seeded.whole, container.open_for(kind, self.fingerprint, data))

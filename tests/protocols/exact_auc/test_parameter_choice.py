@@ -1,4 +1,4 @@
-"""The parameters chosen for exact sessions: the fewest primes that tell all sums apart, and a plan that is weaker is refused."""
+"""Parameters of exact sessions: the fewest primes that tell all sums apart; a plan that is weaker is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Ciphertexts (c0, c1) whose c1 is zero or small: whoever knows the session's name makes them; parties refuse them.
+"""Transparent ciphertexts (c0, c1), whose c1 is zero or small: anybody who knows the session's name can make one.
+
+Parties refuse them.
 
 Where c1 is zero, c0 is the message. Where all of its coefficients are small, c0 + c1·s is the message and a noise: with
 c1 = 1, the secret key itself. Those of a ciphertext that a circuit has made are uniform modulo Q.
