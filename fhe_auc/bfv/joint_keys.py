@@ -51,11 +51,11 @@ from fhe_auc.bfv.context import checked
 from fhe_auc.bfv.flooding import uniform_noise
 from fhe_auc.bfv.parameters import BfvParameters
 from fhe_auc.rlwe import container, transparent_ciphertexts
+from fhe_auc.rlwe.error_sampling import fresh_keys, second_error
 from fhe_auc.rlwe.integer_products import lifted, rounded, summed_products
 from fhe_auc.rlwe.modular import Residues, residues, uniform
 from fhe_auc.rlwe.modulus_switching import kept_shape
 from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.rlwe.second_error import fresh_keys, second_error
 from fhe_auc.rlwe.transform import values_of
 
 _SEED_BYTES = 32

@@ -6,7 +6,7 @@ import math
 from typing import Protocol
 
 from fhe_auc.ckks.parameters import CkksParameters
-from fhe_auc.rlwe.second_error import FRESH_VARIANCE
+from fhe_auc.rlwe.error_sampling import FRESH_VARIANCE
 from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT, Packing, split_norms
 from fhe_auc_protocols.blinded_auc.workload import Workload
 

@@ -26,10 +26,10 @@ from fhe_auc.bfv.joint_evaluation import JointEvaluator
 from fhe_auc.bfv.joint_keys import JointSetup, JointShare, fuse
 from fhe_auc.bfv.parameters import JOINT_CHAINS
 from fhe_auc.bfv.slots import phase_of
-from fhe_auc.rlwe import container, second_error
+from fhe_auc.rlwe import container, error_sampling
+from fhe_auc.rlwe.error_sampling import VARIANCE
 from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words
 from fhe_auc.rlwe.primes import primes_above
-from fhe_auc.rlwe.second_error import VARIANCE
 from fhe_auc.rlwe.transform import coefficients_of, values_of
 from fhe_auc_protocols.exact_auc.parameter_choice import plan_exact
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
@@ -436,7 +436,7 @@ def test_randomness_that_repeats_makes_other_errors_for_other_messages(
     session: Joint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A machine that is resumed twice from one snapshot: under the same error the messages' difference would show."""
-    monkeypatch.setattr(second_error.secrets, "token_bytes", bytes)
+    monkeypatch.setattr(error_sampling.secrets, "token_bytes", bytes)
     share = session.shares[0]
     first, second = (session.half.unpack(share.encrypt(np.full(SLOTS, each), 0, 302 + each)) for each in (0, 1))
     errors = []
