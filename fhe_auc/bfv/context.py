@@ -27,9 +27,9 @@ from fhe_auc.rlwe.context_factory import ContextFactory
 from fhe_auc.rlwe.library import Decryptor, Library
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.modulus_switching import kept_shape, switched
+from fhe_auc.rlwe.number_theoretic_transform import values_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.seeded import Seeded
-from fhe_auc.rlwe.transform import values_of
 
 StoredPublic: TypeAlias = PublicKeys[BfvParameters]
 StoredSecret: TypeAlias = SecretKey[BfvParameters]

@@ -19,8 +19,8 @@ from fhe_auc.bfv.joint_keys import JointSetup, ternary
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.error_sampling import second_error
 from fhe_auc.rlwe.integer_products import lifted, rounded, summed_products
+from fhe_auc.rlwe.number_theoretic_transform import values_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.rlwe.transform import values_of
 
 _SEED_BYTES = 32
 

@@ -55,8 +55,8 @@ from fhe_auc.rlwe.error_sampling import fresh_keys, second_error
 from fhe_auc.rlwe.integer_products import lifted, rounded, summed_products
 from fhe_auc.rlwe.modular import Residues, residues, uniform
 from fhe_auc.rlwe.modulus_switching import kept_shape
+from fhe_auc.rlwe.number_theoretic_transform import values_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.rlwe.transform import values_of
 
 _SEED_BYTES = 32
 

@@ -2,7 +2,7 @@
 
 Ciphertexts and keys are polynomials modulo primes, whatever is encrypted in them: how these travel (`polynomials`,
 `seeded`, `container`), what a library offers (`library`: `openfhe_library`, `seal_library`) and how its objects become
-coefficients (`layout`), arithmetic on these (`modular`, `primes`, `transform`, `modulus_switching`,
+coefficients (`layout`), arithmetic on these (`modular`, `primes`, `number_theoretic_transform`, `modulus_switching`,
 `integer_products`), which library there is (`backends`), what security asks of the moduli (`parameters`), what keys
 never do (`context`).
 """

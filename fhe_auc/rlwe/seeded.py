@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import BackendUnavailableError, DeserialisationError
 from fhe_auc.rlwe.error_sampling import fresh_keys, second_error
+from fhe_auc.rlwe.number_theoretic_transform import values_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.rlwe.transform import values_of
 
 SEED_BYTES = 32
 VERIFIED = 2.0**32

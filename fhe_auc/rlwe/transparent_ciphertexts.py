@@ -18,8 +18,8 @@ import numpy as np
 
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.rlwe.modular import multiply
+from fhe_auc.rlwe.number_theoretic_transform import coefficients_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.rlwe.transform import coefficients_of
 
 _LEAST_DISTANCE = 1 / 8
 """Mean distance of c1's coefficients from zero, over Q; uniform ones have 1/4, and of 8192 the mean is 0.002 off."""

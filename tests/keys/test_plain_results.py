@@ -13,8 +13,8 @@ from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.serialise import encode
 from fhe_auc.bfv.joint_keys import JointShare
 from fhe_auc.rlwe import container
+from fhe_auc.rlwe.number_theoretic_transform import values_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.rlwe.transform import values_of
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.computation import Result

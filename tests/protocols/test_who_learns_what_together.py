@@ -18,8 +18,8 @@ from fhe_auc.bfv import slots
 from fhe_auc.question.analysis import PLAIN
 from fhe_auc.rlwe import container, modular
 from fhe_auc.rlwe.modular import combined
+from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, values_of
 from fhe_auc.rlwe.polynomials import Polynomials
-from fhe_auc.rlwe.transform import coefficients_of, values_of
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.computation import Result

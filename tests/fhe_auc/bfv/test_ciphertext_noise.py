@@ -23,9 +23,9 @@ from fhe_auc.bfv.ciphertext_noise import (
 from fhe_auc.bfv.flooding import uniform_noise
 from fhe_auc.bfv.parameters import BfvParameters
 from fhe_auc.rlwe.modulus_switching import kept_shape, switched
+from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, values_of
 from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum
 from fhe_auc.rlwe.primes import primes_above
-from fhe_auc.rlwe.transform import coefficients_of, values_of
 from fhe_auc_protocols.exact_auc.parameter_choice import plan_exact
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from tests.support.bfv_contexts import PRIMES, SLOTS, Case, loaded, noise, parameters_of, scaled_noise, signed, some

@@ -21,10 +21,10 @@ from fhe_auc.bfv.parameters import CHAINS, JOINT_CHAINS
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.error_sampling import VARIANCE
 from fhe_auc.rlwe.modulus_switching import kept_shape
+from fhe_auc.rlwe.number_theoretic_transform import values_of
 from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum
 from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.rlwe.seeded import Seeded
-from fhe_auc.rlwe.transform import values_of
 from tests.support.bfv_contexts import PRIMES, SLOTS, Case, loaded, noise, parameters_of
 from tests.support.wire import DAMAGE
 

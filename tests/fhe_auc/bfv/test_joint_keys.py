@@ -28,9 +28,9 @@ from fhe_auc.bfv.parameters import JOINT_CHAINS
 from fhe_auc.bfv.slots import phase_of
 from fhe_auc.rlwe import container, error_sampling
 from fhe_auc.rlwe.error_sampling import VARIANCE
+from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, values_of
 from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words
 from fhe_auc.rlwe.primes import primes_above
-from fhe_auc.rlwe.transform import coefficients_of, values_of
 from fhe_auc_protocols.exact_auc.parameter_choice import plan_exact
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from tests.support import bfv_contexts

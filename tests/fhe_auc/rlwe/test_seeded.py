@@ -11,10 +11,10 @@ from scipy import stats
 from fhe_auc import bfv, ckks
 from fhe_auc.base.errors import BackendUnavailableError, DeserialisationError
 from fhe_auc.rlwe.error_sampling import VARIANCE, fresh_keys
+from fhe_auc.rlwe.number_theoretic_transform import coefficients_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.rlwe.seeded import SEED_BYTES, Seeded
-from fhe_auc.rlwe.transform import coefficients_of
 from tests.support.bfv_contexts import parameters_of
 from tests.support.platforms import needs_fork
 

@@ -9,8 +9,8 @@ import pytest
 
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.rlwe import transparent_ciphertexts
+from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, values_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.rlwe.transform import coefficients_of, values_of
 
 N = 1024
 PRIMES = (12289, 40961, 61441)

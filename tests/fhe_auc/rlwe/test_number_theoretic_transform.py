@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, smallest_root, values_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.primes import is_prime, primes_above
-from fhe_auc.rlwe.transform import coefficients_of, smallest_root, values_of
 from tests.support.bfv_contexts import parameters_of
 
 SMALL = Polynomials(16, (97, 193, 257))
