@@ -35,7 +35,7 @@ from fhe_auc.question.analysis import Analysis, Variable
 from fhe_auc.question.fleet import Fleet
 from fhe_auc.question.study import Study
 from fhe_auc.results import calibration_file
-from fhe_auc.rlwe import container
+from fhe_auc.rlwe import wire_format
 from fhe_auc.rlwe.polynomials import Polynomials
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.manifest import Manifest
@@ -131,7 +131,6 @@ LAYOUTS = {
     "budget._Spent": "{data_set: str, protocol: str, epsilon: float, delta: float, unit: str, rows: int, refused: str}",
     "certificates._Credential": "[chain: tuple[bytes, ...], binding: bytes]",
     "computation.Result": "[counted: tuple[str, ...], content: bytes]",
-    "container._Container": "[kind: str, fingerprint: bytes, payload: bytes]",
     "context.PublicKeys": "[parameters: P, public_key: bytes, relinearisation_key: bytes]",
     "context.SecretKey": "[parameters: P, public_keys_digest: bytes, secret_key: bytes]",
     "context.StoredPublic": "[parameters: P, public_key: bytes, relinearisation_key: bytes, rotation_keys: bytes]",
@@ -206,6 +205,7 @@ LAYOUTS = {
     "unencrypted_protocol.ClearSums": "[parties: int]",
     "vector_computation.VectorPlan": "{keys: Keys, thresholds: int, entries: int, parties: int, max_total: int}",
     "workload.Workload": "{thresholds: int, parties: int, classes: int, max_rows: int, min_rows: int, splits: int, joint_keys: bool}",
+    "wire_format._Container": "[kind: str, fingerprint: bytes, payload: bytes]",
 }
 
 AT = datetime(2026, 1, 2, tzinfo=timezone.utc)
@@ -510,7 +510,7 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "state of a party": lambda _: _Scribe(_manifest(), "north").saved(),
     "whose submissions count": lambda folder: _journalled(folder, "closed"),
     "submission in a journal": lambda folder: _journalled(folder, "submissions")[8:],
-    "container of a ciphertext": lambda _: container.seal("ciphertext", FINGERPRINT, b"payload"),
+    "container of a ciphertext": lambda _: wire_format.seal("ciphertext", FINGERPRINT, b"payload"),
     "name of a CKKS context": lambda _: CKKS.fingerprint(FINGERPRINT),
     "name of a BFV context": lambda _: BFV.fingerprint(FINGERPRINT),
     "packed polynomials": lambda _: Polynomials(2, (65537, 257)).pack(np.array([[65536, 1], [256, 2]], np.uint64)),

@@ -21,7 +21,7 @@ from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.bfv import slots
 from fhe_auc.bfv.flooding import uniform_noise
 from fhe_auc.bfv.parameters import BfvParameters
-from fhe_auc.rlwe import container, transparent_ciphertexts
+from fhe_auc.rlwe import transparent_ciphertexts, wire_format
 from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, PublicKeys, SecretKey
 from fhe_auc.rlwe.context_factory import ContextFactory
 from fhe_auc.rlwe.library import Decryptor, Library
@@ -75,7 +75,7 @@ class PublicContext(BasePublicContext[BfvParameters]):
         these parameters.
         """
         kind = kind_of("submission", self.parameters, prime)
-        return Seeded(self.ciphertext_shape).expand(container.open_for(kind, self.fingerprint, data))
+        return Seeded(self.ciphertext_shape).expand(wire_format.open_for(kind, self.fingerprint, data))
 
     def ciphertext(self, words: Words, prime: int) -> Ciphertext:
         """Return the ciphertext with these coefficients, of `ciphertext_shape`: a sum of submissions.
@@ -137,7 +137,7 @@ class PublicContext(BasePublicContext[BfvParameters]):
         shape = _result_shape(self._half, kept)
         both = [switched(self._half, each, len(shape.moduli) // 2) for each in np.split(ciphertext.words, 2)]
         kind = result_kind(self.parameters, ciphertext.prime, kept)
-        return container.seal(kind, self.fingerprint, shape.pack(np.concatenate(both)))
+        return wire_format.seal(kind, self.fingerprint, shape.pack(np.concatenate(both)))
 
     def _zero(self) -> Words:
         """Return a fresh encryption of zero under the public key."""
@@ -166,7 +166,7 @@ class SecretContext(BaseSecretContext[BfvParameters]):
         words = self._scheme.words(self._decryptor.encrypt(self._scheme.zero))
         message = slots.message(self.mask_shape, self.parameters.plain_moduli[prime], residues)
         packed = self._seeded.reseed(words, self.secret_words, message=message)
-        return container.seal(kind_of("submission", self.parameters, prime), self.fingerprint, packed)
+        return wire_format.seal(kind_of("submission", self.parameters, prime), self.fingerprint, packed)
 
     def decrypt(self, data: bytes, prime: int, kept: int | None = None) -> Residues:
         """Return the integers in [0, t), shape (N,), of a result that `PublicContext.dump_result` wrote.
@@ -176,7 +176,7 @@ class SecretContext(BaseSecretContext[BfvParameters]):
         """
         shape = _result_shape(self.mask_shape, kept)
         kind = result_kind(self.parameters, prime, kept)
-        words = transparent_ciphertexts.unpack(shape, container.open_for(kind, self.fingerprint, data))
+        words = transparent_ciphertexts.unpack(shape, wire_format.open_for(kind, self.fingerprint, data))
         half = Seeded(shape).half
         phase = slots.phase_of(half, words, self.secret_words[: len(half.moduli)])
         return slots.decrypted(half, self.parameters.plain_moduli[prime], phase)

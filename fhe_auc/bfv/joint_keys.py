@@ -50,7 +50,7 @@ from fhe_auc.bfv import slots
 from fhe_auc.bfv.context import checked
 from fhe_auc.bfv.flooding import uniform_noise
 from fhe_auc.bfv.parameters import BfvParameters
-from fhe_auc.rlwe import container, transparent_ciphertexts
+from fhe_auc.rlwe import transparent_ciphertexts, wire_format
 from fhe_auc.rlwe.error_sampling import fresh_keys, second_error
 from fhe_auc.rlwe.integer_products import lifted, rounded, summed_products
 from fhe_auc.rlwe.modular import Residues, residues, uniform
@@ -132,8 +132,8 @@ class JointSetup:
         return _switched_keys(self.parameters, self.binding, self.products, self.kept)
 
     def opened(self, kind: str, result: bytes) -> bytes:
-        """Return what the container of a result of this session holds; errors as `container.open_for`."""
-        return container.open_for(kind, self.binding, result)
+        """Return what the container of a result of this session holds; errors as `wire_format.open_for`."""
+        return wire_format.open_for(kind, self.binding, result)
 
     def split_result(self, kind: str, result: bytes) -> tuple[Words, Words]:
         """Return both polynomials of a result; errors as `opened` and `transparent_ciphertexts.unpack`."""

@@ -10,7 +10,7 @@ from typing import ClassVar, Generic
 import msgspec
 
 from fhe_auc.base.serialise import encode
-from fhe_auc.rlwe import container, transparent_ciphertexts
+from fhe_auc.rlwe import transparent_ciphertexts, wire_format
 from fhe_auc.rlwe.library import Library, P
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.seeded import Seeded
@@ -85,7 +85,7 @@ class BasePublicContext(Generic[P]):
 
     def to_bytes(self) -> bytes:
         """Serialise parameters, public key and evaluation keys; `load_public` of the scheme reads them."""
-        return container.seal(self.kind, self.fingerprint, encode(self._stored))
+        return wire_format.seal(self.kind, self.fingerprint, encode(self._stored))
 
 
 class BaseSecretContext(Generic[P]):
@@ -113,7 +113,7 @@ class BaseSecretContext(Generic[P]):
 
     def to_bytes(self) -> bytes:
         """Serialise parameters and secret key, in the clear; `load_secret` of the scheme reads them."""
-        return container.seal(self.kind, self.fingerprint, encode(self._stored))
+        return wire_format.seal(self.kind, self.fingerprint, encode(self._stored))
 
     @property
     def mask_shape(self) -> Polynomials:
@@ -127,5 +127,5 @@ class BaseSecretContext(Generic[P]):
         return words[: len(self.parameters.modulus_bits)]  # SEAL has it modulo the special prime as well
 
     def _result(self, kind: str, data: bytes) -> Words:
-        """Return a result's coefficients; errors as `container.open_for` and `transparent_ciphertexts.unpack`."""
-        return transparent_ciphertexts.unpack(self._seeded.whole, container.open_for(kind, self.fingerprint, data))
+        """Return a result's coefficients; errors as `wire_format.open_for` and `transparent_ciphertexts.unpack`."""
+        return transparent_ciphertexts.unpack(self._seeded.whole, wire_format.open_for(kind, self.fingerprint, data))

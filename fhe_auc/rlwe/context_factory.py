@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.serialise import decode
-from fhe_auc.rlwe import container
+from fhe_auc.rlwe import wire_format
 from fhe_auc.rlwe.backends import choose_backend
 from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, PublicKeys, SecretKey
 from fhe_auc.rlwe.library import Library, P
@@ -85,7 +85,7 @@ def _schemes(parameters: P) -> Sequence[Library[P]]:
 
 def _opened(kind: str, data: bytes, shape: type[Stored]) -> Stored:
     """Return what the container `data` of a context holds; errors as `ContextFactory.load_public`."""
-    fingerprint, payload = container.open_any(kind, data)
+    fingerprint, payload = wire_format.open_any(kind, data)
     found = decode(payload, shape, kind)
     if found.fingerprint != fingerprint:
         raise DeserialisationError(f"the {kind} does not match its fingerprint", field="fingerprint")

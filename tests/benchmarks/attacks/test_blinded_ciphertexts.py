@@ -26,7 +26,7 @@ from fhe_auc.base.errors import (
 )
 from fhe_auc.base.serialise import decode
 from fhe_auc.cli import main
-from fhe_auc.rlwe import container
+from fhe_auc.rlwe import wire_format
 from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
@@ -229,8 +229,8 @@ def test_flipped_bytes_are_refused_with_the_checksums_mended_too(protocol: str, 
 @pytest.mark.backends("all")
 def test_one_bit_of_one_coefficient_spoils_all_slots(protocol: str, backend: str) -> None:
     def lie(view: BlindedView) -> bytes:
-        packed = container.open_for("result", view.context.fingerprint, ciphertext_lies.honest(view))
-        return container.seal("result", view.context.fingerprint, bytes([packed[0] ^ 1]) + packed[1:])
+        packed = wire_format.open_for("result", view.context.fingerprint, ciphertext_lies.honest(view))
+        return wire_format.seal("result", view.context.fingerprint, bytes([packed[0] ^ 1]) + packed[1:])
 
     assert ciphertexts.check_of(Scene(protocol, backend).refusal(lie)) == "slots"
 

@@ -18,7 +18,7 @@ from fhe_auc.base.errors import CapacityError, DeserialisationError
 from fhe_auc.base.serialise import encode
 from fhe_auc.bfv.ciphertext_noise import flooding_margin
 from fhe_auc.bfv.parameters import CHAINS, JOINT_CHAINS
-from fhe_auc.rlwe import container
+from fhe_auc.rlwe import wire_format
 from fhe_auc.rlwe.error_sampling import VARIANCE
 from fhe_auc.rlwe.modulus_switching import kept_shape
 from fhe_auc.rlwe.number_theoretic_transform import values_of
@@ -154,7 +154,7 @@ def test_there_is_no_evaluation_key(case: Case) -> None:
 def test_a_relinearisation_key_that_the_parameters_do_not_call_for_is_refused(case: Case) -> None:
     more = msgspec.structs.replace(case.pair.public._stored, relinearisation_key=b"\0" * 64)
     with pytest.raises(DeserialisationError, match="has no relinearisation key"):
-        bfv.load_public(container.seal(case.pair.public.kind, more.fingerprint, encode(more)))
+        bfv.load_public(wire_format.seal(case.pair.public.kind, more.fingerprint, encode(more)))
 
 
 def test_no_library_makes_evaluation_keys_for_them(case: Case) -> None:
@@ -200,10 +200,10 @@ def test_a_result_in_another_number_of_primes_than_agreed_is_refused(case: Case)
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_damage_of_a_switched_result_behind_a_good_checksum_is_refused(case: Case, damage: str) -> None:
     data = case.pair.public.dump_result(case.fresh(), case.kept)
-    kind = container.kind_of(data)
-    fingerprint, payload = container.open_any(kind, data)
+    kind = wire_format.kind_of(data)
+    fingerprint, payload = wire_format.open_any(kind, data)
     with pytest.raises(DeserialisationError, match=r"bytes of coefficients|not below its modulus"):
-        case.pair.secret.decrypt(container.seal(kind, fingerprint, DAMAGE[damage](payload)), 0, case.kept)
+        case.pair.secret.decrypt(wire_format.seal(kind, fingerprint, DAMAGE[damage](payload)), 0, case.kept)
 
 
 @pytest.mark.parametrize("second", ["zero", "one", "small"])
@@ -217,17 +217,17 @@ def test_a_switched_result_that_hides_nothing_is_refused(case: Case, second: str
     }
     coefficients = np.repeat(row[second][None].astype(np.uint64), case.kept, axis=0)
     words = np.concatenate((shape.uniform(bytes(32)), values_of(shape, coefficients)))
-    kind = container.kind_of(case.pair.public.dump_result(case.fresh(), case.kept))
+    kind = wire_format.kind_of(case.pair.public.dump_result(case.fresh(), case.kept))
     packed = Polynomials(SLOTS, 2 * shape.moduli).pack(words)
     with pytest.raises(DeserialisationError, match=r"second polynomial is (zero|small)"):
-        case.pair.secret.decrypt(container.seal(kind, case.pair.public.fingerprint, packed), 0, case.kept)
+        case.pair.secret.decrypt(wire_format.seal(kind, case.pair.public.fingerprint, packed), 0, case.kept)
 
 
 def test_any_other_forged_result_decrypts_to_something_without_harm(case: Case) -> None:
     shape, t = case.pair.public.ciphertext_shape, case.primes[0]
     for seed in range(5):
         forged = shape.pack(shape.uniform(bytes([seed]) * 32))
-        data = container.seal(f"result modulo {t}", case.pair.public.fingerprint, forged)
+        data = wire_format.seal(f"result modulo {t}", case.pair.public.fingerprint, forged)
         found = case.pair.secret.decrypt(data, 0)
         assert found.shape == (SLOTS,)
         assert int(found.max()) < t

@@ -26,7 +26,7 @@ from fhe_auc.bfv.joint_evaluation import JointEvaluator
 from fhe_auc.bfv.joint_keys import JointSetup, JointShare, fuse
 from fhe_auc.bfv.parameters import JOINT_CHAINS
 from fhe_auc.bfv.slots import phase_of
-from fhe_auc.rlwe import container, error_sampling
+from fhe_auc.rlwe import error_sampling, wire_format
 from fhe_auc.rlwe.error_sampling import VARIANCE
 from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, values_of
 from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words
@@ -278,7 +278,7 @@ def test_the_largest_noise_that_a_plan_admits_decrypts(sign: int) -> None:
     half.add_in_place(message, np.array([[added % each] * SLOTS for each in half.moduli], np.uint64))
     words = np.concatenate((values_of(half, message), half.uniform(bytes(32))))
     kind = setup.result_kind(0)
-    result = container.seal(kind, bytes(32), Polynomials(SLOTS, 2 * half.moduli).pack(words))
+    result = wire_format.seal(kind, bytes(32), Polynomials(SLOTS, 2 * half.moduli).pack(words))
     assert fuse(setup, result, 0, []).tolist() == values.tolist()
 
 
@@ -515,7 +515,7 @@ def test_another_sessions_result_is_refused(finished: Any) -> None:
 def test_a_result_that_keeps_other_primes_than_was_agreed_is_refused(session: Joint) -> None:
     for kept in (1, 2, 4):
         shape = Polynomials(SLOTS, 2 * session.half.moduli[:kept])
-        forged = container.seal(
+        forged = wire_format.seal(
             session.setup.result_kind(0), session.setup.binding, shape.pack(shape.uniform(bytes(32)))
         )
         for call in opens(session, forged, 0):
@@ -528,8 +528,8 @@ def test_a_result_that_keeps_other_primes_than_was_agreed_is_refused(session: Jo
 
 def test_a_damaged_result_is_refused(session: Joint, finished: Any) -> None:
     result = finished[0]
-    fingerprint, payload = container.open_any(session.setup.result_kind(1), result)
-    above = container.seal(session.setup.result_kind(1), fingerprint, b"\xff" * 6 + payload[6:])
+    fingerprint, payload = wire_format.open_any(session.setup.result_kind(1), result)
+    above = wire_format.seal(session.setup.result_kind(1), fingerprint, b"\xff" * 6 + payload[6:])
     flipped = bytearray(result)
     flipped[len(result) // 2] ^= 1
     for data in (result[:-1], result + b"\0", bytes(flipped), above):
@@ -544,7 +544,7 @@ def test_a_result_that_hides_nothing_is_refused(session: Joint, second: str) -> 
     small = session.small
     words = np.concatenate((small.uniform(bytes(32)), small.zeros() + np.uint64(second == "one")))
     packed = Polynomials(SLOTS, 2 * small.moduli).pack(words)
-    forged = container.seal(session.setup.result_kind(0), session.setup.binding, packed)
+    forged = wire_format.seal(session.setup.result_kind(0), session.setup.binding, packed)
     for call in opens(session, forged, 0):
         with pytest.raises(DeserialisationError, match=r"second polynomial is (zero|small)"):
             call()

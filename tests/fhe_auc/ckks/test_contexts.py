@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from fhe_auc import ckks
 from fhe_auc.base.errors import CapacityError, DeserialisationError
-from fhe_auc.rlwe import container
+from fhe_auc.rlwe import wire_format
 from tests.support.schemes import Ckks
 
 SLOTS = 4096
@@ -92,9 +92,9 @@ def test_a_ciphertext_of_the_other_backend_is_refused_with_our_fingerprint_forge
     """By its size: the primes of BFV are as large on both."""
     (foreign,) = set(ckks.available_backends()) - {pair.public.parameters.backend}
     submission = ckks.generate(Ckks().parameters(foreign)).secret.encrypt(values(1))
-    _, payload = container.open_any("submission", submission)
+    _, payload = wire_format.open_any("submission", submission)
     with pytest.raises(DeserialisationError, match="bytes of coefficients and seed"):
-        pair.public.load_submission(container.seal("submission", pair.public.fingerprint, payload))
+        pair.public.load_submission(wire_format.seal("submission", pair.public.fingerprint, payload))
 
 
 # --- The evaluation keys are those named, no more ---------------------------------------------------------------------

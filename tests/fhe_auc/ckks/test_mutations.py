@@ -13,7 +13,7 @@ import pytest
 
 from fhe_auc import ckks
 from fhe_auc.base.errors import DeserialisationError
-from fhe_auc.rlwe import container
+from fhe_auc.rlwe import wire_format
 
 # What all children start with: objects of every kind, a way to load each, and mutations.
 _COMMON = """
@@ -292,7 +292,7 @@ _ROTATIONS = """
 import json, resource, sys, time
 import msgspec
 from fhe_auc import ckks
-from fhe_auc.rlwe import container
+from fhe_auc.rlwe import wire_format
 from fhe_auc.ckks.context import StoredPublic
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.serialise import encode
@@ -305,7 +305,7 @@ before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_
 try:
     many = msgspec.structs.replace(few, rotations=tuple(range(1, 100)))
     stored = StoredPublic(many, b"", b"", b"")
-    data = container.seal("public context", stored.fingerprint, encode(stored))
+    data = wire_format.seal("public context", stored.fingerprint, encode(stored))
     ckks.load_public(data)
     outcome = "loaded"
 except (DeserialisationError, ValueError):
@@ -377,9 +377,9 @@ def test_openfhe_own_parser_can_be_killed_by_one_bit(run_child: Any) -> None:
 
 
 def replaced_first_coefficient(pair: ckks.KeyPair, submission: bytes, value: int) -> bytes:
-    _, packed = container.open_any("submission", submission)
+    _, packed = wire_format.open_any("submission", submission)
     width = pair.public._scheme.submission.polynomials.widths[0]
-    return container.seal("submission", pair.public.fingerprint, value.to_bytes(width, "little") + packed[width:])
+    return wire_format.seal("submission", pair.public.fingerprint, value.to_bytes(width, "little") + packed[width:])
 
 
 def test_a_coefficient_at_or_above_its_modulus_is_refused(pair: ckks.KeyPair) -> None:

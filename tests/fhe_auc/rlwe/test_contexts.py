@@ -21,7 +21,7 @@ import pytest
 from fhe_auc import ckks
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.serialise import encode
-from fhe_auc.rlwe import container
+from fhe_auc.rlwe import wire_format
 from fhe_auc.rlwe.seeded import SEED_BYTES, Seeded
 from tests.support.schemes import SCHEMES, Bfv
 from tests.support.wire import DAMAGE, flipped
@@ -116,9 +116,9 @@ def test_one_kind_of_object_does_not_pass_for_another_nor_for_one_of_the_other_s
 
 def test_a_context_whose_fingerprint_is_not_its_own_is_refused(scheme: Any, pair: Any) -> None:
     for context in pair:
-        _, payload = container.open_any(context.kind, context.to_bytes())
+        _, payload = wire_format.open_any(context.kind, context.to_bytes())
         with pytest.raises(DeserialisationError, match="does not match its fingerprint"):
-            readers(scheme, pair)[context.kind](container.seal(context.kind, bytes(32), payload))
+            readers(scheme, pair)[context.kind](wire_format.seal(context.kind, bytes(32), payload))
 
 
 def test_other_keys_of_whatever_kind_make_another_context(scheme: Any, pair: Any, other_pair: Any) -> None:
@@ -126,7 +126,7 @@ def test_other_keys_of_whatever_kind_make_another_context(scheme: Any, pair: Any
         swapped = msgspec.structs.replace(pair.public._stored, **{key: getattr(other_pair.public._stored, key)})
         assert swapped.fingerprint != pair.public.fingerprint
         with pytest.raises(DeserialisationError, match="does not match its fingerprint"):
-            scheme.library.load_public(container.seal(pair.public.kind, pair.public.fingerprint, encode(swapped)))
+            scheme.library.load_public(wire_format.seal(pair.public.kind, pair.public.fingerprint, encode(swapped)))
 
 
 def test_the_fingerprint_changes_with_key_and_with_parameters(scheme: Any, pair: Any, other_pair: Any) -> None:
@@ -142,7 +142,7 @@ def test_a_coefficient_of_a_key_above_its_modulus_is_refused(scheme: Any, pair: 
         for key in keys:
             spoilt = msgspec.structs.replace(context._stored, **{key: b"\xff" * 8 + getattr(context._stored, key)[8:]})
             with pytest.raises(DeserialisationError, match="a coefficient is not below its modulus"):
-                readers(scheme, pair)[context.kind](container.seal(context.kind, spoilt.fingerprint, encode(spoilt)))
+                readers(scheme, pair)[context.kind](wire_format.seal(context.kind, spoilt.fingerprint, encode(spoilt)))
 
 
 @pytest.mark.parametrize("place", [0, 7, 8, 40, 60, 100, 5000, -1])
@@ -155,9 +155,9 @@ def test_any_changed_byte_of_a_ciphertext_is_noticed(scheme: Any, pair: Any, pla
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_damage_behind_a_good_checksum_is_refused(scheme: Any, pair: Any, damage: str) -> None:
     for kind in (scheme.submission, scheme.result):
-        fingerprint, payload = container.open_any(kind, of_pair(scheme, pair)[kind])
+        fingerprint, payload = wire_format.open_any(kind, of_pair(scheme, pair)[kind])
         with pytest.raises(DeserialisationError, match=r"bytes of coefficients|not below its modulus"):
-            readers(scheme, pair)[kind](container.seal(kind, fingerprint, DAMAGE[damage](payload)))
+            readers(scheme, pair)[kind](wire_format.seal(kind, fingerprint, DAMAGE[damage](payload)))
 
 
 @pytest.mark.parametrize("first", ["zero", "anything"])
@@ -166,7 +166,7 @@ def test_a_ciphertext_that_hides_nothing_is_refused(scheme: Any, pair: Any, firs
     words = shape.zeros()
     if first == "anything":
         words[: len(words) // 2] = shape.uniform(bytes(32))[: len(words) // 2]
-    forged = container.seal(scheme.result, pair.public.fingerprint, shape.pack(words))
+    forged = wire_format.seal(scheme.result, pair.public.fingerprint, shape.pack(words))
     for call in (lambda: scheme.decrypt(pair.secret, forged), lambda: scheme.ciphertext(pair.public, words)):
         with pytest.raises(DeserialisationError, match="second polynomial is zero"):
             call()
@@ -262,7 +262,7 @@ def test_the_public_type_has_no_secret_attribute(pair: Any) -> None:
 def test_equal_values_never_encrypt_to_equal_bytes(scheme: Any, pair: Any) -> None:
     """A seed or a polynomial used twice would give away the difference of the plaintexts."""
     zeros = 0 * scheme.some(1)
-    payloads = [container.open_any(scheme.submission, scheme.encrypt(pair.secret, zeros))[1] for _ in range(40)]
+    payloads = [wire_format.open_any(scheme.submission, scheme.encrypt(pair.secret, zeros))[1] for _ in range(40)]
     assert len({payload[-SEED_BYTES:] for payload in payloads}) == 40
     assert len({payload[:64] for payload in payloads}) == 40
     one, other = (Seeded(pair.public.ciphertext_shape).expand(payload) for payload in payloads[:2])

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc import ckks
-from fhe_auc.rlwe import container
+from fhe_auc.rlwe import wire_format
 from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import SPARE_BITS, BlindedView, Positions, Submission
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import products
 from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT
@@ -201,8 +201,8 @@ def flip_bytes(view: BlindedView) -> bytes:
     ciphertext = honest(view)
     place = int(view.generator.integers(3))
     if place == 0:
-        packed = container.open_for("result", view.context.fingerprint, ciphertext)
-        return container.seal("result", view.context.fingerprint, _flipped(view, packed))
+        packed = wire_format.open_for("result", view.context.fingerprint, ciphertext)
+        return wire_format.seal("result", view.context.fingerprint, _flipped(view, packed))
     if place == 1:
         return _flipped(view, ciphertext)
     view.tamper = lambda message: _flipped(view, message)
@@ -246,7 +246,7 @@ def _under_other_keys(view: BlindedView, *, submission: bool) -> bytes:
     values = view.made_up()[0]
     kind = "submission" if submission else "result"
     data = own.secret.encrypt(values) if submission else own.public.dump_result(own.public.encrypt(values, degree=2))
-    return container.seal(kind, view.context.fingerprint, container.open_for(kind, own.public.fingerprint, data))
+    return wire_format.seal(kind, view.context.fingerprint, wire_format.open_for(kind, own.public.fingerprint, data))
 
 
 def _flipped(view: BlindedView, data: bytes) -> bytes:
