@@ -32,9 +32,9 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.computation import Result
 from fhe_auc.session.messages import Message
-from fhe_auc_benchmarks.attacks.blinded_auc import ciphertext_lies, ciphertexts
+from fhe_auc_benchmarks.attacks.blinded_auc import ciphertexts
 from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import BlindedView, Positions
-from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES
+from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES, Lie
 from fhe_auc_benchmarks.attacks.outcome import HARM, HARMLESS, AttackOutcome
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from tests.support.chosen import federated_auc
@@ -66,16 +66,16 @@ class Scene:
         self.generator = np.random.default_rng(seed)
         self.parties = ciphertexts.HonestParties(self.keys, self.generator)
 
-    def aggregator(self, lie: ciphertext_lies.Lie, **options: Any) -> ciphertexts.LyingSealedAggregator:
+    def aggregator(self, lie: Lie, **options: Any) -> ciphertexts.LyingSealedAggregator:
         options = {"rows": self.parties.rows, **options}
         return ciphertexts.LyingSealedAggregator(
             self.parties.manifest, self.keys.public, lie, generator=self.generator, **options
         )
 
-    def message(self, lie: ciphertext_lies.Lie, **options: Any) -> bytes:
+    def message(self, lie: Lie, **options: Any) -> bytes:
         return self.parties.play(self.aggregator(lie, **options))
 
-    def refusal(self, lie: ciphertext_lies.Lie, **options: Any) -> FheAucError:
+    def refusal(self, lie: Lie, **options: Any) -> FheAucError:
         with pytest.raises(FheAucError) as caught:
             self.parties.read(self.message(lie, **options))
         return caught.value
@@ -92,7 +92,7 @@ def protocol(request: pytest.FixtureRequest) -> str:
 @pytest.mark.backends("all")
 def test_a_liar_that_does_not_lie_gives_every_party_the_right_auc(protocol: str, backend: str) -> None:
     scene = Scene(protocol, backend)
-    message = scene.message(ciphertext_lies.honest)
+    message = scene.message(BlindedView.honest)
     assert scene.parties.says_the_same(message)
     last = scene.parties.last(message)
     for party in scene.parties._parties:
@@ -145,7 +145,7 @@ def test_a_liar_holds_neither_the_secret_key_nor_the_common_secret_and_only_part
     protocol: str, backend: str
 ) -> None:
     scene = Scene(protocol, backend)
-    liar = scene.aggregator(ciphertext_lies.scale_num)
+    liar = scene.aggregator(STRATEGIES["scale-num"].lie)
     scene.parties.play(liar)
     common_secret = scene.parties._common_secret
     assert any(thing is scene.keys.public for thing in reachable(liar))
@@ -229,7 +229,7 @@ def test_flipped_bytes_are_refused_with_the_checksums_mended_too(protocol: str, 
 @pytest.mark.backends("all")
 def test_one_bit_of_one_coefficient_spoils_all_slots(protocol: str, backend: str) -> None:
     def lie(view: BlindedView) -> bytes:
-        packed = wire_format.open_for("result", view.context.fingerprint, ciphertext_lies.honest(view))
+        packed = wire_format.open_for("result", view.context.fingerprint, view.honest())
         return wire_format.seal("result", view.context.fingerprint, bytes([packed[0] ^ 1]) + packed[1:])
 
     assert ciphertexts.check_of(Scene(protocol, backend).refusal(lie)) == "slots"
@@ -260,7 +260,7 @@ def test_what_was_made_under_other_keys_is_refused_in_both(protocol: str, backen
 
 def test_another_sessions_message_is_refused_for_its_session(protocol: str, backend: str) -> None:
     scene, other = Scene(protocol, backend), Scene(protocol, backend, seed=8)
-    message = other.message(ciphertext_lies.honest)
+    message = other.message(BlindedView.honest)
     with pytest.raises(MessageError) as caught:
         scene.parties.read(message)
     assert caught.value.field == "session"
@@ -283,7 +283,7 @@ def test_a_refusal_names_its_check_says_that_no_number_is_given_and_carries_none
 
 def test_the_liar_sees_the_same_acknowledgement_whether_it_was_caught_or_not() -> None:
     answers = []
-    for lie in (ciphertext_lies.honest, ciphertext_lies.scale_num):
+    for lie in (BlindedView.honest, STRATEGIES["scale-num"].lie):
         scene = Scene("malicious", BACKENDS[0])
         last = scene.parties.last(scene.message(lie))
         answers.append(scene.parties._parties[1].respond(last))
@@ -398,7 +398,7 @@ def test_a_run_repeats_its_rows_and_lies() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("scale-everything", "malicious", 1, 0), "unknown attack 'scale-everything'"),
+        (("scale-everything", "malicious", 1, 0), "there is no attack 'scale-everything'"),
         (("scale-num", "plain", 1, 0), "protocol 'plain' cannot be attacked"),
         (("scale-num", "malicious", 0, 0), "trials must be at least 1, got 0"),
         (("scale-num", "semi-honest", 1, 0, {"executions": 2}), "has no option 'executions'"),

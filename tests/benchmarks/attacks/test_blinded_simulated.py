@@ -1,14 +1,8 @@
 import dataclasses
-import json
 import math
-import os
-import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from scipy import stats
 
 from fhe_auc.base.errors import InputError, VerificationError
@@ -16,7 +10,6 @@ from fhe_auc.rows.counts import Counts
 from fhe_auc_benchmarks.attacks.blinded_auc import bounds, polynomials, simulated
 from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Trials, draw_multipliers, setting
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES
-from fhe_auc_benchmarks.attacks.cli import attack
 from fhe_auc_benchmarks.attacks.outcome import HARM, AttackOutcome, clopper_pearson
 from fhe_auc_protocols.blinded_auc.plan import fitting_packing
 from fhe_auc_protocols.blinded_auc.result_check import accept
@@ -295,66 +288,3 @@ def test_what_is_no_strategy_is_refused():
     assert HARM == 0.001
     with pytest.raises(InputError, match="no attack 'nonsense'"):
         simulated.run("nonsense", setting(), 1)
-
-
-def test_command_prints_a_table_and_json():
-    arguments = ["--attack", "scale-num", "--attack", "drop-party", "--trials", "0", "--simulated-trials", "2000"]
-    text = CliRunner().invoke(attack, arguments, catch_exceptions=False)
-    assert text.exit_code == 0
-    assert "scale-num" in text.stdout
-    assert "drop-party" in text.stdout
-    found = CliRunner().invoke(attack, [*arguments, "--json"], catch_exceptions=False)
-    rows = json.loads(found.stdout)["attacks"]
-    assert [row["attack"] for row in rows] == ["scale-num", "drop-party"]
-    assert rows[0]["malicious"]["simulated"]["trials"] == 2_000
-    assert rows[0]["bound"] < 1e-9
-    assert "Examples" in CliRunner().invoke(attack, ["--help"]).stdout
-
-
-def test_tables_are_complete_at_any_width_and_when_piped():
-    arguments = ["--attack", "scale-num", "--attack", "scale-all", "--attack", "replace-with-counts"]
-    arguments += ["--trials", "0", "--simulated-trials", "1000"]
-    expected = [  # -, -, passes and what their rate lies below, with 95 % confidence (1 - 0.05^(1/1000)), bound
-        ["scale-num", "-", "-", "0/1,000", "<3.0e-03", "1.1e-12"],
-        ["scale-all", "-", "-", "0/1,000", "harmless", "<3.0e-03"],
-        ["replace-with-counts", "-", "-", "0/1,000", "<3.0e-03"],
-    ]
-    piped = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
-    program = [sys.executable, "-c", "from fhe_auc_benchmarks.attacks.cli import attack; attack()", *arguments]
-    printed = {"piped": subprocess.run(program, env=piped, capture_output=True, text=True, check=True).stdout}
-    for width in (40, 80, 200):
-        ran = CliRunner(env={"COLUMNS": str(width)}).invoke(attack, arguments, catch_exceptions=False)
-        printed[str(width)] = ran.stdout
-    for where in ("piped", "200"):
-        table = printed[where][printed[where].index("semi-honest   malicious, real") :]
-        assert [line.split() for line in table.splitlines()[2:5]] == expected, where
-    headings = [" semi-honest:", " malicious, real:", " simulated:"]
-    for where in ("40", "80"):  # too narrow for columns
-        lines = printed[where].splitlines()
-        for name, *cells in expected:
-            told = lines[lines.index(name) + 1 :]
-            assert all(line.startswith(heading) for line, heading in zip(told, headings, strict=False)), where
-            shown = " ".join(line.split(":")[-1].strip() for line in told[:4])
-            assert shown.startswith(" ".join(cells)), where
-
-
-@pytest.mark.parametrize("width", ["40", "80", "200"])
-def test_tables_on_verified_are_complete_at_any_width(width):
-    arguments = ["--protocol", "verified", "--attack", "forge-difference", "--attack", "swap-parties"]
-    arguments += ["--trials", "0", "--simulated-trials", "1000"]
-    text = CliRunner(env={"COLUMNS": width}).invoke(attack, arguments, catch_exceptions=False).stdout
-    headings = ["exact, real", "verified, real", "one prime", "t = 257"]
-    if width == "200":
-        header, _, forged, harmless = text[text.index("exact, real") :].splitlines()[:4]
-        assert re.split(" {2,}", header.strip()) == headings
-        cells = {line.split()[0]: line.split()[1:] for line in (forged, harmless)}
-    else:  # too narrow for columns: a heading before each cell
-        lines = text.splitlines()
-        cells = {}
-        for name in ("forge-difference", "swap-parties"):
-            told = lines[lines.index(name) + 1 :][:5]
-            assert [line.strip().split(":")[0] for line in told[:4]] == headings
-            cells[name] = " ".join(line.split(":")[-1] for line in told if line.startswith(" ")).split()
-    assert cells["swap-parties"] == ["-", "-", "0/1,000", "0/1,000", "harmless"]
-    assert cells["forge-difference"][:3] == ["-", "-", "0/1,000"]
-    assert cells["forge-difference"][3].endswith("/1,000")
