@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any, get_args
 
 import numpy as np
@@ -49,9 +50,15 @@ UNNOTICED = (
 # Wrong, unless the AUC happens to be the same without, or with other, rows.
 MOSTLY_UNNOTICED = ("drop-party", "count-twice", "replay-session", "replace-with-zero", "other-subset")
 CAUGHT_BY_AGREEMENT = (*UNNOTICED, *MOSTLY_UNNOTICED, "swap-executions")
+FAMILIES = {"scale-num", "add-polynomial", "zero-slots", "drop-party", "replace-with-counts", "chosen-values"}
 BACKENDS = ckks.available_backends()
 pytestmark = pytest.mark.backends("one")  # a lie is a circuit, and what catches it sees numbers
 TRIALS = 2
+
+
+def of_families(names: Sequence[str]) -> list[Any]:
+    """Parameters: one attack of each kind is quick, the others are slow."""
+    return [pytest.param(name, marks=() if name in FAMILIES else pytest.mark.slow) for name in names]
 
 
 def adds_up(outcome: AttackOutcome) -> bool:
@@ -114,7 +121,7 @@ def test_weights_of_one_at_any_place_change_nothing(protocol: str, backend: str,
     assert scene.parties.read(message) == pytest.approx(scene.parties.auc, abs=error_bound(scene.parties.plan))
 
 
-@pytest.mark.parametrize("power", ["x", "y", "xx", "yy"])
+@pytest.mark.parametrize("power", ["x", "yy", *(pytest.param(each, marks=pytest.mark.slow) for each in ("y", "xx"))])
 def test_power_sums_are_what_they_say_beside_the_totals(protocol: str, backend: str, power: str) -> None:
     def lie(view: BlindedView) -> bytes:
         return view.finish(Positions(view).power_sum(power, 1.0))
@@ -165,13 +172,13 @@ def test_two_trials_have_neither_the_rows_nor_the_secret_nor_the_session_in_comm
 # --- What works, and on whom ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", UNNOTICED)
+@pytest.mark.parametrize("name", of_families(UNNOTICED))
 def test_semi_honest_parties_accept_a_wrong_auc(name: str, backend: str) -> None:
     outcome = ciphertexts.run(name, "semi-honest", TRIALS, 1, backend=backend)
     assert outcome == AttackOutcome(TRIALS, passed=TRIALS, changed=TRIALS, harmless=0, refused={})
 
 
-@pytest.mark.parametrize("name", MOSTLY_UNNOTICED)
+@pytest.mark.parametrize("name", of_families(MOSTLY_UNNOTICED))
 def test_semi_honest_parties_accept_the_auc_of_other_rows(name: str, backend: str) -> None:
     outcome = ciphertexts.run(name, "semi-honest", TRIALS, 1, backend=backend)
     assert (outcome.changed, outcome.refused) == (TRIALS, {})
@@ -179,7 +186,7 @@ def test_semi_honest_parties_accept_the_auc_of_other_rows(name: str, backend: st
     assert adds_up(outcome)
 
 
-@pytest.mark.parametrize("name", CAUGHT_BY_AGREEMENT)
+@pytest.mark.parametrize("name", of_families(CAUGHT_BY_AGREEMENT))
 def test_malicious_parties_see_their_executions_disagree(name: str, backend: str) -> None:
     outcome = ciphertexts.run(name, "malicious", TRIALS, 1, backend=backend)
     assert (outcome.passed, outcome.harmless, outcome.changed) == (0, 0, TRIALS)
@@ -269,9 +276,7 @@ def test_another_sessions_message_is_refused_for_its_session(protocol: str, back
 # --- What a party is told ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in STRATEGIES if name not in ("scale-all", "stop-rotations", "flip-bytes")]
-)
+@pytest.mark.parametrize("name", of_families([*CAUGHT_BY_AGREEMENT, "earlier-result"]))
 def test_a_refusal_names_its_check_says_that_no_number_is_given_and_carries_none(name: str) -> None:
     scene = Scene("malicious", BACKENDS[0])
     error = scene.refusal(STRATEGIES[name].lie)
@@ -316,7 +321,7 @@ def test_the_demo_shows_a_lie_being_caught_by_its_check_and_ends_with_status_1()
 
 
 def test_the_demo_shows_what_a_lie_comes_to_where_nobody_checks() -> None:
-    result = demo("--protocol", "semi-honest", "--thresholds", "hybrid:200", "--cheat", "scale-num")
+    result = demo(*SMALL, "--protocol", "semi-honest", "--cheat", "scale-num")
     assert (result.exit_code, result.stderr) == (0, "")
     text = " ".join(result.stdout.split())
     lie = "scale-num, multiply num' of every execution by a constant"
@@ -324,6 +329,7 @@ def test_the_demo_shows_what_a_lie_comes_to_where_nobody_checks() -> None:
     assert "OUTSIDE the binning error" in text
 
 
+@pytest.mark.slow
 def test_the_demo_has_no_number_in_json_either_when_a_lie_is_caught() -> None:
     result = demo(*SMALL, "--protocol", "malicious", "--cheat", "chosen-values", "--json")
     assert result.exit_code == 1
@@ -333,6 +339,7 @@ def test_the_demo_has_no_number_in_json_either_when_a_lie_is_caught() -> None:
     assert not any(isinstance(value, float) for value in found.values())
 
 
+@pytest.mark.slow
 def test_a_lie_that_changes_nothing_goes_through_in_the_demo_with_options_of_the_protocol() -> None:
     arguments = (*SMALL, "--protocol", "malicious", "-o", "executions=2", "--json")
     lied, straight = (demo(*arguments, *more) for more in (("--cheat", "scale-all"), ()))

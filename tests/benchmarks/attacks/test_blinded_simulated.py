@@ -17,11 +17,15 @@ from fhe_auc_protocols.blinded_auc.split_shares import Execution, Stream, amplif
 from fhe_auc_protocols.blinded_auc.workload import LEAST_EXTRA, Workload
 from tests.support.polynomial_search import search
 
+
 # Statistical tests have fixed seeds; what they allow would be exceeded with probability below 1e-6 otherwise.
-LUCKY = (
-    *("scale-num", "scale-den", "scale-but-guessed", "add-constant"),
-    *(pytest.param(name, marks=pytest.mark.slow) for name in ("add-polynomial", "scale-slots", "shift-bins")),
-)
+def quick(*names, of):
+    """Parameters of which all but these are slow."""
+    return [pytest.param(name, marks=() if name in names else pytest.mark.slow) for name in of]
+
+
+LUCKY = ("scale-num", "scale-den", "scale-but-guessed", "add-constant", "add-polynomial", "scale-slots", "shift-bins")
+NOT_HARMLESS = [name for name in STRATEGIES if name != "scale-all"]
 BOUNDED = ("scale-num", "scale-den", "add-polynomial", "add-constant")
 LOOSE = 1e-4
 
@@ -45,7 +49,7 @@ def execution(multipliers):
     return Execution(multipliers, *[nothing] * 6)
 
 
-@pytest.mark.parametrize("executions", [2, 4])
+@pytest.mark.parametrize("executions", quick(4, of=(2, 4)))
 def test_checks_are_those_of_accept(executions):
     of = setting(executions=executions, tolerance=1e-3)
     trials = drawn(of, 3_000)
@@ -102,14 +106,14 @@ def test_chosen_positions_are_different_and_uniform(default, how_many):
     assert ((counts - expected) ** 2 / expected).sum() < stats.chi2.isf(1e-6, default.positions - 1)
 
 
-@pytest.mark.parametrize("executions", [2, 4])
+@pytest.mark.parametrize("executions", quick(4, of=(2, 4)))
 @pytest.mark.parametrize("tolerance", [None, 1e-5])
 def test_honest_trials_are_accepted(executions, tolerance):
     outcome = simulated.honest(setting(executions=executions, tolerance=tolerance), 100_000, seed=4)
     assert outcome == AttackOutcome(100_000, 0, 0, 100_000, {})
 
 
-@pytest.mark.parametrize("name", LUCKY)
+@pytest.mark.parametrize("name", quick("scale-num", "scale-but-guessed", of=LUCKY))
 def test_pass_rates_of_two_executions_agree_with_the_estimate_and_stay_below_the_bound(loose, name):
     best = simulated.best(name, loose)
     estimate = simulated.estimate(name, loose, best, draws=10_000)
@@ -139,6 +143,7 @@ def test_guessing_one_bin_passes_as_often_as_computed():
     assert bounds.guessing(2, positions=8, thresholds=2, splits=2) >= 1 / math.comb(8, 2) ** 2
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unprotected")
 def test_few_positions_of_the_extra_element_are_easily_missed():
     """127 thresholds leave it two of 256 positions. With all rows in one bin, half of the positions often miss it."""
@@ -169,7 +174,10 @@ def test_the_planner_leaves_no_grid_on_which_guessing_pays(executions, splits):
             assert computed < 2e-10, (thresholds, slots)
 
 
-@pytest.mark.parametrize("name", [name for name in STRATEGIES if name != "scale-all"])
+FAMILIES = "scale-num", "add-constant", "drop-party", "zero-slots", "swap-executions", "chosen-values", "flip-bytes"
+
+
+@pytest.mark.parametrize("name", quick(*FAMILIES, of=NOT_HARMLESS))
 def test_nothing_passes_four_executions(default, name):
     trials = 20_000 if not STRATEGIES[name].by_position else 2_000
     outcome = simulated.run(name, default, trials, seed=8)
@@ -179,7 +187,7 @@ def test_nothing_passes_four_executions(default, name):
 
 @pytest.mark.slow
 @pytest.mark.timeout(0)
-@pytest.mark.parametrize("name", [name for name in STRATEGIES if name != "scale-all"])
+@pytest.mark.parametrize("name", NOT_HARMLESS)
 def test_nothing_passes_ten_million_trials(default, name):
     assert simulated.run(name, default, 10**7, seed=9).passed == 0
 
@@ -201,7 +209,7 @@ def test_leftover_masks_make_executions_disagree_and_partial_sums_slots(default)
     assert simulated.run("stop-rotations", default, 1_000, parameter=(copies,)).harmless == 1_000
 
 
-@pytest.mark.parametrize("name", ["scale-num", "scale-den", "add-polynomial", "scale-but-guessed", "add-constant"])
+@pytest.mark.parametrize("name", quick("scale-num", "scale-but-guessed", "add-constant", of=(*BOUNDED, LUCKY[2])))
 def test_bounds_at_the_default_are_below_one_in_a_thousand_million(default, name):
     assert bounds.of_strategy(name, default) < 1e-9
 
@@ -260,6 +268,7 @@ def test_pair_rate_of_a_density_that_is_known(window):
     assert polynomials.pair_rate(only_constant, window, draws=50_000) == pytest.approx(computed, rel=0.1)
 
 
+@pytest.mark.slow
 def test_a_search_climbs_the_pair_rate():
     rate, found = search(starts=1, seed=1, degree=2, draws=1_000, window=0.01)
     assert rate == polynomials.pair_rate(found, 0.01, draws=10_000, seed=1)

@@ -38,7 +38,7 @@ def test_what_is_right_is_accepted(name: str, backend: str) -> None:
 
 @pytest.mark.parametrize("name", CREDULOUS)
 def test_lies_pass_where_nothing_is_authenticated(name: str) -> None:
-    assert ciphertexts.run(name, "exact", 2, seed=3, backend="tenseal").passed == 2
+    assert ciphertexts.run(name, "exact", 1, seed=3, backend="tenseal").passed == 1
 
 
 @pytest.mark.slow
@@ -49,10 +49,10 @@ def test_no_lie_passes_in_200_sessions(name: str, backend: str) -> None:
     assert ciphertexts.run(name, "verified", 200, seed=4, backend=backend).passed == 0
 
 
-@pytest.mark.parametrize("lie", ["negate-difference", "add-positives"])
+@pytest.mark.parametrize("lie", [pytest.param("negate-difference", marks=pytest.mark.slow), "add-positives"])
 @pytest.mark.parametrize(("protocol", "status"), [("exact", 0), ("verified", 1)])
 def test_the_demo_shows_a_lie_and_whether_it_is_caught(protocol: str, status: int, lie: str) -> None:
-    arguments = ["demo", "--backend", "tenseal", "--thresholds", "uniform:25", "--json"]
+    arguments = ["demo", "--dataset", "credit-default", "--backend", "tenseal", "--thresholds", "uniform:25", "--json"]
     arguments += ["--protocol", protocol, "--cheat", lie]
     found = CliRunner().invoke(main, arguments, catch_exceptions=False)
     assert found.exit_code == status

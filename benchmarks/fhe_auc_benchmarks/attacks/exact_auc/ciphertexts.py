@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -246,60 +247,65 @@ def request_for(backend: str | None, **changes: Any) -> Request:
     return Request(parties=SITES, thresholds=_GRID, backend=backend, max_rows=1_000, **changes)
 
 
-class _Laboratory:
-    """Sessions of three parties, counted with two at least, all under one set of keys."""
+class SharedKeys(NamedTuple):
+    """A manifest and the keys that it names, for as many sessions as one likes, counted with two parties at least."""
 
-    def __init__(self, protocol: str, backend: str | None, generator: np.random.Generator) -> None:
-        self._generator = generator
-        session: Any = PROTOCOLS[protocol]().prepare(request_for(backend))
-        self._manifest = msgspec.structs.replace(session.manifest, min_parties=2)
-        self._material = session.common.context
-        self._secret = bfv.load_secret(self._material)
-        self._public = bfv.load_public(public_context(session.aggregator_material)[0])
+    manifest: Manifest
+    material: bytes
+    public: bfv.PublicContext
+    secret: bfv.SecretContext
 
-    def play(self, strategy: ExactStrategy, earlier: LyingPaddedAggregator | None) -> tuple[LyingPaddedAggregator, str]:
-        """Play a session; return its aggregator and what comes of it for the first party (`Sites.verdict`)."""
-        generator = self._generator
-        common_secret = generator.bytes(COMMON_SECRET_BYTES)
-        manifest = msgspec.structs.replace(self._manifest, session=generator.bytes(SESSION_BYTES))
-        computation, echo = ExactPaddedComputation(manifest), PROTOCOLS[manifest.protocol].modes["sealed"].echo
-        seeds = {site: generator.bytes(SEED_BYTES) for site in SITES}
-        sites = Sites.made_up(generator)
-        roles: list[SealedParty[Evaluation]] = []
-        for each in sites.data:
-            own = {"common_secret": common_secret, "seed": seeds[each.name]}
-            roles.append(padded_party(manifest, computation, self._secret, ExactTask(manifest, each), echo, **own))
 
-        def opening(parties: Sequence[int]) -> Opening:
-            made = computation.opening(self._material, {SITES[each]: seeds[SITES[each]] for each in parties})
-            return Opening.load(self._public, computation.plan.computed, made)
+@lru_cache(maxsize=4)
+def shared_keys(protocol: str, backend: str | None) -> SharedKeys:
+    """Return keys for three parties; the same ones when asked again."""
+    session: Any = PROTOCOLS[protocol]().prepare(request_for(backend))
+    manifest, material = msgspec.structs.replace(session.manifest, min_parties=2), session.common.context
+    public = bfv.load_public(public_context(session.aggregator_material)[0])
+    return SharedKeys(manifest, material, public, bfv.load_secret(material))
 
-        openings: dict[OpeningName, Opening] = {"own": opening(strategy.opened)}
-        if strategy.staged and earlier is not None:
-            openings |= {"earlier": earlier.openings["own"], "of two": opening(strategies.FIRST_TWO)}
-        kept = earlier.kept if earlier else ()
-        liar = Liar(computation.plan, strategy, generator, earlier=kept, guess=sites.guess)
-        aggregator = LyingPaddedAggregator(manifest, self._public, openings, liar)
 
-        def exchange(message: bytes) -> Iterator[tuple[str, bytes]]:
-            """Have those answer who count; in the last round the first alone, as that is who is looked at."""
-            for role in roles[: 1 if aggregator.round == aggregator.rounds else None]:
-                if role.name in aggregator.counted:
-                    yield role.name, role.respond(message)
+def _play(
+    keys: SharedKeys, strategy: ExactStrategy, generator: np.random.Generator, earlier: LyingPaddedAggregator | None
+) -> tuple[LyingPaddedAggregator, str]:
+    """Play a session; return its aggregator and what comes of it for the first party (`Sites.verdict`)."""
+    common_secret = generator.bytes(COMMON_SECRET_BYTES)
+    manifest = msgspec.structs.replace(keys.manifest, session=generator.bytes(SESSION_BYTES))
+    computation, echo = ExactPaddedComputation(manifest), PROTOCOLS[manifest.protocol].modes["sealed"].echo
+    seeds = {site: generator.bytes(SEED_BYTES) for site in SITES}
+    sites = Sites.made_up(generator)
+    roles: list[SealedParty[Evaluation]] = []
+    for each in sites.data:
+        own = {"common_secret": common_secret, "seed": seeds[each.name]}
+        roles.append(padded_party(manifest, computation, keys.secret, ExactTask(manifest, each), echo, **own))
 
-        conduct(aggregator, exchange)
-        return aggregator, sites.verdict(roles[0], strategy.claimed)
+    def opening(parties: Sequence[int]) -> Opening:
+        made = computation.opening(keys.material, {SITES[each]: seeds[SITES[each]] for each in parties})
+        return Opening.load(keys.public, computation.plan.computed, made)
+
+    openings: dict[OpeningName, Opening] = {"own": opening(strategy.opened)}
+    if earlier is not None:
+        openings |= {"earlier": earlier.openings["own"], "of two": opening(strategies.FIRST_TWO)}
+    kept = earlier.kept if earlier else ()
+    liar = Liar(computation.plan, strategy, generator, earlier=kept, guess=sites.guess)
+    aggregator = LyingPaddedAggregator(manifest, keys.public, openings, liar)
+
+    def exchange(message: bytes) -> Iterator[tuple[str, bytes]]:
+        """Have those answer who count; in the last round the first alone, as that is who is looked at."""
+        for role in roles[: 1 if aggregator.round == aggregator.rounds else None]:
+            if role.name in aggregator.counted:
+                yield role.name, role.respond(message)
+
+    conduct(aggregator, exchange)
+    return aggregator, sites.verdict(roles[0], strategy.claimed)
 
 
 def run(name: str, protocol: str, trials: int, seed: int, backend: str | None = None) -> AttackOutcome:
     """Play one of `STRATEGIES` in so many sessions of "exact" or "verified", and count what a party accepts.
 
-    Rows and the liar's choices follow from the seed.
+    Rows and the liar's choices follow from the seed; keys do not.
     """
-    laboratory = _Laboratory(protocol, backend, np.random.default_rng(seed))
-    earlier, _ = laboratory.play(STRATEGIES["swap-parties"], None)
-    verdicts: Counter[str] = Counter()
-    for _ in range(trials):
-        earlier, found = laboratory.play(STRATEGIES[name], earlier)
-        verdicts[found] += 1
+    keys, strategy, generator = shared_keys(protocol, backend), STRATEGIES[name], np.random.default_rng(seed)
+    earlier = _play(keys, STRATEGIES["swap-parties"], generator, None)[0] if strategy.staged else None
+    verdicts = Counter(_play(keys, strategy, generator, earlier)[1] for _ in range(trials))
     return AttackOutcome.counted(verdicts, changed=trials)
