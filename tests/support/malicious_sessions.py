@@ -33,7 +33,7 @@ from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_totals
 from fhe_auc_protocols.blinded_auc.malicious import FLOODING_BITS, Malicious, MaliciousTask
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.workload import Workload
-from tests.support.blinded_auc import encoded
+from tests.support.blinded_auc import encoded, manifest_with
 
 BACKENDS = ckks.available_backends()
 backends = pytest.mark.parametrize("backend", BACKENDS)
@@ -178,17 +178,8 @@ def plan_for(*, backend: str = "tenseal", tolerance: float | None = None, **chan
 
 def manifest_for(parties: int = 3, chosen: AucPlan | None = None, **changes: Any) -> Manifest:
     """A manifest without keys."""
-    values = {
-        "protocol": "malicious",
-        "session": bytes(16),
-        "parties": tuple(f"site {number}" for number in range(parties)),
-        "grid": np.linspace(0, 1, 16).tobytes(),
-        "min_parties": parties,
-        "keys": "sealed",
-        "context": bytes(32),
-        "plan": encoded(plan_for() if chosen is None else chosen),
-    }
-    return Manifest(**{**values, **changes})
+    plan_of = encoded(plan_for() if chosen is None else chosen)
+    return manifest_with(plan_of, parties=parties, **{"protocol": "malicious", **changes})
 
 
 def task_for(manifest: Manifest, index: int = 0) -> MaliciousTask:

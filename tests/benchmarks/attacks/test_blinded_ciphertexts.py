@@ -259,7 +259,7 @@ def test_an_earlier_result_under_the_same_keys_does_not_fool_malicious_parties(b
     assert outcome.refused["executions"] >= 1
 
 
-@pytest.mark.parametrize("name", ["replay-session", "earlier-result"])
+@pytest.mark.parametrize("name", [pytest.param("replay-session", marks=pytest.mark.slow), "earlier-result"])
 def test_what_was_made_under_other_keys_is_refused_in_both(protocol: str, backend: str, name: str) -> None:
     error = Scene(protocol, backend).refusal(STRATEGIES[name].lie, earlier=None)
     assert isinstance(error, ResultCheckError | VerificationError | UndefinedAucError)
@@ -321,7 +321,7 @@ def test_the_demo_shows_a_lie_being_caught_by_its_check_and_ends_with_status_1()
 
 
 def test_the_demo_shows_what_a_lie_comes_to_where_nobody_checks() -> None:
-    result = demo(*SMALL, "--protocol", "semi-honest", "--cheat", "scale-num")
+    result = demo(*SMALL, "--thresholds", "uniform:200", "--protocol", "semi-honest", "--cheat", "scale-num")
     assert (result.exit_code, result.stderr) == (0, "")
     text = " ".join(result.stdout.split())
     lie = "scale-num, multiply num' of every execution by a constant"

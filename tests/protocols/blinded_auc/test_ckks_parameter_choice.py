@@ -27,7 +27,7 @@ from fhe_auc_protocols.blinded_auc.error_bound import disagreement, error_bound,
 from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT
 from fhe_auc_protocols.blinded_auc.plan import LEAST_POSITIONS, AucPlan, switching_noise_bits
 from fhe_auc_protocols.blinded_auc.workload import LEAST_EXTRA, MAX_SPLITS, Workload
-from tests.support.blinded_auc import counts_of, encoded, submission
+from tests.support.blinded_auc import counts_of, encoded, manifest_with, submission
 
 BACKENDS = ("openfhe", "tenseal")  # planning needs no library
 
@@ -129,7 +129,7 @@ def test_a_precision_that_cannot_be_had_is_refused(precision: float) -> None:
 # --- Whatever is planned is secure and fits ---------------------------------------------------------------------------
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(plans(workloads()))
 def test_the_security_table_is_never_exceeded(found: AucPlan) -> None:
     parameters = found.parameters
@@ -138,7 +138,7 @@ def test_the_security_table_is_never_exceeded(found: AucPlan) -> None:
     assert parameters.special_bits >= max(parameters.modulus_bits)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(plans(workloads()))
 def test_the_largest_honest_result_fits_the_modulus(found: AucPlan) -> None:
     # P = N = n/2 and AUC = 1: num = den = n²/2, den carries its check in the imaginary part; one class of each, so
@@ -154,7 +154,7 @@ def test_the_largest_honest_result_fits_the_modulus(found: AucPlan) -> None:
     assert found.capacity_bits >= 0
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(plans(workloads()))
 def test_packing_and_keys_are_those_of_the_workload(found: AucPlan) -> None:
     workload, packing, parameters = found.workload, found.packing, found.parameters
@@ -168,7 +168,7 @@ def test_packing_and_keys_are_those_of_the_workload(found: AucPlan) -> None:
     assert all(step % packing.classes == 0 for step in parameters.rotations)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(workloads(), backends)
 def test_what_was_asked_for_is_kept(workload: Workload, backend: str) -> None:
     found = planned(workload, backend, blinding_bits=20, flooding_bits=35, precision=1e-6)
@@ -180,7 +180,7 @@ def test_what_was_asked_for_is_kept(workload: Workload, backend: str) -> None:
     assert 0 < error_bound(found) <= 1e-6
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(plans(workloads()))
 def test_equal_workloads_give_equal_plans_that_travel_unchanged(found: AucPlan) -> None:
     assert plan(found.workload, found.parameters.backend) == found
@@ -195,19 +195,6 @@ def test_equal_workloads_give_equal_plans_that_travel_unchanged(found: AucPlan) 
     assert (read.flooding_deviation, read.capacity_bits) == (found.flooding_deviation, found.capacity_bits)
 
 
-def manifest_with(content: EncodedPlan, *, thresholds: int, parties: int = 2) -> Manifest:
-    return Manifest(
-        protocol="semi-honest",
-        session=bytes(16),
-        parties=tuple(f"site {number}" for number in range(parties)),
-        grid=np.linspace(0, 1, thresholds).tobytes(),
-        min_parties=parties,
-        keys="sealed",
-        context=bytes(32),
-        plan=content,
-    )
-
-
 # --- More asks for more -----------------------------------------------------------------------------------------------
 
 
@@ -215,7 +202,7 @@ def cost(found: AucPlan | None) -> float:
     return math.inf if found is None else found.submission_bytes
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(workloads(), backends, st.integers(2, 1000))
 def test_harder_workloads_never_cost_less(workload: Workload, backend: str, factor: int) -> None:
     easier = cost(planned(workload, backend))
@@ -336,7 +323,8 @@ def test_submissions_are_as_large_as_planned(backend: Any, chain: Chain) -> None
 
 
 @pytest.mark.parametrize("backend", ckks.available_backends())
-@pytest.mark.parametrize("thresholds", [pytest.param(100, marks=pytest.mark.slow), 1000])
+@pytest.mark.parametrize("thresholds", [100, 1000])
+@pytest.mark.slow
 def test_the_precision_holds_for_few_parties_where_key_switching_errs_most(backend: Any, thresholds: int) -> None:
     # The rotation before the product adds key-switching noise of about 2^12 to every slot, as much as the encryption
     # noise of 200 parties, and the product multiplies it by the counts. One negative row; no flooding.
@@ -405,7 +393,7 @@ def split_workloads(draw: st.DrawFn) -> Workload:
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(plans(split_workloads(), flooding_bits=34))
 def test_every_bin_has_a_position_for_each_split_and_the_extra_element_some(found: AucPlan) -> None:
     workload = found.workload
@@ -419,7 +407,7 @@ def test_every_bin_has_a_position_for_each_split_and_the_extra_element_some(foun
     assert Manifest.from_bytes(written.to_bytes()).decoded_plan(AucPlan) == found
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(plans(split_workloads(), flooding_bits=34))
 def test_the_largest_result_of_split_shares_fits_the_modulus(found: AucPlan) -> None:
     """All multipliers 1, P = N = n/2, AUC 1: num' = num + den = n²; AUC 1/2 of ties alone: |1 + 1/2 + i/2|·n²/2."""

@@ -146,6 +146,7 @@ class TestWindowDependentNoise:
         # Beside the noise that X multiplies there is some that it does not: the estimates are off by up to about 2.
         assert max(self.errors(keys, chosen)) < 5
 
+    @pytest.mark.slow
     def test_the_full_trace_alone_already_stops_it(self, monkeypatch, keys, chosen):
         without_flooding(monkeypatch)
         assert max(self.errors(keys, chosen)) > 10

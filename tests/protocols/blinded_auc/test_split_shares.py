@@ -35,7 +35,7 @@ FALSE_ALARM = 1e-9
 ROUNDING = 1e-13
 """Error allowed relative to the sum of absolute values: a few hundred units in the last place."""
 
-examples = settings(max_examples=60, deadline=None)
+examples = settings(max_examples=25, deadline=None)
 secrets_ = st.binary(min_size=32, max_size=32)
 
 
