@@ -48,7 +48,7 @@ def largest_prime_of_56_bits(size: int) -> int:
     return candidate
 
 
-@pytest.mark.parametrize("size", [8192, 32768])
+@pytest.mark.parametrize("size", [8192, pytest.param(32768, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("fill", ["largest", "half", "alternating", "uniform", "steepest"])
 def test_no_number_gets_too_large_for_a_word_at_the_largest_modulus_and_ring(size: int, fill: str) -> None:
     """Against the definition in Python's integers, at one place; the steepest input makes its value grow throughout."""

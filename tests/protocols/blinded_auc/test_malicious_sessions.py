@@ -6,7 +6,7 @@ Attacks are tested elsewhere.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import pytest
@@ -25,6 +25,8 @@ from tests.support.malicious_sessions import CLOSE, Engine, assert_silent, backe
 from tests.support.pinned_randomness import LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER
 from tests.support.pooled import pooled
 
+slow = partial(pytest.param, marks=pytest.mark.slow)
+
 
 def assert_close(found: Evaluation, expected: Evaluation | Trapezoid) -> None:
     assert found.auc == pytest.approx(expected.auc, abs=CLOSE)
@@ -35,9 +37,7 @@ def assert_close(found: Evaluation, expected: Evaluation | Trapezoid) -> None:
 class TestHonestSessions:
     @pytest.mark.backends("all")
     @backends
-    @pytest.mark.parametrize(
-        ("number", "grid"), [pytest.param(2, "uniform:16", marks=pytest.mark.slow), (5, "uniform:100")]
-    )
+    @pytest.mark.parametrize(("number", "grid"), [slow(2, "uniform:16"), (5, "uniform:100")])
     def test_the_auc_is_the_semi_honest_and_the_exact_one(self, backend, number, grid):
         parties = sites(number, seed=number)
         found = federated_auc(parties, protocol="malicious", thresholds=grid, backend=backend)
@@ -74,12 +74,12 @@ class TestHonestSessions:
         [
             (8, 2, "uniform:100"),
             (2, 4, "uniform:16"),
-            pytest.param(2, 2, "uniform:16", marks=pytest.mark.slow),
-            pytest.param(4, 3, "uniform:16", marks=pytest.mark.slow),
-            pytest.param(2, 3, "uniform:100", marks=pytest.mark.slow),
-            pytest.param(8, 3, "uniform:100", marks=pytest.mark.slow),
-            pytest.param(4, 4, "uniform:100", marks=pytest.mark.slow),
-            pytest.param(8, 4, "uniform:31", marks=pytest.mark.slow),
+            slow(2, 2, "uniform:16"),
+            slow(4, 3, "uniform:16"),
+            slow(2, 3, "uniform:100"),
+            slow(8, 3, "uniform:100"),
+            slow(4, 4, "uniform:100"),
+            slow(8, 4, "uniform:31"),
         ],
     )
     def test_any_number_of_executions_and_splits_gives_the_same_auc(self, backend, executions, splits, grid):
@@ -150,7 +150,7 @@ class TestHonestSessions:
         assert any("times what numerical errors need" in warning for warning in evaluation.warnings) is told
 
     @backends
-    @pytest.mark.parametrize(("label", "rows"), [(0, 1), (1, 5000), pytest.param(0, 50, marks=pytest.mark.slow)])
+    @pytest.mark.parametrize(("label", "rows"), [(0, 1), (1, 5000), slow(0, 50)])
     def test_rows_of_one_label_are_refused_without_a_number(self, backend, label, rows):
         rng = np.random.default_rng(rows)
         parties = [PartyData.from_arrays(f"site {i}", [label] * rows, rng.random(rows)) for i in range(2)]

@@ -101,11 +101,10 @@ class TestAcceptance:
         assert found.binning_error == pytest.approx(tie / den, abs=1e-12)
 
     @pytest.mark.parametrize("multipliers", ["drawn", "worst"])
-    @pytest.mark.parametrize(
-        ("number", "backend"), [(4, "tenseal"), *map(slow, (2, 4, 8), ["openfhe"] * 3), slow(8, "tenseal")]
-    )
+    @pytest.mark.parametrize("number", [slow(2), 4, slow(8)])
+    @pytest.mark.parametrize("backend", [slow("openfhe"), "tenseal"])
     def test_honest_totals_are_accepted_in_every_one_of_2000_draws(self, number, multipliers, backend):
-        """20,000 draws in all, 4,000 of them quick, at the least rows and smallest multiplier, with all of the noise.
+        """24,000 draws in all, 4,000 of them quick, at the least rows and smallest multiplier, with all of the noise.
 
         The plan's bound is seven standard deviations of noise and all of the encoding error. Each total gets Gaussian
         noise of that standard deviation, and an encoding error uniform up to its bound.
