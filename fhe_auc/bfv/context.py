@@ -94,7 +94,8 @@ class PublicContext(BasePublicContext[BfvParameters]):
 
     def add_in_place(self, total: Ciphertext, ciphertext: Ciphertext) -> None:
         """Add `ciphertext` to `total`, which must be the caller's own."""
-        _same_prime(total, ciphertext)
+        if total.prime != ciphertext.prime:
+            raise ValueError(f"ciphertexts are for different primes, {total.prime} and {ciphertext.prime}")
         self.ciphertext_shape.add_in_place(total.words, ciphertext.words)
 
     def multiply_values(self, ciphertext: Ciphertext, values: ArrayLike) -> Ciphertext:
@@ -230,9 +231,3 @@ def result_kind(parameters: BfvParameters, prime: int, kept: int | None) -> str:
     total = len(parameters.modulus_bits)
     what = "result" if kept in (None, total) else f"result in {kept} of {total} primes"
     return kind_of(what, parameters, prime)
-
-
-def _same_prime(left: Ciphertext, right: Ciphertext) -> int:
-    if left.prime != right.prime:
-        raise ValueError(f"ciphertexts are for different primes, {left.prime} and {right.prime}")
-    return left.prime
