@@ -251,13 +251,6 @@ def test_a_larger_ring_is_taken_when_the_smaller_one_does_not_hold_the_rows(back
     assert large.parameters.ring_dimension == 16384
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_more_thresholds_than_bins_are_split_into_blocks(backend: Any) -> None:
-    found = plan(typical(thresholds=4000), backend)
-    assert found.packing.blocks * found.packing.bins >= 4000
-    assert found.packing.blocks > 1
-
-
 # --- The libraries agree ----------------------------------------------------------------------------------------------
 
 

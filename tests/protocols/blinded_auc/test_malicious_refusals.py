@@ -105,11 +105,6 @@ class TestRequests:
         session = Malicious().prepare(request(sites(2), min_parties=2))
         assert session.manifest.min_parties == 2
 
-    def test_the_plug_in_is_installed(self):
-        from fhe_auc.session import registry
-
-        assert isinstance(registry.load("malicious"), Malicious)
-
     @backends
     def test_without_a_party_the_round_stays_open_and_names_it(self, backend):
         parties = sites(4)

@@ -166,16 +166,6 @@ class TestAcceptance:
                 else:
                     self.refused(totals, executions, "the executions disagree")
 
-    def test_what_is_allowed_never_exceeds_the_tolerance_times_the_root_of_two(self):
-        executions = [execution_with(worst_multipliers())] * 2
-        for factor, passes in ((1.41, True), (1.42, False)):
-            totals = totals_of(0.5, 5000, executions, self.scale)
-            totals[0] += factor * self.CHOSEN.tolerance * self.scale * 5000 * executions[0].products[0]
-            if passes:
-                self.accepted(totals, executions)
-            else:
-                self.refused(totals, executions, "the executions disagree")
-
     def test_one_execution_that_is_off_is_refused_though_all_others_agree(self):
         for index in range(8):
             executions = drawn_executions(8)
@@ -220,14 +210,14 @@ class TestAcceptance:
                 assert self.accepted(totals_of(1, den, executions, self.scale), executions).auc == pytest.approx(1)
             self.refused(totals_of(1, 0.99, executions, self.scale), executions, "a denominator is near zero")
 
-    @pytest.mark.parametrize("position", range(8))
     @pytest.mark.parametrize("value", [math.nan, complex(0, math.nan), complex(math.nan, math.nan)], ids=str)
-    def test_no_total_that_is_no_number_is_accepted(self, position, value):
+    def test_no_total_that_is_no_number_is_accepted(self, value):
         executions = drawn_executions(4)
-        totals = totals_of(0.6, 5000, executions, self.scale)
-        totals[position] = value
-        with np.errstate(invalid="ignore"):  # `recover_verified` lets none through; here the comparisons refuse it
-            self.refused(totals, executions, "disagree|near zero|finite")
+        for position in range(8):
+            totals = totals_of(0.6, 5000, executions, self.scale)
+            totals[position] = value
+            with np.errstate(invalid="ignore"):  # `recover_verified` lets none through; here the comparisons refuse it
+                self.refused(totals, executions, "disagree|near zero|finite")
 
 
 def complex_normal(rng: np.random.Generator, size: int) -> ckks.Slots:
