@@ -34,7 +34,7 @@ _PARAMETERS = {
 
 @pytest.hookimpl(tryfirst=True)  # before `-m "not slow"` chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where what is tested does not depend on the library, the quick tests run on one, and the slow ones on the others.
+    """Where what is tested does not depend on the library, the quick tests run on SEAL alone, and the others are slow.
 
     A module says so by `pytestmark = pytest.mark.backends("one")`, a test that looks at them all by "all". What needs
     OpenFHE is marked `openfhe` and skipped where it cannot be imported; what is told to use it, or looks at all, gets
@@ -45,7 +45,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         marker, call = item.get_closest_marker("backends"), getattr(item, "callspec", None)
         given = {value for value in call.params.values() if isinstance(value, str)} if call else set()
         which = marker.args if marker else ()
-        if which == ("one",) and not given.isdisjoint(available[1:]):
+        if which == ("one",) and not given.isdisjoint(available[:-1]):
             item.add_marker(pytest.mark.slow)
         if item.get_closest_marker("openfhe"):
             if "openfhe" not in available:

@@ -28,11 +28,13 @@ from tests.support.bfv_contexts import PRIMES, SLOTS, Case, loaded, noise, param
 from tests.support.wire import DAMAGE
 
 SMALL, LARGE = PRIMES.values()
+pytestmark = pytest.mark.backends("one")  # the library makes keys and encryptions of zero; the rest is ours
 
 
 # --- Arithmetic is exact ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.backends("all")
 @pytest.mark.parametrize("products", [1, 3])
 def test_sums_of_plaintext_products_come_out_exactly_at_every_size(case: Case, products: int) -> None:
     """The whole circuit, read from all primes of the modulus and from as few as the planner keeps."""
@@ -56,6 +58,7 @@ def test_submissions_add_up_without_the_library_and_decrypt_exactly(case: Case) 
         assert secret.decrypt(result, prime).tolist() == expected
 
 
+@pytest.mark.backends("all")
 def test_public_key_encryptions_add_to_secret_key_encryptions(case: Case) -> None:
     public, secret = case.pair
     for prime, t in enumerate(case.primes):
@@ -106,6 +109,7 @@ def test_operands_and_what_was_read_are_left_as_they_were(case: Case) -> None:
     assert np.array_equal(words, before)  # the caller's array is not the ciphertext's own
 
 
+@pytest.mark.backends("all")
 def test_an_error_that_the_library_repeats_does_not_tell_the_secret_key(
     case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,6 +139,7 @@ def test_a_relinearisation_key_that_the_parameters_do_not_call_for_is_refused(ca
         bfv.load_public(wire_format.seal(case.pair.public.kind, more.fingerprint, encode(more)))
 
 
+@pytest.mark.backends("all")
 def test_no_library_makes_evaluation_keys_for_them(case: Case) -> None:
     """Not even one to learn their layout from, which is made when somebody asks for it."""
     assert "relinearisation_key" not in vars(case.pair.public._scheme)
@@ -345,6 +350,7 @@ def test_a_plaintext_modulus_that_divides_the_modulus_of_joint_keys_is_refused(b
         bfv.BfvParameters(backend, SLOTS, JOINT_CHAINS[0].modulus_bits, 0, (SMALL[0], taken[1]))
 
 
+@pytest.mark.backends("all")
 def test_the_libraries_take_the_ring_and_modulus_of_the_parameters(case: Case) -> None:
     shape = case.pair.public.ciphertext_shape
     assert shape.ring_dimension == case.parameters.ring_dimension

@@ -32,6 +32,7 @@ from tests.support.pooled import exact_auc, pooled
 BACKENDS = ckks.available_backends()
 backends = pytest.mark.parametrize("backend", BACKENDS)
 PRECISION = 1e-7
+pytestmark = pytest.mark.backends("one")
 slow = functools.partial(pytest.param, marks=pytest.mark.slow)
 federated_auc = functools.partial(chosen.federated_auc, protocol="semi-honest")
 
@@ -98,6 +99,7 @@ class TestBeyondItsLimits:
                     continue
                 assert auc == pytest.approx(trapezoid(counts).auc, abs=PRECISION)
 
+    @pytest.mark.backends("all")
     def test_a_wrapped_result_is_always_noticed(self, engine):
         """Four times the rows are 16 times the largest denominator: at the largest multiplier it must wrap."""
         rng = np.random.default_rng(0)
@@ -107,6 +109,7 @@ class TestBeyondItsLimits:
             with pytest.raises(ResultCheckError, match="raise max_rows"):
                 engine.recover([counts], LARGEST_MULTIPLIER)
 
+    @pytest.mark.backends("all")
     def test_the_largest_workload_fits_at_the_largest_multiplier(self, engine):
         """AUC 1, AUC 0 and one bin for all: the extremes of num, tie and den."""
         half = engine.plan.workload.max_rows // 2
@@ -140,6 +143,7 @@ class TestBeyondItsLimits:
 
 
 class TestPrecision:
+    @pytest.mark.backends("all")
     @pytest.mark.parametrize("positives", [1, slow(2), slow(50), 99])
     def test_a_hundred_rows_are_within_1e_7_at_the_smallest_multiplier(self, engine, empty_parties, positives):
         """The least favourable case the plan allows: few rows, one of a class, and the weakest signal."""
@@ -152,6 +156,7 @@ class TestPrecision:
             assert abs(recovered.auc - truth.auc) <= error_bound(engine.plan) <= PRECISION
             assert abs(recovered.binning_error - truth.binning_error) <= PRECISION
 
+    @pytest.mark.backends("all")
     @backends
     @pytest.mark.parametrize("rarest", ["one positive", slow("one negative")])
     @pytest.mark.parametrize("bins", [slow(100), 1000])
@@ -167,6 +172,7 @@ class TestPrecision:
                 error = abs(engine.recover([counts]).auc - trapezoid(counts).auc)
                 assert error <= error_bound(engine.plan) <= PRECISION
 
+    @pytest.mark.backends("all")
     @backends
     @pytest.mark.parametrize("name", ["credit-default", slow("covid-clinics")])
     @pytest.mark.parametrize("number", [slow(2), 15, slow(100)])
@@ -184,7 +190,6 @@ class TestPrecision:
         assert evaluation.parties == number
         assert evaluation.upload_bytes_per_party <= {"tenseal": 170_000, "openfhe": 460_000}[backend]
 
-    @pytest.mark.backends("one")
     @backends
     @pytest.mark.parametrize("name", ["credit-default", slow("covid-clinics")])
     def test_the_default_grid_is_within_5e_4_of_scikit_learn_and_the_half_width_is_rigorous(self, backend, name):
@@ -319,7 +324,6 @@ class TestCallers:
             federated_auc([self.PAIR], setup=Setup(max_rows=2.5))
 
 
-@pytest.mark.backends("one")
 class TestInvariance:
     """Properties of the AUC survive encryption."""
 
@@ -377,7 +381,6 @@ print(json.dumps(used))
 """
 
 
-@pytest.mark.backends("one")
 @backends
 def test_the_aggregators_memory_does_not_grow_with_the_parties(backend, run_child):
     """300 submissions of 164 to 344 kB: kept, they would take 48 MB or more; 10 MB is allowed for the allocator."""
