@@ -9,8 +9,7 @@ import click
 
 from fhe_auc.base.extras import require
 from fhe_auc.cli import inputs, output
-from fhe_auc_benchmarks.attacks.laboratory import strategy_of
-from fhe_auc_benchmarks.attacks.outcome import CONFIDENCE
+from fhe_auc_benchmarks.attacks.laboratory import CONFIDENCE, strategy_of
 
 if TYPE_CHECKING:
     from fhe_auc_benchmarks.attacks.tables import AttackTable

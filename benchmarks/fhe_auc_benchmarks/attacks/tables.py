@@ -13,7 +13,7 @@ from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import TrialSetting
 from fhe_auc_benchmarks.attacks.exact_auc import ciphertexts as exact
 from fhe_auc_benchmarks.attacks.exact_auc import helped, strategies
 from fhe_auc_benchmarks.attacks.exact_auc import simulated as integers
-from fhe_auc_benchmarks.attacks.outcome import CONFIDENCE, AttackOutcome
+from fhe_auc_benchmarks.attacks.laboratory import CONFIDENCE, AttackOutcome
 
 _REAL_PRIME = 2_199_023_288_321  # the first above 2^41 that is 1 modulo 16384
 _TOY_PRIME = 257

@@ -7,10 +7,10 @@ from scipy import stats
 
 from fhe_auc.base.errors import InputError, VerificationError
 from fhe_auc.rows.counts import Counts
-from fhe_auc_benchmarks.attacks.blinded_auc import bounds, polynomials, simulated
+from fhe_auc_benchmarks.attacks.blinded_auc import bounds, simulated
 from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Trials, draw_multipliers, setting
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES
-from fhe_auc_benchmarks.attacks.outcome import HARM, AttackOutcome, clopper_pearson
+from fhe_auc_benchmarks.attacks.laboratory import HARM, AttackOutcome, clopper_pearson
 from fhe_auc_protocols.blinded_auc.plan import fitting_packing
 from fhe_auc_protocols.blinded_auc.result_check import accept
 from fhe_auc_protocols.blinded_auc.split_shares import Execution, Stream, amplification
@@ -260,19 +260,19 @@ def test_coefficient_of_a_uniform_density():
 @pytest.mark.parametrize("window", [0.003, 0.03])
 def test_pair_rate_of_a_density_that_is_known(window):
     """A constant shifts by c/r0: log|q| has the density of log(1/|r0|), and the phase is uniform."""
-    only_constant = np.eye(polynomials.TERMS)[0]
+    only_constant = np.eye(bounds.TERMS)[0]
     sizes = np.log(np.abs(draw_multipliers(np.random.default_rng(1), 400_000)[:, :2]).prod(axis=1))
     density, edges = np.histogram(sizes, bins=200, density=True)
     of_logs = float((density**2).sum() * (edges[1] - edges[0])) / (2 * math.pi)
     computed = math.pi * 2 * window**2 * of_logs
-    assert polynomials.pair_rate(only_constant, window, draws=50_000) == pytest.approx(computed, rel=0.1)
+    assert bounds.pair_rate(only_constant, window, draws=50_000) == pytest.approx(computed, rel=0.1)
 
 
 @pytest.mark.slow
 def test_a_search_climbs_the_pair_rate():
     rate, found = search(starts=1, seed=1, degree=2, draws=1_000, window=0.01)
-    assert rate == polynomials.pair_rate(found, 0.01, draws=10_000, seed=1)
-    assert rate > 2 * polynomials.pair_rate(np.eye(polynomials.TERMS)[1], 0.01)  # scaling, which is one of the family
+    assert rate == bounds.pair_rate(found, 0.01, draws=10_000, seed=1)
+    assert rate > 2 * bounds.pair_rate(np.eye(bounds.TERMS)[1], 0.01)  # scaling, which is one of the family
 
 
 @pytest.mark.slow
@@ -280,7 +280,7 @@ def test_a_search_climbs_the_pair_rate():
 @pytest.mark.parametrize("degree", [2, 4])
 def test_no_search_finds_a_polynomial_much_worse_than_those_that_the_bound_takes(degree):
     window = bounds._window(5e-7)
-    known = max(polynomials.pair_rate(worst, window) for worst in polynomials.WORST)
+    known = max(bounds.pair_rate(worst, window) for worst in bounds.WORST)
     rate, _ = search(starts=8, seed=99, degree=degree, window=window)
     assert rate < 1.5 * known
 

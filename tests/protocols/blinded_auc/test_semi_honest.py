@@ -252,22 +252,9 @@ class TestWarnings:
     def warnings(self, rows, **options):
         return " ".join(federated_auc(rows, thresholds="uniform:5", **options).warnings)
 
-    def test_scores_that_the_grid_does_not_tell_apart_are_noticed(self):
-        percent = ([0, 1, 0, 1], [40.0, 62.0, 55.0, 80.0])
-        told = federated_auc([percent, percent], protocol="semi-honest", thresholds=[0.0, 100.0, 200.0]).warnings
-        assert "where scores differ, take quantile:1000" in " ".join(told)
-
     def test_fewer_rows_than_the_precision_is_stated_for(self):
         rows = ([0, 1] * 23, [0.1, 0.9] * 23)
         assert "fewer than min_rows = 100" in self.warnings([rows, rows])
-
-    @pytest.mark.slow
-    def test_as_many_rows_as_the_precision_is_stated_for(self):
-        rows = ([0, 1] * 23, [0.1, 0.9] * 23)
-        assert "fewer than min_rows" not in self.warnings([rows, rows], min_rows=92)
-
-    def test_one_party_alone_learns_its_own_auc(self):
-        assert "only one party" in self.warnings([([0, 1], [0.1, 0.9])])
 
     @pytest.mark.parametrize("protocol", ["semi-honest", slow("malicious")])
     def test_every_auc_with_all_its_digits_says_what_it_tells(self, protocol):
@@ -316,12 +303,6 @@ class TestCallers:
     def test_names_that_fit_no_certificate_are_refused(self, name, problem):
         with pytest.raises(InputError, match=f"the name of a party {problem}|{problem}"):
             federated_auc({name: self.PAIR})
-
-    def test_numpy_integers_are_integers(self):
-        options = {"max_rows": np.int64(10**5), "min_rows": np.int32(4)}
-        assert federated_auc([self.PAIR] * 2, thresholds="uniform:5", **options).parties == 2
-        with pytest.raises(InputError, match=r"max_rows must be an integer, got 2\.5"):
-            federated_auc([self.PAIR], setup=Setup(max_rows=2.5))
 
 
 class TestInvariance:

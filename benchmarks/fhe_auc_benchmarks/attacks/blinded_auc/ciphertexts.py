@@ -34,8 +34,7 @@ from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Request
 from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import BlindedView, Earlier, Submission
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import NEED_EARLIER, STRATEGIES, Lie
-from fhe_auc_benchmarks.attacks.laboratory import SITES, made_up_sites, strategy_of, verdict
-from fhe_auc_benchmarks.attacks.outcome import HARM, AttackOutcome
+from fhe_auc_benchmarks.attacks.laboratory import HARM, SITES, AttackOutcome, made_up_sites, strategy_of, verdict
 from fhe_auc_keys.roles.sealed_roles import SealedAggregator, encrypting_party
 from fhe_auc_protocols.blinded_auc.malicious import Malicious
 from fhe_auc_protocols.blinded_auc.plan import AucPlan

@@ -27,7 +27,7 @@ from fhe_auc import ckks
 from fhe_auc.rlwe import wire_format
 from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import SPARE_BITS, BlindedView, Positions, Submission
 from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Totals, Trials, TrialSetting
-from fhe_auc_benchmarks.attacks.outcome import HARM
+from fhe_auc_benchmarks.attacks.laboratory import HARM
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import products
 from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT
 from fhe_auc_protocols.blinded_auc.result_check import slot_error

@@ -31,8 +31,7 @@ from fhe_auc.sums.opening import Opening
 from fhe_auc.sums.residues import unpack
 from fhe_auc_benchmarks.attacks.exact_auc import strategies
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, ExactStrategy, ExactView, OpeningName
-from fhe_auc_benchmarks.attacks.laboratory import SITES, made_up_sites, strategy_of, verdict
-from fhe_auc_benchmarks.attacks.outcome import PASSED, AttackOutcome
+from fhe_auc_benchmarks.attacks.laboratory import PASSED, SITES, AttackOutcome, made_up_sites, strategy_of, verdict
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES, public_context
 from fhe_auc_keys.roles.helper_roles import OPEN, HelpedAggregator, _Blobs
 from fhe_auc_keys.roles.padded_roles import PaddedAggregator, padded_party
