@@ -252,9 +252,10 @@ class TestWarnings:
     def warnings(self, rows, **options):
         return " ".join(federated_auc(rows, thresholds="uniform:5", **options).warnings)
 
-    def test_fewer_rows_than_the_precision_is_stated_for(self):
+    @pytest.mark.parametrize(("least", "warned"), [(100, True), slow(92, False)])
+    def test_fewer_rows_than_the_precision_is_stated_for(self, least, warned):
         rows = ([0, 1] * 23, [0.1, 0.9] * 23)
-        assert "fewer than min_rows = 100" in self.warnings([rows, rows])
+        assert (f"fewer than min_rows = {least}" in self.warnings([rows, rows], min_rows=least)) is warned
 
     @pytest.mark.parametrize("protocol", ["semi-honest", slow("malicious")])
     def test_every_auc_with_all_its_digits_says_what_it_tells(self, protocol):
