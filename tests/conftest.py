@@ -25,12 +25,6 @@ pytest_plugins = ["tests.support.cpu_time"]
 settings.register_profile("any load", deadline=None)  # no test fails because the machine is busy
 settings.load_profile("any load")
 
-# Primes of both backends at their default; few rotation keys, which are what takes time.
-_PARAMETERS = {
-    "openfhe": ckks.CkksParameters("openfhe", 8192, (52, 51, 51), 60, 40.0, (1, 2, 2048)),
-    "tenseal": ckks.CkksParameters("tenseal", 8192, (55, 55, 48), 56, 40.0, (1, 2, 2048)),
-}
-
 
 @pytest.hookimpl(tryfirst=True)  # before `-m "not slow"` chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Sequence
-from functools import lru_cache, partial, reduce
-from operator import add
+from functools import lru_cache, partial
 from typing import Any
 
 import msgspec
@@ -18,7 +17,7 @@ from fhe_auc.base.serialise import decode
 from fhe_auc.metrics.trapezoid import Trapezoid, trapezoid
 from fhe_auc.question import thresholds
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc.rows.counts import Counts, count
+from fhe_auc.rows.counts import Counts
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.ckks_computation import SealedCkks
 from fhe_auc.session.manifest import Manifest
@@ -34,16 +33,16 @@ from fhe_auc_protocols.blinded_auc.malicious import FLOODING_BITS, Malicious, Ma
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.workload import Workload
 from tests.support.blinded_auc import encoded, manifest_with
+from tests.support.pooled import pooled_counts
 
 BACKENDS = ckks.available_backends()
 backends = pytest.mark.parametrize("backend", BACKENDS)
-joint = pytest.mark.openfhe
 
 CLOSE = 1e-6
 
 
 def exact(parties: Sequence[PartyData], grid: Any) -> Trapezoid:
-    return trapezoid(reduce(add, (count(data, grid) for data in parties)))
+    return trapezoid(pooled_counts(parties, grid))
 
 
 def sites(number: int, *, rows: int = 400, seed: int = 1) -> list[PartyData]:

@@ -73,18 +73,15 @@ def test_parameters_that_are_insecure_or_impossible_are_refused(
         msgspec.structs.replace(parameters, **changes)
 
 
-def test_a_vector_of_the_wrong_length_is_not_encrypted(pair: ckks.KeyPair) -> None:
+def test_values_that_no_ciphertext_can_hold_are_refused_before_they_are_sent(pair: ckks.KeyPair) -> None:
     for encrypt in (pair.secret.encrypt, pair.public.encrypt):
         with pytest.raises(ValueError, match="slots"):
             encrypt(np.ones(SLOTS // 2, complex))
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, complex(0, np.nan), 1e300])
-def test_values_that_no_ciphertext_can_hold_are_refused_before_they_are_sent(pair: ckks.KeyPair, bad: complex) -> None:
-    plain = np.zeros(SLOTS, complex)
-    plain[7] = bad
-    with pytest.raises(ValueError):  # noqa: PT011 - which one is the implementation's choice
-        pair.secret.encrypt(plain)
+        for bad in (np.nan, np.inf, complex(0, np.nan), 1e300):
+            plain = np.zeros(SLOTS, complex)
+            plain[7] = bad
+            with pytest.raises(ValueError, match="not finite, or larger"):
+                encrypt(plain)
 
 
 @pytest.mark.openfhe

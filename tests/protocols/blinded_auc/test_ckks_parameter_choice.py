@@ -87,16 +87,20 @@ def test_a_workload_that_makes_no_sense_is_refused_with_the_value(changes: dict[
         typical(**changes)
 
 
-@pytest.mark.parametrize("bits", [-1, 0, 16, 51, 1000])
-def test_blinding_bits_out_of_range_are_refused(bits: int) -> None:
-    with pytest.raises(CapacityError, match=f"blinding_bits must lie above 16 and at most at 50, got {bits}"):
-        plan(typical(), "openfhe", blinding_bits=bits)
-
-
-@pytest.mark.parametrize("bits", [-40, 0, 29, 81])
-def test_flooding_cannot_be_switched_off(bits: int) -> None:
-    with pytest.raises(CapacityError, match=f"flooding_bits must lie between 30 and 80, got {bits}"):
-        plan(typical(), "openfhe", flooding_bits=bits)
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        *(({"blinding_bits": bits}, f"above 16 and at most at 50, got {bits}") for bits in (-1, 0, 16, 51, 1000)),
+        *(({"flooding_bits": bits}, f"between 30 and 80, got {bits}") for bits in (-40, 0, 29, 81)),
+        *(({"precision": wanted}, "AUC error below") for wanted in (0.0, -1.0, 1e-300, float("nan"))),
+    ],
+    ids=str,
+)
+def test_neither_blinding_nor_flooding_is_switched_off_nor_precision_asked_for_that_cannot_be_had(
+    options: dict[str, Any], shown: str
+) -> None:
+    with pytest.raises(CapacityError, match=shown):
+        plan(typical(), "openfhe", **options)
 
 
 @pytest.mark.parametrize(
@@ -118,12 +122,6 @@ def test_what_no_parameters_hold_is_said_with_what_to_do(workload: Workload) -> 
         assert "\n" not in text
         assert f"{workload.max_rows:,} pooled rows" in text
         assert "lower max_rows, raise min_rows, or take fewer thresholds or splits" in text
-
-
-@pytest.mark.parametrize("precision", [0.0, -1.0, 1e-300, float("nan")])
-def test_a_precision_that_cannot_be_had_is_refused(precision: float) -> None:
-    with pytest.raises(CapacityError):
-        plan(typical(), "openfhe", precision=precision)
 
 
 # --- Whatever is planned is secure and fits ---------------------------------------------------------------------------
