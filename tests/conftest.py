@@ -25,16 +25,10 @@ pytest_plugins = ["tests.support.cpu_time"]
 settings.register_profile("any load", deadline=None)  # no test fails because the machine is busy
 settings.load_profile("any load")
 
-# Primes of both backends at their default; few rotation keys, which are what takes time.
-_PARAMETERS = {
-    "openfhe": ckks.CkksParameters("openfhe", 8192, (52, 51, 51), 60, 40.0, (1, 2, 2048)),
-    "tenseal": ckks.CkksParameters("tenseal", 8192, (55, 55, 48), 56, 40.0, (1, 2, 2048)),
-}
-
 
 @pytest.hookimpl(tryfirst=True)  # before `-m "not slow"` chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where what is tested does not depend on the library, the quick tests run on one, and the slow ones on the others.
+    """Where what is tested does not depend on the library, the quick tests run on SEAL alone, and the others are slow.
 
     A module says so by `pytestmark = pytest.mark.backends("one")`, a test that looks at them all by "all". What needs
     OpenFHE is marked `openfhe` and skipped where it cannot be imported; what is told to use it, or looks at all, gets
@@ -45,7 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         marker, call = item.get_closest_marker("backends"), getattr(item, "callspec", None)
         given = {value for value in call.params.values() if isinstance(value, str)} if call else set()
         which = marker.args if marker else ()
-        if which == ("one",) and not given.isdisjoint(available[1:]):
+        if which == ("one",) and not given.isdisjoint(available[:-1]):
             item.add_marker(pytest.mark.slow)
         if item.get_closest_marker("openfhe"):
             if "openfhe" not in available:

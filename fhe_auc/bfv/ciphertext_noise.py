@@ -11,7 +11,7 @@ import math
 
 from fhe_auc.base.errors import CapacityError
 from fhe_auc.bfv.parameters import BfvParameters
-from fhe_auc.rlwe.second_error import FRESH_VARIANCE, VARIANCE
+from fhe_auc.rlwe.error_sampling import FRESH_VARIANCE, VARIANCE
 
 CONFIDENCE = 8.0
 """Standard deviations that no coefficient is off by: of a million million coefficients none is."""

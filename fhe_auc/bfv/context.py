@@ -21,15 +21,15 @@ from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.bfv import slots
 from fhe_auc.bfv.flooding import uniform_noise
 from fhe_auc.bfv.parameters import BfvParameters
-from fhe_auc.rlwe import container, hidden
+from fhe_auc.rlwe import transparent_ciphertexts, wire_format
 from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, PublicKeys, SecretKey
 from fhe_auc.rlwe.context_factory import ContextFactory
 from fhe_auc.rlwe.library import Decryptor, Library
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.modulus_switching import kept_shape, switched
+from fhe_auc.rlwe.number_theoretic_transform import values_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.seeded import Seeded
-from fhe_auc.rlwe.transform import values_of
 
 StoredPublic: TypeAlias = PublicKeys[BfvParameters]
 StoredSecret: TypeAlias = SecretKey[BfvParameters]
@@ -75,14 +75,14 @@ class PublicContext(BasePublicContext[BfvParameters]):
         these parameters.
         """
         kind = kind_of("submission", self.parameters, prime)
-        return Seeded(self.ciphertext_shape).expand(container.open_for(kind, self.fingerprint, data))
+        return Seeded(self.ciphertext_shape).expand(wire_format.open_for(kind, self.fingerprint, data))
 
     def ciphertext(self, words: Words, prime: int) -> Ciphertext:
         """Return the ciphertext with these coefficients, of `ciphertext_shape`: a sum of submissions.
 
         Raises `DeserialisationError` where its second polynomial is zero, so that it hides nothing.
         """
-        hidden.check(words)
+        transparent_ciphertexts.check(words)
         return Ciphertext(prime, words.copy())
 
     def encrypt(self, values: ArrayLike, prime: int) -> Ciphertext:
@@ -94,7 +94,8 @@ class PublicContext(BasePublicContext[BfvParameters]):
 
     def add_in_place(self, total: Ciphertext, ciphertext: Ciphertext) -> None:
         """Add `ciphertext` to `total`, which must be the caller's own."""
-        _same_prime(total, ciphertext)
+        if total.prime != ciphertext.prime:
+            raise ValueError(f"ciphertexts are for different primes, {total.prime} and {ciphertext.prime}")
         self.ciphertext_shape.add_in_place(total.words, ciphertext.words)
 
     def multiply_values(self, ciphertext: Ciphertext, values: ArrayLike) -> Ciphertext:
@@ -137,7 +138,7 @@ class PublicContext(BasePublicContext[BfvParameters]):
         shape = _result_shape(self._half, kept)
         both = [switched(self._half, each, len(shape.moduli) // 2) for each in np.split(ciphertext.words, 2)]
         kind = result_kind(self.parameters, ciphertext.prime, kept)
-        return container.seal(kind, self.fingerprint, shape.pack(np.concatenate(both)))
+        return wire_format.seal(kind, self.fingerprint, shape.pack(np.concatenate(both)))
 
     def _zero(self) -> Words:
         """Return a fresh encryption of zero under the public key."""
@@ -166,7 +167,7 @@ class SecretContext(BaseSecretContext[BfvParameters]):
         words = self._scheme.words(self._decryptor.encrypt(self._scheme.zero))
         message = slots.message(self.mask_shape, self.parameters.plain_moduli[prime], residues)
         packed = self._seeded.reseed(words, self.secret_words, message=message)
-        return container.seal(kind_of("submission", self.parameters, prime), self.fingerprint, packed)
+        return wire_format.seal(kind_of("submission", self.parameters, prime), self.fingerprint, packed)
 
     def decrypt(self, data: bytes, prime: int, kept: int | None = None) -> Residues:
         """Return the integers in [0, t), shape (N,), of a result that `PublicContext.dump_result` wrote.
@@ -176,7 +177,7 @@ class SecretContext(BaseSecretContext[BfvParameters]):
         """
         shape = _result_shape(self.mask_shape, kept)
         kind = result_kind(self.parameters, prime, kept)
-        words = hidden.unpack(shape, container.open_for(kind, self.fingerprint, data))
+        words = transparent_ciphertexts.unpack(shape, wire_format.open_for(kind, self.fingerprint, data))
         half = Seeded(shape).half
         phase = slots.phase_of(half, words, self.secret_words[: len(half.moduli)])
         return slots.decrypted(half, self.parameters.plain_moduli[prime], phase)
@@ -230,9 +231,3 @@ def result_kind(parameters: BfvParameters, prime: int, kept: int | None) -> str:
     total = len(parameters.modulus_bits)
     what = "result" if kept in (None, total) else f"result in {kept} of {total} primes"
     return kind_of(what, parameters, prime)
-
-
-def _same_prime(left: Ciphertext, right: Ciphertext) -> int:
-    if left.prime != right.prime:
-        raise ValueError(f"ciphertexts are for different primes, {left.prime} and {right.prime}")
-    return left.prime

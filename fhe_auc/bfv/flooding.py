@@ -20,8 +20,8 @@ import secrets
 import numpy as np
 
 from fhe_auc.base.keystream import KeyStream
+from fhe_auc.rlwe.number_theoretic_transform import values_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.rlwe.transform import values_of
 
 _LIMB_BITS = 32
 _SEED_BYTES = 32

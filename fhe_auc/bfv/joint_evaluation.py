@@ -16,11 +16,11 @@ from fhe_auc.bfv import slots
 from fhe_auc.bfv.context import checked
 from fhe_auc.bfv.flooding import uniform_noise
 from fhe_auc.bfv.joint_keys import JointSetup, ternary
-from fhe_auc.rlwe import container
+from fhe_auc.rlwe import wire_format
+from fhe_auc.rlwe.error_sampling import second_error
 from fhe_auc.rlwe.integer_products import lifted, rounded, summed_products
+from fhe_auc.rlwe.number_theoretic_transform import values_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.rlwe.second_error import second_error
-from fhe_auc.rlwe.transform import values_of
 
 _SEED_BYTES = 32
 
@@ -82,4 +82,4 @@ class JointEvaluator:
         """Serialise a result for `JointShare.partial_decryption`."""
         setup = self._setup
         whole = Polynomials(self._small.ring_dimension, 2 * self._small.moduli)
-        return container.seal(setup.result_kind(prime), setup.binding, whole.pack(result))
+        return wire_format.seal(setup.result_kind(prime), setup.binding, whole.pack(result))

@@ -50,13 +50,13 @@ from fhe_auc.bfv import slots
 from fhe_auc.bfv.context import checked
 from fhe_auc.bfv.flooding import uniform_noise
 from fhe_auc.bfv.parameters import BfvParameters
-from fhe_auc.rlwe import container, hidden
+from fhe_auc.rlwe import transparent_ciphertexts, wire_format
+from fhe_auc.rlwe.error_sampling import fresh_keys, second_error
 from fhe_auc.rlwe.integer_products import lifted, rounded, summed_products
 from fhe_auc.rlwe.modular import Residues, residues, uniform
 from fhe_auc.rlwe.modulus_switching import kept_shape
+from fhe_auc.rlwe.number_theoretic_transform import values_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.rlwe.second_error import fresh_keys, second_error
-from fhe_auc.rlwe.transform import values_of
 
 _SEED_BYTES = 32
 
@@ -82,37 +82,30 @@ class JointSetup:
     which the common polynomials are expanded from. For each plaintext modulus so many `products` of two ciphertexts are
     added up, of blocks 2j and 2j + 1, counted through all moduli. Results have the first `kept` primes of Q; ValueError
     where there are not so many.
+
+    A party's part of one ciphertext has the shape `submission_part`, modulo Q, a polynomial of a result `result_part`,
+    modulo q.
     """
 
     def __init__(self, parameters: BfvParameters, binding: bytes, *, products: int, kept: int) -> None:
         self.parameters = parameters
         self.binding = binding
-        self.nothing = Polynomials(parameters.ring_dimension, ())
         self.products = products
         self.kept = kept
-        self._half = Polynomials(parameters.ring_dimension, parameters.joint_moduli)
-        self._small = kept_shape(self._half, kept)
-
-    @property
-    def submission_part(self) -> Polynomials:
-        """Shape of a party's part of one ciphertext, modulo Q."""
-        return self._half
-
-    @property
-    def result_part(self) -> Polynomials:
-        """Shape of one polynomial of a result, modulo q."""
-        return self._small
+        self.submission_part = Polynomials(parameters.ring_dimension, parameters.joint_moduli)
+        self.result_part = kept_shape(self.submission_part, kept)
 
     @property
     def relinearisation_part(self) -> Polynomials:
         """Shape of a party's second part of the relinearisation key: a polynomial for each plaintext modulus."""
-        return Polynomials(self._small.ring_dimension, len(self.parameters.plain_moduli) * self._small.moduli)
+        return Polynomials(self.parameters.ring_dimension, len(self.parameters.plain_moduli) * self.result_part.moduli)
 
     @property
     def key_parts(self) -> tuple[Polynomials, Polynomials, Polynomials]:
         """Shapes of `KeyParts`: the relinearisation part is all h_i, then all g_i."""
         part = self.relinearisation_part
-        return self._small, Polynomials(part.ring_dimension, 2 * part.moduli), self.nothing
+        size = part.ring_dimension
+        return self.result_part, Polynomials(size, 2 * part.moduli), Polynomials(size, ())
 
     def seed(self, purpose: Purpose, index: int) -> bytes:
         """Return the seed of the common polynomials for a purpose; submissions have others for every ciphertext."""
@@ -121,7 +114,7 @@ class JointSetup:
 
     def common(self, block: int) -> Words:
         """Return the common polynomial of a ciphertext, modulo Q."""
-        return self._half.uniform(self.seed("submission", block))
+        return self.submission_part.uniform(self.seed("submission", block))
 
     def blocks(self, prime: int) -> range:
         """Return which ciphertexts are for the plaintext modulus of index `prime`."""
@@ -131,15 +124,13 @@ class JointSetup:
         """Return w for each plaintext modulus, modulo q. It is computed once for the session in a process."""
         return _switched_keys(self.parameters, self.binding, self.products, self.kept)
 
-    def opened(self, kind: str, result: bytes) -> bytes:
-        """Return what the container of a result of this session holds; errors as `container.open_for`."""
-        return container.open_for(kind, self.binding, result)
-
     def split_result(self, kind: str, result: bytes) -> tuple[Words, Words]:
-        """Return both polynomials of a result; errors as `opened` and `hidden.unpack`."""
+        """Return both polynomials of a result; errors as `wire_format.open_for`, `transparent_ciphertexts.unpack`."""
         half = self.result_part
         whole = Polynomials(half.ring_dimension, 2 * half.moduli)
-        first, second = np.split(hidden.unpack(whole, self.opened(kind, result)), 2)
+        first, second = np.split(
+            transparent_ciphertexts.unpack(whole, wire_format.open_for(kind, self.binding, result)), 2
+        )
         return first, second
 
     def fused(self, kind: str, result: bytes, partials: Iterable[Words]) -> Words:

@@ -1,7 +1,7 @@
 """Slots: how integers modulo t, N of them, stand in a polynomial, and a polynomial modulo t in a ciphertext modulo Q.
 
     slots         the values, at the roots of -1 modulo t, of a polynomial m with coefficients modulo t, in the order of
-                  `fhe_auc.rlwe.transform`: products of polynomials are products slot by slot
+                  `fhe_auc.rlwe.number_theoretic_transform`: products of polynomials are products slot by slot
     encryption    (c0, c1) with c0 + c1·s = round(Q·m/t) + x modulo Q, x the noise
     decryption    m = round(t·(c0 + c1·s)/Q) modulo t, right as long as |x| is below Q/2t
 
@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.rlwe.modular import Residues, multiply
+from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, values_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.rlwe.transform import coefficients_of, values_of
 
 # Functions here take `half`, the shape of one polynomial modulo all primes of Q, and t, which is none of these.
 

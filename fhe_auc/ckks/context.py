@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.ckks.parameters import CkksParameters
-from fhe_auc.rlwe import container, hidden
+from fhe_auc.rlwe import transparent_ciphertexts, wire_format
 from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, PublicKeys, SecretKey
 from fhe_auc.rlwe.context_factory import ContextFactory
 from fhe_auc.rlwe.library import Decryptor, Library
@@ -115,14 +115,14 @@ class PublicContext(BasePublicContext[CkksParameters]):
         Adding them up needs no encryption library: see `fhe_auc.rlwe.polynomials.PolynomialSum`. Raises
         `DeserialisationError` for what is damaged, made for another context, or not a ciphertext of these parameters.
         """
-        return Seeded(self.ciphertext_shape).expand(container.open_for("submission", self.fingerprint, data))
+        return Seeded(self.ciphertext_shape).expand(wire_format.open_for("submission", self.fingerprint, data))
 
     def ciphertext(self, words: Words) -> Ciphertext:
         """Return the ciphertext with these coefficients, of `ciphertext_shape` and degree 1: a sum of submissions.
 
         Raises `DeserialisationError` where its second polynomial is zero, so that it hides nothing.
         """
-        hidden.check(words)
+        transparent_ciphertexts.check(words)
         return self._evaluator.ciphertext(words)
 
     def load_submission(self, data: bytes) -> Ciphertext:
@@ -134,7 +134,7 @@ class PublicContext(BasePublicContext[CkksParameters]):
         if self._scheme.degree(ciphertext) != 2:
             raise ValueError("a result is a ciphertext of degree 2")
         packed = self.ciphertext_shape.pack(self._scheme.words(ciphertext))
-        return container.seal("result", self.fingerprint, packed)
+        return wire_format.seal("result", self.fingerprint, packed)
 
 
 class SecretContext(BaseSecretContext[CkksParameters]):
@@ -157,7 +157,7 @@ class SecretContext(BaseSecretContext[CkksParameters]):
         packed = self._seeded.reseed(self._encrypt(checked(values, self.parameters, 1)), self.secret_words)
         if mask is not None:
             packed = self._seeded.mask(packed, mask)
-        return container.seal("submission", self.fingerprint, packed)
+        return wire_format.seal("submission", self.fingerprint, packed)
 
     def decrypt(self, data: bytes) -> Slots:
         """Return the slots, shape (N/2,), of a result that `PublicContext.dump_result` wrote.

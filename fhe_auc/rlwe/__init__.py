@@ -1,8 +1,13 @@
 """What the schemes over rings of polynomials share, CKKS (`fhe_auc.ckks`) and BFV (`fhe_auc.bfv`) alike.
 
-Ciphertexts and keys are polynomials modulo primes, whatever is encrypted in them: how these travel (`polynomials`,
-`seeded`, `container`), what a library offers (`library`: `openfhe_library`, `seal_library`) and how its objects become
-coefficients (`layout`), arithmetic on these (`modular`, `primes`, `transform`, `modulus_switching`,
-`integer_products`), which library there is (`backends`), what security asks of the moduli (`parameters`), what keys
-never do (`context`).
+Ciphertexts and keys are polynomials modulo primes, whatever is encrypted in them:
+
+    parameters, backends                             ring, moduli and what security asks of them; which library there is
+    polynomials, seeded, wire_format                 how ciphertexts and keys travel
+    modular, primes, number_theoretic_transform,
+    modulus_switching, integer_products              arithmetic on coefficients
+    error_sampling, statistical_security             errors of encryptions; how far noise outweighs what it hides
+    library: openfhe_library, seal_library           what a library offers; `layout`: its objects as coefficients
+    context, context_factory                         what a public and a secret key do, and never do; how they are made
+    transparent_ciphertexts                          results that anybody could make, which parties refuse
 """

@@ -12,7 +12,6 @@ from fhe_auc.rlwe.parameters import BackendName
 BACKENDS: tuple[BackendName, ...] = ("openfhe", "tenseal")
 """All backends, the preferred one first."""
 
-
 _LIBRARIES: dict[BackendName, str] = {"openfhe": "fhe_auc.rlwe.openfhe_library", "tenseal": "fhe_auc.rlwe.seal_library"}
 
 
@@ -40,10 +39,9 @@ def choose_backend(name: str | None = None) -> BackendName:
     for backend in BACKENDS:
         if name in (None, backend) and _why_not(backend) is None:
             return backend
-    available = available_backends()
-    here = f"{', '.join(available) or 'none'} on Python {sys.version_info.major}.{sys.version_info.minor}"
+    available = ", ".join(available_backends()) or "none"
+    here = f"(available: {available} on Python {sys.version_info.major}.{sys.version_info.minor})"
     for backend in BACKENDS:
         if name == backend:
-            reason = _why_not(backend)
-            raise BackendUnavailableError(f"backend {name!r} cannot be imported here (available: {here}): {reason}")
-    raise BackendUnavailableError(f"unknown backend {name!r} (available: {here})")
+            raise BackendUnavailableError(f"backend {name!r} cannot be imported here {here}: {_why_not(backend)}")
+    raise BackendUnavailableError(f"unknown backend {name!r} {here}")

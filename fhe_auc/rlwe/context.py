@@ -10,7 +10,7 @@ from typing import ClassVar, Generic
 import msgspec
 
 from fhe_auc.base.serialise import encode
-from fhe_auc.rlwe import container, hidden
+from fhe_auc.rlwe import transparent_ciphertexts, wire_format
 from fhe_auc.rlwe.library import Library, P
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.seeded import Seeded
@@ -51,69 +51,61 @@ class SecretKey(msgspec.Struct, Generic[P], frozen=True, array_like=True, forbid
         return self.parameters.fingerprint(self.public_keys_digest)
 
 
-class BasePublicContext(Generic[P]):
-    """What the aggregator holds: parameters, public key, evaluation keys. There is no secret key in this type.
-
-    It is made of what has been stored and the `schemes` of the backend, and raises `DeserialisationError` where
-    `stored` holds keys that are not of its parameters.
-
-    Attributes
-    ----------
-    fingerprint : bytes
-        32 bytes that name parameters, public key and evaluation keys; ciphertexts carry it.
-    ciphertext_shape : Polynomials
-        Shape of a submission: both polynomials, modulo all primes of Q.
-    """
+class _BaseContext(Generic[P]):
+    """Parameters and keys, with a name of 32 bytes: `stored`, and what the `schemes` of the backend make of it."""
 
     kind: ClassVar[str]
     """What its container says it is."""
 
-    def __init__(self, stored: PublicKeys[P], schemes: Sequence[Library[P]]) -> None:
+    _not_pickled: ClassVar[str]
+    _stored: PublicKeys[P] | SecretKey[P]
+
+    def __init__(self, stored: PublicKeys[P] | SecretKey[P]) -> None:
         self.parameters = stored.parameters
         self.fingerprint = stored.fingerprint
-        self.ciphertext_shape = schemes[0].submission.polynomials
         self._stored = stored
-        self._evaluators = [
-            each.evaluator(self.fingerprint, stored.public_key, stored.relinearisation_key) for each in schemes
-        ]
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.fingerprint.hex()[:16]}>"
 
     def __reduce__(self) -> str:
-        raise TypeError("a context is not pickled, which the libraries' objects do not survive; send to_bytes()")
+        raise TypeError(self._not_pickled)
 
     def to_bytes(self) -> bytes:
-        """Serialise parameters, public key and evaluation keys; `load_public` of the scheme reads them."""
-        return container.seal(self.kind, self.fingerprint, encode(self._stored))
+        """Serialise parameters and keys, a secret one in the clear; `load_public` or `load_secret` reads them."""
+        return wire_format.seal(self.kind, self.fingerprint, encode(self._stored))
 
 
-class BaseSecretContext(Generic[P]):
-    """What a party holds: parameters and the secret key, which is never printed, pickled or logged.
+class BasePublicContext(_BaseContext[P]):
+    """What the aggregator holds: parameters, public key, evaluation keys. There is no secret key in this type.
 
-    It is made like a public context, and has its `fingerprint`, 32 bytes.
+    Its `fingerprint`, which ciphertexts carry, names them all. `ciphertext_shape` is the shape of a submission: both
+    polynomials, modulo all primes of Q. Raises `DeserialisationError`: `stored` has keys of other parameters.
     """
 
-    kind: ClassVar[str]
-    """What its container says it is."""
+    _not_pickled = "a context is not pickled, which the libraries' objects do not survive; send to_bytes()"
+
+    def __init__(self, stored: PublicKeys[P], schemes: Sequence[Library[P]]) -> None:
+        super().__init__(stored)
+        self.ciphertext_shape = schemes[0].submission.polynomials
+        keys = self.fingerprint, stored.public_key, stored.relinearisation_key
+        self._evaluators = [each.evaluator(*keys) for each in schemes]
+
+
+class BaseSecretContext(_BaseContext[P]):
+    """What a party holds: parameters and the secret key, which is never printed, pickled or logged."""
+
+    _not_pickled = "a secret key is not pickled; use to_bytes() and keep the bytes encrypted"
+    _stored: SecretKey[P]
 
     def __init__(self, stored: SecretKey[P], schemes: Sequence[Library[P]]) -> None:
-        self.parameters = stored.parameters
-        self.fingerprint = stored.fingerprint
-        self._stored = stored
+        super().__init__(stored)
         self._seeded = Seeded(schemes[0].submission.polynomials)
         self._key_shape = schemes[0].secret_key.polynomials
         self._decryptors = [each.decryptor(self.fingerprint, stored.secret_key) for each in schemes]
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.fingerprint.hex()[:16]} (secret)>"
-
-    def __reduce__(self) -> str:
-        raise TypeError("a secret key is not pickled; use to_bytes() and keep the bytes encrypted")
-
-    def to_bytes(self) -> bytes:
-        """Serialise parameters and secret key, in the clear; `load_secret` of the scheme reads them."""
-        return container.seal(self.kind, self.fingerprint, encode(self._stored))
+        return f"{super().__repr__()[:-1]} (secret)>"
 
     @property
     def mask_shape(self) -> Polynomials:
@@ -127,5 +119,5 @@ class BaseSecretContext(Generic[P]):
         return words[: len(self.parameters.modulus_bits)]  # SEAL has it modulo the special prime as well
 
     def _result(self, kind: str, data: bytes) -> Words:
-        """Return the coefficients of a result of that kind; errors as `container.open_for` and `hidden.unpack`."""
-        return hidden.unpack(self._seeded.whole, container.open_for(kind, self.fingerprint, data))
+        """Return a result's coefficients; errors as `wire_format.open_for` and `transparent_ciphertexts.unpack`."""
+        return transparent_ciphertexts.unpack(self._seeded.whole, wire_format.open_for(kind, self.fingerprint, data))

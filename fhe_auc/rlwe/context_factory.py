@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.serialise import decode
-from fhe_auc.rlwe import container
+from fhe_auc.rlwe import wire_format
 from fhe_auc.rlwe.backends import choose_backend
 from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, PublicKeys, SecretKey
 from fhe_auc.rlwe.library import Library, P
@@ -31,6 +31,7 @@ class ContextFactory(Generic[P, Pair, Public, Secret]):
     public_keys: type[PublicKeys[P]]
     secret_key: type[SecretKey[P]]
     pair: Callable[[Public, Secret], Pair]
+    # In one process a key holder checks what it seals, an aggregator what it opens, and thousands of parties may play.
     _in_use: WeakValueDictionary[bytes, Secret] = field(default_factory=WeakValueDictionary, repr=False)
     _public_in_use: WeakValueDictionary[bytes, Public] = field(default_factory=WeakValueDictionary, repr=False)
 
@@ -46,13 +47,10 @@ class ContextFactory(Generic[P, Pair, Public, Secret]):
         return self.pair(self._loaded(stored), self.secret(secret, schemes))
 
     def load_public(self, data: bytes) -> Public:
-        """Return the context that `PublicContext.to_bytes` wrote.
+        """Return the context that `PublicContext.to_bytes` wrote; as long as somebody uses it, the same one.
 
         Raises `DeserialisationError` where it is damaged, malformed, or has a fingerprint that is not that of the
         parameters and keys inside; `BackendUnavailableError` as `generate`.
-
-        As long as somebody uses it, it is the same one for the same keys: a key holder checks what it seals, an
-        aggregator what it opens, and in one process all of that is what has just been made.
         """
         return self._loaded(_opened(self.public.kind, data, self.public_keys))
 
@@ -64,10 +62,7 @@ class ContextFactory(Generic[P, Pair, Public, Secret]):
         return found
 
     def load_secret(self, data: bytes) -> Secret:
-        """Return the context that `SecretContext.to_bytes` wrote; errors as `load_public`.
-
-        As long as somebody uses it, it is the same one for the same bytes: one process may play thousands of parties.
-        """
+        """Return the context that `SecretContext.to_bytes` wrote; as `load_public`."""
         digest = hashlib.sha256(data).digest()
         found = self._in_use.get(digest)
         if found is None:
@@ -85,7 +80,7 @@ def _schemes(parameters: P) -> Sequence[Library[P]]:
 
 def _opened(kind: str, data: bytes, shape: type[Stored]) -> Stored:
     """Return what the container `data` of a context holds; errors as `ContextFactory.load_public`."""
-    fingerprint, payload = container.open_any(kind, data)
+    fingerprint, payload = wire_format.open_any(kind, data)
     found = decode(payload, shape, kind)
     if found.fingerprint != fingerprint:
         raise DeserialisationError(f"the {kind} does not match its fingerprint", field="fingerprint")

@@ -75,8 +75,7 @@ class CoefficientLayout:
 
     def words(self, raw: bytes) -> Words:
         """Return the coefficients alone, not packed; errors as `pack`."""
-        runs, _ = self._found(raw)
-        return _words(raw, runs)
+        return _words(raw, self._found(raw)[0])
 
     def unpack(self, packed: bytes, tag: bytes = b"") -> bytes:
         """Return bytes that the library can parse: this layout's header, the coefficients in `packed`, the name `tag`.

@@ -70,10 +70,7 @@ class Library(ABC, Generic[P]):
 
     @abstractmethod
     def fresh_keys(self) -> tuple[tuple[bytes, ...], bytes]:
-        """Return fresh keys, packed: those of a public context (`context.PublicKeys`) in order, and the secret key.
-
-        The relinearisation key is empty where the parameters call for none.
-        """
+        """Return fresh keys, packed: those of a public context (`context.PublicKeys`) in order, and the secret key."""
 
     @abstractmethod
     def evaluator(self, fingerprint: bytes, public_key: bytes, relinearisation_key: bytes) -> Evaluator:
@@ -87,10 +84,7 @@ class Library(ABC, Generic[P]):
         """Return the packed secret key, loaded; errors as `evaluator`."""
 
     def new_public_key(self, secret_key: bytes) -> bytes:
-        """Return a fresh public key of a packed secret key, packed: an encryption of zero, half of it a seed.
-
-        The library has no part in it. Its only error is the one that other encryptions have as their second.
-        """
+        """Return a fresh public key of a packed secret key, packed: an encryption of zero, made without the library."""
         seeded = Seeded(self.public_key.polynomials)
         return seeded.reseed(seeded.whole.zeros(), self.secret_key.polynomials.unpack(secret_key))
 

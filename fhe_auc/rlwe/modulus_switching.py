@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from fhe_auc.rlwe.modular import multiply
+from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, values_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.rlwe.transform import coefficients_of, values_of
 
 
 def kept_shape(half: Polynomials, kept: int) -> Polynomials:

@@ -192,7 +192,6 @@ class OpenFheLibrary(Library[P]):
         return OpenFheKeys(self.context)
 
     def fresh_keys(self) -> tuple[tuple[bytes, ...], bytes]:
-        """Return fresh keys, packed: those of a public context in order, and the secret key."""
         return freshly_seeded(self._fresh_keys)
 
     def _fresh_keys(self) -> tuple[tuple[bytes, ...], bytes]:
@@ -213,13 +212,11 @@ class OpenFheLibrary(Library[P]):
         return ()
 
     def evaluator(self, fingerprint: bytes, public_key: bytes, relinearisation_key: bytes) -> OpenFheEvaluator:
-        """Return the packed keys, loaded."""
         tag = tag_of(fingerprint)
         relinearisation = self.load_switching_key(relinearisation_key, tag) if relinearisation_key else None
         return OpenFheEvaluator(self, self.load_public_key(public_key, tag), relinearisation, tag)
 
     def decryptor(self, fingerprint: bytes, secret_key: bytes) -> OpenFheDecryptor:
-        """Return the packed secret key, loaded."""
         tag = tag_of(fingerprint)
         return OpenFheDecryptor(self, self.load_secret_key(secret_key, tag), tag)
 
@@ -279,7 +276,6 @@ class OpenFheLibrary(Library[P]):
         return parsed(openfhe.DeserializeCiphertextString, self.submission.raw(words, tag.encode()))
 
     def words(self, ciphertext: Any) -> Words:
-        """Return the coefficients of a ciphertext."""
         return self.submission.words(save(ciphertext))
 
 

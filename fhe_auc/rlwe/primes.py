@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from itertools import islice
+
 _WITNESSES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
 
 
@@ -34,22 +37,11 @@ def is_prime(number: int) -> bool:
 def primes_above(least: int, count: int, ring_dimension: int) -> tuple[int, ...]:
     """Return the `count` smallest primes above `least` that are 1 modulo 2N, ascending."""
     step = 2 * ring_dimension
-    candidate = least // step * step + 1
-    found: list[int] = []
-    while len(found) < count:
-        if candidate > least and is_prime(candidate):
-            found.append(candidate)
-        candidate += step
-    return tuple(found)
+    candidates = itertools.count(least // step * step + 1, step)
+    return tuple(islice((each for each in candidates if each > least and is_prime(each)), count))
 
 
 def primes_below(bits: int, count: int, ring_dimension: int) -> tuple[int, ...]:
     """Return the `count` largest primes of so many bits that are 1 modulo 2N, descending."""
     step = 2 * ring_dimension
-    candidate = 2**bits - step + 1
-    found: list[int] = []
-    while len(found) < count:
-        if is_prime(candidate):
-            found.append(candidate)
-        candidate -= step
-    return tuple(found)
+    return tuple(islice(filter(is_prime, itertools.count(2**bits - step + 1, -step)), count))

@@ -1,4 +1,4 @@
-"""SEAL's objects as packed coefficients and back: `save`, `layout_of` and `load`, for every scheme of the library.
+"""SEAL's objects as packed coefficients and back: `save`, `layout_of` and `parse`, for every scheme of the library.
 
 SEAL's own loader sees only what it has written itself on this machine, with coefficients filled in
 (`fhe_auc.rlwe.layout`).
@@ -109,11 +109,6 @@ def public_key(generator: Any) -> Any:
 def layout_of(item: Any, ring_dimension: int, moduli: Sequence[int]) -> CoefficientLayout:
     """Return the layout of objects like `item`, whose polynomials are modulo these primes in turn."""
     return CoefficientLayout(save(item), partial(_coefficients, ring_dimension=ring_dimension, moduli=moduli))
-
-
-def load(empty: Any, context: Any, layout: CoefficientLayout, packed: bytes) -> Any:
-    """Fill `empty`, a new SEAL object, from packed coefficients; `DeserialisationError` where they are none."""
-    return parse(empty, context, layout.unpack(packed))
 
 
 def parse(empty: Any, context: Any, raw: bytes) -> Any:

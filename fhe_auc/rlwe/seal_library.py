@@ -56,7 +56,6 @@ class SealLibrary(Library[P]):
         return self.learn(seal.KeyGenerator(self.context).create_relin_keys())
 
     def fresh_keys(self) -> tuple[tuple[bytes, ...], bytes]:
-        """Return fresh keys, packed: those of a public context in order, and the secret key."""
         generator = seal.KeyGenerator(self.context)
         secret_key = self.secret_key.pack(seal_format.save(generator.secret_key()))
         relinearisation_key = b""
@@ -73,7 +72,6 @@ class SealLibrary(Library[P]):
         return ()
 
     def evaluator(self, fingerprint: bytes, public_key: bytes, relinearisation_key: bytes) -> SealEvaluator:
-        """Return the packed keys, loaded."""
         raw = self.public_key.raw(self.expanded_public_key(public_key))
         public = seal_format.parse(seal.PublicKey(), self.context, raw)
         relinearisation = None
@@ -82,7 +80,6 @@ class SealLibrary(Library[P]):
         return SealEvaluator(self, public, relinearisation)
 
     def decryptor(self, fingerprint: bytes, secret_key: bytes) -> SealDecryptor:
-        """Return the packed secret key, loaded."""
         return SealDecryptor(self, self.load(seal.SecretKey(), self.secret_key, secret_key))
 
     def learn(self, key: Any) -> CoefficientLayout:
@@ -100,14 +97,13 @@ class SealLibrary(Library[P]):
 
     def load(self, empty: Any, layout: CoefficientLayout, packed: bytes) -> Any:
         """Fill `empty` (a SEAL object) from packed coefficients."""
-        return seal_format.load(empty, self.context, layout, packed)
+        return seal_format.parse(empty, self.context, layout.unpack(packed))
 
     def ciphertext(self, words: Words) -> Any:
         """Return the ciphertext with these values at the roots of unity."""
         return seal_format.parse(seal.Ciphertext(), self.context, self.submission.raw(words))
 
     def words(self, ciphertext: Any) -> Words:
-        """Return the values at the roots of unity of a ciphertext."""
         return self.submission.words(seal_format.save(self.transformed(ciphertext)))
 
     def transformed(self, ciphertext: Any) -> Any:

@@ -4,8 +4,8 @@
 
 `a` is random and nothing else, so whoever draws a seed may as well send that. The libraries draw their own, a'. With it
 and s, b = b' + (a' - a)·s is the same encryption, message and error unchanged, under the `a` of a seed. To that comes
-an error e2 of our own (`fhe_auc.rlwe.second_error`): a library that repeats e under another `a` would give s away. Both
-libraries keep polynomials as values at roots of unity, where products are taken value by value.
+an error e2 of our own (`error_sampling`): a library that repeats e under another `a` would give s away. Both libraries
+keep polynomials as values at roots of unity, where products are taken value by value.
 
 A public key is an encryption of zero. With b' = a' = 0, whatever the library, it is made in the same way, and e2 is its
 one error.
@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import BackendUnavailableError, DeserialisationError
+from fhe_auc.rlwe.error_sampling import fresh_keys, second_error
+from fhe_auc.rlwe.number_theoretic_transform import values_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.rlwe.second_error import fresh_keys, second_error
-from fhe_auc.rlwe.transform import values_of
 
 SEED_BYTES = 32
 VERIFIED = 2.0**32

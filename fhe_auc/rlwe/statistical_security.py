@@ -24,18 +24,17 @@ def gaussian_distance(ring_dimension: int, bits: int) -> float:
 
 def check_flooding(flooding_bits: int) -> None:
     """Raise `CapacityError` for flooding that hides nothing, or more than any plan has room for: outside 30 to 80."""
-    if not _MIN_BITS <= flooding_bits <= _MAX_BITS:
-        raise CapacityError(f"flooding_bits must lie between {_MIN_BITS} and {_MAX_BITS}, got {flooding_bits}")
+    _check("flooding_bits", flooding_bits)
 
 
 def check_smudging(joint_keys: bool, smudging_bits: int) -> None:
-    """Raise `CapacityError` for smudging that protects nothing, or that there is no use for.
+    """Raise `CapacityError` unless smudging has 30 to 80 bits with joint keys, and 0 without, where there is none."""
+    if joint_keys:
+        _check("smudging_bits", smudging_bits)
+    elif smudging_bits:
+        raise CapacityError("only partial decryptions under joint keys are smudged: smudging_bits must be 0")
 
-    With joint keys it is 30 to 80 bits; otherwise it is 0.
-    """
-    if not joint_keys:
-        if smudging_bits:
-            raise CapacityError("only partial decryptions under joint keys are smudged: smudging_bits must be 0")
-        return
-    if not _MIN_BITS <= smudging_bits <= _MAX_BITS:
-        raise CapacityError(f"smudging_bits must lie between {_MIN_BITS} and {_MAX_BITS}, got {smudging_bits}")
+
+def _check(name: str, bits: int) -> None:
+    if not _MIN_BITS <= bits <= _MAX_BITS:
+        raise CapacityError(f"{name} must lie between {_MIN_BITS} and {_MAX_BITS}, got {bits}")

@@ -16,7 +16,7 @@ import pytest
 from fhe_auc import ckks
 from fhe_auc.base.errors import DeserialisationError, InputError
 from fhe_auc.base.serialise import decode, encode
-from fhe_auc.rlwe import container
+from fhe_auc.rlwe import wire_format
 from fhe_auc.session.protocol import Session
 from fhe_auc_keys.bundles import announcement
 from fhe_auc_keys.bundles import sealed_bundles as bundles
@@ -428,7 +428,7 @@ def test_other_evaluation_keys_than_the_session_s_are_refused_even_where_the_hol
         (swapped.fingerprint, "keys are of another context"),
         (own.fingerprint, "is no public context"),
     ):
-        material = container.seal("public context", fingerprint, encode(swapped))
+        material = wire_format.seal("public context", fingerprint, encode(swapped))
         with pytest.raises(KeysError, match=why):
             consortium.open_aggregator(consortium.resigned_aggregator(sealed.announcement, material), trust)
         with pytest.raises((InputError, DeserialisationError), match="fingerprint"):

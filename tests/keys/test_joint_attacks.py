@@ -15,7 +15,7 @@ import pytest
 
 from fhe_auc.base.errors import EvaluationError, MessageError
 from fhe_auc.base.serialise import decode, encode
-from fhe_auc.rlwe import container
+from fhe_auc.rlwe import wire_format
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.record import SessionRecord
 from fhe_auc_keys.bundles.roster import Contribution, Excerpt, digests
@@ -737,15 +737,15 @@ def another_result(message: bytes) -> bytes:
     """The result with one coefficient changed, well formed and in its container."""
     result = decode(payload_of(message), Forged, "")
     kind, fingerprint, packed = opened(result.content)
-    sealed = container.seal(kind, fingerprint, flipped(packed, 7000))
+    sealed = wire_format.seal(kind, fingerprint, flipped(packed, 7000))
     return changed(message, payload=encode(Forged(result.counted, encode((sealed,)))))
 
 
 def opened(result: bytes) -> tuple[str, bytes, bytes]:
     """The one ciphertext of a result: what its container says, the session's name, coefficients."""
     (only,) = decode(result, tuple[bytes, ...], "")
-    kind = container.kind_of(only)
-    return kind, *container.open_any(kind, only)
+    kind = wire_format.kind_of(only)
+    return kind, *wire_format.open_any(kind, only)
 
 
 @pytest.fixture
@@ -779,7 +779,7 @@ def test_a_party_decrypts_no_result_that_is_damaged_or_of_another_kind_then_one_
         (kind, fingerprint, packed[:-1]),
         (kind, fingerprint, b"\xff" * len(packed)),
     )
-    wrongly_sealed = [encode((container.seal(*each),)) for each in other_ciphertexts]
+    wrongly_sealed = [encode((wire_format.seal(*each),)) for each in other_ciphertexts]
     for wrong in (b"", result[:-1], flipped(result, 1000), encode(()), *wrongly_sealed):
         for party in play.parties.values():
             assert_refuses(party, changed(message, payload=encode(Forged(NAMES, wrong))))

@@ -24,7 +24,7 @@ from fhe_auc.session.plan import EncodedPlan
 from fhe_auc_keys.bundles.roster import PartyMaterial, Roster
 from fhe_auc_keys.roles.joint_roles import JointAggregator, JointParty, JointSession
 from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_protocols.exact_auc.planner import plan_exact
+from fhe_auc_protocols.exact_auc.parameter_choice import plan_exact
 
 NAMES = ("north", "south", "east")
 GRID = np.linspace(0, 1, 16)

@@ -15,7 +15,7 @@ from fhe_auc_keys.site.session_files import announced_to_party, keep_for_party, 
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.signed_documents import sign
-from fhe_auc_protocols.exact_auc.planner import plan_exact
+from fhe_auc_protocols.exact_auc.parameter_choice import plan_exact
 from tests.support.blinded_auc import encoded
 from tests.support.certified import NOW, STUDY
 from tests.support.sealed_sessions import ADDER, WEEK, Sealing

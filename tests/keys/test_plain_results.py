@@ -12,9 +12,9 @@ from fhe_auc import ckks
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.serialise import encode
 from fhe_auc.bfv.joint_keys import JointShare
-from fhe_auc.rlwe import container
+from fhe_auc.rlwe import wire_format
+from fhe_auc.rlwe.number_theoretic_transform import values_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.rlwe.transform import values_of
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.computation import Result
@@ -38,7 +38,7 @@ SECOND = {"zero": constant(0), "one": constant(1), "two": constant(2), "as large
 def plain_result(shape: Polynomials, second: Words, fingerprint: bytes) -> bytes:
     """A result whose first polynomial is the message; which one does not matter here."""
     half = Polynomials(shape.ring_dimension, shape.moduli[: len(shape.moduli) // 2])
-    return container.seal("result", fingerprint, shape.pack(np.concatenate([half.uniform(bytes(32)), second])))
+    return wire_format.seal("result", fingerprint, shape.pack(np.concatenate([half.uniform(bytes(32)), second])))
 
 
 @pytest.mark.backends("one")  # the shape of a ciphertext is ours
@@ -69,9 +69,9 @@ def test_a_party_with_joint_keys_neither_decrypts_nor_reads_it(site_rows: list[P
     half = setup.result_part
     whole = Polynomials(half.ring_dimension, 2 * half.moduli)
     forged = plain_result(whole, SECOND[second](half), bytes(32))
-    _, packed = container.open_any("result", forged)
+    _, packed = wire_format.open_any("result", forged)
     kinds = (f"joint result modulo {prime}" for prime in computation.plan.parameters.plain_moduli)
-    forged = encode(tuple(container.seal(kind, bytes(32), packed) for kind in kinds))
+    forged = encode(tuple(wire_format.seal(kind, bytes(32), packed) for kind in kinds))
     for call in (lambda: computation.partial_decryption(share, forged), lambda: computation.combine(forged, [])):
         with pytest.raises(DeserialisationError, match="not a ciphertext: its second polynomial is"):
             call()

@@ -15,7 +15,7 @@ from fhe_auc.base.errors import EvaluationError, MessageError
 from fhe_auc.base.party_names import AGGREGATOR
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.machines.site_state import site_storage
-from fhe_auc.rlwe import container
+from fhe_auc.rlwe import wire_format
 from fhe_auc.rlwe.seeded import Seeded
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
@@ -70,7 +70,7 @@ def fake_rows(names: list[str]) -> list[PartyData]:
 def in_the_clear(context: ckks.SecretContext, kind: str, ciphertext: bytes) -> Any:
     """The polynomial that a ciphertext under a key of one's own holds, with the noise."""
     seeded = Seeded(context._seeded.whole)
-    packed = container.open_for(kind, context.fingerprint, ciphertext)
+    packed = wire_format.open_for(kind, context.fingerprint, ciphertext)
     words = seeded.expand(packed) if kind == "submission" else seeded.whole.unpack(packed)
     half = seeded.half
     first, second = words[: len(half.moduli)].copy(), words[len(half.moduli) :]
@@ -94,7 +94,7 @@ def test_a_result_made_up_from_the_announcement_is_refused(consortium: Consortiu
     words = whole.zeros()
     words[: len(plaintext)] = plaintext
     manifest = consortium.session.manifest
-    forged = container.seal("result", manifest.context, whole.pack(words))
+    forged = wire_format.seal("result", manifest.context, whole.pack(words))
 
     genuine = consortium.aggregator().start()
     consortium.answer("north", genuine)
@@ -119,8 +119,8 @@ def test_a_plaintext_added_to_a_submission_in_transit_is_refused(consortium: Con
     genuine = Message.from_bytes(submissions["north"], limit=LIMIT)
     blocks = decode(genuine.opened(aggregator.protection, AGGREGATOR), tuple[bytes, ...], "")
     moved = tuple(
-        container.seal(
-            "submission", fingerprint, seeded.mask(container.open_for("submission", fingerprint, block), more)
+        wire_format.seal(
+            "submission", fingerprint, seeded.mask(wire_format.open_for("submission", fingerprint, block), more)
         )
         for block, more in zip(blocks, added, strict=True)
     )

@@ -16,10 +16,10 @@ from fhe_auc.base.errors import MessageError
 from fhe_auc.base.serialise import decode, encode, unframe
 from fhe_auc.bfv import slots
 from fhe_auc.question.analysis import PLAIN
-from fhe_auc.rlwe import container, modular
+from fhe_auc.rlwe import modular, wire_format
 from fhe_auc.rlwe.modular import combined
+from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, values_of
 from fhe_auc.rlwe.polynomials import Polynomials
-from fhe_auc.rlwe.transform import coefficients_of, values_of
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.computation import Result
@@ -254,7 +254,7 @@ def test_with_joint_keys_a_deviating_aggregator_and_a_party_read_another_one_s_s
     c1_words = values_of(half, np.array([[each % modulus for each in c1] for modulus in half.moduli], np.uint64))
     whole = Polynomials(half.ring_dimension, 2 * half.moduli)
     both = np.concatenate((half.uniform(secrets.token_bytes(32)), c1_words))
-    forged = encode((container.seal(setup.result_kind(0), setup.binding, whole.pack(both)),))
+    forged = encode((wire_format.seal(setup.result_kind(0), setup.binding, whole.pack(both)),))
     genuine = decode(payload_of(message), Result, "")
     answer = victim.respond(changed(message, payload=encode(Result(genuine.counted, forged))))
 

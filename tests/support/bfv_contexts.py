@@ -14,9 +14,9 @@ from fhe_auc import bfv
 from fhe_auc.bfv import slots
 from fhe_auc.bfv.parameters import CHAINS
 from fhe_auc.rlwe.modular import combined
+from fhe_auc.rlwe.number_theoretic_transform import coefficients_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.primes import primes_above
-from fhe_auc.rlwe.transform import coefficients_of
 
 SLOTS = 8192
 PRIMES = {

@@ -12,6 +12,7 @@ from fhe_auc import ckks
 from fhe_auc.base.serialise import encode
 from fhe_auc.rows.counts import Counts
 from fhe_auc.session.ckks_computation import running_sum
+from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import EncodedPlan, Plan
 from fhe_auc_protocols.blinded_auc.blinding import BlindingRandomness
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_totals
@@ -27,6 +28,21 @@ def counts_of(bin_positives: Any, bin_negatives: Any) -> Counts:
 def encoded(plan: Plan) -> EncodedPlan:
     """The plan as it stands in a manifest."""
     return EncodedPlan(plan.kind, encode(plan))
+
+
+def manifest_with(content: EncodedPlan, *, thresholds: int = 16, parties: int = 2, **changes: Any) -> Manifest:
+    """A manifest without keys."""
+    values = {
+        "protocol": "semi-honest",
+        "session": bytes(16),
+        "parties": tuple(f"site {number}" for number in range(parties)),
+        "grid": np.linspace(0, 1, thresholds).tobytes(),
+        "min_parties": parties,
+        "keys": "sealed",
+        "context": bytes(32),
+        "plan": content,
+    }
+    return Manifest(**{**values, **changes})
 
 
 def submission(secret: ckks.SecretContext, plan: AucPlan, counts: Counts) -> tuple[bytes, ...]:

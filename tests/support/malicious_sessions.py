@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Sequence
-from functools import lru_cache, partial, reduce
-from operator import add
+from functools import lru_cache, partial
 from typing import Any
 
 import msgspec
@@ -18,7 +17,7 @@ from fhe_auc.base.serialise import decode
 from fhe_auc.metrics.trapezoid import Trapezoid, trapezoid
 from fhe_auc.question import thresholds
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc.rows.counts import Counts, count
+from fhe_auc.rows.counts import Counts
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.ckks_computation import SealedCkks
 from fhe_auc.session.manifest import Manifest
@@ -28,22 +27,22 @@ from fhe_auc_keys.roles.echo import Echo
 from fhe_auc_keys.roles.sealed_roles import computing_aggregator, encrypting_party
 from fhe_auc_protocols.blinded_auc import split_shares
 from fhe_auc_protocols.blinded_auc.blinding import BlindingRandomness
+from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import plan
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_totals
 from fhe_auc_protocols.blinded_auc.malicious import FLOODING_BITS, Malicious, MaliciousTask
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
-from fhe_auc_protocols.blinded_auc.planner import plan
 from fhe_auc_protocols.blinded_auc.workload import Workload
-from tests.support.blinded_auc import encoded
+from tests.support.blinded_auc import encoded, manifest_with
+from tests.support.pooled import pooled_counts
 
 BACKENDS = ckks.available_backends()
 backends = pytest.mark.parametrize("backend", BACKENDS)
-joint = pytest.mark.openfhe
 
 CLOSE = 1e-6
 
 
 def exact(parties: Sequence[PartyData], grid: Any) -> Trapezoid:
-    return trapezoid(reduce(add, (count(data, grid) for data in parties)))
+    return trapezoid(pooled_counts(parties, grid))
 
 
 def sites(number: int, *, rows: int = 400, seed: int = 1) -> list[PartyData]:
@@ -178,17 +177,8 @@ def plan_for(*, backend: str = "tenseal", tolerance: float | None = None, **chan
 
 def manifest_for(parties: int = 3, chosen: AucPlan | None = None, **changes: Any) -> Manifest:
     """A manifest without keys."""
-    values = {
-        "protocol": "malicious",
-        "session": bytes(16),
-        "parties": tuple(f"site {number}" for number in range(parties)),
-        "grid": np.linspace(0, 1, 16).tobytes(),
-        "min_parties": parties,
-        "keys": "sealed",
-        "context": bytes(32),
-        "plan": encoded(plan_for() if chosen is None else chosen),
-    }
-    return Manifest(**{**values, **changes})
+    plan_of = encoded(plan_for() if chosen is None else chosen)
+    return manifest_with(plan_of, parties=parties, **{"protocol": "malicious", **changes})
 
 
 def task_for(manifest: Manifest, index: int = 0) -> MaliciousTask:

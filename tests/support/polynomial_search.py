@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from fhe_auc_benchmarks.attacks.blinded_auc.polynomials import TERMS, pair_rate, terms, tree_of
+from fhe_auc_benchmarks.attacks.blinded_auc.bounds import TERMS, pair_rate, terms, tree_of
 from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import draw_multipliers
 from fhe_auc_protocols.blinded_auc.split_shares import Complex
 

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fhe_auc.base.errors import InputError
 from fhe_auc.base.extras import require
 from fhe_auc.cli import inputs, output
-from fhe_auc_benchmarks.attacks.outcome import CONFIDENCE
+from fhe_auc_benchmarks.attacks.laboratory import CONFIDENCE, strategy_of
 
 if TYPE_CHECKING:
-    from fhe_auc_benchmarks.attacks.tables import BlindedAucTable, HelpedTable
+    from fhe_auc_benchmarks.attacks.tables import AttackTable
 
 
 _count = partial(click.option, metavar="N", type=click.IntRange(min=0))
@@ -81,9 +80,8 @@ def attack(names: tuple[str, ...], seed: int, as_json: bool, **options: Any) -> 
     """
     require("benchmark")
     table = _table(seed=seed, **options)
-    if unknown := sorted(set(names) - set(table.descriptions)):
-        known = ", ".join(table.descriptions)
-        raise InputError(f"there is no attack {unknown[0]!r} on this protocol; known are {known}")
+    for name in sorted(names):
+        strategy_of(name, table.descriptions)
     chosen = [name for name in table.descriptions if name in names or not names]
     rows = []
     with output.progress("Attacks") as report:
@@ -103,22 +101,20 @@ def attack(names: tuple[str, ...], seed: int, as_json: bool, **options: Any) -> 
 
 def _table(
     *, protocol: str, keys: str, trials: int, simulated_trials: int, seed: int, executions: str, **setting: Any
-) -> BlindedAucTable | HelpedTable:
+) -> AttackTable:
     """Return the attacks on a protocol; `executions` and `setting` are for ``malicious``, `keys` for ``verified``."""
-    if protocol == "verified":
-        from fhe_auc_benchmarks.attacks.tables import ExactAucTable, HelpedTable
-
-        for option in ("executions", *setting):
-            if inputs.given(option):
-                raise click.UsageError(f"--{option} is for --protocol malicious only")
-        if keys == "sealed":
-            return ExactAucTable(trials, seed, simulated_trials)
-        if inputs.given("simulated_trials"):
-            raise click.UsageError("--simulated-trials is for --keys sealed only")
-        return HelpedTable(trials, seed)
-    if inputs.given("keys"):
-        raise click.UsageError("--keys is for --protocol verified only")
+    from fhe_auc_benchmarks.attacks import tables
     from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import setting as of
-    from fhe_auc_benchmarks.attacks.tables import BlindedAucTable
 
-    return BlindedAucTable(of(executions=int(executions), **setting), trials, seed, simulated_trials)
+    if protocol == "malicious":
+        if inputs.given("keys"):
+            raise click.UsageError("--keys is for --protocol verified only")
+        return tables.on_malicious(of(executions=int(executions), **setting), trials, seed, simulated_trials)
+    for option in ("executions", *setting):
+        if inputs.given(option):
+            raise click.UsageError(f"--{option} is for --protocol malicious only")
+    if keys == "sealed":
+        return tables.on_verified(trials, seed, simulated_trials)
+    if inputs.given("simulated_trials"):
+        raise click.UsageError("--simulated-trials is for --keys sealed only")
+    return tables.on_helped(trials, seed)

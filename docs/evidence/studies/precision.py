@@ -43,10 +43,10 @@ from fhe_auc.session.ckks_computation import running_sum
 from fhe_auc.session.protocol import DEFAULT_MAX_ROWS
 from fhe_auc_benchmarks.tables import show
 from fhe_auc_protocols.blinded_auc.blinding import BlindingRandomness
+from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import plan
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_totals
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
-from fhe_auc_protocols.blinded_auc.planner import plan
 from fhe_auc_protocols.blinded_auc.semi_honest import class_vectors, recover
 from fhe_auc_protocols.blinded_auc.workload import Workload
 

@@ -6,7 +6,7 @@ import math
 from typing import Protocol
 
 from fhe_auc.ckks.parameters import CkksParameters
-from fhe_auc.rlwe.second_error import FRESH_VARIANCE
+from fhe_auc.rlwe.error_sampling import FRESH_VARIANCE
 from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT, Packing, split_norms
 from fhe_auc_protocols.blinded_auc.workload import Workload
 
@@ -22,35 +22,24 @@ _ENCODING_DEVIATION = 2.0**-53  # and its standard deviation over the slots (mea
 ERROR_DEVIATION = math.sqrt(FRESH_VARIANCE + 1 / 12)  # of an encryption: both errors, and rounding when encoding
 
 
-class NoiseOfPlan(Protocol):
+class _Plan(Protocol):
     """What errors depend on: of an `fhe_auc_protocols.blinded_auc.plan.AucPlan`, which tells its own bound."""
 
     @property
-    def workload(self) -> Workload:
-        """Parties, rows and thresholds."""
-
+    def workload(self) -> Workload: ...
     @property
-    def parameters(self) -> CkksParameters:
-        """Ring dimension and scale."""
-
+    def parameters(self) -> CkksParameters: ...
     @property
-    def packing(self) -> Packing:
-        """Where counts stand in slots, and their units."""
-
+    def packing(self) -> Packing: ...
     @property
-    def least_multiplier(self) -> float:
-        """Smallest multiplier that the aggregator draws."""
-
+    def least_multiplier(self) -> float: ...
     @property
-    def flooding_deviation(self) -> float:
-        """Standard deviation of flooding."""
-
+    def flooding_deviation(self) -> float: ...
     @property
-    def switching_noise_bits(self) -> float:
-        """log2 of the standard deviation that one key switching adds."""
+    def switching_noise_bits(self) -> float: ...
 
 
-def error_bound(plan: NoiseOfPlan) -> float:
+def error_bound(plan: _Plan) -> float:
     """Return a bound on |AUC error|, absolute, from min_rows rows on, at the smallest multiplier.
 
     It holds for every class balance down to one row in a million. Flooding, of which recovery averages the slots
@@ -65,7 +54,7 @@ def error_bound(plan: NoiseOfPlan) -> float:
     return error * (MAX_AMPLIFICATION if workload.is_split else 1)
 
 
-def disagreement(plan: NoiseOfPlan) -> float:
+def disagreement(plan: _Plan) -> float:
     """Return the least tolerance at which honest executions agree: t, with |AUC_e - AUC_f| ≤ t·√(A_e² + A_f²)/10.
 
     A_e ≤ 10 is how much the multipliers of execution e amplify errors. Noise of two executions is independent, so that
@@ -75,12 +64,12 @@ def disagreement(plan: NoiseOfPlan) -> float:
     return error_bound(plan) + MAX_AMPLIFICATION * (math.sqrt(2) - 1) * encoding_error(plan)
 
 
-def fresh_error(plan: NoiseOfPlan) -> float:
+def fresh_error(plan: _Plan) -> float:
     """Return a bound on the error of num and den relative to den, without added noise, whatever the multiplier."""
     return fresh_noise(plan) + encoding_error(plan)
 
 
-def fresh_noise(plan: NoiseOfPlan) -> float:
+def fresh_noise(plan: _Plan) -> float:
     """Return seven standard deviations of what encryptions, and the rotation that joins X and Y, do to the AUC."""
     packing, parameters = plan.packing, plan.parameters
     # A trace adds one switching's noise up over all slots, incoherently.
@@ -98,7 +87,7 @@ def fresh_noise(plan: NoiseOfPlan) -> float:
     return CONFIDENCE * slot_noise * math.sqrt(2 / packing.copies) * math.hypot(x_norm, on_x)
 
 
-def encoding_error(plan: NoiseOfPlan) -> float:
+def encoding_error(plan: _Plan) -> float:
     """Return the error of encoding in double precision: alike in all bins and copies, it averages out nowhere.
 
     Worst balances as for noise; the error is as large as the largest slot makes it. Split shares have random

@@ -31,7 +31,7 @@ from fhe_auc_keys.roles.echo import Echo
 from fhe_auc_keys.roles.key_mode import require_all
 from fhe_auc_keys.roles.sealed_roles import SealedKeys
 from fhe_auc_protocols import options as options_of
-from fhe_auc_protocols.blinded_auc import planner, split_shares
+from fhe_auc_protocols.blinded_auc import ckks_parameter_choice, split_shares
 from fhe_auc_protocols.blinded_auc.error_bound import disagreement
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc, BlindedTask, trapezoid_computation
@@ -89,7 +89,7 @@ class Malicious(BlindedAuc):
         tolerance = request.options.get("tolerance")
         if tolerance is not None and not isinstance(tolerance, (int, float)):
             raise InputError(f"tolerance must be a number, got {tolerance!r}")
-        return planner.plan(
+        return ckks_parameter_choice.plan(
             self.workload(request),
             choose_backend(request.backend),
             flooding_bits=FLOODING_BITS,

@@ -17,7 +17,7 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request, check_rows
 from fhe_auc_keys.roles.encrypted_protocol import EncryptedProtocol
 from fhe_auc_keys.roles.sealed_roles import SealedKeys
-from fhe_auc_protocols.blinded_auc import planner
+from fhe_auc_protocols.blinded_auc import ckks_parameter_choice
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_totals
 from fhe_auc_protocols.blinded_auc.error_bound import RAREST, error_bound
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
@@ -47,7 +47,7 @@ class BlindedAuc(EncryptedProtocol[Evaluation, AucPlan]):
 
     def planned(self, request: Request) -> AucPlan:
         """Return the parameters for the workload; raise `CapacityError` where there are none."""
-        return planner.plan(self.workload(request), choose_backend(request.backend))
+        return ckks_parameter_choice.plan(self.workload(request), choose_backend(request.backend))
 
 
 class BlindedTask(PartyTask[Slots, Slots, Evaluation]):

@@ -33,9 +33,9 @@ from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.exact_auc import private_auc
 from fhe_auc_protocols.exact_auc.joint_computation import ExactJointComputation
 from fhe_auc_protocols.exact_auc.padded_computation import ExactPaddedComputation
+from fhe_auc_protocols.exact_auc.parameter_choice import plan_exact
 from fhe_auc_protocols.exact_auc.party_task import INTERVAL, PLAIN_INTERVAL, ROUND_SCORES, ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
-from fhe_auc_protocols.exact_auc.planner import plan_exact
 from fhe_auc_protocols.exact_auc.private_auc import Privacy
 
 _NO_FLEET = "a fleet's members have no secret in common, which verified takes: give --protocol exact"

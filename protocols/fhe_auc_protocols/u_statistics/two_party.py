@@ -228,7 +228,7 @@ class _Scheme:
 
     def load(self, empty: Any, layout: CoefficientLayout, packed: bytes) -> Any:
         """Fill `empty` (a SEAL object) from packed coefficients."""
-        return seal_format.load(empty, self.context, layout, packed)
+        return seal_format.parse(empty, self.context, layout.unpack(packed))
 
     def flooding(self) -> Words:
         """Return words to add to a ciphertext: uniform within ±2^(FLOODING_BITS - 1), in its first polynomial only."""

@@ -1,34 +1,31 @@
 import dataclasses
-import json
 import math
-import os
-import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from scipy import stats
 
 from fhe_auc.base.errors import InputError, VerificationError
 from fhe_auc.rows.counts import Counts
-from fhe_auc_benchmarks.attacks.blinded_auc import bounds, polynomials, simulated
+from fhe_auc_benchmarks.attacks.blinded_auc import bounds, simulated
 from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Trials, draw_multipliers, setting
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES
-from fhe_auc_benchmarks.attacks.cli import attack
-from fhe_auc_benchmarks.attacks.outcome import HARM, AttackOutcome, clopper_pearson
+from fhe_auc_benchmarks.attacks.laboratory import HARM, AttackOutcome, clopper_pearson
 from fhe_auc_protocols.blinded_auc.plan import fitting_packing
 from fhe_auc_protocols.blinded_auc.result_check import accept
 from fhe_auc_protocols.blinded_auc.split_shares import Execution, Stream, amplification
 from fhe_auc_protocols.blinded_auc.workload import LEAST_EXTRA, Workload
 from tests.support.polynomial_search import search
 
+
 # Statistical tests have fixed seeds; what they allow would be exceeded with probability below 1e-6 otherwise.
-LUCKY = (
-    *("scale-num", "scale-den", "scale-but-guessed", "add-constant"),
-    *(pytest.param(name, marks=pytest.mark.slow) for name in ("add-polynomial", "scale-slots", "shift-bins")),
-)
+def quick(*names, of):
+    """Parameters of which all but these are slow."""
+    return [pytest.param(name, marks=() if name in names else pytest.mark.slow) for name in of]
+
+
+LUCKY = ("scale-num", "scale-den", "scale-but-guessed", "add-constant", "add-polynomial", "scale-slots", "shift-bins")
+NOT_HARMLESS = [name for name in STRATEGIES if name != "scale-all"]
 BOUNDED = ("scale-num", "scale-den", "add-polynomial", "add-constant")
 LOOSE = 1e-4
 
@@ -52,7 +49,7 @@ def execution(multipliers):
     return Execution(multipliers, *[nothing] * 6)
 
 
-@pytest.mark.parametrize("executions", [2, 4])
+@pytest.mark.parametrize("executions", quick(4, of=(2, 4)))
 def test_checks_are_those_of_accept(executions):
     of = setting(executions=executions, tolerance=1e-3)
     trials = drawn(of, 3_000)
@@ -109,14 +106,14 @@ def test_chosen_positions_are_different_and_uniform(default, how_many):
     assert ((counts - expected) ** 2 / expected).sum() < stats.chi2.isf(1e-6, default.positions - 1)
 
 
-@pytest.mark.parametrize("executions", [2, 4])
+@pytest.mark.parametrize("executions", quick(4, of=(2, 4)))
 @pytest.mark.parametrize("tolerance", [None, 1e-5])
 def test_honest_trials_are_accepted(executions, tolerance):
     outcome = simulated.honest(setting(executions=executions, tolerance=tolerance), 100_000, seed=4)
     assert outcome == AttackOutcome(100_000, 0, 0, 100_000, {})
 
 
-@pytest.mark.parametrize("name", LUCKY)
+@pytest.mark.parametrize("name", quick("scale-num", of=LUCKY))
 def test_pass_rates_of_two_executions_agree_with_the_estimate_and_stay_below_the_bound(loose, name):
     best = simulated.best(name, loose)
     estimate = simulated.estimate(name, loose, best, draws=10_000)
@@ -146,6 +143,7 @@ def test_guessing_one_bin_passes_as_often_as_computed():
     assert bounds.guessing(2, positions=8, thresholds=2, splits=2) >= 1 / math.comb(8, 2) ** 2
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unprotected")
 def test_few_positions_of_the_extra_element_are_easily_missed():
     """127 thresholds leave it two of 256 positions. With all rows in one bin, half of the positions often miss it."""
@@ -176,7 +174,10 @@ def test_the_planner_leaves_no_grid_on_which_guessing_pays(executions, splits):
             assert computed < 2e-10, (thresholds, slots)
 
 
-@pytest.mark.parametrize("name", [name for name in STRATEGIES if name != "scale-all"])
+FAMILIES = "scale-num", "add-constant", "drop-party", "zero-slots", "swap-executions", "chosen-values", "flip-bytes"
+
+
+@pytest.mark.parametrize("name", quick(*FAMILIES, of=NOT_HARMLESS))
 def test_nothing_passes_four_executions(default, name):
     trials = 20_000 if not STRATEGIES[name].by_position else 2_000
     outcome = simulated.run(name, default, trials, seed=8)
@@ -186,7 +187,7 @@ def test_nothing_passes_four_executions(default, name):
 
 @pytest.mark.slow
 @pytest.mark.timeout(0)
-@pytest.mark.parametrize("name", [name for name in STRATEGIES if name != "scale-all"])
+@pytest.mark.parametrize("name", NOT_HARMLESS)
 def test_nothing_passes_ten_million_trials(default, name):
     assert simulated.run(name, default, 10**7, seed=9).passed == 0
 
@@ -208,7 +209,7 @@ def test_leftover_masks_make_executions_disagree_and_partial_sums_slots(default)
     assert simulated.run("stop-rotations", default, 1_000, parameter=(copies,)).harmless == 1_000
 
 
-@pytest.mark.parametrize("name", ["scale-num", "scale-den", "add-polynomial", "scale-but-guessed", "add-constant"])
+@pytest.mark.parametrize("name", quick("scale-num", "scale-but-guessed", "add-constant", of=(*BOUNDED, LUCKY[2])))
 def test_bounds_at_the_default_are_below_one_in_a_thousand_million(default, name):
     assert bounds.of_strategy(name, default) < 1e-9
 
@@ -259,18 +260,19 @@ def test_coefficient_of_a_uniform_density():
 @pytest.mark.parametrize("window", [0.003, 0.03])
 def test_pair_rate_of_a_density_that_is_known(window):
     """A constant shifts by c/r0: log|q| has the density of log(1/|r0|), and the phase is uniform."""
-    only_constant = np.eye(polynomials.TERMS)[0]
+    only_constant = np.eye(bounds.TERMS)[0]
     sizes = np.log(np.abs(draw_multipliers(np.random.default_rng(1), 400_000)[:, :2]).prod(axis=1))
     density, edges = np.histogram(sizes, bins=200, density=True)
     of_logs = float((density**2).sum() * (edges[1] - edges[0])) / (2 * math.pi)
     computed = math.pi * 2 * window**2 * of_logs
-    assert polynomials.pair_rate(only_constant, window, draws=50_000) == pytest.approx(computed, rel=0.1)
+    assert bounds.pair_rate(only_constant, window, draws=50_000) == pytest.approx(computed, rel=0.1)
 
 
+@pytest.mark.slow
 def test_a_search_climbs_the_pair_rate():
     rate, found = search(starts=1, seed=1, degree=2, draws=1_000, window=0.01)
-    assert rate == polynomials.pair_rate(found, 0.01, draws=10_000, seed=1)
-    assert rate > 2 * polynomials.pair_rate(np.eye(polynomials.TERMS)[1], 0.01)  # scaling, which is one of the family
+    assert rate == bounds.pair_rate(found, 0.01, draws=10_000, seed=1)
+    assert rate > 2 * bounds.pair_rate(np.eye(bounds.TERMS)[1], 0.01)  # scaling, which is one of the family
 
 
 @pytest.mark.slow
@@ -278,7 +280,7 @@ def test_a_search_climbs_the_pair_rate():
 @pytest.mark.parametrize("degree", [2, 4])
 def test_no_search_finds_a_polynomial_much_worse_than_those_that_the_bound_takes(degree):
     window = bounds._window(5e-7)
-    known = max(polynomials.pair_rate(worst, window) for worst in polynomials.WORST)
+    known = max(bounds.pair_rate(worst, window) for worst in bounds.WORST)
     rate, _ = search(starts=8, seed=99, degree=degree, window=window)
     assert rate < 1.5 * known
 
@@ -295,66 +297,3 @@ def test_what_is_no_strategy_is_refused():
     assert HARM == 0.001
     with pytest.raises(InputError, match="no attack 'nonsense'"):
         simulated.run("nonsense", setting(), 1)
-
-
-def test_command_prints_a_table_and_json():
-    arguments = ["--attack", "scale-num", "--attack", "drop-party", "--trials", "0", "--simulated-trials", "2000"]
-    text = CliRunner().invoke(attack, arguments, catch_exceptions=False)
-    assert text.exit_code == 0
-    assert "scale-num" in text.stdout
-    assert "drop-party" in text.stdout
-    found = CliRunner().invoke(attack, [*arguments, "--json"], catch_exceptions=False)
-    rows = json.loads(found.stdout)["attacks"]
-    assert [row["attack"] for row in rows] == ["scale-num", "drop-party"]
-    assert rows[0]["malicious"]["simulated"]["trials"] == 2_000
-    assert rows[0]["bound"] < 1e-9
-    assert "Examples" in CliRunner().invoke(attack, ["--help"]).stdout
-
-
-def test_tables_are_complete_at_any_width_and_when_piped():
-    arguments = ["--attack", "scale-num", "--attack", "scale-all", "--attack", "replace-with-counts"]
-    arguments += ["--trials", "0", "--simulated-trials", "1000"]
-    expected = [  # -, -, passes and what their rate lies below, with 95 % confidence (1 - 0.05^(1/1000)), bound
-        ["scale-num", "-", "-", "0/1,000", "<3.0e-03", "1.1e-12"],
-        ["scale-all", "-", "-", "0/1,000", "harmless", "<3.0e-03"],
-        ["replace-with-counts", "-", "-", "0/1,000", "<3.0e-03"],
-    ]
-    piped = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
-    program = [sys.executable, "-c", "from fhe_auc_benchmarks.attacks.cli import attack; attack()", *arguments]
-    printed = {"piped": subprocess.run(program, env=piped, capture_output=True, text=True, check=True).stdout}
-    for width in (40, 80, 200):
-        ran = CliRunner(env={"COLUMNS": str(width)}).invoke(attack, arguments, catch_exceptions=False)
-        printed[str(width)] = ran.stdout
-    for where in ("piped", "200"):
-        table = printed[where][printed[where].index("semi-honest   malicious, real") :]
-        assert [line.split() for line in table.splitlines()[2:5]] == expected, where
-    headings = [" semi-honest:", " malicious, real:", " simulated:"]
-    for where in ("40", "80"):  # too narrow for columns
-        lines = printed[where].splitlines()
-        for name, *cells in expected:
-            told = lines[lines.index(name) + 1 :]
-            assert all(line.startswith(heading) for line, heading in zip(told, headings, strict=False)), where
-            shown = " ".join(line.split(":")[-1].strip() for line in told[:4])
-            assert shown.startswith(" ".join(cells)), where
-
-
-@pytest.mark.parametrize("width", ["40", "80", "200"])
-def test_tables_on_verified_are_complete_at_any_width(width):
-    arguments = ["--protocol", "verified", "--attack", "forge-difference", "--attack", "swap-parties"]
-    arguments += ["--trials", "0", "--simulated-trials", "1000"]
-    text = CliRunner(env={"COLUMNS": width}).invoke(attack, arguments, catch_exceptions=False).stdout
-    headings = ["exact, real", "verified, real", "one prime", "t = 257"]
-    if width == "200":
-        header, _, forged, harmless = text[text.index("exact, real") :].splitlines()[:4]
-        assert re.split(" {2,}", header.strip()) == headings
-        cells = {line.split()[0]: line.split()[1:] for line in (forged, harmless)}
-    else:  # too narrow for columns: a heading before each cell
-        lines = text.splitlines()
-        cells = {}
-        for name in ("forge-difference", "swap-parties"):
-            told = lines[lines.index(name) + 1 :][:5]
-            assert [line.strip().split(":")[0] for line in told[:4]] == headings
-            cells[name] = " ".join(line.split(":")[-1] for line in told if line.startswith(" ")).split()
-    assert cells["swap-parties"] == ["-", "-", "0/1,000", "0/1,000", "harmless"]
-    assert cells["forge-difference"][:3] == ["-", "-", "0/1,000"]
-    assert cells["forge-difference"][3].endswith("/1,000")

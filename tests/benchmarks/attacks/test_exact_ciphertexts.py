@@ -13,7 +13,6 @@ from fhe_auc.question import thresholds
 from fhe_auc.rlwe.backends import available_backends
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
-from fhe_auc_benchmarks.attacks.cli import attack
 from fhe_auc_benchmarks.attacks.exact_auc import ciphertexts
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES
 
@@ -39,7 +38,7 @@ def test_what_is_right_is_accepted(name: str, backend: str) -> None:
 
 @pytest.mark.parametrize("name", CREDULOUS)
 def test_lies_pass_where_nothing_is_authenticated(name: str) -> None:
-    assert ciphertexts.run(name, "exact", 2, seed=3, backend="tenseal").passed == 2
+    assert ciphertexts.run(name, "exact", 1, seed=3, backend="tenseal").passed == 1
 
 
 @pytest.mark.slow
@@ -50,33 +49,10 @@ def test_no_lie_passes_in_200_sessions(name: str, backend: str) -> None:
     assert ciphertexts.run(name, "verified", 200, seed=4, backend=backend).passed == 0
 
 
-def test_the_attack_command_shows_what_lies_come_to() -> None:
-    arguments = ["--protocol", "verified", "--trials", "1", "--simulated-trials", "2000"]
-    arguments += ["--attack", "zeros", "--attack", "guess-point", "--attack", "flip-bytes"]
-    text = CliRunner().invoke(attack, arguments, catch_exceptions=False)
-    assert text.exit_code == 0
-    assert "return zeros, as if there were no rows" in text.stdout
-    found = json.loads(CliRunner().invoke(attack, [*arguments, "--json"], catch_exceptions=False).stdout)
-    guess, zeros, flip = found["attacks"]
-    assert zeros["ciphertexts"]["exact"]["passed"] == 1
-    assert zeros["ciphertexts"]["verified"]["refused"] == {"VerificationError": 1}
-    assert zeros["simulated"]["one prime"]["passed"] == zeros["simulated"]["toy"]["passed"] == 0
-    assert guess["ciphertexts"]["exact"] is None
-    assert 0 < guess["simulated"]["toy"]["pass_rate"] < 2 * found["toy_bound"]
-    assert flip["simulated"] == {"one prime": None, "toy": None}
-
-
-@pytest.mark.parametrize("option", [("--executions", "4"), ("--tolerance", "1e-5"), ("--thresholds", "uniform:10")])
-def test_the_attack_command_ignores_no_option(option: tuple[str, str]) -> None:
-    found = CliRunner().invoke(attack, ["--protocol", "verified", *option])
-    assert found.exit_code == 2
-    assert f"{option[0]} is for --protocol malicious only" in found.stderr
-
-
-@pytest.mark.parametrize("lie", ["negate-difference", "add-positives"])
+@pytest.mark.parametrize("lie", [pytest.param("negate-difference", marks=pytest.mark.slow), "add-positives"])
 @pytest.mark.parametrize(("protocol", "status"), [("exact", 0), ("verified", 1)])
 def test_the_demo_shows_a_lie_and_whether_it_is_caught(protocol: str, status: int, lie: str) -> None:
-    arguments = ["demo", "--backend", "tenseal", "--thresholds", "uniform:25", "--json"]
+    arguments = ["demo", "--dataset", "credit-default", "--backend", "tenseal", "--thresholds", "uniform:25", "--json"]
     arguments += ["--protocol", protocol, "--cheat", lie]
     found = CliRunner().invoke(main, arguments, catch_exceptions=False)
     assert found.exit_code == status
@@ -100,7 +76,9 @@ def test_what_one_session_has_not_is_not_played_on_it(protocol: str) -> None:
     assert set(refused) == staged | on_tags | {"nonsense"}
     assert all("takes more than this session" in refused[name] for name in staged)
     assert all("is on tags, and protocol 'exact' has none" in refused[name] for name in on_tags)
-    assert refused["nonsense"].startswith("there is no attack 'nonsense'; known are negate-difference, ")
+    assert refused["nonsense"].startswith(
+        "there is no attack 'nonsense' on this protocol; known are negate-difference, "
+    )
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
-from click.testing import CliRunner
 
 from fhe_auc import Setup
 from fhe_auc.api import federated_auc
@@ -15,7 +12,6 @@ from fhe_auc.rlwe.backends import available_backends
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
-from fhe_auc_benchmarks.attacks.cli import attack
 from fhe_auc_benchmarks.attacks.exact_auc import helped
 from fhe_auc_benchmarks.attacks.exact_auc.helped import AGGREGATOR_LIES, ATTACKS, THE_HELPER
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES
@@ -60,32 +56,6 @@ def test_what_is_right_is_accepted(name: str, backend: str) -> None:
 @pytest.mark.parametrize("name", ATTACKS)
 def test_no_lie_passes_in_100_sessions(name: str) -> None:
     assert helped.run(name, "verified", 100, seed=6).passed == 0
-
-
-def test_the_attack_command_shows_who_lies_and_who_refuses() -> None:
-    arguments = ["--protocol", "verified", "--keys", "helper", "--trials", "1"]
-    arguments += ["--attack", "two-lists", "--attack", "helper-zeros"]
-    text = CliRunner().invoke(attack, arguments, catch_exceptions=False)
-    assert text.exit_code == 0
-    assert "the helper refuses" in text.stdout
-    assert "helper: return zeros, as if there were no rows" in text.stdout
-    found = json.loads(CliRunner().invoke(attack, [*arguments, "--json"], catch_exceptions=False).stdout)
-    lists, zeros = (each["ciphertexts"] for each in found["attacks"])
-    assert lists["verified"]["refused"] == {THE_HELPER: 1}
-    assert (zeros["exact"]["passed"], zeros["verified"]["passed"]) == (1, 0)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--keys", "helper"], "--keys is for --protocol verified only"),
-        (["--protocol", "verified", "--keys", "helper", "--simulated-trials", "9"], "is for --keys sealed only"),
-    ],
-)
-def test_the_attack_command_ignores_no_option(arguments: list[str], message: str) -> None:
-    found = CliRunner().invoke(attack, arguments)
-    assert found.exit_code == 2
-    assert message in found.stderr
 
 
 def test_an_aggregator_lies_to_a_session_with_a_helper_by_the_plug_in() -> None:

@@ -23,12 +23,14 @@ from fhe_auc.bfv.ciphertext_noise import (
 from fhe_auc.bfv.flooding import uniform_noise
 from fhe_auc.bfv.parameters import BfvParameters
 from fhe_auc.rlwe.modulus_switching import kept_shape, switched
+from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, values_of
 from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum
 from fhe_auc.rlwe.primes import primes_above
-from fhe_auc.rlwe.transform import coefficients_of, values_of
+from fhe_auc_protocols.exact_auc.parameter_choice import plan_exact
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
-from fhe_auc_protocols.exact_auc.planner import plan_exact
 from tests.support.bfv_contexts import PRIMES, SLOTS, Case, loaded, noise, parameters_of, scaled_noise, signed, some
+
+pytestmark = pytest.mark.backends("one")  # encryptions of zero are the library's, what is done with them ours
 
 (PRIME,) = primes_above(2**41, 1, SLOTS)
 FALSE_ALARM = 1e-7  # of each statistical test; keys and noise are fresh in every run
@@ -58,6 +60,7 @@ def times(pair: bfv.KeyPair, factor: int) -> bfv.Ciphertext:
 # --- Bounds -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.backends("all")
 @pytest.mark.parametrize("parties", [pytest.param(1, marks=pytest.mark.slow), 20])
 def test_noise_of_sums_is_as_derived(pair: bfv.KeyPair, parties: int) -> None:
     total = PolynomialSum(pair.public.ciphertext_shape)
@@ -67,6 +70,7 @@ def test_noise_of_sums_is_as_derived(pair: bfv.KeyPair, parties: int) -> None:
     assert 0.9 < found / math.sqrt(sum_variance(parties)) < 1.05
 
 
+@pytest.mark.backends("all")
 @pytest.mark.parametrize("products", [1, 4])
 def test_noise_of_plaintext_products_is_as_derived(case: Case, products: int) -> None:
     """Factors are all polynomials with coefficients t/2 in absolute value: of none is the noise larger on average."""

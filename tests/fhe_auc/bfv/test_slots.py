@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from fhe_auc.bfv import slots
+from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, values_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.primes import primes_above
-from fhe_auc.rlwe.transform import coefficients_of, values_of
 from tests.support.bfv_contexts import integers, signed
 
 SIZE = 32

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from fhe_auc import ckks
 from fhe_auc.base.errors import CapacityError, DeserialisationError
-from fhe_auc.rlwe import container
+from fhe_auc.rlwe import wire_format
 from tests.support.schemes import Ckks
 
 SLOTS = 4096
-few = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 seeds = st.integers(0, 2**32 - 1)
 
 
@@ -73,18 +73,15 @@ def test_parameters_that_are_insecure_or_impossible_are_refused(
         msgspec.structs.replace(parameters, **changes)
 
 
-def test_a_vector_of_the_wrong_length_is_not_encrypted(pair: ckks.KeyPair) -> None:
+def test_values_that_no_ciphertext_can_hold_are_refused_before_they_are_sent(pair: ckks.KeyPair) -> None:
     for encrypt in (pair.secret.encrypt, pair.public.encrypt):
         with pytest.raises(ValueError, match="slots"):
             encrypt(np.ones(SLOTS // 2, complex))
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, complex(0, np.nan), 1e300])
-def test_values_that_no_ciphertext_can_hold_are_refused_before_they_are_sent(pair: ckks.KeyPair, bad: complex) -> None:
-    plain = np.zeros(SLOTS, complex)
-    plain[7] = bad
-    with pytest.raises(ValueError):  # noqa: PT011 - which one is the implementation's choice
-        pair.secret.encrypt(plain)
+        for bad in (np.nan, np.inf, complex(0, np.nan), 1e300):
+            plain = np.zeros(SLOTS, complex)
+            plain[7] = bad
+            with pytest.raises(ValueError, match="not finite, or larger"):
+                encrypt(plain)
 
 
 @pytest.mark.openfhe
@@ -92,9 +89,9 @@ def test_a_ciphertext_of_the_other_backend_is_refused_with_our_fingerprint_forge
     """By its size: the primes of BFV are as large on both."""
     (foreign,) = set(ckks.available_backends()) - {pair.public.parameters.backend}
     submission = ckks.generate(Ckks().parameters(foreign)).secret.encrypt(values(1))
-    _, payload = container.open_any("submission", submission)
+    _, payload = wire_format.open_any("submission", submission)
     with pytest.raises(DeserialisationError, match="bytes of coefficients and seed"):
-        pair.public.load_submission(container.seal("submission", pair.public.fingerprint, payload))
+        pair.public.load_submission(wire_format.seal("submission", pair.public.fingerprint, payload))
 
 
 # --- The evaluation keys are those named, no more ---------------------------------------------------------------------

@@ -37,11 +37,11 @@ from fhe_auc.question import thresholds
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
-from fhe_auc_protocols.blinded_auc import planner
+from fhe_auc_protocols.blinded_auc import ckks_parameter_choice
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.workload import Workload
-from fhe_auc_protocols.exact_auc.planner import plan_exact
+from fhe_auc_protocols.exact_auc.parameter_choice import plan_exact
 from tests.support.command_line import PROGRAM, assert_fails, call
 from tests.support.pooled import pooled_counts
 
@@ -368,7 +368,10 @@ def test_plan_shows_what_the_planner_picks_for_every_backend() -> None:
     answer = json.loads(result.stdout)
     assert tuple(answer["plans"]) == ckks.available_backends()
     for backend in ckks.available_backends():
-        found, shown = planner.plan(Workload(thresholds=100, parties=10), backend), answer["plans"][backend]
+        found, shown = (
+            ckks_parameter_choice.plan(Workload(thresholds=100, parties=10), backend),
+            answer["plans"][backend],
+        )
         assert shown["ring_dimension"] == found.parameters.ring_dimension
         assert shown["upload_bytes"] == found.submission_bytes
         assert shown["total_modulus_bits"] <= shown["max_modulus_bits"]
@@ -457,14 +460,14 @@ def test_plan_has_nothing_to_say_of_a_protocol_without_encryption() -> None:
 
 @pytest.mark.openfhe
 def test_plan_goes_on_without_a_backend_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = planner.plan
+    real = ckks_parameter_choice.plan
 
     def picky(workload: Workload, backend: ckks.BackendName, **options: Any) -> AucPlan:
         if backend == "openfhe":
             raise CapacityError("too large")
         return real(workload, backend, **options)
 
-    monkeypatch.setattr(planner, "plan", picky)
+    monkeypatch.setattr(ckks_parameter_choice, "plan", picky)
     result = call("plan", "--protocol", "semi-honest", "--json")
     assert (result.exit_code, result.stderr) == (0, "warning: openfhe: too large\n")
     answer = json.loads(result.stdout)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 
 from fhe_auc.base.errors import BackendUnavailableError
 from fhe_auc.rlwe.backends import available_backends, choose_backend
+
+slow = partial(pytest.param, marks=pytest.mark.slow)
 
 _TAKEN = """
 import json, sys
@@ -24,7 +27,7 @@ print(json.dumps([available_backends(), choose_backend(), told]))
 """
 
 
-@pytest.mark.parametrize("version", ["1.7.0.0", "1.6.10.0", "1.5.1.0", None])
+@pytest.mark.parametrize("version", ["1.6.10.0", slow("1.7.0.0"), slow("1.5.1.0"), slow(None)])
 def test_another_version_of_openfhe_than_the_tested_one_gives_way_to_seal_and_is_named_with_the_remedy(
     run_child: Callable[..., Any], tmp_path: Path, version: str | None
 ) -> None:

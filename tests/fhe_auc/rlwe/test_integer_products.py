@@ -10,9 +10,9 @@ import pytest
 
 from fhe_auc.rlwe.integer_products import lifted, rounded, summed_products, wide
 from fhe_auc.rlwe.modular import combined
+from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, values_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.primes import primes_below
-from fhe_auc.rlwe.transform import coefficients_of, values_of
 
 SIZE = 16
 HALF = Polynomials(SIZE, primes_below(48, 4, SIZE))

@@ -17,7 +17,7 @@ def test_primes_are_those_of_trial_division() -> None:
 
 def test_primes_of_fifty_bits_are_told_from_products_of_two_of_half_the_size() -> None:
     step = 2 * 8192
-    factors = [n for n in range(2**24 + 1, 2**26, step) if all(n % d for d in range(2, math.isqrt(n) + 1))]
+    factors = [n for n in range(2**24 + 1, 2**26, 16 * step) if all(n % d for d in range(2, math.isqrt(n) + 1))]
     products = [x * y for x in factors for y in factors]
     assert {each.bit_length() for each in products} >= {49, 50}
     assert not any(map(is_prime, products))

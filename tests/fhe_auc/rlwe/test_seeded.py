@@ -10,11 +10,11 @@ from scipy import stats
 
 from fhe_auc import bfv, ckks
 from fhe_auc.base.errors import BackendUnavailableError, DeserialisationError
+from fhe_auc.rlwe.error_sampling import VARIANCE, fresh_keys
+from fhe_auc.rlwe.number_theoretic_transform import coefficients_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.primes import primes_above
-from fhe_auc.rlwe.second_error import VARIANCE, fresh_keys
 from fhe_auc.rlwe.seeded import SEED_BYTES, Seeded
-from fhe_auc.rlwe.transform import coefficients_of
 from tests.support.bfv_contexts import parameters_of
 from tests.support.platforms import needs_fork
 
@@ -112,20 +112,36 @@ def test_a_library_that_keeps_polynomials_otherwise_is_refused_before_it_encrypt
         scheme(pair.public.parameters)
 
 
-_FORKED_KEYS = """
-import hashlib, json, os
-from fhe_auc.ckks.openfhe_backend import schemes_for
-from fhe_auc.rlwe import openfhe_library
+_FORKS = """
+import hashlib, json, os, sys
+import numpy as np
+from fhe_auc import ckks
+from fhe_auc.base.errors import EvaluationError
 from tests.support.schemes import Ckks
 
-openfhe_library._refuse_forks = lambda: None  # a fork stands for a machine that is resumed twice
-(scheme,) = schemes_for(Ckks().parameters("openfhe", rotations=()))
+parameters, drawn = Ckks().parameters(sys.argv[1], rotations=()), sys.argv[2]
+pair = ckks.generate(parameters)
+if drawn == "keys":
+    from fhe_auc.rlwe import openfhe_library
+    openfhe_library._refuse_forks = lambda: None  # a fork stands for a machine that is resumed twice
+
+def draw():
+    if drawn == "keys":
+        return pair.secret._scheme.fresh_keys()[1]
+    words = pair.secret._encrypt(np.zeros(parameters.slots, complex))
+    ckks.generate(parameters)
+    return words.tobytes()
+
 found = []
 for _ in range(2):
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        os.write(writing, hashlib.sha256(scheme.fresh_keys()[1]).digest())
+        try:
+            told = hashlib.sha256(draw()).digest()
+        except EvaluationError as error:
+            told = str(error).encode()
+        os.write(writing, told)
         os._exit(0)
     os.waitpid(child, 0)
     found.append(os.read(reading, 1000).hex())
@@ -136,41 +152,15 @@ print(json.dumps(found))
 @needs_fork
 @pytest.mark.openfhe
 def test_keys_are_never_made_of_repeated_randomness(run_child: Any) -> None:
-    first, second = run_child(_FORKED_KEYS)
+    first, second = run_child(_FORKS, "openfhe", "keys")
+    assert len(first) == len(second) == 64
     assert first != second
-
-
-_FORKS = """
-import hashlib, json, os, sys
-import numpy as np
-from fhe_auc import ckks
-from fhe_auc.base.errors import EvaluationError
-from tests.support.schemes import Ckks
-
-parameters = Ckks().parameters(sys.argv[1], rotations=())
-pair = ckks.generate(parameters)
-found = []
-for _ in range(2):
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            drawn = hashlib.sha256(pair.secret._encrypt(np.zeros(parameters.slots, complex)).tobytes()).digest()
-            ckks.generate(parameters)
-        except EvaluationError as error:
-            drawn = str(error).encode()
-        os.write(writing, drawn)
-        os._exit(0)
-    os.waitpid(child, 0)
-    found.append(os.read(reading, 1000).hex())
-print(json.dumps(found))
-"""
 
 
 @needs_fork
 def test_forked_processes_do_not_encrypt_with_the_same_error(run_child: Any, backend: str) -> None:
     # The error of two encryptions of equal values under different `a` would cancel out, and tell the secret key.
-    first, second = map(bytes.fromhex, run_child(_FORKS, backend))
+    first, second = map(bytes.fromhex, run_child(_FORKS, backend, "errors"))
     if backend == "openfhe":  # whose random numbers a fork repeats
         assert b"start processes afresh" in first
         assert b"start processes afresh" in second

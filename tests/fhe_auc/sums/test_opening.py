@@ -20,7 +20,7 @@ from fhe_auc import bfv
 from fhe_auc.base.errors import CapacityError, DeserialisationError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.base.serialise import frame, unframe
-from fhe_auc.rlwe import container
+from fhe_auc.rlwe import wire_format
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.sums import opening as openings
@@ -210,7 +210,7 @@ def test_two_results_of_one_session_share_no_slot_but_their_totals(pair: bfv.Key
 def test_a_result_s_noise_is_that_of_flooding(pair: bfv.KeyPair) -> None:
     pooled = Pooled(PRODUCT, MODULI, SKETCHES)
     for prime, result in enumerate(opened(pair, pooled).result(pooled.padded)):
-        _, packed = container.open_any(f"result modulo {MODULI[prime]}", result)
+        _, packed = wire_format.open_any(f"result modulo {MODULI[prime]}", result)
         noise = scaled_noise(pair.secret, pair.public.ciphertext_shape.unpack(packed), prime)
         largest = max(map(abs, noise)) / MODULI[prime]
         assert 0.99 < largest / 2.0**pair.public.parameters.flooding_bits < 1.01

@@ -120,7 +120,7 @@ class TestTheSecretStaysWithTheParties:
             for form in forms(needle):
                 assert not any(form in place for place in places), name
 
-    @pytest.mark.backends("one")
+    @pytest.mark.slow
     @backends
     @needs_linux("a file that shows a process's memory")
     def test_the_memory_of_the_aggregators_process_does_not_have_it(self, backend, run_child, tmp_path):

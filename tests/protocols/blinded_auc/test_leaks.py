@@ -18,9 +18,9 @@ from fhe_auc.rows.counts import Counts
 from fhe_auc_protocols.blinded_auc import blinding
 from fhe_auc_protocols.blinded_auc import encrypted_trapezoid as circuit
 from fhe_auc_protocols.blinded_auc.blinding import BlindingRandomness
+from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import plan
 from fhe_auc_protocols.blinded_auc.packing import Packing
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
-from fhe_auc_protocols.blinded_auc.planner import plan
 from fhe_auc_protocols.blinded_auc.semi_honest import class_vectors
 from fhe_auc_protocols.blinded_auc.workload import Workload
 from tests.support.blinded_auc import counts_of, encrypted_result, submission
@@ -146,6 +146,7 @@ class TestWindowDependentNoise:
         # Beside the noise that X multiplies there is some that it does not: the estimates are off by up to about 2.
         assert max(self.errors(keys, chosen)) < 5
 
+    @pytest.mark.slow
     def test_the_full_trace_alone_already_stops_it(self, monkeypatch, keys, chosen):
         without_flooding(monkeypatch)
         assert max(self.errors(keys, chosen)) > 10

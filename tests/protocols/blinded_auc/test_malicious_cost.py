@@ -52,7 +52,7 @@ class Priced:
         return time.process_time() - started
 
 
-@pytest.mark.backends("one")
+@pytest.mark.slow
 @backends
 def test_at_a_hundred_parties_it_costs_hardly_more_than_the_semi_honest_protocol(backend, record_property):
     """Upload at most 1.1 times, aggregator time at most 1.5 times; medians of alternating runs in this process."""

@@ -13,10 +13,10 @@ import fhe_auc
 from fhe_auc import ckks
 from fhe_auc.base.errors import CapacityError, InputError, TooFewPartiesError
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc_protocols.blinded_auc import planner
+from fhe_auc_protocols.blinded_auc import ckks_parameter_choice
+from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import plan
 from fhe_auc_protocols.blinded_auc.error_bound import disagreement, error_bound
 from fhe_auc_protocols.blinded_auc.malicious import Malicious, MaliciousTask
-from fhe_auc_protocols.blinded_auc.planner import plan
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest, SemiHonestTask
 from fhe_auc_protocols.blinded_auc.workload import Workload
 from tests.support.chosen import federated_auc
@@ -73,7 +73,7 @@ class TestRequests:
         assert disagreement(tight) <= 4e-7 < error_bound(loose)
         assert (
             tight.submission_bytes > loose.submission_bytes
-            or loose.blinding_bits > tight.blinding_bits >= planner.DEFAULT_BLINDING_BITS
+            or loose.blinding_bits > tight.blinding_bits >= ckks_parameter_choice.DEFAULT_BLINDING_BITS
         )
 
     @backends
@@ -88,7 +88,7 @@ class TestRequests:
         with pytest.raises(CapacityError, match="lower max_rows"):
             plan_for(backend=backend, splits=splits, thresholds=grid)
         chosen = plan_for(backend=backend, splits=splits, thresholds=grid, max_rows=10**5)
-        assert error_bound(chosen) <= planner.DEFAULT_LOOSE_PRECISION
+        assert error_bound(chosen) <= ckks_parameter_choice.DEFAULT_LOOSE_PRECISION
 
     @backends
     def test_a_loose_tolerance_changes_nothing_but_what_is_accepted(self, backend):
@@ -104,11 +104,6 @@ class TestRequests:
     def test_all_parties_said_explicitly_is_all_parties(self):
         session = Malicious().prepare(request(sites(2), min_parties=2))
         assert session.manifest.min_parties == 2
-
-    def test_the_plug_in_is_installed(self):
-        from fhe_auc.session import registry
-
-        assert isinstance(registry.load("malicious"), Malicious)
 
     @backends
     def test_without_a_party_the_round_stays_open_and_names_it(self, backend):

@@ -68,14 +68,9 @@ def test_a_unit_of_x_that_is_no_fraction_or_next_to_nothing_is_refused(x_bits: i
 def test_vectors_of_the_wrong_shape_are_refused(shape: tuple[int, ...]) -> None:
     packing = Packing(64, 2, 4, 2, 2)  # two blocks of four bins
     good, bad = np.ones((2, 8), complex), np.ones(shape, complex)
-    for x, y in ((bad, good), (good, bad), (bad, bad)):
+    for x, y in ((bad, good), (good, bad), (bad, bad), (good, good[:, :5])):
         with pytest.raises((ValueError, IndexError)):
             packing.pack(x, y)
-
-
-def test_x_and_y_of_different_numbers_of_bins_are_refused() -> None:
-    with pytest.raises(ValueError):  # noqa: PT011 - which one is the implementation's choice
-        Packing(64, 2, 4, 2, 2).pack(np.ones((2, 8), complex), np.ones((2, 5), complex))
 
 
 # --- The layout -------------------------------------------------------------------------------------------------------
@@ -114,11 +109,7 @@ def test_derived_numbers_fit_together(packing: Packing) -> None:
     assert packing.half in packing.trace_steps  # so that the product needs no rotation key of its own
     assert packing.trace_steps == tuple(sorted(set(packing.trace_steps)))
     assert sum(packing.trace_steps) == packing.slots - packing.classes  # each slot of a class is added once
-
-
-@given(packings())
-def test_no_sum_of_trace_steps_moves_a_value_to_another_class(packing: Packing) -> None:
-    assert all(step % packing.classes == 0 for step in packing.trace_steps)
+    assert all(step % packing.classes == 0 for step in packing.trace_steps)  # no value moves to another class
 
 
 # --- The circuit on it ------------------------------------------------------------------------------------------------

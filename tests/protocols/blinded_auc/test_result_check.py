@@ -5,6 +5,7 @@ How results of the semi-honest protocol are checked stands in test_semi_honest.p
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Sequence
@@ -23,6 +24,8 @@ from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.result_check import Recovered, accept, recover_verified
 from fhe_auc_protocols.blinded_auc.split_shares import Execution, Stream, amplification
 from tests.support.malicious_sessions import assert_silent, plan_for
+
+slow = functools.partial(pytest.param, marks=pytest.mark.slow)
 
 
 def execution_with(multipliers: Any) -> Execution:
@@ -74,7 +77,7 @@ class TestAcceptance:
     def refused(self, totals: ckks.Slots, executions: Sequence[Execution], why: str) -> str:
         return assert_refused(accept, totals, self.CHOSEN, executions, why)
 
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=60, deadline=None)
     @given(
         st.integers(0, 10**6),
         st.integers(1, 10**5),
@@ -97,12 +100,11 @@ class TestAcceptance:
         assert found.auc == pytest.approx(num / den, abs=1e-12)
         assert found.binning_error == pytest.approx(tie / den, abs=1e-12)
 
-    @pytest.mark.backends("one")
     @pytest.mark.parametrize("multipliers", ["drawn", "worst"])
-    @pytest.mark.parametrize("number", [2, 4, 8])
-    @pytest.mark.parametrize("backend", ["openfhe", "tenseal"])
+    @pytest.mark.parametrize("number", [slow(2), 4, slow(8)])
+    @pytest.mark.parametrize("backend", [slow("openfhe"), "tenseal"])
     def test_honest_totals_are_accepted_in_every_one_of_2000_draws(self, number, multipliers, backend):
-        """24,000 draws in all, half of them quick, at the least rows and smallest multiplier, with all of the noise.
+        """24,000 draws in all, 4,000 of them quick, at the least rows and smallest multiplier, with all of the noise.
 
         The plan's bound is seven standard deviations of noise and all of the encoding error. Each total gets Gaussian
         noise of that standard deviation, and an encoding error uniform up to its bound.
@@ -133,7 +135,7 @@ class TestAcceptance:
         assert largest <= error_bound(chosen)
         assert largest > error_bound(chosen) / 100  # something was added
 
-    @pytest.mark.parametrize("backend", ["openfhe", "tenseal"])
+    @pytest.mark.parametrize("backend", ["openfhe", slow("tenseal")])
     def test_encoding_errors_of_either_sign_are_accepted_on_the_larger_ring(self, backend):
         """There they are all of the plan's bound. They are no noise: two of them may be as far apart as their sum."""
         chosen = plan_for(backend=backend, thresholds=4000, parties=100)
@@ -163,16 +165,6 @@ class TestAcceptance:
                     assert abs(found.auc - 0.6) <= self.CHOSEN.tolerance
                 else:
                     self.refused(totals, executions, "the executions disagree")
-
-    def test_what_is_allowed_never_exceeds_the_tolerance_times_the_root_of_two(self):
-        executions = [execution_with(worst_multipliers())] * 2
-        for factor, passes in ((1.41, True), (1.42, False)):
-            totals = totals_of(0.5, 5000, executions, self.scale)
-            totals[0] += factor * self.CHOSEN.tolerance * self.scale * 5000 * executions[0].products[0]
-            if passes:
-                self.accepted(totals, executions)
-            else:
-                self.refused(totals, executions, "the executions disagree")
 
     def test_one_execution_that_is_off_is_refused_though_all_others_agree(self):
         for index in range(8):
@@ -218,14 +210,14 @@ class TestAcceptance:
                 assert self.accepted(totals_of(1, den, executions, self.scale), executions).auc == pytest.approx(1)
             self.refused(totals_of(1, 0.99, executions, self.scale), executions, "a denominator is near zero")
 
-    @pytest.mark.parametrize("position", range(8))
     @pytest.mark.parametrize("value", [math.nan, complex(0, math.nan), complex(math.nan, math.nan)], ids=str)
-    def test_no_total_that_is_no_number_is_accepted(self, position, value):
+    def test_no_total_that_is_no_number_is_accepted(self, value):
         executions = drawn_executions(4)
-        totals = totals_of(0.6, 5000, executions, self.scale)
-        totals[position] = value
-        with np.errstate(invalid="ignore"):  # `recover_verified` lets none through; here the comparisons refuse it
-            self.refused(totals, executions, "disagree|near zero|finite")
+        for position in range(8):
+            totals = totals_of(0.6, 5000, executions, self.scale)
+            totals[position] = value
+            with np.errstate(invalid="ignore"):  # `recover_verified` lets none through; here the comparisons refuse it
+                self.refused(totals, executions, "disagree|near zero|finite")
 
 
 def complex_normal(rng: np.random.Generator, size: int) -> ckks.Slots:
@@ -248,8 +240,8 @@ class TestSlots:
     def refused(self, slots: ckks.Slots, executions: Sequence[Execution], why: str) -> None:
         assert_refused(recover_verified, slots, self.CHOSEN, executions, why)
 
-    def test_flooded_slots_are_accepted_in_every_one_of_1000_draws(self):
-        for seed in range(1000):
+    def test_flooded_slots_are_accepted_in_every_one_of_200_draws(self):
+        for seed in range(200):
             slots, executions = self.slots(seed=seed)
             found = recover_verified(slots, self.CHOSEN, executions)
             assert found.auc == pytest.approx(0.6, abs=error_bound(self.CHOSEN))

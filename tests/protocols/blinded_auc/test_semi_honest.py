@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import roc_auc_score
 
 from fhe_auc import Setup, ckks
 from fhe_auc.base.errors import InputError, ResultCheckError, UndefinedAucError
@@ -19,24 +18,28 @@ from fhe_auc.rows import datasets
 from fhe_auc.rows.counts import Counts, count
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_protocols.blinded_auc.blinding import BlindingRandomness
+from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import plan
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
-from fhe_auc_protocols.blinded_auc.planner import plan
 from fhe_auc_protocols.blinded_auc.result_check import Recovered, recover
+from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonestTask
 from fhe_auc_protocols.blinded_auc.workload import Workload
 from tests.support import chosen
-from tests.support.blinded_auc import counts_of, encrypted_result, submission
+from tests.support.blinded_auc import counts_of, encoded, encrypted_result, manifest_with, submission
 from tests.support.pinned_randomness import LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER
 from tests.support.pooled import exact_auc, pooled
 
 BACKENDS = ckks.available_backends()
 backends = pytest.mark.parametrize("backend", BACKENDS)
 PRECISION = 1e-7
+pytestmark = pytest.mark.backends("one")
 slow = functools.partial(pytest.param, marks=pytest.mark.slow)
 federated_auc = functools.partial(chosen.federated_auc, protocol="semi-honest")
 
 
 def sklearn_auc(parties: list[PartyData]) -> float:
+    from sklearn.metrics import roc_auc_score
+
     rows = pooled(parties)
     return roc_auc_score(rows.y_true, rows.y_score)
 
@@ -96,6 +99,7 @@ class TestBeyondItsLimits:
                     continue
                 assert auc == pytest.approx(trapezoid(counts).auc, abs=PRECISION)
 
+    @pytest.mark.backends("all")
     def test_a_wrapped_result_is_always_noticed(self, engine):
         """Four times the rows are 16 times the largest denominator: at the largest multiplier it must wrap."""
         rng = np.random.default_rng(0)
@@ -105,6 +109,7 @@ class TestBeyondItsLimits:
             with pytest.raises(ResultCheckError, match="raise max_rows"):
                 engine.recover([counts], LARGEST_MULTIPLIER)
 
+    @pytest.mark.backends("all")
     def test_the_largest_workload_fits_at_the_largest_multiplier(self, engine):
         """AUC 1, AUC 0 and one bin for all: the extremes of num, tie and den."""
         half = engine.plan.workload.max_rows // 2
@@ -138,6 +143,7 @@ class TestBeyondItsLimits:
 
 
 class TestPrecision:
+    @pytest.mark.backends("all")
     @pytest.mark.parametrize("positives", [1, slow(2), slow(50), 99])
     def test_a_hundred_rows_are_within_1e_7_at_the_smallest_multiplier(self, engine, empty_parties, positives):
         """The least favourable case the plan allows: few rows, one of a class, and the weakest signal."""
@@ -150,8 +156,9 @@ class TestPrecision:
             assert abs(recovered.auc - truth.auc) <= error_bound(engine.plan) <= PRECISION
             assert abs(recovered.binning_error - truth.binning_error) <= PRECISION
 
+    @pytest.mark.backends("all")
     @backends
-    @pytest.mark.parametrize("rarest", ["one positive", "one negative"])
+    @pytest.mark.parametrize("rarest", ["one positive", slow("one negative")])
     @pytest.mark.parametrize("bins", [slow(100), 1000])
     def test_one_row_in_a_million_is_enough_of_a_class(self, backend, rarest, bins):
         """Where encoding in double precision errs most; the rows sit so that X or Y is as large as it gets."""
@@ -165,10 +172,11 @@ class TestPrecision:
                 error = abs(engine.recover([counts]).auc - trapezoid(counts).auc)
                 assert error <= error_bound(engine.plan) <= PRECISION
 
+    @pytest.mark.backends("all")
     @backends
-    @pytest.mark.parametrize("name", datasets.NAMES)
+    @pytest.mark.parametrize("name", ["credit-default", slow("covid-clinics")])
     @pytest.mark.parametrize("number", [slow(2), 15, slow(100)])
-    @pytest.mark.parametrize("way", [slow("iid"), "sorted", "uneven"])
+    @pytest.mark.parametrize("way", [slow("iid"), slow("sorted"), "uneven"])
     def test_bundled_sets_at_uniform_100_whatever_the_split(self, backend, name, number, way):
         """Sorted by score gives one-class parties; uneven gives one-row parties and one with nearly everything."""
         rows = pooled(datasets.load(name))
@@ -182,9 +190,8 @@ class TestPrecision:
         assert evaluation.parties == number
         assert evaluation.upload_bytes_per_party <= {"tenseal": 170_000, "openfhe": 460_000}[backend]
 
-    @pytest.mark.backends("one")
     @backends
-    @pytest.mark.parametrize("name", datasets.NAMES)
+    @pytest.mark.parametrize("name", ["credit-default", slow("covid-clinics")])
     def test_the_default_grid_is_within_5e_4_of_scikit_learn_and_the_half_width_is_rigorous(self, backend, name):
         parties = datasets.load(name)
         evaluation = federated_auc(parties, setup=Setup(backend=backend))
@@ -232,10 +239,11 @@ class TestPrecision:
 
 
 def test_more_than_a_million_rows_come_with_the_balance_that_the_precision_holds_for():
-    rows = [([0, 1, 1], [0.1, 0.8, 0.4])]
     for max_rows, warned in ((10**6, False), (10**7, True)):
-        evaluation = federated_auc(rows, thresholds="uniform:5", setup=Setup(max_rows=max_rows))
-        assert any("one row in 1,000,000" in warning for warning in evaluation.warnings) == warned
+        manifest = manifest_with(encoded(plan(Workload(thresholds=16, parties=2, max_rows=max_rows), "tenseal")))
+        task = SemiHonestTask(manifest, PartyData.from_arrays("site 0", [0, 1, 1], [0.1, 0.8, 0.4]))
+        told = task.evaluation(Recovered(0.5, 0.0), 2).warnings
+        assert any("one row in 1,000,000" in warning for warning in told) == warned
 
 
 class TestWarnings:
@@ -244,20 +252,12 @@ class TestWarnings:
     def warnings(self, rows, **options):
         return " ".join(federated_auc(rows, thresholds="uniform:5", **options).warnings)
 
-    def test_scores_that_the_grid_does_not_tell_apart_are_noticed(self):
-        percent = ([0, 1, 0, 1], [40.0, 62.0, 55.0, 80.0])
-        told = federated_auc([percent, percent], protocol="semi-honest", thresholds=[0.0, 100.0, 200.0]).warnings
-        assert "where scores differ, take quantile:1000" in " ".join(told)
-
-    def test_fewer_rows_than_the_precision_is_stated_for(self):
+    @pytest.mark.parametrize(("least", "warned"), [(100, True), slow(92, False)])
+    def test_fewer_rows_than_the_precision_is_stated_for(self, least, warned):
         rows = ([0, 1] * 23, [0.1, 0.9] * 23)
-        assert "fewer than min_rows = 100" in self.warnings([rows, rows])
-        assert "fewer than min_rows" not in self.warnings([rows, rows], min_rows=92)
+        assert (f"fewer than min_rows = {least}" in self.warnings([rows, rows], min_rows=least)) is warned
 
-    def test_one_party_alone_learns_its_own_auc(self):
-        assert "only one party" in self.warnings([([0, 1], [0.1, 0.9])])
-
-    @pytest.mark.parametrize("protocol", ["semi-honest", "malicious"])
+    @pytest.mark.parametrize("protocol", ["semi-honest", slow("malicious")])
     def test_every_auc_with_all_its_digits_says_what_it_tells(self, protocol):
         rows = [([0, 1, 1], [0.1, 0.8, 0.4])] * 2
         said = "assume that parties can work out how many pooled rows have each label; only differential privacy"
@@ -287,8 +287,8 @@ class TestCallers:
         twice = [PartyData.from_arrays("north", *self.PAIR)] * 2
         with pytest.raises(InputError, match="party 'north' is there twice"):
             federated_auc(twice)
-        with pytest.raises(InputError, match="the name of a party must not be 'aggregator'"):
-            federated_auc({"aggregator": self.PAIR})
+        with pytest.raises(InputError, match="party 'NORTH' is there twice, also as 'north'"):
+            federated_auc({"north": self.PAIR, "NORTH": self.PAIR})
 
     @pytest.mark.parametrize(
         ("name", "problem"),
@@ -305,22 +305,11 @@ class TestCallers:
         with pytest.raises(InputError, match=f"the name of a party {problem}|{problem}"):
             federated_auc({name: self.PAIR})
 
-    def test_names_that_people_take_for_the_same_are_refused(self):
-        with pytest.raises(InputError, match="party 'NORTH' is there twice, also as 'north'"):
-            federated_auc({"north": self.PAIR, "NORTH": self.PAIR})
 
-    def test_numpy_integers_are_integers(self):
-        options = {"max_rows": np.int64(10**5), "min_rows": np.int32(4)}
-        assert federated_auc([self.PAIR] * 2, thresholds="uniform:5", **options).parties == 2
-        with pytest.raises(InputError, match=r"max_rows must be an integer, got 2\.5"):
-            federated_auc([self.PAIR], setup=Setup(max_rows=2.5))
-
-
-@pytest.mark.backends("one")
 class TestInvariance:
     """Properties of the AUC survive encryption."""
 
-    @settings(max_examples=15, deadline=None)
+    @settings(max_examples=5, deadline=None)
     @given(data=st.data())
     def test_any_split_of_the_same_rows_in_any_order_gives_the_same_auc(self, engine, data):
         size = data.draw(st.integers(2, 60))
@@ -339,6 +328,7 @@ class TestInvariance:
         # The plan promises its precision from 100 rows on; den = 2 instead of 198 costs two digits.
         assert engine.recover(pieces).auc == pytest.approx(trapezoid(whole).auc, abs=100 * PRECISION)
 
+    @pytest.mark.slow
     def test_a_monotone_transform_with_matching_thresholds_changes_nothing(self):
         parties = datasets.load("credit-default")
         grid = thresholds.hybrid(200)
@@ -355,7 +345,7 @@ import psutil
 from fhe_auc import ckks
 from fhe_auc.session.ckks_computation import running_sum
 from fhe_auc.rows.counts import Counts
-from fhe_auc_protocols.blinded_auc.planner import plan
+from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import plan
 from fhe_auc_protocols.blinded_auc.workload import Workload
 from fhe_auc_protocols.blinded_auc.semi_honest import class_vectors
 
@@ -365,17 +355,16 @@ counts = Counts(np.arange(100)[::-1].astype(np.int64), np.arange(100)[::-1].asty
 submission = [keys.secret.encrypt(block) for block in chosen.packing.pack(*class_vectors(counts))]
 total = running_sum(keys.public, chosen.blocks)
 used = []
-for done in range(1, 1001):
+for done in range(1, 301):
     total.add(submission)
-    if done in (10, 1000):
+    if done in (10, 300):
         used.append(psutil.Process().memory_info().rss)
 print(json.dumps(used))
 """
 
 
-@pytest.mark.backends("one")
 @backends
 def test_the_aggregators_memory_does_not_grow_with_the_parties(backend, run_child):
-    """1,000 submissions of 164 to 344 kB: kept, they would take 160 MB or more; 10 MB is allowed for the allocator."""
-    after_10, after_1000 = run_child(_MEMORY, backend)
-    assert after_1000 - after_10 < 10 * 2**20
+    """300 submissions of 164 to 344 kB: kept, they would take 48 MB or more; 10 MB is allowed for the allocator."""
+    after_10, after_300 = run_child(_MEMORY, backend)
+    assert after_300 - after_10 < 10 * 2**20

@@ -35,7 +35,7 @@ FALSE_ALARM = 1e-9
 ROUNDING = 1e-13
 """Error allowed relative to the sum of absolute values: a few hundred units in the last place."""
 
-examples = settings(max_examples=60, deadline=None)
+examples = settings(max_examples=25, deadline=None)
 secrets_ = st.binary(min_size=32, max_size=32)
 
 
@@ -200,11 +200,7 @@ class TestAlgebra:
         for row in execution.order:
             assert sorted(row) == list(range(len(row)))
         np.testing.assert_allclose(np.abs(execution.phases), 1, rtol=1e-15)
-
-    def test_the_two_classes_are_permuted_and_turned_differently(self):
-        execution = Execution.draw(stream(), thresholds=30, splits=2, positions=64)
-        assert (execution.order[0] != execution.order[1]).any()
-        assert (execution.phases[0] != execution.phases[1]).all()
+        assert (execution.phases[0] != execution.phases[1]).all()  # each class has its own
 
     @examples
     @given(executions(thresholds=6), st.lists(st.booleans(), min_size=6, max_size=6))
@@ -299,20 +295,6 @@ class TestRecovery:
         # First order, and the second: den' itself is at least 1/16.
         assert abs(found - value) <= float(amplification(execution.multipliers)) * largest * (1 + size * 32)
 
-    @examples
-    @given(executions(), st.integers(0, 2**32 - 1))
-    def test_random_complex_errors_stay_below_the_amplification_too(self, drawn, seed):
-        execution, _, _ = drawn
-        rng = np.random.default_rng(seed)
-        main, extra, totals = execution.products
-        auc = rng.random(50)
-        binning_error = np.minimum(auc, 1 - auc) * rng.random(50)
-        size = 1e-5
-        for value in auc + 1j * binning_error:
-            errors = size * np.exp(2j * np.pi * rng.random(2))
-            found = execution.recover(main * value + extra + errors[0], totals + errors[1])
-            assert abs(found - value) <= amplification(execution.multipliers) * size * (1 + 40 * size) + 1e-14
-
     def test_the_amplification_is_reached_at_an_auc_of_one(self):
         """It is no larger than it need be: with errors of opposite sign, and multipliers of the same phase."""
         for number in range(50):
@@ -371,9 +353,6 @@ class TestMultipliers:
         for column, other in zip(np.abs(drawn).T, kept.T, strict=True):
             assert kstest(column, other).pvalue > FALSE_ALARM
 
-    def test_the_six_of_an_execution_are_all_different(self, drawn):
-        assert all(len(set(np.abs(r))) == 6 for r in drawn)
-
 
 class TestIndependence:
     """Whatever differs (execution, session, secret, purpose), the numbers have nothing to do with one another."""
@@ -410,10 +389,6 @@ class TestIndependence:
             assert not seen & set(values)
             assert len(set(values)) == len(values)
             seen |= set(values)
-
-    def test_a_stream_never_repeats_itself(self):
-        words = stream().words(200_000)
-        assert len(np.unique(words)) == len(words)  # a collision has probability 1e-9
 
     def test_successive_draws_go_on_where_the_last_ended(self):
         one, other = stream(), stream()
@@ -457,12 +432,6 @@ class TestStream:
         assert found.key == key
         assert found.words(24).tobytes() == chacha20(key, 3)
 
-    def test_words_use_all_their_bits_equally(self):
-        ones = np.unpackbits(stream().words(20_000)[:, None].view(np.uint8), axis=1).sum(axis=0)
-        low, high = binom.ppf(FALSE_ALARM / 128, 20_000, 0.5), binom.isf(FALSE_ALARM / 128, 20_000, 0.5)
-        assert (low <= ones).all()
-        assert (ones <= high).all()
-
     @pytest.mark.parametrize(("low", "high"), [(0.25, 1), (-1, 2)])
     def test_uniform_is_uniform_and_never_an_end(self, low, high):
         values = stream().uniform(low, high, 50_000)
@@ -499,17 +468,11 @@ class TestStream:
         found = [orders.index(tuple(source.permutation(4))) for _ in range(24_000)]
         assert chisquare(np.bincount(found, minlength=24)).pvalue > FALSE_ALARM
 
-    def test_in_a_long_permutation_everything_lands_everywhere(self):
-        """Chi-square over where the first of 64 things goes, and over what comes first."""
-        source = stream()
-        orders = np.array([source.permutation(64) for _ in range(6400)])
-        for landed in (orders[:, 0], np.argmin(orders, axis=1)):
-            assert chisquare(np.bincount(landed, minlength=64)).pvalue > FALSE_ALARM
-
     def test_what_an_execution_draws_has_the_distribution_it_should(self):
         drawn = [
             Execution.draw(stream("execution", number), thresholds=100, splits=2, positions=512) for number in range(40)
         ]
+        assert all((each.order[0] != each.order[1]).any() for each in drawn)  # each class has its own
         for row in np.concatenate([each.weights for each in drawn], axis=1):
             assert kstest(np.abs(row - 0.5) ** 2 / 1.5**2, uniform.cdf).pvalue > FALSE_ALARM
         for name in ("extra", "totals"):

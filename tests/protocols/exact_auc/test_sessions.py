@@ -23,7 +23,7 @@ from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.results.intervals import hanley_mcneil, on_logit_scale
-from fhe_auc.rlwe import container
+from fhe_auc.rlwe import wire_format
 from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
@@ -583,7 +583,7 @@ def test_a_party_sends_as_many_bytes_as_planned_and_keys_have_no_relinearisation
     parts = decode(payload_of(play.parties[0].respond(message)), tuple[bytes, ...], "submission")
     assert [len(part) for part in parts] == [play.plan.submission_bytes]
     context = public_context(play.session.aggregator_material)[0]
-    _, stored = container.open_any("public BFV context", context)
+    _, stored = wire_format.open_any("public BFV context", context)
     assert decode(stored, StoredPublic, "keys").relinearisation_key == b""
     polynomial = play.plan.parameters.polynomial_bytes()
     ciphertexts = play.plan.layout.ciphertexts

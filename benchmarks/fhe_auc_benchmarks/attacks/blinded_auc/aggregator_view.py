@@ -34,19 +34,16 @@ Submission: TypeAlias = "Sequence[Ciphertext]"
 
 
 class Earlier(NamedTuple):
-    """What an aggregator may have kept of another session under the same keys."""
+    """What an aggregator may have kept of another session under the same keys: the result, and what carried it, too."""
 
     submissions: Mapping[str, Submission]
-    """By party's name; a submission has a ciphertext a block."""
     ciphertext: bytes
-    """Of the result."""
     message: bytes
-    """The one that carried it."""
 
 
 @dataclass
 class BlindedView:
-    """What a lying aggregator has in hand, beside what parties have sent: about how many rows they have.
+    """What a lying aggregator has in hand: what parties have sent (a ciphertext a block) and about how many rows.
 
     The generator is for its choices.
     """
@@ -78,6 +75,10 @@ class BlindedView:
     def num_classes(self) -> Floats:
         """Return 1 for every class of a numerator, 0 for those of denominators."""
         return np.tile([1.0, 0.0], self.plan.packing.classes // 2)
+
+    def honest(self) -> bytes:
+        """Return the result's bytes that it should return."""
+        return self.result(self.totals())
 
     def scaled(self, ciphertext: Ciphertext, weights: Slots | Floats) -> Ciphertext:
         """Return a ciphertext times `weights`, shape (slots,), and times the multiplier."""
@@ -143,10 +144,9 @@ class Positions:
     """X and Y of every position, all parties' summed up, before they are multiplied."""
 
     def __init__(self, view: BlindedView) -> None:
-        self._view = view
+        self._view, self._context, self._packing = view, view.context, view.plan.packing
         self._sums = view.sum_of(view.parties)
-        packing = view.plan.packing
-        self.shape = packing.classes, packing.blocks * packing.bins
+        self.shape = self._packing.classes, self._packing.blocks * self._packing.bins
         """Of weights: classes and positions."""
 
     def totals(self, x_weights: Floats, y_weights: Floats | None = None, *, shift: int = 0) -> Ciphertext:
@@ -155,7 +155,7 @@ class Positions:
         Every product is there twice, as X·Y and, half a period further on, as Y·X. `y_weights` are for the second;
         None: the same. Weights have the shape `shape`.
         """
-        context, packing = self._view.context, self._view.plan.packing
+        context, packing = self._context, self._packing
 
         def partner(ciphertext: Ciphertext) -> Ciphertext:
             other = context.rotate(ciphertext, packing.half)
@@ -168,18 +168,18 @@ class Positions:
 
         `weight` is what they count beside totals.
         """
-        context, packing = self._view.context, self._view.plan.packing
+        packing = self._packing
         mask = np.outer(self._view.num_classes, np.ones(self.shape[1]))
         # X carries a factor u that products X·Y have once, and every power is there half as often.
         mask *= 2 * weight * {"x": 1, "y": packing.x_unit, "xx": 1 / packing.x_unit, "yy": packing.x_unit}[power]
         none = np.zeros(self.shape)
-        ones = context.encrypt(np.ones(packing.slots, complex)) if len(power) == 1 else None
+        ones = self._context.encrypt(np.ones(packing.slots, complex)) if len(power) == 1 else None
         weights = [mask, none] if power[0] == "x" else [none, mask]
         return self._total(weights, lambda ciphertext: ciphertext if ones is None else ones)
 
     def _total(self, weights: Sequence[Floats], partner: Callable[[Ciphertext], Ciphertext]) -> Ciphertext:
         """Return the totals of each block, weighted where `Packing.pack` puts X and Y, times its partner."""
-        context, packing, products = self._view.context, self._view.plan.packing, []
+        context, packing, products = self._context, self._packing, []
         blocks = np.split(np.stack(weights), packing.blocks, axis=2)
         for ciphertext, block in zip(self._sums, blocks, strict=True):
             slots = np.tile(block.transpose(0, 2, 1).reshape(-1), packing.slots // (2 * packing.half))

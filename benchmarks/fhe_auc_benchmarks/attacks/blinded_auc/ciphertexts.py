@@ -1,8 +1,8 @@
 """Attacks on real ciphertexts: an aggregator that lies, against parties that follow the protocol.
 
 The liar holds what every aggregator holds: public and evaluation keys, and what parties send. It has neither the secret
-key nor the common secret. Each attack (`ciphertext_lies`) is a function that is handed these things (`aggregator_view`)
-and returns the ciphertext that parties get as the result.
+key nor the common secret. A strategy is handed these things (`aggregator_view`) and returns the ciphertext that parties
+get as the result.
 
 To give attacks their best chance, liars know about how many rows there are, and choose the blinding multiplier as large
 as the modulus allows: weights are rounded to integer polynomials, and so become as exact as they can be.
@@ -21,21 +21,20 @@ import numpy as np
 
 from fhe_auc import ckks
 from fhe_auc.base.errors import DeserialisationError, FheAucError, InputError, ResultCheckError, UndefinedAucError
+from fhe_auc.base.keystream import COMMON_SECRET_BYTES
 from fhe_auc.base.serialise import decode
 from fhe_auc.ckks import PublicContext, Slots
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds
 from fhe_auc.rows.counts import count
-from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.attacks import Attacks
 from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import SESSION_BYTES, Manifest
 from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Request
 from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import BlindedView, Earlier, Submission
-from fhe_auc_benchmarks.attacks.blinded_auc.ciphertext_lies import Lie, honest
-from fhe_auc_benchmarks.attacks.blinded_auc.strategies import NEED_EARLIER, STRATEGIES, BlindedStrategy
-from fhe_auc_benchmarks.attacks.outcome import HARM, HARMLESS, PASSED, AttackOutcome
+from fhe_auc_benchmarks.attacks.blinded_auc.strategies import NEED_EARLIER, STRATEGIES, Lie
+from fhe_auc_benchmarks.attacks.laboratory import HARM, SITES, AttackOutcome, made_up_sites, strategy_of, verdict
 from fhe_auc_keys.roles.sealed_roles import SealedAggregator, encrypting_party
 from fhe_auc_protocols.blinded_auc.malicious import Malicious
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
@@ -46,10 +45,7 @@ PROTOCOLS: dict[str, type[BlindedAuc]] = {"semi-honest": SemiHonest, "malicious"
 """Protocols that can be attacked, by name."""
 
 _RESULT_ROUND = 2
-_SITES = ("north", "south", "east")
-_SITE_ROWS = (40, 81)
 _THRESHOLDS = 16
-_POSITIVES = 0.4
 _CHANGES = 0.002, 0.02  # relative; the least that does harm is the likeliest to pass
 _SHOWN_CHANGE = 0.07
 _SAME = 1e-5  # honest totals agree better with the exact ones, even at 100 rows
@@ -116,15 +112,9 @@ class BlindedAucAttacks(Attacks):
 
     def aggregator(self, attack: str, manifest: Manifest, material: bytes, *, rows: int) -> LyingSealedAggregator:
         """Return an aggregator that plays a strategy; raise `InputError` for another name."""
+        context, lie = ckks.load_public(material), strategy_of(attack, STRATEGIES).lie
         generator = np.random.default_rng(0)
-        context, lie = ckks.load_public(material), _strategy(attack).lie
         return LyingSealedAggregator(manifest, context, lie, generator=generator, rows=rows, change=_SHOWN_CHANGE)
-
-
-def _strategy(name: str) -> BlindedStrategy:
-    if name not in STRATEGIES:
-        raise InputError(f"unknown attack {name!r} (there are: {', '.join(STRATEGIES)})")
-    return STRATEGIES[name]
 
 
 class SharedKeys(NamedTuple):
@@ -141,7 +131,7 @@ def shared_keys(protocol: str, backend: ckks.BackendName, options: tuple[tuple[s
     """Return keys for three parties; the same ones when asked again."""
     plugin = PROTOCOLS[protocol]()
     grid = thresholds.uniform(_THRESHOLDS)
-    session: Any = plugin.prepare(Request(parties=_SITES, thresholds=grid, backend=backend, options=dict(options)))
+    session: Any = plugin.prepare(Request(parties=SITES, thresholds=grid, backend=backend, options=dict(options)))
     public, secret = ckks.load_public(session.aggregator_material), ckks.load_secret(session.common.context)
     return SharedKeys(plugin, session.manifest, public, secret)
 
@@ -153,13 +143,13 @@ class HonestParties:
         self._keys = keys
         self.manifest = msgspec.structs.replace(keys.manifest, session=generator.bytes(SESSION_BYTES))
         self.plan = self.manifest.decoded_plan(AucPlan)
-        self._common_secret = secret = generator.bytes(32)
+        self._common_secret = secret = generator.bytes(COMMON_SECRET_BYTES)
         computation, echo = trapezoid_computation(self.manifest), keys.protocol.modes["sealed"].echo
-        sites = [_rows(name, generator) for name in _SITES]
+        sites = made_up_sites(generator)
         self._tasks = [keys.protocol.task(self.manifest, data) for data in sites]
-        own = {"common_secret": secret}
         self._parties = [
-            encrypting_party(self.manifest, computation, keys.secret, task, echo, **own) for task in self._tasks
+            encrypting_party(self.manifest, computation, keys.secret, task, echo, common_secret=secret)
+            for task in self._tasks
         ]
         first, *others = (count(data, self.manifest.thresholds) for data in sites)
         pooled = sum(others, start=first)
@@ -189,11 +179,7 @@ class HonestParties:
 
     def verdict(self, message: bytes) -> str:
         """Return what parties make of a result: `PASSED`, `HARMLESS`, or the name of the check that refuses it."""
-        try:
-            auc = self.read(message)
-        except FheAucError as error:
-            return check_of(error)
-        return PASSED if abs(auc - self.auc) >= HARM else HARMLESS
+        return verdict(lambda: abs(self.read(message) - self.auc) < HARM, check_of)
 
     def says_the_same(self, message: bytes) -> bool:
         """Tell whether the result holds the honest class totals, up to a factor common to all; with the secret key."""
@@ -217,12 +203,6 @@ class HonestParties:
         return np.asarray(self.plan.packing.by_class(np.asarray(slots)).sum(axis=1))
 
 
-def _rows(name: str, generator: np.random.Generator) -> PartyData:
-    y_true = generator.random(int(generator.integers(*_SITE_ROWS))) < _POSITIVES
-    shift = generator.uniform(0.05, 0.3)
-    return PartyData.from_arrays(name, y_true, np.clip(generator.normal(0.4 + shift * y_true, 0.2), 0, 1))
-
-
 def run(
     name: str,
     protocol: str,
@@ -242,7 +222,7 @@ def run(
 
     Raises `InputError`: unknown strategy, protocol or option, or no trials.
     """
-    strategy = _strategy(name)
+    lie = strategy_of(name, STRATEGIES).lie
     if protocol not in PROTOCOLS:
         raise InputError(f"protocol {protocol!r} cannot be attacked (these can: {', '.join(PROTOCOLS)})")
     if trials < 1:
@@ -255,7 +235,7 @@ def run(
         earlier = _earlier(keys, generator) if name in NEED_EARLIER else None
         parties = HonestParties(keys, generator)
         own: dict[str, Any] = {"generator": generator, "rows": parties.rows, "earlier": earlier, "change": change}
-        message = parties.play(LyingSealedAggregator(parties.manifest, keys.public, strategy.lie, **own))
+        message = parties.play(LyingSealedAggregator(parties.manifest, keys.public, lie, **own))
         changed += not parties.says_the_same(message)
         verdicts[parties.verdict(message)] += 1
     return AttackOutcome.counted(verdicts, changed=changed)
@@ -272,7 +252,7 @@ def check_of(error: FheAucError) -> str:
 
 def _earlier(keys: SharedKeys, generator: np.random.Generator) -> Earlier:
     """Return what an honest session under the same keys has left behind."""
-    parties = HonestParties(keys, generator)
+    parties, honest = HonestParties(keys, generator), BlindedView.honest
     aggregator = LyingSealedAggregator(parties.manifest, keys.public, honest, generator=generator, rows=parties.rows)
     parties.play(aggregator)
     return aggregator.kept

@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import comb
 
-from fhe_auc.base.errors import InputError
 from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Floats, Totals, Trials, TrialSetting, generator
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES, Parameter
-from fhe_auc_benchmarks.attacks.outcome import HARM, HARMLESS, PASSED, AttackOutcome
+from fhe_auc_benchmarks.attacks.laboratory import HARM, HARMLESS, PASSED, AttackOutcome, strategy_of
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from fhe_auc_protocols.blinded_auc.split_shares import Complex
 
@@ -136,9 +135,8 @@ def _shifted(name: str, of: TrialSetting, parameters: tuple[Parameter, ...], dra
 
 def run(name: str, of: TrialSetting, trials: int, seed: int = 0, parameter: Parameter | None = None) -> AttackOutcome:
     """Play one of `STRATEGIES`, with its `best` parameter where none is given; raise `InputError` for another name."""
-    if name not in STRATEGIES:
-        raise InputError(f"there is no attack {name!r}; there are {', '.join(STRATEGIES)}")
-    lie, value = STRATEGIES[name].simulated_lie, best(name, of, seed) if parameter is None else parameter
+    lie = strategy_of(name, STRATEGIES).simulated_lie
+    value = best(name, of, seed) if parameter is None else parameter
     return _tallied((each, lie(each, value)) for each in _trials(name, of, trials, seed + 1))
 
 

@@ -24,10 +24,10 @@ from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds as grids
 from fhe_auc.rows.counts import Counts, count
 from fhe_auc.rows.party_data import PartyData
+from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import plan
 from fhe_auc_protocols.blinded_auc.error_bound import CONFIDENCE, MAX_AMPLIFICATION, fresh_error
 from fhe_auc_protocols.blinded_auc.malicious import FLOODING_BITS
 from fhe_auc_protocols.blinded_auc.plan import MULTIPLIER_RANGE_BITS, AucPlan
-from fhe_auc_protocols.blinded_auc.planner import plan
 from fhe_auc_protocols.blinded_auc.split_shares import LEAST_MULTIPLIER, Complex, amplification, split_weights
 from fhe_auc_protocols.blinded_auc.workload import Workload
 from fhe_auc_protocols.options import Malicious

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
 from fhe_auc import bfv
-from fhe_auc.base.errors import EvaluationError, FheAucError, InputError, UndefinedAucError
+from fhe_auc.base.errors import EvaluationError, InputError, UndefinedAucError
 from fhe_auc.base.keystream import COMMON_SECRET_BYTES, KeyStream
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.metrics.trapezoid import trapezoid
@@ -30,7 +31,7 @@ from fhe_auc.sums.opening import Opening
 from fhe_auc.sums.residues import unpack
 from fhe_auc_benchmarks.attacks.exact_auc import strategies
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, ExactStrategy, ExactView, OpeningName
-from fhe_auc_benchmarks.attacks.outcome import HARMLESS, PASSED, AttackOutcome
+from fhe_auc_benchmarks.attacks.laboratory import PASSED, SITES, AttackOutcome, made_up_sites, strategy_of, verdict
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES, public_context
 from fhe_auc_keys.roles.helper_roles import OPEN, HelpedAggregator, _Blobs
 from fhe_auc_keys.roles.padded_roles import PaddedAggregator, padded_party
@@ -40,12 +41,8 @@ from fhe_auc_protocols.exact_auc.party_task import ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.protocol import Exact, Verified
 
-SITES = ("north", "south", "east")
-_SITE_ROWS = (20, 61)
-THRESHOLDS = 8
-_POSITIVES = 0.4
-MAX_ROWS = 1_000
 PROTOCOLS: dict[str, type[Exact]] = {"exact": Exact, "verified": Verified}
+_GRID = thresholds.uniform(8)
 
 
 class Liar:
@@ -197,10 +194,7 @@ class ExactAucAttacks(Attacks):
         """Return an aggregator that plays a strategy; one that is staged cannot be played on a session alone."""
         if manifest.joint_keys:
             raise InputError("attacks are played with sealed keys or a helper")
-        strategy = STRATEGIES.get(attack)
-        if strategy is None:
-            raise InputError(f"there is no attack {attack!r}; known are {', '.join(STRATEGIES)}")
-        plan = ExactPaddedComputation(manifest).plan
+        strategy, plan = strategy_of(attack, STRATEGIES), ExactPaddedComputation(manifest).plan
         if strategy.staged:
             raise InputError(f"attack {attack!r} takes more than this session; play it with fhe-auc attack")
         if strategy.on_tags and not plan.authenticated:
@@ -216,85 +210,101 @@ class ExactAucAttacks(Attacks):
         return LyingPaddedAggregator(manifest, public, openings, Liar(plan, strategy, np.random.default_rng()))
 
 
-class _Laboratory:
-    """Sessions of three parties with 20 to 60 rows each, counted with two at least, all under one set of keys."""
+class Sites(NamedTuple):
+    """The rows of a session's parties, and their counts."""
 
-    def __init__(self, protocol: str, backend: str | None, generator: np.random.Generator) -> None:
-        self._grid, self._generator = thresholds.uniform(THRESHOLDS), generator
-        request = Request(parties=SITES, thresholds=self._grid, backend=backend, max_rows=MAX_ROWS)
-        session: Any = PROTOCOLS[protocol]().prepare(request)
-        self._manifest = msgspec.structs.replace(session.manifest, min_parties=2)
-        self._material = session.common.context
-        self._secret = bfv.load_secret(self._material)
-        self._public = bfv.load_public(public_context(session.aggregator_material)[0])
+    data: list[PartyData]
+    counts: list[Counts]
 
-    def play(self, strategy: ExactStrategy, earlier: LyingPaddedAggregator | None) -> tuple[LyingPaddedAggregator, str]:
-        """Play a session; return its aggregator and what comes of it for the first party (`verdict`)."""
-        generator = self._generator
-        common_secret = generator.bytes(COMMON_SECRET_BYTES)
-        manifest = msgspec.structs.replace(self._manifest, session=generator.bytes(SESSION_BYTES))
-        computation, echo = ExactPaddedComputation(manifest), PROTOCOLS[manifest.protocol].modes["sealed"].echo
-        seeds = {site: generator.bytes(SEED_BYTES) for site in SITES}
-        data = [rows_of(site, generator) for site in SITES]
-        counts = [count(each, self._grid) for each in data]
-        roles: list[SealedParty[Evaluation]] = []
-        for each in data:
-            own = {"common_secret": common_secret, "seed": seeds[each.name]}
-            roles.append(padded_party(manifest, computation, self._secret, ExactTask(manifest, each), echo, **own))
+    @classmethod
+    def made_up(cls, generator: np.random.Generator) -> Sites:
+        """Return those of three sites."""
+        data = made_up_sites(generator)
+        return cls(data, [count(each, _GRID) for each in data])
 
-        def opening(parties: Sequence[int]) -> Opening:
-            made = computation.opening(self._material, {SITES[each]: seeds[SITES[each]] for each in parties})
-            return Opening.load(self._public, computation.plan.computed, made)
+    @property
+    def guess(self) -> int:
+        """What liars guess right: the positives in the first bin."""
+        return int(sum(each.bin_positives[0] for each in self.counts))
 
-        openings: dict[OpeningName, Opening] = {"own": opening(strategy.opened)}
-        if strategy.staged and earlier is not None:
-            openings |= {"earlier": earlier.openings["own"], "of two": opening(strategies.FIRST_TWO)}
-        guess = int(sum(each.bin_positives[0] for each in counts))
-        kept = earlier.kept if earlier else ()
-        liar = Liar(computation.plan, strategy, generator, earlier=kept, guess=guess)
-        aggregator = LyingPaddedAggregator(manifest, self._public, openings, liar)
+    def verdict(self, party: Party[Evaluation], counted: Sequence[int]) -> str:
+        """Return what a party makes of its result, in the belief that these count: `verdict`, by errors' names."""
+        pooled = sum((self.counts[each] for each in counted[1:]), self.counts[counted[0]])
+        right = trapezoid(pooled)
+        expected = right.fraction, Fraction(right.tie, right.den), pooled.positives, pooled.negatives
 
-        def exchange(message: bytes) -> Iterator[tuple[str, bytes]]:
-            """Have those answer who count; in the last round the first alone, as that is who is looked at."""
-            for role in roles[: 1 if aggregator.round == aggregator.rounds else None]:
-                if role.name in aggregator.counted:
-                    yield role.name, role.respond(message)
+        def is_right() -> bool:
+            found = party.result()
+            return expected == (found.fraction, found.binning_error_fraction, found.positives, found.negatives)
 
-        conduct(aggregator, exchange)
-        return aggregator, verdict(roles[0], [counts[each] for each in strategy.claimed])
+        # All rows together have both classes.
+        return verdict(is_right, lambda error: PASSED if isinstance(error, UndefinedAucError) else type(error).__name__)
+
+
+def request_for(backend: str | None, **changes: Any) -> Request:
+    """Return a request for sessions of three sites."""
+    return Request(parties=SITES, thresholds=_GRID, backend=backend, max_rows=1_000, **changes)
+
+
+class SharedKeys(NamedTuple):
+    """A manifest and the keys that it names, for as many sessions as one likes, counted with two parties at least."""
+
+    manifest: Manifest
+    material: bytes
+    public: bfv.PublicContext
+    secret: bfv.SecretContext
+
+
+@lru_cache(maxsize=4)
+def shared_keys(protocol: str, backend: str | None) -> SharedKeys:
+    """Return keys for three parties; the same ones when asked again."""
+    session: Any = PROTOCOLS[protocol]().prepare(request_for(backend))
+    manifest, material = msgspec.structs.replace(session.manifest, min_parties=2), session.common.context
+    public = bfv.load_public(public_context(session.aggregator_material)[0])
+    return SharedKeys(manifest, material, public, bfv.load_secret(material))
+
+
+def _play(
+    keys: SharedKeys, strategy: ExactStrategy, generator: np.random.Generator, earlier: LyingPaddedAggregator | None
+) -> tuple[LyingPaddedAggregator, str]:
+    """Play a session; return its aggregator and what comes of it for the first party (`Sites.verdict`)."""
+    common_secret = generator.bytes(COMMON_SECRET_BYTES)
+    manifest = msgspec.structs.replace(keys.manifest, session=generator.bytes(SESSION_BYTES))
+    computation, echo = ExactPaddedComputation(manifest), PROTOCOLS[manifest.protocol].modes["sealed"].echo
+    seeds = {site: generator.bytes(SEED_BYTES) for site in SITES}
+    sites = Sites.made_up(generator)
+    roles: list[SealedParty[Evaluation]] = []
+    for each in sites.data:
+        own = {"common_secret": common_secret, "seed": seeds[each.name]}
+        roles.append(padded_party(manifest, computation, keys.secret, ExactTask(manifest, each), echo, **own))
+
+    def opening(parties: Sequence[int]) -> Opening:
+        made = computation.opening(keys.material, {SITES[each]: seeds[SITES[each]] for each in parties})
+        return Opening.load(keys.public, computation.plan.computed, made)
+
+    openings: dict[OpeningName, Opening] = {"own": opening(strategy.opened)}
+    if earlier is not None:
+        openings |= {"earlier": earlier.openings["own"], "of two": opening(strategies.FIRST_TWO)}
+    kept = earlier.kept if earlier else ()
+    liar = Liar(computation.plan, strategy, generator, earlier=kept, guess=sites.guess)
+    aggregator = LyingPaddedAggregator(manifest, keys.public, openings, liar)
+
+    def exchange(message: bytes) -> Iterator[tuple[str, bytes]]:
+        """Have those answer who count; in the last round the first alone, as that is who is looked at."""
+        for role in roles[: 1 if aggregator.round == aggregator.rounds else None]:
+            if role.name in aggregator.counted:
+                yield role.name, role.respond(message)
+
+    conduct(aggregator, exchange)
+    return aggregator, sites.verdict(roles[0], strategy.claimed)
 
 
 def run(name: str, protocol: str, trials: int, seed: int, backend: str | None = None) -> AttackOutcome:
     """Play one of `STRATEGIES` in so many sessions of "exact" or "verified", and count what a party accepts.
 
-    Rows and the liar's choices follow from the seed.
+    Rows and the liar's choices follow from the seed; keys do not.
     """
-    laboratory = _Laboratory(protocol, backend, np.random.default_rng(seed))
-    earlier, _ = laboratory.play(STRATEGIES["swap-parties"], None)
-    verdicts: Counter[str] = Counter()
-    for _ in range(trials):
-        earlier, found = laboratory.play(STRATEGIES[name], earlier)
-        verdicts[found] += 1
+    keys, strategy, generator = shared_keys(protocol, backend), STRATEGIES[name], np.random.default_rng(seed)
+    earlier = _play(keys, STRATEGIES["swap-parties"], generator, None)[0] if strategy.staged else None
+    verdicts = Counter(_play(keys, strategy, generator, earlier)[1] for _ in range(trials))
     return AttackOutcome.counted(verdicts, changed=trials)
-
-
-def verdict(party: Party[Evaluation], counts: Sequence[Counts]) -> str:
-    """Return what a party makes of its result: `PASSED`, `HARMLESS`, or the name of the error."""
-    try:
-        found = party.result()
-    except UndefinedAucError:  # all rows together have both classes
-        return PASSED
-    except FheAucError as error:
-        return type(error).__name__
-    pooled = sum(counts[1:], counts[0])
-    right = trapezoid(pooled)
-    expected = right.fraction, Fraction(right.tie, right.den), pooled.positives, pooled.negatives
-    told = found.fraction, found.binning_error_fraction, found.positives, found.negatives
-    return HARMLESS if told == expected else PASSED
-
-
-def rows_of(site: str, generator: np.random.Generator) -> PartyData:
-    """Return a site's made-up rows, of both labels."""
-    labels = generator.random(int(generator.integers(*_SITE_ROWS))) < _POSITIVES
-    labels[:2] = True, False
-    return PartyData.from_arrays(site, labels, generator.random(len(labels)))

@@ -18,18 +18,14 @@ import numpy as np
 from fhe_auc.base.errors import EvaluationError, MessageError
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.bfv import SecretContext
-from fhe_auc.question import thresholds
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.rows.counts import count
 from fhe_auc.session.aggregator import conduct
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Message
-from fhe_auc.session.protocol import Request
-from fhe_auc_benchmarks.attacks.exact_auc import ciphertexts
-from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import SITES, LyingHelpedAggregator
+from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import PROTOCOLS, LyingHelpedAggregator, Sites, request_for
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, ExactStrategy, ExactView
-from fhe_auc_benchmarks.attacks.outcome import PASSED, AttackOutcome
+from fhe_auc_benchmarks.attacks.laboratory import PASSED, SITES, AttackOutcome
 from fhe_auc_keys.roles.helper_roles import DECRYPT, OPEN, Helper, HelperMaterial, Response, _Blobs, _Given
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_protocols.exact_auc.padded_computation import ExactPaddedComputation
@@ -162,19 +158,12 @@ def _play(
     generator: np.random.Generator,
     earlier: LyingHelpedAggregator | None,
 ) -> tuple[LyingHelpedAggregator, str]:
-    """Play a session; return its aggregator and what comes of it: as `verdict`, or `THE_HELPER`, which refused."""
-    plugin = ciphertexts.PROTOCOLS[protocol]()
-    grid = thresholds.uniform(ciphertexts.THRESHOLDS)
-    request = Request(
-        parties=SITES, thresholds=grid, backend=backend, max_rows=ciphertexts.MAX_ROWS, min_parties=2, keys="helper"
-    )
-    session = plugin.prepare(request)
-    manifest, delivery = session.manifest, session.delivery()
-    data = [ciphertexts.rows_of(site, generator) for site in SITES]
-    counts = [count(each, grid) for each in data]
-    guess = int(sum(each.bin_positives[0] for each in counts))
-    aggregator = LyingHelpedAggregator(manifest, attack.strategy, generator, earlier=earlier, guess=guess)
-    roles = [plugin.party(manifest, delivery.parties[each.name], each) for each in data]
+    """Play a session; return its aggregator and what comes of it: `Sites.verdict`, or `THE_HELPER`, which refused."""
+    plugin = PROTOCOLS[protocol]()
+    session = plugin.prepare(request_for(backend, min_parties=2, keys="helper"))
+    manifest, delivery, sites = session.manifest, session.delivery(), Sites.made_up(generator)
+    aggregator = LyingHelpedAggregator(manifest, attack.strategy, generator, earlier=earlier, guess=sites.guess)
+    roles = [plugin.party(manifest, delivery.parties[each.name], each) for each in sites.data]
     material = delivery.helper or b""
     helper = plugin.helper(manifest, material)
     if attack.forged is not None:
@@ -203,8 +192,8 @@ def _play(
         conduct(aggregator, exchange)
     except (EvaluationError, MessageError):
         return aggregator, THE_HELPER
-    claimed = [counts[SITES.index(party)] for party in aggregator.counted]
-    found = [ciphertexts.verdict(role, claimed) for role in roles if role.name in aggregator.counted]
+    claimed = [SITES.index(party) for party in aggregator.counted]
+    found = [sites.verdict(roles[each], claimed) for each in claimed]
     return aggregator, PASSED if PASSED in found else found[0]
 
 

@@ -20,7 +20,7 @@ from fhe_auc.rlwe.modular import Residues
 from fhe_auc.sums.authenticator import Share, authenticated, released
 from fhe_auc.sums.terms import Factor, Release, Term
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import ALL, FIRST_TWO, STRATEGIES, ExactView
-from fhe_auc_benchmarks.attacks.outcome import HARMLESS, PASSED, AttackOutcome
+from fhe_auc_benchmarks.attacks.laboratory import HARMLESS, PASSED, AttackOutcome
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 
 _CHUNK = 5_000

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, smallest_root, values_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.primes import is_prime, primes_above
-from fhe_auc.rlwe.transform import coefficients_of, smallest_root, values_of
 from tests.support.bfv_contexts import parameters_of
 
 SMALL = Polynomials(16, (97, 193, 257))
@@ -48,7 +48,7 @@ def largest_prime_of_56_bits(size: int) -> int:
     return candidate
 
 
-@pytest.mark.parametrize("size", [8192, 32768])
+@pytest.mark.parametrize("size", [8192, pytest.param(32768, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("fill", ["largest", "half", "alternating", "uniform", "steepest"])
 def test_no_number_gets_too_large_for_a_word_at_the_largest_modulus_and_ring(size: int, fill: str) -> None:
     """Against the definition in Python's integers, at one place; the steepest input makes its value grow throughout."""

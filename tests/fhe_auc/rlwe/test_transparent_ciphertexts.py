@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from fhe_auc.base.errors import DeserialisationError
-from fhe_auc.rlwe import hidden
+from fhe_auc.rlwe import transparent_ciphertexts
+from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, values_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.rlwe.transform import coefficients_of, values_of
 
 N = 1024
 PRIMES = (12289, 40961, 61441)
@@ -30,7 +30,7 @@ def centred(words: Words) -> list[int]:
 
 
 def unpacked(second: Words) -> Words:
-    return hidden.unpack(WHOLE, WHOLE.pack(np.concatenate([HALF.zeros(), second])))
+    return transparent_ciphertexts.unpack(WHOLE, WHOLE.pack(np.concatenate([HALF.zeros(), second])))
 
 
 @pytest.mark.parametrize("size", [0, 1, Q // 100])

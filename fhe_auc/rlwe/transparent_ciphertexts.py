@@ -1,4 +1,6 @@
-"""Ciphertexts (c0, c1) whose c1 is zero or small: whoever knows the session's name makes them; parties refuse them.
+"""Transparent ciphertexts (c0, c1), whose c1 is zero or small: anybody who knows the session's name can make one.
+
+Parties refuse them.
 
 Where c1 is zero, c0 is the message. Where all of its coefficients are small, c0 + c1·s is the message and a noise: with
 c1 = 1, the secret key itself. Those of a ciphertext that a circuit has made are uniform modulo Q.
@@ -16,8 +18,8 @@ import numpy as np
 
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.rlwe.modular import multiply
+from fhe_auc.rlwe.number_theoretic_transform import coefficients_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.rlwe.transform import coefficients_of
 
 _LEAST_DISTANCE = 1 / 8
 """Mean distance of c1's coefficients from zero, over Q; uniform ones have 1/4, and of 8192 the mean is 0.002 off."""

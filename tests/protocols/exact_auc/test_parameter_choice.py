@@ -1,4 +1,4 @@
-"""The planner of exact sessions: the fewest primes that tell all sums apart, and a plan that is weaker is refused."""
+"""Parameters of exact sessions: the fewest primes that tell all sums apart; a plan that is weaker is refused."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from fhe_auc.rlwe.primes import is_prime, primes_above
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.sums.opening import integers
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
+from fhe_auc_protocols.exact_auc.parameter_choice import plan_exact
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
-from fhe_auc_protocols.exact_auc.planner import plan_exact
 from tests.support import plain_sums
 from tests.support.blinded_auc import encoded
 

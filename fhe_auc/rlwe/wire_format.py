@@ -1,4 +1,4 @@
-"""The container of every serialised context and ciphertext: what it is, and which context it belongs to."""
+"""The container that a serialised context or ciphertext travels in: what it is, and which context it belongs to."""
 
 from __future__ import annotations
 

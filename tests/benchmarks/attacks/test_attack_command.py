@@ -1,0 +1,116 @@
+"""`fhe-auc attack`: its tables are complete at any width, its JSON has every number, and it ignores no option."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import takewhile
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from fhe_auc_benchmarks.attacks.cli import attack
+from fhe_auc_benchmarks.attacks.exact_auc.helped import THE_HELPER
+
+
+def invoke(*arguments: str, width: str | None = "200") -> Result:
+    """In a terminal so wide; None: piped."""
+    return CliRunner(env={"COLUMNS": width}).invoke(attack, arguments, catch_exceptions=False)
+
+
+def attacks(*names: str) -> list[str]:
+    return [part for name in names for part in ("--attack", name)]
+
+
+def cells_of(text: str, headings: list[str], names: list[str]) -> dict[str, list[str]]:
+    """What stands in a row behind an attack's name: in columns or, where these are too narrow, line by line."""
+    lines = text.splitlines()
+    columns = next((number for number, line in enumerate(lines) if all(each in line for each in headings)), None)
+    found = {}
+    for name in names:
+        if columns is not None:
+            assert re.split(" {2,}", lines[columns].strip())[-len(headings) :] == headings
+            row = next(line for line in lines[columns:] if line.startswith(name + " "))
+            found[name] = row.split()[1:]
+        else:
+            told = list(takewhile(lambda line: line.startswith(" "), lines[lines.index(name) + 1 :]))
+            assert [line.strip().split(":")[0] for line in told[: len(headings)]] == headings[: len(told)]
+            found[name] = " ".join(line.split(":")[-1] for line in told).split()
+    return found
+
+
+@pytest.mark.parametrize("width", [None, "40", "200", pytest.param("80", marks=pytest.mark.slow)])
+def test_tables_are_complete_at_any_width_and_when_piped(width: str | None) -> None:
+    expected = {  # -, -, passes and what their rate lies below, with 95 % confidence (1 - 0.05^(1/1000)), bound
+        "scale-num": ["-", "-", "0/1,000", "<3.0e-03", "1.1e-12"],
+        "scale-all": ["-", "-", "0/1,000", "harmless", "<3.0e-03"],
+        "replace-with-counts": ["-", "-", "0/1,000", "<3.0e-03"],
+    }
+    found = invoke(*attacks(*expected), "--trials", "0", "--simulated-trials", "1000", width=width)
+    headings = ["semi-honest", "malicious, real", "simulated", "bound"]
+    assert cells_of(found.stdout, headings, list(expected)) == expected
+
+
+@pytest.mark.parametrize("width", ["40", "200", pytest.param("80", marks=pytest.mark.slow)])
+def test_tables_on_verified_are_complete_at_any_width(width: str) -> None:
+    names = ["forge-difference", "swap-parties"]
+    options = "--protocol", "verified", "--trials", "0", "--simulated-trials", "1000"
+    found = invoke(*attacks(*names), *options, width=width).stdout
+    cells = cells_of(found, ["exact, real", "verified, real", "one prime", "t = 257"], names)
+    assert cells["swap-parties"] == ["-", "-", "0/1,000", "0/1,000", "harmless"]
+    assert cells["forge-difference"][:3] == ["-", "-", "0/1,000"]
+    assert cells["forge-difference"][3].endswith("/1,000")
+
+
+def rows_of(*arguments: str) -> dict[str, Any]:
+    return json.loads(invoke(*arguments, "--json").stdout)
+
+
+def test_json_on_malicious_has_trials_and_bounds() -> None:
+    found = rows_of(*attacks("scale-num", "drop-party"), "--trials", "0", "--simulated-trials", "2000")
+    first, second = found["attacks"]
+    assert (first["attack"], second["attack"]) == ("scale-num", "drop-party")
+    assert first["malicious"]["simulated"]["trials"] == 2_000
+    assert first["bound"] < 1e-9
+    assert {"executions", "tolerance", "thresholds", "seed", "confidence", "attacks"} == set(found)
+    assert "Examples" in invoke("--help").stdout
+
+
+def test_json_on_verified_has_both_protocols_and_both_primes() -> None:
+    arguments = [*attacks("zeros", "guess-point", "flip-bytes"), "--protocol", "verified"]
+    found = rows_of(*arguments, "--trials", "1", "--simulated-trials", "2000")
+    guess, zeros, flip = found["attacks"]
+    assert zeros["what"] == "return zeros, as if there were no rows"
+    assert zeros["ciphertexts"]["exact"]["passed"] == 1
+    assert zeros["ciphertexts"]["verified"]["refused"] == {"VerificationError": 1}
+    assert zeros["simulated"]["one prime"]["passed"] == zeros["simulated"]["toy"]["passed"] == 0
+    assert guess["ciphertexts"]["exact"] is None
+    assert 0 < guess["simulated"]["toy"]["pass_rate"] < 2 * found["toy_bound"]
+    assert flip["simulated"] == {"one prime": None, "toy": None}
+
+
+def test_with_a_helper_it_shows_who_lies_and_who_refuses() -> None:
+    arguments = [*attacks("two-lists", "helper-zeros"), "--protocol", "verified", "--keys", "helper", "--trials", "1"]
+    text = invoke(*arguments).stdout
+    assert "the helper refuses" in text
+    assert "helper: return zeros, as if there were no rows" in text
+    lists, zeros = (each["ciphertexts"] for each in rows_of(*arguments)["attacks"])
+    assert lists["verified"]["refused"] == {THE_HELPER: 1}
+    assert (zeros["exact"]["passed"], zeros["verified"]["passed"]) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--protocol verified --executions 4", "--executions is for --protocol malicious only"),
+        ("--protocol verified --tolerance 1e-5", "--tolerance is for --protocol malicious only"),
+        ("--protocol verified --thresholds uniform:10", "--thresholds is for --protocol malicious only"),
+        ("--keys helper", "--keys is for --protocol verified only"),
+        ("--protocol verified --keys helper --simulated-trials 9", "is for --keys sealed only"),
+    ],
+)
+def test_it_ignores_no_option(arguments: str, message: str) -> None:
+    found = invoke(*arguments.split())
+    assert found.exit_code == 2
+    assert message in found.stderr
