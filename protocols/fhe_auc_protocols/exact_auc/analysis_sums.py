@@ -4,7 +4,7 @@
     comparisons of models            `comparison_sums`
     average precision                `precision_sum`
     sites                            `site_sums`
-    all of it with noise             `private_auc`, in the place of the others
+    all of it with noise             `epsilon_noise`, in the place of the others
 
 Each part says which vectors a party's sketch has for it, of the party's own rows; which sums of these are released; and
 what the sums say.
@@ -32,8 +32,8 @@ from fhe_auc.sums.sketch import Sketch
 from fhe_auc.sums.terms import Release
 from fhe_auc_protocols.exact_auc.auc_sums import AucOfSums, AucSums
 from fhe_auc_protocols.exact_auc.comparison_sums import ComparisonSums
+from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
 from fhe_auc_protocols.exact_auc.precision_sum import AveragePrecision, PrecisionSum
-from fhe_auc_protocols.exact_auc.private_auc import Privacy
 from fhe_auc_protocols.exact_auc.site_sums import PooledSites, SiteSums
 
 

@@ -36,7 +36,7 @@ from fhe_auc.sums.authenticator import authenticated
 from fhe_auc.sums.layout import Layout
 from fhe_auc.sums.terms import Release
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
-from fhe_auc_protocols.exact_auc.private_auc import Privacy
+from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
 
 SOUNDNESS_BITS = 40
 """A wrong integer of one result is accepted with a probability below 2^-40."""

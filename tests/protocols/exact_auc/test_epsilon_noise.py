@@ -20,7 +20,7 @@ from fhe_auc.base.options import check_names
 from fhe_auc.question.analysis import Analysis, Variable
 from fhe_auc.session.protocol import Request
 from fhe_auc.session.registry import load
-from fhe_auc_protocols.exact_auc.private_auc import VERDICT, Privacy, PrivateReading
+from fhe_auc_protocols.exact_auc.epsilon_noise import VERDICT, Privacy, PrivateReading
 from fhe_auc_protocols.options import Verified
 from tests.support.exact_sessions import GRID
 from tests.support.helped_sessions import Play
