@@ -13,7 +13,7 @@ from scipy import stats
 
 from fhe_auc.base.errors import InputError
 from fhe_auc_protocols.polya import _negative_binomial, _table, polya
-from tests.protocols.test_dp_noise import DRAWS, FALSE_ALARM, p_value_discrete
+from tests.protocols.test_opendp_samplers import DRAWS, FALSE_ALARM, p_value_discrete
 
 
 class Told:

@@ -15,7 +15,7 @@ from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request, Spending
-from fhe_auc_protocols import dp_noise, result_warnings
+from fhe_auc_protocols import opendp_samplers, result_warnings
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.dpauc.budget import GAUSSIAN, LAPLACE, RANDOMIZED_RESPONSE, Budget
 from fhe_auc_protocols.dpauc.roc import STATISTICS, is_of_rows, statistics, unclipped
@@ -80,14 +80,14 @@ class DpaucParty(SummingParty[Evaluation, Budget]):
     def _noisy_counts(self) -> NDArray[np.int64]:
         budget, labels, scores = self._terms, self._data.y_true, self._data.y_score
         if budget.flips:
-            labels = dp_noise.randomized_response(labels, budget.flip_probability)
+            labels = opendp_samplers.randomized_response(labels, budget.flip_probability)
             if budget.score_scale is not None:
-                scores = dp_noise.laplace(scores, budget.score_scale)
+                scores = opendp_samplers.laplace(scores, budget.score_scale)
             return statistics(labels, scores, self.manifest.thresholds)
         counts = statistics(labels, scores, self.manifest.thresholds)
         if budget.mechanism == LAPLACE:
-            return dp_noise.laplace(counts, budget.noise_scale)
-        noised = np.rint(dp_noise.gaussian(counts.astype(np.float64), budget.noise_scale))
+            return opendp_samplers.laplace(counts, budget.noise_scale)
+        noised = np.rint(opendp_samplers.gaussian(counts.astype(np.float64), budget.noise_scale))
         return noised.clip(-_LARGEST_FLOAT, _LARGEST_FLOAT).astype(np.int64)
 
     def _read(self, sums: NoisyCounts) -> Evaluation:

@@ -63,7 +63,7 @@ class PairStep(ABC):
 class IdealLaplace(PairStep):
     """Ideal functionality: a trusted third adds Laplace(width/ε₁) to the kernel's value; ε₁ = ε/P is the step's budget.
 
-    `epsilon` is ε₁. `laplace` is `fhe_auc_protocols.dp_noise.laplace`, which protects, or for experiments
+    `epsilon` is ε₁. `laplace` is `fhe_auc_protocols.opendp_samplers.laplace`, which protects, or for experiments
     `seeded_laplace`.
     """
 

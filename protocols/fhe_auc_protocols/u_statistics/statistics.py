@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fhe_auc.base.errors import InputError, UndefinedAucError
-from fhe_auc_protocols import dp_noise, exact_sampling
+from fhe_auc_protocols import exact_sampling, opendp_samplers
 from fhe_auc_protocols.exact_sampling import Source
 from fhe_auc_protocols.option_values import checked_epsilon, is_whole
 from fhe_auc_protocols.u_statistics import hierarchy, kernels, krr, noiseless, pairs
@@ -48,7 +48,7 @@ class RandomSources:
     @classmethod
     def secure(cls) -> RandomSources:
         """Return what protects users: a ChaCha20 stream under a fresh key, and OpenDP's Laplace sampler."""
-        return cls(exact_sampling.secure(), dp_noise.laplace, np.random.default_rng())
+        return cls(exact_sampling.secure(), opendp_samplers.laplace, np.random.default_rng())
 
     @classmethod
     def seeded_experiment(cls, seed: int) -> RandomSources:

@@ -15,7 +15,7 @@ import pytest
 from scipy.stats import kstest, laplace
 
 from fhe_auc.base.errors import InputError
-from fhe_auc_protocols import dp_noise
+from fhe_auc_protocols import opendp_samplers
 from fhe_auc_protocols.u_statistics import kernels, pairs
 from fhe_auc_protocols.u_statistics.kernels import Kernel
 from tests.support.u_statistics import of_rows
@@ -158,14 +158,14 @@ def test_the_noise_is_twice_what_theorem_5_prints() -> None:
     users, epsilon, number = 100, 1.0, 2
     found = estimates(lambda generator: np.zeros((users, 1)), CONSTANT, epsilon, number)
     assert np.mean(found**2) == pytest.approx(4 * number / (users * epsilon**2), rel=0.15)
-    noise_of_a_pair = pairs.IdealLaplace(CONSTANT, epsilon / number, dp_noise.laplace).noise_variance
+    noise_of_a_pair = pairs.IdealLaplace(CONSTANT, epsilon / number, opendp_samplers.laplace).noise_variance
     stated = pairs.mean_squared_error(users, number, pairs.Zetas(0.0, 0.0), noise_of_a_pair)
     assert stated == pytest.approx(4 * number / (users * epsilon**2))
 
 
 def test_opendps_noise_is_laplace_of_the_kernels_width_over_the_steps_budget() -> None:
     rows = np.zeros((20_000, 1))
-    found = pairs.IdealLaplace(kernels.gini(3.0), 0.5, dp_noise.laplace).noisy(rows, rows)
+    found = pairs.IdealLaplace(kernels.gini(3.0), 0.5, opendp_samplers.laplace).noisy(rows, rows)
     assert kstest(found, laplace(scale=6.0).cdf).pvalue > 1e-6
 
 
