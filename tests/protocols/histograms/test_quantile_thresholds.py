@@ -47,7 +47,7 @@ from fhe_auc_protocols.histograms.protocols import (
     QuantilesLocalDp,
 )
 from fhe_auc_protocols.histograms.quantile_thresholds import checked_bins, equi_depth_cells
-from fhe_auc_protocols.polya import polya
+from fhe_auc_protocols.noise_shares import polya
 from tests.support.chosen import federated_auc, federated_thresholds
 from tests.support.discrete_laplace import laplace_p_value
 from tests.support.pooled import pooled

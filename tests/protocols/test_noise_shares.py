@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fhe_auc.base.errors import InputError
-from fhe_auc_protocols.polya import _negative_binomial, _table, polya
+from fhe_auc_protocols.noise_shares import _negative_binomial, _table, polya
 from tests.protocols.test_opendp_samplers import DRAWS, FALSE_ALARM, p_value_discrete
 
 
