@@ -24,8 +24,8 @@ from fhe_auc.sums.authenticator import Authenticator, released
 from fhe_auc.sums.opening import integers
 from fhe_auc_protocols.exact_auc.analysis_sums import PooledSums
 from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy, PrivateReading
+from fhe_auc_protocols.exact_auc.estimates_from_sums import Reading
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
-from fhe_auc_protocols.exact_auc.reading import Reading
 from fhe_auc_protocols.result_warnings import of_auc, of_parties
 
 INTERVAL = "interval"

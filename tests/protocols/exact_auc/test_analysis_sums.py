@@ -29,8 +29,8 @@ from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.sums.authenticator import Authenticator, authenticated
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums, PooledSums
+from fhe_auc_protocols.exact_auc.estimates_from_sums import Reading
 from fhe_auc_protocols.exact_auc.planner import plan_exact
-from fhe_auc_protocols.exact_auc.reading import Reading
 from fhe_auc_protocols.exact_auc.site_sums import fraction_bits
 from tests.support import delong, plain_sums
 from tests.support.pooled import pooled

@@ -19,7 +19,7 @@ from fhe_auc.results.intervals import hanley_mcneil
 from fhe_auc.rlwe import modular
 from fhe_auc.session import registry
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
-from fhe_auc_protocols.exact_auc.reading import Reading
+from fhe_auc_protocols.exact_auc.estimates_from_sums import Reading
 from tests.support.chosen import federated_auc
 from tests.support.exact_sessions import BACKENDS, Play, both_backends
 from tests.support.several import AGE, CLASSES, SEX, TWO_MODELS, auc_of, binned, chosen, made, pool, read
