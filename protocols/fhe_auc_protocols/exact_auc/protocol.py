@@ -70,10 +70,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
     authenticated: ClassVar[bool] = False
 
     def staged(self, request: Request, bins: int) -> tuple[Request, Request]:
-        """Split a request for quantile thresholds, unless scores are rounded: those bring their own.
-
-        Nor where there is a privacy budget, which the session that finds them would not keep to.
-        """
+        """Split a request for quantile thresholds; not of rounded scores, which bring their own, nor with epsilon."""
         if epsilon_noise.agreed(request.options):
             raise InputError(_NO_QUANTILES)
         if ROUND_SCORES in request.options:
@@ -149,14 +146,11 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
         return self.plan_of(manifest).soundness(manifest.min_parties)
 
     def own_warnings(self, manifest: Manifest, parties: Sequence[PartyData]) -> tuple[str, ...]:
-        """Return what parties ought to know of their own rows.
-
-        Where a budget has to cover all that is told, that is what they have asked to be left out, and nothing else.
-        """
+        """Return what parties ought to know of their own rows; with a budget only what they asked to be left out."""
         return left_out(parties) if epsilon_noise.agreed(manifest.options) else super().own_warnings(manifest, parties)
 
     def analysis_of(self, manifest: Manifest) -> Analysis:
-        """Return what the session estimates; raise `InputError` as `plan_of`."""
+        """Return what the session estimates; errors as `plan_of`."""
         return self.plan_of(manifest).analysis
 
     def task(self, manifest: Manifest, data: PartyData) -> ExactTask:
