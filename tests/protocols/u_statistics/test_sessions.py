@@ -15,7 +15,6 @@ import msgspec
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from sklearn.metrics import roc_auc_score
 
 from fhe_auc.base.errors import InputError, MessageError, UndefinedAucError
 from fhe_auc.base.serialise import decode, encode
@@ -31,6 +30,7 @@ from fhe_auc.session.protocol import Request
 from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.u_statistics.sessions import Tallies, UstatHierarchy, UstatKrr
 from tests.support.chosen import federated_auc
+from tests.support.pooled import pooled
 
 PLUGINS = {"ustat-krr": UstatKrr, "ustat-hierarchy": UstatHierarchy}
 either = pytest.mark.parametrize("name", PLUGINS)
@@ -53,7 +53,14 @@ def sites(rows: int = 4000, number: int = 3, seed: int = 0) -> list[PartyData]:
 
 
 def pooled_auc(parties: list[PartyData]) -> float:
-    return roc_auc_score(np.concatenate([p.y_true for p in parties]), np.concatenate([p.y_score for p in parties]))
+    from sklearn.metrics import roc_auc_score
+
+    rows = pooled(parties)
+    return roc_auc_score(rows.y_true, rows.y_score)
+
+
+def played(plugin: Any, asked: Request, parties: list[PartyData]) -> Any:
+    return one_process.run(plugin, asked, parties, lambda *_: None)
 
 
 def request(parties: list[PartyData], size: int = 16, **changes: Any) -> Request:
@@ -67,11 +74,8 @@ def roles(name: str, parties: list[PartyData], **changes: Any) -> tuple[Any, lis
     session = plugin.prepare(request(parties, **changes))
     delivery = session.delivery()
     aggregator = plugin.aggregator(session.manifest, delivery.aggregator)
-    return (
-        aggregator,
-        [plugin.party(session.manifest, delivery.parties[p.name], p) for p in parties],
-        session.manifest,
-    )
+    members = [plugin.party(session.manifest, delivery.parties[p.name], p) for p in parties]
+    return aggregator, members, session.manifest
 
 
 @either
@@ -86,7 +90,7 @@ def test_the_plug_ins_are_installed_and_say_that_labels_are_public(name: str) ->
 def test_a_session_estimates_the_pooled_auc_within_its_precision(name: str, seeded: Any) -> None:
     parties = sites()
     asked = request(parties, thresholds=thresholds.uniform(16), min_rows=12_000, options={"epsilon": 4})
-    found = one_process.run(PLUGINS[name](seeded), asked, parties, lambda *_: None)
+    found = played(PLUGINS[name](seeded), asked, parties)
     slack = 4 * found.settings["standard error"] + found.settings.get("undecided by bins", 0)
     assert abs(found.auc - pooled_auc(parties)) <= slack
     assert math.isnan(found.binning_error)
@@ -104,7 +108,7 @@ def test_over_many_sessions_the_auc_is_right_on_average(name: str, seeded: Any) 
     parties = sites(rows=1500)
     plugin, runs = PLUGINS[name](seeded), 60
     options = {"epsilon": 8.0, "bins": 16} if name == "ustat-krr" else {"epsilon": 8.0}
-    found = [one_process.run(plugin, request(parties, options=options), parties, lambda *_: None) for _ in range(runs)]
+    found = [played(plugin, request(parties, options=options), parties) for _ in range(runs)]
     aucs = np.array([of.auc for of in found])
     # Four standard errors, and a tenth of the ties that thresholds make.
     ties = np.mean([of.settings.get("undecided by bins", 0) for of in found]) / 10
@@ -159,7 +163,7 @@ def test_one_class_in_the_whole_pool_has_no_auc(name: str) -> None:
 def test_an_estimate_outside_the_range_is_clipped_and_said_so(name: str, seeded: Any) -> None:
     parties = [PartyData.from_arrays("one", [0, 1] * 4, [0.1, 0.9] * 4)]
     asked = request(parties, thresholds=thresholds.uniform(8), options={"epsilon": 0.1})
-    found = [one_process.run(PLUGINS[name](seeded), asked, parties, lambda *_: None) for _ in range(40)]
+    found = [played(PLUGINS[name](seeded), asked, parties) for _ in range(40)]
     assert all(0 <= of.auc <= 1 and 0 <= of.settings.get("undecided by bins", 0) <= 0.5 for of in found)
     clipped = [of for of in found if any("outside [0, 1]" in warning for warning in of.warnings)]
     assert clipped
@@ -252,14 +256,14 @@ def test_errors_of_squeezed_scores_cover_what_bins_leave_undecided_and_the_resul
         parties.append(PartyData.from_arrays(f"site {site}", labels, scores))
     bins = {"bins": 16} if name == "ustat-krr" else {}
     asked = request(parties, options={"epsilon": 8.0, **bins}, min_rows=12_000)
-    found = one_process.run(PLUGINS[name](seeded), asked, parties, lambda *_: None)
+    found = played(PLUGINS[name](seeded), asked, parties)
     off = abs(found.auc - pooled_auc(parties))
     assert off > 0.1
     assert off < 1.5 * found.settings["standard error"]
     assert off < found.settings["standard error bound"]
     assert any("bins leave the AUC undecided by" in warning for warning in found.warnings)
     fine = request(parties, thresholds=np.linspace(0, 0.14, 16), options={"epsilon": 8.0, **bins}, min_rows=12_000)
-    told = one_process.run(PLUGINS[name](seeded), fine, parties, lambda *_: None)
+    told = played(PLUGINS[name](seeded), fine, parties)
     assert told.settings["standard error"] < found.settings["standard error"] / 2
 
 
@@ -270,7 +274,7 @@ def test_what_bins_leave_undecided_is_told_only_where_it_stands_out_of_the_noise
         plugin, parties = PLUGINS[name](), sites(rows)
         bins = {"bins": size} if name == "ustat-krr" else {}
         asked = request(parties, size, options={"epsilon": epsilon, **bins})
-        found = [one_process.run(plugin, asked, parties, lambda *_: None) for _ in range(10)]
+        found = [played(plugin, asked, parties) for _ in range(10)]
         return ["undecided by bins" in of.settings for of in found]
 
     assert all(told(4000, 16.0, 4))
@@ -278,13 +282,10 @@ def test_what_bins_leave_undecided_is_told_only_where_it_stands_out_of_the_noise
     assert sum(told(30, 0.5, 16)) <= 4
 
 
-@pytest.mark.usefixtures("seeded")
 def test_a_bound_that_theorem_3_does_not_give_is_not_told() -> None:
     parties = sites(rows=20, number=2)  # 40 users, and 7 levels for 128 bins, of 49 users at least
-    found = [
-        federated_auc(parties, protocol="ustat-hierarchy", thresholds=f"uniform:{bins}", epsilon=4)
-        for bins in (64, 128)
-    ]
+    grids = ("uniform:64", "uniform:128")
+    found = [federated_auc(parties, protocol="ustat-hierarchy", thresholds=grid, epsilon=4) for grid in grids]
     assert ["standard error bound" in of.settings for of in found] == [True, False]
     assert all(math.isfinite(of.settings["standard error"]) for of in found)
 
