@@ -25,7 +25,7 @@ from fhe_auc.question import thresholds
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_benchmarks.comparison import figure, measure
 from fhe_auc_benchmarks.comparison.measure import SKLEARN, ProtocolComparison, Row, compare, subsample
-from fhe_auc_protocols import dp_noise
+from fhe_auc_protocols import opendp_samplers
 from synthetic_scores import criteo_like
 from tests.support.pooled import pooled
 
@@ -181,11 +181,11 @@ def test_loading_opendp_is_no_sessions_time() -> None:
     loaded = []
 
     def session(*arguments: Any, **options: Any) -> Any:
-        loaded.append(dp_noise._opendp.cache_info().currsize)
+        loaded.append(opendp_samplers._opendp.cache_info().currsize)
         return federated_auc(*arguments, **options)
 
-    dp_noise._adder.cache_clear()
-    dp_noise._opendp.cache_clear()
+    opendp_samplers._adder.cache_clear()
+    opendp_samplers._opendp.cache_clear()
     compare(sites(100), asked(session=session))
     assert loaded == [1]
 

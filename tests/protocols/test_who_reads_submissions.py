@@ -10,12 +10,14 @@ import json
 import os
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
+from fhe_auc_keys.trust.message_signatures import SessionProtection
 
 from fhe_auc.base.errors import DeserialisationError, MessageError
 from fhe_auc.base.files import read_config
@@ -24,7 +26,6 @@ from fhe_auc.base.serialise import decode
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.messages import MESSAGE, SEALED, Message
-from fhe_auc_keys.bundles.session_protection import SessionProtection
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.store.vault import Vault, certified_identity
 from fhe_auc_keys.trust.identity import signed_bytes
@@ -34,7 +35,13 @@ from tests.support.platforms import needs_fork
 from tests.support.stored_sites import Consortium
 from tests.support.wire import LIMIT
 
-HELPED = [pytest.param(name, "helper", id=f"{name}, helper") for name in ("exact", "verified")]
+QUICK = {("semi-honest", "sealed"), ("exact", "joint"), ("dpauc-laplace", "sealed"), ("verified", "helper")}
+"""One of each way to submit."""
+
+KINDS = [
+    pytest.param(*kind, id=", ".join(kind), marks=[] if kind in QUICK else pytest.mark.slow)
+    for kind in (*(each.values for each in SESSIONS), ("exact", "helper"), ("verified", "helper"))
+]
 _WINDOW, _NOBODY = 16, 65534
 
 
@@ -75,11 +82,18 @@ class Wire:
         return b"\n".join((*on_disk, *opened, *self.messages))
 
 
-@pytest.mark.parametrize(("protocol", "keys"), [*SESSIONS, *HELPED])
+@pytest.fixture(scope="module")
+def wires(site_rows: list[PartyData], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Wire]:
+    return cache(
+        lambda protocol, keys="sealed": Wire(site_rows, tmp_path_factory.mktemp(protocol), protocol, keys=keys)
+    )
+
+
+@pytest.mark.parametrize(("protocol", "keys"), KINDS)
 def test_no_store_but_the_aggregators_opens_what_is_sent_to_it(
-    protocol: str, keys: str, site_rows: list[PartyData], tmp_path: Path
+    protocol: str, keys: str, wires: Callable[..., Wire]
 ) -> None:
-    wire = Wire(site_rows, tmp_path, protocol, keys=keys)
+    wire = wires(protocol, keys)
     others = {name: wire.with_the_key_of(name) for name in wire.made.made.sites}
     assert (HELPER in others) == (keys == "helper")
     first = 3 if keys == "joint" else 1  # the round in which rows are put in
@@ -95,7 +109,7 @@ def test_no_store_but_the_aggregators_opens_what_is_sent_to_it(
             assert payload[middle : middle + _WINDOW] not in everything
 
 
-@pytest.mark.parametrize(("protocol", "keys"), [*SESSIONS, *HELPED])
+@pytest.mark.parametrize(("protocol", "keys"), KINDS)
 def test_how_long_a_submission_is_says_nothing_of_the_rows_in_it(protocol: str, keys: str, tmp_path: Path) -> None:
     """The length is all that a seal leaves to see: ten rows, or three thousand, of whatever labels and scores."""
     sites = []
@@ -108,10 +122,8 @@ def test_how_long_a_submission_is_says_nothing_of_the_rows_in_it(protocol: str, 
         assert len({len(each.payload) for each in theirs}) <= 1, number
 
 
-def test_what_the_aggregator_has_for_the_helper_opens_for_the_helper_alone(
-    site_rows: list[PartyData], tmp_path: Path
-) -> None:
-    wire = Wire(site_rows, tmp_path, "verified", keys="helper")
+def test_what_the_aggregator_has_for_the_helper_opens_for_the_helper_alone(wires: Callable[..., Wire]) -> None:
+    wire = wires("verified", "helper")
     helper, north = wire.with_the_key_of(HELPER), wire.with_the_key_of("north")
     for number in (2, 3):
         message = Message.from_bytes(wire.messages[number - 1], limit=LIMIT)
@@ -122,11 +134,9 @@ def test_what_the_aggregator_has_for_the_helper_opens_for_the_helper_alone(
 
 
 @pytest.mark.parametrize("changed", [{"round": 2}, {"sender": "south"}])
-def test_a_seal_holds_for_its_round_and_sender_alone(
-    site_rows: list[PartyData], tmp_path: Path, changed: dict[str, Any]
-) -> None:
+def test_a_seal_holds_for_its_round_and_sender_alone(wires: Callable[..., Wire], changed: dict[str, Any]) -> None:
     """Not even a party that signs for it can have another one's submission counted as its own."""
-    wire = Wire(site_rows, tmp_path, "semi-honest")
+    wire = wires("semi-honest", "sealed")
     message = msgspec.structs.replace(wire.submissions[0], **changed)
     own = wire.with_the_key_of(message.sender)
     resigned = msgspec.structs.replace(message, signature=own.sign(MESSAGE, message.statement))
@@ -154,7 +164,7 @@ def as_another_user(look: Callable[[], dict[str, str]]) -> dict[str, str]:
 
 @needs_fork
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root becomes another user")
-@pytest.mark.parametrize("protocol", ["verified", "histogram-federated"])
+@pytest.mark.parametrize("protocol", ["verified", pytest.param("histogram-federated", marks=pytest.mark.slow)])
 def test_another_user_with_a_partys_store_reads_nobodys_counts_off_the_exchange_folder(
     site_rows: list[PartyData], protocol: str
 ) -> None:

@@ -32,7 +32,7 @@ from fhe_auc.session import registry
 from fhe_auc.session.protocol import DEFAULT_MAX_ROWS, Setup
 from fhe_auc_benchmarks.comparison import simulated_dpauc, simulated_private_auc
 from fhe_auc_benchmarks.stopwatch import Stopwatch
-from fhe_auc_protocols import dp_noise
+from fhe_auc_protocols import opendp_samplers
 from fhe_auc_protocols.dpauc.budget import GAUSSIAN, RANDOMIZED_RESPONSE, Budget
 from fhe_auc_protocols.dpauc.protocol import DpaucProtocol
 from fhe_auc_protocols.dpauc.roc import estimate, statistics
@@ -158,7 +158,7 @@ def compare(
     sizes = dict.fromkeys(rows if size is None else size for size in asked.sizes)
     samples = [_Sample.of(parties if size == rows else subsample(parties, size, asked.seed)) for size in sizes]
     if any(isinstance(each.budget, Budget) for each in measured):
-        dp_noise.laplace(np.zeros(1, np.int64), 1.0)  # imports OpenDP, which is no session's time
+        opendp_samplers.laplace(np.zeros(1, np.int64), 1.0)  # imports OpenDP, which is no session's time
     total, found = len(samples) * (1 + len(measured)), []
     for sample in samples:
         found.append(Row(**sample.cells(SKLEARN, None), privacy="none", auc=sample.truth, seconds=sample.seconds))

@@ -1,4 +1,4 @@
-"""SIMULATED noise for experiments: fast, seeded, and protecting nobody. Real sessions use `fhe_auc_protocols.dp_noise`.
+"""SIMULATED noise for experiments: fast, seeded, protecting nobody. Sessions use `fhe_auc_protocols.opendp_samplers`.
 
 Draws the AUC of many runs of a [DPAUC] session at once, from the pooled exact counts. That is enough, because noise
 does not depend on what it is added to: only the sum over the K parties matters, and its law is known.

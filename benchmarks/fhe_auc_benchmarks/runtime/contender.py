@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from fhe_auc_keys.trust.message_signatures import SessionProtection
+
 from fhe_auc.base.party_names import AGGREGATOR, HELPER
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request, Session
@@ -16,7 +18,6 @@ from fhe_auc_benchmarks.stopwatch import Stopwatch
 from fhe_auc_keys.bundles.announcement import open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import announcement_digest, seal_to_party
 from fhe_auc_keys.bundles.session_keys import KeyHolderSession
-from fhe_auc_keys.bundles.session_protection import SessionProtection
 from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_keys.trust.identity import Identity
 

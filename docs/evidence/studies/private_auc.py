@@ -27,7 +27,7 @@ from fhe_auc_benchmarks.drawing import blank, make_logarithmic
 from fhe_auc_benchmarks.tables import show
 from fhe_auc_protocols.dpauc.budget import GAUSSIAN, LAPLACE, RANDOMIZED_RESPONSE, Budget
 from fhe_auc_protocols.dpauc.roc import statistics
-from fhe_auc_protocols.exact_auc.private_auc import Privacy
+from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -40,7 +40,7 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.sums.opening import integers
 from fhe_auc_benchmarks.tables import show
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
-from fhe_auc_protocols.exact_auc.reading import Reading
+from fhe_auc_protocols.exact_auc.estimates_from_sums import Reading
 from intervals import of_rows
 
 GRID = thresholds.resolve("hybrid:1000")

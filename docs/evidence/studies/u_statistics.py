@@ -137,7 +137,7 @@ class Trees:
 def pair_errors(
     generator: np.random.Generator, users: np.ndarray, truth: float, step: pairs.PairStep, p: int, runs: int
 ) -> np.ndarray:
-    found = [pairs.estimate(users, step, pairs.pairings(len(users), p, generator)).mean for _ in range(runs)]
+    found = [pairs.estimate(users, step, pairs.pairings(len(users), p, generator))[0] for _ in range(runs)]
     return np.array(found) - truth
 
 

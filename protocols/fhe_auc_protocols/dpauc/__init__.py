@@ -15,6 +15,6 @@ not noticed. The manifest states the budget: a party must have it from someone i
 it, and convenes the session), and must look at epsilon, delta and the thresholds in it before it takes part. Privacy
 unit, budget and composition: `fhe_auc_protocols.dpauc.budget`; what the AUC is worth: ``fhe-auc compare-protocols``.
 
-Noise comes from OpenDP (`fhe_auc_protocols.dp_noise`). Laplace noise on counts is discrete. Gaussian noise is drawn on
-floats, for which the calibration is exact, and then rounded, which is post-processing.
+Noise comes from OpenDP (`fhe_auc_protocols.opendp_samplers`). Laplace noise on counts is discrete. Gaussian noise is
+drawn on floats, for which the calibration is exact, and then rounded, which is post-processing.
 """

@@ -58,8 +58,7 @@ _DELTA_ADVICE = "; give it, well below 1 over the number of rows: … -o delta=1
 class Budget:
     """The checked parameters of a session. Make it with `Budget.checked`, which has the errors."""
 
-    mechanism: str
-    """ "laplace", "gaussian" or "rr"."""
+    mechanism: str  # "laplace", "gaussian" or "rr"
 
     epsilon: float
     """Of a label, above 0 and at most 100."""
@@ -77,12 +76,10 @@ class Budget:
 
     @classmethod
     def checked(cls, mechanism: str, options: Mapping[str, Any], thresholds: int) -> Budget:
-        """Check the options of a session with so many thresholds.
+        """Check the options of a session with so many thresholds; unknown names must have been refused.
 
-        Options are as in a request or a manifest; names that the mechanism does not know must have been refused.
-
-        Raises `InputError`: a budget is missing or out of range (an epsilon above 100 promises nothing), its noise
-        would not fit the counts, or another option has no sense.
+        Raises `InputError`: a budget is missing or out of range, its noise would not fit the counts, or another option
+        has no sense.
         """
         epsilon = _epsilon(options, "epsilon", EPSILON_ADVICE)
         delta = score_epsilon = budget_thresholds = None
@@ -175,7 +172,6 @@ def _size(value: Any, thresholds: int) -> int:
 
 def _flag(options: Mapping[str, Any], name: str, default: bool) -> bool:
     value = options.get(name, default)
-    flags = {True: True, False: False, "true": True, "false": False}
-    if not isinstance(value, (bool, str)) or value not in flags:
+    if not isinstance(value, (bool, str)) or value not in (True, False, "true", "false"):
         raise InputError(f"{name} must be true or false, got {value!r}")
-    return flags[value]
+    return value in (True, "true")

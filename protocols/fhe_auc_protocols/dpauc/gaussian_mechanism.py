@@ -53,17 +53,10 @@ def sigma_for(epsilon: float, delta: float, sensitivity: float) -> float:
     """Return the least σ for which Gaussian noise is (ε, δ)-differentially private.
 
     Correct to 1e-11, and never too small: `delta_of` of it is at most `delta`. The sensitivity is as of `delta_of`.
+    sigma_for(1.0, 1e-5, 1.0) is about 3.7306.
 
-    Raises
-    ------
-    InputError
-        ε is not in (0, 1e6], δ not in (0, 1) or too small for double precision, or the sensitivity not positive and
-        finite.
-
-    Examples
-    --------
-    >>> round(sigma_for(1.0, 1e-5, 1.0), 4)
-    3.7306
+    Raises `InputError`: ε is not in (0, 1e6], δ not in (0, 1) or too small for double precision, or the sensitivity not
+    positive and finite.
     """
     from scipy.optimize import brentq
 

@@ -15,7 +15,7 @@ from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request, Spending
-from fhe_auc_protocols import dp_noise, result_warnings
+from fhe_auc_protocols import opendp_samplers, result_warnings
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.dpauc.budget import GAUSSIAN, LAPLACE, RANDOMIZED_RESPONSE, Budget
 from fhe_auc_protocols.dpauc.roc import STATISTICS, is_of_rows, statistics, unclipped
@@ -23,7 +23,6 @@ from fhe_auc_protocols.unencrypted_protocol import ClearSums, SummingParty, Unen
 
 _LARGEST_FLOAT = 2.0**62  # far from where a cast to int64 overflows
 _LOUD = 0.1  # noise above this share of the rarer label's rows is worth a warning
-
 _OUTSIDE = 0.05  # share of the rows that may lie beyond either end of the thresholds before that is worth one
 _SURELY = 4.0  # standard deviations of noise
 
@@ -43,13 +42,11 @@ class NoisyCounts(ClearSums, frozen=True, array_like=True, forbid_unknown_fields
 
     def check(self, manifest: Manifest, terms: Budget) -> None:
         """Raise `DeserialisationError` for other lengths, or counts that no such party has."""
-        limit = self.parties * _count_limit(manifest)
+        limit, thresholds = self.parties * _count_limit(manifest), len(manifest.thresholds)
         for name in STATISTICS:
             row = getattr(self, name)
-            if len(row) != len(manifest.thresholds):
-                raise DeserialisationError(
-                    f"{len(row)} {name} counts, but the session has {len(manifest.thresholds)} thresholds"
-                )
+            if len(row) != thresholds:
+                raise DeserialisationError(f"{len(row)} {name} counts, but the session has {thresholds} thresholds")
             if max(row) > limit or min(row) < -limit:
                 raise DeserialisationError(f"a {name} count is beyond ±{limit:,}")
         if terms.flips and not is_of_rows(self.array()):  # exact, but for the labels
@@ -80,14 +77,15 @@ class DpaucParty(SummingParty[Evaluation, Budget]):
     def _noisy_counts(self) -> NDArray[np.int64]:
         budget, labels, scores = self._terms, self._data.y_true, self._data.y_score
         if budget.flips:
-            labels = dp_noise.randomized_response(labels, budget.flip_probability)
-            if budget.score_scale is not None:
-                scores = dp_noise.laplace(scores, budget.score_scale)
-            return statistics(labels, scores, self.manifest.thresholds)
+            labels = opendp_samplers.randomized_response(labels, budget.flip_probability)
+        if budget.score_scale is not None:
+            scores = opendp_samplers.laplace(scores, budget.score_scale)
         counts = statistics(labels, scores, self.manifest.thresholds)
+        if budget.flips:
+            return counts
         if budget.mechanism == LAPLACE:
-            return dp_noise.laplace(counts, budget.noise_scale)
-        noised = np.rint(dp_noise.gaussian(counts.astype(np.float64), budget.noise_scale))
+            return opendp_samplers.laplace(counts, budget.noise_scale)
+        noised = np.rint(opendp_samplers.gaussian(counts.astype(np.float64), budget.noise_scale))
         return noised.clip(-_LARGEST_FLOAT, _LARGEST_FLOAT).astype(np.int64)
 
     def _read(self, sums: NoisyCounts) -> Evaluation:
@@ -96,6 +94,7 @@ class DpaucParty(SummingParty[Evaluation, Budget]):
         auc = float(unclipped(counts, budget.curve, flip_probability=flipped))
         if math.isnan(auc):
             raise UndefinedAucError("the flipped labels hold one class only, so there is no AUC; more rows are needed")
+        noise = {"noise_scale": budget.noise_scale} if flipped is None else {"flip_probability": flipped}
         return Evaluation(
             auc=min(max(auc, 0.0), 1.0),
             binning_error=math.nan,
@@ -106,7 +105,7 @@ class DpaucParty(SummingParty[Evaluation, Budget]):
             thresholds=len(self.manifest.thresholds),
             verified=False,
             security_bits=0,
-            settings=_settings(budget),
+            settings={**budget.as_options(), **noise},
             warnings=_warnings(self.manifest, budget, counts, sums.parties, auc),
         )
 
@@ -169,12 +168,6 @@ class DpaucRandomizedResponse(DpaucProtocol):
 def _count_limit(manifest: Manifest) -> int:
     """Return the largest count that a party may send: the sum of all stays an int64."""
     return (2**63 - 1) // len(manifest.parties)
-
-
-def _settings(budget: Budget) -> Mapping[str, bool | int | float | str]:
-    if budget.flips:
-        return {**budget.as_options(), "flip_probability": budget.flip_probability}
-    return {**budget.as_options(), "noise_scale": budget.noise_scale}
 
 
 def _warnings(

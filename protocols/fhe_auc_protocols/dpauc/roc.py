@@ -21,16 +21,15 @@ STATISTICS = ("tp", "fp", "fn", "tn")
 
 @dataclass(frozen=True)
 class Curve:
-    """How noisy sums become a ROC curve. The defaults are [DPAUC]'s."""
+    """How noisy sums become a ROC curve. The defaults are [DPAUC]'s.
+
+    `clip` raises sums below 0 to 0, without which rates may leave [0, 1]; `endpoints` adds (0, 0) and (1, 1);
+    `monotone` makes TPR and FPR fall as the threshold rises, by isotonic regression, before sorting.
+    """
 
     clip: bool = True
-    """Raise sums below 0 to 0. Without it rates may leave [0, 1]."""
-
     endpoints: bool = False
-    """Add (0, 0) and (1, 1)."""
-
     monotone: bool = False
-    """Make TPR and FPR fall as the threshold rises, by least squares (isotonic regression), before sorting."""
 
 
 def statistics(y_true: NDArray[np.bool_], y_score: NDArray[np.float64], grid: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -108,15 +107,13 @@ def area(sums: NDArray[np.float64], curve: Curve) -> NDArray[np.float64]:
     tpr, fpr = rates[..., 0, ::-1], rates[..., 1, ::-1]
     order = np.argsort(fpr, axis=-1, kind="stable")
     x, y = np.take_along_axis(fpr, order, -1), np.take_along_axis(tpr, order, -1)
-    doubled: NDArray[np.float64] = (np.diff(x, axis=-1) * (y[..., 1:] + y[..., :-1])).sum(axis=-1)
-    return doubled / 2
+    return np.asarray((np.diff(x, axis=-1) * (y[..., 1:] + y[..., :-1])).sum(axis=-1) / 2)
 
 
 def base_rate(flipped: NDArray[np.float64], flip_probability: float, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Estimate the clean share π of positive rows from shares of positive labels after flips of probability ρ < 1/2.
+    """Return the estimated share of positive rows, (flipped − ρ) / (1 − 2ρ), from shares after flips, of their shape.
 
-    (flipped − ρ) / (1 − 2ρ), of the shape of `flipped`. An AUC supposes a row of each label, so with n >= 2 `rows` it
-    is moved into [1/n, 1 − 1/n].
+    An AUC supposes a row of each label, so with n >= 2 `rows` it is moved into [1/n, 1 − 1/n].
     """
     unbiased = (flipped - flip_probability) / (1 - 2 * flip_probability)
     return np.clip(unbiased, 1 / rows, 1 - 1 / rows)
@@ -137,5 +134,4 @@ def debias(
     rho, pi = flip_probability, positive_share
     alpha = (1 - pi) * rho / (pi * (1 - rho) + (1 - pi) * rho)
     beta = pi * rho / (pi * rho + (1 - pi) * (1 - rho))
-    clean: NDArray[np.float64] = (noisy_auc - (alpha + beta) / 2) / (1 - alpha - beta)
-    return clean
+    return np.asarray((noisy_auc - (alpha + beta) / 2) / (1 - alpha - beta))

@@ -4,7 +4,7 @@
     comparisons of models            `comparison_sums`
     average precision                `precision_sum`
     sites                            `site_sums`
-    all of it with noise             `private_auc`, in the place of the others
+    all of it with noise             `epsilon_noise`, in the place of the others
 
 Each part says which vectors a party's sketch has for it, of the party's own rows; which sums of these are released; and
 what the sums say.
@@ -13,7 +13,7 @@ what the sums say.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
@@ -32,8 +32,8 @@ from fhe_auc.sums.sketch import Sketch
 from fhe_auc.sums.terms import Release
 from fhe_auc_protocols.exact_auc.auc_sums import AucOfSums, AucSums
 from fhe_auc_protocols.exact_auc.comparison_sums import ComparisonSums
+from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
 from fhe_auc_protocols.exact_auc.precision_sum import AveragePrecision, PrecisionSum
-from fhe_auc_protocols.exact_auc.private_auc import Privacy
 from fhe_auc_protocols.exact_auc.site_sums import PooledSites, SiteSums
 
 
@@ -104,13 +104,12 @@ class AnalysisSums:
             )
         grid = grids.explicit(thresholds)
         aucs, _, precision, sites = self._parts
-        counted = functools.reduce(np.add, (np.concatenate([*self._of_rows(each, grid)]) for each in data.batches()))
+        counted = functools.reduce(np.add, (self._of_rows(batch, grid) for batch in data.batches()))
         vectors: list[NDArray[np.int64]] = [counted]
         if self.privacy is not None:
             vectors.append(self.privacy.noise()[0])
         if self.average_precision:
-            negatives, positives = aucs.of_all_rows(counted, 0)
-            vectors.append(precision.entries(data, negatives, positives, max_rows, modulus))
+            vectors.append(precision.entries(data, aucs.of_all_rows(counted, 0), max_rows, modulus))
         by_model = [aucs.of_all_rows(counted, model) for model in range(sites.models)]
         return np.concatenate([*vectors, *sites.entries(by_model, max_rows, modulus)])
 
@@ -123,12 +122,11 @@ class AnalysisSums:
             sketch[own] = precision.hidden(sketch[own], prime)
         return sketch
 
-    def _of_rows(self, data: PartyData, grid: NDArray[np.float64]) -> Iterator[NDArray[np.int64]]:
-        """Yield the vectors that add up over rows."""
+    def _of_rows(self, data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the vectors that add up over rows, one after the other."""
         bins_of: list[NDArray[np.int64]] = [bins_of_scores(scores, grid).astype(np.int64) for scores in data.scores]
         aucs, comparisons, *_ = self._parts
-        yield from aucs.count(data, bins_of)
-        yield from comparisons.count(data.labels, bins_of)
+        return np.concatenate([*aucs.count(data, bins_of), *comparisons.count(data.labels, bins_of)])
 
     def read(self, integers: Sequence[int], max_rows: int, modulus: int, parties: int = 1) -> PooledSums:
         """Return what a result says, its integers each known up to multiples of `modulus`.

@@ -41,7 +41,6 @@ _KINDS = ("", "x", "xx", "xy")
 _SIDES = (("10", 1), ("01", 0))
 """Sums over positive and over negative rows."""
 
-
 _Ends: TypeAlias = tuple[tuple[NDArray[np.int64], NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]]
 """Where rows lie, shape (rows,) each: two neighbouring coarse bins, each with S times the rows' shares of its end."""
 
@@ -78,15 +77,9 @@ class ComparisonSums:
     @property
     def vectors(self) -> list[tuple[str, int]]:
         """Vectors, with their lengths."""
-        return [
-            *(
-                (_coarse(model, of, kind), self._coarse_bins)
-                for model in self._models
-                for kind in _KINDS
-                for of in (0, 1)
-            ),
-            *((_pair(pair, of), self._coarse_bins**2) for pair in self.pairs for of in (0, 1)),
-        ]
+        single = [_coarse(model, of, kind) for model in self._models for kind in _KINDS for of in (0, 1)]
+        double = [_pair(pair, of) for pair in self.pairs for of in (0, 1)]
+        return [*((name, self._coarse_bins) for name in single), *((name, self._coarse_bins**2) for name in double)]
 
     @property
     def sums(self) -> list[Sum]:

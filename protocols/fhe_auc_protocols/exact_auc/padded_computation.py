@@ -45,15 +45,12 @@ class ExactPaddedComputation(PaddedComputation[ExactTask, Opening, SecretContext
             raise InputError("the session's manifest asks for joint keys")
         self._size = self.plan.computed.sketch.size
         self._primes = self.plan.parameters.plain_moduli
+        self._shapes = [Polynomials(self._size, (prime,)) for prime in self._primes]
 
     @property
     def part_bytes(self) -> tuple[int, ...]:
         """Bytes of a padded sketch for each prime."""
         return tuple(packed_size(self._size, prime) for prime in self._primes)
-
-    @property
-    def _shapes(self) -> list[Polynomials]:
-        return [Polynomials(self._size, (prime,)) for prime in self._primes]
 
     @property
     def payload_limit(self) -> int:

@@ -16,9 +16,9 @@ from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.rlwe.statistical_security import DEFAULT_FLOODING_BITS, DEFAULT_SMUDGING_BITS
 from fhe_auc.session.protocol import DEFAULT_MAX_ROWS
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
+from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
 from fhe_auc_protocols.exact_auc.parameters import least_prime
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
-from fhe_auc_protocols.exact_auc.private_auc import Privacy
 
 _SMALL_BITS, _LARGE_BITS = 42, 50
 """Of a plaintext prime at most, on the libraries' first chain and on others."""

@@ -36,7 +36,7 @@ from fhe_auc.sums.authenticator import authenticated
 from fhe_auc.sums.layout import Layout
 from fhe_auc.sums.terms import Release
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
-from fhe_auc_protocols.exact_auc.private_auc import Privacy
+from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
 
 SOUNDNESS_BITS = 40
 """A wrong integer of one result is accepted with a probability below 2^-40."""
@@ -52,10 +52,10 @@ def least_prime(release: Release) -> int:
 
 
 class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
-    """What an exact encrypted AUC is computed with: the fields of `fhe_auc_protocols.exact_auc.plan.ExactPlan`.
+    """What an exact encrypted AUC is computed with; a plan (`ExactPlan`) comes from whoever wrote the manifest.
 
     Raises `CapacityError`: the parts do not fit together, or would not hide or verify what they must; `InputError`:
-    more or something else is released than an AUC. A plan comes from whoever wrote the manifest.
+    more or something else is released than an AUC.
     """
 
     analysis: Analysis
@@ -110,8 +110,7 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             raise CapacityError(f"{len(moduli)} primes are too few for {self.max_rows:,} pooled rows")
         if self.parameters.joint_keys != self.joint_keys:
             raise CapacityError("the plan's chain of primes is one for other keys")
-        total = len(self.parameters.modulus_bits)
-        if not 1 <= self.kept <= total:
+        if not 1 <= self.kept <= (total := len(self.parameters.modulus_bits)):
             raise CapacityError(f"of {total} primes of the modulus, a result cannot keep {self.kept}")
         least, most = LEAST_FLOODING_BITS, MOST_FLOODING_BITS
         if not least <= self.flooding_bits <= most:
@@ -213,8 +212,8 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     def soundness(self, min_parties: int) -> float | None:
         """Return a bound on the chance that any party accepts a wrong integer; None where results are not verified.
 
-        Each group that compares what it was given, of `min_parties` at least, may be given another result. Groups have
-        no party in common. With a helper nobody compares, and each party is one.
+        Each group that compares what it was given, of `min_parties` at least, may be given another result. With a
+        helper nobody compares, and each party is a group.
         """
         if not self.authenticated:
             return None

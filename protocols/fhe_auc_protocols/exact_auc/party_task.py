@@ -23,19 +23,15 @@ from fhe_auc.session.protocol import check_rows
 from fhe_auc.sums.authenticator import Authenticator, released
 from fhe_auc.sums.opening import integers
 from fhe_auc_protocols.exact_auc.analysis_sums import PooledSums
+from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy, PrivateReading
+from fhe_auc_protocols.exact_auc.estimates_from_sums import Reading
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
-from fhe_auc_protocols.exact_auc.private_auc import Privacy, PrivateReading
-from fhe_auc_protocols.exact_auc.reading import Reading
 from fhe_auc_protocols.result_warnings import of_auc, of_parties
 
-INTERVAL = "interval"
-"""Option of the manifest: the level of the confidence interval."""
-
-PLAIN_INTERVAL = "plain_interval"
-"""Option: DeLong's interval not on the logit scale."""
-
-ROUND_SCORES = "round_scores"
-"""Option: to how many decimals scores are rounded."""
+# Options of the manifest.
+INTERVAL = "interval"  # the level of the confidence interval
+PLAIN_INTERVAL = "plain_interval"  # DeLong's interval not on the logit scale
+ROUND_SCORES = "round_scores"  # to how many decimals
 
 _OTHER_ROWS = (
     "there is no average precision: not just these parties, with the same rows, are in the session before that is named"
@@ -55,9 +51,7 @@ class _Noisy(NamedTuple):
 
 
 class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
-    """What one party of an exact session computes on its own rows: its sketch, and what a result says.
-
-    Rows come rounded where the session rounds scores.
+    """What one party computes: its sketch, of rows that are rounded where the session says so, and what a result says.
 
     Raises `InputError`: the manifest is of another kind, or the party alone has more rows than the session may have.
     """
@@ -89,10 +83,8 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         if not plan.authenticated:
             return found
         private, index = KeyStream(secrets.token_bytes(32)), self._manifest.parties.index(self.party)
-        return [
-            authenticator.sketch(index, each, private)
-            for authenticator, each in zip(self._authenticators(common_secret), found, strict=True)
-        ]
+        pairs = zip(self._authenticators(common_secret), found, strict=True)
+        return [authenticator.sketch(index, each, private) for authenticator, each in pairs]
 
     def check_counts(self, encoded: Sequence[Residues]) -> None:
         """Check the counts in what `encode` returned, before they leave: nobody else ever sees them.
@@ -159,16 +151,9 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
     def _exact(self, sums: PooledSums, counted: Sequence[str], level: float | None) -> Evaluation:
         """Return what exact sums say; errors as `read`."""
         plan = self.plan
-        options = self._manifest.options
-        reading = Reading(
-            plan.analysis,
-            sums,
-            len(counted),
-            level,
-            plain=bool(options.get(PLAIN_INTERVAL)),
-            rounded=ROUND_SCORES in options,
-            quantiles=perhaps_found(self._manifest.thresholds),
-        )
+        options, quantiles = self._manifest.options, perhaps_found(self._manifest.thresholds)
+        plain, rounded = bool(options.get(PLAIN_INTERVAL)), ROUND_SCORES in options
+        reading = Reading(plan.analysis, sums, len(counted), level, plain=plain, rounded=rounded, quantiles=quantiles)
         try:
             headline = reading.headline()
         except UndefinedAucError as error:
@@ -177,11 +162,10 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             raise
         precision = sums.average_precision
         before = self._data.before
-        evaluation = self._evaluation(headline, len(counted))
         same = before is not None and set(before.parties) == set(counted)
         others = precision is not None and (precision.changed > 0 or not same)
         return replace(
-            evaluation,
+            self._evaluation(headline, len(counted)),
             average_precision=None if precision is None or others else float(precision.value),
             estimates=reading.estimates(),
             comparisons=reading.comparisons(),
@@ -209,8 +193,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         )
 
     def _accepted(self, totals: Sequence[Residues]) -> PooledSums | _Noisy:
-        plan = self.plan
-        found = integers(totals, plan.parameters.plain_moduli)
+        plan, found = self.plan, integers(totals, self.plan.parameters.plain_moduli)
         if plan.privacy is not None:
             return _Noisy(plan.privacy, found)
         return plan.sums.read(found, plan.max_rows, plan.modulus, plan.parties)

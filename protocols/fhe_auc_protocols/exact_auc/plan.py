@@ -1,4 +1,4 @@
-"""The plan of an exact AUC as it stands in a manifest, and what it says to people and programs."""
+"""The plan of an exact AUC as it stands in a manifest: how large messages are, and what it says to its readers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from typing import Any, ClassVar
 import msgspec
 
 from fhe_auc.base import quantities
+from fhe_auc.base.errors import DeserialisationError
+from fhe_auc.base.serialise import decode
 from fhe_auc.session.plan import (
+    BLOB_BYTES,
+    WRAPPED_BYTES,
     Parameter,
     Terms,
     describe_download,
@@ -19,13 +23,66 @@ from fhe_auc.session.plan import (
     describe_upload,
     ring_as_dict,
 )
-from fhe_auc_protocols.exact_auc.message_sizes import ExactSizes
+from fhe_auc.sums.residues import packed_size
+from fhe_auc_protocols.exact_auc.parameters import ExactParameters
 
 
-class ExactPlan(ExactSizes, frozen=True):
-    """Everything public that parties and aggregator must agree on for an exact encrypted AUC; errors as its bases."""
+class ExactPlan(ExactParameters, frozen=True):
+    """Everything public that parties and aggregator must agree on for an exact encrypted AUC; errors as its base.
+
+    Bytes are those of messages without envelopes.
+    """
 
     kind: ClassVar[str] = "exact sums"
+
+    @property
+    def blocks(self) -> int:
+        """Parts of a submission: a padded sketch for each prime; with joint keys both factors' ciphertexts."""
+        return (2 * self.layout.ciphertexts if self.joint_keys else 1) * self.primes
+
+    @property
+    def submission_bytes(self) -> int:
+        """Bytes of one party's submission."""
+        if self.joint_keys:
+            return self.blocks * self.parameters.submission_bytes
+        sketch = sum(packed_size(self.computed.sketch.size, prime) for prime in self.parameters.plain_moduli)
+        return sketch + self.helpers * BLOB_BYTES
+
+    @property
+    def result_bytes(self) -> int:
+        """Bytes of the result's ciphertexts: one for each prime, both polynomials."""
+        return 2 * self.primes * self._result_polynomial
+
+    def result_parts(self, result: bytes) -> tuple[bytes, ...]:
+        """Return a result's ciphertexts, one for each prime; raise `DeserialisationError` where it is none."""
+        parts = decode(result, tuple[bytes, ...], "result")
+        if len(parts) != self.primes:
+            raise DeserialisationError(f"a result of {len(parts)} ciphertexts, of {self.primes}")
+        return parts
+
+    @property
+    def key_bytes(self) -> int:
+        """Bytes of one party's parts of joint keys, 0 without them.
+
+        A polynomial of the public key, and for each plaintext prime three of the relinearisation key.
+        """
+        return (1 + 3 * self.primes) * self._result_polynomial if self.joint_keys else 0
+
+    @property
+    def download_bytes(self) -> int:
+        """Bytes that a party receives: the result.
+
+        With joint keys also, of every party, two polynomials of the relinearisation key for each plaintext prime, and
+        its partial decryption.
+        """
+        if self.helpers:
+            return 8 * self.primes * len(self.computed.sums) + WRAPPED_BYTES * self.parties
+        others = 3 * self.parties * self.primes * self._result_polynomial if self.joint_keys else 0
+        return self.result_bytes + others
+
+    @property
+    def _result_polynomial(self) -> int:
+        return self.parameters.ring_dimension * sum(-(-each // 8) for each in self.parameters.modulus_bits[: self.kept])
 
     def describe(self) -> list[Parameter]:
         """Return the parameters with their reasons."""
@@ -57,12 +114,8 @@ class ExactPlan(ExactSizes, frozen=True):
             rows.append(Parameter("a lie passes", f"< {quantities.chance_text(soundness)}", why))
         if not self.joint_keys:
             number = f"{self.layout.ciphertexts * self.primes}"
-            return [
-                *rows,
-                Parameter("opening, ciphertexts", number, "made by who has the key, once"),
-                describe_upload(self, "its padded sketch"),
-                describe_download(self),
-            ]
+            opening = Parameter("opening, ciphertexts", number, "made by who has the key, once")
+            return [*rows, opening, describe_upload(self, "its padded sketch"), describe_download(self)]
         return [
             *rows,
             Parameter("ciphertexts", f"{self.blocks}", "both factors of every product, for each prime"),
@@ -88,12 +141,11 @@ class ExactPlan(ExactSizes, frozen=True):
 
     def terms(self) -> Terms:
         """Return what the session's parties agree to."""
-        analysis = self.analysis
-        released = f"{len(self.release.sums):,} numbers"
-        if analysis.is_plain:
-            released = ", ".join(each.name for each in self.release.sums)
+        analysis, sums = self.analysis, self.release.sums
+        released = ", ".join(each.name for each in sums) if analysis.is_plain else f"{len(sums):,} numbers"
         private = [] if self.privacy is None else self.privacy.describe()
         noisy = ", each with noise" if private else ""
+        bound = Parameter("rows", f"at most {self.max_rows:,}", "of all parties together, a public bound")
         by = "; ".join(f"{each.name}: {', '.join(each.levels)}" for each in analysis.by)
         asked = [
             ("models", ", ".join(analysis.models), "columns of scores", len(analysis.models) > 1),
@@ -116,11 +168,7 @@ class ExactPlan(ExactSizes, frozen=True):
         return Terms(
             [
                 *(Parameter(*row) for *row, there in asked if there),
-                *(
-                    []
-                    if private
-                    else [Parameter("rows", f"at most {self.max_rows:,}", "of all parties together, a public bound")]
-                ),
+                *([] if private else [bound]),
                 Parameter(
                     "released", released, f"as integers{noisy}, to the parties and to nobody else; the AUC is of these"
                 ),

@@ -62,15 +62,12 @@ class PrecisionSum:
         """Return how large T must be for b to be large enough."""
         return max_rows**2 << _LEAST_BITS if self.bins else 1
 
-    def entries(
-        self,
-        data: PartyData,
-        negatives: NDArray[np.int64],
-        positives: NDArray[np.int64],
-        max_rows: int,
-        modulus: int,
-    ) -> NDArray[np.int64]:
-        """Return a party's vectors, of its rows in each bin; where its flag is set, they are for `hidden` only."""
+    def entries(self, data: PartyData, in_bins: NDArray[np.int64], max_rows: int, modulus: int) -> NDArray[np.int64]:
+        """Return a party's vectors, of its rows of labels 0 and 1 in each bin, shape (2, bins).
+
+        Where its flag is set, they are for `hidden` only.
+        """
+        negatives, positives = in_bins
         before = data.before
         if before is None or len(before.rows_above) != self.bins:
             return np.append(np.zeros_like(positives), 1)

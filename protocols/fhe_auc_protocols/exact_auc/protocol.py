@@ -30,13 +30,13 @@ from fhe_auc_keys.roles.helper_roles import HelperKeys
 from fhe_auc_keys.roles.joint_roles import JointKeys
 from fhe_auc_keys.roles.padded_roles import SealedPads
 from fhe_auc_protocols import options as options_of
-from fhe_auc_protocols.exact_auc import private_auc
+from fhe_auc_protocols.exact_auc import epsilon_noise
+from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
 from fhe_auc_protocols.exact_auc.joint_computation import ExactJointComputation
 from fhe_auc_protocols.exact_auc.padded_computation import ExactPaddedComputation
 from fhe_auc_protocols.exact_auc.parameter_choice import plan_exact
 from fhe_auc_protocols.exact_auc.party_task import INTERVAL, PLAIN_INTERVAL, ROUND_SCORES, ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
-from fhe_auc_protocols.exact_auc.private_auc import Privacy
 
 _NO_FLEET = "a fleet's members have no secret in common, which verified takes: give --protocol exact"
 _NO_QUANTILES = (
@@ -70,11 +70,8 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
     authenticated: ClassVar[bool] = False
 
     def staged(self, request: Request, bins: int) -> tuple[Request, Request]:
-        """Split a request for quantile thresholds, unless scores are rounded: those bring their own.
-
-        Nor where there is a privacy budget, which the session that finds them would not keep to.
-        """
-        if private_auc.agreed(request.options):
+        """Split a request for quantile thresholds; not of rounded scores, which bring their own, nor with epsilon."""
+        if epsilon_noise.agreed(request.options):
             raise InputError(_NO_QUANTILES)
         if ROUND_SCORES in request.options:
             raise InputError(_NO_OTHERS)
@@ -98,7 +95,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
         decimals = request.options.get(ROUND_SCORES)
         rounding = {} if decimals is None else {ROUND_SCORES: _checked_decimals(decimals)}
         plain = {PLAIN_INTERVAL: _checked_plain(request.options)} if PLAIN_INTERVAL in request.options else {}
-        return {**rounding, **plain, **private_auc.agreed(request.options), **level}
+        return {**rounding, **plain, **epsilon_noise.agreed(request.options), **level}
 
     def planned(self, request: Request) -> ExactPlan:
         """Return the parameters for an exact fraction."""
@@ -129,7 +126,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
     @staticmethod
     def _privacy(request: Request) -> Privacy | None:
         """Return the budget of a request, if it has one; raise `InputError` for what does not go with one."""
-        if not private_auc.agreed(request.options):
+        if not epsilon_noise.agreed(request.options):
             return None
         if request.keys == "joint":
             raise InputError(_NO_JOINT_KEYS)
@@ -141,7 +138,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
 
     def spends(self, manifest: Manifest) -> Spending | None:
         """Return the budget of the session, where it has one."""
-        asked = private_auc.agreed(manifest.options)
+        asked = epsilon_noise.agreed(manifest.options)
         return Spending(float(asked["epsilon"]), str(asked["epsilon_unit"])) if asked else None
 
     def soundness(self, manifest: Manifest) -> float | None:
@@ -149,14 +146,11 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
         return self.plan_of(manifest).soundness(manifest.min_parties)
 
     def own_warnings(self, manifest: Manifest, parties: Sequence[PartyData]) -> tuple[str, ...]:
-        """Return what parties ought to know of their own rows.
-
-        Where a budget has to cover all that is told, that is what they have asked to be left out, and nothing else.
-        """
-        return left_out(parties) if private_auc.agreed(manifest.options) else super().own_warnings(manifest, parties)
+        """Return what parties ought to know of their own rows; with a budget only what they asked to be left out."""
+        return left_out(parties) if epsilon_noise.agreed(manifest.options) else super().own_warnings(manifest, parties)
 
     def analysis_of(self, manifest: Manifest) -> Analysis:
-        """Return what the session estimates; raise `InputError` as `plan_of`."""
+        """Return what the session estimates; errors as `plan_of`."""
         return self.plan_of(manifest).analysis
 
     def task(self, manifest: Manifest, data: PartyData) -> ExactTask:
@@ -179,7 +173,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
             fits = plan.interval or plan.joint_keys or plan.privacy is not None or manifest.fleet is not None
         if not fits:
             raise InputError("the session's manifest has an interval, and its plan not the sums for it, or the reverse")
-        if private_auc.agreed(manifest.options) != ({} if plan.privacy is None else plan.privacy.options(manifest)):
+        if epsilon_noise.agreed(manifest.options) != ({} if plan.privacy is None else plan.privacy.options(manifest)):
             raise InputError("the session's manifest and its plan are for other privacy budgets")
         if plan.analysis.heterogeneity and manifest.min_parties < LEAST_SITES:
             raise InputError(f"the session's manifest releases sums over sites of fewer than {LEAST_SITES} parties")

@@ -14,7 +14,7 @@ any session that may go on. More shares than n only add independent noise. A coa
 shares leaves s = (parties counted − c) shares, and s < n of them promise less
 (docs/evidence/score-histograms.md).
 
-**What it rests on.** Honest parties draw their shares (`fhe_auc_protocols.polya`), and at least min_parties
+**What it rests on.** Honest parties draw their shares (`fhe_auc_protocols.noise_shares`), and at least min_parties
 submissions are in the sum, to which the opening of the pads sees. Nobody but the key holder, who knows its pad, reads
 another's submission, which one share protects hardly at all.
 """
@@ -37,8 +37,8 @@ from fhe_auc.session.protocol import Request, Spending
 from fhe_auc.session.vector_computation import VectorTask
 from fhe_auc_protocols.histograms.exact_counts import CountsTask, ExactCounts
 from fhe_auc_protocols.histograms.readout import PrivateReadout
+from fhe_auc_protocols.noise_shares import polya
 from fhe_auc_protocols.option_values import checked_epsilon
-from fhe_auc_protocols.polya import polya
 
 _OVERFLOW = 2.0**-40
 """Probability that some count's noise exceeds the room for it, in one session: then a share is cut, or no result."""
@@ -71,7 +71,7 @@ class DistributedNoise(ExactCounts[R]):
 class NoisyCountsTask(CountsTask[R]):
     """Sends a party's counts with its shares of noise, and reads the result off their sum; errors as `CountsTask`.
 
-    `draw` draws the shares: `fhe_auc_protocols.polya`, and nothing else where it protects someone.
+    `draw` draws the shares: `fhe_auc_protocols.noise_shares`, and nothing else where it protects someone.
     """
 
     def __init__(

@@ -32,23 +32,17 @@ class HierarchicalCounts:
     """
 
     levels: tuple[NDArray[np.float64], ...]
-    """Level k = 1 ... h holds 2^k finite counts, shape (2^k,); with noise they need not be integers, positive, or agree
-    between levels. Segments include their lower and not their upper end, but for the last one of each level, which
-    includes 1. Read-only."""
+    """Level k = 1 ... h holds 2^k finite counts, shape (2^k,), read-only; with noise they need not be integers,
+    positive, or agree between levels. Segments include their lower end; the last one of each level includes 1."""
 
     def __post_init__(self) -> None:
         check_height(len(self.levels))
-        checked = []
-        for k, given in enumerate(self.levels, start=1):
-            level = np.array(given, dtype=np.float64)
-            if level.shape != (2**k,):
-                raise InputError(f"hierarchical counts: level {k} must hold {2**k} counts, not shape {level.shape}")
-            if not np.isfinite(level).all():
-                position = int(np.argmin(np.isfinite(level)))
-                raise InputError(f"hierarchical counts: count {position} of level {k} is {level[position]}")
+        levels = tuple(np.array(level, dtype=np.float64) for level in self.levels)
+        for k, level in enumerate(levels, start=1):
+            if level.shape != (2**k,) or not np.isfinite(level).all():
+                raise InputError(f"hierarchical counts: level {k} must hold {2**k} finite counts")
             level.flags.writeable = False
-            checked.append(level)
-        object.__setattr__(self, "levels", tuple(checked))
+        object.__setattr__(self, "levels", levels)
 
     def __repr__(self) -> str:
         return f"HierarchicalCounts(height={self.height})"
@@ -79,22 +73,17 @@ class HierarchicalCounts:
 def cell_starts(height: int) -> NDArray[np.float64]:
     """Return the lower ends r/2^h of the segments of the lowest level, shape (2^h,)."""
     check_height(height)
-    starts: NDArray[np.float64] = np.arange(2**height) / 2**height
-    return starts
+    return np.asarray(np.arange(2**height) / 2**height)
 
 
 def cells(data: PartyData, height: int) -> NDArray[np.int64]:
-    """Find the segment of the lowest level that holds each of n rows: floor(score 2^h), and 2^h - 1 for score 1.
+    """Return the segment of the lowest level that holds each of n rows: floor(score 2^h), and 2^h - 1 for score 1.
 
-    Of shape (n,), from 0 to 2^h - 1. The segment at level k is that number shifted right by h - k bits.
-
-    Raises `InputError`: a score lies outside [0, 1]; the message is that of `fhe_auc.rows.own_rows.check_scores`.
+    Raises `InputError`: a score lies outside [0, 1].
     """
     check_scores(data, cell_starts(height))
-    size = 2**height
-    below = (data.y_score * size).astype(np.int64)  # exact: a product with a power of two
-    found: NDArray[np.int64] = np.minimum(below, size - 1)  # score 1
-    return found
+    below = (data.y_score * 2**height).astype(np.int64)  # exact: a product with a power of two
+    return np.asarray(np.minimum(below, 2**height - 1))  # score 1
 
 
 def count(data: PartyData, height: int) -> HierarchicalCounts:
@@ -105,20 +94,12 @@ def count(data: PartyData, height: int) -> HierarchicalCounts:
 
 
 def quantile_cells(counts: HierarchicalCounts, fractions: ArrayLike) -> NDArray[np.int64]:
-    """Find the r, 0 to 2^h, whose prefix [0, r/2^h) holds the number of rows closest to each fraction of all.
+    """Return the r, 0 to 2^h, whose prefix [0, r/2^h) holds the number of rows closest to each fraction of all.
 
-    Fractions in [0, 1] and what is found have the shape (q,).
+    Fractions in [0, 1] and the result have the shape (q,). This is a binary search on prefix queries, for all fractions
+    at once. Noisy prefixes may fall with r; the search then ends at one of the places where they cross the number.
 
-    Binary search on prefix queries, for all fractions at once: each step compares the rows still wanted with those of
-    the left half of the segment. Noisy prefixes may fall with r; the search then ends at one of the places where they
-    cross the number wanted.
-
-    Raises
-    ------
-    InputError
-        A fraction is not in [0, 1].
-    EvaluationError
-        The rows number 0 or, by noise, less.
+    Raises `InputError`: a fraction is not in [0, 1]; `EvaluationError`: the rows number 0 or, by noise, less.
     """
     wanted = np.atleast_1d(np.asarray(fractions, dtype=np.float64))
     unfit = ~((wanted >= 0) & (wanted <= 1))
@@ -138,24 +119,16 @@ def quantile_cells(counts: HierarchicalCounts, fractions: ArrayLike) -> NDArray[
 
 
 def equi_depth_edges(counts: HierarchicalCounts, bins: int) -> NDArray[np.float64]:
-    """Cut [0, 1] into so many bins, 1 to 2^h, that hold about equally many rows.
+    """Return the edges, strictly ascending multiples of 2^-h, of 1 to 2^h bins of [0, 1] with about equally many rows.
 
-    The edges, shape (at most bins + 1,), are strictly ascending multiples of 2^-h, from 0 to 1. There are fewer where
-    quantiles coincide: where a single segment holds more rows than a bin should.
-
-    Raises
-    ------
-    InputError
-        The number of bins is out of range.
-    EvaluationError
-        The rows number 0 or, by noise, less.
+    There are bins + 1, or fewer where a single segment holds more rows than a bin should. Errors as `quantile_cells`,
+    and `InputError` for another number of bins.
     """
     size = 2**counts.height
     if not is_whole(bins, range(1, size + 1)):
         raise InputError(f"the number of bins must be from 1 to 2^{counts.height} = {size}, not {bins!r}")
     inner = quantile_cells(counts, np.arange(1, bins) / bins)
-    edges: NDArray[np.float64] = np.unique(np.concatenate(([0], inner, [size]))) / size
-    return edges
+    return np.asarray(np.unique(np.concatenate(([0], inner, [size]))) / size)
 
 
 def check_height(height: int) -> None:

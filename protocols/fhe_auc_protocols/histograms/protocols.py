@@ -8,7 +8,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.results.evaluation import Evaluation, QuantileThresholds
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.protocol import Protocol, Request
+from fhe_auc.session.protocol import Request
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.histograms import split_budget
 from fhe_auc_protocols.histograms.distributed_noise import DistributedNoise
@@ -31,15 +31,7 @@ class HistogramFederated(ExactCounts[Evaluation]):
     options = options_of.HistogramFederated
 
 
-class _PrivateHistogram(Protocol[Evaluation]):
-    """A score histogram with noise."""
-
-    def staged(self, request: Request, bins: int) -> tuple[Request, Request]:
-        """Split the budget."""
-        return split_budget.staged(request, bins)
-
-
-class HistogramDistributedDp(_PrivateHistogram, DistributedNoise[Evaluation]):
+class HistogramDistributedDp(DistributedNoise[Evaluation]):
     """Plug-in ``histogram-distributed-dp``."""
 
     name = "histogram-distributed-dp"
@@ -50,9 +42,10 @@ class HistogramDistributedDp(_PrivateHistogram, DistributedNoise[Evaluation]):
     boundaries = "boundaries-distributed-dp"
     readout = PrivateScoreHistogram()
     options = options_of.HistogramDistributedDp
+    staged = staticmethod(split_budget.staged)
 
 
-class HistogramLocalDp(_PrivateHistogram, LocalRandomisation[Evaluation]):
+class HistogramLocalDp(LocalRandomisation[Evaluation]):
     """Plug-in ``histogram-local-dp``."""
 
     name = "histogram-local-dp"
@@ -61,6 +54,7 @@ class HistogramLocalDp(_PrivateHistogram, LocalRandomisation[Evaluation]):
     boundaries = "boundaries-local-dp"
     readout = PrivateScoreHistogram()
     options = options_of.HistogramLocalDp
+    staged = staticmethod(split_budget.staged)
 
 
 class QuantilesFederated(ExactCounts[QuantileThresholds]):
@@ -92,11 +86,7 @@ class QuantilesFederated(ExactCounts[QuantileThresholds]):
 
 
 class QuantilesDistributedDp(DistributedNoise[QuantileThresholds]):
-    """Plug-in ``boundaries-distributed-dp``.
-
-    Heights are 13 at most: 2^14 - 2 counts. 10 is "a good choice" for the AUC,
-    whatever the model ([FCE] §4.2).
-    """
+    """Plug-in ``boundaries-distributed-dp``; its default height, 10, is "a good choice" for the AUC ([FCE] §4.2)."""
 
     name = "boundaries-distributed-dp"
     summary = (
@@ -109,10 +99,7 @@ class QuantilesDistributedDp(DistributedNoise[QuantileThresholds]):
 
 
 class QuantilesLocalDp(LocalRandomisation[QuantileThresholds]):
-    """Plug-in ``boundaries-local-dp``.
-
-    A height of 8 is the best in this model, where users are spread thin over levels ([FCE] §4.2).
-    """
+    """Plug-in ``boundaries-local-dp``; a height of 8 is best where users are spread over levels ([FCE] §4.2)."""
 
     name = "boundaries-local-dp"
     summary = "local differential privacy: quantile thresholds from one randomised report a row, nothing encrypted"

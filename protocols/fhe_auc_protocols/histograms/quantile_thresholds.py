@@ -249,9 +249,8 @@ def _cut(counts: NDArray[np.float64], bins: int) -> NDArray[np.float64]:
     beside[:-1] |= crowded[1:]
     ends = np.append(cell_starts(counts.size.bit_length() - 1), 1.0)
     at = np.flatnonzero(crowded & beside)
-    return np.concatenate(
-        [np.empty(0), *(np.linspace(ends[k], ends[k + 1], full[k] - 1, endpoint=False)[1:] for k in at)]
-    )
+    inside = (np.linspace(ends[k], ends[k + 1], full[k] - 1, endpoint=False)[1:] for k in at)
+    return np.concatenate([np.empty(0), *inside])
 
 
 def checked_bins(options: Mapping[str, object], height: int) -> int:

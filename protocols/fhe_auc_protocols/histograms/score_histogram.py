@@ -50,7 +50,7 @@ class ExactScoreHistogram(Readout[Evaluation]):
         """Return the AUC of the pooled histogram; errors as `pooled_counts`, and `UndefinedAucError`."""
         bins = pooled.levels[0].reshape(_LABELS, -1)
         exact = trapezoid(pooled_counts(bins))
-        _, standard_error = of_bins(*bins[:, bins.any(axis=0)])
+        _, error = of_bins(*bins[:, bins.any(axis=0)])
         return _evaluation(
             manifest,
             pooled,
@@ -58,9 +58,7 @@ class ExactScoreHistogram(Readout[Evaluation]):
             auc=exact.auc,
             binning_error=exact.binning_error,
             numerical_error=0.0,
-            warnings=result_warnings.of_auc(
-                manifest, pooled.parties, exact.binning_error, standard_error, histogram=True
-            ),
+            warnings=result_warnings.of_auc(manifest, pooled.parties, exact.binning_error, error, histogram=True),
         )
 
 
@@ -106,11 +104,7 @@ def _evaluation(manifest: Manifest, pooled: PooledCounts, histogram: Histogram, 
 
 
 def rows_by_bin(data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Count a party's rows of label 1 and 0 in each bin, shape (2, m).
-
-    Raises `InputError`: a score lies beyond the bins (`pooled_histogram`), which then would say what is not so; the
-    message names the party, the row and the value.
-    """
+    """Return a party's rows of label 1 and 0 in each bin, shape (2, m); `InputError` for a score beyond the bins."""
     own = Histogram.from_rows(data, _edges(grid))
     return np.stack([own.positives, own.negatives]).astype(np.int64)
 

@@ -65,9 +65,7 @@ class UnaryEncoding:
         """Randomise one report for each of n users, and return how many have each bit set, shape (d,).
 
         Cells, shape (n,), are from 0 to d − 1, or `NO_VALUE`. The source is `exact_sampling.secure` where it protects
-        someone.
-
-        Raises `InputError`: a cell is out of range; the message names the user, not the cell.
+        someone. Raises `InputError`: a cell is out of range; the message names the user, not the cell.
         """
         unfit = (cells < NO_VALUE) | (cells >= self.cells)
         if unfit.any():
@@ -85,15 +83,12 @@ class UnaryEncoding:
     def estimate(self, tally: ArrayLike, reports: int) -> NDArray[np.float64]:
         """Return the unbiased estimate Ĉ of the users in each cell, shape (d,), from a tally of so many reports."""
         q = self.flip_probability
-        found: NDArray[np.float64] = (np.asarray(tally, np.float64) - reports * q) / (0.5 - q)
-        return found
+        return np.asarray((np.asarray(tally, np.float64) - reports * q) / (0.5 - q))
 
     def variance(self, counts: ArrayLike, reports: int) -> NDArray[np.float64]:
         """Return the variance of each estimate, shape (d,), where the cells hold so many of the users who report."""
-        q = self.flip_probability
-        c = np.asarray(counts, np.float64)
-        found: NDArray[np.float64] = (c / 4 + (reports - c) * q * (1 - q)) / (0.5 - q) ** 2
-        return found
+        q, c = self.flip_probability, np.asarray(counts, np.float64)
+        return np.asarray((c / 4 + (reports - c) * q * (1 - q)) / (0.5 - q) ** 2)
 
 
 class LevelTally(NamedTuple):
@@ -119,10 +114,7 @@ class UnaryHierarchy:
         self.epsilon = self.levels[0].epsilon
 
     def tallies(self, cells: NDArray[np.int64], source: Source) -> list[LevelTally]:
-        """Randomise n users in these cells of the lowest level, or with `NO_VALUE`; the highest level comes first.
-
-        Cells and errors are as of `UnaryEncoding.tally`.
-        """
+        """Randomise users in these cells of the lowest level, as `UnaryEncoding.tally`; the highest level is first."""
         chosen = exact_sampling.integers(source, len(self.levels), len(cells))
         found = []
         for level, encoding in enumerate(self.levels):

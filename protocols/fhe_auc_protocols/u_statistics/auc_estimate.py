@@ -19,8 +19,7 @@ class AucEstimate:
     auc: float
 
     noise_bound: float
-    """Bound on the mean squared error from noise, whatever the data: theorem 1, or theorem 3's formula; NaN where that
-    fails."""
+    """Bound on the mean squared error from noise: theorem 1, or theorem 3's formula; NaN where that fails."""
 
     noise_error: float
     """Standard error from noise, estimated from the same reports; much smaller where the bound is loose."""
@@ -30,7 +29,7 @@ class AucEstimate:
     that of the bins."""
 
     ties_error: float
-    """Its standard error, estimated likewise."""
+    """Its standard error."""
 
     @property
     def undecided(self) -> float:

@@ -19,8 +19,7 @@ class Axis:
     """
 
     points: Floats
-    """Strictly ascending, shape (k,), k >= 2. A device rounds to the nearest (simple rounding, the π of [USTAT]
-    Algorithm 1); what lies outside becomes the first or last."""
+    """Strictly ascending, shape (k,), k >= 2. A device rounds to the nearest (the π of [USTAT] Algorithm 1)."""
 
     def __post_init__(self) -> None:
         points = np.asarray(self.points, float)

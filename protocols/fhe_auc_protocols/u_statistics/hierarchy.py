@@ -32,26 +32,19 @@ from fhe_auc_protocols.u_statistics.kernels import Floats, Integers
 
 
 class HierarchyEstimate(NamedTuple):
-    """What the recursion finds."""
+    """What the recursion finds.
+
+    `auc` is not clipped to [0, 1]. `recursed` and `discarded` count nodes. `tied` estimates the share of pairs that
+    reach a leaf together. Standard errors are roots of Σ v⁺(h⁻)² + v⁻(h⁺)² + v⁺v⁻ over the products added up, which are
+    of uncorrelated factors, with max(ĥ² - v, 0) for h²; what discarding shifts is not in them.
+    """
 
     auc: float
-    """Not clipped to [0, 1]."""
-
     recursed: int
-    """Nodes that were recursed on."""
-
     discarded: int
-    """Nodes that were not."""
-
     tied: float
-    """Estimated share of pairs that reach a leaf together, which the domain cannot tell apart."""
-
     tied_error: float
-    """Its standard error, estimated as the other one."""
-
     standard_error: float
-    """Estimated root of the variance: Σ v⁺(h⁻)² + v⁻(h⁺)² + v⁺v⁻ over the products added up, which are of uncorrelated
-    factors, with max(ĥ² - v, 0) for h². What discarding shifts is not in it."""
 
 
 class HierarchicalAuc:

@@ -22,22 +22,19 @@ ROUNDING = 1e-9
 class Kernel:
     """A symmetric function f of two records, and the range [low, high] that its values are promised to lie in.
 
-    The noise of `pairs` is scaled to the range's width, so that a value outside would not be protected: of public
-    points it is refused, of users it is moved to the range's end.
+    `function` takes two arrays of shape (..., d) that broadcast, d the columns of a record, and returns one of shape
+    (...). The noise of `pairs` is scaled to the range's width, so that a value outside would not be protected: of
+    public points it is refused, of users it is moved to the range's end. `lipschitz` is L of theorem 2 with
+    |f(x, y) - f(x', y)| <= L·|x - x'|, if there is one.
 
     Raises `InputError`: the range is not two finite numbers, the lower one first.
     """
 
     name: str
-
-    function: Callable[[Floats, Floats], NDArray[np.float64]]
-    """Takes two arrays of shape (..., d) that broadcast, d the columns of a record; returns an array of shape (...)."""
-
+    function: Callable[[Floats, Floats], Floats]
     low: float
     high: float
-
     lipschitz: float | None = None
-    """L with |f(x, y) - f(x', y)| <= L·|x - x'|, for theorem 2; None where there is none."""
 
     def __post_init__(self) -> None:
         if not (np.isfinite([self.low, self.high]).all() and self.low < self.high):
@@ -66,9 +63,9 @@ class Kernel:
         return np.asarray(np.fmax(np.fmin(self._values(x, y), self.high), self.low))
 
     def check_symmetry(self, points: ArrayLike) -> None:
-        """Raise `InputError` where the kernel is not symmetric on these records, up to rounding, or loses their shape.
+        """Raise `InputError` where the kernel is not symmetric on records of shape (k, d), or loses their shape.
 
-        Records have the shape (k, d). The error tells no value: they may be users'.
+        The error tells no value: they may be users'.
         """
         rows = np.asarray(points, float)
         values = self.clipped(rows[:, None, :], rows[None, :, :])
@@ -81,11 +78,7 @@ class Kernel:
         return np.asarray(self.function(np.asarray(x, float), np.asarray(y, float)), float)
 
     def matrix(self, points: ArrayLike) -> Floats:
-        """Return A with A_ij = f(point i, point j); points are public, of shape (k, d), the result (k, k).
-
-        Raises `InputError`: as for a call; or the kernel is not symmetric on these points, or does not keep their
-        shape.
-        """
+        """Return A with A_ij = f(point i, point j), (k, k), of public points (k, d); errors as a call and symmetry."""
         rows = np.asarray(points, float)
         values = self(rows[:, None, :], rows[None, :, :])
         self.check_symmetry(rows)

@@ -51,7 +51,7 @@ class RandomisedResponse:
     def randomise(self, values: Integers, source: Source) -> Integers:
         """Return what users with these values in [0, k) report, shape (n,): what each does on its own device.
 
-        The source is `exact_sampling.secure` where it protects someone. Raise `InputError` for a value out of range.
+        The source is `exact_sampling.secure` where it protects someone. Raises `InputError`: a value is out of range.
         """
         if len(values) and not 0 <= values.min() <= values.max() < self.k:
             raise InputError(f"values must lie in [0, {self.k})")
@@ -63,9 +63,9 @@ class RandomisedResponse:
         return np.bincount(reports, minlength=self.k).astype(np.int64)
 
     def estimate(self, reported: ArrayLike, matrix: Floats) -> float:
-        """Return the unbiased estimate of the U-statistic from counts of reports, shape (k,), and the matrix, (k, k).
+        """Return the unbiased U-statistic of counts of reports, (k,), and the matrix, (k, k).
 
-        Raise `InputError` where there are fewer than two reports.
+        Raises `InputError`: there are fewer than two reports.
         """
         counts = np.asarray(reported, float)
         n = checked_users(counts.sum())
@@ -76,9 +76,7 @@ class RandomisedResponse:
         return float((centred @ matrix @ centred - counts @ own) / (n * (n - 1) * self.kept**2))
 
     def shares(self, reported: ArrayLike) -> Floats:
-        """Return unbiased estimates of the share of users with each value, from counts of reports, both shape (k,).
-
-        They add up to 1 and may be negative.
+        """Return unbiased shares of users with each value from counts of reports, both (k,); some may be negative.
 
         Raises `InputError`: there are no reports.
         """
@@ -88,11 +86,9 @@ class RandomisedResponse:
         return np.asarray((counts / counts.sum() - self.beta / self.k) / self.kept)
 
     def estimate_between(self, first: ArrayLike, second: ArrayLike, matrix: Floats) -> float:
-        """Return the unbiased estimate of the average kernel between two groups whose membership is public.
+        """Return the unbiased average kernel between two groups whose membership is public; shapes as `estimate`.
 
-        From counts of either group's reports, shape (k,), and the matrix, (k, k). With the classes as groups and
-        `kernels.between_classes` it is the AUC. Unbiased, since users of different groups report independently. Raise
-        `InputError` where a group has no reports.
+        With the classes as groups and `kernels.between_classes` it is the AUC. Errors as `shares`.
         """
         return float(self.shares(first) @ matrix @ self.shares(second))
 
@@ -138,15 +134,12 @@ class RandomisedResponse:
 def quantisation_bound(k: int, lipschitz: float, length: float = 1.0) -> float:
     """Return a bound on the squared bias of k bins of equal width on an interval of that length: (L·length/k)².
 
-    A value moves by at most length/2k to the middle of its bin, and the kernel has two arguments. [USTAT] theorem 2
-    states half of that, L²/2k²; but where f(x, y) = L·(x + y) and all users sit on one bin's edge, the bias is L/k.
+    Both arguments move by at most length/2k. [USTAT] theorem 2 states half of that, L²/2k²; but where f(x, y) =
+    L·(x + y) and all users sit on one bin's edge, the bias is L/k.
     """
     return (lipschitz * length / k) ** 2
 
 
 def bins_by_rule(users: int, epsilon: float, lipschitz: float = 1.0) -> int:
-    """Return the number of bins that balances noise and quantisation: k = n^¼ √(L ε), 2 to 4,096.
-
-    Corollary 1, which is stated for ε <= 1; beyond that the rule is cautious, as noise then falls faster than 1/ε.
-    """
+    """Return the bins that balance noise and quantisation (corollary 1, for ε <= 1): k = n^¼ √(L ε), 2 to 4,096."""
     return min(max(2, round(math.sqrt(math.sqrt(users) * lipschitz * epsilon))), MAX_VALUES)

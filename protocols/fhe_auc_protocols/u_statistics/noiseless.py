@@ -7,8 +7,6 @@ With c_i records of value i, n = Σ c_i and A_ij = f(i, j):
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -20,9 +18,9 @@ from fhe_auc_protocols.u_statistics.kernels import Floats, Integers
 
 
 def u_statistic(counts: ArrayLike, matrix: Floats) -> float:
-    """Return the average kernel over all pairs of different records, from counts of each of k values, shape (k,).
+    """Return the average kernel over all pairs of different records, from counts of k values and `Kernel.matrix`.
 
-    The matrix, shape (k, k), is `Kernel.matrix` of the values. Raise `InputError` for fewer than two records.
+    Raises `InputError`: there are fewer than two records.
     """
     weights = np.asarray(counts, float)
     n = checked_users(weights.sum())
@@ -30,10 +28,7 @@ def u_statistic(counts: ArrayLike, matrix: Floats) -> float:
 
 
 def gini(values: ArrayLike) -> float:
-    """Return Gini's mean difference, by sorting: Σ_i (2i - n + 1)·x_(i) / (n(n-1)/2), i from 0.
-
-    Raise `InputError` for fewer than two values, of shape (n,).
-    """
+    """Return Gini's mean difference, Σ_i (2i - n + 1)·x_(i) / (n(n-1)/2), i from 0; `InputError` for n < 2."""
     ordered = np.sort(np.asarray(values, float))
     n = int(checked_users(len(ordered)))
     # From their middle, so that a common offset costs no digits.
@@ -47,17 +42,10 @@ def collision(values: ArrayLike) -> float:
     return float(counts @ (counts - 1) / (n * (n - 1)))
 
 
-class Kendall(NamedTuple):
-    """Kendall's rank correlation: `tau_a` counts ties as 0, `tau_b` leaves them out of the denominator."""
+def kendall(rows: ArrayLike) -> tuple[float, float]:
+    """Return Kendall's tau-a, ties 0, and tau-b, without ties, of rows of shape (n, 2), in O(n log n) by scipy.
 
-    tau_a: float
-    tau_b: float
-
-
-def kendall(rows: ArrayLike) -> Kendall:
-    """Return both of Kendall's coefficients of rows of shape (n, 2), in O(n log n) by scipy.
-
-    Raise `InputError` for fewer than two, and without the extra.
+    Raises `InputError`: there are fewer than two, or the extra is missing.
     """
     require("dp")
     from scipy.stats import kendalltau
@@ -66,7 +54,7 @@ def kendall(rows: ArrayLike) -> Kendall:
     checked_users(len(pairs))
     tau_b = float(kendalltau(pairs[:, 0], pairs[:, 1]).statistic)
     untied = (1 - collision(pairs[:, 0])) * (1 - collision(pairs[:, 1]))
-    return Kendall(0.0 if untied == 0 else tau_b * np.sqrt(untied), tau_b)
+    return 0.0 if untied == 0 else tau_b * np.sqrt(untied), tau_b
 
 
 def tau_b(tau_a: float, tied_first: float, tied_second: float) -> float:
@@ -76,10 +64,7 @@ def tau_b(tau_a: float, tied_first: float, tied_second: float) -> float:
 
 
 def auc(positives: Integers, negatives: Integers) -> float:
-    """Return the AUC, ties counted half, from the records of each class at ascending scores; both of shape (k,).
-
-    Raise `UndefinedAucError` where a class is empty.
-    """
+    """Return the AUC, ties half, from each class's records at ascending scores; `UndefinedAucError` if one is empty."""
     tp, fp = (side[::-1].cumsum()[::-1].astype(np.int64) for side in (positives, negatives))
     return trapezoid(Counts(tp, fp)).auc
 

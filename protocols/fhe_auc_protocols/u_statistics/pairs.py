@@ -28,7 +28,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -47,8 +47,7 @@ Progress: TypeAlias = Callable[[int, int], None]
 class PairStep(ABC):
     """What two users do together, for one kernel and the budget of one pairing."""
 
-    chunk: ClassVar[int] = 1 << 16
-    """Pairs between two reports of progress."""
+    chunk: ClassVar[int] = 1 << 16  # pairs between two reports of progress
 
     @property
     @abstractmethod
@@ -63,7 +62,7 @@ class PairStep(ABC):
 class IdealLaplace(PairStep):
     """Ideal functionality: a trusted third adds Laplace(width/ε₁) to the kernel's value; ε₁ = ε/P is the step's budget.
 
-    `epsilon` is ε₁. `laplace` is `fhe_auc_protocols.dp_noise.laplace`, which protects, or for experiments
+    `epsilon` is ε₁. `laplace` is `fhe_auc_protocols.opendp_samplers.laplace`, which protects, or for experiments
     `seeded_laplace`.
     """
 
@@ -140,17 +139,10 @@ def pairings(users: int, number: int, generator: np.random.Generator) -> Integer
     return np.concatenate([generator.permutation(users)[: 2 * half].reshape(half, 2) for _ in range(number)])
 
 
-class PairsEstimate(NamedTuple):
-    """The mean of the step's answers, and their own variance."""
-
-    mean: float
-    variance: float
-
-
 def estimate(
     rows: Floats, step: PairStep, pairs: Integers, progress: Progress = lambda done, total: None
-) -> PairsEstimate:
-    """Return the mean of the step's answers over pairs, shape (number, 2), of the rows of shape (n, d)."""
+) -> tuple[float, float]:
+    """Return mean and variance of the step's answers over pairs, shape (number, 2), of the rows of shape (n, d)."""
     total = squares = 0.0
     for start in range(0, len(pairs), step.chunk):
         progress(start, len(pairs))
@@ -159,18 +151,13 @@ def estimate(
         total, squares = total + float(answers.sum()), squares + float(answers @ answers)
     progress(len(pairs), len(pairs))
     mean = total / len(pairs)
-    return PairsEstimate(mean, max(squares / len(pairs) - mean**2, 0.0))
+    return mean, max(squares / len(pairs) - mean**2, 0.0)
 
 
-class Zetas(NamedTuple):
-    """ζ₁ = Var E[f(X, X') | X] and ζ₂ = Var f(X, X') of a distribution."""
-
-    first: float
-    second: float
-
-
-def mean_squared_error(users: int, number: int, of: Zetas, noise_variance: float) -> float:
+def mean_squared_error(users: int, number: int, zeta_1: float, zeta_2: float, noise_variance: float) -> float:
     """Return the MSE against the distribution's own value, for even and odd n; `noise_variance` is that of a step.
+
+    ζ₁ = Var E[f(X, X') | X] and ζ₂ = Var f(X, X') are those of the distribution.
 
     With h = ⌊n/2⌋ the mean is of P·h values. Any two users are a pair of a given pairing with probability
     d = 2h / (n(n-1)), and pairings are independent. So a value of one pairing meets in another one the same pair, with
@@ -182,10 +169,10 @@ def mean_squared_error(users: int, number: int, of: Zetas, noise_variance: float
     """
     half = users // 2
     drawn = 2 * half / (users * (users - 1))
-    sampling = of.second + (number - 1) * drawn * (of.second + 2 * (users - 2) * of.first)
+    sampling = zeta_2 + (number - 1) * drawn * (zeta_2 + 2 * (users - 2) * zeta_1)
     return (sampling + noise_variance) / (number * half)
 
 
 def error_bound(users: int, number: int, width: float, noise_variance: float) -> float:
     """Return the largest that `mean_squared_error` can be: ζ₂ <= width²/4 (Popoviciu) and ζ₁ <= ζ₂/2 (Hoeffding)."""
-    return mean_squared_error(users, number, Zetas(width**2 / 8, width**2 / 4), noise_variance)
+    return mean_squared_error(users, number, width**2 / 8, width**2 / 4, noise_variance)

@@ -49,11 +49,7 @@ from fhe_auc_protocols.unencrypted_protocol import MOST_ROWS, ClearSums, Summing
 
 
 class Mechanism(ABC):
-    """How a class's rows turn into counts of reports, and those into an estimate.
-
-    A tally of one class, by `oracle`, has `size` numbers, each a count of reports: they add up to the class's rows.
-    `bins` is how many of scores there are.
-    """
+    """How a class's rows, in `bins` bins of scores, turn into `size` counts of reports, and those into an estimate."""
 
     def __init__(self, oracle: RandomisedResponse | HadamardTree, bins: int, size: int) -> None:
         self._oracle, self.bins, self.size = oracle, bins, size
@@ -136,22 +132,22 @@ class LocalParty(SummingParty[Evaluation, Mechanism]):
 
     def _told(self, estimate: AucEstimate, parties: int) -> Evaluation:
         epsilon = self.manifest.options["epsilon"]
-        warnings: tuple[str, ...] = (
+        warnings = [
             "labels are public: the aggregator learns how many rows of each class every party has",
             "epsilon is spent by every session: budgets of sessions on the same rows add up",
-        )
-        warnings += result_warnings.of_parties(self.manifest, parties)
+            *result_warnings.of_parties(self.manifest, parties),
+        ]
         if not 0 <= estimate.auc <= 1:
-            warnings += (f"the estimate is {estimate.auc:.4g}, outside [0, 1], because of noise; it is clipped",)
+            warnings.append(f"the estimate is {estimate.auc:.4g}, outside [0, 1], because of noise; it is clipped")
         settings = {"epsilon": epsilon, "bins": self._terms.bins, "standard error": estimate.standard_error}
         if not math.isnan(estimate.squared_error):
             settings["standard error bound"] = math.sqrt(estimate.squared_error)
         if estimate.undecided:
             settings["undecided by bins"] = estimate.undecided
         if estimate.coarse:
-            warnings += (
+            warnings.append(
                 f"bins leave the AUC undecided by {estimate.undecided:.2g}, more than noise does: take more bins, or "
-                "thresholds that fit the scores",
+                "thresholds that fit the scores"
             )
         return Evaluation(
             auc=float(np.clip(estimate.auc, 0, 1)),
@@ -164,7 +160,7 @@ class LocalParty(SummingParty[Evaluation, Mechanism]):
             verified=False,
             security_bits=0,
             settings=settings,
-            warnings=warnings,
+            warnings=tuple(warnings),
         )
 
 
@@ -189,10 +185,7 @@ class LocalProtocol(UnencryptedProtocol[Evaluation, Mechanism]):
         return Spending(privacy_budget(manifest.options), "score")
 
     def new_party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[Evaluation]:
-        """Return the party whose rows are `data`; raise `InputError` where the manifest is not this protocol's.
-
-        `material` is empty.
-        """
+        """Return the party whose rows are `data`; `material` is empty. Errors as `checked`."""
         return LocalParty(manifest, self.checked(manifest), data, self._source())
 
 

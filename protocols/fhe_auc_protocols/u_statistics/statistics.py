@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fhe_auc.base.errors import InputError, UndefinedAucError
-from fhe_auc_protocols import dp_noise, exact_sampling
+from fhe_auc_protocols import exact_sampling, opendp_samplers
 from fhe_auc_protocols.exact_sampling import Source
 from fhe_auc_protocols.option_values import checked_epsilon, is_whole
 from fhe_auc_protocols.u_statistics import hierarchy, kernels, krr, noiseless, pairs
@@ -34,21 +34,16 @@ _DEFAULT_ALPHA = 10
 
 @dataclass(frozen=True)
 class RandomSources:
-    """Where all randomness comes from."""
+    """Where all randomness comes from: of randomisers, of the ideal two-party step, of pairings, which are public."""
 
     source: Source
-    """Of the randomisers."""
-
     laplace: pairs.Laplace
-    """Adds Laplace noise, for the ideal two-party step."""
-
     pairing: np.random.Generator
-    """Draws the pairings, which are public."""
 
     @classmethod
     def secure(cls) -> RandomSources:
         """Return what protects users: a ChaCha20 stream under a fresh key, and OpenDP's Laplace sampler."""
-        return cls(exact_sampling.secure(), dp_noise.laplace, np.random.default_rng())
+        return cls(exact_sampling.secure(), opendp_samplers.laplace, np.random.default_rng())
 
     @classmethod
     def seeded_experiment(cls, seed: int) -> RandomSources:
@@ -135,14 +130,12 @@ class UStatisticResult:
     """The U-statistic: tau-a, Gini's mean difference, the collision probability, the AUC. Not clipped to its range."""
 
     standard_error: float
-    """Estimated from the reports: how far the estimate may lie from these users' own value, not from that of those whom
-    they stand for. For pairs it is estimated from above, with the choice of pairs; for the AUC of binned scores, with
-    what the bins leave undecided."""
+    """Estimated from the reports: how far the estimate may lie from these users' own value. For pairs it is estimated
+    from above, with the choice of pairs; for the AUC of binned scores, with what the bins leave undecided."""
 
     error_bound: float
-    """Root of the theorem's bound on the mean squared error from noise and sampling, whatever the data. Hierarchy: of
-    theorem 3's formula, whose levels are nearly independent here; NaN where its condition α <= √n fails. With what
-    bins leave undecided of an AUC, as estimated, and four standard errors of that."""
+    """Root of the theorem's bound on the mean squared error from noise and sampling, whatever the data; NaN where
+    theorem 3's condition α <= √n fails. With what bins leave undecided of an AUC, and four standard errors of that."""
 
     derived: Mapping[str, float] = field(default_factory=dict)
     """What follows from the same reports at no further cost in privacy; not unbiased. NaN where undefined."""
@@ -175,8 +168,8 @@ def run(
         row, column = np.argwhere(~finite)[0]
         raise InputError(f"row {row}: all entries must be finite, got {rows[row, column]:g}")
     noiseless.checked_users(len(rows))
-    by_method = {"krr": _krr, "hierarchy": _hierarchy, "pairs": _pairs}
-    found = by_method[setting.method](setting, rows, using, progress)
+    method = {"krr": _krr, "hierarchy": _hierarchy, "pairs": _pairs}[setting.method]
+    found = method(setting, rows, using, progress)
     seeded = isinstance(using.source, exact_sampling.SeededExperiment)
     return UStatisticResult(
         statistic=setting.name,
@@ -195,8 +188,7 @@ def run(
 def without_noise(statistic: str, rows: Floats) -> dict[str, float]:
     """Return the rows' own values, which are **not private**: the estimate's goes by the statistic's name."""
     if statistic == "kendall":
-        found = noiseless.kendall(rows)
-        return {"kendall": found.tau_a, "tau_b": found.tau_b}
+        return dict(zip(("kendall", "tau_b"), noiseless.kendall(rows), strict=True))
     if statistic == "gini":
         return {"gini": noiseless.gini(rows[:, 0])}
     if statistic == "renyi2":
@@ -222,11 +214,10 @@ class _Found(NamedTuple):
 def _krr(setting: Setting, rows: Floats, using: RandomSources, progress: pairs.Progress) -> _Found:
     if setting.statistic == "auc":
         return _krr_auc(setting, rows, using, progress)
-    domain = _domain(setting, rows)
+    domain, kernel = _domain(setting, rows), _kernel(setting)
     response = krr.RandomisedResponse(len(domain), setting.epsilon)
     reported = _tallied(response, domain.index(rows), using.source, progress)
     points = domain.points
-    kernel = _kernel(setting)
     matrix = kernel.matrix(points)
     found = response.estimate(reported, matrix)
     derived: dict[str, float] = {}
@@ -240,9 +231,8 @@ def _krr(setting: Setting, rows: Floats, using: RandomSources, progress: pairs.P
         notes += ("values are rounded to the middles of bins: the estimate is that of the rounded values",)
         if kernel.lipschitz is not None and len(domain.axes) == 1:  # the constant is of one number, not of two
             low, high = _per_column(setting.ranges, 0, 1, "range")
-            settings["rounding inside the range"] = math.sqrt(
-                krr.quantisation_bound(len(domain), kernel.lipschitz, high - low)
-            )
+            bound = krr.quantisation_bound(len(domain), kernel.lipschitz, high - low)
+            settings["rounding inside the range"] = math.sqrt(bound)
     error, bound = response.standard_error(reported, matrix), response.variance_bound(len(rows), kernel.width)
     return _Found(found, error, bound, settings, notes, derived)
 
@@ -291,13 +281,8 @@ def _hierarchy(setting: Setting, rows: Floats, using: RandomSources, progress: p
     ]
     found = method.estimate(*tallies)
     estimate = of_tree(method, found)
-    settings = {
-        "alpha": alpha,
-        "C": tree.constant,
-        "a": method.a,
-        "nodes recursed": found.recursed,
-        "nodes discarded": found.discarded,
-    }
+    nodes = {"nodes recursed": found.recursed, "nodes discarded": found.discarded}
+    settings = {"alpha": alpha, "C": tree.constant, "a": method.a, **nodes}
     return _binned(estimate, settings, *((_UNBOUNDED,) if math.isnan(estimate.noise_bound) else ()))
 
 
@@ -317,9 +302,9 @@ def _pairs(setting: Setting, rows: Floats, using: RandomSources, progress: pairs
     elif setting.statistic == "gini":
         rows = np.clip(rows, *_ends(setting))
     chosen = pairs.pairings(users, number, using.pairing)
-    found = pairs.estimate(rows, step, chosen, progress)
-    spread = max(found.variance - step.noise_variance, 0.0)  # ζ₂, and at least 2·ζ₁
-    variance = pairs.mean_squared_error(users, number, pairs.Zetas(spread / 2, spread), step.noise_variance)
+    mean, variance = pairs.estimate(rows, step, chosen, progress)
+    spread = max(variance - step.noise_variance, 0.0)  # ζ₂, and at least 2·ζ₁
+    squared_error = pairs.mean_squared_error(users, number, spread / 2, spread, step.noise_variance)
     bound = factor**2 * pairs.error_bound(users, number, kernel.width, step.noise_variance)
     settings: dict[str, float | str] = {
         "step": setting.step,
@@ -327,8 +312,8 @@ def _pairs(setting: Setting, rows: Floats, using: RandomSources, progress: pairs
         "pairs": len(chosen),
         "noise deviation of a pair": math.sqrt(step.noise_variance),
     }
-    derived = {"entropy": _entropy(found.mean)} if setting.statistic == "renyi2" else {}
-    return _Found(factor * found.mean, factor * math.sqrt(variance), bound, settings, notes, derived)
+    derived = {"entropy": _entropy(mean)} if setting.statistic == "renyi2" else {}
+    return _Found(factor * mean, factor * math.sqrt(squared_error), bound, settings, notes, derived)
 
 
 def _step(setting: Setting, rows: Floats, epsilon: float, using: RandomSources) -> tuple[Kernel, pairs.PairStep]:

@@ -138,12 +138,8 @@ class FirstUser:
     def answer(self, reply: bytes) -> int:
         """Return y in [0, q), which goes to the aggregator.
 
-        Raises
-        ------
-        DeserialisationError
-            The reply is damaged; another one may follow.
-        InputError
-            Nothing has been asked, or the answer has been given.
+        Raises `DeserialisationError`: the reply is damaged, and another one may follow; `InputError`: nothing has been
+        asked, or the answer has been given.
         """
         if self._keys is None or self._answered:
             raise InputError("a two-party step answers once, after its request; make a new FirstUser")
@@ -157,8 +153,7 @@ class FirstUser:
         plaintext = seal.Plaintext()
         seal.Decryptor(self._scheme.context, self._keys.secret_key()).decrypt(ciphertext, plaintext)
         found = np.zeros(RING_DIMENSION, np.int64)
-        for place in range(plaintext.coeff_count()):
-            found[place] = plaintext[place]
+        found[: plaintext.coeff_count()] = [plaintext[place] for place in range(plaintext.coeff_count())]
         return found
 
 
@@ -176,12 +171,8 @@ class SecondUser:
     def reply(self, request: bytes) -> bytes:
         """Return the message that answers the first user's.
 
-        Raises
-        ------
-        DeserialisationError
-            The request is damaged; another one may follow.
-        InputError
-            This user has replied: a second reply would spend the budget again.
+        Raises `DeserialisationError`: the request is damaged, and another one may follow; `InputError`: this user has
+        replied, and a second reply would spend the budget again.
         """
         if self._replied:
             raise InputError("a two-party step answers once; make a new SecondUser")
@@ -197,9 +188,8 @@ class SecondUser:
             weights[0] = int(chosen[0])
         product, fresh = seal.Ciphertext(), seal.Ciphertext()
         scheme.evaluator.multiply_plain(record, _plaintext(weights), product)
-        mask = exact_sampling.integers(exact_sampling.secure(), q, RING_DIMENSION)
-        mask[0] = 0
-        places = {int(place): int(mask[place]) for place in np.flatnonzero(mask)}
+        mask = exact_sampling.integers(exact_sampling.secure(), q, RING_DIMENSION).tolist()
+        places = {place: value for place, value in enumerate(mask) if place and value}
         seal.Encryptor(scheme.context, key).encrypt(_plaintext(places), fresh)
         scheme.evaluator.add_inplace(product, fresh)
         words = scheme.ciphertext.polynomials.unpack(scheme.ciphertext.pack(seal_format.save(product)))
@@ -233,11 +223,8 @@ class _Scheme:
     def flooding(self) -> Words:
         """Return words to add to a ciphertext: uniform within ±2^(FLOODING_BITS - 1), in its first polynomial only."""
         drawn = [secrets.randbits(FLOODING_BITS) - (1 << (FLOODING_BITS - 1)) for _ in range(RING_DIMENSION)]
-        zeros = [0] * RING_DIMENSION
-        return np.array(
-            [*([number % modulus for number in drawn] for modulus in self._moduli), *(zeros for _ in self._moduli)],
-            np.uint64,
-        )
+        added = np.array([[number % modulus for number in drawn] for modulus in self._moduli], np.uint64)
+        return np.concatenate([added, np.zeros_like(added)])
 
 
 def _distinct(matrix: Floats, tolerance: float) -> tuple[Floats, Integers]:

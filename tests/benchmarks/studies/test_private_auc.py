@@ -9,7 +9,7 @@ from scipy import stats
 from fhe_auc import federated_auc
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_benchmarks.comparison.simulated_private_auc import aucs, budget, exact, pool_of, releases
-from fhe_auc_protocols.exact_auc.private_auc import Privacy
+from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
 from fhe_auc_protocols.options import Verified
 from private_auc import GRID, UNITS, audit, rows_of, with_curator
 

@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import chi2_contingency, ks_2samp
 
 import u_statistics as figures
-from fhe_auc_protocols import dp_noise
+from fhe_auc_protocols import opendp_samplers
 from fhe_auc_protocols.exact_sampling import SeededExperiment
 from fhe_auc_protocols.u_statistics import kernels, krr, noiseless, pairs
 
@@ -95,6 +95,6 @@ def test_the_response_is_unbiased_and_beats_laplace_noise() -> None:
     found = np.array([step.noisy(first, second) for _ in range(500)])
     truth = kernels.KENDALL(first, second).mean()
     assert abs(found.mean() - truth) < 4 * found.std() / math.sqrt(found.size)
-    assert found.var() < pairs.IdealLaplace(kernels.KENDALL, 1.0, dp_noise.laplace).noise_variance
+    assert found.var() < pairs.IdealLaplace(kernels.KENDALL, 1.0, opendp_samplers.laplace).noise_variance
     given_first = np.array([of[0] for of in found])
     assert given_first.var() < step.noise_variance * 1.4

@@ -8,14 +8,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 from scipy import stats
 
 import score_histograms as simulation
-from fhe_auc.base.errors import EvaluationError, InputError, MessageError, UndefinedAucError
-from fhe_auc.base.serialise import encode
+from fhe_auc.base.errors import EvaluationError, InputError, UndefinedAucError
 from fhe_auc.metrics import roc_auc_score
 from fhe_auc.question import thresholds
 from fhe_auc.rows.party_data import PartyData
@@ -23,7 +21,6 @@ from fhe_auc.session.protocol import Request
 from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.histograms import distributed_noise
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
-from fhe_auc_protocols.histograms.local_randomisation import Tally
 from fhe_auc_protocols.histograms.protocols import HistogramDistributedDp, HistogramFederated, HistogramLocalDp
 from fhe_auc_protocols.histograms.score_histogram import noisy_auc, pooled_histogram, rows_by_bin
 from fhe_auc_protocols.histograms.unary_encoding import NO_VALUE, UnaryEncoding, UnaryHierarchy
@@ -165,33 +162,6 @@ def test_a_cell_that_is_not_there_is_refused(cell: int) -> None:
         UnaryEncoding(3, 1.0).tally(np.array([0, cell]), exact_sampling.secure())
 
 
-@pytest.mark.parametrize(
-    "tally",
-    [
-        Tally(1, [0], [[0] * 40]),
-        Tally(1, [5], [[0] * 39]),
-        Tally(1, [5], [[6] * 40]),
-        Tally(1, [5], [[-1] * 40]),
-        Tally(2, [5], [[0] * 40]),
-        Tally(1, [5, 0], [[0] * 40]),
-        Tally(1, [5, 5], [[0] * 40, [0] * 40]),
-    ],
-)
-def test_tallies_that_no_rows_could_give_are_refused(tally: Tally) -> None:
-    plugin = PLUGINS["histogram-local-dp"]
-    manifest = plugin.prepare(request()).manifest
-    aggregator = plugin.aggregator(manifest, b"")
-    submission = plugin.party(manifest, b"", sites(1)[0]).respond(aggregator.start())
-    with pytest.raises(MessageError):
-        aggregator.receive("site 0", _with_payload(submission, encode(tally)))
-
-
-def _with_payload(submission: bytes, payload: bytes) -> bytes:
-    from fhe_auc.session.messages import Message
-
-    return msgspec.structs.replace(Message.from_bytes(submission, limit=10**6), payload=payload).to_bytes()
-
-
 def test_users_split_over_levels_give_unbiased_counts_on_each() -> None:
     """Means of 300 estimates, 14 of them: one is off by 6 standard errors once in 10^7."""
     data = sites(1, rows=900)[0]
@@ -257,12 +227,6 @@ def test_an_exact_histograms_manifest_is_not_taken_for_a_private_one() -> None:
     manifest = HistogramFederated().prepare(request(options={})).manifest
     with pytest.raises(InputError, match="epsilon has no default"):
         HistogramDistributedDp().task(manifest, sites(1)[0])
-
-
-@pytest.mark.parametrize("changes", [{"backend": "tenseal"}, {"keys": "joint"}, {"smudging_bits": 40}])
-def test_without_encryption_there_is_nothing_of_it_to_choose(changes: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="encrypts nothing"):
-        HistogramLocalDp().prepare(request(**changes))
 
 
 def test_simulated_noise_has_its_law() -> None:

@@ -19,11 +19,9 @@ from sklearn.metrics import roc_auc_score
 from fhe_auc.base.errors import (
     EvaluationError,
     InputError,
-    MessageError,
     UnknownProtocolError,
     VerificationError,
 )
-from fhe_auc.base.serialise import encode
 from fhe_auc.question import thresholds
 from fhe_auc.question.thresholds import cell_starts
 from fhe_auc.results.evaluation import QuantileThresholds
@@ -31,23 +29,20 @@ from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import one_process, registry
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Request, Session
 from fhe_auc_protocols.blinded_auc.malicious import Malicious
 from fhe_auc_protocols.histograms import quantile_thresholds
 from fhe_auc_protocols.histograms.distributed_noise import NoisyCountsTask
 from fhe_auc_protocols.histograms.hierarchical_counts import HierarchicalCounts
-from fhe_auc_protocols.histograms.local_randomisation import Tally
 from fhe_auc_protocols.histograms.protocols import (
     HistogramDistributedDp,
     HistogramFederated,
     HistogramLocalDp,
     QuantilesDistributedDp,
     QuantilesFederated,
-    QuantilesLocalDp,
 )
 from fhe_auc_protocols.histograms.quantile_thresholds import checked_bins, equi_depth_cells
-from fhe_auc_protocols.polya import polya
+from fhe_auc_protocols.noise_shares import polya
 from tests.support.chosen import federated_auc, federated_thresholds
 from tests.support.discrete_laplace import laplace_p_value
 from tests.support.pooled import pooled
@@ -499,40 +494,6 @@ def test_too_few_rows_for_so_many_levels_give_no_thresholds() -> None:
     parties = [([1], [0.5]), ([0], [0.2])]
     with pytest.raises(EvaluationError, match="no user has reported on some level"):
         federated_thresholds(parties, 4, protocol="boundaries-local-dp", epsilon=1.0)
-
-
-@pytest.mark.parametrize(
-    "tally",
-    [
-        Tally(1, [1, 1], [[0, 1]]),
-        Tally(1, [1], [[0, 1]]),
-        Tally(1, [0, 0], [[0, 0], [0] * 4]),
-        Tally(1, [1, -1], [[0, 1], [0] * 4]),
-        Tally(1, [1, 1], [[0, 2], [0] * 4]),
-        Tally(1, [1, 1], [[0, -1], [0] * 4]),
-        Tally(1, [1, 1], [[0, 1], [0] * 3]),
-        Tally(1, [2**62, 1], [[0, 1], [0] * 4]),
-        Tally(2, [1, 1], [[0, 1], [0] * 4]),
-    ],
-)
-def test_tallies_that_no_rows_could_give_are_refused_and_leave_the_session_as_it_was(tally: Tally) -> None:
-    plugin, parties = QuantilesLocalDp(), sites()
-    manifest = plugin.prepare(request(options={"bins": 3, "epsilon": 1.0, "height": 2})).manifest
-    aggregator = plugin.aggregator(manifest, b"")
-    opening = aggregator.start()
-    submission = plugin.party(manifest, b"", parties[0]).respond(opening)
-    forged = msgspec.structs.replace(Message.from_bytes(submission, limit=10**6), payload=encode(tally)).to_bytes()
-    with pytest.raises(MessageError, match="submission of party 'site 0' refused"):
-        aggregator.receive("site 0", forged)
-    roles = [plugin.party(manifest, b"", data) for data in parties]
-    for role in roles:
-        aggregator.receive(role.name, role.respond(opening))
-    closing = aggregator.finish_round()
-    grids = []
-    for role in roles:
-        role.respond(closing)
-        grids.append(role.result().grid)
-    assert all(np.array_equal(grids[0], grid) for grid in grids)
 
 
 def test_a_session_is_run_by_the_plug_in_that_its_manifest_names() -> None:

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
@@ -50,6 +50,7 @@ class Words:
         return np.array(given, np.uint64)
 
 
+@settings(max_examples=40)
 @given(st.integers(2, 4096), st.floats(1e-6, 32))
 def test_the_ratio_of_two_users_reports_is_at_most_e_to_the_epsilon_and_hardly_less(k: int, epsilon: float) -> None:
     below = exact_sampling.threshold(k, k - 1, epsilon)
@@ -76,19 +77,11 @@ def test_words_beyond_the_last_whole_multiple_are_drawn_again() -> None:
     assert source.left == []
 
 
-def test_integers_are_uniform() -> None:
-    drawn = exact_sampling.integers(exact_sampling.secure(), 6, 60_000)
-    assert chisquare(np.bincount(drawn, minlength=6)).pvalue > 1e-6
-
-
-def test_two_secure_sources_differ() -> None:
-    assert (exact_sampling.secure().words(8) != exact_sampling.secure().words(8)).any()
-
-
-def test_a_secure_source_does_not_show_its_key() -> None:
+def test_a_secure_source_has_a_key_of_its_own_and_does_not_show_it() -> None:
     key = bytes(range(65, 97))
     source = KeyStream(key)
     assert type(exact_sampling.secure()) is KeyStream
+    assert (exact_sampling.secure().words(8) != exact_sampling.secure().words(8)).any()
     assert (source.words(4) == KeyStream(key).words(4)).all()  # it is really this key
     for shown in (repr(source), str(source)):
         assert key.hex() not in shown
@@ -139,15 +132,12 @@ def test_the_estimates_variance_is_hoeffdings_by_enumeration_of_users_and_report
 
 
 @pytest.mark.parametrize("k", [-1, 0, 1, 4097])
-def test_numbers_of_values_out_of_range_are_refused(k: int) -> None:
+def test_what_is_out_of_range_is_refused(k: int) -> None:
     with pytest.raises(InputError, match="needs 2 to 4,096 values"):
         RandomisedResponse(k, 1.0)
-
-
-@pytest.mark.parametrize("value", [-1, 5])
-def test_values_outside_the_domain_are_refused(value: int) -> None:
-    with pytest.raises(InputError, match=r"\[0, 5\)"):
-        RandomisedResponse(5, 1.0).randomise(np.array([0, value]), seeded(0))
+    for value in (-1, 5):
+        with pytest.raises(InputError, match=r"\[0, 5\)"):
+            RandomisedResponse(5, 1.0).randomise(np.array([0, value]), seeded(0))
 
 
 @pytest.mark.parametrize(("k", "epsilon"), [(2, 1.0), (5, 0.5), (5, 3.0)])
@@ -192,15 +182,35 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("epsilon", [0.5, 2.0])
-def test_the_estimate_is_unbiased_given_the_users(name: str, epsilon: float) -> None:
+@pytest.mark.parametrize("epsilon", [0.5, pytest.param(2.0, marks=pytest.mark.slow)])
+def test_the_estimate_is_unbiased_given_the_users_and_varies_as_its_standard_error_says(
+    name: str, epsilon: float
+) -> None:
     kernel, columns = CASES[name]
     domain, matrix = discrete(kernel, columns)
     generator = np.random.default_rng(6)
-    counts = generator.multinomial(400, generator.dirichlet(np.ones(len(domain))))
+    counts = generator.multinomial(4000, generator.dirichlet(np.ones(len(domain))))
     response = RandomisedResponse(len(domain), epsilon)
-    estimates = [response.estimate(krr_counts(response, counts, generator), matrix) for _ in range(RUNS)]
+    reported = [krr_counts(response, counts, generator) for _ in range(RUNS)]
+    estimates = [response.estimate(reports, matrix) for reports in reported]
     assert_unbiased(estimates, noiseless.u_statistic(counts, matrix))
+    if columns == 1:  # of two, so few users' second-order term is not small
+        stated = np.mean([response.standard_error(reports, matrix) for reports in reported])
+        assert stated == pytest.approx(np.std(estimates), rel=0.1)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_the_auc_of_public_classes_is_unbiased(epsilon: float) -> None:
+    generator = np.random.default_rng(9)
+    positives, negatives = generator.multinomial(60, [0.1] * 10), generator.multinomial(300, np.arange(10) / 45)
+    order, response = kernels.between_classes(np.arange(10.0)), RandomisedResponse(10, epsilon)
+    reported = [[krr_counts(response, of, generator) for of in (positives, negatives)] for _ in range(RUNS)]
+    estimates = [response.estimate_between(*reports, order) for reports in reported]
+    assert_unbiased(estimates, noiseless.auc(positives, negatives))
+    assert np.var(estimates) < response.variance_bound_between(60, 300)
+    errors = [response.standard_error_between(*reports, order) for reports in reported[:100]]
+    # Estimated from few users, and without the second-order term.
+    assert np.median(errors) == pytest.approx(np.std(estimates), rel=0.35)
 
 
 def test_the_estimate_is_unbiased_from_devices_reports() -> None:
@@ -211,35 +221,8 @@ def test_the_estimate_is_unbiased_from_devices_reports() -> None:
     assert_unbiased(estimates, noiseless.u_statistic(np.bincount(values, minlength=6), matrix))
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 2.0])
-def test_the_auc_of_public_classes_is_unbiased(epsilon: float) -> None:
-    generator = np.random.default_rng(9)
-    positives, negatives = generator.multinomial(60, [0.1] * 10), generator.multinomial(300, np.arange(10) / 45)
-    order = kernels.between_classes(np.arange(10.0))
-    response = RandomisedResponse(10, epsilon)
-    estimates = [
-        response.estimate_between(
-            krr_counts(response, positives, generator), krr_counts(response, negatives, generator), order
-        )
-        for _ in range(RUNS)
-    ]
-    assert_unbiased(estimates, noiseless.auc(positives, negatives))
-    bound = response.variance_bound_between(60, 300)
-    assert np.var(estimates) < bound
-    errors = [
-        response.standard_error_between(
-            krr_counts(response, positives, generator), krr_counts(response, negatives, generator), order
-        )
-        for _ in range(100)
-    ]
-    # Estimated from few users, and without the second-order term.
-    assert np.median(errors) == pytest.approx(np.std(estimates), rel=0.35)
-
-
-@pytest.mark.parametrize(
-    ("k", "epsilon", "users"), [(2, 1, 100), (6, 0.5, 500), (6, 4, 100), (36, 1, 2000), (36, 8, 300)]
-)
-def test_the_squared_error_stays_below_theorem_1(k: int, epsilon: float, users: int) -> None:
+@pytest.mark.parametrize(("k", "epsilon", "users"), [(2, 1, 100), (6, 0.5, 500), (6, 4, 100), (36, 8, 300)])
+def test_the_squared_error_stays_below_theorem_1_in_its_own_words(k: int, epsilon: float, users: int) -> None:
     generator = np.random.default_rng(10)
     kernel = kernels.gini(k - 1.0)
     matrix = kernel.matrix(np.arange(float(k))[:, None])
@@ -250,28 +233,10 @@ def test_the_squared_error_stays_below_theorem_1(k: int, epsilon: float, users: 
         (response.estimate(krr_counts(response, generator.multinomial(users, shares), generator), matrix) - truth) ** 2
         for _ in range(RUNS)
     ]
-    bound = response.variance_bound(users, kernel.width)
-    assert 0 < np.mean(squares) < bound
-
-
-def test_theorem_1_in_its_own_words() -> None:
-    response, n = RandomisedResponse(5, 1.0), 1000
-    beta = 5 / (5 + math.e - 1)
-    expected = 1 / (n * (1 - beta) ** 2) + (1 + beta) ** 2 / (2 * n * (n - 1) * (1 - beta) ** 4)
-    assert response.beta == pytest.approx(beta, abs=1e-15)
-    assert response.variance_bound(n) == pytest.approx(expected)
-    assert response.variance_bound(n, 2.0) == pytest.approx(4 * expected)
-
-
-def test_the_standard_error_is_that_of_the_estimates() -> None:
-    _, matrix = discrete(kernels.gini(5.0))
-    generator = np.random.default_rng(11)
-    shares = generator.dirichlet(np.ones(6))
-    response = RandomisedResponse(6, 2.0)
-    users = generator.multinomial(5000, shares)
-    reported = [krr_counts(response, users, generator) for _ in range(1000)]
-    spread = np.std([response.estimate(of, matrix) for of in reported])
-    assert np.mean([response.standard_error(of, matrix) for of in reported]) == pytest.approx(spread, rel=0.1)
+    beta = k / (k + math.exp(epsilon) - 1)
+    bound = 1 / (users * (1 - beta) ** 2) + (1 + beta) ** 2 / (2 * users * (users - 1) * (1 - beta) ** 4)
+    assert response.variance_bound(users, kernel.width) == pytest.approx(kernel.width**2 * bound)
+    assert 0 < np.mean(squares) < kernel.width**2 * bound
 
 
 def test_rounding_shifts_a_lipschitz_kernel_by_no_more_than_its_bound() -> None:

@@ -9,7 +9,7 @@ NeurIPS 2020), and publishes a proof of every mechanism.
                with sensitivity 1 the discrete Laplace is ε-private at scale 1/ε, exactly
     floats     the continuous laws, to the resolution of float64 (a discrete law on multiples of 2^−1074, rounded)
 
-Shares of noise, for a sum of which nobody sees less: `fhe_auc_protocols.polya`.
+Shares of noise, for a sum of which nobody sees less: `fhe_auc_protocols.noise_shares`.
 How much noise a budget needs is the caller's affair: nothing here knows of sensitivities. There is no seed, on purpose;
 `fhe_auc_benchmarks.comparison.simulated_dpauc` is for experiments. OpenDP is imported when the first noise is drawn.
 """

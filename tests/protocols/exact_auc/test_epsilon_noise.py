@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -20,11 +21,12 @@ from fhe_auc.base.options import check_names
 from fhe_auc.question.analysis import Analysis, Variable
 from fhe_auc.session.protocol import Request
 from fhe_auc.session.registry import load
-from fhe_auc_protocols.exact_auc.private_auc import VERDICT, Privacy, PrivateReading
+from fhe_auc_protocols.exact_auc.epsilon_noise import VERDICT, Privacy, PrivateReading
 from fhe_auc_protocols.options import Verified
 from tests.support.exact_sessions import GRID
 from tests.support.helped_sessions import Play
 
+slow = partial(pytest.param, marks=pytest.mark.slow)
 UNITS = ("row", "label")
 Pool = tuple[tuple[int, int], ...]  # label and bin of each row
 
@@ -68,9 +70,9 @@ def steps_apart(change: int, grain: int) -> int:
 
 
 @pytest.mark.parametrize("unit", UNITS)
-@pytest.mark.parametrize("models", [1, 3])
-@pytest.mark.parametrize("size", [2, 3, 5, 12, 40, 90])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+@pytest.mark.parametrize("models", [slow(1), 3])
+@pytest.mark.parametrize("size", [2, 3, 12, slow(5), slow(40), slow(90)])
+@pytest.mark.parametrize("epsilon", [0.1, slow(1.0), 4.0])
 def test_what_is_released_is_as_private_as_stated_and_hardly_more(
     unit: str, models: int, size: int, epsilon: float
 ) -> None:
@@ -204,7 +206,8 @@ def test_nothing_but_the_two_noisy_numbers_is_in_the_result(monkeypatch: pytest.
 
 def test_a_pool_of_one_label_and_one_without_any_order_end_as_all_others_do() -> None:
     for labels in ([0, 0, 0, 0], [1, 1, 1, 1]):
-        found = federated_auc([(labels, [0.1, 0.4, 0.6, 0.9])] * 3, protocol=Verified(epsilon=0.5))
+        rows = [(labels, [0.1, 0.4, 0.6, 0.9])] * 3
+        found = federated_auc(rows, protocol=Verified(epsilon=0.5), thresholds="uniform:11")
         assert 0 <= found.auc <= 1
         assert found.positives is None
         assert not any("label" in warning for warning in found.warnings)
@@ -241,18 +244,12 @@ def test_who_is_missing_is_not_counted_and_the_number_of_rows_is_that_of_the_oth
     play = Play(least=3, rows=sizes, options={"epsilon": 1.0})
     missing = play.parties[0].name
     play.play(absent=lambda number, name: name == missing)
-    d, p = difference_and_positives(
-        tuple(
-            (int(y), int(np.searchsorted(GRID, s, "right")))
-            for data in play.counted(0)
-            for y, s in zip(data.y_true, data.y_score, strict=True)
-        )
-    )
-    counted = len(sizes) - 1
+    labels, scores = (np.concatenate([getattr(data, of) for data in play.counted(0)]) for of in ("y_true", "y_score"))
+    bins = np.searchsorted(GRID, scores, "right")
+    d, p = difference_and_positives(tuple(zip(labels.astype(int).tolist(), bins.tolist(), strict=True)))
+    counted, total = len(sizes) - 1, sum(sizes[1:])
     privacy = budget(sizes, shares=2)
-    noisy_d, noisy_p = d + 40 * counted - counted * (privacy.grain - 1) / 2, p + counted
-    total = sum(sizes[1:])
-    noisy_p = min(max(noisy_p, 1), total - 1)
+    noisy_d, noisy_p = d + 40 * counted - counted * (privacy.grain - 1) / 2, min(max(p + counted, 1), total - 1)
     wanted = min(max(0.5 + noisy_d / (2 * noisy_p * (total - noisy_p)), 0), 1)
     assert play.parties[1].result().auc == pytest.approx(wanted, abs=1e-12)
 
@@ -260,7 +257,7 @@ def test_who_is_missing_is_not_counted_and_the_number_of_rows_is_that_of_the_oth
 def test_an_aggregator_that_lies_is_caught_as_ever() -> None:
     pool = pool_of(60, 3, 5)
     with pytest.raises(VerificationError):
-        federated_auc(pool, protocol=Verified(epsilon=1.0), cheat="add-positives")
+        federated_auc(pool, protocol=Verified(epsilon=1.0), thresholds="uniform:11", cheat="add-positives")
 
 
 @pytest.mark.parametrize(
@@ -283,15 +280,12 @@ def test_what_does_not_go_with_a_budget_is_refused(others: dict[str, Any], messa
         load("verified").plan(request(**others))
 
 
-def test_thresholds_from_the_rows_are_refused() -> None:
+def test_thresholds_from_the_rows_and_protocols_whose_aggregator_could_take_the_noise_off_are_refused() -> None:
     with pytest.raises(InputError, match="thresholds must not come from the rows"):
         federated_auc(pool_of(60, 3, 5), thresholds="quantile:10", protocol=Verified(epsilon=1.0))
-
-
-@pytest.mark.parametrize("protocol", ["exact", "semi-honest", "malicious"])
-def test_protocols_whose_aggregator_could_take_the_noise_off_have_none(protocol: str) -> None:
-    with pytest.raises(InputError, match=f"'{protocol}' has no option 'epsilon': it adds no noise"):
-        check_names(load(protocol).options, protocol, {"epsilon": 1.0})
+    for protocol in ("exact", "semi-honest", "malicious"):
+        with pytest.raises(InputError, match=f"'{protocol}' has no option 'epsilon': it adds no noise"):
+            check_names(load(protocol).options, protocol, {"epsilon": 1.0})
 
 
 def test_a_party_with_other_rows_than_the_manifest_says_is_refused_by_itself() -> None:

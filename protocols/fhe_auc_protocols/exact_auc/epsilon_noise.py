@@ -26,8 +26,8 @@ b = (2w + 1)/ε the variances of D' and P' are about 4(M − 1)²/ε² and 4/ε�
 that. Further models release D alone, at w steps. They share ε, 7 parts for the first and 5 for each other one: so their
 variances are nearly equal.
 
-**Shares.** A discrete Laplace variable is the sum of n Pólya shares (`fhe_auc_protocols.polya`). n is one fewer than
-must take part, as a party knows its own share, and fewer by the `colluders` that pool theirs. More shares add
+**Shares.** A discrete Laplace variable is the sum of n Pólya shares (`fhe_auc_protocols.noise_shares`). n is one fewer
+than must take part, as a party knows its own share, and fewer by the `colluders` that pool theirs. More shares add
 independent noise.
 
 **What it rests on.** At least n of the parties counted draw their shares and tell nobody. Whoever leaves its share out
@@ -58,8 +58,8 @@ from fhe_auc.session.plan import Parameter
 from fhe_auc.sums.terms import Factor, Part, Sum, Term
 from fhe_auc_protocols.exact_auc.auc_sums import each_of, vector, worse
 from fhe_auc_protocols.exact_sampling import Source, integers, secure
+from fhe_auc_protocols.noise_shares import MOST_SCALE, polya
 from fhe_auc_protocols.option_values import checked_epsilon, is_whole
-from fhe_auc_protocols.polya import MOST_SCALE, polya
 
 Unit = Literal["row", "label"]
 

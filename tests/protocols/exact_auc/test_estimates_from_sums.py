@@ -17,7 +17,7 @@ from fhe_auc.results.estimates import ONE_CLASS, GroupEstimate, too_few
 from fhe_auc.results.intervals import Interval
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
-from fhe_auc_protocols.exact_auc.reading import Reading
+from fhe_auc_protocols.exact_auc.estimates_from_sums import Reading
 from tests.support import delong
 from tests.support.several import AGE, CLASSES, SEX, binned, chosen, made, pool, read
 

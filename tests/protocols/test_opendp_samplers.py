@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,9 @@ import pytest
 from scipy import stats
 
 from fhe_auc.base.errors import InputError
-from fhe_auc_protocols import dp_noise
+from fhe_auc_protocols import opendp_samplers
 
+slow = partial(pytest.param, marks=pytest.mark.slow)
 FALSE_ALARM = 1e-7
 DRAWS = 10_000
 
@@ -39,17 +41,17 @@ def p_value_discrete(drawn: np.ndarray, mass: Callable[[np.ndarray], np.ndarray]
     return float(stats.chisquare(observed, wanted * len(drawn) / wanted.sum()).pvalue)
 
 
-@pytest.mark.parametrize("scale", [0.7, 3.0, 12.5])
+@pytest.mark.parametrize("scale", [0.7, slow(3.0), 12.5])
 def test_integers_get_the_discrete_laplace_law(scale: float) -> None:
-    drawn = dp_noise.laplace(np.zeros(DRAWS, np.int64), scale)
+    drawn = opendp_samplers.laplace(np.zeros(DRAWS, np.int64), scale)
     assert drawn.dtype == np.int64
     assert p_value_discrete(drawn, stats.dlaplace(1 / scale).pmf) > FALSE_ALARM
     assert p_value_discrete(drawn, stats.dlaplace(1 / (1.2 * scale)).pmf) < FALSE_ALARM
 
 
-@pytest.mark.parametrize("sigma", [0.7, 3.0, 12.5])
+@pytest.mark.parametrize("sigma", [0.7, slow(3.0), slow(12.5)])
 def test_integers_get_the_discrete_gaussian_law(sigma: float) -> None:
-    drawn = dp_noise.gaussian(np.zeros(DRAWS, np.int64), sigma)
+    drawn = opendp_samplers.gaussian(np.zeros(DRAWS, np.int64), sigma)
     assert drawn.dtype == np.int64
     assert p_value_discrete(drawn, discrete_gaussian(sigma)) > FALSE_ALARM
     assert p_value_discrete(drawn, discrete_gaussian(1.2 * sigma)) < FALSE_ALARM
@@ -57,10 +59,10 @@ def test_integers_get_the_discrete_gaussian_law(sigma: float) -> None:
 
 @pytest.mark.parametrize(
     ("add", "law", "of_absolute"),
-    [(dp_noise.laplace, stats.laplace, stats.expon), (dp_noise.gaussian, stats.norm, stats.halfnorm)],
+    [(opendp_samplers.laplace, stats.laplace, stats.expon), (opendp_samplers.gaussian, stats.norm, stats.halfnorm)],
     ids=["laplace", "gaussian"],
 )
-@pytest.mark.parametrize("scale", [0.01, 1e6])
+@pytest.mark.parametrize("scale", [0.01, slow(1e6)])
 def test_floats_get_the_continuous_law(add: Callable[..., Any], law: Any, of_absolute: Any, scale: float) -> None:
     drawn = add(np.full(DRAWS, 0.25), scale)
     assert drawn.dtype == np.float64
@@ -69,7 +71,7 @@ def test_floats_get_the_continuous_law(add: Callable[..., Any], law: Any, of_abs
     assert stats.kstest(np.abs(drawn - 0.25), of_absolute(scale=1.2 * scale).cdf).pvalue < FALSE_ALARM
 
 
-@pytest.mark.parametrize("add", [dp_noise.laplace, dp_noise.gaussian])
+@pytest.mark.parametrize("add", [opendp_samplers.laplace, opendp_samplers.gaussian])
 def test_noise_is_drawn_for_each_value_and_keeps_the_shape(add: Callable[..., Any]) -> None:
     values = np.arange(1200).reshape(4, 300) * 10**6
     noised = add(values, 50.0)
@@ -82,7 +84,7 @@ def test_noise_is_drawn_for_each_value_and_keeps_the_shape(add: Callable[..., An
 @pytest.mark.parametrize("probability", [0.01, 0.25, 0.5])
 def test_each_label_is_flipped_with_the_stated_probability_whatever_it_is(probability: float) -> None:
     bits = np.arange(160_003) % 3 == 0
-    flipped = dp_noise.randomized_response(bits, probability) != bits
+    flipped = opendp_samplers.randomized_response(bits, probability) != bits
     assert (flipped.shape, flipped.dtype) == (bits.shape, np.bool_)
     for rows in (bits, ~bits):
         assert stats.binomtest(int(flipped[rows].sum()), int(rows.sum()), probability).pvalue > FALSE_ALARM
@@ -94,7 +96,7 @@ def test_each_label_is_flipped_with_the_stated_probability_whatever_it_is(probab
 
 def test_a_length_that_fills_no_byte_keeps_every_bit_in_its_place() -> None:
     bits = np.array([1, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1], bool)
-    np.testing.assert_array_equal(dp_noise.randomized_response(bits, 1e-300), bits)
+    np.testing.assert_array_equal(opendp_samplers.randomized_response(bits, 1e-300), bits)
 
 
 @pytest.mark.parametrize("bits", [np.ones(17, bool), np.ones(1, bool), np.zeros(0, bool)])
@@ -102,7 +104,7 @@ def test_every_vector_of_bits_is_one_that_opendp_is_told_to_expect(
     bits: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     weights = []
-    domains = dp_noise._opendp()[0]
+    domains = opendp_samplers._opendp()[0]
     real = domains.bitvector_domain
 
     def recorded(max_weight: int) -> Any:
@@ -110,54 +112,46 @@ def test_every_vector_of_bits_is_one_that_opendp_is_told_to_expect(
         return real(max_weight=max_weight)
 
     monkeypatch.setattr(domains, "bitvector_domain", recorded)
-    dp_noise._flipper.cache_clear()
-    assert dp_noise.randomized_response(bits, 0.25).shape == bits.shape
+    opendp_samplers._flipper.cache_clear()
+    assert opendp_samplers.randomized_response(bits, 0.25).shape == bits.shape
     assert weights == [max(1, len(bits))]
 
 
 def test_opendp_states_the_privacy_that_we_do() -> None:
-    assert dp_noise._adder("laplace", "int64", 400.0).map(2.0) == pytest.approx(2 / 400, rel=1e-12)
-    assert dp_noise._adder("laplace", "float64", 0.1).map(1.0) == pytest.approx(10, rel=1e-12)
-    assert dp_noise._adder("gaussian", "float64", 5.0).map(1.0) == pytest.approx(1 / 50, rel=1e-12)  # ρ of zCDP: Δ²/2σ²
+    assert opendp_samplers._adder("laplace", "int64", 400.0).map(2.0) == pytest.approx(2 / 400, rel=1e-12)
+    assert opendp_samplers._adder("laplace", "float64", 0.1).map(1.0) == pytest.approx(10, rel=1e-12)
+    assert opendp_samplers._adder("gaussian", "float64", 5.0).map(1.0) == pytest.approx(1 / 50, rel=1e-12)  # ρ: Δ²/2σ²
 
 
 def test_no_seed_has_any_say() -> None:
     def draw() -> list[int]:
         np.random.seed(0)  # noqa: NPY002 - that it does nothing is what is tested
         random.seed(0)
-        return dp_noise.laplace(np.zeros(20, np.int64), 1000.0).tolist()
+        return opendp_samplers.laplace(np.zeros(20, np.int64), 1000.0).tolist()
 
     assert draw() != draw()
 
 
 def test_integers_saturate_rather_than_wrap_around() -> None:
     ends = np.array([2**63 - 1, -(2**63)] * 50)
-    noised = dp_noise.laplace(ends, 1e6)
+    noised = opendp_samplers.laplace(ends, 1e6)
     assert ((noised > 0) == (ends > 0)).all()
 
 
-@pytest.mark.parametrize("add", [dp_noise.laplace, dp_noise.gaussian])
-@pytest.mark.parametrize("scale", [0.0, -1.0, np.nan, np.inf])
-def test_a_scale_that_is_none_is_refused(add: Callable[..., Any], scale: float) -> None:
-    with pytest.raises(InputError, match=f"(scale|sigma) must be positive and finite, got {scale}"):
-        add(np.zeros(2), scale)
+@pytest.mark.parametrize("add", [opendp_samplers.laplace, opendp_samplers.gaussian])
+def test_a_scale_that_is_none_and_values_that_cannot_be_noised_are_refused(add: Callable[..., Any]) -> None:
+    for scale in (0.0, -1.0, np.nan, np.inf):
+        with pytest.raises(InputError, match=f"(scale|sigma) must be positive and finite, got {scale}"):
+            add(np.zeros(2), scale)
+    for values in (np.array([np.nan]), np.array([0.0, np.inf]), np.zeros(2, np.float32), np.ones(1, bool)):
+        with pytest.raises(InputError, match=r"noise is added to (finite|int64 or float64)"):
+            add(values, 1.0)
 
 
-@pytest.mark.parametrize(
-    "values", [np.array([np.nan]), np.array([0.0, np.inf]), np.zeros(2, np.float32), np.ones(1, bool)]
-)
-def test_values_that_cannot_be_noised_are_refused(values: np.ndarray) -> None:
-    with pytest.raises(InputError, match=r"noise is added to (finite|int64 or float64)"):
-        dp_noise.laplace(values, 1.0)
-
-
-@pytest.mark.parametrize("probability", [0.0, -0.1, 0.500001, 1.0, np.nan])
-def test_a_flip_probability_outside_its_range_is_refused(probability: float) -> None:
-    with pytest.raises(InputError, match=r"flip probability must lie in \(0, 1/2\]"):
-        dp_noise.randomized_response(np.ones(3, bool), probability)
-
-
-@pytest.mark.parametrize("bits", [np.ones(3, int), np.ones((2, 2), bool)])
-def test_only_rows_of_bits_are_flipped(bits: np.ndarray) -> None:
-    with pytest.raises(InputError, match="one-dimensional boolean array"):
-        dp_noise.randomized_response(bits, 0.1)
+def test_only_rows_of_bits_are_flipped_and_with_a_probability() -> None:
+    for probability in (0.0, -0.1, 0.500001, 1.0, np.nan):
+        with pytest.raises(InputError, match=r"flip probability must lie in \(0, 1/2\]"):
+            opendp_samplers.randomized_response(np.ones(3, bool), probability)
+    for bits in (np.ones(3, int), np.ones((2, 2), bool)):
+        with pytest.raises(InputError, match="one-dimensional boolean array"):
+            opendp_samplers.randomized_response(bits, 0.1)

@@ -1,0 +1,177 @@
+"""What the protocols without encryption have in common: what their roles refuse, and that nothing is lost by that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from fhe_auc.base.errors import InputError, MessageError
+from fhe_auc.base.serialise import encode
+from fhe_auc.rlwe.parameters import FINGERPRINT_BYTES
+from fhe_auc.session import registry
+from fhe_auc.session.plan import EncodedPlan
+from fhe_auc.session.protocol import Request
+from tests.support.random_sites import sites
+from tests.support.wire import changed, payload_of
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "dpauc-laplace": {"epsilon": 8.0},
+    "dpauc-gaussian": {"epsilon": 8.0, "delta": 1e-6},
+    "dpauc-rr": {"epsilon": 8.0},
+    "ustat-krr": {"epsilon": 8.0, "bins": 8},
+    "ustat-hierarchy": {"epsilon": 8.0},
+    "histogram-local-dp": {"epsilon": 8.0},
+    "boundaries-local-dp": {"bins": 3, "epsilon": 8.0, "height": 2},
+}
+SITES = sites()
+every = pytest.mark.parametrize("name", OPTIONS)
+
+
+class Play:
+    """A session whose parties have answered the first message; nothing is delivered yet."""
+
+    def __init__(self, name: str, **changes: Any) -> None:
+        self.plugin: Any = registry.load(name)
+        self.manifest = self.plugin.prepare(asked(name, **changes)).manifest
+        self.aggregator = self.plugin.aggregator(self.manifest, b"")
+        self.parties = [self.plugin.party(self.manifest, b"", data) for data in SITES]
+        opening = self.aggregator.start()
+        self.sent = {party.name: party.respond(opening) for party in self.parties}
+
+    def closed(self, *absent: str) -> bytes:
+        for name, submission in self.sent.items():
+            if name not in absent:
+                self.aggregator.receive(name, submission)
+        result: bytes = self.aggregator.finish_round()
+        return result
+
+
+def asked(name: str, **changes: Any) -> Request:
+    grid, names = np.linspace(0, 1, 16), tuple(data.name for data in SITES)
+    return Request(**{"parties": names, "thresholds": grid, "options": OPTIONS[name], **changes})
+
+
+def counts_in(message: bytes) -> list[Any]:
+    found: list[Any] = msgspec.msgpack.decode(payload_of(message).lstrip(b"\xc1"))
+    return found
+
+
+def total(values: Any) -> Any:
+    return sum(values) if isinstance(values[0], int) else [total(each) for each in zip(*values, strict=True)]
+
+
+def of_no_rows(name: str, counts: list[Any]) -> list[Any]:
+    """Messages in the form of this honest one, which no party can send."""
+    if name == "boundaries-local-dp":
+        tallies: list[Any] = [
+            *([[1, 1], [[0, 1]]], [[1], [[0, 1]]], [[0, 0], [[0, 0], [0] * 4]], [[1, -1], [[0, 1], [0] * 4]]),
+            *([[1, 1], [[0, 2], [0] * 4]], [[1, 1], [[0, -1], [0] * 4]], [[1, 1], [[0, 1], [0] * 3]]),
+            [[2**62, 1], [[0, 1], [0] * 4]],
+        ]
+        return [[1, *each] for each in tallies]
+    if name == "histogram-local-dp":
+        bits = len(counts[2][0])
+        ones = ([5], [0] * (bits - 1)), ([0], [0] * bits), ([5], [6] * bits), ([5], [-1] * bits), ([5, 0], [0] * bits)
+        return [*([1, reports, [each]] for reports, each in ones), [1, [5, 5], [[0] * bits] * 2]]
+    parties, *others, last = counts
+    numbers = [2**63, 0.5, "1"]
+    if name.startswith("dpauc"):
+        return [[parties, *others, [number] * len(last)] for number in (2**62, -(2**62), *numbers)]
+    return [[parties, *others, [number, *[0] * (len(last) - 1)]] for number in (-1, 2**62 + 1, *numbers)]
+
+
+@every
+def test_a_submission_that_no_rows_could_give_is_refused_and_leaves_the_session_as_it_was(name: str) -> None:
+    play = Play(name)
+    first = SITES[0].name
+    honest = counts_in(play.sent[first])
+    *others, last = honest
+    wrong = [
+        [2, *honest[1:]],
+        [*honest, 0],
+        others,
+        [*others, None],
+        [*others, last[:-1]],
+        [*others, []],
+        [1, [1]],
+        "text",
+    ]
+    for payload in (b"", bytes(1000), *map(encode, (*wrong, *of_no_rows(name, honest)))):
+        with pytest.raises(MessageError, match=first):
+            play.aggregator.receive(first, changed(play.sent[first], payload=payload))
+    result = play.closed()
+    assert counts_in(result) == total([counts_in(each) for each in play.sent.values()])
+    for party in play.parties:
+        party.respond(result)
+        assert party.result().parties == len(SITES)
+
+
+@every
+def test_a_result_that_no_session_could_have_is_refused_and_the_right_one_is_read_after_it(name: str) -> None:
+    play = Play(name)
+    result, party = play.closed(), play.parties[0]
+    _, *counts = counts_in(result)
+    for wrong in ([4, *counts], [0, *counts], [1, *counts], [3, *counts[:-1], counts[-1][1:]]):
+        with pytest.raises(MessageError):
+            party.respond(changed(result, payload=encode(wrong)))
+    with pytest.raises(MessageError, match="malformed result"):
+        party.respond(changed(result, payload=b"\xc1"))
+    party.respond(result)
+    assert party.result().parties == len(SITES)
+
+
+@every
+def test_a_session_goes_on_without_a_party_where_it_may_and_says_so(name: str) -> None:
+    play = Play(name, min_parties=2)
+    play.parties[0].respond(play.closed("site 2"))
+    found = play.parties[0].result()
+    assert found.parties == 2
+    assert "1 of 3 parties are not in the result" in found.warnings
+
+
+@every
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"backend": "tenseal"}, "encrypts nothing: backend does not apply"),
+        ({"keys": "joint"}, "encrypts nothing: keys 'joint' do not apply"),
+        ({"smudging_bits": 40}, "encrypts nothing: smudging_bits does not apply"),
+        ({"min_parties": 0}, "min_parties must lie between"),
+        ({"options": {"bins": 3}}, "epsilon has no default; give a privacy budget|no option 'bins'"),
+    ],
+)
+def test_what_only_encryption_has_and_no_budget_are_refused(name: str, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        registry.load(name).prepare(asked(name, **changes))
+
+
+@every
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"protocol": "semi-honest"}, "manifest is of protocol 'semi-honest', not '"),
+        (
+            {"keys": "sealed", "context": bytes(FINGERPRINT_BYTES), "plan": EncodedPlan("auc", b"")},
+            "manifest is not one of '",
+        ),
+        ({"secret": 1}, "no option 'secret'"),
+        ({"epsilon": None}, "epsilon"),
+        ({"epsilon": -1.0}, "epsilon must"),
+        ({"epsilon": 1e300}, "epsilon .*promises nothing|epsilon must lie between"),  # a liar would like exact counts
+    ],
+)
+def test_roles_refuse_a_manifest_that_the_protocol_would_not_make(
+    name: str, changes: dict[str, Any], message: str
+) -> None:
+    plugin: Any = registry.load(name)
+    manifest = plugin.prepare(asked(name)).manifest
+    if changes.keys() <= {"secret", "epsilon"}:
+        options = {**manifest.options, **changes}
+        changes = {"options": {each: value for each, value in options.items() if value is not None}}
+    manifest = msgspec.structs.replace(manifest, **changes)
+    for role in (lambda: plugin.aggregator(manifest, b""), lambda: plugin.party(manifest, b"", SITES[0])):
+        with pytest.raises(InputError, match=message):
+            role()
