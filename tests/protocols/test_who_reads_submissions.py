@@ -24,10 +24,10 @@ from fhe_auc.base.serialise import decode
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.messages import MESSAGE, SEALED, Message
-from fhe_auc_keys.bundles.session_protection import SessionProtection
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.store.vault import Vault, certified_identity
 from fhe_auc_keys.trust.identity import signed_bytes
+from fhe_auc_keys.trust.message_signatures import SessionProtection
 from tests.fhe_auc.test_file_transport import finished, new_session
 from tests.protocols.test_saved_parties import OPTIONS, SESSIONS
 from tests.support.platforms import needs_fork

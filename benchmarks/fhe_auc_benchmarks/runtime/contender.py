@@ -16,9 +16,9 @@ from fhe_auc_benchmarks.stopwatch import Stopwatch
 from fhe_auc_keys.bundles.announcement import open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import announcement_digest, seal_to_party
 from fhe_auc_keys.bundles.session_keys import KeyHolderSession
-from fhe_auc_keys.bundles.session_protection import SessionProtection
 from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.message_signatures import SessionProtection
 
 ROLES = ("keys", "party", "aggregator", "helper")
 """Whose time is told apart: "keys" is all that happens before the first round, certificates too."""

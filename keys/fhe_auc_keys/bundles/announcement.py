@@ -20,11 +20,11 @@ from fhe_auc.base.party_names import AGGREGATOR, HELPER
 from fhe_auc.question.study import Study
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.bundles.roster import Roster
-from fhe_auc_keys.bundles.session_protection import SessionProtection
 from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.trust.certificates import Peer, Trust, verify
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.member_lists import check_members
+from fhe_auc_keys.trust.message_signatures import SessionProtection
 from fhe_auc_keys.trust.public_keys import SKEW, check_time
 from fhe_auc_keys.trust.signed_documents import Kind, claimed_body, open_signed, sign
 
