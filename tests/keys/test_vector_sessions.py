@@ -37,7 +37,7 @@ from fhe_auc.sums.residues import pack
 from fhe_auc.sums.vector_sums import _LABEL, MODULUS
 from fhe_auc_keys.bundles.roster import Contribution
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, name_of
-from fhe_auc_keys.roles.helper_roles import HelpedParty, HelpedSubmission
+from fhe_auc_keys.roles.helper_roles import HelpedSecrets, HelpedSubmission
 from fhe_auc_keys.roles.joint_vectors import _SECRET_PURPOSE, _SHOWN, _MaskingState
 from fhe_auc_keys.trust.group_sealing import seal_to_all
 from fhe_auc_keys.trust.identity import Identity
@@ -634,7 +634,7 @@ def test_a_common_secret_that_the_manifest_does_not_name_is_refused_with_every_p
     plugin: Any = registry.load(protocol)
     session = plugin.prepare(Request(parties=NAMES, thresholds=GRID, keys=keys, max_rows=5000))
     material = session.delivery().parties[NAMES[0]]
-    shape = HelpedParty if keys == "helper" else PartySecrets
+    shape = HelpedSecrets if keys == "helper" else PartySecrets
     assert name_of(decode(material, shape, "").common_secret) == session.manifest.common_secret
     other = encode(msgspec.structs.replace(decode(material, shape, ""), common_secret=bytes(32)))
     with pytest.raises(InputError, match="the parties' common secret is not that of the manifest"):

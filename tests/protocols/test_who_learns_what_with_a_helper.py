@@ -21,7 +21,7 @@ from fhe_auc.sums.authenticator import Authenticator
 from fhe_auc.sums.layout import Layout
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.roles import helper_roles
-from fhe_auc_keys.roles.helper_roles import HelpedParty, HelpedSubmission, HelperMaterial, _Given
+from fhe_auc_keys.roles.helper_roles import HelpedSecrets, HelpedSubmission, HelperMaterial, _HelpedResult
 from fhe_auc_keys.trust.group_sealing import unseal_under
 from fhe_auc_keys.trust.identity import Identity, signed_bytes
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
@@ -76,7 +76,7 @@ def private_key(play: Play) -> bytes:
 
 
 def common_secret(play: Play) -> bytes:
-    return decode(play.material[NAMES[0]], HelpedParty, "").common_secret
+    return decode(play.material[NAMES[0]], HelpedSecrets, "").common_secret
 
 
 # --- One alone --------------------------------------------------------------------------------------------------------
@@ -164,8 +164,9 @@ def test_what_the_helper_decrypts_besides_the_released_sums_is_uniform() -> None
 
 def test_a_party_that_listens_opens_no_other_one_s_blob_or_result() -> None:
     play = helped()
-    given = decode(payload_of(play.until(4)), _Given, "")
-    session, mine = play.manifest.digest, Identity.from_bytes(decode(play.material[NAMES[1]], HelpedParty, "").identity)
+    given = decode(payload_of(play.until(4)), _HelpedResult, "")
+    session = play.manifest.digest
+    mine = Identity.from_bytes(decode(play.material[NAMES[1]], HelpedSecrets, "").identity)
     blob = submitted(play)[NAMES[0]].blobs[0]
     for name in NAMES[:2]:
         with pytest.raises(TamperedError):

@@ -64,7 +64,7 @@ _WRAPPED_BYTES = 48
 _UNFIT = "its blob is not signed by it, or not sealed to the helper for this session"
 
 
-class HelpedParty(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class HelpedSecrets(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """What a party starts from, as bytes: for `fhe_auc.session.protocol.Protocol.party`."""
 
     identity: bytes  # private keys, `Identity.to_bytes`
@@ -72,7 +72,7 @@ class HelpedParty(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
     common_secret: bytes  # 32 bytes that the parties have in common
 
     def __repr__(self) -> str:
-        return "HelpedParty(...)"
+        return "HelpedSecrets(...)"
 
 
 class HelperMaterial(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -94,7 +94,7 @@ class HelpedSubmission(msgspec.Struct, frozen=True, array_like=True, forbid_unkn
     signature: bytes  # of it
 
 
-class _Blobs(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _SignedBlob(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     party: str
     blobs: tuple[bytes]
     signature: bytes
@@ -113,7 +113,7 @@ class Response(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
     parts: tuple[bytes, ...]  # for each party that counts, in the manifest's order
 
 
-class _Given(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _HelpedResult(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     counted: tuple[str, ...]
     responses: tuple[Response]  # the helper's
 
@@ -193,7 +193,7 @@ class OpeningAggregator(Aggregator):
     def _close(self) -> bytes:
         submissions = [(party, self._submissions[party]) for party in self._counted]
         if self.round == 1:
-            return encode(tuple(_Blobs(party, found.blobs, found.signature) for party, found in submissions))
+            return encode(tuple(_SignedBlob(party, found.blobs, found.signature) for party, found in submissions))
         if len(self._counted) < self.manifest.min_parties:
             raise _too_few(self._counted, self._left_out, self.manifest)
         total = self._computation.running_sum()
@@ -236,13 +236,13 @@ class HelpedAggregator(OpeningAggregator):
         return opened.left_out
 
     def _close(self) -> bytes:
-        return encode(_Given(self._counted, (self._response,))) if self.round == DECRYPT else super()._close()
+        return encode(_HelpedResult(self._counted, (self._response,))) if self.round == DECRYPT else super()._close()
 
     def _result(self, totals: list[Words]) -> bytes:
         return cast("bytes", self._computation.aggregate(self._keys, totals))
 
 
-class HelpedPartyRole(Party[R]):
+class HelpedParty(Party[R]):
     """Pads and submits once, and reads the sums once; it has no key of the session."""
 
     rounds = DECRYPT + 1
@@ -252,7 +252,7 @@ class HelpedPartyRole(Party[R]):
         self,
         manifest: Manifest,
         computation: PaddedComputation[Any, Any, Any],
-        own: HelpedParty,
+        own: HelpedSecrets,
         task: PartyTask[Any, Any, R],
     ) -> None:
         super().__init__(manifest, task.party)
@@ -280,7 +280,7 @@ class HelpedPartyRole(Party[R]):
             answer = encode(HelpedSubmission(parts, *blob))
             self._seconds["submit"] = time.perf_counter() - started
             return answer
-        given = decode(payload, _Given, "result")
+        given = decode(payload, _HelpedResult, "result")
         self._check_named(given.counted)
         totals = totals_of(decode(self._text(given), tuple[bytes, ...], "sums"))
         self._response_key = b""
@@ -289,7 +289,7 @@ class HelpedPartyRole(Party[R]):
         self._outcome = replace(outcome, keys="helper", seconds=self._seconds)
         return b""
 
-    def _text(self, given: _Given) -> bytes:
+    def _text(self, given: _HelpedResult) -> bytes:
         """Return what the helper has sealed; raise `DeserialisationError` where it is not for this party."""
         (response,), associated = given.responses, _response_of(self.digest, given.counted)
         part = dict(zip(given.counted, response.parts, strict=False)).get(self.name, b"")
@@ -331,7 +331,7 @@ class OpeningHelper(Party[Any]):
         """Raise `EvaluationError`: a helper is given no result."""
         raise EvaluationError("a helper has no result")
 
-    def _secrets(self, found: _Blobs) -> bytes | None:
+    def _secrets(self, found: _SignedBlob) -> bytes | None:
         """Return what a party has sealed; None where it has not signed its blob, or that does not open."""
         associated = _associated(self.digest, found.party)
         try:
@@ -347,7 +347,7 @@ class OpeningHelper(Party[Any]):
 
         Raises `DeserialisationError` for another list, `TooFewPartiesError` where too few open.
         """
-        blobs = decode(payload, tuple[_Blobs, ...], "list of blobs")
+        blobs = decode(payload, tuple[_SignedBlob, ...], "list of blobs")
         named = [each.party for each in blobs]
         if named != [party for party in self.manifest.parties if party in set(named)]:
             raise DeserialisationError("the blobs are not of parties of the session, each once and in its order")
@@ -416,7 +416,7 @@ class HelperSession(DealtSession):
         consortium = Consortium(parties)
         roster, helping = (Roster.of(consortium.peers(names)) for names in (parties, (consortium.helper,)))
         keys, secret = (helping.members[0].encryption_key,), self.common_secret
-        own = {name: encode(HelpedParty(consortium.identities[name].to_bytes(), keys, secret)) for name in parties}
+        own = {name: encode(HelpedSecrets(consortium.identities[name].to_bytes(), keys, secret)) for name in parties}
         helper = HelperMaterial(consortium.identities[consortium.helper].to_bytes(), roster, helping)
         return Delivery(b"", own, helper=encode(helper))
 
@@ -441,18 +441,18 @@ class HelperKeys(HelperMode):
         """Return the aggregator, who starts from nothing."""
         return HelpedAggregator(manifest, self.computation(manifest))
 
-    def party(self, manifest: Manifest, material: bytes, task: PartyTask[Any, Any, Any]) -> HelpedPartyRole[Any]:
-        """Return the party; `material` is `HelpedParty`."""
-        return HelpedPartyRole(manifest, self.computation(manifest), helped_party(material, manifest), task)
+    def party(self, manifest: Manifest, material: bytes, task: PartyTask[Any, Any, Any]) -> HelpedParty[Any]:
+        """Return the party; `material` is `HelpedSecrets`."""
+        return HelpedParty(manifest, self.computation(manifest), helped_party(material, manifest), task)
 
     def helper(self, manifest: Manifest, material: bytes) -> Helper:
         """Return the helper; `material` is `HelperMaterial`."""
         return Helper(manifest, self.computation(manifest), read_material(material, HelperMaterial))
 
 
-def helped_party(material: bytes, manifest: Manifest) -> HelpedParty:
+def helped_party(material: bytes, manifest: Manifest) -> HelpedSecrets:
     """Return a party's material; raise `InputError` where its common secret is not the manifest's."""
-    own = read_material(material, HelpedParty)
+    own = read_material(material, HelpedSecrets)
     try:
         check_common_secret(own.common_secret, manifest)
     except KeysError as error:

@@ -28,7 +28,7 @@ from fhe_auc.session.vector_computation import VectorComputation, VectorTask
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES
 from fhe_auc_keys.roles.helper_roles import (
     OPEN,
-    HelpedParty,
+    HelpedSecrets,
     HelpedSubmission,
     HelperMaterial,
     HelperMode,
@@ -74,7 +74,7 @@ class VectorParty(Party[R]):
     answers = 1, _ROUNDS
 
     def __init__(
-        self, manifest: Manifest, computation: VectorComputation, own: HelpedParty, task: VectorTask[R]
+        self, manifest: Manifest, computation: VectorComputation, own: HelpedSecrets, task: VectorTask[R]
     ) -> None:
         super().__init__(manifest, task.party)
         self.download_limit = computation.payload_limit + (NAME_BYTES + 64) * len(manifest.parties)
@@ -127,7 +127,7 @@ class HelperVectors(HelperMode):
         return VectorAggregator(manifest, VectorComputation(manifest))
 
     def party(self, manifest: Manifest, material: bytes, task: VectorTask[Any]) -> VectorParty[Any]:
-        """Return the party; `material` is `HelpedParty`."""
+        """Return the party; `material` is `HelpedSecrets`."""
         return VectorParty(manifest, VectorComputation(manifest), helped_party(material, manifest), task)
 
     def helper(self, manifest: Manifest, material: bytes) -> VectorHelper:

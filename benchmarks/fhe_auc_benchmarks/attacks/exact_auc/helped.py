@@ -30,7 +30,7 @@ from fhe_auc_benchmarks.attacks.exact_auc import ciphertexts
 from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import SITES, LyingHelpedAggregator
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, ExactStrategy, ExactView
 from fhe_auc_benchmarks.attacks.outcome import PASSED, AttackOutcome
-from fhe_auc_keys.roles.helper_roles import DECRYPT, OPEN, Helper, HelperMaterial, Response, _Blobs, _Given
+from fhe_auc_keys.roles.helper_roles import DECRYPT, OPEN, Helper, HelperMaterial, Response, _HelpedResult, _SignedBlob
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_protocols.exact_auc.padded_computation import ExactPaddedComputation
 
@@ -44,7 +44,7 @@ _FORGED = (  # strategies that add constants to the sums, or return constants al
     *("chosen-values", "plausible-values", "zeros"),
 )
 
-Blobs = Sequence[_Blobs]
+Blobs = Sequence[_SignedBlob]
 
 
 class HelpedAttack(NamedTuple):
@@ -196,7 +196,7 @@ def _play(
                 continue
             own = message
             if attack.apart and aggregator.round == aggregator.rounds and isinstance(helper, LyingHelper):
-                own = _with(message, encode(_Given(aggregator.counted, (helper.responses[number],))))
+                own = _with(message, encode(_HelpedResult(aggregator.counted, (helper.responses[number],))))
             yield role.name, role.respond(own)
 
     try:
