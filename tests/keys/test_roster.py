@@ -467,7 +467,7 @@ def test_a_manifest_for_sealed_keys_is_refused_by_joint_roles_and_the_other_way_
     # A joint manifest with sealed material, and a sealed one with joint material.
     made: dict[str, Callable[[], Any]] = {
         "roster": lambda: plugin.aggregator(idle.manifest, sealed.aggregator_material),
-        "party's material": lambda: plugin.party(idle.manifest, sealed.party_material, idle.sites[0]),
+        "malformed material": lambda: plugin.party(idle.manifest, sealed.party_material, idle.sites[0]),
         "context": lambda: plugin.aggregator(sealed.manifest, idle.delivery.aggregator),
         "secret keys are not those of the manifest": lambda: plugin.party(
             sealed.manifest, idle.delivery.parties["north"], idle.sites[0]

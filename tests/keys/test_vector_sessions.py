@@ -395,14 +395,14 @@ def test_the_aggregator_and_the_helper_together_see_uniform_numbers() -> None:
     """They take off every party's pad; the common pads stay."""
     play = Recorded(SITES, keys="helper", **WIDE)
     seeds: dict[str, bytes] = {}
-    honest = play.helper._blobs
+    honest = play.helper._secrets_in
 
     def blobs(payload: bytes) -> Any:
         found, left_out = honest(payload)
         seeds.update(found)
         return found, left_out
 
-    play.helper._blobs = blobs
+    play.helper._secrets_in = blobs
     play.until_result()
     assert set(seeds) == set(NAMES)
     for name, sent in play.sent.items():

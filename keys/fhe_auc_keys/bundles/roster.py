@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from types import MappingProxyType
 
@@ -13,7 +13,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fhe_auc.base.errors import DeserialisationError, InputError
-from fhe_auc.base.serialise import decode, encode, frame, unframe
+from fhe_auc.base.serialise import encode, frame, unframe
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.trust.certificates import Peer
@@ -116,14 +116,6 @@ class PartyMaterial(msgspec.Struct, frozen=True, array_like=True, forbid_unknown
     def __repr__(self) -> str:
         return "PartyMaterial(...)"
 
-    @classmethod
-    def from_bytes(cls, data: bytes) -> PartyMaterial:
-        """Parse what `fhe_auc.base.serialise.encode` has made of it; `InputError` for anything else."""
-        try:
-            return decode(data, cls, "party's material")
-        except DeserialisationError as error:
-            raise InputError(str(error)) from None
-
 
 class Excerpt(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Some parts of a contribution, with what it takes to verify them alone."""
@@ -170,12 +162,17 @@ def open_excerpt(
 
 
 @contextmanager
-def blaming(author: str) -> Iterator[None]:
-    """Name whose contribution, as the aggregator passed it on, is refused: with a `DeserialisationError`."""
+def refusing(prefix: str = "") -> Iterator[None]:
+    """Raise `DeserialisationError`, its text with this `prefix`, where a contribution is refused."""
     try:
         yield
     except (DeserialisationError, KeysError) as error:
-        raise DeserialisationError(f"contribution of party {author!r}: {error}") from None
+        raise DeserialisationError(f"{prefix}{error}") from None
+
+
+def blaming(author: str) -> AbstractContextManager[None]:
+    """Name the author of a contribution that the aggregator has passed on, and that is refused here."""
+    return refusing(f"contribution of party {author!r}: ")
 
 
 def _signed(session: bytes, round_number: int, author: str, digests: tuple[bytes, ...]) -> bytes:

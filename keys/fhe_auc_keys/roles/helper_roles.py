@@ -20,11 +20,10 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-import time
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NoReturn, TypeVar, cast
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NoReturn, cast
 
 import msgspec
 import numpy as np
@@ -45,8 +44,8 @@ from fhe_auc.session.protocol import Delivery, Session
 from fhe_auc_keys.bundles import contexts
 from fhe_auc_keys.bundles.roster import Roster
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES, DealtSession, PartySecrets, check_common_secret, name_of
-from fhe_auc_keys.errors import KeysError, TamperedError
-from fhe_auc_keys.roles.key_mode import KeyMode
+from fhe_auc_keys.errors import TamperedError
+from fhe_auc_keys.roles.key_mode import KeyedParty, KeyMode, read_material, reading_material
 from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.group_sealing import seal_under, unseal_under
@@ -55,7 +54,6 @@ from fhe_auc_keys.trust.identity import Identity, signed_bytes
 OPEN, DECRYPT = 2, 3
 """Rounds in which the helper opens the sum of the pads, and decrypts the result."""
 
-T = TypeVar("T")
 _BLOB, _RESPONSE = b"helper's blob 1", b"helper's response 1"
 _KEY_BYTES = 32
 _BLOB_BYTES = sealing.OVERHEAD + SEED_BYTES + _KEY_BYTES
@@ -145,25 +143,21 @@ class OpeningAggregator(Aggregator):
     def submission_limit(self) -> int:  # type: ignore[override] # it depends on who answers
         """Largest payload of an answer in this round, in bytes."""
         limit: int = self._computation.payload_limit
-        return limit + (NAME_BYTES * len(self.manifest.parties) if self._helping else 0)
+        return limit + (NAME_BYTES * len(self.manifest.parties) if self._alone(self.round) else 0)
 
     @property
     def asked(self) -> tuple[str, ...]:
         """The helper in the rounds between, else the parties."""
-        return (HELPER,) if self._helping else self._counted
-
-    @property
-    def _helping(self) -> bool:
-        return 1 < self.round < self.rounds
+        return (HELPER,) if self._alone(self.round) else self._counted
 
     def _is_asked(self, name: str) -> bool:
-        return name == HELPER if self._helping else super()._is_asked(name)
+        return name == HELPER if self._alone(self.round) else super()._is_asked(name)
 
     def _alone(self, number: int) -> str:
         return HELPER if 1 < number < self.rounds else ""
 
     def _least(self) -> int:
-        return 1 if self._helping else self.manifest.min_parties
+        return 1 if self._alone(self.round) else self.manifest.min_parties
 
     def _listed(self, number: int) -> tuple[tuple[str, bytes], ...]:
         """The helper sees no digest of a submission; parties look for their own."""
@@ -242,27 +236,59 @@ class HelpedAggregator(OpeningAggregator):
         return cast("bytes", self._computation.aggregate(self._keys, totals))
 
 
-class HelpedParty(Party[R]):
-    """Pads and submits once, and reads the sums once; it has no key of the session."""
+class PaddingParty(KeyedParty[R]):
+    """Pads and submits in the first round, and reads the result in the last; it has no key of the session."""
 
-    rounds = DECRYPT + 1
-    answers = 1, DECRYPT + 1
-
-    def __init__(
-        self,
-        manifest: Manifest,
-        computation: PaddedComputation[Any, Any, Any],
-        own: HelpedSecrets,
-        task: PartyTask[Any, Any, R],
-    ) -> None:
+    def __init__(self, manifest: Manifest, computation: Any, own: HelpedSecrets, task: Any) -> None:
         super().__init__(manifest, task.party)
-        self.download_limit = _response_limit(computation) + (NAME_BYTES + 64) * len(manifest.parties)
-        self._computation = computation
+        self.answers = 1, self.rounds
+        self._computation, self._task = computation, task
         self._identity = Identity.from_bytes(own.identity)
         (self._helper,) = own.helpers
         self._common_secret = own.common_secret
-        self._task = task
-        self._response_key = b""
+        self.download_limit = self._result_limit + (NAME_BYTES + 64) * len(manifest.parties)
+
+    @property
+    @abstractmethod
+    def _result_limit(self) -> int:
+        """More bytes than a result has, beside what it holds of each party."""
+
+    @abstractmethod
+    def _padded(self, seed: bytes) -> tuple[bytes, ...]:
+        """Return the submission under the pad of this seed, part by part."""
+
+    @abstractmethod
+    def _read(self, payload: bytes) -> R:
+        """Return what the result says."""
+
+    def _for_helper(self) -> bytes:
+        """Return what the helper is to learn beside the seed."""
+        return b""
+
+    def _answer(self, round_number: int, payload: bytes) -> bytes:
+        if round_number > 1:
+            with self._timed("recover"):
+                self._end(self._read(payload))
+            return b""
+        with self._timed("submit"):
+            seed, associated = secrets.token_bytes(SEED_BYTES), _associated(self.digest, self.name)
+            parts = self._padded(seed)
+            blob = sealing.seal(self._helper, seed + self._for_helper(), info=signed_bytes(_BLOB, associated))
+            signature = self._identity.sign(_BLOB, associated + hashlib.sha256(blob).digest())
+            return encode(HelpedSubmission(parts, (blob,), signature))
+
+
+class HelpedParty(PaddingParty[R]):
+    """Reads the sums that the helper seals under the party's response key."""
+
+    rounds = DECRYPT + 1
+    _computation: PaddedComputation[Any, Any, Any]
+    _task: PartyTask[Any, Any, R]
+    _response_key = b""
+
+    @property
+    def _result_limit(self) -> int:
+        return _response_limit(self._computation)
 
     def _own_state(self) -> bytes:
         return encode((self._response_key,))
@@ -270,33 +296,26 @@ class HelpedParty(Party[R]):
     def _restore_own(self, own: bytes) -> None:
         (self._response_key,) = decode(own, tuple[bytes], "response key")
 
-    def _answer(self, round_number: int, payload: bytes) -> bytes:
-        started = time.perf_counter()
-        if round_number == 1:
-            seed, self._response_key = secrets.token_bytes(SEED_BYTES), secrets.token_bytes(_KEY_BYTES)
-            index = self.manifest.parties.index(self.name)
-            parts = self._computation.under_pad(self._task, index, seed, self._common_secret)
-            blob = blob_of(self._helper, seed + self._response_key, self._identity, self.digest)
-            answer = encode(HelpedSubmission(parts, *blob))
-            self._seconds["submit"] = time.perf_counter() - started
-            return answer
-        given = decode(payload, _HelpedResult, "result")
-        self._check_named(given.counted)
-        totals = totals_of(decode(self._text(given), tuple[bytes, ...], "sums"))
-        self._response_key = b""
-        outcome = self._task.read(totals, given.counted, self._common_secret)
-        self._seconds["recover"] = time.perf_counter() - started
-        self._outcome = replace(outcome, keys="helper", seconds=self._seconds)
-        return b""
+    def _padded(self, seed: bytes) -> tuple[bytes, ...]:
+        index = self.manifest.parties.index(self.name)
+        return self._computation.under_pad(self._task, index, seed, self._common_secret)
 
-    def _text(self, given: _HelpedResult) -> bytes:
-        """Return what the helper has sealed; raise `DeserialisationError` where it is not for this party."""
-        (response,), associated = given.responses, _response_of(self.digest, given.counted)
-        part = dict(zip(given.counted, response.parts, strict=False)).get(self.name, b"")
+    def _for_helper(self) -> bytes:
+        self._response_key = secrets.token_bytes(_KEY_BYTES)
+        return self._response_key
+
+    def _read(self, payload: bytes) -> R:
+        result = decode(payload, _HelpedResult, "result")
+        self._check_named(result.counted)
+        (response,), associated = result.responses, _response_of(self.digest, result.counted)
+        part = dict(zip(result.counted, response.parts, strict=False)).get(self.name, b"")
         try:
-            return unseal_under(self._response_key, part, response.sealed, associated=associated)
+            sums = unseal_under(self._response_key, part, response.sealed, associated=associated)
         except TamperedError as error:
             raise DeserialisationError(f"the sums of {HELPER} are not sealed to {self.name!r}: {error}") from None
+        totals = totals_of(decode(sums, tuple[bytes, ...], "sums"))
+        self._response_key = b""
+        return self._task.read(totals, result.counted, self._common_secret)
 
 
 class OpeningHelper(Party[Any]):
@@ -331,32 +350,32 @@ class OpeningHelper(Party[Any]):
         """Raise `EvaluationError`: a helper is given no result."""
         raise EvaluationError("a helper has no result")
 
-    def _secrets(self, found: _SignedBlob) -> bytes | None:
+    def _secret_in(self, signed: _SignedBlob) -> bytes | None:
         """Return what a party has sealed; None where it has not signed its blob, or that does not open."""
-        associated = _associated(self.digest, found.party)
+        (blob,), associated = signed.blobs, _associated(self.digest, signed.party)
         try:
-            key = Ed25519PublicKey.from_public_bytes(self._keys[found.party])
-            key.verify(found.signature, signed_bytes(_BLOB, associated + hashlib.sha256(found.blobs[0]).digest()))
-            secret = self._identity.unseal(found.blobs[0], info=signed_bytes(_BLOB, associated))
+            key = Ed25519PublicKey.from_public_bytes(self._keys[signed.party])
+            key.verify(signed.signature, signed_bytes(_BLOB, associated + hashlib.sha256(blob).digest()))
+            secret = self._identity.unseal(blob, info=signed_bytes(_BLOB, associated))
         except (InvalidSignature, KeyError, TamperedError):
             return None
         return secret if len(secret) == self.secret_bytes else None
 
-    def _blobs(self, payload: bytes) -> tuple[dict[str, bytes], tuple[str, ...]]:
-        """Return what those have sealed whose blobs open, by name in the manifest's order, and who is left out.
+    def _secrets_in(self, payload: bytes) -> tuple[dict[str, bytes], tuple[str, ...]]:
+        """Return the secrets in the blobs that open, by party in the manifest's order, and who is left out.
 
         Raises `DeserialisationError` for another list, `TooFewPartiesError` where too few open.
         """
         blobs = decode(payload, tuple[_SignedBlob, ...], "list of blobs")
-        named = [each.party for each in blobs]
-        if named != [party for party in self.manifest.parties if party in set(named)]:
+        authors = [blob.party for blob in blobs]
+        if authors != [party for party in self.manifest.parties if party in set(authors)]:
             raise DeserialisationError("the blobs are not of parties of the session, each once and in its order")
-        found = {each.party: mine for each in blobs if (mine := self._secrets(each)) is not None}
-        left_out = tuple(party for party in named if party not in found)
-        if len(found) < self.manifest.min_parties:
-            raise _too_few(found, left_out, self.manifest)
-        self.opened = tuple(found)
-        return found, left_out
+        opened = {blob.party: secret for blob in blobs if (secret := self._secret_in(blob)) is not None}
+        left_out = tuple(party for party in authors if party not in opened)
+        if len(opened) < self.manifest.min_parties:
+            raise _too_few(opened, left_out, self.manifest)
+        self.opened = tuple(opened)
+        return opened, left_out
 
 
 class Helper(OpeningHelper):
@@ -380,11 +399,11 @@ class Helper(OpeningHelper):
         return self._open(payload) if round_number == OPEN else self._decrypt(payload)
 
     def _open(self, payload: bytes) -> bytes:
-        found, left_out = self._blobs(payload)
+        sealed, left_out = self._secrets_in(payload)
         public, secret = contexts.generate(self._computation.plan.parameters)
         material = secret.to_bytes()
-        opening = self._computation.opening(material, {party: each[:SEED_BYTES] for party, each in found.items()})
-        self._kept = material, {party: each[SEED_BYTES:] for party, each in found.items()}
+        opening = self._computation.opening(material, {party: text[:SEED_BYTES] for party, text in sealed.items()})
+        self._kept = material, {party: text[SEED_BYTES:] for party, text in sealed.items()}
         return encode(_OpeningUnderKey(left_out, public.to_bytes(), opening))
 
     def _decrypt(self, payload: bytes) -> bytes:
@@ -424,58 +443,36 @@ class HelperSession(DealtSession):
 class HelperMode(KeyMode):
     """A helper opens the sum of the parties' pads; nothing but the common secret is made beforehand."""
 
+    aggregator_type: ClassVar[type[OpeningAggregator]]
+    party_type: ClassVar[Callable[..., PaddingParty[Any]]]
+    helper_type: ClassVar[type[OpeningHelper]]
+
     def prepare(self, plan: Any, announced: Callable[..., Manifest]) -> Session:
         """Name the session, and draw the common secret; a fleet's has none."""
         common_secret = secrets.token_bytes(COMMON_SECRET_BYTES)
         manifest = announced(common_secret=name_of(common_secret))
         return HelperSession(manifest, common_secret) if manifest.fleet is None else Session(manifest)
 
+    def aggregator(self, manifest: Manifest, material: bytes) -> OpeningAggregator:
+        """Return the aggregator, which starts from nothing."""
+        return self.aggregator_type(manifest, self.computation(manifest))
+
+    def party(self, manifest: Manifest, material: bytes, task: Any) -> PaddingParty[Any]:
+        """Return the party; `material` is `HelpedSecrets`."""
+        own = read_material(material, HelpedSecrets)
+        with reading_material():
+            check_common_secret(own.common_secret, manifest)
+        return self.party_type(manifest, self.computation(manifest), own, task)
+
+    def helper(self, manifest: Manifest, material: bytes) -> OpeningHelper:
+        """Return the helper; `material` is `HelperMaterial`."""
+        return self.helper_type(manifest, self.computation(manifest), read_material(material, HelperMaterial))
+
 
 class HelperKeys(HelperMode):
-    """A helper has the key in place of the parties, which pad what they submit."""
+    """A helper has the key in place of the parties, which pad; `computation` makes a `PaddedComputation`."""
 
-    def __init__(self, computation: Callable[[Manifest], PaddedComputation[Any, Any, Any]]) -> None:
-        self.computation = computation
-
-    def aggregator(self, manifest: Manifest, material: bytes) -> HelpedAggregator:
-        """Return the aggregator, who starts from nothing."""
-        return HelpedAggregator(manifest, self.computation(manifest))
-
-    def party(self, manifest: Manifest, material: bytes, task: PartyTask[Any, Any, Any]) -> HelpedParty[Any]:
-        """Return the party; `material` is `HelpedSecrets`."""
-        return HelpedParty(manifest, self.computation(manifest), helped_party(material, manifest), task)
-
-    def helper(self, manifest: Manifest, material: bytes) -> Helper:
-        """Return the helper; `material` is `HelperMaterial`."""
-        return Helper(manifest, self.computation(manifest), read_material(material, HelperMaterial))
-
-
-def helped_party(material: bytes, manifest: Manifest) -> HelpedSecrets:
-    """Return a party's material; raise `InputError` where its common secret is not the manifest's."""
-    own = read_material(material, HelpedSecrets)
-    try:
-        check_common_secret(own.common_secret, manifest)
-    except KeysError as error:
-        raise InputError(str(error)) from None
-    return own
-
-
-def blob_of(helper: bytes, secret: bytes, identity: Identity, session: bytes) -> tuple[tuple[bytes], bytes]:
-    """Return what a party seals to the helper, whose encryption key is given, and its signature of that.
-
-    `session` is the manifest's digest; both are bound to it, and to the party's name.
-    """
-    associated = _associated(session, identity.name)
-    blob = sealing.seal(helper, secret, info=signed_bytes(_BLOB, associated))
-    return (blob,), identity.sign(_BLOB, associated + hashlib.sha256(blob).digest())
-
-
-def read_material(material: bytes, shape: type[T]) -> T:
-    """Return a role's material; raise `InputError` where it is none of this kind."""
-    try:
-        return decode(material, shape, "material")
-    except DeserialisationError as error:
-        raise InputError(str(error)) from None
+    aggregator_type, party_type, helper_type = HelpedAggregator, HelpedParty, Helper
 
 
 def totals_of(parts: Sequence[bytes]) -> list[Residues]:

@@ -30,10 +30,8 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
@@ -45,13 +43,22 @@ from fhe_auc.rlwe.polynomials import PolynomialSum, Words
 from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.computation import JointComputation, PartyTask, Result
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.party import Party, R
+from fhe_auc.session.party import R
 from fhe_auc.session.plan import Plan
 from fhe_auc.session.protocol import Delivery, Request, Session
 from fhe_auc.session.submissions import RunningSum
-from fhe_auc_keys.bundles.roster import Contribution, Excerpt, PartyMaterial, Roster, blaming, digests, open_excerpt
-from fhe_auc_keys.errors import KeysError, TamperedError
-from fhe_auc_keys.roles.key_mode import KeyMode, require_all
+from fhe_auc_keys.bundles.roster import (
+    Contribution,
+    Excerpt,
+    PartyMaterial,
+    Roster,
+    blaming,
+    digests,
+    open_excerpt,
+    refusing,
+)
+from fhe_auc_keys.errors import TamperedError
+from fhe_auc_keys.roles.key_mode import KeyedParty, KeyMode, read_material, require_all
 from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_keys.trust.group_sealing import seal_to_all, unseal_mine
 from fhe_auc_keys.trust.identity import Identity, signed_bytes
@@ -92,27 +99,46 @@ class _Saved(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
         return "<saved party of a joint session (secret)>"
 
 
-class JointAggregator(Aggregator):
-    """Adds up parts of keys and submissions, and passes on what all parties must see.
+class ContributionAggregator(Aggregator):
+    """Base of the aggregators of joint sessions: it checks what parties have signed for one another.
 
-    `computation` is the manifest's. Raise `InputError` where the manifest is not one for joint keys, or the roster is
+    `computation` is the manifest's. Raises `InputError` where the manifest is not one for joint keys, or the roster is
     of other parties.
     """
 
+    def __init__(self, manifest: Manifest, roster: Roster, computation: Any) -> None:
+        super().__init__(manifest)
+        check_joint(manifest, roster)
+        self._computation = computation
+        self._roster, self._binding = roster, roster.binding(manifest)
+        self._passed_on: dict[str, Any] = {}  # what all parties are to see of this round
+
+    def _contribution(self, party: str, payload: bytes, binding: bytes) -> Contribution:
+        """Return a party's contribution to this round; raise `DeserialisationError` where it has not signed it."""
+        contribution = decode(payload, Contribution, "contribution")
+        with refusing():
+            contribution.check(self._roster, binding, self.round, party)
+        return contribution
+
+    def _pass_on(self) -> bytes:
+        passed_on, self._passed_on = self._passed_on, {}
+        return encode(tuple(passed_on[party] for party in self.manifest.parties))
+
+
+class JointAggregator(ContributionAggregator):
+    """Adds up parts of keys and submissions, and passes on what all parties must see."""
+
     rounds = _ROUNDS
+    _computation: JointComputation[Any, Any, Any]
 
     def __init__(self, manifest: Manifest, roster: Roster, computation: JointComputation[Any, Any, Any]) -> None:
-        super().__init__(manifest)
-        _check(manifest, roster, computation)
-        self._computation = computation
-        self._roster = roster
-        self._binding = roster.binding(manifest)
+        super().__init__(manifest, roster, computation)
+        _check_computation(manifest, computation, self._binding)
         setup, blocks = computation.setup, computation.plan.blocks
         second_round = [setup.relinearisation_part] + [setup.submission_part] * blocks
         self._keys = RunningSum(setup.key_parts)
         self._submissions = RunningSum(second_round)
         self._commitments: dict[str, bytes] = {}
-        self._passed_on: dict[str, Contribution | Excerpt] = {}
         self.submission_limit = _SLACK + max(
             sum(shape.packed_size for shape in setup.key_parts) + len(manifest.parties) * _SLACK,
             sum(shape.packed_size for shape in second_round),
@@ -122,18 +148,14 @@ class JointAggregator(Aggregator):
     def _accept(self, party: str, payload: bytes) -> None:
         if self.round == self.rounds:
             return
-        contribution = decode(payload, Contribution, "contribution")
-        try:
-            contribution.check(self._roster, self._signed_binding(), self.round, party)
-            if self.round == _COMMITMENT:
+        contribution = self._contribution(party, payload, self._signed_binding())
+        if self.round == _COMMITMENT:
+            with refusing():
                 self._commitments[party] = _committed(contribution)
-                self._passed_on[party] = contribution
-                return
-            if self.round == _KEY_PARTS:
+            self._passed_on[party] = contribution
+        elif self.round == _KEY_PARTS:
+            with refusing():
                 _check_committed(self._binding, party, digests(contribution.parts), self._commitments[party])
-        except KeysError as error:
-            raise DeserialisationError(str(error)) from None
-        if self.round == _KEY_PARTS:
             *key_parts, sealed = contribution.parts or (b"",)
             if len(sealed) > _SLACK * len(self.manifest.parties):
                 raise DeserialisationError("the part of the common secret is too long")
@@ -151,9 +173,7 @@ class JointAggregator(Aggregator):
             relinearisation, *totals = self._submissions.totals
             keys = self._computation.public_keys(self._keys.totals, relinearisation)
             return encode(Result(self.counted, self._computation.aggregate(keys, totals)))
-        in_order = tuple(self._passed_on[party] for party in self.manifest.parties)
-        self._passed_on = {}
-        return encode(in_order)
+        return self._pass_on()
 
     def _signed_binding(self) -> bytes:
         if self.round == _COMMITMENT:
@@ -161,23 +181,19 @@ class JointAggregator(Aggregator):
         return _with_commitments(self._binding, tuple(self._commitments[party] for party in self.manifest.parties))
 
 
-class ContributingParty(Party[R]):
-    """What the parties of any joint session have: what they sign and seal for one another.
+class ContributingParty(KeyedParty[R]):
+    """Base of the parties of joint sessions: it signs and seals what they send one another.
 
-    `roster` is of the manifest's parties, each verified by this party, whose `identity` is given. Raise `InputError` as
-    `check_joint`, and where the identity is not that of party `name`.
+    `roster` is of the manifest's parties, each verified by this one, whose `identity` and `task` are given;
+    `computation` is the manifest's. Raises `InputError` as `check_joint`, and where the identity is not the party's.
     """
 
-    def __init__(self, manifest: Manifest, roster: Roster, identity: Identity, name: str) -> None:
-        super().__init__(manifest, name)
+    def __init__(self, manifest: Manifest, roster: Roster, identity: Identity, task: Any, computation: Any) -> None:
+        super().__init__(manifest, task.party)
         check_joint(manifest, roster)
-        roster.require(identity, name)
-        self._roster = roster
-        self._identity = identity
-        self._binding = roster.binding(manifest)
-
-    def __reduce__(self) -> str:
-        raise TypeError("a party of a joint session is not pickled or copied: a second one would have the same secrets")
+        roster.require(identity, self.name)
+        self._roster, self._identity, self._binding = roster, identity, roster.binding(manifest)
+        self._task, self._computation = task, computation
 
     def _sealed(self, purpose: bytes, plaintext: bytes, *, associated: bytes = b"") -> bytes:
         """Return `plaintext` sealed to all other parties."""
@@ -208,15 +224,12 @@ class ContributingParty(Party[R]):
 
 
 class JointParty(ContributingParty[R]):
-    """Draws a share of the secret key, takes part in making the others' keys, submits, and helps to decrypt.
-
-    `roster` is of the manifest's parties, each verified by this party, whose `identity` and `task` are given;
-    `computation` is the manifest's. Raise `InputError` where the manifest is not one for joint keys, the roster is of
-    other parties, or the identity is not in it.
-    """
+    """Draws a share of the secret key, takes part in making the others' keys, submits, and helps to decrypt."""
 
     rounds = _ROUNDS
     submission_round = _SUBMISSION
+    _task: PartyTask[Any, Any, R]
+    _computation: JointComputation[Any, Any, Any]
 
     def __init__(
         self,
@@ -226,10 +239,8 @@ class JointParty(ContributingParty[R]):
         task: PartyTask[Any, Any, R],
         computation: JointComputation[Any, Any, Any],
     ) -> None:
-        super().__init__(manifest, roster, identity, task.party)
-        _check(manifest, roster, computation)
-        self._task = task
-        self._computation = computation
+        super().__init__(manifest, roster, identity, task, computation)
+        _check_computation(manifest, computation, self._binding)
         self._setup = computation.setup
         self._share: JointShare | None = None  # from the first round until the partial decryption
         self._state = _State()
@@ -255,16 +266,14 @@ class JointParty(ContributingParty[R]):
 
         The parts have fresh errors and a fresh content key in them, so that their digest tells nothing of them.
         """
-        started = time.perf_counter()
-        share = JointShare(self._setup)
-        parts = share.key_parts()
-        secret_part = secrets.token_bytes(COMMON_SECRET_BYTES)
-        sealed = self._sealed(_SECRET_PURPOSE, secret_part)
+        with self._timed("key parts"):
+            share, secret_part = JointShare(self._setup), secrets.token_bytes(COMMON_SECRET_BYTES)
+            parts = share.key_parts()
+            sealed = self._sealed(_SECRET_PURPOSE, secret_part)
         self._share = share
         self._state = _State(
             key_parts=(*parts, sealed), secret_part=secret_part, key_bytes=sum(len(part) for part in parts)
         )
-        self._seconds["key parts"] = time.perf_counter() - started
         return _commitment(self._binding, self.name, digests(self._state.key_parts))
 
     def _key_parts(self, payload: bytes) -> tuple[bytes, ...]:
@@ -281,39 +290,34 @@ class JointParty(ContributingParty[R]):
 
     def _submission(self, payload: bytes) -> tuple[bytes, ...]:
         """Return the second part of the relinearisation key, and this party's rows, encrypted."""
-        started = time.perf_counter()
-        share = self._living_share()
-        total, common_secret = self._key_parts_of_all(payload)
-        relinearisation = share.relinearisation_part(total)
-        encrypting = time.perf_counter()
-        blocks = self._computation.encrypt(share, self._task, common_secret)
+        with self._timed("key parts"):
+            share = self._living_share()
+            total, common_secret = self._key_parts_of_all(payload)
+            relinearisation = share.relinearisation_part(total)
+        with self._timed("submit"):
+            blocks = self._computation.encrypt(share, self._task, common_secret)
         self._state = msgspec.structs.replace(
             self._state, common_secret=common_secret, key_bytes=self._state.key_bytes + len(relinearisation)
         )
-        self._seconds["submit"] = time.perf_counter() - encrypting
-        self._seconds["key parts"] += encrypting - started
         return (relinearisation, *blocks)
 
     def _partial_decryption(self, payload: bytes) -> bytes:
         """Return this party's partial decryption of the result, sealed to the others; the share is gone then."""
-        started = time.perf_counter()
-        result = decode(payload, Result, "result")
-        self._check_named(result.counted)
-        partial = self._computation.partial_decryption(self._living_share(), result.content)
-        self._state = msgspec.structs.replace(self._state, result=result.content, partial=partial)
-        self._share = None  # nobody needs it again, and no second result meets it
-        sealed = self._sealed(_PARTIAL_PURPOSE, partial, associated=_sha256(result.content))
-        self._seconds["decrypt"] = time.perf_counter() - started
-        return sealed
+        with self._timed("decrypt"):
+            result = decode(payload, Result, "result")
+            self._check_named(result.counted)
+            partial = self._computation.partial_decryption(self._living_share(), result.content)
+            self._state = msgspec.structs.replace(self._state, result=result.content, partial=partial)
+            self._share = None  # nobody needs it again, and no second result meets it
+            return self._sealed(_PARTIAL_PURPOSE, partial, associated=_sha256(result.content))
 
     def _recover(self, payload: bytes) -> None:
         """Add up all partial decryptions, and read the result."""
-        started = time.perf_counter()
-        decrypted = self._computation.combine(self._state.result, self._all_partials(payload))
-        self._state = msgspec.structs.replace(self._state, partial=b"")
-        outcome = self._task.read(decrypted, self.manifest.parties, self._state.common_secret)
-        self._seconds["recover"] = time.perf_counter() - started
-        self._outcome = replace(outcome, keys="joint", key_bytes_per_party=self._state.key_bytes, seconds=self._seconds)
+        with self._timed("recover"):
+            decrypted = self._computation.combine(self._state.result, self._all_partials(payload))
+            self._state = msgspec.structs.replace(self._state, partial=b"")
+            outcome = self._task.read(decrypted, self.manifest.parties, self._state.common_secret)
+            self._end(outcome, key_bytes_per_party=self._state.key_bytes)
 
     def _own_state(self) -> bytes:
         return encode(_Saved(None if self._share is None else self._share.saved(), self._state))
@@ -381,14 +385,11 @@ class JointSession(Session):
         return Delivery(roster.to_bytes(), material)
 
 
-class JointKeys(KeyMode):
-    """The parties make the keys together; nobody has the whole secret key.
+class JointMode(KeyMode):
+    """All parties take part in every round; nothing is made beforehand."""
 
-    `computation` is given a manifest, and what names the session and all parties' keys: `Roster.binding`.
-    """
-
-    def __init__(self, computation: Callable[[Manifest, bytes], JointComputation[Any, Any, Any]]) -> None:
-        self.computation = computation
+    aggregator_type: ClassVar[Callable[..., ContributionAggregator]]
+    party_type: ClassVar[Callable[..., ContributingParty[Any]]]
 
     def check(self, request: Request) -> None:
         """Raise `InputError` where a party could be left out."""
@@ -398,16 +399,34 @@ class JointKeys(KeyMode):
         """Name the session."""
         return JointSession(announced())
 
-    def aggregator(self, manifest: Manifest, material: bytes) -> JointAggregator:
+    def aggregator(self, manifest: Manifest, material: bytes) -> ContributionAggregator:
         """Return the aggregator; `material` is the parties' `Roster`."""
         roster = Roster.from_bytes(material)
-        return JointAggregator(manifest, roster, self.computation(manifest, roster.binding(manifest)))
+        return self.aggregator_type(manifest, roster, self.computation_of(manifest, roster))
 
-    def party(self, manifest: Manifest, material: bytes, task: PartyTask[Any, Any, Any]) -> JointParty[Any]:
+    def party(self, manifest: Manifest, material: bytes, task: Any) -> ContributingParty[Any]:
         """Return the party; `material` is `PartyMaterial`."""
-        mine = PartyMaterial.from_bytes(material)
-        computation = self.computation(manifest, mine.roster.binding(manifest))
-        return JointParty(manifest, mine.roster, Identity.from_bytes(mine.identity), task, computation)
+        own = read_material(material, PartyMaterial)
+        identity, computation = Identity.from_bytes(own.identity), self.computation_of(manifest, own.roster)
+        return self.party_type(manifest, own.roster, identity, task, computation)
+
+    def computation_of(self, manifest: Manifest, roster: Roster) -> Any:
+        """Return the session's computation."""
+        return self.computation(manifest)
+
+
+class JointKeys(JointMode):
+    """The parties make the keys together; nobody has the whole secret key.
+
+    `computation` makes a `JointComputation` of a manifest, and of what names the session and all parties' keys,
+    `Roster.binding`.
+    """
+
+    aggregator_type, party_type = JointAggregator, JointParty
+
+    def computation_of(self, manifest: Manifest, roster: Roster) -> Any:
+        """Return the session's computation."""
+        return self.computation(manifest, roster.binding(manifest))
 
 
 def _commitment(binding: bytes, party: str, parts: tuple[bytes, ...]) -> bytes:
@@ -441,11 +460,10 @@ def check_joint(manifest: Manifest, roster: Roster) -> None:
         raise InputError("the roster names other parties than the session's manifest")
 
 
-def _check(manifest: Manifest, roster: Roster, computation: JointComputation[Any, Any, Any]) -> None:
-    check_joint(manifest, roster)
+def _check_computation(manifest: Manifest, computation: JointComputation[Any, Any, Any], binding: bytes) -> None:
     if computation.plan.parties != len(manifest.parties):
         raise InputError(_ALL_TAKE_PART)
-    if computation.setup.binding != roster.binding(manifest):
+    if computation.setup.binding != binding:
         raise InputError("the computation is that of another session, or of other parties' keys")
 
 
