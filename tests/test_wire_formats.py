@@ -50,11 +50,12 @@ from fhe_auc.sums.terms import Factor, Part, Release, Sum, Term
 from fhe_auc_keys.bundles import announcement
 from fhe_auc_keys.bundles import sealed_bundles as bundles
 from fhe_auc_keys.bundles.announcement import announce, open_announcement
-from fhe_auc_keys.bundles.roster import Contribution, PartyMaterial, Roster
+from fhe_auc_keys.bundles.roster import PartyMaterial, Roster
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material
 from fhe_auc_keys.fleet import device, helper, tables
 from fhe_auc_keys.fleet import session as fleet_session
 from fhe_auc_keys.fleet.aggregator import BlobFile, BlobList, FleetResult, Opened
+from fhe_auc_keys.roles.contributions import Contribution
 from fhe_auc_keys.site import late_opening, made_sessions, policy
 from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.store import key_store, trusted_authorities
@@ -135,6 +136,8 @@ LAYOUTS = {
     "context.PublicKeys": "[parameters: P, public_key: bytes, relinearisation_key: bytes]",
     "context.SecretKey": "[parameters: P, public_keys_digest: bytes, secret_key: bytes]",
     "context.StoredPublic": "[parameters: P, public_key: bytes, relinearisation_key: bytes, rotation_keys: bytes]",
+    "contributions.Contribution": "[parts: tuple[bytes, ...], signature: bytes]",
+    "contributions.Excerpt": "[parts: tuple[tuple[int, bytes], ...], digests: tuple[bytes, ...], signature: bytes]",
     "device._DeviceAnswer": "[session: bytes, rows: tuple[bytes, ...], members: int]",
     "device._Memory": "[salt: bytes, answers: tuple[_DeviceAnswer, ...]]",
     "existing_certificate.Statement": "{name: str, signing_key: bytes, encryption_key: bytes, certificate: bytes, not_before: int, not_after: int}",
@@ -142,11 +145,11 @@ LAYOUTS = {
     "fleet.Fleet": "{known_by: Literal['certificates'], members: int, root: bytes, row_cap: int, listed: bytes}",
     "group_sealing._Sealed": "[keys: dict[str, bytes], ciphertext: bytes]",
     "helper._HelperState": "[blobs: bytes, answer: bytes, material: bytes, members: bytes, response_keys: bytes, result: bytes, content_key: bytes]",
-    "helper_roles.HelpedSecrets": "[identity: bytes, helpers: tuple[bytes], common_secret: bytes]",
-    "helper_roles.HelpedSubmission": "[parts: tuple[bytes, ...], blobs: tuple[bytes], signature: bytes]",
-    "helper_roles.HelperMaterial": "[identity: bytes, roster: Roster, helpers: Roster]",
+    "helper_opening.HelpedSecrets": "[identity: bytes, helpers: tuple[bytes], common_secret: bytes]",
+    "helper_opening.HelpedSubmission": "[parts: tuple[bytes, ...], blobs: tuple[bytes], signature: bytes]",
+    "helper_opening.HelperMaterial": "[identity: bytes, roster: Roster, helpers: Roster]",
+    "helper_opening._SignedBlob": "[party: str, blobs: tuple[bytes], signature: bytes]",
     "helper_roles.Response": "[sealed: bytes, parts: tuple[bytes, ...]]",
-    "helper_roles._SignedBlob": "[party: str, blobs: tuple[bytes], signature: bytes]",
     "helper_roles._HelpedResult": "[counted: tuple[str, ...], responses: tuple[Response]]",
     "helper_roles._OpeningUnderKey": "[left_out: tuple[str, ...], context: bytes, opening: bytes]",
     "helper_vectors._PadsOpened": "[left_out: tuple[str, ...], opening: bytes]",
@@ -180,8 +183,6 @@ LAYOUTS = {
     "policy.Policy": "{holder: str, protocols: tuple[str, ...], model: str, outcome: str, min_parties: int, max_thresholds: int, cohort: str, period: str, keys: tuple[Keys, ...], helpers: tuple[str, ...], max_days: int, max_row_cap: int | None, score_columns: tuple[str, ...], groups: tuple[str, ...], options: dict[str, Value | tuple[Value, ...]]}",
     "private_auc.Privacy": "{epsilon: float, unit: Unit, rows: tuple[int, ...], models: int, shares: int}",
     "protocol.NoisyCounts": "[parties: int, tp: list[int], fp: list[int], fn: list[int], tn: list[int]]",
-    "roster.Contribution": "[parts: tuple[bytes, ...], signature: bytes]",
-    "roster.Excerpt": "[parts: tuple[tuple[int, bytes], ...], digests: tuple[bytes, ...], signature: bytes]",
     "roster.Member": "[name: str, signing_key: bytes, encryption_key: bytes]",
     "roster.PartyMaterial": "[roster: Roster, identity: bytes]",
     "roster.Roster": "[members: tuple[Member, ...]]",

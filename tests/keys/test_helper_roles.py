@@ -18,15 +18,8 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles import contexts
-from fhe_auc_keys.roles.helper_roles import (
-    HelpedSecrets,
-    HelpedSubmission,
-    HelperMaterial,
-    _HelpedResult,
-    _OpeningUnderKey,
-    _response_of,
-    _SignedBlob,
-)
+from fhe_auc_keys.roles.helper_opening import HelpedSecrets, HelpedSubmission, HelperMaterial, _SignedBlob
+from fhe_auc_keys.roles.helper_roles import _HelpedResult, _OpeningUnderKey, _response_of
 from fhe_auc_keys.trust.group_sealing import seal_under, unseal_under
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_protocols.exact_auc.plan import ExactPlan

@@ -18,7 +18,7 @@ from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe import container
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.record import SessionRecord
-from fhe_auc_keys.bundles.roster import Contribution, Excerpt, digests
+from fhe_auc_keys.roles.contributions import Contribution, Excerpt, digests
 from fhe_auc_keys.roles.joint_roles import _commitment
 from fhe_auc_keys.trust.group_sealing import seal_to_all
 from fhe_auc_keys.trust.identity import Identity

@@ -21,8 +21,9 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import EncodedPlan
 from fhe_auc.session.protocol import Request
-from fhe_auc_keys.bundles.roster import MAGIC, Contribution, Excerpt, Member, PartyMaterial, Roster, open_excerpt
+from fhe_auc_keys.bundles.roster import MAGIC, Member, PartyMaterial, Roster
 from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError
+from fhe_auc_keys.roles.contributions import Contribution, Excerpt, open_excerpt
 from fhe_auc_keys.roles.joint_roles import JointAggregator, JointParty
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.certificates import Peer, verify

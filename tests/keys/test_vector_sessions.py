@@ -35,9 +35,9 @@ from fhe_auc.sums.common_shares import CommonShares
 from fhe_auc.sums.pairwise_pads import MaskingParty, pairwise_pad
 from fhe_auc.sums.residues import pack
 from fhe_auc.sums.vector_sums import _LABEL, MODULUS
-from fhe_auc_keys.bundles.roster import Contribution
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, name_of
-from fhe_auc_keys.roles.helper_roles import HelpedSecrets, HelpedSubmission
+from fhe_auc_keys.roles.contributions import Contribution
+from fhe_auc_keys.roles.helper_opening import HelpedSecrets, HelpedSubmission
 from fhe_auc_keys.roles.joint_vectors import _SECRET_PURPOSE, _SHOWN, _MaskingState
 from fhe_auc_keys.trust.group_sealing import seal_to_all
 from fhe_auc_keys.trust.identity import Identity

@@ -5,7 +5,7 @@
     3  the sum, of which the pads       ->  (nothing: each party that counts takes the common pads off, checks the tags,
        have been taken off                   and reads)
 
-Rounds, blobs and who may be left out are those of `fhe_auc_keys.roles.helper_roles`. The common pads, which the helper
+Blobs, and who may be left out: `fhe_auc_keys.roles.helper_opening`. The common pads, which the helper
 does not know, hide the sum from the aggregator and the helper together: they need a party besides.
 """
 
@@ -19,7 +19,7 @@ from fhe_auc.session.computation import Result
 from fhe_auc.session.party import R
 from fhe_auc.session.vector_computation import VectorComputation, VectorTask
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES
-from fhe_auc_keys.roles.helper_roles import (
+from fhe_auc_keys.roles.helper_opening import (
     OPEN,
     HelperMode,
     OpeningAggregator,

@@ -28,7 +28,6 @@ can read everything: the party opens the partial decryptions of whatever the agg
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, TypeVar
@@ -40,28 +39,29 @@ from fhe_auc.base.keystream import COMMON_SECRET_BYTES
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.bfv.joint_keys import JointShare, KeyParts
 from fhe_auc.rlwe.polynomials import PolynomialSum, Words
-from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.computation import JointComputation, PartyTask, Result
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import R
 from fhe_auc.session.plan import Plan
 from fhe_auc.session.protocol import Delivery, Request, Session
 from fhe_auc.session.submissions import RunningSum
-from fhe_auc_keys.bundles.roster import (
+from fhe_auc_keys.bundles.roster import PartyMaterial, Roster
+from fhe_auc_keys.errors import TamperedError
+from fhe_auc_keys.roles.contributions import (
+    ALL_TAKE_PART,
+    ContributingParty,
     Contribution,
+    ContributionAggregator,
     Excerpt,
-    PartyMaterial,
-    Roster,
     blaming,
     digests,
     open_excerpt,
     refusing,
+    sha256,
 )
-from fhe_auc_keys.errors import TamperedError
-from fhe_auc_keys.roles.key_mode import KeyedParty, KeyMode, read_material, require_all
+from fhe_auc_keys.roles.key_mode import KeyMode, read_material, require_all
 from fhe_auc_keys.roles.local_consortium import Consortium
-from fhe_auc_keys.trust.group_sealing import seal_to_all, unseal_mine
-from fhe_auc_keys.trust.identity import Identity, signed_bytes
+from fhe_auc_keys.trust.identity import Identity
 
 _ROUNDS = 5
 _COMMITMENT, _KEY_PARTS, _SUBMISSION, _PARTIAL = 1, 2, 3, 4  # what parties send in which round
@@ -72,7 +72,6 @@ _COMMITMENT_BYTES = 32
 _SECRET_PURPOSE = b"part of a common secret 1"
 _PARTIAL_PURPOSE = b"partial decryption 1"
 _SLACK = 4096  # bytes of envelopes, signatures and names, generously
-_ALL_TAKE_PART = "with joint keys every party of the session takes part, and none can be left out"
 T = TypeVar("T")
 
 
@@ -97,32 +96,6 @@ class _Saved(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
     def __repr__(self) -> str:
         return "<saved party of a joint session (secret)>"
-
-
-class ContributionAggregator(Aggregator):
-    """Base of the aggregators of joint sessions: it checks what parties have signed for one another.
-
-    `computation` is the manifest's. Raises `InputError` where the manifest is not one for joint keys, or the roster is
-    of other parties.
-    """
-
-    def __init__(self, manifest: Manifest, roster: Roster, computation: Any) -> None:
-        super().__init__(manifest)
-        check_joint(manifest, roster)
-        self._computation = computation
-        self._roster, self._binding = roster, roster.binding(manifest)
-        self._passed_on: dict[str, Any] = {}  # what all parties are to see of this round
-
-    def _contribution(self, party: str, payload: bytes, binding: bytes) -> Contribution:
-        """Return a party's contribution to this round; raise `DeserialisationError` where it has not signed it."""
-        contribution = decode(payload, Contribution, "contribution")
-        with refusing():
-            contribution.check(self._roster, binding, self.round, party)
-        return contribution
-
-    def _pass_on(self) -> bytes:
-        passed_on, self._passed_on = self._passed_on, {}
-        return encode(tuple(passed_on[party] for party in self.manifest.parties))
 
 
 class JointAggregator(ContributionAggregator):
@@ -176,51 +149,8 @@ class JointAggregator(ContributionAggregator):
         return self._pass_on()
 
     def _signed_binding(self) -> bytes:
-        if self.round == _COMMITMENT:
-            return self._binding
-        return _with_commitments(self._binding, tuple(self._commitments[party] for party in self.manifest.parties))
-
-
-class ContributingParty(KeyedParty[R]):
-    """Base of the parties of joint sessions: it signs and seals what they send one another.
-
-    `roster` is of the manifest's parties, each verified by this one, whose `identity` and `task` are given;
-    `computation` is the manifest's. Raises `InputError` as `check_joint`, and where the identity is not the party's.
-    """
-
-    def __init__(self, manifest: Manifest, roster: Roster, identity: Identity, task: Any, computation: Any) -> None:
-        super().__init__(manifest, task.party)
-        check_joint(manifest, roster)
-        roster.require(identity, self.name)
-        self._roster, self._identity, self._binding = roster, identity, roster.binding(manifest)
-        self._task, self._computation = task, computation
-
-    def _sealed(self, purpose: bytes, plaintext: bytes, *, associated: bytes = b"") -> bytes:
-        """Return `plaintext` sealed to all other parties."""
-        others = {name: key for name, key in self._roster.encryption_keys.items() if name != self.name}
-        return seal_to_all(others, plaintext, info=self._info(purpose, self.name), associated=associated)
-
-    def _unsealed(self, purpose: bytes, sender: str, sealed: bytes, own: bytes, *, associated: bytes = b"") -> bytes:
-        """Return what a party has sealed to the others, `own` for this party's own."""
-        if sender == self.name:
-            return own
-        return unseal_mine(self._identity, sealed, info=self._info(purpose, sender), associated=associated)
-
-    def _unsealed_secret(self, purpose: bytes, sender: str, sealed: bytes, own: bytes) -> bytes:
-        """Return a party's part of the common secret; raise `TamperedError` where that has another length."""
-        secret = self._unsealed(purpose, sender, sealed, own)
-        if len(secret) != COMMON_SECRET_BYTES:
-            raise TamperedError("its part of the common secret has a wrong length")
-        return secret
-
-    def _one_of_each(self, payload: bytes, shape: type[T]) -> Iterator[tuple[str, T]]:
-        parts = decode(payload, tuple[shape, ...], "contributions")  # type: ignore[valid-type]
-        if len(parts) != len(self.manifest.parties):
-            raise DeserialisationError(f"contributions of {len(parts)} parties, of {len(self.manifest.parties)}")
-        return zip(self.manifest.parties, parts, strict=True)
-
-    def _info(self, purpose: bytes, sender: str) -> bytes:
-        return signed_bytes(purpose, encode((self._binding, sender)))
+        known = () if self.round == _COMMITMENT else self.manifest.parties
+        return _signed_binding(self._binding, tuple(self._commitments[party] for party in known))
 
 
 class JointParty(ContributingParty[R]):
@@ -309,7 +239,7 @@ class JointParty(ContributingParty[R]):
             partial = self._computation.partial_decryption(self._living_share(), result.content)
             self._state = msgspec.structs.replace(self._state, result=result.content, partial=partial)
             self._share = None  # nobody needs it again, and no second result meets it
-            return self._sealed(_PARTIAL_PURPOSE, partial, associated=_sha256(result.content))
+            return self._sealed(_PARTIAL_PURPOSE, partial, associated=sha256(result.content))
 
     def _recover(self, payload: bytes) -> None:
         """Add up all partial decryptions, and read the result."""
@@ -350,7 +280,7 @@ class JointParty(ContributingParty[R]):
                 total.add(total.polynomials.unpack(found[0]))
                 own = self._state.secret_part
                 secret_parts.append(self._unsealed_secret(_SECRET_PURPOSE, party, found[1], own))
-        return total.words, _sha256(_SECRET_PURPOSE + self._binding + b"".join(secret_parts))
+        return total.words, sha256(_SECRET_PURPOSE + self._binding + b"".join(secret_parts))
 
     def _all_partials(self, payload: bytes) -> Iterator[Words]:
         polynomials, binding = self._computation.partial_shape, self._signed_binding()
@@ -360,17 +290,14 @@ class JointParty(ContributingParty[R]):
                 if len(contribution.parts) != 1:
                     raise TamperedError("it has not one part")
                 (sealed,) = contribution.parts
-                own, associated = self._state.partial, _sha256(self._state.result)
+                own, associated = self._state.partial, sha256(self._state.result)
                 yield polynomials.unpack(self._unsealed(_PARTIAL_PURPOSE, party, sealed, own, associated=associated))
 
     def _signed(self, parts: tuple[bytes, ...]) -> bytes:
         return encode(Contribution.sign(self._identity, self._signed_binding(), self._round + 1, parts))
 
     def _signed_binding(self) -> bytes:
-        """Return what contributions are signed for: the session, and the commitments once they are known."""
-        if not self._state.commitments:
-            return self._binding
-        return _with_commitments(self._binding, self._state.commitments)
+        return _signed_binding(self._binding, self._state.commitments)
 
 
 class JointSession(Session):
@@ -431,7 +358,7 @@ class JointKeys(JointMode):
 
 def _commitment(binding: bytes, party: str, parts: tuple[bytes, ...]) -> bytes:
     """Return a party's commitment to parts with these digests; with its name, so that nobody can copy another one's."""
-    return _sha256(b"fhe-auc joint key parts\0" + encode((binding, party, parts)))
+    return sha256(b"fhe-auc joint key parts\0" + encode((binding, party, parts)))
 
 
 def _committed(contribution: Contribution) -> bytes:
@@ -446,26 +373,13 @@ def _check_committed(binding: bytes, party: str, parts: tuple[bytes, ...], commi
         raise TamperedError(f"the key parts of {party!r} are not those that it committed to")
 
 
-def _with_commitments(binding: bytes, commitments: tuple[bytes, ...]) -> bytes:
-    return _sha256(binding + b"".join(commitments))
-
-
-def check_joint(manifest: Manifest, roster: Roster) -> None:
-    """Raise `InputError` where a manifest is not one for joint keys, or a roster is of other parties than it names."""
-    if not manifest.joint_keys:
-        raise InputError("the session's manifest is not one for joint keys")
-    if manifest.min_parties != len(manifest.parties):
-        raise InputError(_ALL_TAKE_PART)
-    if roster.names != set(manifest.parties):
-        raise InputError("the roster names other parties than the session's manifest")
+def _signed_binding(binding: bytes, commitments: tuple[bytes, ...]) -> bytes:
+    """Return what contributions are signed for: the session, and the commitments once they are known."""
+    return sha256(binding + b"".join(commitments)) if commitments else binding
 
 
 def _check_computation(manifest: Manifest, computation: JointComputation[Any, Any, Any], binding: bytes) -> None:
     if computation.plan.parties != len(manifest.parties):
-        raise InputError(_ALL_TAKE_PART)
+        raise InputError(ALL_TAKE_PART)
     if computation.setup.binding != binding:
         raise InputError("the computation is that of another session, or of other parties' keys")
-
-
-def _sha256(data: bytes) -> bytes:
-    return hashlib.sha256(data).digest()

@@ -21,7 +21,6 @@ sealed by a hybrid.
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 
 import msgspec
@@ -36,9 +35,16 @@ from fhe_auc.session.party import R
 from fhe_auc.session.protocol import Request
 from fhe_auc.session.vector_computation import VectorComputation, VectorTask
 from fhe_auc.sums.pairwise_pads import MaskingParty, pairwise_pad
-from fhe_auc_keys.bundles.roster import Contribution, Roster, blaming
+from fhe_auc_keys.bundles.roster import Roster
 from fhe_auc_keys.errors import TamperedError
-from fhe_auc_keys.roles.joint_roles import ContributingParty, ContributionAggregator, JointMode
+from fhe_auc_keys.roles.contributions import (
+    ContributingParty,
+    Contribution,
+    ContributionAggregator,
+    blaming,
+    sha256,
+)
+from fhe_auc_keys.roles.joint_roles import JointMode
 from fhe_auc_keys.trust.identity import Identity
 
 _ROUNDS = 3
@@ -142,8 +148,8 @@ class JointVectorParty(ContributingParty[R]):
             secret_parts.append(secret_part)
         own = next(each for each in parties if each.name == self.name)
         shared = {each: self._shared_with(each) for each in parties if each != own}
-        common_secret = hashlib.sha256(_SECRET_PURPOSE + self._binding + b"".join(secret_parts)).digest()
-        shown = hashlib.sha256(_SHOWN + self.digest + payload).digest()
+        common_secret = sha256(_SECRET_PURPOSE + self._binding + b"".join(secret_parts))
+        shown = sha256(_SHOWN + self.digest + payload)
         pad = pairwise_pad(own, shared, shown, self._computation.modulus, self._computation.size)
         made = self._computation.submission(self._task, pad, common_secret)
         self._state = _MaskingState(contribution=self._state.contribution, common_secret=common_secret)

@@ -30,7 +30,7 @@ from fhe_auc_keys.bundles.sealed_bundles import (
 )
 from fhe_auc_keys.bundles.session_keys import party_secrets
 from fhe_auc_keys.errors import KeysError
-from fhe_auc_keys.roles.helper_roles import HelpedSecrets, HelperMaterial
+from fhe_auc_keys.roles.helper_opening import HelpedSecrets, HelperMaterial
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.certificates import Peer, Trust, verify
 from fhe_auc_keys.trust.identity import Identity

@@ -32,7 +32,8 @@ from fhe_auc_benchmarks.attacks.exact_auc import strategies
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, ExactStrategy, ExactView, OpeningName
 from fhe_auc_benchmarks.attacks.outcome import HARMLESS, PASSED, AttackOutcome
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES, public_context
-from fhe_auc_keys.roles.helper_roles import OPEN, HelpedAggregator, _SignedBlob
+from fhe_auc_keys.roles.helper_opening import OPEN, _SignedBlob
+from fhe_auc_keys.roles.helper_roles import HelpedAggregator
 from fhe_auc_keys.roles.padded_roles import PaddedAggregator, padded_party
 from fhe_auc_keys.roles.sealed_roles import SealedParty
 from fhe_auc_protocols.exact_auc.padded_computation import ExactPaddedComputation

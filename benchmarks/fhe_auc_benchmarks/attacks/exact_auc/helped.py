@@ -30,7 +30,8 @@ from fhe_auc_benchmarks.attacks.exact_auc import ciphertexts
 from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import SITES, LyingHelpedAggregator
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, ExactStrategy, ExactView
 from fhe_auc_benchmarks.attacks.outcome import PASSED, AttackOutcome
-from fhe_auc_keys.roles.helper_roles import DECRYPT, OPEN, Helper, HelperMaterial, Response, _HelpedResult, _SignedBlob
+from fhe_auc_keys.roles.helper_opening import OPEN, HelperMaterial, _SignedBlob
+from fhe_auc_keys.roles.helper_roles import DECRYPT, Helper, Response, _HelpedResult
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_protocols.exact_auc.padded_computation import ExactPaddedComputation
 
