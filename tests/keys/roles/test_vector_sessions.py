@@ -691,7 +691,7 @@ def test_no_encryption_library_is_loaded(run_child: Any) -> None:
     code = """
 import json, sys
 sys.modules["openfhe"] = sys.modules["tenseal"] = None  # importing either fails
-from tests.keys.test_vector_sessions import KEYS, SITES, VectorPlay
+from tests.keys.roles.test_vector_sessions import KEYS, SITES, VectorPlay
 print(json.dumps([len(VectorPlay(SITES, keys=keys).until_result()) > 0 for keys in KEYS]))
 """
     assert run_child(code) == [True, True, True]
