@@ -23,7 +23,6 @@ import numpy as np
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from fhe_auc_keys.trust.message_signatures import SessionProtection
 
 from fhe_auc.base import serialise
 from fhe_auc.base.errors import BackendUnavailableError
@@ -67,6 +66,7 @@ from fhe_auc_keys.trust.certificates import Trust, credential, verify
 from fhe_auc_keys.trust.existing_certificate import Statement
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.member_lists import sign_list
+from fhe_auc_keys.trust.message_signatures import SessionProtection
 from fhe_auc_keys.trust.sealing import PrivateKey
 from fhe_auc_keys.trust.signed_documents import sign
 from fhe_auc_protocols.blinded_auc.packing import Packing

@@ -27,7 +27,7 @@ from fhe_auc_keys.bundles.announcement import announce
 from fhe_auc_keys.bundles.sealed_bundles import Kept
 from fhe_auc_keys.errors import KeysError, StoreError
 from fhe_auc_keys.fleet import device, helper
-from fhe_auc_keys.site import closing, late_opening, made_sessions
+from fhe_auc_keys.site import key_erasure, late_opening, made_sessions
 from fhe_auc_keys.site.made_sessions import Wanted
 from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.site.store_check import problems
@@ -137,10 +137,10 @@ def test_sessions_of_that_release_are_not_called_damaged_by_a_later_one_which_cl
         assert (found.entry, found.wrong[:38]) == (f"bundle/{OPEN}", "session announcement of format version")
         assert "`fhe-auc keys close SESSION --lose-result`" in found.remedy
         with pytest.raises(KeysError, match="this site gets no result of it"):
-            closing.close(store, session, at=NOW)
+            key_erasure.close(store, session, at=NOW)
         kinds = ("bundle", "late", "state")
         assert all(MATERIAL in store.get(kind, OPEN) for kind in kinds)
-        closing.close(store, session, at=NOW, lose_result=True)
+        key_erasure.close(store, session, at=NOW, lose_result=True)
         assert not any(MATERIAL in store.get(kind, OPEN) for kind in kinds)
         assert problems(store, at=NOW) == []
         assert helper._kept(store, session).material == MATERIAL

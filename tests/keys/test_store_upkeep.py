@@ -17,7 +17,7 @@ from fhe_auc_keys.bundles.sealed_bundles import Kept
 from fhe_auc_keys.bundles.session_keys import PartySecrets
 from fhe_auc_keys.cli.common import now
 from fhe_auc_keys.errors import KeysError
-from fhe_auc_keys.site import closing
+from fhe_auc_keys.site import key_erasure
 from tests.support import stored_sites
 from tests.support.certified import DAY
 from tests.support.keys_commands import Clock, assert_fails, call, json_of, make_site, ok, open_as, refresh, store_of
@@ -245,5 +245,5 @@ def test_a_site_that_closes_a_session_answers_the_same_again_and_nothing_new(
         assert consortium.answer("north", messages[-1]) == last
     for at, stays in ((now(), True), (now() + 40 * DAY, False)):  # until nobody can ask any more
         with consortium.store("north") as store:
-            closing.close(store, consortium.id, at=at)
+            key_erasure.close(store, consortium.id, at=at)
             assert (last in store.get("state", consortium.id.hex())) is stays

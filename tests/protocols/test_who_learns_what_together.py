@@ -26,8 +26,8 @@ from fhe_auc.session.computation import Result
 from fhe_auc.session.protocol import Request, Session
 from fhe_auc.sums.layout import Layout
 from fhe_auc.sums.opening import _MAGIC, _Stored
-from fhe_auc_keys.bundles.roster import Contribution
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, party_secrets, public_context
+from fhe_auc_keys.roles.contributions import Contribution
 from fhe_auc_keys.trust.group_sealing import unseal_mine
 from fhe_auc_protocols.exact_auc import joint_computation
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums

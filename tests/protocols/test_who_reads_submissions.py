@@ -17,7 +17,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from fhe_auc_keys.trust.message_signatures import SessionProtection
 
 from fhe_auc.base.errors import DeserialisationError, MessageError
 from fhe_auc.base.files import read_config
@@ -29,6 +28,7 @@ from fhe_auc.session.messages import MESSAGE, SEALED, Message
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.store.vault import Vault, certified_identity
 from fhe_auc_keys.trust.identity import signed_bytes
+from fhe_auc_keys.trust.message_signatures import SessionProtection
 from tests.fhe_auc.machines.test_file_transport import Session, finished
 from tests.protocols.test_saved_parties import OPTIONS, SESSIONS
 from tests.support.platforms import needs_fork

@@ -15,7 +15,8 @@ from fhe_auc.session import registry
 from fhe_auc.session.messages import Message
 from fhe_auc.session.party import Party
 from fhe_auc.session.protocol import Delivery, Request
-from fhe_auc_keys.bundles.roster import Contribution, PartyMaterial, Roster
+from fhe_auc_keys.bundles.roster import PartyMaterial, Roster
+from fhe_auc_keys.roles.contributions import Contribution
 from fhe_auc_keys.trust.identity import Identity
 from tests.support.pooled import exact_auc
 from tests.support.wire import LIMIT, payload_of

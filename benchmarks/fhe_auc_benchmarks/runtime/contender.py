@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from fhe_auc_keys.trust.message_signatures import SessionProtection
-
 from fhe_auc.base.party_names import AGGREGATOR, HELPER
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request, Session
@@ -20,6 +18,7 @@ from fhe_auc_keys.bundles.sealed_bundles import announcement_digest, seal_to_par
 from fhe_auc_keys.bundles.session_keys import KeyHolderSession
 from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.message_signatures import SessionProtection
 
 ROLES = ("keys", "party", "aggregator", "helper")
 """Whose time is told apart: "keys" is all that happens before the first round, certificates too."""

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from types import MappingProxyType
 
 import msgspec
-from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fhe_auc.base.errors import DeserialisationError, InputError
-from fhe_auc.base.serialise import decode, encode, frame, unframe
+from fhe_auc.base.serialise import frame, unframe
 from fhe_auc.session.manifest import Manifest
-from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError
+from fhe_auc_keys.errors import UnfitCertificateError
 from fhe_auc_keys.trust.certificates import Peer
-from fhe_auc_keys.trust.identity import Identity, signed_bytes
+from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.public_keys import encryption_key
 
 MAGIC = b"fherost"
@@ -115,83 +113,3 @@ class PartyMaterial(msgspec.Struct, frozen=True, array_like=True, forbid_unknown
 
     def __repr__(self) -> str:
         return "PartyMaterial(...)"
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> PartyMaterial:
-        """Parse what `fhe_auc.base.serialise.encode` has made of it; `InputError` for anything else."""
-        try:
-            return decode(data, cls, "party's material")
-        except DeserialisationError as error:
-            raise InputError(str(error)) from None
-
-
-class Excerpt(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Some parts of a contribution, with what it takes to verify them alone."""
-
-    parts: tuple[tuple[int, bytes], ...]  # with their indices
-    digests: tuple[bytes, ...]  # SHA-256 of every part
-    signature: bytes
-
-
-class Contribution(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What a party sends in a round, signed part by part so that the aggregator can pass on less than all of it."""
-
-    parts: tuple[bytes, ...]
-    signature: bytes  # Ed25519, over session, round, author and the digests of all parts
-
-    @classmethod
-    def sign(cls, identity: Identity, session: bytes, round_number: int, parts: tuple[bytes, ...]) -> Contribution:
-        """Return `parts` signed; `session` is `Roster.binding`, or a digest of it and of what the author was shown."""
-        signed = _signed(session, round_number, identity.name, digests(parts))
-        return cls(parts, identity.sign(_PURPOSE, signed))
-
-    def check(self, roster: Roster, session: bytes, round_number: int, author: str) -> None:
-        """Raise `TamperedError` unless `author` has signed just these parts for this session and round."""
-        signed = _signed(session, round_number, author, digests(self.parts))
-        _check_signature(roster.signing_keys, author, self.signature, signed)
-
-    def excerpt(self, *indices: int) -> Excerpt:
-        """Return some parts, to be passed on."""
-        return Excerpt(tuple((index, self.parts[index]) for index in indices), digests(self.parts), self.signature)
-
-
-def open_excerpt(
-    excerpt: Excerpt, roster: Roster, session: bytes, round_number: int, author: str, *, indices: tuple[int, ...]
-) -> list[bytes]:
-    """Return the parts that `author` signed; raise `TamperedError` unless they are those of that session and round."""
-    _check_signature(
-        roster.signing_keys, author, excerpt.signature, _signed(session, round_number, author, excerpt.digests)
-    )
-    signed = dict(enumerate(excerpt.digests))
-    found = [(index, hashlib.sha256(part).digest()) for index, part in excerpt.parts]
-    if found != [(index, signed.get(index)) for index in indices]:
-        raise TamperedError(f"the parts passed on are not those that {author!r} signed")
-    return [part for _, part in excerpt.parts]
-
-
-@contextmanager
-def blaming(author: str) -> Iterator[None]:
-    """Name whose contribution, as the aggregator passed it on, is refused: with a `DeserialisationError`."""
-    try:
-        yield
-    except (DeserialisationError, KeysError) as error:
-        raise DeserialisationError(f"contribution of party {author!r}: {error}") from None
-
-
-def _signed(session: bytes, round_number: int, author: str, digests: tuple[bytes, ...]) -> bytes:
-    return encode((session, round_number, author, digests))
-
-
-def digests(parts: tuple[bytes, ...]) -> tuple[bytes, ...]:
-    """Return the SHA-256 of every part."""
-    return tuple(hashlib.sha256(part).digest() for part in parts)
-
-
-def _check_signature(keys: Mapping[str, bytes], author: str, signature: bytes, signed: bytes) -> None:
-    try:
-        Ed25519PublicKey.from_public_bytes(keys[author]).verify(signature, signed_bytes(_PURPOSE, signed))
-    except InvalidSignature:
-        raise TamperedError(
-            f"a contribution bears no genuine signature of {author!r} for this session and round, and for the same "
-            "commitments as were shown here"
-        ) from None

@@ -24,7 +24,7 @@ from fhe_auc_keys.bundles.sealed_bundles import AGGREGATOR_KIND, PARTY_KIND, Kep
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.cli.key_store import optional_key_store
 from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError
-from fhe_auc_keys.site import closing, made_sessions, policy
+from fhe_auc_keys.site import key_erasure, made_sessions, policy
 from fhe_auc_keys.store.key_store import MAGIC as STORE_MAGIC
 from fhe_auc_keys.store.key_store import KeyStore, session_ids
 from fhe_auc_keys.store.trusted_authorities import Trusted
@@ -356,9 +356,9 @@ def _session(store: KeyStore, session: bytes) -> dict[str, Any]:
     """Return what has become of a session: its state in a word, until when it can go on, and if its result is here."""
     found: dict[str, Any] = {"state": "damaged", "until": None, "has_result": False}
     try:
-        ends, opened = closing.end(store, session), session.hex() in store.names("bundle")
+        ends, opened = key_erasure.end(store, session), session.hex() in store.names("bundle")
         found |= {"until": ends, "has_result": opened and Kept.stored(store, session).has_result}
-        closed = closing.is_closed(store, session)
+        closed = key_erasure.is_closed(store, session)
     except KeysError:
         return found
     state = "closed" if closed else "ended" if common.now() > ends else "opened" if opened else "made"

@@ -9,7 +9,7 @@ from fhe_auc.session.manifest import SESSION_BYTES
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.cli.key_store import key_store
 from fhe_auc_keys.errors import KeysError
-from fhe_auc_keys.site import closing
+from fhe_auc_keys.site import key_erasure
 from fhe_auc_keys.site.store_check import problems
 from fhe_auc_keys.store.key_store import KeyStore, session_ids
 from fhe_auc_keys.store.vault import Vault
@@ -78,7 +78,7 @@ def close(sessions: tuple[str, ...], vault: Vault, ended: bool, lose_result: boo
     with vault.open() as store:
         before = _ended(store) if ended else dict.fromkeys(named, False)
         for session in before:
-            closing.close(store, session, at=common.now(), lose_result=lose_result)
+            key_erasure.close(store, session, at=common.now(), lose_result=lose_result)
     closed = [session for session, was_closed in before.items() if not was_closed]
     rows: list[tuple[output.Cell, ...]] = [
         ("closed", common.spelled(each), "its keys are destroyed") for each in closed
@@ -95,8 +95,8 @@ def _ended(store: KeyStore) -> dict[bytes, bool]:
     found = {}
     for session in session_ids(store, "bundle", "late"):
         try:
-            if common.now() > closing.end(store, session):
-                found[session] = closing.is_closed(store, session)
+            if common.now() > key_erasure.end(store, session):
+                found[session] = key_erasure.is_closed(store, session)
         except KeysError as error:
             output.print_warning(f"session {session.hex()} is left as it is: {error}")
     return found

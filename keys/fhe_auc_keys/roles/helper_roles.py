@@ -7,8 +7,7 @@
 
 A helper is one of whom it is trusted that it does not collude with the aggregator: together they read every submission.
 It learns the sums that parties learn. It never sees a submission, nor a digest of one that says anything: as it knows
-the pads, it could try counts against it. HPKE says not who has sealed a blob, so parties sign theirs: or else an
-aggregator could put one party among many that it has made up.
+the pads, it could try counts against it. Rounds 1 and 2, and who may be left out: `fhe_auc_keys.roles.helper_opening`.
 
 Each answer of the helper is for one question in a session (`fhe_auc.machines.site_state.answer`): two openings, or two
 results decrypted, would tell what lies between.
@@ -18,86 +17,33 @@ Where vectors are added up the helper has no key, and opens only: `fhe_auc_keys.
 
 from __future__ import annotations
 
-import hashlib
 import secrets
-import time
-from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NoReturn, TypeVar, cast
+from collections.abc import Sequence
+from typing import Any, cast
 
 import msgspec
 import numpy as np
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, TooFewPartiesError
-from fhe_auc.base.keystream import COMMON_SECRET_BYTES
+from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
 from fhe_auc.base.party_names import HELPER, NAME_BYTES
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.polynomials import Words
-from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.computation import PaddedComputation, PartyTask, Result
-from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.party import Party, R
-from fhe_auc.session.protocol import Delivery, Session
+from fhe_auc.session.party import R
 from fhe_auc_keys.bundles import contexts
-from fhe_auc_keys.bundles.roster import Roster
-from fhe_auc_keys.bundles.session_keys import SEED_BYTES, DealtSession, PartySecrets, check_common_secret, name_of
-from fhe_auc_keys.errors import KeysError, TamperedError
-from fhe_auc_keys.roles.key_mode import KeyMode
-from fhe_auc_keys.roles.local_consortium import Consortium
+from fhe_auc_keys.bundles.session_keys import SEED_BYTES
+from fhe_auc_keys.errors import TamperedError
+from fhe_auc_keys.roles.helper_opening import OPEN, HelperMode, OpeningAggregator, OpeningHelper, PaddingParty
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.group_sealing import seal_under, unseal_under
-from fhe_auc_keys.trust.identity import Identity, signed_bytes
 
-OPEN, DECRYPT = 2, 3
-"""Rounds in which the helper opens the sum of the pads, and decrypts the result."""
+DECRYPT = OPEN + 1
+"""The round in which the helper decrypts the result."""
 
-T = TypeVar("T")
-_BLOB, _RESPONSE = b"helper's blob 1", b"helper's response 1"
+_RESPONSE = b"helper's response 1"
 _KEY_BYTES = 32
-_BLOB_BYTES = sealing.OVERHEAD + SEED_BYTES + _KEY_BYTES
-_SIGNATURE_BYTES = 64
 _WRAPPED_BYTES = 48
-_UNFIT = "its blob is not signed by it, or not sealed to the helper for this session"
-
-
-class HelpedParty(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What a party starts from, as bytes: for `fhe_auc.session.protocol.Protocol.party`."""
-
-    identity: bytes  # private keys, `Identity.to_bytes`
-    helpers: tuple[bytes]  # the encryption key of the one that there is
-    common_secret: bytes  # 32 bytes that the parties have in common
-
-    def __repr__(self) -> str:
-        return "HelpedParty(...)"
-
-
-class HelperMaterial(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What a helper starts from, as bytes: for `fhe_auc.session.protocol.Protocol.helper`."""
-
-    identity: bytes
-    roster: Roster  # of the parties
-    helpers: Roster  # of the one that there is
-
-    def __repr__(self) -> str:
-        return "HelperMaterial(...)"
-
-
-class HelpedSubmission(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What a party sends: padded parts, and a blob for the helper."""
-
-    parts: tuple[bytes, ...]
-    blobs: tuple[bytes]  # the one for the helper
-    signature: bytes  # of it
-
-
-class _Blobs(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    party: str
-    blobs: tuple[bytes]
-    signature: bytes
 
 
 class _OpeningUnderKey(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -113,87 +59,16 @@ class Response(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
     parts: tuple[bytes, ...]  # for each party that counts, in the manifest's order
 
 
-class _Given(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _HelpedResult(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     counted: tuple[str, ...]
     responses: tuple[Response]  # the helper's
-
-
-class OpeningAggregator(Aggregator):
-    """Keeps submissions until the helper has said whose blobs open, and adds these up.
-
-    `computation` has `running_sum` and `payload_limit`; a blob has `blob_bytes`.
-    """
-
-    blob_bytes: ClassVar[int]
-
-    def __init__(self, manifest: Manifest, computation: Any) -> None:
-        super().__init__(manifest)
-        self._computation = computation
-        self._submissions: dict[str, HelpedSubmission] = {}
-        self._digests: dict[str, bytes] = {}
-        self._left_out: tuple[str, ...] = ()
-
-    @abstractmethod
-    def _opened(self, payload: bytes) -> tuple[str, ...]:
-        """Keep the opening that the helper has made; return whom it has left out, or raise `DeserialisationError`."""
-
-    @abstractmethod
-    def _result(self, totals: list[Words]) -> bytes:
-        """Return the result, from the sum of submissions and the opening."""
-
-    @property
-    def submission_limit(self) -> int:  # type: ignore[override] # it depends on who answers
-        """Largest payload of an answer in this round, in bytes."""
-        limit: int = self._computation.payload_limit
-        return limit + (NAME_BYTES * len(self.manifest.parties) if self.round in self.helper_rounds else 0)
-
-    @property
-    def helper_rounds(self) -> range:  # type: ignore[override] # those between the first and the last
-        """Rounds that the helper answers."""
-        return range(2, self.rounds)
-
-    def _listed(self, number: int) -> tuple[tuple[str, bytes], ...]:
-        """The helper sees no digest of a submission; parties look for their own."""
-        return tuple((party, self._digests[party]) for party in self.counted) if number == self.rounds else ()
-
-    def _accept(self, party: str, payload: bytes) -> None:
-        if self.round == 1:
-            found = decode(payload, HelpedSubmission, "submission")
-            if (len(found.blobs[0]), len(found.signature)) != (self.blob_bytes, _SIGNATURE_BYTES):
-                raise DeserialisationError("a submission whose blob, or its signature, is of another length")
-            self._computation.running_sum().add(found.parts)  # whether it is one
-            self._submissions[party] = found
-        elif self.round == OPEN:
-            named = self._opened(payload)
-            if named != tuple(party for party in self.counted if party in named) or len(named) == len(self.counted):
-                raise DeserialisationError("the helper leaves out strangers, somebody twice, or everybody")
-            self._left_out = named
-
-    def _count(self, answered: tuple[str, ...]) -> None:
-        if self.round == 1:
-            self._digests = {party: self._parties.digests[party] for party in answered}
-            super()._count(answered)
-        elif self.round == OPEN:
-            self._parties.refusals.update(dict.fromkeys(self._left_out, _UNFIT))
-            super()._count(tuple(party for party in self.counted if party not in self._left_out))
-
-    def _close(self) -> bytes:
-        submissions = [(party, self._submissions[party]) for party in self.counted]
-        if self.round == 1:
-            return encode(tuple(_Blobs(party, found.blobs, found.signature) for party, found in submissions))
-        if len(self.counted) < self.manifest.min_parties:
-            raise _too_few(self.counted, self._left_out, self.manifest)
-        total = self._computation.running_sum()
-        for _, found in submissions:
-            total.add(found.parts)
-        return encode(Result(self.counted, self._result(total.totals)))
 
 
 class HelpedAggregator(OpeningAggregator):
     """Computes under the helper's key, and passes on what that has decrypted."""
 
     rounds = DECRYPT + 1
-    blob_bytes = _BLOB_BYTES
+    blob_bytes = sealing.OVERHEAD + SEED_BYTES + _KEY_BYTES
     _keys: Any  # of the helper's making, with the opening
     _response: Response  # the helper's
 
@@ -223,33 +98,23 @@ class HelpedAggregator(OpeningAggregator):
         return opened.left_out
 
     def _close(self) -> bytes:
-        return encode(_Given(self.counted, (self._response,))) if self.round == DECRYPT else super()._close()
+        return encode(_HelpedResult(self.counted, (self._response,))) if self.round == DECRYPT else super()._close()
 
     def _result(self, totals: list[Words]) -> bytes:
         return cast("bytes", self._computation.aggregate(self._keys, totals))
 
 
-class HelpedPartyRole(Party[R]):
-    """Pads and submits once, and reads the sums once; it has no key of the session."""
+class HelpedParty(PaddingParty[R]):
+    """Reads the sums that the helper seals under the party's response key."""
 
     rounds = DECRYPT + 1
-    answers = 1, DECRYPT + 1
+    _computation: PaddedComputation[Any, Any, Any]
+    _task: PartyTask[Any, Any, R]
+    _response_key = b""
 
-    def __init__(
-        self,
-        manifest: Manifest,
-        computation: PaddedComputation[Any, Any, Any],
-        own: HelpedParty,
-        task: PartyTask[Any, Any, R],
-    ) -> None:
-        super().__init__(manifest, task.party)
-        self.download_limit = _response_limit(computation) + (NAME_BYTES + 64) * len(manifest.parties)
-        self._computation = computation
-        self._identity = Identity.from_bytes(own.identity)
-        (self._helper,) = own.helpers
-        self._common_secret = own.common_secret
-        self._task = task
-        self._response_key = b""
+    @property
+    def _result_limit(self) -> int:
+        return _response_limit(self._computation)
 
     def _own_state(self) -> bytes:
         return encode((self._response_key,))
@@ -257,93 +122,26 @@ class HelpedPartyRole(Party[R]):
     def _restore_own(self, own: bytes) -> None:
         (self._response_key,) = decode(own, tuple[bytes], "response key")
 
-    def _answer(self, round_number: int, payload: bytes) -> bytes:
-        started = time.perf_counter()
-        if round_number == 1:
-            seed, self._response_key = secrets.token_bytes(SEED_BYTES), secrets.token_bytes(_KEY_BYTES)
-            index = self.manifest.parties.index(self.name)
-            parts = self._computation.under_pad(self._task, index, seed, self._common_secret)
-            blob = blob_of(self._helper, seed + self._response_key, self._identity, self.digest)
-            answer = encode(HelpedSubmission(parts, *blob))
-            self._seconds["submit"] = time.perf_counter() - started
-            return answer
-        given = decode(payload, _Given, "result")
-        self._check_named(given.counted)
-        totals = totals_of(decode(self._text(given), tuple[bytes, ...], "sums"))
-        self._response_key = b""
-        outcome = self._task.read(totals, given.counted, self._common_secret)
-        self._seconds["recover"] = time.perf_counter() - started
-        self._outcome = replace(outcome, keys="helper", seconds=self._seconds)
-        return b""
+    def _padded(self, seed: bytes) -> tuple[bytes, ...]:
+        index = self.manifest.parties.index(self.name)
+        return self._computation.under_pad(self._task, index, seed, self._common_secret)
 
-    def _text(self, given: _Given) -> bytes:
-        """Return what the helper has sealed; raise `DeserialisationError` where it is not for this party."""
-        (response,), associated = given.responses, _response_of(self.digest, given.counted)
-        part = dict(zip(given.counted, response.parts, strict=False)).get(self.name, b"")
+    def _for_helper(self) -> bytes:
+        self._response_key = secrets.token_bytes(_KEY_BYTES)
+        return self._response_key
+
+    def _read(self, payload: bytes) -> R:
+        result = decode(payload, _HelpedResult, "result")
+        self._check_named(result.counted)
+        (response,), associated = result.responses, _response_of(self.digest, result.counted)
+        part = dict(zip(result.counted, response.parts, strict=False)).get(self.name, b"")
         try:
-            return unseal_under(self._response_key, part, response.sealed, associated=associated)
+            sums = unseal_under(self._response_key, part, response.sealed, associated=associated)
         except TamperedError as error:
             raise DeserialisationError(f"the sums of {HELPER} are not sealed to {self.name!r}: {error}") from None
-
-
-class OpeningHelper(Party[Any]):
-    """Opens the sum of the pads of those whose blobs open: `secret_bytes` are in each, first the seed of a pad.
-
-    It answers rounds 2 to the last but one, and has no rows and no result. Raises `InputError` where `own` is of
-    another helper.
-    """
-
-    asked_alone = True
-    secret_bytes: ClassVar[int]
-
-    def __init__(self, manifest: Manifest, computation: Any, own: HelperMaterial) -> None:
-        self._identity = Identity.from_bytes(own.identity)
-        if [member.signing_key for member in own.helpers.members] != [self._identity.signing_key]:
-            raise InputError(f"{self._identity.name!r} is not the session's helper")
-        super().__init__(manifest, HELPER)
-        most = len(manifest.parties)
-        blobs = (NAME_BYTES + sealing.OVERHEAD + self.secret_bytes + 8 + _SIGNATURE_BYTES + 16) * most
-        self.download_limit = max(blobs, computation.payload_limit + NAME_BYTES * most)
-        self._computation = computation
-        self._keys = own.roster.signing_keys
-
-    @staticmethod
-    def _belongs(manifest: Manifest, name: str) -> bool:
-        return name == HELPER and manifest.keys == "helper"
-
-    def _check_listed(self, message: Any) -> None:
-        """The helper is told no digests."""
-
-    def result(self) -> NoReturn:
-        """Raise `EvaluationError`: a helper is given no result."""
-        raise EvaluationError("a helper has no result")
-
-    def _secrets(self, found: _Blobs) -> bytes | None:
-        """Return what a party has sealed; None where it has not signed its blob, or that does not open."""
-        associated = _associated(self.digest, found.party)
-        try:
-            key = Ed25519PublicKey.from_public_bytes(self._keys[found.party])
-            key.verify(found.signature, signed_bytes(_BLOB, associated + hashlib.sha256(found.blobs[0]).digest()))
-            secret = self._identity.unseal(found.blobs[0], info=signed_bytes(_BLOB, associated))
-        except (InvalidSignature, KeyError, TamperedError):
-            return None
-        return secret if len(secret) == self.secret_bytes else None
-
-    def _blobs(self, payload: bytes) -> tuple[dict[str, bytes], tuple[str, ...]]:
-        """Return what those have sealed whose blobs open, by name in the manifest's order, and who is left out.
-
-        Raises `DeserialisationError` for another list, `TooFewPartiesError` where too few open.
-        """
-        blobs = decode(payload, tuple[_Blobs, ...], "list of blobs")
-        named = [each.party for each in blobs]
-        if named != [party for party in self.manifest.parties if party in set(named)]:
-            raise DeserialisationError("the blobs are not of parties of the session, each once and in its order")
-        found = {each.party: mine for each in blobs if (mine := self._secrets(each)) is not None}
-        left_out = tuple(party for party in named if party not in found)
-        if len(found) < self.manifest.min_parties:
-            raise _too_few(found, left_out, self.manifest)
-        self.opened = tuple(found)
-        return found, left_out
+        totals = totals_of(decode(sums, tuple[bytes, ...], "sums"))
+        self._response_key = b""
+        return self._task.read(totals, result.counted, self._common_secret)
 
 
 class Helper(OpeningHelper):
@@ -367,11 +165,11 @@ class Helper(OpeningHelper):
         return self._open(payload) if round_number == OPEN else self._decrypt(payload)
 
     def _open(self, payload: bytes) -> bytes:
-        found, left_out = self._blobs(payload)
+        sealed, left_out = self._secrets_in(payload)
         public, secret = contexts.generate(self._computation.plan.parameters)
         material = secret.to_bytes()
-        opening = self._computation.opening(material, {party: each[:SEED_BYTES] for party, each in found.items()})
-        self._kept = material, {party: each[SEED_BYTES:] for party, each in found.items()}
+        opening = self._computation.opening(material, {party: text[:SEED_BYTES] for party, text in sealed.items()})
+        self._kept = material, {party: text[SEED_BYTES:] for party, text in sealed.items()}
         return encode(_OpeningUnderKey(left_out, public.to_bytes(), opening))
 
     def _decrypt(self, payload: bytes) -> bytes:
@@ -387,82 +185,10 @@ class Helper(OpeningHelper):
         return encode(Response(sealed, tuple(parts)))
 
 
-@dataclass(frozen=True)
-class HelperSession(DealtSession):
-    """A session whose keys its helper will make; who convenes it has drawn the common secret."""
-
-    common_secret: bytes = field(repr=False)
-
-    def secrets_of(self, party: str) -> PartySecrets:
-        """Return what each party gets."""
-        return PartySecrets(b"", self.common_secret)
-
-    def delivery(self) -> Delivery:
-        """Return what all roles start from: certified identities and their rosters."""
-        parties = self.manifest.parties
-        consortium = Consortium(parties)
-        roster, helping = (Roster.of(consortium.peers(names)) for names in (parties, (consortium.helper,)))
-        keys, secret = (helping.members[0].encryption_key,), self.common_secret
-        own = {name: encode(HelpedParty(consortium.identities[name].to_bytes(), keys, secret)) for name in parties}
-        helper = HelperMaterial(consortium.identities[consortium.helper].to_bytes(), roster, helping)
-        return Delivery(b"", own, helper=encode(helper))
-
-
-class HelperMode(KeyMode):
-    """A helper opens the sum of the parties' pads; nothing but the common secret is made beforehand."""
-
-    def prepare(self, plan: Any, announced: Callable[..., Manifest]) -> Session:
-        """Name the session, and draw the common secret; a fleet's has none."""
-        common_secret = secrets.token_bytes(COMMON_SECRET_BYTES)
-        manifest = announced(common_secret=name_of(common_secret))
-        return HelperSession(manifest, common_secret) if manifest.fleet is None else Session(manifest)
-
-
 class HelperKeys(HelperMode):
-    """A helper has the key in place of the parties, which pad what they submit."""
+    """A helper has the key in place of the parties, which pad; `computation` makes a `PaddedComputation`."""
 
-    def __init__(self, computation: Callable[[Manifest], PaddedComputation[Any, Any, Any]]) -> None:
-        self.computation = computation
-
-    def aggregator(self, manifest: Manifest, material: bytes) -> HelpedAggregator:
-        """Return the aggregator, who starts from nothing."""
-        return HelpedAggregator(manifest, self.computation(manifest))
-
-    def party(self, manifest: Manifest, material: bytes, task: PartyTask[Any, Any, Any]) -> HelpedPartyRole[Any]:
-        """Return the party; `material` is `HelpedParty`."""
-        return HelpedPartyRole(manifest, self.computation(manifest), helped_party(material, manifest), task)
-
-    def helper(self, manifest: Manifest, material: bytes) -> Helper:
-        """Return the helper; `material` is `HelperMaterial`."""
-        return Helper(manifest, self.computation(manifest), read_material(material, HelperMaterial))
-
-
-def helped_party(material: bytes, manifest: Manifest) -> HelpedParty:
-    """Return a party's material; raise `InputError` where its common secret is not the manifest's."""
-    own = read_material(material, HelpedParty)
-    try:
-        check_common_secret(own.common_secret, manifest)
-    except KeysError as error:
-        raise InputError(str(error)) from None
-    return own
-
-
-def blob_of(helper: bytes, secret: bytes, identity: Identity, session: bytes) -> tuple[tuple[bytes], bytes]:
-    """Return what a party seals to the helper, whose encryption key is given, and its signature of that.
-
-    `session` is the manifest's digest; both are bound to it, and to the party's name.
-    """
-    associated = _associated(session, identity.name)
-    blob = sealing.seal(helper, secret, info=signed_bytes(_BLOB, associated))
-    return (blob,), identity.sign(_BLOB, associated + hashlib.sha256(blob).digest())
-
-
-def read_material(material: bytes, shape: type[T]) -> T:
-    """Return a role's material; raise `InputError` where it is none of this kind."""
-    try:
-        return decode(material, shape, "material")
-    except DeserialisationError as error:
-        raise InputError(str(error)) from None
+    aggregator_type, party_type, helper_type = HelpedAggregator, HelpedParty, Helper
 
 
 def totals_of(parts: Sequence[bytes]) -> list[Residues]:
@@ -475,18 +201,6 @@ def totals_of(parts: Sequence[bytes]) -> list[Residues]:
 def _response_limit(computation: PaddedComputation[Any, Any, Any]) -> int:
     """Return more bytes than a `Response` has."""
     return computation.plan.download_bytes + 1024
-
-
-def _too_few(opened: Collection[str], unfit: Iterable[str], manifest: Manifest) -> TooFewPartiesError:
-    """Return the error where the blobs of these parties open, and those of others do not."""
-    named = ", ".join(map(repr, sorted(unfit)[:10])) or "nobody else's"
-    return TooFewPartiesError(
-        f"the blobs of {len(opened)} parties open, at least {manifest.min_parties} are needed; unfit: {named}"
-    )
-
-
-def _associated(session: bytes, party: str) -> bytes:
-    return encode((session, party))
 
 
 def _response_of(session: bytes, counted: tuple[str, ...]) -> bytes:

@@ -5,41 +5,28 @@
     3  the sum, of which the pads       ->  (nothing: each party that counts takes the common pads off, checks the tags,
        have been taken off                   and reads)
 
-Rounds, blobs and who may be left out are those of `fhe_auc_keys.roles.helper_roles`. The common pads, which the helper
+Blobs, and who may be left out: `fhe_auc_keys.roles.helper_opening`. The common pads, which the helper
 does not know, hide the sum from the aggregator and the helper together: they need a party besides.
 """
 
 from __future__ import annotations
 
-import secrets
-import time
-from dataclasses import replace
-from typing import Any
-
 import msgspec
 
-from fhe_auc.base.party_names import NAME_BYTES
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.session.computation import Result
-from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.party import Party, R
+from fhe_auc.session.party import R
 from fhe_auc.session.vector_computation import VectorComputation, VectorTask
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES
-from fhe_auc_keys.roles.helper_roles import (
+from fhe_auc_keys.roles.helper_opening import (
     OPEN,
-    HelpedParty,
-    HelpedSubmission,
-    HelperMaterial,
     HelperMode,
     OpeningAggregator,
     OpeningHelper,
-    blob_of,
-    helped_party,
-    read_material,
+    PaddingParty,
 )
 from fhe_auc_keys.trust import sealing
-from fhe_auc_keys.trust.identity import Identity
 
 _ROUNDS = OPEN + 1
 
@@ -67,41 +54,25 @@ class VectorAggregator(OpeningAggregator):
         return made
 
 
-class VectorParty(Party[R]):
-    """Pads and submits once, and reads the sums once; it has no key of the session but the common secret."""
+class VectorParty(PaddingParty[R]):
+    """Takes the common pads off the sum, and checks the tags, by the common secret."""
 
     rounds = _ROUNDS
-    answers = 1, _ROUNDS
+    _computation: VectorComputation
+    _task: VectorTask[R]
 
-    def __init__(
-        self, manifest: Manifest, computation: VectorComputation, own: HelpedParty, task: VectorTask[R]
-    ) -> None:
-        super().__init__(manifest, task.party)
-        self.download_limit = computation.payload_limit + (NAME_BYTES + 64) * len(manifest.parties)
-        self._computation = computation
-        self._identity = Identity.from_bytes(own.identity)
-        (self._helper,) = own.helpers
-        self._common_secret = own.common_secret
-        self._task = task
+    @property
+    def _result_limit(self) -> int:
+        return self._computation.payload_limit
 
-    def __reduce__(self) -> str:
-        raise TypeError("a party is not pickled or copied: a second one would submit for it, too")
+    def _padded(self, seed: bytes) -> tuple[bytes, ...]:
+        pad = self._computation.pad(self.name, seed)
+        return self._computation.submission(self._task, pad, self._common_secret)
 
-    def _answer(self, round_number: int, payload: bytes) -> bytes:
-        started = time.perf_counter()
-        if round_number == 1:
-            seed = secrets.token_bytes(SEED_BYTES)
-            pad = self._computation.pad(self.name, seed)
-            parts = self._computation.submission(self._task, pad, self._common_secret)
-            answer = encode(HelpedSubmission(parts, *blob_of(self._helper, seed, self._identity, self.digest)))
-            self._seconds["submit"] = time.perf_counter() - started
-            return answer
+    def _read(self, payload: bytes) -> R:
         result = decode(payload, Result, "result")
         self._check_named(result.counted)
-        outcome = self._computation.outcome(self._task, result.content, result.counted, self._common_secret)
-        self._seconds["recover"] = time.perf_counter() - started
-        self._outcome = replace(outcome, keys="helper", seconds=self._seconds)
-        return b""
+        return self._computation.outcome(self._task, result.content, result.counted, self._common_secret)
 
 
 class VectorHelper(OpeningHelper):
@@ -113,23 +84,14 @@ class VectorHelper(OpeningHelper):
     secret_bytes = SEED_BYTES
 
     def _answer(self, round_number: int, payload: bytes) -> bytes:
-        seeds, left_out = self._blobs(payload)
+        seeds, left_out = self._secrets_in(payload)
         return encode(_PadsOpened(left_out, self._computation.opening(seeds)))
 
 
 class HelperVectors(HelperMode):
     """A helper opens the sum of the pads of vectors."""
 
-    computation = VectorComputation
+    aggregator_type, party_type, helper_type = VectorAggregator, VectorParty, VectorHelper
 
-    def aggregator(self, manifest: Manifest, material: bytes) -> VectorAggregator:
-        """Return the aggregator, who starts from nothing."""
-        return VectorAggregator(manifest, VectorComputation(manifest))
-
-    def party(self, manifest: Manifest, material: bytes, task: VectorTask[Any]) -> VectorParty[Any]:
-        """Return the party; `material` is `HelpedParty`."""
-        return VectorParty(manifest, VectorComputation(manifest), helped_party(material, manifest), task)
-
-    def helper(self, manifest: Manifest, material: bytes) -> VectorHelper:
-        """Return the helper; `material` is `HelperMaterial`."""
-        return VectorHelper(manifest, VectorComputation(manifest), read_material(material, HelperMaterial))
+    def __init__(self) -> None:
+        super().__init__(VectorComputation)

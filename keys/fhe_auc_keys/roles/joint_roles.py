@@ -28,12 +28,9 @@ can read everything: the party opens the partial decryptions of whatever the agg
 
 from __future__ import annotations
 
-import hashlib
 import secrets
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
@@ -42,19 +39,29 @@ from fhe_auc.base.keystream import COMMON_SECRET_BYTES
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.bfv.joint_keys import JointShare, KeyParts
 from fhe_auc.rlwe.polynomials import PolynomialSum, Words
-from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.computation import JointComputation, PartyTask, Result
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.party import Party, R
+from fhe_auc.session.party import R
 from fhe_auc.session.plan import Plan
 from fhe_auc.session.protocol import Delivery, Request, Session
 from fhe_auc.session.running_sum import RunningSum
-from fhe_auc_keys.bundles.roster import Contribution, Excerpt, PartyMaterial, Roster, blaming, digests, open_excerpt
-from fhe_auc_keys.errors import KeysError, TamperedError
-from fhe_auc_keys.roles.key_mode import KeyMode, require_all
+from fhe_auc_keys.bundles.roster import PartyMaterial, Roster
+from fhe_auc_keys.errors import TamperedError
+from fhe_auc_keys.roles.contributions import (
+    ALL_TAKE_PART,
+    ContributingParty,
+    Contribution,
+    ContributionAggregator,
+    Excerpt,
+    blaming,
+    digests,
+    open_excerpt,
+    refusing,
+    sha256,
+)
+from fhe_auc_keys.roles.key_mode import KeyMode, read_material, require_all
 from fhe_auc_keys.roles.local_consortium import Consortium
-from fhe_auc_keys.trust.group_sealing import seal_to_all, unseal_mine
-from fhe_auc_keys.trust.identity import Identity, signed_bytes
+from fhe_auc_keys.trust.identity import Identity
 
 _ROUNDS = 5
 _COMMITMENT, _KEY_PARTS, _SUBMISSION, _PARTIAL = 1, 2, 3, 4  # what parties send in which round
@@ -65,7 +72,6 @@ _COMMITMENT_BYTES = 32
 _SECRET_PURPOSE = b"part of a common secret 1"
 _PARTIAL_PURPOSE = b"partial decryption 1"
 _SLACK = 4096  # bytes of envelopes, signatures and names, generously
-_ALL_TAKE_PART = "with joint keys every party of the session takes part, and none can be left out"
 T = TypeVar("T")
 
 
@@ -92,27 +98,20 @@ class _Saved(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
         return "<saved party of a joint session (secret)>"
 
 
-class JointAggregator(Aggregator):
-    """Adds up parts of keys and submissions, and passes on what all parties must see.
-
-    `computation` is the manifest's. Raise `InputError` where the manifest is not one for joint keys, or the roster is
-    of other parties.
-    """
+class JointAggregator(ContributionAggregator):
+    """Adds up parts of keys and submissions, and passes on what all parties must see."""
 
     rounds = _ROUNDS
+    _computation: JointComputation[Any, Any, Any]
 
     def __init__(self, manifest: Manifest, roster: Roster, computation: JointComputation[Any, Any, Any]) -> None:
-        super().__init__(manifest)
-        _check(manifest, roster, computation)
-        self._computation = computation
-        self._roster = roster
-        self._binding = roster.binding(manifest)
+        super().__init__(manifest, roster, computation)
+        _check_computation(manifest, computation, self._binding)
         setup, blocks = computation.setup, computation.plan.blocks
         second_round = [setup.relinearisation_part] + [setup.submission_part] * blocks
         self._keys = RunningSum(setup.key_parts)
         self._submissions = RunningSum(second_round)
         self._commitments: dict[str, bytes] = {}
-        self._passed_on: dict[str, Contribution | Excerpt] = {}
         self.submission_limit = _SLACK + max(
             sum(shape.packed_size for shape in setup.key_parts) + len(manifest.parties) * _SLACK,
             sum(shape.packed_size for shape in second_round),
@@ -122,18 +121,14 @@ class JointAggregator(Aggregator):
     def _accept(self, party: str, payload: bytes) -> None:
         if self.round == self.rounds:
             return
-        contribution = decode(payload, Contribution, "contribution")
-        try:
-            contribution.check(self._roster, self._signed_binding(), self.round, party)
-            if self.round == _COMMITMENT:
+        contribution = self._contribution(party, payload, self._signed_binding())
+        if self.round == _COMMITMENT:
+            with refusing():
                 self._commitments[party] = _committed(contribution)
-                self._passed_on[party] = contribution
-                return
-            if self.round == _KEY_PARTS:
+            self._passed_on[party] = contribution
+        elif self.round == _KEY_PARTS:
+            with refusing():
                 _check_committed(self._binding, party, digests(contribution.parts), self._commitments[party])
-        except KeysError as error:
-            raise DeserialisationError(str(error)) from None
-        if self.round == _KEY_PARTS:
             *key_parts, sealed = contribution.parts or (b"",)
             if len(sealed) > _SLACK * len(self.manifest.parties):
                 raise DeserialisationError("the part of the common secret is too long")
@@ -151,72 +146,20 @@ class JointAggregator(Aggregator):
             relinearisation, *totals = self._submissions.totals
             keys = self._computation.public_keys(self._keys.totals, relinearisation)
             return encode(Result(self.counted, self._computation.aggregate(keys, totals)))
-        in_order = tuple(self._passed_on[party] for party in self.manifest.parties)
-        self._passed_on = {}
-        return encode(in_order)
+        return self._pass_on()
 
     def _signed_binding(self) -> bytes:
-        if self.round == _COMMITMENT:
-            return self._binding
-        return _with_commitments(self._binding, tuple(self._commitments[party] for party in self.manifest.parties))
-
-
-class ContributingParty(Party[R]):
-    """What the parties of any joint session have: what they sign and seal for one another.
-
-    `roster` is of the manifest's parties, each verified by this party, whose `identity` is given. Raise `InputError` as
-    `check_joint`, and where the identity is not that of party `name`.
-    """
-
-    def __init__(self, manifest: Manifest, roster: Roster, identity: Identity, name: str) -> None:
-        super().__init__(manifest, name)
-        check_joint(manifest, roster)
-        roster.require(identity, name)
-        self._roster = roster
-        self._identity = identity
-        self._binding = roster.binding(manifest)
-
-    def __reduce__(self) -> str:
-        raise TypeError("a party of a joint session is not pickled or copied: a second one would have the same secrets")
-
-    def _sealed(self, purpose: bytes, plaintext: bytes, *, associated: bytes = b"") -> bytes:
-        """Return `plaintext` sealed to all other parties."""
-        others = {name: key for name, key in self._roster.encryption_keys.items() if name != self.name}
-        return seal_to_all(others, plaintext, info=self._info(purpose, self.name), associated=associated)
-
-    def _unsealed(self, purpose: bytes, sender: str, sealed: bytes, own: bytes, *, associated: bytes = b"") -> bytes:
-        """Return what a party has sealed to the others, `own` for this party's own."""
-        if sender == self.name:
-            return own
-        return unseal_mine(self._identity, sealed, info=self._info(purpose, sender), associated=associated)
-
-    def _unsealed_secret(self, purpose: bytes, sender: str, sealed: bytes, own: bytes) -> bytes:
-        """Return a party's part of the common secret; raise `TamperedError` where that has another length."""
-        secret = self._unsealed(purpose, sender, sealed, own)
-        if len(secret) != COMMON_SECRET_BYTES:
-            raise TamperedError("its part of the common secret has a wrong length")
-        return secret
-
-    def _one_of_each(self, payload: bytes, shape: type[T]) -> Iterator[tuple[str, T]]:
-        parts = decode(payload, tuple[shape, ...], "contributions")  # type: ignore[valid-type]
-        if len(parts) != len(self.manifest.parties):
-            raise DeserialisationError(f"contributions of {len(parts)} parties, of {len(self.manifest.parties)}")
-        return zip(self.manifest.parties, parts, strict=True)
-
-    def _info(self, purpose: bytes, sender: str) -> bytes:
-        return signed_bytes(purpose, encode((self._binding, sender)))
+        known = () if self.round == _COMMITMENT else self.manifest.parties
+        return _signed_binding(self._binding, tuple(self._commitments[party] for party in known))
 
 
 class JointParty(ContributingParty[R]):
-    """Draws a share of the secret key, takes part in making the others' keys, submits, and helps to decrypt.
-
-    `roster` is of the manifest's parties, each verified by this party, whose `identity` and `task` are given;
-    `computation` is the manifest's. Raise `InputError` where the manifest is not one for joint keys, the roster is of
-    other parties, or the identity is not in it.
-    """
+    """Draws a share of the secret key, takes part in making the others' keys, submits, and helps to decrypt."""
 
     rounds = _ROUNDS
     submission_round = _SUBMISSION
+    _task: PartyTask[Any, Any, R]
+    _computation: JointComputation[Any, Any, Any]
 
     def __init__(
         self,
@@ -226,10 +169,8 @@ class JointParty(ContributingParty[R]):
         task: PartyTask[Any, Any, R],
         computation: JointComputation[Any, Any, Any],
     ) -> None:
-        super().__init__(manifest, roster, identity, task.party)
-        _check(manifest, roster, computation)
-        self._task = task
-        self._computation = computation
+        super().__init__(manifest, roster, identity, task, computation)
+        _check_computation(manifest, computation, self._binding)
         self._setup = computation.setup
         self._share: JointShare | None = None  # from the first round until the partial decryption
         self._state = _State()
@@ -255,16 +196,14 @@ class JointParty(ContributingParty[R]):
 
         The parts have fresh errors and a fresh content key in them, so that their digest tells nothing of them.
         """
-        started = time.perf_counter()
-        share = JointShare(self._setup)
-        parts = share.key_parts()
-        secret_part = secrets.token_bytes(COMMON_SECRET_BYTES)
-        sealed = self._sealed(_SECRET_PURPOSE, secret_part)
+        with self._timed("key parts"):
+            share, secret_part = JointShare(self._setup), secrets.token_bytes(COMMON_SECRET_BYTES)
+            parts = share.key_parts()
+            sealed = self._sealed(_SECRET_PURPOSE, secret_part)
         self._share = share
         self._state = _State(
             key_parts=(*parts, sealed), secret_part=secret_part, key_bytes=sum(len(part) for part in parts)
         )
-        self._seconds["key parts"] = time.perf_counter() - started
         return _commitment(self._binding, self.name, digests(self._state.key_parts))
 
     def _key_parts(self, payload: bytes) -> tuple[bytes, ...]:
@@ -281,39 +220,34 @@ class JointParty(ContributingParty[R]):
 
     def _submission(self, payload: bytes) -> tuple[bytes, ...]:
         """Return the second part of the relinearisation key, and this party's rows, encrypted."""
-        started = time.perf_counter()
-        share = self._living_share()
-        total, common_secret = self._key_parts_of_all(payload)
-        relinearisation = share.relinearisation_part(total)
-        encrypting = time.perf_counter()
-        blocks = self._computation.encrypt(share, self._task, common_secret)
+        with self._timed("key parts"):
+            share = self._living_share()
+            total, common_secret = self._key_parts_of_all(payload)
+            relinearisation = share.relinearisation_part(total)
+        with self._timed("submit"):
+            blocks = self._computation.encrypt(share, self._task, common_secret)
         self._state = msgspec.structs.replace(
             self._state, common_secret=common_secret, key_bytes=self._state.key_bytes + len(relinearisation)
         )
-        self._seconds["submit"] = time.perf_counter() - encrypting
-        self._seconds["key parts"] += encrypting - started
         return (relinearisation, *blocks)
 
     def _partial_decryption(self, payload: bytes) -> bytes:
         """Return this party's partial decryption of the result, sealed to the others; the share is gone then."""
-        started = time.perf_counter()
-        result = decode(payload, Result, "result")
-        self._check_named(result.counted)
-        partial = self._computation.partial_decryption(self._living_share(), result.content)
-        self._state = msgspec.structs.replace(self._state, result=result.content, partial=partial)
-        self._share = None  # nobody needs it again, and no second result meets it
-        sealed = self._sealed(_PARTIAL_PURPOSE, partial, associated=_sha256(result.content))
-        self._seconds["decrypt"] = time.perf_counter() - started
-        return sealed
+        with self._timed("decrypt"):
+            result = decode(payload, Result, "result")
+            self._check_named(result.counted)
+            partial = self._computation.partial_decryption(self._living_share(), result.content)
+            self._state = msgspec.structs.replace(self._state, result=result.content, partial=partial)
+            self._share = None  # nobody needs it again, and no second result meets it
+            return self._sealed(_PARTIAL_PURPOSE, partial, associated=sha256(result.content))
 
     def _recover(self, payload: bytes) -> None:
         """Add up all partial decryptions, and read the result."""
-        started = time.perf_counter()
-        decrypted = self._computation.combine(self._state.result, self._all_partials(payload))
-        self._state = msgspec.structs.replace(self._state, partial=b"")
-        outcome = self._task.read(decrypted, self.manifest.parties, self._state.common_secret)
-        self._seconds["recover"] = time.perf_counter() - started
-        self._outcome = replace(outcome, keys="joint", key_bytes_per_party=self._state.key_bytes, seconds=self._seconds)
+        with self._timed("recover"):
+            decrypted = self._computation.combine(self._state.result, self._all_partials(payload))
+            self._state = msgspec.structs.replace(self._state, partial=b"")
+            outcome = self._task.read(decrypted, self.manifest.parties, self._state.common_secret)
+            self._end(outcome, key_bytes_per_party=self._state.key_bytes)
 
     def _own_state(self) -> bytes:
         return encode(_Saved(None if self._share is None else self._share.saved(), self._state))
@@ -346,7 +280,7 @@ class JointParty(ContributingParty[R]):
                 total.add(total.polynomials.unpack(found[0]))
                 own = self._state.secret_part
                 secret_parts.append(self._unsealed_secret(_SECRET_PURPOSE, party, found[1], own))
-        return total.words, _sha256(_SECRET_PURPOSE + self._binding + b"".join(secret_parts))
+        return total.words, sha256(_SECRET_PURPOSE + self._binding + b"".join(secret_parts))
 
     def _all_partials(self, payload: bytes) -> Iterator[Words]:
         polynomials, binding = self._computation.partial_shape, self._signed_binding()
@@ -356,17 +290,14 @@ class JointParty(ContributingParty[R]):
                 if len(contribution.parts) != 1:
                     raise TamperedError("it has not one part")
                 (sealed,) = contribution.parts
-                own, associated = self._state.partial, _sha256(self._state.result)
+                own, associated = self._state.partial, sha256(self._state.result)
                 yield polynomials.unpack(self._unsealed(_PARTIAL_PURPOSE, party, sealed, own, associated=associated))
 
     def _signed(self, parts: tuple[bytes, ...]) -> bytes:
         return encode(Contribution.sign(self._identity, self._signed_binding(), self._round + 1, parts))
 
     def _signed_binding(self) -> bytes:
-        """Return what contributions are signed for: the session, and the commitments once they are known."""
-        if not self._state.commitments:
-            return self._binding
-        return _with_commitments(self._binding, self._state.commitments)
+        return _signed_binding(self._binding, self._state.commitments)
 
 
 class JointSession(Session):
@@ -381,14 +312,11 @@ class JointSession(Session):
         return Delivery(roster.to_bytes(), material)
 
 
-class JointKeys(KeyMode):
-    """The parties make the keys together; nobody has the whole secret key.
+class JointMode(KeyMode):
+    """All parties take part in every round; nothing is made beforehand."""
 
-    `computation` is given a manifest, and what names the session and all parties' keys: `Roster.binding`.
-    """
-
-    def __init__(self, computation: Callable[[Manifest, bytes], JointComputation[Any, Any, Any]]) -> None:
-        self.computation = computation
+    aggregator_type: ClassVar[Callable[..., ContributionAggregator]]
+    party_type: ClassVar[Callable[..., ContributingParty[Any]]]
 
     def check(self, request: Request) -> None:
         """Raise `InputError` where a party could be left out."""
@@ -398,21 +326,39 @@ class JointKeys(KeyMode):
         """Name the session."""
         return JointSession(announced())
 
-    def aggregator(self, manifest: Manifest, material: bytes) -> JointAggregator:
+    def aggregator(self, manifest: Manifest, material: bytes) -> ContributionAggregator:
         """Return the aggregator; `material` is the parties' `Roster`."""
         roster = Roster.from_bytes(material)
-        return JointAggregator(manifest, roster, self.computation(manifest, roster.binding(manifest)))
+        return self.aggregator_type(manifest, roster, self.computation_of(manifest, roster))
 
-    def party(self, manifest: Manifest, material: bytes, task: PartyTask[Any, Any, Any]) -> JointParty[Any]:
+    def party(self, manifest: Manifest, material: bytes, task: Any) -> ContributingParty[Any]:
         """Return the party; `material` is `PartyMaterial`."""
-        mine = PartyMaterial.from_bytes(material)
-        computation = self.computation(manifest, mine.roster.binding(manifest))
-        return JointParty(manifest, mine.roster, Identity.from_bytes(mine.identity), task, computation)
+        own = read_material(material, PartyMaterial)
+        identity, computation = Identity.from_bytes(own.identity), self.computation_of(manifest, own.roster)
+        return self.party_type(manifest, own.roster, identity, task, computation)
+
+    def computation_of(self, manifest: Manifest, roster: Roster) -> Any:
+        """Return the session's computation."""
+        return self.computation(manifest)
+
+
+class JointKeys(JointMode):
+    """The parties make the keys together; nobody has the whole secret key.
+
+    `computation` makes a `JointComputation` of a manifest, and of what names the session and all parties' keys,
+    `Roster.binding`.
+    """
+
+    aggregator_type, party_type = JointAggregator, JointParty
+
+    def computation_of(self, manifest: Manifest, roster: Roster) -> Any:
+        """Return the session's computation."""
+        return self.computation(manifest, roster.binding(manifest))
 
 
 def _commitment(binding: bytes, party: str, parts: tuple[bytes, ...]) -> bytes:
     """Return a party's commitment to parts with these digests; with its name, so that nobody can copy another one's."""
-    return _sha256(b"fhe-auc joint key parts\0" + encode((binding, party, parts)))
+    return sha256(b"fhe-auc joint key parts\0" + encode((binding, party, parts)))
 
 
 def _committed(contribution: Contribution) -> bytes:
@@ -427,27 +373,13 @@ def _check_committed(binding: bytes, party: str, parts: tuple[bytes, ...], commi
         raise TamperedError(f"the key parts of {party!r} are not those that it committed to")
 
 
-def _with_commitments(binding: bytes, commitments: tuple[bytes, ...]) -> bytes:
-    return _sha256(binding + b"".join(commitments))
+def _signed_binding(binding: bytes, commitments: tuple[bytes, ...]) -> bytes:
+    """Return what contributions are signed for: the session, and the commitments once they are known."""
+    return sha256(binding + b"".join(commitments)) if commitments else binding
 
 
-def check_joint(manifest: Manifest, roster: Roster) -> None:
-    """Raise `InputError` where a manifest is not one for joint keys, or a roster is of other parties than it names."""
-    if not manifest.joint_keys:
-        raise InputError("the session's manifest is not one for joint keys")
-    if manifest.min_parties != len(manifest.parties):
-        raise InputError(_ALL_TAKE_PART)
-    if roster.names != set(manifest.parties):
-        raise InputError("the roster names other parties than the session's manifest")
-
-
-def _check(manifest: Manifest, roster: Roster, computation: JointComputation[Any, Any, Any]) -> None:
-    check_joint(manifest, roster)
+def _check_computation(manifest: Manifest, computation: JointComputation[Any, Any, Any], binding: bytes) -> None:
     if computation.plan.parties != len(manifest.parties):
-        raise InputError(_ALL_TAKE_PART)
-    if computation.setup.binding != roster.binding(manifest):
+        raise InputError(ALL_TAKE_PART)
+    if computation.setup.binding != binding:
         raise InputError("the computation is that of another session, or of other parties' keys")
-
-
-def _sha256(data: bytes) -> bytes:
-    return hashlib.sha256(data).digest()

@@ -21,12 +21,7 @@ sealed by a hybrid.
 
 from __future__ import annotations
 
-import hashlib
 import secrets
-import time
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
@@ -34,17 +29,22 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
 from fhe_auc.base.keystream import COMMON_SECRET_BYTES
 from fhe_auc.base.serialise import decode, encode
-from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import R
 from fhe_auc.session.protocol import Request
-from fhe_auc.session.vector_computation import VectorComputation, VectorPlan, VectorTask
+from fhe_auc.session.vector_computation import VectorComputation, VectorTask
 from fhe_auc.sums.pairwise_pads import MaskingParty, pairwise_pad
-from fhe_auc_keys.bundles.roster import Contribution, PartyMaterial, Roster, blaming
-from fhe_auc_keys.errors import KeysError, TamperedError
-from fhe_auc_keys.roles.joint_roles import ContributingParty, JointSession, check_joint
-from fhe_auc_keys.roles.key_mode import KeyMode, require_all
+from fhe_auc_keys.bundles.roster import Roster
+from fhe_auc_keys.errors import TamperedError
+from fhe_auc_keys.roles.contributions import (
+    ContributingParty,
+    Contribution,
+    ContributionAggregator,
+    blaming,
+    sha256,
+)
+from fhe_auc_keys.roles.joint_roles import JointMode
 from fhe_auc_keys.trust.identity import Identity
 
 _ROUNDS = 3
@@ -69,48 +69,37 @@ class _MaskingState(msgspec.Struct, frozen=True, array_like=True, forbid_unknown
         return "<state of a party of a joint session (secret)>"
 
 
-class JointVectorAggregator(Aggregator):
+class JointVectorAggregator(ContributionAggregator):
     """Passes the parties' keys on, and adds up what they submit."""
 
     rounds = _ROUNDS
 
     def __init__(self, manifest: Manifest, roster: Roster, computation: VectorComputation) -> None:
-        super().__init__(manifest)
-        check_joint(manifest, roster)
-        self._roster, self._binding = roster, roster.binding(manifest)
-        self._computation = computation
+        super().__init__(manifest, roster, computation)
         self._sum = computation.running_sum()
-        self._contributions: dict[str, bytes] = {}
         self.submission_limit = max(computation.payload_limit, _contribution_limit(manifest))
 
     def _accept(self, party: str, payload: bytes) -> None:
         if self.round == _KEYS:
-            contribution = decode(payload, Contribution, "contribution")
-            try:
-                contribution.check(self._roster, self._binding, _KEYS, party)
-            except KeysError as error:
-                raise DeserialisationError(str(error)) from None
-            _key_and_part(contribution)
-            self._contributions[party] = payload
+            _key_and_part(self._contribution(party, payload, self._binding))
+            self._passed_on[party] = payload
         elif self.round == _SUBMISSION:
             self._sum.add(decode(payload, tuple[bytes, ...], "submission"))
 
     def _close(self) -> bytes:
         if self.round == _KEYS:
-            return encode(tuple(self._contributions.pop(party) for party in self.manifest.parties))
+            return self._pass_on()
         return encode(Result(self.counted, self._computation.aggregate(None, self._sum.totals)))
 
 
 class JointVectorParty(ContributingParty[R]):
-    """Exchanges keys, submits under masks, and reads the sums.
-
-    `roster` is of the manifest's parties, each verified by this party, whose `identity` and `task` are given. Raise
-    `InputError` where the manifest is not one for joint keys, the roster is of other parties, or the identity is not in
-    it.
-    """
+    """Exchanges keys, submits under masks, and reads the sums."""
 
     rounds = _ROUNDS
     submission_round = _SUBMISSION
+    _task: VectorTask[R]
+    _computation: VectorComputation
+    _state = _MaskingState()
 
     def __init__(
         self,
@@ -120,25 +109,23 @@ class JointVectorParty(ContributingParty[R]):
         task: VectorTask[R],
         computation: VectorComputation,
     ) -> None:
-        super().__init__(manifest, roster, identity, task.party)
-        self._task, self._computation = task, computation
-        self._state = _MaskingState()
+        super().__init__(manifest, roster, identity, task, computation)
         parties = len(manifest.parties)
         self.download_limit = computation.payload_limit + parties * (_contribution_limit(manifest) + _SLACK)
 
     def _answer(self, round_number: int, payload: bytes) -> bytes:
-        started = time.perf_counter()
         if round_number == _KEYS:
-            answer, phase = self._contribution(), "key parts"
-        elif round_number == _SUBMISSION:
-            answer, phase = encode(self._submission(payload)), "submit"
-        else:
-            outcome, answer, phase = self._recovered(payload), b"", "recover"
-        self._seconds[phase] = time.perf_counter() - started
-        if round_number == self.rounds:
-            sent = len(self._state.contribution)
-            self._outcome = replace(outcome, keys="joint", key_bytes_per_party=sent, seconds=self._seconds)
-        return answer
+            with self._timed("key parts"):
+                return self._contribution()
+        if round_number == _SUBMISSION:
+            with self._timed("submit"):
+                return encode(self._submission(payload))
+        with self._timed("recover"):
+            result, secret = decode(payload, Result, "result"), self._state.common_secret
+            self._check_named(result.counted)
+            outcome = self._computation.outcome(self._task, result.content, result.counted, secret)
+            self._end(outcome, key_bytes_per_party=len(self._state.contribution))
+        return b""
 
     def _contribution(self) -> bytes:
         """Draw a key and a part of the common secret; return what the others need of both."""
@@ -161,17 +148,12 @@ class JointVectorParty(ContributingParty[R]):
             secret_parts.append(secret_part)
         own = next(each for each in parties if each.name == self.name)
         shared = {each: self._shared_with(each) for each in parties if each != own}
-        common_secret = hashlib.sha256(_SECRET_PURPOSE + self._binding + b"".join(secret_parts)).digest()
-        shown = hashlib.sha256(_SHOWN + self.digest + payload).digest()
+        common_secret = sha256(_SECRET_PURPOSE + self._binding + b"".join(secret_parts))
+        shown = sha256(_SHOWN + self.digest + payload)
         pad = pairwise_pad(own, shared, shown, self._computation.modulus, self._computation.size)
         made = self._computation.submission(self._task, pad, common_secret)
         self._state = _MaskingState(contribution=self._state.contribution, common_secret=common_secret)
         return made
-
-    def _recovered(self, payload: bytes) -> R:
-        result = decode(payload, Result, "result")
-        self._check_named(result.counted)
-        return self._computation.outcome(self._task, result.content, result.counted, self._state.common_secret)
 
     def _opened(self, party: str, data: bytes) -> tuple[bytes, bytes]:
         """Return a party's public key and its part of the common secret; raise as `Contribution.check`."""
@@ -197,32 +179,21 @@ class JointVectorParty(ContributingParty[R]):
         self._state = decode(own, _MaskingState, "state of a party of a joint session")
 
 
-class JointVectors(KeyMode):
+class JointVectors(JointMode):
     """Each two parties share a mask; nobody has an opening."""
 
-    computation = VectorComputation
+    aggregator_type, party_type = JointVectorAggregator, JointVectorParty
+
+    def __init__(self) -> None:
+        super().__init__(VectorComputation)
 
     def check(self, request: Request) -> None:
         """Raise `InputError` for one party, one that could be left out, or partial decryptions to be smudged."""
-        require_all(request)
+        super().check(request)
         if request.size < 2:
             raise InputError("joint keys are of two parties or more, each two of which share a mask")
         if request.smudging_bits is not None:
             raise InputError("smudging_bits does not apply: sums of vectors have no partial decryptions")
-
-    def prepare(self, plan: VectorPlan, announced: Callable[..., Manifest]) -> JointSession:
-        """Name the session."""
-        return JointSession(announced())
-
-    def aggregator(self, manifest: Manifest, material: bytes) -> JointVectorAggregator:
-        """Return the aggregator; `material` is the parties' `Roster`."""
-        return JointVectorAggregator(manifest, Roster.from_bytes(material), VectorComputation(manifest))
-
-    def party(self, manifest: Manifest, material: bytes, task: VectorTask[Any]) -> JointVectorParty[Any]:
-        """Return the party; `material` is `PartyMaterial`."""
-        mine = PartyMaterial.from_bytes(material)
-        identity = Identity.from_bytes(mine.identity)
-        return JointVectorParty(manifest, mine.roster, identity, task, VectorComputation(manifest))
 
 
 def _key_and_part(contribution: Contribution) -> tuple[bytes, bytes]:

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, TypeVar
 
-from fhe_auc.base.errors import InputError
+from fhe_auc.base.errors import DeserialisationError, InputError
+from fhe_auc.base.serialise import decode
 from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.party import Party
+from fhe_auc.session.party import Party, R
 from fhe_auc.session.protocol import Request, Session
+from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.roles.echo import Echo
+
+T = TypeVar("T")
 
 
 class KeyMode(ABC):
-    """One of the ways in which a protocol's keys may be held; made of the protocol's computation for it.
+    """One of the ways in which the keys of a protocol's sessions may be held.
 
-    Materials are what `fhe_auc.session.protocol.Delivery` has; `InputError` is raised for those of another session.
+    `computation` makes the computation of a session from its manifest. By `echo`, if any, parties compare the result
+    that each was given. Materials are those of `fhe_auc.session.protocol.Delivery`; the methods that take one raise
+    `InputError` where it is malformed or of another session.
     """
 
-    computation: Callable[..., Any]
-    """Makes the computation of a session, of its manifest."""
-
-    echo: Echo | None = None
-    """By which parties compare the result that each was given; None: they do not."""
+    def __init__(self, computation: Callable[..., Any], echo: Echo | None = None) -> None:
+        self.computation, self.echo = computation, echo
 
     def check(self, request: Request) -> None:
         """Raise `InputError` where a request asks for what this mode has not."""
@@ -49,6 +55,39 @@ class KeyMode(ABC):
     def helper(self, manifest: Manifest, material: bytes) -> Party[Any]:
         """Return the helper; raise `InputError` where there is none."""
         raise InputError("the session has no helper")
+
+
+class KeyedParty(Party[R]):
+    """A party of a session with keys: it measures its steps, and cannot be copied."""
+
+    def __reduce__(self) -> str:
+        raise TypeError("a party is not pickled or copied: a second one would submit for it, too")
+
+    @contextmanager
+    def _timed(self, step: str) -> Iterator[None]:
+        """Add the seconds that a step takes to what the result will say."""
+        started = time.perf_counter()
+        yield
+        self._seconds[step] = self._seconds.get(step, 0.0) + time.perf_counter() - started
+
+    def _end(self, outcome: R, **costs: Any) -> None:
+        """Take what the session yields."""
+        self._outcome = replace(outcome, keys=self.manifest.keys, seconds=self._seconds, **costs)
+
+
+@contextmanager
+def reading_material() -> Iterator[None]:
+    """Raise `InputError` where a role's material is refused with a `DeserialisationError` or `KeysError`."""
+    try:
+        yield
+    except (DeserialisationError, KeysError) as error:
+        raise InputError(str(error)) from None
+
+
+def read_material(material: bytes, shape: type[T]) -> T:
+    """Return a role's material; raise `InputError` where it is none of this kind."""
+    with reading_material():
+        return decode(material, shape, "material")
 
 
 def require_all(request: Request) -> None:

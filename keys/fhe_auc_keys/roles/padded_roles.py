@@ -130,12 +130,7 @@ class KeyHolderPads(KeyMode):
 
 
 class SealedPads(KeyHolderPads):
-    """Keys of a key holder, of a protocol whose parties pad, and decrypt; with an `echo` they compare the result."""
-
-    def __init__(
-        self, computation: Callable[[Manifest], PaddedComputation[Any, Any, Any]], echo: Echo | None = None
-    ) -> None:
-        self.computation, self.echo = computation, echo
+    """A key holder makes the keys; parties pad, and decrypt. `computation` makes a `PaddedComputation`."""
 
     def opening(self, manifest: Manifest, context: bytes, seeds: Mapping[str, bytes]) -> bytes:
         """Return the opening, encrypted under the secret `context`."""

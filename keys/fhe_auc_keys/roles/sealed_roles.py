@@ -14,19 +14,17 @@ Where parties submit under pads: `fhe_auc_keys.roles.padded_roles` and `sealed_v
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
-from fhe_auc.base.errors import DeserialisationError, InputError
+from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.party_names import NAME_BYTES
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.computation import PartyTask, Result, SealedComputation, WholeKeyComputation
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.party import Party, R
+from fhe_auc.session.party import R
 from fhe_auc.session.plan import EncryptedPlan
 from fhe_auc.session.protocol import Delivery
 from fhe_auc.session.running_sum import RunningSum
@@ -39,9 +37,8 @@ from fhe_auc_keys.bundles.sealed_bundles import (
     unseal_for_party,
 )
 from fhe_auc_keys.bundles.session_keys import KeyHolderSession, PartySecrets, new_session_keys, party_secrets
-from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.roles.echo import ECHO_BYTES, Echo
-from fhe_auc_keys.roles.key_mode import KeyMode
+from fhe_auc_keys.roles.key_mode import KeyedParty, KeyMode, reading_material
 from fhe_auc_keys.roles.local_consortium import Consortium
 
 
@@ -85,7 +82,7 @@ class SealedAggregator(Aggregator):
         return self.manifest.min_parties if self.round == 1 else len(self.counted)  # nobody counted may miss the echo
 
 
-class SealedParty(Party[R]):
+class SealedParty(KeyedParty[R]):
     """Submits, then reads the result.
 
     `submit` makes the parts of its submission, `read` the outcome of a result. No honest message has as many bytes as
@@ -110,35 +107,30 @@ class SealedParty(Party[R]):
         self._submit, self._read = submit, read
         self._echo = echo
         self._common_secret = common_secret
-        self._given = b""  # the result, until it has been compared
-
-    def __reduce__(self) -> str:
-        raise TypeError("a party is not pickled or copied: a second one would submit for it, too")
+        self._compared = b""  # the result, until the parties have compared it
 
     def _own_state(self) -> bytes:
-        return self._given
+        return self._compared
 
     def _restore_own(self, own: bytes) -> None:
-        self._given = own
+        self._compared = own
 
     def _answer(self, round_number: int, payload: bytes) -> bytes:
-        started = time.perf_counter()
         if round_number == 1:
-            answer = encode(self._submit())
-            self._seconds["submit"] = time.perf_counter() - started
-            return answer
-        if self._echo is None or round_number < self.rounds:
+            with self._timed("submit"):
+                return encode(self._submit())
+        if round_number == 2:
             result = decode(payload, Result, "result")
             self._check_named(result.counted)
             if self._echo is not None:
-                self._given = payload
+                self._compared = payload
                 return self._echo.of(payload, self.manifest, self._common_secret)[self.name]
-        else:
-            result, told = decode(self._given, Result, "result"), decode(payload, tuple[bytes, ...], "echoes")
-            self._echo.compare(told, self._echo.of(self._given, self.manifest, self._common_secret), result.counted)
-        outcome = self._read(result)
-        self._seconds["recover"] = time.perf_counter() - started
-        self._outcome = replace(outcome, keys="sealed", seconds=self._seconds)
+        with self._timed("recover"):
+            if self._echo is not None:
+                result, echoes = decode(self._compared, Result, "result"), decode(payload, tuple[bytes, ...], "echoes")
+                expected = self._echo.of(self._compared, self.manifest, self._common_secret)
+                self._echo.compare(echoes, expected, result.counted)
+            self._end(self._read(result))
         return b""
 
 
@@ -151,12 +143,7 @@ class SealedSession(KeyHolderSession):
 
 
 class SealedKeys(KeyMode):
-    """Keys of a key holder, of a protocol whose parties encrypt; with an `echo` they compare the result."""
-
-    def __init__(
-        self, computation: Callable[[Manifest], SealedComputation[Any, Any, Any, Any]], echo: Echo | None = None
-    ) -> None:
-        self.computation, self.echo = computation, echo
+    """A key holder makes the keys, and parties encrypt; `computation` makes a `SealedComputation`."""
 
     def prepare(self, plan: EncryptedPlan, announced: Callable[..., Manifest]) -> KeyHolderSession:
         """Make the keys."""
@@ -223,11 +210,9 @@ def decrypting_party(
 
 
 def own_secrets(material: bytes, manifest: Manifest) -> PartySecrets:
-    """Return what a party's material holds; raise `InputError` where it is another session's."""
-    try:
+    """Return what a party's material holds; raise `InputError` where it is malformed or another session's."""
+    with reading_material():
         return party_secrets(material, manifest)
-    except KeysError as error:
-        raise InputError(str(error)) from None
 
 
 class _OpenedMaterials(Mapping[str, bytes]):

@@ -25,7 +25,8 @@ from fhe_auc_keys.roles.sealed_roles import SealedParty, own_secrets
 class SealedVectors(KeyHolderPads):
     """A key holder draws the common secret and the seeds of the pads."""
 
-    computation = VectorComputation
+    def __init__(self) -> None:
+        super().__init__(VectorComputation)
 
     def opening(self, manifest: Manifest, context: bytes, seeds: Mapping[str, bytes]) -> bytes:
         """Return the sum of the pads; `context` is empty."""

@@ -30,7 +30,7 @@ from fhe_auc_keys.bundles.sealed_bundles import (
 )
 from fhe_auc_keys.bundles.session_keys import party_secrets
 from fhe_auc_keys.errors import KeysError
-from fhe_auc_keys.roles.helper_roles import HelpedParty, HelperMaterial
+from fhe_auc_keys.roles.helper_opening import HelpedSecrets, HelperMaterial
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.certificates import Peer, Trust, verify
 from fhe_auc_keys.trust.identity import Identity
@@ -163,7 +163,7 @@ def kept_for_party(
     if announced.is_helper(identity.name):
         return announced, encode(HelperMaterial(identity.to_bytes(), announced.roster, Roster.of([announced.helper])))
     common_secret = party_secrets(found.material, announced.manifest).common_secret
-    return announced, encode(HelpedParty(identity.to_bytes(), (announced.helper.encryption_key,), common_secret))
+    return announced, encode(HelpedSecrets(identity.to_bytes(), (announced.helper.encryption_key,), common_secret))
 
 
 def verify_kept(store: KeyStore, session: bytes, identity: Identity, trust: Trust, *, at: datetime) -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple, get_args
 from fhe_auc.base.errors import BackendUnavailableError, FheAucError
 from fhe_auc.machines.site_state import without_secrets
 from fhe_auc_keys.errors import ExpiredError, OutdatedListError, RevokedError, UnsafeModeError, VersionError
-from fhe_auc_keys.site import closing, late_opening, made_sessions, policy
+from fhe_auc_keys.site import key_erasure, late_opening, made_sessions, policy
 from fhe_auc_keys.site.session_files import verify_kept
 from fhe_auc_keys.store import audit, budget
 from fhe_auc_keys.store.key_store import TRAIL, KeyStore, Kind, session_ids
@@ -140,7 +140,7 @@ def _check_identity(store: KeyStore, at: datetime) -> None:
 
 
 def _check_session(store: KeyStore, session: bytes, at: datetime) -> None:
-    if at <= closing.end(store, session) and not closing.is_closed(store, session):
+    if at <= key_erasure.end(store, session) and not key_erasure.is_closed(store, session):
         identity, trust = Identity.from_bytes(store.get("identity", OWN)), Trusted.stored(store).trust
         if session.hex() in store.names("bundle"):
             verify_kept(store, session, identity, trust, at=at)

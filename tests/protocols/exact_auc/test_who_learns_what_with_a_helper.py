@@ -20,8 +20,9 @@ from fhe_auc.session.messages import Message
 from fhe_auc.sums.authenticator import Authenticator
 from fhe_auc.sums.layout import Layout
 from fhe_auc_keys.errors import TamperedError
-from fhe_auc_keys.roles import helper_roles
-from fhe_auc_keys.roles.helper_roles import HelpedParty, HelpedSubmission, HelperMaterial, _Given
+from fhe_auc_keys.roles import helper_opening, helper_roles
+from fhe_auc_keys.roles.helper_opening import HelpedSecrets, HelpedSubmission, HelperMaterial
+from fhe_auc_keys.roles.helper_roles import _HelpedResult
 from fhe_auc_keys.trust.group_sealing import unseal_under
 from fhe_auc_keys.trust.identity import Identity, signed_bytes
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
@@ -61,9 +62,9 @@ def read_by(identity: bytes, play: Play, sent: dict[str, HelpedSubmission]) -> d
     computation, prime = ExactPaddedComputation(play.manifest), play.plan.parameters.plain_moduli[0]
     found = {}
     for index, name in enumerate(NAMES):
-        associated = helper_roles._associated(play.manifest.digest, name)
+        associated = helper_opening._associated(play.manifest.digest, name)
         secret = Identity.from_bytes(identity).unseal(
-            sent[name].blobs[0], info=signed_bytes(helper_roles._BLOB, associated)
+            sent[name].blobs[0], info=signed_bytes(helper_opening._BLOB, associated)
         )
         pads = computation.pads(index, secret[:32])[0]
         padded = computation._unpacked(0, sent[name].parts[0])[0]
@@ -76,7 +77,7 @@ def private_key(play: Play) -> bytes:
 
 
 def common_secret(play: Play) -> bytes:
-    return decode(play.material[NAMES[0]], HelpedParty, "").common_secret
+    return decode(play.material[NAMES[0]], HelpedSecrets, "").common_secret
 
 
 # --- One alone --------------------------------------------------------------------------------------------------------
@@ -100,8 +101,10 @@ def test_what_the_aggregator_gets_is_uniform_and_of_one_length_whatever_the_rows
 def test_a_party_s_blob_is_the_same_whatever_its_rows_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drawn with the same random numbers: nothing that the helper is given before it opens depends on a row."""
     play = helped()
-    monkeypatch.setattr(helper_roles.secrets, "token_bytes", lambda size: bytes(size))
-    monkeypatch.setattr(helper_roles.sealing, "seal", lambda key, text, **_: hashlib.sha512(key + text).digest() + text)
+    monkeypatch.setattr(helper_opening.secrets, "token_bytes", lambda size: bytes(size))
+    monkeypatch.setattr(
+        helper_opening.sealing, "seal", lambda key, text, **_: hashlib.sha512(key + text).digest() + text
+    )
     opening = play.aggregator.start()
     found = []
     for data in (SITES[0], MADE_UP[0]):
@@ -164,12 +167,13 @@ def test_what_the_helper_decrypts_besides_the_released_sums_is_uniform() -> None
 
 def test_a_party_that_listens_opens_no_other_one_s_blob_or_result() -> None:
     play = helped()
-    given = decode(payload_of(play.until(4)), _Given, "")
-    session, mine = play.manifest.digest, Identity.from_bytes(decode(play.material[NAMES[1]], HelpedParty, "").identity)
+    given = decode(payload_of(play.until(4)), _HelpedResult, "")
+    session = play.manifest.digest
+    mine = Identity.from_bytes(decode(play.material[NAMES[1]], HelpedSecrets, "").identity)
     blob = submitted(play)[NAMES[0]].blobs[0]
     for name in NAMES[:2]:
         with pytest.raises(TamperedError):
-            mine.unseal(blob, info=signed_bytes(helper_roles._BLOB, helper_roles._associated(session, name)))
+            mine.unseal(blob, info=signed_bytes(helper_opening._BLOB, helper_opening._associated(session, name)))
     associated = helper_roles._response_of(session, given.counted)
     key = play.parties[1]._response_key
     assert unseal_under(key, given.responses[0].parts[1], given.responses[0].sealed, associated=associated)
@@ -289,8 +293,8 @@ def test_two_sessions_whose_lists_differ_in_a_party_tell_how_many_rows_of_each_l
 
 def test_a_party_that_the_helper_leaves_out_is_named_and_the_others_read_what_is_right_without_it() -> None:
     play = helped("verified")
-    secrets_of = play.helper._secrets
-    play.helper._secrets = lambda blob: None if blob.party == NAMES[2] else secrets_of(blob)
+    secrets_of = play.helper._secret_in
+    play.helper._secret_in = lambda blob: None if blob.party == NAMES[2] else secrets_of(blob)
     message = play.aggregator.start()
     while message is not None:
         message = play.deliver(play.answers(message))
@@ -313,9 +317,9 @@ def test_a_helper_that_had_a_digest_of_a_padded_sketch_would_find_the_row_of_a_p
     sent = submitted(play)[NAMES[0]]
     digest = hashlib.sha256(encode(sent.parts)).digest()
     computation = ExactPaddedComputation(play.manifest)
-    associated = helper_roles._associated(play.manifest.digest, NAMES[0])
+    associated = helper_opening._associated(play.manifest.digest, NAMES[0])
     seed = Identity.from_bytes(private_key(play)).unseal(
-        sent.blobs[0], info=signed_bytes(helper_roles._BLOB, associated)
+        sent.blobs[0], info=signed_bytes(helper_opening._BLOB, associated)
     )[:32]
 
     def digest_of(label: int, score: float) -> bytes:

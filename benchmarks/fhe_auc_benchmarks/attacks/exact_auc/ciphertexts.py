@@ -33,7 +33,8 @@ from fhe_auc_benchmarks.attacks.exact_auc import strategies
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, ExactStrategy, ExactView, OpeningName
 from fhe_auc_benchmarks.attacks.laboratory import PASSED, SITES, AttackOutcome, made_up_sites, strategy_of, verdict
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES, public_context
-from fhe_auc_keys.roles.helper_roles import OPEN, HelpedAggregator, _Blobs
+from fhe_auc_keys.roles.helper_opening import OPEN, _SignedBlob
+from fhe_auc_keys.roles.helper_roles import HelpedAggregator
 from fhe_auc_keys.roles.padded_roles import PaddedAggregator, padded_party
 from fhe_auc_keys.roles.sealed_roles import SealedParty
 from fhe_auc_protocols.exact_auc.padded_computation import ExactPaddedComputation
@@ -155,10 +156,10 @@ class LyingHelpedAggregator(HelpedAggregator):
         """Each party's padded sketches, one for each prime."""
         return [self._liar.unpacked(self._submissions[party].parts) for party in self.manifest.parties]
 
-    def blobs(self) -> tuple[_Blobs, ...]:
+    def blobs(self) -> tuple[_SignedBlob, ...]:
         """Return what the parties that count have sent for the helper."""
         found = self._submissions
-        return tuple(_Blobs(party, found[party].blobs, found[party].signature) for party in self.counted)
+        return tuple(_SignedBlob(party, found[party].blobs, found[party].signature) for party in self.counted)
 
     def encrypted_result(self) -> bytes:
         """Return what the helper is to decrypt; raise `EvaluationError` where it has opened nothing yet."""

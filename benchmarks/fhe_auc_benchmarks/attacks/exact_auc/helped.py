@@ -26,7 +26,8 @@ from fhe_auc.session.messages import Message
 from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import PROTOCOLS, LyingHelpedAggregator, Sites, request_for
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, ExactStrategy, ExactView
 from fhe_auc_benchmarks.attacks.laboratory import PASSED, SITES, AttackOutcome
-from fhe_auc_keys.roles.helper_roles import DECRYPT, OPEN, Helper, HelperMaterial, Response, _Blobs, _Given
+from fhe_auc_keys.roles.helper_opening import OPEN, HelperMaterial, _SignedBlob
+from fhe_auc_keys.roles.helper_roles import DECRYPT, Helper, Response, _HelpedResult
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_protocols.exact_auc.padded_computation import ExactPaddedComputation
 
@@ -40,7 +41,7 @@ _FORGED = (  # strategies that add constants to the sums, or return constants al
     *("chosen-values", "plausible-values", "zeros"),
 )
 
-Blobs = Sequence[_Blobs]
+Blobs = Sequence[_SignedBlob]
 
 
 class HelpedAttack(NamedTuple):
@@ -185,7 +186,7 @@ def _play(
                 continue
             own = message
             if attack.apart and aggregator.round == aggregator.rounds and isinstance(helper, LyingHelper):
-                own = _with(message, encode(_Given(aggregator.counted, (helper.responses[number],))))
+                own = _with(message, encode(_HelpedResult(aggregator.counted, (helper.responses[number],))))
             yield role.name, role.respond(own)
 
     try:

@@ -1,4 +1,4 @@
-"""Sessions that have ended leave no keys behind: what opened them is destroyed, what answers for them stays.
+"""Erases the keys of sessions that have ended: what opened them is destroyed, what answers for them stays.
 
 bundle    the secret key, the common secret and the seed go; the announcement stays, and says that it was closed
 late      the key holder's seeds and secret key go; an opening that was made stays

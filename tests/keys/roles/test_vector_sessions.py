@@ -35,9 +35,9 @@ from fhe_auc.sums.common_shares import CommonShares
 from fhe_auc.sums.pairwise_pads import MaskingParty, pairwise_pad
 from fhe_auc.sums.residues import pack
 from fhe_auc.sums.vector_sums import _LABEL, MODULUS
-from fhe_auc_keys.bundles.roster import Contribution
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, name_of
-from fhe_auc_keys.roles.helper_roles import HelpedParty, HelpedSubmission
+from fhe_auc_keys.roles.contributions import Contribution
+from fhe_auc_keys.roles.helper_opening import HelpedSecrets, HelpedSubmission
 from fhe_auc_keys.roles.joint_vectors import _SECRET_PURPOSE, _SHOWN, _MaskingState
 from fhe_auc_keys.trust.group_sealing import seal_to_all
 from fhe_auc_keys.trust.identity import Identity
@@ -395,14 +395,14 @@ def test_the_aggregator_and_the_helper_together_see_uniform_numbers() -> None:
     """They take off every party's pad; the common pads stay."""
     play = Recorded(SITES, keys="helper", **WIDE)
     seeds: dict[str, bytes] = {}
-    honest = play.helper._blobs
+    honest = play.helper._secrets_in
 
     def blobs(payload: bytes) -> Any:
         found, left_out = honest(payload)
         seeds.update(found)
         return found, left_out
 
-    play.helper._blobs = blobs
+    play.helper._secrets_in = blobs
     play.until_result()
     assert set(seeds) == set(NAMES)
     for name, sent in play.sent.items():
@@ -634,7 +634,7 @@ def test_a_common_secret_that_the_manifest_does_not_name_is_refused_with_every_p
     plugin: Any = registry.load(protocol)
     session = plugin.prepare(Request(parties=NAMES, thresholds=GRID, keys=keys, max_rows=5000))
     material = session.delivery().parties[NAMES[0]]
-    shape = HelpedParty if keys == "helper" else PartySecrets
+    shape = HelpedSecrets if keys == "helper" else PartySecrets
     assert name_of(decode(material, shape, "").common_secret) == session.manifest.common_secret
     other = encode(msgspec.structs.replace(decode(material, shape, ""), common_secret=bytes(32)))
     with pytest.raises(InputError, match="the parties' common secret is not that of the manifest"):
@@ -691,7 +691,7 @@ def test_no_encryption_library_is_loaded(run_child: Any) -> None:
     code = """
 import json, sys
 sys.modules["openfhe"] = sys.modules["tenseal"] = None  # importing either fails
-from tests.keys.test_vector_sessions import KEYS, SITES, VectorPlay
+from tests.keys.roles.test_vector_sessions import KEYS, SITES, VectorPlay
 print(json.dumps([len(VectorPlay(SITES, keys=keys).until_result()) > 0 for keys in KEYS]))
 """
     assert run_child(code) == [True, True, True]

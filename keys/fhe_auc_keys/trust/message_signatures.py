@@ -1,4 +1,4 @@
-"""Signatures and seals on a session's messages, by certified keys: what `fhe_auc.session` asks its roles for."""
+"""Signatures and seals on the messages of a session, made and checked with certified keys."""
 
 from __future__ import annotations
 

@@ -18,15 +18,8 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles import contexts
-from fhe_auc_keys.roles.helper_roles import (
-    HelpedParty,
-    HelpedSubmission,
-    HelperMaterial,
-    _Blobs,
-    _Given,
-    _OpeningUnderKey,
-    _response_of,
-)
+from fhe_auc_keys.roles.helper_opening import HelpedSecrets, HelpedSubmission, HelperMaterial, _SignedBlob
+from fhe_auc_keys.roles.helper_roles import _HelpedResult, _OpeningUnderKey, _response_of
 from fhe_auc_keys.trust.group_sealing import seal_under, unseal_under
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
@@ -192,7 +185,7 @@ def test_a_party_that_the_aggregator_makes_up_does_not_count_for_the_helper() ->
     """Else it could have one party's counts opened, among some of its own."""
     play = Play(least=2)
     question = play.until(2)
-    blobs = payload_of(question, tuple[_Blobs, ...])
+    blobs = payload_of(question, tuple[_SignedBlob, ...])
     stranger = Identity.create("site 1")
     made_up = [blobs[0]]
     for each in blobs[1:]:
@@ -205,8 +198,8 @@ def test_a_party_that_the_aggregator_makes_up_does_not_count_for_the_helper() ->
 def test_a_blob_of_another_session_or_party_does_not_open() -> None:
     play, other = Play(), Play()
     question = play.until(2)
-    blobs = payload_of(question, tuple[_Blobs, ...])
-    of_another_session = payload_of(other.until(2), tuple[_Blobs, ...])[0]
+    blobs = payload_of(question, tuple[_SignedBlob, ...])
+    of_another_session = payload_of(other.until(2), tuple[_SignedBlob, ...])[0]
     for foreign in (of_another_session, msgspec.structs.replace(blobs[1], party="site 0")):
         helper = PLUGINS["verified"].helper(play.manifest, play.delivery.helper)
         opened = payload_of(helper.respond(changed(question, payload=encode((foreign, *blobs[1:])))), _OpeningUnderKey)
@@ -217,7 +210,7 @@ def test_a_blob_of_another_session_or_party_does_not_open() -> None:
 def test_a_list_with_a_party_twice_out_of_order_or_unknown_is_refused(names: tuple[Any, ...]) -> None:
     play = Play()
     question = play.until(2)
-    blobs = payload_of(question, tuple[_Blobs, ...])
+    blobs = payload_of(question, tuple[_SignedBlob, ...])
     listed = tuple(
         msgspec.structs.replace(blobs[0], party=each) if isinstance(each, str) else blobs[each] for each in names
     )
@@ -229,7 +222,7 @@ def test_the_helper_opens_once_and_decrypts_once() -> None:
     play = Play()
     question = play.until(2)
     answer = play.helper.respond(question)
-    fewer = changed(question, payload=encode(payload_of(question, tuple[_Blobs, ...])[1:]))
+    fewer = changed(question, payload=encode(payload_of(question, tuple[_SignedBlob, ...])[1:]))
     for again in (question, fewer):
         with pytest.raises(MessageError, match="round 2, expected 3"):
             play.helper.respond(again)
@@ -268,7 +261,7 @@ def test_a_helper_goes_on_in_another_process_and_keeps_nothing_secret_when_it_ha
 # --- What a party accepts ---------------------------------------------------------------------------------------------
 
 
-def lies(given: _Given) -> Iterator[tuple[str, Any]]:
+def lies(given: _HelpedResult) -> Iterator[tuple[str, Any]]:
     (response,) = given.responses
     yield "part of another", msgspec.structs.replace(response, parts=(response.parts[1], *response.parts[1:]))
     yield "too few parts", msgspec.structs.replace(response, parts=())
@@ -280,7 +273,7 @@ def lies(given: _Given) -> Iterator[tuple[str, Any]]:
 def test_a_response_that_was_changed_is_refused(protocol: str) -> None:
     play = Play(protocol)
     message = play.until(4)
-    given = payload_of(message, _Given)
+    given = payload_of(message, _HelpedResult)
     for what, response in lies(given):
         lie = changed(message, payload=encode(msgspec.structs.replace(given, responses=(response,))))
         with pytest.raises((MessageError, DeserialisationError)):
@@ -294,7 +287,7 @@ def forging(play: Play, change: Callable[[bytes], tuple[bytes, ...]]) -> bytes:
     """The last message as it is where the helper has sent what `change` makes of the sums."""
     message = play.until(4)
     key = play.parties[0]._response_key
-    given = payload_of(message, _Given)
+    given = payload_of(message, _HelpedResult)
     associated = _response_of(play.aggregator.digest, given.counted)
     (response,) = given.responses
     text = unseal_under(key, response.parts[0], response.sealed, associated=associated)
@@ -334,7 +327,7 @@ def test_responses_have_one_length_whatever_the_sums_are(protocol: str) -> None:
     lengths = set()
     for _ in range(2):
         play = Play(protocol)
-        lengths.add(len(payload_of(play.until(4), _Given).responses[0].sealed))
+        lengths.add(len(payload_of(play.until(4), _HelpedResult).responses[0].sealed))
         for data in play.sites:
             assert data.rows
     assert len(lengths) == 1
@@ -343,10 +336,10 @@ def test_responses_have_one_length_whatever_the_sums_are(protocol: str) -> None:
 def test_no_role_takes_a_second_helper_or_a_stranger_for_it() -> None:
     play, plugin = Play(), PLUGINS["verified"]
     message = play.until(4)
-    given = payload_of(message, _Given)
+    given = payload_of(message, _HelpedResult)
     with pytest.raises(MessageError, match="length 1"):
         play.parties[0].respond(changed(message, payload=encode((given.counted, given.responses * 2))))
-    own = decode(play.material["site 0"], HelpedParty, "material")
+    own = decode(play.material["site 0"], HelpedSecrets, "material")
     with pytest.raises(InputError, match="length 1"):
         plugin.party(play.manifest, encode((own.identity, own.helpers * 2, own.common_secret)), play.sites[0])
     helper = decode(play.delivery.helper, HelperMaterial, "material")

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from fhe_auc_keys.site.key_erasure import is_closed
 
 from fhe_auc.base.errors import InputError, MessageError, UndefinedAucError
 from fhe_auc.machines.site_state import _FORMAT, SiteState, answer, site_storage
@@ -21,6 +20,7 @@ from fhe_auc.session.party import Party
 from fhe_auc_keys.cli.common import now
 from fhe_auc_keys.errors import KeysError, StoreError, UnsafeModeError
 from fhe_auc_keys.roles.local_consortium import TRIAL
+from fhe_auc_keys.site.key_erasure import is_closed
 from fhe_auc_keys.site.session_files import keep_for_party
 from fhe_auc_keys.store.trusted_authorities import Trusted
 from fhe_auc_keys.store.vault import Vault, certified_identity

@@ -14,7 +14,7 @@ from fhe_auc.base.errors import EvaluationError, MessageError, TooFewPartiesErro
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import JOINT_KEYS_LEAVE, JOINT_PADS_LEAVE
-from fhe_auc_keys.bundles.roster import Contribution, digests
+from fhe_auc_keys.roles.contributions import Contribution, digests
 from fhe_auc_keys.roles.joint_roles import _commitment
 from fhe_auc_keys.trust.identity import Identity
 from tests.support.joint_sessions import GRID, PRECISION, JointPlay

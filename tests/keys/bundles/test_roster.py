@@ -21,8 +21,9 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import EncodedPlan
 from fhe_auc.session.protocol import Request
-from fhe_auc_keys.bundles.roster import MAGIC, Contribution, Excerpt, Member, PartyMaterial, Roster, open_excerpt
+from fhe_auc_keys.bundles.roster import MAGIC, Member, PartyMaterial, Roster
 from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError
+from fhe_auc_keys.roles.contributions import Contribution, Excerpt, open_excerpt
 from fhe_auc_keys.roles.joint_roles import JointAggregator, JointParty
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.certificates import Peer, verify
@@ -467,7 +468,7 @@ def test_a_manifest_for_sealed_keys_is_refused_by_joint_roles_and_the_other_way_
     # A joint manifest with sealed material, and a sealed one with joint material.
     made: dict[str, Callable[[], Any]] = {
         "roster": lambda: plugin.aggregator(idle.manifest, sealed.aggregator_material),
-        "party's material": lambda: plugin.party(idle.manifest, sealed.party_material, idle.sites[0]),
+        "malformed material": lambda: plugin.party(idle.manifest, sealed.party_material, idle.sites[0]),
         "context": lambda: plugin.aggregator(sealed.manifest, idle.delivery.aggregator),
         "secret keys are not those of the manifest": lambda: plugin.party(
             sealed.manifest, idle.delivery.parties["north"], idle.sites[0]

@@ -1,0 +1,317 @@
+"""Sessions with a helper, whatever it opens: parties pad, and seal their pads' seeds to it in blobs.
+
+    1  "begin"      ->  party: what it submits, padded; and a blob for the helper
+    2  all blobs    ->  helper: the opening of the sum of the pads of those whose blobs open
+
+HPKE says not who has sealed a blob, so parties sign theirs: or else an aggregator could put one party among many that
+it has made up. What follows: `fhe_auc_keys.roles.helper_roles`, `helper_vectors`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NoReturn
+
+import msgspec
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, TooFewPartiesError
+from fhe_auc.base.keystream import COMMON_SECRET_BYTES
+from fhe_auc.base.party_names import HELPER, NAME_BYTES
+from fhe_auc.base.serialise import decode, encode
+from fhe_auc.rlwe.polynomials import Words
+from fhe_auc.session.aggregator import Aggregator
+from fhe_auc.session.computation import Result
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.party import Party, R
+from fhe_auc.session.protocol import Delivery, Session
+from fhe_auc_keys.bundles.roster import Roster
+from fhe_auc_keys.bundles.session_keys import SEED_BYTES, DealtSession, PartySecrets, check_common_secret, name_of
+from fhe_auc_keys.errors import TamperedError
+from fhe_auc_keys.roles.key_mode import KeyedParty, KeyMode, read_material, reading_material
+from fhe_auc_keys.roles.local_consortium import Consortium
+from fhe_auc_keys.trust import sealing
+from fhe_auc_keys.trust.identity import Identity, signed_bytes
+
+OPEN = 2
+"""The round in which the helper opens the sum of the pads."""
+
+_BLOB = b"helper's blob 1"
+_SIGNATURE_BYTES = 64
+_UNFIT = "its blob is not signed by it, or not sealed to the helper for this session"
+
+
+class HelpedSecrets(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What a party starts from, as bytes: for `fhe_auc.session.protocol.Protocol.party`."""
+
+    identity: bytes  # private keys, `Identity.to_bytes`
+    helpers: tuple[bytes]  # the encryption key of the one that there is
+    common_secret: bytes  # 32 bytes that the parties have in common
+
+    def __repr__(self) -> str:
+        return "HelpedSecrets(...)"
+
+
+class HelperMaterial(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What a helper starts from, as bytes: for `fhe_auc.session.protocol.Protocol.helper`."""
+
+    identity: bytes
+    roster: Roster  # of the parties
+    helpers: Roster  # of the one that there is
+
+    def __repr__(self) -> str:
+        return "HelperMaterial(...)"
+
+
+class HelpedSubmission(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What a party sends: padded parts, and a blob for the helper."""
+
+    parts: tuple[bytes, ...]
+    blobs: tuple[bytes]  # the one for the helper
+    signature: bytes  # of it
+
+
+class _SignedBlob(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    party: str
+    blobs: tuple[bytes]
+    signature: bytes
+
+
+class OpeningAggregator(Aggregator):
+    """Keeps submissions until the helper has said whose blobs open, and adds these up.
+
+    `computation` has `running_sum` and `payload_limit`; a blob has `blob_bytes`.
+    """
+
+    blob_bytes: ClassVar[int]
+
+    def __init__(self, manifest: Manifest, computation: Any) -> None:
+        super().__init__(manifest)
+        self._computation = computation
+        self._submissions: dict[str, HelpedSubmission] = {}
+        self._digests: dict[str, bytes] = {}
+        self._left_out: tuple[str, ...] = ()
+
+    @abstractmethod
+    def _opened(self, payload: bytes) -> tuple[str, ...]:
+        """Keep the opening that the helper has made; return whom it has left out, or raise `DeserialisationError`."""
+
+    @abstractmethod
+    def _result(self, totals: list[Words]) -> bytes:
+        """Return the result, from the sum of submissions and the opening."""
+
+    @property
+    def submission_limit(self) -> int:  # type: ignore[override] # it depends on who answers
+        """Largest payload of an answer in this round, in bytes."""
+        limit: int = self._computation.payload_limit
+        return limit + (NAME_BYTES * len(self.manifest.parties) if self.round in self.helper_rounds else 0)
+
+    @property
+    def helper_rounds(self) -> range:  # type: ignore[override] # those between the first and the last
+        """Rounds that the helper answers."""
+        return range(2, self.rounds)
+
+    def _listed(self, number: int) -> tuple[tuple[str, bytes], ...]:
+        """The helper sees no digest of a submission; parties look for their own."""
+        return tuple((party, self._digests[party]) for party in self.counted) if number == self.rounds else ()
+
+    def _accept(self, party: str, payload: bytes) -> None:
+        if self.round == 1:
+            found = decode(payload, HelpedSubmission, "submission")
+            if (len(found.blobs[0]), len(found.signature)) != (self.blob_bytes, _SIGNATURE_BYTES):
+                raise DeserialisationError("a submission whose blob, or its signature, is of another length")
+            self._computation.running_sum().add(found.parts)  # whether it is one
+            self._submissions[party] = found
+        elif self.round == OPEN:
+            named = self._opened(payload)
+            if named != tuple(party for party in self.counted if party in named) or len(named) == len(self.counted):
+                raise DeserialisationError("the helper leaves out strangers, somebody twice, or everybody")
+            self._left_out = named
+
+    def _count(self, answered: tuple[str, ...]) -> None:
+        if self.round == 1:
+            self._digests = {party: self._parties.digests[party] for party in answered}
+            super()._count(answered)
+        elif self.round == OPEN:
+            self._parties.refusals.update(dict.fromkeys(self._left_out, _UNFIT))
+            super()._count(tuple(party for party in self.counted if party not in self._left_out))
+
+    def _close(self) -> bytes:
+        submissions = [(party, self._submissions[party]) for party in self.counted]
+        if self.round == 1:
+            return encode(tuple(_SignedBlob(party, found.blobs, found.signature) for party, found in submissions))
+        if len(self.counted) < self.manifest.min_parties:
+            raise _too_few(self.counted, self._left_out, self.manifest)
+        total = self._computation.running_sum()
+        for _, found in submissions:
+            total.add(found.parts)
+        return encode(Result(self.counted, self._result(total.totals)))
+
+
+class PaddingParty(KeyedParty[R]):
+    """Pads and submits in the first round, and reads the result in the last; it has no key of the session."""
+
+    def __init__(self, manifest: Manifest, computation: Any, own: HelpedSecrets, task: Any) -> None:
+        super().__init__(manifest, task.party)
+        self.answers = 1, self.rounds
+        self._computation, self._task = computation, task
+        self._identity = Identity.from_bytes(own.identity)
+        (self._helper,) = own.helpers
+        self._common_secret = own.common_secret
+        self.download_limit = self._result_limit + (NAME_BYTES + 64) * len(manifest.parties)
+
+    @property
+    @abstractmethod
+    def _result_limit(self) -> int:
+        """More bytes than a result has, beside what it holds of each party."""
+
+    @abstractmethod
+    def _padded(self, seed: bytes) -> tuple[bytes, ...]:
+        """Return the submission under the pad of this seed, part by part."""
+
+    @abstractmethod
+    def _read(self, payload: bytes) -> R:
+        """Return what the result says."""
+
+    def _for_helper(self) -> bytes:
+        """Return what the helper is to learn beside the seed."""
+        return b""
+
+    def _answer(self, round_number: int, payload: bytes) -> bytes:
+        if round_number > 1:
+            with self._timed("recover"):
+                self._end(self._read(payload))
+            return b""
+        with self._timed("submit"):
+            seed, associated = secrets.token_bytes(SEED_BYTES), _associated(self.digest, self.name)
+            parts = self._padded(seed)
+            blob = sealing.seal(self._helper, seed + self._for_helper(), info=signed_bytes(_BLOB, associated))
+            signature = self._identity.sign(_BLOB, associated + hashlib.sha256(blob).digest())
+            return encode(HelpedSubmission(parts, (blob,), signature))
+
+
+class OpeningHelper(Party[Any]):
+    """Opens the sum of the pads of those whose blobs open: `secret_bytes` are in each, first the seed of a pad.
+
+    It answers rounds 2 to the last but one, and has no rows and no result. Raises `InputError` where `own` is of
+    another helper.
+    """
+
+    asked_alone = True
+    secret_bytes: ClassVar[int]
+
+    def __init__(self, manifest: Manifest, computation: Any, own: HelperMaterial) -> None:
+        self._identity = Identity.from_bytes(own.identity)
+        if [member.signing_key for member in own.helpers.members] != [self._identity.signing_key]:
+            raise InputError(f"{self._identity.name!r} is not the session's helper")
+        super().__init__(manifest, HELPER)
+        most = len(manifest.parties)
+        blobs = (NAME_BYTES + sealing.OVERHEAD + self.secret_bytes + 8 + _SIGNATURE_BYTES + 16) * most
+        self.download_limit = max(blobs, computation.payload_limit + NAME_BYTES * most)
+        self._computation = computation
+        self._keys = own.roster.signing_keys
+
+    @staticmethod
+    def _belongs(manifest: Manifest, name: str) -> bool:
+        return name == HELPER and manifest.keys == "helper"
+
+    def _check_listed(self, message: Any) -> None:
+        """The helper is told no digests."""
+
+    def result(self) -> NoReturn:
+        """Raise `EvaluationError`: a helper is given no result."""
+        raise EvaluationError("a helper has no result")
+
+    def _secret_in(self, signed: _SignedBlob) -> bytes | None:
+        """Return what a party has sealed; None where it has not signed its blob, or that does not open."""
+        (blob,), associated = signed.blobs, _associated(self.digest, signed.party)
+        try:
+            key = Ed25519PublicKey.from_public_bytes(self._keys[signed.party])
+            key.verify(signed.signature, signed_bytes(_BLOB, associated + hashlib.sha256(blob).digest()))
+            secret = self._identity.unseal(blob, info=signed_bytes(_BLOB, associated))
+        except (InvalidSignature, KeyError, TamperedError):
+            return None
+        return secret if len(secret) == self.secret_bytes else None
+
+    def _secrets_in(self, payload: bytes) -> tuple[dict[str, bytes], tuple[str, ...]]:
+        """Return the secrets in the blobs that open, by party in the manifest's order, and who is left out.
+
+        Raises `DeserialisationError` for another list, `TooFewPartiesError` where too few open.
+        """
+        blobs = decode(payload, tuple[_SignedBlob, ...], "list of blobs")
+        authors = [blob.party for blob in blobs]
+        if authors != [party for party in self.manifest.parties if party in set(authors)]:
+            raise DeserialisationError("the blobs are not of parties of the session, each once and in its order")
+        opened = {blob.party: secret for blob in blobs if (secret := self._secret_in(blob)) is not None}
+        left_out = tuple(party for party in authors if party not in opened)
+        if len(opened) < self.manifest.min_parties:
+            raise _too_few(opened, left_out, self.manifest)
+        self.opened = tuple(opened)
+        return opened, left_out
+
+
+@dataclass(frozen=True)
+class HelperSession(DealtSession):
+    """A session whose keys its helper will make; who convenes it has drawn the common secret."""
+
+    common_secret: bytes = field(repr=False)
+
+    def secrets_of(self, party: str) -> PartySecrets:
+        """Return what each party gets."""
+        return PartySecrets(b"", self.common_secret)
+
+    def delivery(self) -> Delivery:
+        """Return what all roles start from: certified identities and their rosters."""
+        parties = self.manifest.parties
+        consortium = Consortium(parties)
+        roster, helping = (Roster.of(consortium.peers(names)) for names in (parties, (consortium.helper,)))
+        keys, secret = (helping.members[0].encryption_key,), self.common_secret
+        own = {name: encode(HelpedSecrets(consortium.identities[name].to_bytes(), keys, secret)) for name in parties}
+        helper = HelperMaterial(consortium.identities[consortium.helper].to_bytes(), roster, helping)
+        return Delivery(b"", own, helper=encode(helper))
+
+
+class HelperMode(KeyMode):
+    """A helper opens the sum of the parties' pads; nothing but the common secret is made beforehand."""
+
+    aggregator_type: ClassVar[type[OpeningAggregator]]
+    party_type: ClassVar[Callable[..., PaddingParty[Any]]]
+    helper_type: ClassVar[type[OpeningHelper]]
+
+    def prepare(self, plan: Any, announced: Callable[..., Manifest]) -> Session:
+        """Name the session, and draw the common secret; a fleet's has none."""
+        common_secret = secrets.token_bytes(COMMON_SECRET_BYTES)
+        manifest = announced(common_secret=name_of(common_secret))
+        return HelperSession(manifest, common_secret) if manifest.fleet is None else Session(manifest)
+
+    def aggregator(self, manifest: Manifest, material: bytes) -> OpeningAggregator:
+        """Return the aggregator, which starts from nothing."""
+        return self.aggregator_type(manifest, self.computation(manifest))
+
+    def party(self, manifest: Manifest, material: bytes, task: Any) -> PaddingParty[Any]:
+        """Return the party; `material` is `HelpedSecrets`."""
+        own = read_material(material, HelpedSecrets)
+        with reading_material():
+            check_common_secret(own.common_secret, manifest)
+        return self.party_type(manifest, self.computation(manifest), own, task)
+
+    def helper(self, manifest: Manifest, material: bytes) -> OpeningHelper:
+        """Return the helper; `material` is `HelperMaterial`."""
+        return self.helper_type(manifest, self.computation(manifest), read_material(material, HelperMaterial))
+
+
+def _too_few(opened: Collection[str], unfit: Iterable[str], manifest: Manifest) -> TooFewPartiesError:
+    """Return the error where the blobs of these parties open, and those of others do not."""
+    named = ", ".join(map(repr, sorted(unfit)[:10])) or "nobody else's"
+    return TooFewPartiesError(
+        f"the blobs of {len(opened)} parties open, at least {manifest.min_parties} are needed; unfit: {named}"
+    )
+
+
+def _associated(session: bytes, party: str) -> bytes:
+    return encode((session, party))
