@@ -35,7 +35,7 @@ from fhe_auc.question.analysis import Analysis, Variable
 from fhe_auc.question.fleet import Fleet
 from fhe_auc.question.study import Study
 from fhe_auc.results import calibration_file
-from fhe_auc.rlwe import container
+from fhe_auc.rlwe import wire_format
 from fhe_auc.rlwe.polynomials import Polynomials
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.manifest import Manifest
@@ -50,11 +50,12 @@ from fhe_auc.sums.terms import Factor, Part, Release, Sum, Term
 from fhe_auc_keys.bundles import announcement
 from fhe_auc_keys.bundles import sealed_bundles as bundles
 from fhe_auc_keys.bundles.announcement import announce, open_announcement
-from fhe_auc_keys.bundles.roster import Contribution, PartyMaterial, Roster
+from fhe_auc_keys.bundles.roster import PartyMaterial, Roster
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material
 from fhe_auc_keys.fleet import device, helper, tables
 from fhe_auc_keys.fleet import session as fleet_session
 from fhe_auc_keys.fleet.aggregator import BlobFile, BlobList, FleetResult, Opened
+from fhe_auc_keys.roles.contributions import Contribution
 from fhe_auc_keys.site import late_opening, made_sessions, policy
 from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.store import key_store, trusted_authorities
@@ -253,7 +254,7 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "state of a party": lambda _: _Scribe(_manifest(), "north").saved(),
     "whose submissions count": lambda folder: _journalled(folder, "closed"),
     "submission in a journal": lambda folder: _journalled(folder, "submissions")[8:],
-    "container of a ciphertext": lambda _: container.seal("ciphertext", FINGERPRINT, b"payload"),
+    "container of a ciphertext": lambda _: wire_format.seal("ciphertext", FINGERPRINT, b"payload"),
     "name of a CKKS context": lambda _: CKKS.fingerprint(FINGERPRINT),
     "name of a BFV context": lambda _: BFV.fingerprint(FINGERPRINT),
     "packed polynomials": lambda _: Polynomials(2, (65537, 257)).pack(np.array([[65536, 1], [256, 2]], np.uint64)),
