@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import click
 
 from fhe_auc.cli import output
 from fhe_auc_keys.cli import common
+from fhe_auc_keys.cli.key_store import optional_key_store
 from fhe_auc_keys.store import list_places
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.list_places import is_url, with_lists_of
@@ -51,20 +53,40 @@ list_option = click.option(
 """Decorator: the command receives ``lists``, a tuple of str, for `extended` and `renewed`."""
 
 
-def given(vault: Vault | None, authorities: Sequence[Path], lists: Sequence[str]) -> Trusted | None:
-    """Return whom a command that changes nothing is told to trust: the key store's, and these; None: nobody is named.
+@dataclass(frozen=True)
+class Whom:
+    """Whom a command that changes nothing is told to trust: the key store's, and others besides."""
 
-    Nobody is asked to confirm fingerprints. Errors as `extended`.
-    """
-    trusted = None
-    if vault is not None:
-        with vault.open() as store:
-            trusted = Trusted.stored(store)
-    if authorities or lists:
-        trusted = trusted or Trusted()
-        found = [each for path in authorities for each in read_certificates(path)]
-        trusted = extended(replace(trusted, authorities=(*trusted.authorities, *found)), (), lists, ())
-    return trusted
+    vault: Vault | None
+    authorities: tuple[Path, ...]
+    lists: tuple[str, ...]
+
+    def trusted(self) -> Trusted | None:
+        """Return them, None where nobody is named; nobody is asked to confirm fingerprints. Errors as `extended`."""
+        trusted = None
+        if self.vault is not None:
+            with self.vault.open() as store:
+                trusted = Trusted.stored(store)
+        if self.authorities or self.lists:
+            trusted = trusted or Trusted()
+            found = [each for path in self.authorities for each in read_certificates(path)]
+            trusted = extended(replace(trusted, authorities=(*trusted.authorities, *found)), (), self.lists, ())
+        return trusted
+
+
+def reading(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a command that changes nothing: it receives ``whom``, a `Whom`."""
+
+    @optional_key_store
+    @authority_option
+    @list_option
+    @functools.wraps(command)
+    def with_whom(
+        *args: Any, vault: Vault | None, authorities: tuple[Path, ...], lists: tuple[str, ...], **options: Any
+    ) -> Any:
+        return command(*args, whom=Whom(vault, authorities, lists), **options)
+
+    return with_whom
 
 
 def extended(
@@ -106,43 +128,31 @@ def opened(vault: Vault, lists: Sequence[str]) -> Iterator[tuple[KeyStore, Ident
         yield store, certified_identity(store), renewed(store, lists).trust
 
 
-def rows(trusted: Trusted) -> list[tuple[output.Cell, ...]]:
+def rows(trusted: Trusted) -> common.Rows:
     """Say for a table whom a site trusts."""
-    return [
-        *(
-            ("trusts", subject_name(each.subject), f"valid until {common.moment(each.not_valid_after_utc)}")
-            for each in trusted.authorities
-        ),
-        *(
-            (
-                "revocation list",
-                subject_name(each.issuer),
-                f"of {common.moment(each.last_update_utc)}, accepted until {common.moment(each.next_update_utc)}",
-            )
-            for each in trusted.lists
-        ),
-        *(("lists come from", place, "fetched by `session`, `open` and `open-late`") for place in trusted.places),
+    found: common.Rows = [
+        ("trusts", subject_name(each.subject), f"valid until {common.moment(each.not_valid_after_utc)}")
+        for each in trusted.authorities
     ]
+    for each in trusted.lists:
+        counts = f"of {common.moment(each.last_update_utc)}, accepted until {common.moment(each.next_update_utc)}"
+        found.append(("revocation list", subject_name(each.issuer), counts))
+    fetched = "fetched by `session`, `open` and `open-late`"
+    return [*found, *(("lists come from", place, fetched) for place in trusted.places)]
 
 
 def as_dict(trusted: Trusted) -> dict[str, Any]:
     """Say for JSON whom a site trusts."""
-    return {
-        "authorities": [
-            {
-                "name": subject_name(each.subject),
-                "fingerprint": fingerprint(each).hex(),
-                "not_after": common.iso(each.not_valid_after_utc),
-            }
-            for each in trusted.authorities
-        ],
-        "revocation_lists": [
-            {
-                "authority": subject_name(each.issuer),
-                "last_update": common.iso(each.last_update_utc),
-                "next_update": common.iso(each.next_update_utc),
-            }
-            for each in trusted.lists
-        ],
-        "revocation_list_places": list(trusted.places),
-    }
+    authorities = [
+        {"name": subject_name(each.subject), "fingerprint": fingerprint(each), "not_after": each.not_valid_after_utc}
+        for each in trusted.authorities
+    ]
+    lists = [
+        {
+            "authority": subject_name(each.issuer),
+            "last_update": each.last_update_utc,
+            "next_update": each.next_update_utc,
+        }
+        for each in trusted.lists
+    ]
+    return {"authorities": authorities, "revocation_lists": lists, "revocation_list_places": trusted.places}
