@@ -34,7 +34,7 @@ from fhe_auc.sums.residues import pack, unpack
 from fhe_auc_keys.bundles.announcement import Announcement, announce, open_announcement
 from fhe_auc_keys.cli.fleet import fleet as command
 from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError, UnfitCertificateError
-from fhe_auc_keys.fleet import aggregator, helper, members, tables
+from fhe_auc_keys.fleet import aggregator, helper, tables
 from fhe_auc_keys.fleet.device import Device, Floor, Record, Submitted, write_records
 from fhe_auc_keys.fleet.session import (
     BLOB,
@@ -72,7 +72,7 @@ class Play:
         self.rows = rows(number, 3, most=12)
         self.identities = [Identity.create(f"device {index}") for index in range(number)]
         self.known = np.frombuffer(b"".join(each.signing_key for each in self.identities), np.uint8).reshape(number, 32)
-        members.write(self.place("members.parquet"), self.known)
+        tables.write_members(self.place("members.parquet"), self.known)
         self.consortium = made = Consortium([CONVENER])
         for each in self.identities:
             made.authority.issue(each.request(), each.name, days=1, at=made.at)
@@ -688,7 +688,7 @@ def test_a_fleet_of_members_without_keys_is_refused(play: Play) -> None:
 def test_members_of_another_fleet_are_refused(play: Play, tmp_path: Path) -> None:
     play.write_all()
     play.collect()
-    members.write(play.place("members.parquet"), play.known[::-1].copy())
+    tables.write_members(play.place("members.parquet"), play.known[::-1].copy())
     with pytest.raises(InputError, match="not the members of the session's fleet"):
         play.open()
     (tmp_path / "members.parquet").write_bytes(b"nonsense")

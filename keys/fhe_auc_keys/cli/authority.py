@@ -10,7 +10,7 @@ from cryptography import x509
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import read_from_others
 from fhe_auc_keys.cli import common
-from fhe_auc_keys.cli.key_store import key_store
+from fhe_auc_keys.cli.trust import key_store
 from fhe_auc_keys.errors import StoreError
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.trusted_authorities import read_list
@@ -29,9 +29,10 @@ _CERTIFICATE, _LIST = "ca.pem", "ca.crl"
 )
 @click.argument("name", metavar="NAME")
 @key_store
-@common.into_folder
+@common.folder_option
+@common.force_option
 @common.answers
-def ca_init(name: str, vault: Vault, out: common.Folder) -> common.Answer:
+def ca_init(name: str, vault: Vault, folder: Path, force: bool) -> common.Answer:
     """Make the consortium's authority, called NAME.
 
     Its private key goes into a new key store, best on a machine that does nothing else. Written for publication:
@@ -39,9 +40,9 @@ def ca_init(name: str, vault: Vault, out: common.Folder) -> common.Answer:
     authority that is there already only the two files are written.
     """
     check_name(name)
-    certificate, revocations = out.path / _CERTIFICATE, out.path / _LIST
+    certificate, revocations = folder / _CERTIFICATE, folder / _LIST
     for path in (certificate, revocations):
-        common.check_free(path, force=out.force)
+        common.check_free(path, force=force)
     with vault.open_or_make() as store:
         if OWN in store.names("identity"):
             raise StoreError("this key store is a party's; an authority needs one of its own: take another --store")
@@ -53,8 +54,8 @@ def ca_init(name: str, vault: Vault, out: common.Folder) -> common.Answer:
         else:
             authority = Authority.create(name, at=common.now())
         found = _fresh_list(authority, store)
-    common.write(certificate, authority.certificate_pem(), force=out.force)
-    common.write(revocations, found, force=out.force)
+    common.write(certificate, authority.certificate_pem(), force=force)
+    common.write(revocations, found, force=force)
     own, ends = fingerprint(authority.certificate), authority.certificate.not_valid_after_utc
     until = x509.load_pem_x509_crl(found).next_update_utc
     files = {"certificate": certificate, "revocation_list": revocations}
@@ -78,10 +79,11 @@ def ca_init(name: str, vault: Vault, out: common.Folder) -> common.Answer:
 @key_store
 @click.option("--days", metavar="N", type=click.IntRange(1, MAX_DAYS), default=365, help="Validity.")
 @common.fingerprint_option
-@common.into_folder
+@common.folder_option
+@common.force_option
 @common.answers
 def issue(
-    request: Path, name: str, vault: Vault, days: int, fingerprints: tuple[bytes, ...], out: common.Folder
+    request: Path, name: str, vault: Vault, days: int, fingerprints: tuple[bytes, ...], folder: Path, force: bool
 ) -> common.Answer:
     """Certify the keys in the file REQUEST as those of the party NAME.
 
@@ -90,8 +92,8 @@ def issue(
     what is sealed to the site). Renewal: the same request again, and --force.
     """
     data = read_from_others(request)
-    target = out.path / f"{common.file_stem(name)}.pem"
-    common.check_free(target, force=out.force)
+    target = folder / f"{common.file_stem(name)}.pem"
+    common.check_free(target, force=force)
     with vault.open() as store:
         authority = stored(store)
         with common.about(request):
@@ -99,7 +101,7 @@ def issue(
         asked = fingerprint(x509.load_pem_x509_csr(data))
         common.confirm(f"the request of {name!r} ({request})", asked, fingerprints, teller=f"the site {name!r}")
         store.put("authority", OWN, authority.to_bytes(), replace=True)
-    common.write(target, pem, force=out.force)
+    common.write(target, pem, force=force)
     serial, certificate = authority.register[-1].serial, x509.load_pem_x509_certificate(pem)
     prints = {"fingerprint": fingerprint(certificate), "request_fingerprint": asked}
     until = certificate.not_valid_after_utc
@@ -122,9 +124,10 @@ def issue(
 @click.argument("serial_or_name", metavar="SERIAL_OR_NAME", required=False)
 @click.option("--refresh", is_flag=True, help="Revoke nothing, only write a fresh list.")
 @key_store
-@common.into_folder
+@common.folder_option
+@common.force_option
 @common.answers
-def revoke(serial_or_name: str | None, refresh: bool, vault: Vault, out: common.Folder) -> common.Answer:
+def revoke(serial_or_name: str | None, refresh: bool, vault: Vault, folder: Path, force: bool) -> common.Answer:
     """Revoke one certificate, or all of one party, for good, and write the new list ca.crl.
 
     It works once the others have the list: send it to every site, to the key holder first. A ca.crl of this authority
@@ -132,10 +135,10 @@ def revoke(serial_or_name: str | None, refresh: bool, vault: Vault, out: common.
     """
     if (serial_or_name is None) is not refresh:
         raise click.UsageError("give a name or a serial number, or --refresh, and not both")
-    target = out.path / _LIST
+    target = folder / _LIST
     with vault.open() as store:
         authority = stored(store)
-        common.check_free(target, force=out.force or _is_list_of(authority, target))
+        common.check_free(target, force=force or _is_list_of(authority, target))
         before = authority.register
         for serial in _serials(authority, serial_or_name) if serial_or_name is not None else ():
             authority.revoke(serial, at=common.now())

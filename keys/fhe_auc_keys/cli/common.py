@@ -199,35 +199,19 @@ def beside(file: Path, data: bytes) -> bytes:
     return read_from_others(announcement)
 
 
+folder_option = click.option(
+    "--out",
+    "folder",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=".",
+    show_default=False,
+    help="Folder to write to. Default: the current one.",
+)
+"""Decorator: the command receives ``folder``."""
+
 force_option = click.option("--force", is_flag=True, help="Overwrite files that are there already.")
 """Decorator: the command receives ``force``."""
-
-
-class Folder(NamedTuple):
-    """Where a command writes public files; with `force` over files that are there."""
-
-    path: Path
-    force: bool
-
-
-def into_folder(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command: it receives ``out``, a `Folder`."""
-
-    @click.option(
-        "--out",
-        "folder",
-        metavar="DIR",
-        type=click.Path(exists=True, file_okay=False, path_type=Path),
-        default=".",
-        show_default=False,
-        help="Folder to write to. Default: the current one.",
-    )
-    @force_option
-    @functools.wraps(command)
-    def with_folder(*args: Any, folder: Path, force: bool, **options: Any) -> Any:
-        return command(*args, out=Folder(folder, force), **options)
-
-    return with_folder
 
 
 def check_free(path: Path, *, force: bool) -> None:

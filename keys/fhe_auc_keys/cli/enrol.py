@@ -14,7 +14,6 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import read_from_others
 from fhe_auc.cli import output
 from fhe_auc_keys.cli import common, trust
-from fhe_auc_keys.cli.key_store import ask_hidden, key_store
 from fhe_auc_keys.errors import KeysError, StoreError
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.list_places import is_standing, is_url
@@ -41,7 +40,7 @@ from fhe_auc_keys.trust.public_keys import MALFORMED, MAX_DAYS, check_name, fing
     "        with a certificate that the site has already",
 )
 @click.argument("name", metavar="NAME")
-@key_store
+@trust.key_store
 @click.option(
     "--certificate", metavar="FILE", type=common.FILE, help="The certificate that the consortium's authority issued."
 )
@@ -55,7 +54,8 @@ from fhe_auc_keys.trust.public_keys import MALFORMED, MAX_DAYS, check_name, fing
 @trust.authority_option
 @trust.list_option
 @common.fingerprint_option
-@common.into_folder
+@common.folder_option
+@common.force_option
 @common.answers
 def enrol(
     name: str,
@@ -66,7 +66,8 @@ def enrol(
     authorities: tuple[Path, ...],
     lists: tuple[str, ...],
     fingerprints: tuple[bytes, ...],
-    out: common.Folder,
+    folder: Path,
+    force: bool,
 ) -> common.Answer:
     """Make the keys of the site NAME, get them certified, and say whom to trust.
 
@@ -84,9 +85,9 @@ def enrol(
         raise click.UsageError("give --certificate alone, or --chain together with --key")
     stem = common.file_stem(check_name(name))
     certifying = certificate is not None or chain is not None
-    target = out.path / f"{stem}.{'credential' if certifying else 'csr'}"
+    target = folder / f"{stem}.{'credential' if certifying else 'csr'}"
     if certifying or not vault.exists():
-        common.check_free(target, force=out.force)
+        common.check_free(target, force=force)
     if certificate is not None and not vault.exists():
         raise StoreError(f"no key store in {str(vault.directory)!r}, so no keys that {str(certificate)!r} could be for")
     with vault.open_or_make() as store:
@@ -110,7 +111,7 @@ def enrol(
 
     rows, facts = trust.rows(trusted), trust.as_dict(trusted)
     if peer is not None:
-        common.write(target, identity.credential, force=out.force)
+        common.write(target, identity.credential, force=force)
         facts |= {"credential": target, "fingerprint": peer.fingerprint, "not_after": peer.not_after}
         rows = [
             ("certified", name, f"valid until {common.moment(peer.not_after)}, serial {peer.serial:x}"),
@@ -120,7 +121,7 @@ def enrol(
         ]
     elif is_new or not (authorities or lists):
         request = identity.request()
-        common.write(target, request, force=out.force)
+        common.write(target, request, force=force)
         asked = fingerprint(x509.load_pem_x509_csr(request))
         facts |= {"request": target, "request_fingerprint": asked}
         rows = [
@@ -163,7 +164,7 @@ def _private_key(path: Path) -> CertifiedKey:
         try:
             key = load_pem_private_key(data, None)
         except TypeError:  # it is encrypted
-            password = ask_hidden(f"Password of {str(path)!r}", otherwise="run this command in a terminal")
+            password = trust.ask_hidden(f"Password of {str(path)!r}", otherwise="run this command in a terminal")
             key = load_pem_private_key(data, password.encode())
     except MALFORMED:
         raise InputError(f"{str(path)!r} is no private key in PEM, or the password is wrong", file=str(path)) from None

@@ -24,8 +24,7 @@ from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.announcement import MAX_LIFETIME, announce, open_announcement
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.cli.authority import stored
-from fhe_auc_keys.cli.key_store import key_store
-from fhe_auc_keys.fleet import aggregator, helper, members, tables
+from fhe_auc_keys.fleet import aggregator, helper, tables
 from fhe_auc_keys.fleet.session import FleetSession
 from fhe_auc_keys.fleet.simulation import MOST_ROWS, Simulated, simulate
 from fhe_auc_keys.fleet.tasks import Workers
@@ -94,7 +93,7 @@ def _as_role(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option(
         "--holder", metavar="NAME", required=True, help="The convener agreed on; a session of others is refused."
     )
-    @key_store
+    @trust.key_store
     @trust.list_option
     @wraps(command)
     def as_role(
@@ -116,7 +115,7 @@ def _as_role(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @click.argument("members_file", metavar="MEMBERS")
 @click.argument("target", metavar="LIST", type=common.NEW_FILE)
-@key_store
+@trust.key_store
 @common.force_option
 @common.answers
 def sign_list(members_file: str, target: Path, vault: Vault, force: bool) -> common.Answer:
@@ -127,7 +126,7 @@ def sign_list(members_file: str, target: Path, vault: Vault, force: bool) -> com
     gives it to `convene`. It is accepted for 30 days.
     """
     common.check_free(target, force=force)
-    known = members.read(members_file)
+    known = tables.read_members(members_file)
     with vault.open() as store:
         signed = sign_members(stored(store), known, at=common.now())
     common.write(target, signed, force=force)
@@ -159,19 +158,12 @@ def sign_list(members_file: str, target: Path, vault: Vault, force: bool) -> com
 @inputs.max_rows_option
 @inputs.backend_option
 @inputs.interval_options("Level of the confidence interval, Hanley and McNeil's.", "Leave the interval out.")
-@key_store
+@trust.key_store
 @click.option(
     "--days", metavar="N", type=click.IntRange(1, MAX_LIFETIME.days), default=7, help="How long the session lasts."
 )
 @trust.list_option
-@click.option(
-    "--out",
-    "target",
-    metavar="FILE",
-    type=common.NEW_FILE,
-    default="session.fleet",
-    help="File to write.",
-)
+@click.option("--out", "target", metavar="FILE", type=common.NEW_FILE, default="session.fleet", help="File to write.")
 @common.force_option
 @common.answers
 def convene(
@@ -201,7 +193,7 @@ def convene(
     common.check_free(target, force=force)
     request = Request(
         parties=(),
-        fleet=Fleet.of(members.read(members_file), row_cap=row_cap, listed=read_from_others(list_file)),
+        fleet=Fleet.of(tables.read_members(members_file), row_cap=row_cap, listed=read_from_others(list_file)),
         thresholds=grids.resolve(thresholds),
         backend=backend,
         max_rows=max_rows,

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from fhe_auc_keys.cli import common
-from fhe_auc_keys.cli.key_store import key_store
+from fhe_auc_keys.cli.trust import key_store
 from fhe_auc_keys.site import policy as policies
 from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.store import audit

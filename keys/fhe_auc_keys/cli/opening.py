@@ -14,7 +14,6 @@ from fhe_auc.question import thresholds
 from fhe_auc.question.study import Study
 from fhe_auc_keys.bundles.sealed_bundles import AGGREGATOR_KIND, PARTY_KIND, claimed_in_bundle
 from fhe_auc_keys.cli import common, describe, trust
-from fhe_auc_keys.cli.key_store import key_store
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site import late_opening
 from fhe_auc_keys.site.policy import Policy
@@ -48,7 +47,7 @@ _OPENED, _PASSED, _REFUSED = "opened", "passed over", "REFUSED"
     is_flag=True,
     help="Ask nobody: open what is for this party and within its policy (`keys policy`), of files and folders.",
 )
-@key_store
+@trust.key_store
 @click.option(
     "--session",
     "expected",
@@ -71,13 +70,7 @@ _OPENED, _PASSED, _REFUSED = "opened", "passed over", "REFUSED"
     help="The study agreed to, in place of being asked: a session for another one is not taken.",
 )
 @trust.list_option
-@click.option(
-    "--out",
-    "target",
-    metavar="FILE",
-    type=common.NEW_FILE,
-    help="Aggregator only: where its keys go.",
-)
+@click.option("--out", "target", metavar="FILE", type=common.NEW_FILE, help="Aggregator only: where its keys go.")
 @common.force_option
 @common.answers
 def open_bundle(
@@ -201,7 +194,7 @@ def _confirmed(study: Study) -> Study:
     name="open-late",
 )
 @click.argument("file", metavar="FILE", type=common.FILE)
-@key_store
+@trust.key_store
 @trust.list_option
 @click.option(
     "--out",

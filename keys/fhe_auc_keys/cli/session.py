@@ -21,7 +21,6 @@ from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.announcement import MAX_LIFETIME, Announcement, announce, open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import SealedBundles, seal_session
 from fhe_auc_keys.cli import common, describe, trust
-from fhe_auc_keys.cli.key_store import key_store
 from fhe_auc_keys.site import made_sessions
 from fhe_auc_keys.site.late_opening import hold, purge
 from fhe_auc_keys.site.made_sessions import Wanted
@@ -67,7 +66,7 @@ _WITH_OLD = {"old", "without", "stated", "store", "passphrase_file", "lists", "f
     type=common.FILE,
     help="What is evaluated (TOML): model, outcome, cohort, period; a table [row-caps] may bound each party's rows.",
 )
-@key_store
+@trust.key_store
 @session_options(registry.load)
 @inputs.min_parties_option
 @click.option(

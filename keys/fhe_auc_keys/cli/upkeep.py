@@ -6,7 +6,7 @@ import click
 
 from fhe_auc.cli import output
 from fhe_auc_keys.cli import common
-from fhe_auc_keys.cli.key_store import key_store
+from fhe_auc_keys.cli.trust import key_store
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site import closing
 from fhe_auc_keys.site.store_check import problems
