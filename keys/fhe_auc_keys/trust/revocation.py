@@ -96,7 +96,7 @@ def _number(found: x509.CertificateRevocationList) -> int | None:
         number = extension(found, x509.CRLNumber)
     except MALFORMED:
         return None
-    return number and number.crl_number
+    return None if number is None else number.crl_number
 
 
 def is_of(found: x509.CertificateRevocationList, issuer: x509.Certificate) -> bool:
