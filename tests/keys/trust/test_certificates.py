@@ -8,6 +8,7 @@ import copy
 import pickle
 import random
 import warnings
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 
 import msgspec
@@ -71,6 +72,11 @@ def request_with(name: str, *extensions: x509.ExtensionType, key: object = None)
     return builder.sign(key, None if isinstance(key, Ed25519PrivateKey) else hashes.SHA256()).public_bytes(Encoding.PEM)
 
 
+def refused(authority: Authority, request: bytes, name: str = "north", match: str = "", days: int = 3) -> None:
+    with pytest.raises(UnfitCertificateError, match=match):
+        authority.issue(request, name, days=days, at=NOW)
+
+
 def request_der(identity: Identity) -> bytes:
     return x509.load_pem_x509_csr(identity.request()).public_bytes(Encoding.DER)
 
@@ -94,11 +100,9 @@ def test_a_certified_identity_is_verified_with_all_that_its_certificate_says(aut
         peer.name = "south"  # type: ignore[misc]
 
 
-def test_the_fingerprint_is_the_one_that_other_tools_print(authority) -> None:
-    identity = Identity.create("north")
-    pem = authority.issue(identity.request(), "north", days=3, at=NOW)
-    certificate = x509.load_pem_x509_certificate(pem)
-    peer = verify(identity.certified(pem).credential, trusting(authority), at=NOW)
+def test_the_fingerprint_is_the_one_that_other_tools_print(authority, north) -> None:
+    certificate = x509.load_der_x509_certificate(chain_of(north)[0])
+    peer = verify(north.credential, trusting(authority), at=NOW)
     assert peer.fingerprint == certificate.fingerprint(hashes.SHA256()) == fingerprint(certificate)
 
 
@@ -116,12 +120,15 @@ def test_names_that_no_party_may_have(authority, name) -> None:
         authority.issue(Identity.create("north").request(), name, days=3, at=NOW)
 
 
-def test_a_request_for_an_unfit_name_or_none(authority) -> None:
+def test_a_request_for_an_unfit_name_or_none_or_of_another_key_or_name(authority) -> None:
     extension = encryption_key_extension(Identity.create("n").encryption_key)
-    with pytest.raises(UnfitCertificateError):
-        authority.issue(request_with("", extension), "north", days=3, at=NOW)
-    with pytest.raises(UnfitCertificateError, match="the name of a party"):
-        authority.issue(request_with("aggregator", extension), "north", days=3, at=NOW)
+    refused(authority, request_with("", extension))
+    refused(authority, request_with("aggregator", extension), match="the name of a party")
+    other_kind = request_with("north", extension, key=ec.generate_private_key(ec.SECP256R1()))
+    refused(authority, other_kind, match="Ed25519")
+    refused(authority, Identity.create("north").request(), "south", match="'north', not for 'south'")
+    for days in (0, -1, 399):
+        refused(authority, Identity.create("north").request(), days=days, match=f"got {days}")
 
 
 def test_every_flipped_byte_of_a_request_is_refused(authority) -> None:
@@ -129,13 +136,9 @@ def test_every_flipped_byte_of_a_request_is_refused(authority) -> None:
     for position in range(len(der)):
         with pytest.raises(KeysError):
             authority.issue(pem("CERTIFICATE REQUEST", flipped(der, position)), "north", days=3, at=NOW)
-    assert authority.register == ()
-
-
-def test_a_request_with_a_forged_signature(authority) -> None:
-    der = request_der(Identity.create("north"))
     with pytest.raises(TamperedError, match="no genuine signature"):
         authority.issue(pem("CERTIFICATE REQUEST", flipped(der, -8)), "north", days=3, at=NOW)
+    assert authority.register == ()
 
 
 def test_a_request_without_a_fit_encryption_key(authority) -> None:
@@ -145,8 +148,11 @@ def test_a_request_without_a_fit_encryption_key(authority) -> None:
         ENCRYPTION_KEY_OID, encryption_key_extension(b"\x09" + bytes(31)).value + b"0"
     )
     for extensions in ((), (small_order,), (not_a_key,), (trailing,)):
-        with pytest.raises(UnfitCertificateError):
-            authority.issue(request_with("north", *extensions), "north", days=3, at=NOW)
+        refused(authority, request_with("north", *extensions))
+    encryption = Identity.create("north").encryption_key
+    twin = encryption[:-1] + bytes([encryption[-1] | 0x80])
+    second_spelling = request_with("south", encryption_key_extension(twin))
+    refused(authority, second_spelling, "south", match=r"X25519 key is not .* reduced")
 
 
 def test_a_request_with_a_signing_key_under_which_one_signature_fits_everything(authority) -> None:
@@ -157,8 +163,7 @@ def test_a_request_with_a_signing_key_under_which_one_signature_fits_everything(
     der = der.replace(identity.signing_key, NEUTRAL)[:-64] + NEUTRAL + bytes(32)
     forged = x509.load_der_x509_csr(der)
     assert forged.is_signature_valid
-    with pytest.raises(UnfitCertificateError, match="of small order"):
-        authority.issue(forged.public_bytes(Encoding.PEM), "north", days=3, at=NOW)
+    refused(authority, forged.public_bytes(Encoding.PEM), match="of small order")
 
 
 @pytest.mark.parametrize("sign", [0, 0x80])
@@ -179,21 +184,6 @@ def test_no_point_of_small_order_is_a_signing_key(point: str, sign: int) -> None
         check_signing_key(bytes(raw))
 
 
-def test_a_request_with_another_kind_of_key_or_another_name(authority) -> None:
-    extension = encryption_key_extension(Identity.create("n").encryption_key)
-    other_kind = request_with("north", extension, key=ec.generate_private_key(ec.SECP256R1()))
-    with pytest.raises(UnfitCertificateError, match="Ed25519"):
-        authority.issue(other_kind, "north", days=3, at=NOW)
-    with pytest.raises(UnfitCertificateError, match="'north', not for 'south'"):
-        authority.issue(Identity.create("north").request(), "south", days=3, at=NOW)
-
-
-@pytest.mark.parametrize("days", [0, -1, 399])
-def test_a_validity_out_of_range(authority, days) -> None:
-    with pytest.raises(UnfitCertificateError, match=f"got {days}"):
-        authority.issue(Identity.create("north").request(), "north", days=days, at=NOW)
-
-
 def test_an_authority_near_its_end_issues_nothing_that_outlives_it() -> None:
     short = Authority.create("consortium", days=10, at=NOW)
     for at, days in ((NOW, 11), (NOW + 11 * DAY, 1), (NOW - DAY, 3)):
@@ -210,18 +200,13 @@ def test_a_name_is_not_given_twice_but_renewed_and_given_anew_after_revocation(a
     enrol(authority)
 
 
-def test_one_key_does_not_get_two_names(authority, north) -> None:
+def test_one_key_does_not_get_two_names_and_a_revoked_one_none(authority, north) -> None:
     double = Identity("south", north._signing, north._encryption)
-    with pytest.raises(UnfitCertificateError, match="certified for 'north'"):
-        authority.issue(double.request(), "south", days=3, at=NOW)
-
-
-def test_a_revoked_key_is_not_certified_again(authority, north) -> None:
+    refused(authority, double.request(), "south", match="certified for 'north'")
     authority.revoke(authority.register[0].serial, at=NOW)
     mixed = Identity("south", Ed25519PrivateKey.generate(), north._encryption)
-    for identity in (north, Identity("south", north._signing, north._encryption), mixed):
-        with pytest.raises(UnfitCertificateError, match="was revoked"):
-            authority.issue(identity.request(), identity.name, days=3, at=NOW)
+    for identity in (north, double, mixed):
+        refused(authority, identity.request(), identity.name, match="was revoked")
 
 
 @pytest.mark.parametrize("name", ["North", "NORTH", "\uff4eorth"])
@@ -245,12 +230,6 @@ def test_of_a_request_nothing_is_certified_that_was_not_compared(authority) -> N
     assert not any(each.oid == x509.SubjectAlternativeName.oid for each in certificate.extensions)
 
 
-def test_a_second_spelling_of_an_encryption_key_is_refused(authority, north) -> None:
-    twin = north.encryption_key[:-1] + bytes([north.encryption_key[-1] | 0x80])
-    with pytest.raises(UnfitCertificateError, match=r"X25519 key is not .* reduced"):
-        authority.issue(request_with("south", encryption_key_extension(twin)), "south", days=3, at=NOW)
-
-
 # --- What a verifier refuses ------------------------------------------------------------------------------------------
 
 
@@ -269,16 +248,6 @@ def test_a_revoked_certificate_even_by_an_outdated_list(authority, north) -> Non
             verify(north.credential, trusting(authority), at=at)
     with pytest.raises(StoreError, match="no certificate with serial"):
         authority.revoke("abc", at=NOW)
-
-
-def test_expired_and_not_yet_valid(authority, north) -> None:
-    for at in (NOW - DAY, NOW + 91 * DAY):
-        with pytest.raises(ExpiredError, match="valid from"):
-            verify(north.credential, trusting(authority, at=at), at=at)
-
-
-def test_a_clock_that_is_a_little_slow_is_no_reason_to_refuse(authority, north) -> None:
-    assert verify(north.credential, trusting(authority), at=NOW - timedelta(minutes=4)).name == "north"
 
 
 def test_a_time_without_a_zone_is_a_bug_of_the_caller(authority, north) -> None:
@@ -345,35 +314,28 @@ def test_every_flipped_byte_of_a_revocation_list_is_refused(authority, north) ->
             verify(north.credential, Trust((authority.certificate,), (found,)), at=NOW)
 
 
-def test_every_flipped_byte_of_a_credential_is_refused(authority, north) -> None:
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.slow)])
+def test_every_flipped_byte_of_a_credential_is_refused(authority, north, step: int) -> None:
     trust = trusting(authority)
-    for position in range(len(north.credential)):
+    for position in range(0, len(north.credential), step):
         bad = flipped(north.credential, position)
-        with pytest.raises(TamperedError):
-            verify(bad, trust, at=NOW)
+        for damaged in (bad, north.credential[:position]):
+            with pytest.raises(TamperedError):
+                verify(damaged, trust, at=NOW)
         if position >= 40:
             with pytest.raises(KeysError):
                 verify(mended(bad), trust, at=NOW)
-    for length in range(len(north.credential)):
-        with pytest.raises(TamperedError):
-            verify(north.credential[:length], trust, at=NOW)
 
 
-def test_the_authority_itself_is_no_party(authority) -> None:
-    with pytest.raises(KeysError):
-        verify(credential(authority.certificate_pem()), trusting(authority), at=NOW)
-
-
-def test_a_party_is_no_authority(authority, north) -> None:
-    impostor = Authority(north._signing, x509.load_der_x509_certificate(chain_of(north)[0]), (), 0)
-    impostor_party = Identity.create("south")
-    pem = impostor.issue(impostor_party.request(), "south", days=3, at=NOW)
-    shown = impostor_party.certified(pem).credential
+def test_the_authority_is_no_party_and_a_party_no_authority(authority, north) -> None:
     trust = trusting(authority)
-    with pytest.raises(KeysError, match="is not signed by any authority trusted here"):
-        verify(shown, trust, at=NOW)
-    with pytest.raises(KeysError, match="is not signed by any authority trusted here"):
-        verify(shown, Trust((*trust.anchors, impostor.certificate), trust.revocation_lists), at=NOW)
+    with pytest.raises(KeysError):
+        verify(credential(authority.certificate_pem()), trust, at=NOW)
+    impostor = Authority(north._signing, x509.load_der_x509_certificate(chain_of(north)[0]), (), 0)
+    shown = enrol(impostor, "south", days=3).credential
+    for anchors in (trust.anchors, (*trust.anchors, impostor.certificate)):
+        with pytest.raises(KeysError, match="is not signed by any authority trusted here"):
+            verify(shown, Trust(anchors, trust.revocation_lists), at=NOW)
 
 
 def chain_of(identity: Identity) -> list[bytes]:
@@ -413,6 +375,7 @@ def test_an_authority_under_constraints_that_we_do_not_check_certifies_nobody(au
 def test_validity_includes_its_first_and_its_last_second_in_any_time_zone(authority, north) -> None:
     certificate = x509.load_der_x509_certificate(chain_of(north)[0])
     begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    assert begins == NOW - timedelta(minutes=5)  # a clock that is a little slow is no reason to refuse
     second = timedelta(seconds=1)
     for hours in (-11, 0, 14):
         zone = timezone(timedelta(hours=hours))
@@ -546,12 +509,9 @@ def test_so_does_an_rsa_certificate() -> None:
     assert verify(site.identity().credential, site.trust, at=NOW).name == "north.example"
 
 
-def test_a_name_that_the_site_s_certificate_is_not_for(site) -> None:
+def test_a_name_that_the_site_s_certificate_is_not_for_and_another_private_key(site) -> None:
     with pytest.raises(UnfitCertificateError, match="not for the name"):
         site.identity("south.example")
-
-
-def test_another_private_key_than_the_certificate_s(site) -> None:
     other = ec.generate_private_key(ec.SECP256R1())
     with pytest.raises(UnfitCertificateError, match="not that of the certificate"):
         Identity.create("north.example").bound(site.chain, other, days=3, at=NOW)
@@ -672,9 +632,10 @@ def test_a_binding_is_accepted_by_a_clock_that_is_a_little_slow_and_for_as_long_
             site.identity(days=days)
 
 
-def test_every_flipped_byte_of_a_bound_credential_is_refused(site) -> None:
+@pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.slow)])
+def test_every_flipped_byte_of_a_bound_credential_is_refused(site, step: int) -> None:
     good = site.identity().credential
-    for position in range(40, len(good)):
+    for position in range(40, len(good), step):
         with pytest.raises(KeysError):
             verify(mended(flipped(good, position)), site.trust, at=NOW)
 
@@ -698,31 +659,24 @@ def test_a_binding_does_not_move_to_another_certificate(site) -> None:
         verify(credential(other.chain, binding), other.trust, at=NOW)
 
 
+class Holder:
+    """A signing key that somebody claims, and how they sign without it."""
+
+    def __init__(self, key: Ed25519PublicKey, sign: Callable[[bytes], bytes]) -> None:
+        self.public_key, self.sign = lambda: key, sign
+
+
 def test_the_keys_of_somebody_else_cannot_be_bound(site, north) -> None:
     """The certified key signs, but our signing key does not: no proof that it is held."""
-
-    class Pretender:
-        def public_key(self):
-            return north._signing.public_key()
-
-        def sign(self, data: bytes) -> bytes:
-            return Ed25519PrivateKey.generate().sign(data)
-
-    stolen = bind_keys("north.example", Pretender(), north.encryption_key, site.leaf, site.key, days=3, at=NOW)
+    pretender = Holder(north._signing.public_key(), Ed25519PrivateKey.generate().sign)
+    stolen = bind_keys("north.example", pretender, north.encryption_key, site.leaf, site.key, days=3, at=NOW)
     with pytest.raises(TamperedError):
         verify(credential(site.chain, stolen), site.trust, at=NOW)
 
 
-def test_a_site_cannot_bind_a_signing_key_under_which_one_signature_fits_everything(site) -> None:
-    class Neutral:
-        def public_key(self):
-            return Ed25519PublicKey.from_public_bytes(NEUTRAL)
-
-        def sign(self, data: bytes) -> bytes:
-            return NEUTRAL + bytes(32)
-
-    encryption = Identity.create("north.example").encryption_key
-    bound = bind_keys("north.example", Neutral(), encryption, site.leaf, site.key, days=3, at=NOW)
+def test_a_site_cannot_bind_a_signing_key_under_which_one_signature_fits_everything(site, north) -> None:
+    neutral = Holder(Ed25519PublicKey.from_public_bytes(NEUTRAL), lambda data: NEUTRAL + bytes(32))
+    bound = bind_keys("north.example", neutral, north.encryption_key, site.leaf, site.key, days=3, at=NOW)
     with pytest.raises(UnfitCertificateError, match="of small order"):
         verify(credential(site.chain, bound), site.trust, at=NOW)
 
@@ -797,7 +751,8 @@ def pem(kind: str, der: bytes) -> bytes:
 
 # The library warns of a serial number that is not positive, and goes on.
 @pytest.mark.filterwarnings("ignore:Parsed a serial number")
-def test_whatever_the_bytes_only_our_own_errors_come_out(authority, north, site) -> None:
+@pytest.mark.parametrize("times", [60, pytest.param(400, marks=pytest.mark.slow)])
+def test_whatever_the_bytes_only_our_own_errors_come_out(authority, north, site, times: int) -> None:
     bound = site.identity("north.example")
     trust = trusting(authority)
     crl = trust.revocation_lists[0]
@@ -845,7 +800,7 @@ def test_whatever_the_bytes_only_our_own_errors_come_out(authority, north, site)
     for what, (good, enter) in entrances.items():
         enter(good)
         refused = 0
-        for _ in range(400):
+        for _ in range(times):
             bad = mutated(generator, good)
             try:
                 enter(bad)
@@ -853,4 +808,4 @@ def test_whatever_the_bytes_only_our_own_errors_come_out(authority, north, site)
                 refused += "\n" not in str(error)
             except Exception as error:
                 pytest.fail(f"{what}: {error!r} for {bad.hex()}")
-        assert refused > 200, f"{what}: {refused} of 400"
+        assert refused > times / 2, f"{what}: {refused}"
