@@ -138,7 +138,7 @@ def assert_it_leaves_the_consortium_as_the_guide_says(done: Done) -> None:
 
 
 def test_commands_that_are_not_executed_name_options_that_exist() -> None:
-    """Those of a site with a certificate of its own: `tests/keys/test_cli.py` runs the like."""
+    """Those of a site with a certificate of its own: `tests/keys/cli/test_cli.py` runs the like."""
     lines = [line for language, info, text in blocks() if language == "sh" and not info for line in text.splitlines()]
     assert lines
     for line in lines:

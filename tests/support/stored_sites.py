@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -81,9 +83,22 @@ class Consortium:
         given = Request(**{"parties": tuple(self.sites), "thresholds": GRID, **request})
         # Keys take seconds to make; a test that wants only a session of its own names it anew.
         self.session: Session = _prepared(protocol, given) if not request else self.plugin.prepare(given)
+        self.folder = folder
         folder.mkdir(mode=0o700)
         self.made: LocalSites = site_storage().local_sites(self.session, folder, {})
         self.results: dict[str, Any] = {}
+
+    def copied(self, folder: Path) -> Consortium:
+        """The same session, as it is on the disk now, in another folder: what happens there leaves this one alone."""
+        shutil.copytree(self.folder, folder)
+
+        def moved(config: Mapping[str, str]) -> dict[str, str]:
+            return {name: value.replace(str(self.folder), str(folder)) for name, value in config.items()}
+
+        copied = copy.copy(self)
+        sites = {name: moved(config) for name, config in self.made.sites.items()}
+        copied.folder, copied.made, copied.results = folder, LocalSites(moved(self.made.aggregator), sites), {}
+        return copied
 
     def aggregator(self) -> Aggregator:
         return site_storage().aggregator(self.made.aggregator).aggregator()

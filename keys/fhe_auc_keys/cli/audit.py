@@ -10,40 +10,33 @@ import click
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import read_from_others
-from fhe_auc.cli import failures, output
+from fhe_auc.cli import output
 from fhe_auc_keys.cli import common, trust
-from fhe_auc_keys.cli.key_store import optional_key_store
 from fhe_auc_keys.store.audit import read
 from fhe_auc_keys.store.key_store import TRAIL
-from fhe_auc_keys.store.vault import Vault
 from fhe_auc_keys.trust.public_keys import printable
 
 _HEADER = ("time", "event", "session", "protocol", "details")
 _DETAILS = ("rows", "spent", "limit", "by", "outcome", "error", "counted", "missing", "delivered")
 
 
-@click.command(
-    epilog=output.examples(
-        "fhe-auc audit --store keystore                                          one's own",
-        "fhe-auc audit audit.jsonl --authority ca.pem --revocation-list ca.crl   another's",
-        "fhe-auc audit --store keystore --json | jq '.lines[] | select(.event == \"submitted\")'",
-    ),
+@common.command(
+    None,
+    "fhe-auc audit --store keystore                                          one's own",
+    "fhe-auc audit audit.jsonl --authority ca.pem --revocation-list ca.crl   another's",
+    "fhe-auc audit --store keystore --json | jq '.lines[] | select(.event == \"submitted\")'",
 )
 @click.argument("file", metavar="[FILE]", required=False, type=common.FILE)
-@optional_key_store
-@trust.authority_option
-@trust.list_option
-@output.json_option
-def audit(
-    file: Path | None, vault: Vault | None, authorities: tuple[Path, ...], lists: tuple[str, ...], as_json: bool
-) -> None:
+@trust.reading
+@common.answers
+def audit(file: Path | None, whom: trust.Whom) -> common.Answer:
     """Verify a role's audit trail, and show it: what it has done in which session.
 
     FILE is an audit.jsonl; without one, that of the key store (--store). Each line is signed by the role, and names the
     digest of the line before. Exit status 1: a line was changed, or lines were removed. Lines removed from the end show
     only to who has noted the digest of a later one.
     """
-    trusted = trust.given(vault, authorities, lists)
+    trusted, vault = whom.trusted(), whom.vault
     if trusted is None or (file is None and vault is None):
         raise click.UsageError("give --store; or FILE, --authority and --revocation-list")
     path = file or vault.directory / TRAIL  # type: ignore[union-attr] # there is one of them
@@ -51,27 +44,11 @@ def audit(
         raise InputError(f"{str(path)!r} is not there: the role has done nothing yet, or somebody has removed it")
     found = read(read_from_others(path), trusted.trust, at=common.now())
     signers = ", ".join(map(repr, found.signers)) or "nobody"
-    if as_json:
-        output.print_json(
-            {
-                "file": str(path),
-                "lines": list(found.lines),
-                "signers": list(found.signers),
-                "problems": list(found.problems),
-                "last": found.last,
-                "unfinished": found.unfinished,
-            }
-        )
-    else:
-        if found.lines:
-            output.print_table([_row(line) for line in found.lines], header=_HEADER)
-            output.print_text()
-        ending = "; a crash has left part of another one" if found.unfinished else ""
-        rows: list[tuple[output.Cell, ...]] = [("signed by", signers), ("last line", f"{found.last or 'none'}{ending}")]
-        rows += [(output.styled("REFUSED", "bold red"), printable(each)) for each in found.problems]
-        output.print_table(rows)
-    if found.problems:
-        click.get_current_context().exit(failures.FAILED)
+    ending = "; a crash has left part of another one" if found.unfinished else ""
+    rows: common.Rows = [("signed by", signers), ("last line", f"{found.last or 'none'}{ending}")]
+    rows += [(output.styled("REFUSED", "bold red"), printable(each)) for each in found.problems]
+    lines = common.Table([_row(line) for line in found.lines], _HEADER)
+    return common.Answer({"file": path, **vars(found)}, lines, rows, failed=bool(found.problems))
 
 
 def _row(line: Mapping[str, Any]) -> tuple[str, ...]:

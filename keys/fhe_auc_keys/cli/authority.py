@@ -9,9 +9,8 @@ from cryptography import x509
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import read_from_others
-from fhe_auc.cli import output
 from fhe_auc_keys.cli import common
-from fhe_auc_keys.cli.key_store import key_store
+from fhe_auc_keys.cli.trust import key_store
 from fhe_auc_keys.errors import StoreError
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.trusted_authorities import read_list
@@ -22,20 +21,18 @@ from fhe_auc_keys.trust.public_keys import MAX_DAYS, check_name, fingerprint, su
 _CERTIFICATE, _LIST = "ca.pem", "ca.crl"
 
 
-@click.command(
-    "ca-init",
-    short_help="Make the consortium's authority.",
-    epilog=output.examples(
-        'fhe-auc keys ca-init "Heart Study" --store keystore',
-        'fhe-auc keys ca-init "Heart Study" --store keystore --out public --force    writes both files anew',
-    ),
+@common.command(
+    "Make the consortium's authority.",
+    'fhe-auc keys ca-init "Heart Study" --store keystore',
+    'fhe-auc keys ca-init "Heart Study" --store keystore --out public --force    writes both files anew',
+    name="ca-init",
 )
 @click.argument("name", metavar="NAME")
 @key_store
 @common.folder_option
 @common.force_option
-@output.json_option
-def ca_init(name: str, vault: Vault, folder: Path, force: bool, as_json: bool) -> None:
+@common.answers
+def ca_init(name: str, vault: Vault, folder: Path, force: bool) -> common.Answer:
     """Make the consortium's authority, called NAME.
 
     Its private key goes into a new key store, best on a machine that does nothing else. Written for publication:
@@ -43,7 +40,9 @@ def ca_init(name: str, vault: Vault, folder: Path, force: bool, as_json: bool) -
     authority that is there already only the two files are written.
     """
     check_name(name)
-    common.check_free(folder / _CERTIFICATE, folder / _LIST, force=force)
+    certificate, revocations = folder / _CERTIFICATE, folder / _LIST
+    for path in (certificate, revocations):
+        common.check_free(path, force=force)
     with vault.open_or_make() as store:
         if OWN in store.names("identity"):
             raise StoreError("this key store is a party's; an authority needs one of its own: take another --store")
@@ -55,34 +54,25 @@ def ca_init(name: str, vault: Vault, folder: Path, force: bool, as_json: bool) -
         else:
             authority = Authority.create(name, at=common.now())
         found = _fresh_list(authority, store)
-    common.write(folder / _CERTIFICATE, authority.certificate_pem(), common.PUBLIC, force=force)
-    common.write(folder / _LIST, found, common.PUBLIC, force=force)
-    own = fingerprint(authority.certificate)
-    ends = authority.certificate.not_valid_after_utc
+    common.write(certificate, authority.certificate_pem(), force=force)
+    common.write(revocations, found, force=force)
+    own, ends = fingerprint(authority.certificate), authority.certificate.not_valid_after_utc
     until = x509.load_pem_x509_crl(found).next_update_utc
-    facts = {
-        "authority": name,
-        "certificate": str(folder / _CERTIFICATE),
-        "revocation_list": str(folder / _LIST),
-        "fingerprint": own.hex(),
-        "not_after": common.iso(ends),
-        "next_update": common.iso(until),
-    }
-    rows: list[tuple[output.Cell, ...]] = [
+    files = {"certificate": certificate, "revocation_list": revocations}
+    facts = {"authority": name, **files, "fingerprint": own, "not_after": ends, "next_update": until}
+    rows: common.Rows = [
         ("authority", name, f"valid until {common.moment(ends)}; private key in {str(vault.directory)!r}"),
-        ("publish", str(folder / _CERTIFICATE), "the authority's certificate"),
-        ("publish", str(folder / _LIST), f"revocation list, accepted until {common.moment(until)}"),
-        ("fingerprint", common.spelled(own), "of the certificate: read it to every site by telephone"),
+        ("publish", certificate, "the authority's certificate"),
+        ("publish", revocations, f"revocation list, accepted until {common.moment(until)}"),
+        ("fingerprint", own, "of the certificate: read it to every site by telephone"),
     ]
-    common.report(rows, facts, as_json=as_json)
+    return common.Answer(facts, rows)
 
 
-@click.command(
-    short_help="Certify the request of a site.",
-    epilog=output.examples(
-        "fhe-auc keys issue north.csr north --store keystore",
-        "fhe-auc keys issue north.csr north --days 90 --fingerprint 5fd0...9c21",
-    ),
+@common.command(
+    "Certify the request of a site.",
+    "fhe-auc keys issue north.csr north --store keystore",
+    "fhe-auc keys issue north.csr north --days 90 --fingerprint 5fd0...9c21",
 )
 @click.argument("request", metavar="REQUEST", type=common.FILE)
 @click.argument("name", metavar="NAME")
@@ -91,17 +81,10 @@ def ca_init(name: str, vault: Vault, folder: Path, force: bool, as_json: bool) -
 @common.fingerprint_option
 @common.folder_option
 @common.force_option
-@output.json_option
+@common.answers
 def issue(
-    request: Path,
-    name: str,
-    vault: Vault,
-    days: int,
-    fingerprints: tuple[bytes, ...],
-    folder: Path,
-    force: bool,
-    as_json: bool,
-) -> None:
+    request: Path, name: str, vault: Vault, days: int, fingerprints: tuple[bytes, ...], folder: Path, force: bool
+) -> common.Answer:
     """Certify the keys in the file REQUEST as those of the party NAME.
 
     The certificate, NAME.pem, goes back to the site; it is public. Before it is written the request's fingerprint is
@@ -118,42 +101,33 @@ def issue(
         asked = fingerprint(x509.load_pem_x509_csr(data))
         common.confirm(f"the request of {name!r} ({request})", asked, fingerprints, teller=f"the site {name!r}")
         store.put("authority", OWN, authority.to_bytes(), replace=True)
-    common.write(target, pem, common.PUBLIC, force=force)
-    line = authority.register[-1]
-    certificate = x509.load_pem_x509_certificate(pem)
+    common.write(target, pem, force=force)
+    serial, certificate = authority.register[-1].serial, x509.load_pem_x509_certificate(pem)
+    prints = {"fingerprint": fingerprint(certificate), "request_fingerprint": asked}
     until = certificate.not_valid_after_utc
-    facts = {
-        "name": name,
-        "certificate": str(target),
-        "serial": line.serial,
-        "fingerprint": fingerprint(certificate).hex(),
-        "request_fingerprint": asked.hex(),
-        "not_after": common.iso(until),
-    }
-    rows: list[tuple[output.Cell, ...]] = [
+    rows: common.Rows = [
         ("certified", name, f"valid until {common.moment(until)}"),
-        ("serial", line.serial, "to revoke it"),
-        ("fingerprint", common.spelled(fingerprint(certificate)), "of the certificate"),
-        ("send", str(target), f"public; back to {name!r}, with {_CERTIFICATE} and {_LIST}"),
+        ("serial", serial, "to revoke it"),
+        ("fingerprint", prints["fingerprint"], "of the certificate"),
+        ("send", target, f"public; back to {name!r}, with {_CERTIFICATE} and {_LIST}"),
     ]
-    common.report(rows, facts, as_json=as_json)
+    facts = {"name": name, "certificate": target, "serial": serial, **prints, "not_after": until}
+    return common.Answer(facts, rows)
 
 
-@click.command(
-    short_help="Revoke certificates, or write a fresh revocation list.",
-    epilog=output.examples(
-        "fhe-auc keys revoke south --store keystore           laptop lost, or left the study",
-        "fhe-auc keys revoke 5bd2...01 --store keystore       one certificate, by its serial number",
-        "fhe-auc keys revoke --refresh --store keystore       every week or two: lists are accepted for 30 days",
-    ),
+@common.command(
+    "Revoke certificates, or write a fresh revocation list.",
+    "fhe-auc keys revoke south --store keystore           laptop lost, or left the study",
+    "fhe-auc keys revoke 5bd2...01 --store keystore       one certificate, by its serial number",
+    "fhe-auc keys revoke --refresh --store keystore       every week or two: lists are accepted for 30 days",
 )
 @click.argument("serial_or_name", metavar="SERIAL_OR_NAME", required=False)
 @click.option("--refresh", is_flag=True, help="Revoke nothing, only write a fresh list.")
 @key_store
 @common.folder_option
 @common.force_option
-@output.json_option
-def revoke(serial_or_name: str | None, refresh: bool, vault: Vault, folder: Path, force: bool, as_json: bool) -> None:
+@common.answers
+def revoke(serial_or_name: str | None, refresh: bool, vault: Vault, folder: Path, force: bool) -> common.Answer:
     """Revoke one certificate, or all of one party, for good, and write the new list ca.crl.
 
     It works once the others have the list: send it to every site, to the key holder first. A ca.crl of this authority
@@ -169,16 +143,14 @@ def revoke(serial_or_name: str | None, refresh: bool, vault: Vault, folder: Path
         for serial in _serials(authority, serial_or_name) if serial_or_name is not None else ():
             authority.revoke(serial, at=common.now())
         found = _fresh_list(authority, store)
-    common.write(target, found, common.PUBLIC, force=True)
-    revoked = [line for line in authority.register if line not in before]
+    common.write(target, found, force=True)
     until = x509.load_pem_x509_crl(found).next_update_utc
-    lines = [{"name": line.name, "serial": line.serial} for line in revoked]
-    rows: list[tuple[output.Cell, ...]] = [("revoked", line.serial, f"of {line.name!r}") for line in revoked]
+    revoked = [{"name": line.name, "serial": line.serial} for line in authority.register if line not in before]
+    rows: common.Rows = [("revoked", each["serial"], f"of {each['name']!r}") for each in revoked]
     if not rows:
         rows = [("revoked", "nothing" if refresh else "nothing new", "" if refresh else "it was revoked before")]
-    rows.append(("publish", str(target), f"to everybody, now; accepted until {common.moment(until)}"))
-    facts = {"revoked": lines, "revocation_list": str(target), "next_update": common.iso(until)}
-    common.report(rows, facts, as_json=as_json)
+    rows.append(("publish", target, f"to everybody, now; accepted until {common.moment(until)}"))
+    return common.Answer({"revoked": revoked, "revocation_list": target, "next_update": until}, rows)
 
 
 def stored(store: KeyStore) -> Authority:

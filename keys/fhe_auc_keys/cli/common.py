@@ -1,70 +1,104 @@
-"""What the commands share: files read and written, fingerprints compared, times and names shown."""
+"""What the commands share: files read and written, fingerprints compared, and how they say what they have done."""
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import click
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import read_from_others, write_atomically
-from fhe_auc.cli import output
+from fhe_auc.cli import failures, output
 from fhe_auc.cli.defaults import CommandGroup
+from fhe_auc.session.manifest import SESSION_BYTES
 from fhe_auc_keys.bundles.sealed_bundles import PARTY_KIND, claimed_in_bundle
 from fhe_auc_keys.errors import KeysError
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 NEW_FILE = click.Path(dir_okay=False, path_type=Path)
-_FINGERPRINT_DIGITS = 64
 PRIVATE, PUBLIC = 0o600, 0o644
 
-folder_option = click.option(
-    "--out",
-    "folder",
-    metavar="DIR",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    default=".",
-    show_default=False,
-    help="Folder to write to. Default: the current one.",
-)
-"""Decorator: the command receives ``folder``."""
+Rows: TypeAlias = "list[tuple[Any, ...]]"
+"""Of a table: texts, and the values that `_cell` writes."""
 
-force_option = click.option("--force", is_flag=True, help="Overwrite files that are there already.")
-"""Decorator: the command receives ``force``."""
+_FINGERPRINT_DIGITS = 64
 
 
-class InOrder(CommandGroup):
-    """Lists its commands in the order in which they are used."""
+class Table(NamedTuple):
+    """A table, and how `output.print_table` shows it."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return their names."""
-        return list(self.commands)
-
-
-def hexadecimal(text: str, digits: int) -> bytes:
-    """Return so many hexadecimal digits, in either case and grouped in any way, as bytes."""
-    found = re.sub(r"[\s:.-]", "", text)
-    if not re.fullmatch(rf"[0-9A-Fa-f]{{{digits}}}", found):
-        raise click.BadParameter(f"expected {digits} hexadecimal digits, as the other side sees them")
-    return bytes.fromhex(found)
+    rows: Rows
+    header: tuple[str, ...] | None = None
+    words: int = 1
+    numbers: int = 0
 
 
-fingerprint_option = click.option(
-    "--fingerprint",
-    "fingerprints",
-    metavar="HEX",
-    multiple=True,
-    callback=lambda ctx, param, values: tuple(hexadecimal(each, _FINGERPRINT_DIGITS) for each in values),
-    help="What you were told by telephone, in place of being asked. May be repeated.",
-)
-"""Decorator: the command receives ``fingerprints``, a tuple of bytes."""
+class Answer:
+    """What a command has done: facts for JSON, and the same in tables; `failed` is exit status 1.
+
+    Bytes, times and paths stand in both as they are: `answers` writes them.
+    """
+
+    def __init__(self, facts: Mapping[str, Any], *tables: Rows | Table, failed: bool = False) -> None:
+        self.facts, self.failed = facts, failed
+        self.tables = [each if isinstance(each, Table) else Table(each) for each in tables]
+
+
+def command(short_help: str | None, *examples: str, name: str | None = None) -> Callable[[Any], click.Command]:
+    """Decorate a function that becomes a command, whose help teaches by examples."""
+    return click.command(name, short_help=short_help, epilog=output.examples(*examples))
+
+
+def answers(command: Callable[..., Answer]) -> Callable[..., None]:
+    """Decorate a command that returns its answer: it gets the option ``--json``, and the answer is printed."""
+
+    @output.json_option
+    @functools.wraps(command)
+    def answering(*args: Any, as_json: bool, **options: Any) -> None:
+        answer = command(*args, **options)
+        if as_json:
+            output.print_json(_plain(answer.facts))
+        else:
+            for number, table in enumerate(each for each in answer.tables if each.rows):
+                if number:
+                    output.print_text()
+                rows = [tuple(map(_cell, row)) for row in table.rows]
+                output.print_table(rows, header=table.header, words=table.words, numbers=table.numbers)
+        if answer.failed:
+            click.get_current_context().exit(failures.FAILED)
+
+    return answering
+
+
+def _cell(value: Any) -> output.Cell:
+    """Write a value for a table."""
+    if isinstance(value, bytes):
+        return spelled(value)
+    if isinstance(value, datetime):
+        return moment(value)
+    text: output.Cell = str(value) if isinstance(value, Path) else value
+    return text
+
+
+def _plain(value: Any) -> Any:
+    """Write a value for JSON: bytes in hexadecimal digits, times in UTC as ISO 8601 has them."""
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, datetime):
+        return value.astimezone(timezone.utc).isoformat(timespec="seconds")
+    return str(value) if isinstance(value, Path) else value
 
 
 def now() -> datetime:
@@ -77,16 +111,52 @@ def moment(at: datetime | None) -> str:
     return "no end" if at is None else f"{at.astimezone(timezone.utc):%Y-%m-%d %H:%M} UTC"
 
 
-def iso(at: datetime | None) -> str | None:
-    """Write a time for JSON, as ISO 8601 has it, in UTC; None is the end of what has none."""
-    return None if at is None else at.astimezone(timezone.utc).isoformat(timespec="seconds")
-
-
 def spelled(data: bytes) -> str:
     """Write bytes for reading aloud: groups of four digits, eight groups a line."""
     digits = data.hex()
     groups = [digits[start : start + 4] for start in range(0, len(digits), 4)]
     return "\n".join(" ".join(groups[start : start + 8]) for start in range(0, len(groups), 8))
+
+
+@contextmanager
+def about(path: Path | str) -> Iterator[None]:
+    """Let a refusal of this package say which file it is about."""
+    try:
+        yield
+    except KeysError as error:
+        raise type(error)(f"{path}: {error}") from None
+
+
+class InOrder(CommandGroup):
+    """Lists its commands in the order in which they are used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return their names."""
+        return list(self.commands)
+
+
+def hexadecimal(text: str, digits: int = 2 * SESSION_BYTES) -> bytes:
+    """Return so many hexadecimal digits, in either case and grouped in any way, as bytes: by default a session's id."""
+    found = re.sub(r"[\s:.-]", "", text)
+    if not re.fullmatch(rf"[0-9A-Fa-f]{{{digits}}}", found):
+        raise click.BadParameter(f"expected {digits} hexadecimal digits, as the other side sees them")
+    return bytes.fromhex(found)
+
+
+def session_id(context: click.Context, parameter: click.Parameter, value: str | None) -> bytes | None:
+    """Return an option's value as a session's id; None where it is not given."""
+    return None if value is None else hexadecimal(value)
+
+
+fingerprint_option = click.option(
+    "--fingerprint",
+    "fingerprints",
+    metavar="HEX",
+    multiple=True,
+    callback=lambda ctx, param, values: tuple(hexadecimal(each, _FINGERPRINT_DIGITS) for each in values),
+    help="What you were told by telephone, in place of being asked. May be repeated.",
+)
+"""Decorator: the command receives ``fingerprints``, a tuple of bytes."""
 
 
 def confirm(what: str, found: bytes, expected: Sequence[bytes], *, teller: str) -> None:
@@ -118,14 +188,6 @@ def agreed(question: str, *, nobody: str) -> bool:
         raise InputError(nobody) from None
 
 
-def report(rows: list[tuple[output.Cell, ...]], facts: dict[str, Any], *, as_json: bool) -> None:
-    """Print what a command has done: as a table, or as JSON."""
-    if as_json:
-        output.print_json(facts)
-    else:
-        output.print_table(rows)
-
-
 def beside(file: Path, data: bytes) -> bytes:
     """Return the announcement that lies beside a party's bundle of a session with a helper, which is `data`.
 
@@ -137,27 +199,32 @@ def beside(file: Path, data: bytes) -> bytes:
     return read_from_others(announcement)
 
 
-@contextmanager
-def about(path: Path | str) -> Iterator[None]:
-    """Let a refusal of this package say which file it is about."""
-    try:
-        yield
-    except KeysError as error:
-        raise type(error)(f"{path}: {error}") from None
+folder_option = click.option(
+    "--out",
+    "folder",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=".",
+    show_default=False,
+    help="Folder to write to. Default: the current one.",
+)
+"""Decorator: the command receives ``folder``."""
+
+force_option = click.option("--force", is_flag=True, help="Overwrite files that are there already.")
+"""Decorator: the command receives ``force``."""
 
 
-def check_free(*paths: Path, force: bool) -> None:
+def check_free(path: Path, *, force: bool) -> None:
     """Raise `InputError` where a file is there already, or its folder is not, before any work is done."""
-    for path in paths:
-        if not path.parent.is_dir():
-            raise InputError(f"there is no folder {str(path.parent)!r} for {path.name!r}")
-        if os.path.lexists(path) and not force:
-            raise InputError(
-                f"{str(path)!r} is there already and is not overwritten: --force, or another --out", file=str(path)
-            )
+    if not path.parent.is_dir():
+        raise InputError(f"there is no folder {str(path.parent)!r} for {path.name!r}")
+    if os.path.lexists(path) and not force:
+        raise InputError(
+            f"{str(path)!r} is there already and is not overwritten: --force, or another --out", file=str(path)
+        )
 
 
-def write(path: Path, data: bytes, mode: int, *, force: bool = False) -> None:
+def write(path: Path, data: bytes, mode: int = PUBLIC, *, force: bool = False) -> None:
     """Write a file as a whole, readable to others only where `mode` says so, whatever the umask.
 
     Raise `InputError` where a file with other contents is there, and `force` is not set.

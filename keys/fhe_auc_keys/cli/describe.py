@@ -8,7 +8,6 @@ from fhe_auc.base import quantities
 from fhe_auc.base.errors import UnknownProtocolError
 from fhe_auc.base.party_names import HELPER
 from fhe_auc.ckks import SECURITY_BITS
-from fhe_auc.cli import output
 from fhe_auc.results.evaluation import QuantileThresholds
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
@@ -17,8 +16,11 @@ from fhe_auc.session.protocol import Protocol
 from fhe_auc_keys.bundles.announcement import Announcement
 from fhe_auc_keys.cli import common
 
+_AGREED = ("max_rows", "min_rows", "sums", "analysis", "sites", "average_precision")
+"""Terms of the plan that programs are told."""
 
-def announcement_rows(announced: Announcement, *, reader: str = "") -> list[tuple[output.Cell, ...]]:
+
+def announcement_rows(announced: Announcement, *, reader: str = "") -> common.Rows:
     """Say what a verified announcement holds; `reader` is the party that reads it, or the helper."""
     manifest = announced.manifest
     protocol, plan = _protocol_and_plan(manifest)
@@ -26,8 +28,8 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> list[tupl
     grid = manifest.thresholds
     # The session may be one to find thresholds: then its own are the cells in which rows are counted.
     finds_thresholds = protocol is not None and protocol.yields is QuantileThresholds and "bins" in manifest.options
-    rows: list[tuple[output.Cell, ...]] = [
-        ("session", common.spelled(manifest.session), "compare: everybody in it must see the same"),
+    rows: common.Rows = [
+        ("session", manifest.session, "compare: everybody in it must see the same"),
         (
             "key holder" if manifest.keys == "sealed" else "convened by",
             announced.holder.name,
@@ -51,23 +53,20 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> list[tupl
     if manifest.joint_keys:
         rows.append(("keys", "joint", f"made by the parties together; but {manifest.joint_keys_leave}"))
     if manifest.keys == "sealed":
-        rows.append(("context", common.spelled(manifest.context), "names the keys"))
+        rows.append(("context", manifest.context, "names the keys"))
     if manifest.before:
         built = "average precision builds on what its parties have counted there"
-        rows.append(("session before", common.spelled(manifest.before), built))
+        rows.append(("session before", manifest.before, built))
     if manifest.fleet is not None:
         root = f"at most {manifest.fleet.row_cap:,} rows each; Merkle root, which the authority has signed"
         root = f"{root}\n{common.spelled(manifest.fleet.root)}"
         rows.append(("fleet", f"{manifest.fleet.members:,} members", root))
     roles = [("party", *each) for each in announced.fingerprints.items()]
-    helper = announced.helper
-    if helper is not None:
+    if announced.helper is not None:
         rows.append(("keys", "helper", "has them, reads the result, and must not work with the aggregator"))
-        roles.append((HELPER, helper.name, helper.fingerprint))
-    for role, name, fingerprint in (
-        *roles,
-        ("aggregator", announced.aggregator.name, announced.aggregator.fingerprint),
-    ):
+        roles.append((HELPER, announced.helper.name, announced.helper.fingerprint))
+    roles.append(("aggregator", announced.aggregator.name, announced.aggregator.fingerprint))
+    for role, name, fingerprint in roles:
         you = "this is you; " if name == reader else ""
         rows.append((role, name, f"{you}certificate\n{common.spelled(fingerprint)}"))
     return rows
@@ -79,29 +78,24 @@ def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
     protocol, plan = _protocol_and_plan(manifest)
     agreed, fleet, helper = {} if plan is None else plan.terms().data, manifest.fleet, announced.helper
     return {
-        "session": manifest.session.hex(),
-        "context": manifest.context.hex() if manifest.keys == "sealed" else "",  # with a helper: its certificate
+        "session": manifest.session,
+        "context": manifest.context if manifest.keys == "sealed" else b"",  # with a helper: its certificate
         "holder": announced.holder.name,
         "joint_keys": manifest.joint_keys,
-        "before": manifest.before.hex(),
-        "not_after": common.iso(announced.not_after),
+        "before": manifest.before,
+        "not_after": announced.not_after,
         "study": announced.study.as_dict(),
         "protocol": manifest.protocol,
         "thresholds": len(manifest.thresholds),
         "options": dict(manifest.options),
         "min_parties": manifest.min_parties,
         "soundness": protocol and protocol.soundness(manifest),
-        **{
-            name: agreed.get(name)
-            for name in ("max_rows", "min_rows", "sums", "analysis", "sites", "average_precision")
-        },
+        **{name: agreed.get(name) for name in _AGREED},
         "backend": plan and backend_of(plan),
-        "aggregator": {announced.aggregator.name: announced.aggregator.fingerprint.hex()},
-        "helpers": {} if helper is None else {helper.name: helper.fingerprint.hex()},
-        "parties": {name: fingerprint.hex() for name, fingerprint in announced.fingerprints.items()},
-        "fleet": None
-        if fleet is None
-        else {"members": fleet.members, "root": fleet.root.hex(), "row_cap": fleet.row_cap},
+        "aggregator": {announced.aggregator.name: announced.aggregator.fingerprint},
+        "helpers": {} if helper is None else {helper.name: helper.fingerprint},
+        "parties": announced.fingerprints,
+        "fleet": fleet and {"members": fleet.members, "root": fleet.root, "row_cap": fleet.row_cap},
     }
 
 

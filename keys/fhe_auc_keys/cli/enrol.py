@@ -14,7 +14,6 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import read_from_others
 from fhe_auc.cli import output
 from fhe_auc_keys.cli import common, trust
-from fhe_auc_keys.cli.key_store import ask_hidden, key_store
 from fhe_auc_keys.errors import KeysError, StoreError
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.list_places import is_standing, is_url
@@ -26,24 +25,22 @@ from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.public_keys import MALFORMED, MAX_DAYS, check_name, fingerprint
 
 
-@click.command(
-    short_help="Make the keys of a site, and take in its certificate.",
-    epilog=output.examples(
-        "fhe-auc keys enrol north --store keystore",
-        "        makes the keys; north.csr goes to the authority",
-        "fhe-auc keys enrol north --certificate north.pem --authority ca.pem --revocation-list ca.crl",
-        "        takes in what came back; north.credential goes to the key holder",
-        "fhe-auc keys enrol north --revocation-list ca.crl",
-        "        takes in the next revocation list",
-        "fhe-auc keys enrol north --revocation-list https://study.example.org/ca.crl",
-        "        and from then on `session`, `open` and `open-late` fetch the next ones there",
-        "fhe-auc keys enrol north.example --chain chain.pem --key key.pem \\",
-        "                   --authority realca.pem --revocation-list realca.crl",
-        "        with a certificate that the site has already",
-    ),
+@common.command(
+    "Make the keys of a site, and take in its certificate.",
+    "fhe-auc keys enrol north --store keystore",
+    "        makes the keys; north.csr goes to the authority",
+    "fhe-auc keys enrol north --certificate north.pem --authority ca.pem --revocation-list ca.crl",
+    "        takes in what came back; north.credential goes to the key holder",
+    "fhe-auc keys enrol north --revocation-list ca.crl",
+    "        takes in the next revocation list",
+    "fhe-auc keys enrol north --revocation-list https://study.example.org/ca.crl",
+    "        and from then on `session`, `open` and `open-late` fetch the next ones there",
+    "fhe-auc keys enrol north.example --chain chain.pem --key key.pem \\",
+    "                   --authority realca.pem --revocation-list realca.crl",
+    "        with a certificate that the site has already",
 )
 @click.argument("name", metavar="NAME")
-@key_store
+@trust.key_store
 @click.option(
     "--certificate", metavar="FILE", type=common.FILE, help="The certificate that the consortium's authority issued."
 )
@@ -59,7 +56,7 @@ from fhe_auc_keys.trust.public_keys import MALFORMED, MAX_DAYS, check_name, fing
 @common.fingerprint_option
 @common.folder_option
 @common.force_option
-@output.json_option
+@common.answers
 def enrol(
     name: str,
     vault: Vault,
@@ -71,8 +68,7 @@ def enrol(
     fingerprints: tuple[bytes, ...],
     folder: Path,
     force: bool,
-    as_json: bool,
-) -> None:
+) -> common.Answer:
     """Make the keys of the site NAME, get them certified, and say whom to trust.
 
     First without a certificate: makes a key store with fresh private keys, which never leave it, and writes the
@@ -115,33 +111,31 @@ def enrol(
 
     rows, facts = trust.rows(trusted), trust.as_dict(trusted)
     if peer is not None:
-        common.write(target, identity.credential, common.PUBLIC, force=force)
-        until = common.moment(peer.not_after)
-        facts |= {
-            "credential": str(target),
-            "fingerprint": peer.fingerprint.hex(),
-            "not_after": common.iso(peer.not_after),
-        }
+        common.write(target, identity.credential, force=force)
+        facts |= {"credential": target, "fingerprint": peer.fingerprint, "not_after": peer.not_after}
         rows = [
-            ("certified", name, f"valid until {until}, serial {peer.serial:x}"),
-            ("fingerprint", common.spelled(peer.fingerprint), "of the certificate and keys"),
+            ("certified", name, f"valid until {common.moment(peer.not_after)}, serial {peer.serial:x}"),
+            ("fingerprint", peer.fingerprint, "of the certificate and keys"),
             *rows,
-            ("send", str(target), "public; to the key holder of each session"),
+            ("send", target, "public; to the key holder of each session"),
         ]
     elif is_new or not (authorities or lists):
         request = identity.request()
-        common.write(target, request, common.PUBLIC, force=force)
+        common.write(target, request, force=force)
         asked = fingerprint(x509.load_pem_x509_csr(request))
-        facts |= {"request": str(target), "request_fingerprint": asked.hex()}
+        facts |= {"request": target, "request_fingerprint": asked}
         rows = [
             ("site", name, f"private keys in {str(vault.directory)!r}"),
             *rows,
-            ("send", str(target), "certificate request, public; to the authority"),
-            ("fingerprint", common.spelled(asked), "of the request: read it to the authority by telephone"),
+            ("send", target, "certificate request, public; to the authority"),
+            ("fingerprint", asked, "of the request: read it to the authority by telephone"),
         ]
     elif identity.credential:
-        _warn_where_unfit(identity, trusted)
-    common.report(rows, {"name": name, **facts}, as_json=as_json)
+        try:  # a new revocation list, or time, may have ended the site's own certificate
+            verify(identity.credential, trusted.trust, at=common.now())
+        except KeysError as error:
+            output.print_warning(str(error))
+    return common.Answer({"name": name, **facts}, rows)
 
 
 def _identity(store: KeyStore, name: str) -> tuple[Identity, bool]:
@@ -170,18 +164,10 @@ def _private_key(path: Path) -> CertifiedKey:
         try:
             key = load_pem_private_key(data, None)
         except TypeError:  # it is encrypted
-            password = ask_hidden(f"Password of {str(path)!r}", otherwise="run this command in a terminal")
+            password = trust.ask_hidden(f"Password of {str(path)!r}", otherwise="run this command in a terminal")
             key = load_pem_private_key(data, password.encode())
     except MALFORMED:
         raise InputError(f"{str(path)!r} is no private key in PEM, or the password is wrong", file=str(path)) from None
     if not isinstance(key, (ec.EllipticCurvePrivateKey, rsa.RSAPrivateKey)):
         raise InputError(f"the private key in {str(path)!r} is neither ECDSA nor RSA", file=str(path))
     return key
-
-
-def _warn_where_unfit(identity: Identity, trusted: Trusted) -> None:
-    """Say what a new revocation list, or time, has done to the site's own certificate."""
-    try:
-        verify(identity.credential, trusted.trust, at=common.now())
-    except KeysError as error:
-        output.print_warning(str(error))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import timedelta
 from functools import wraps
 from pathlib import Path
@@ -15,7 +14,7 @@ import click
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import read_from_others
 from fhe_auc.base.quantities import bytes_text
-from fhe_auc.cli import failures, inputs, output
+from fhe_auc.cli import inputs, output
 from fhe_auc.question import thresholds as grids
 from fhe_auc.question.fleet import Fleet, root_of
 from fhe_auc.question.study import MOST_ROWS as MOST_OF_A_CAP
@@ -25,8 +24,7 @@ from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.announcement import MAX_LIFETIME, announce, open_announcement
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.cli.authority import stored
-from fhe_auc_keys.cli.key_store import key_store
-from fhe_auc_keys.fleet import aggregator, helper, members, tables
+from fhe_auc_keys.fleet import aggregator, helper, tables
 from fhe_auc_keys.fleet.session import FleetSession
 from fhe_auc_keys.fleet.simulation import MOST_ROWS, Simulated, simulate
 from fhe_auc_keys.fleet.tasks import Workers
@@ -66,14 +64,13 @@ def fleet() -> None:
     """Evaluate on a fleet."""
 
 
-workers_option = click.option(
+_workers = click.option(
     "--workers",
     metavar="N",
     type=click.IntRange(1),
     default=1,
     help="Processes that share the work; more than one need Ray (extra ray).",
 )
-"""Decorator: the command receives ``workers``."""
 
 
 class _Role(NamedTuple):
@@ -85,53 +82,43 @@ class _Role(NamedTuple):
 
     def note(self, event: str) -> None:
         """Write a line to the role's audit trail."""
-        audit.append(
-            self.store.directory,
-            self.session.identity,
-            event,
-            self.session.manifest,
-            self.convener,
-            at=common.now(),
-        )
+        me, manifest = self.session.identity, self.session.manifest
+        audit.append(self.store.directory, me, event, manifest, self.convener, at=common.now())
 
 
 def _as_role(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command of the aggregator's or the helper's: it receives ``opened``, a context manager."""
+    """Decorate a command of the aggregator's or the helper's: it receives ``role``, whose key store is open."""
 
     @_SESSION
     @click.option(
         "--holder", metavar="NAME", required=True, help="The convener agreed on; a session of others is refused."
     )
-    @key_store
+    @trust.key_store
     @trust.list_option
     @wraps(command)
     def as_role(
         *args: Any, session_file: Path, holder: str, vault: Vault, lists: tuple[str, ...], **options: Any
-    ) -> Any:
-        @contextmanager
-        def opened() -> Iterator[_Role]:
-            with trust.opened(vault, lists) as (store, identity, trusted):
-                with common.about(session_file):
-                    data = read_from_others(session_file)
-                    session = FleetSession.open(data, identity, trusted, holder=holder, at=common.now())
-                yield _Role(session, store, holder)
-
-        return command(*args, opened=opened, **options)
+    ) -> None:
+        with trust.opened(vault, lists) as (store, identity, trusted):
+            with common.about(session_file):
+                data = read_from_others(session_file)
+                session = FleetSession.open(data, identity, trusted, holder=holder, at=common.now())
+            command(*args, role=_Role(session, store, holder), **options)
 
     return as_role
 
 
-@fleet.command(
-    "sign",
-    short_help="As the authority: sign the list of members.",
-    epilog=output.examples("fhe-auc fleet sign members.parquet members.list --store authority"),
+@common.command(
+    "As the authority: sign the list of members.",
+    "fhe-auc fleet sign members.parquet members.list --store authority",
+    name="sign",
 )
 @click.argument("members_file", metavar="MEMBERS")
 @click.argument("target", metavar="LIST", type=common.NEW_FILE)
-@key_store
+@trust.key_store
 @common.force_option
-@output.json_option
-def sign_list(members_file: str, target: Path, vault: Vault, force: bool, as_json: bool) -> None:
+@common.answers
+def sign_list(members_file: str, target: Path, vault: Vault, force: bool) -> common.Answer:
     """Sign the members of a fleet with the consortium's authority, of `fhe-auc keys ca-init`.
 
     MEMBERS is a Parquet file with one column of 32 bytes a member, binary: ``certificate``, the Ed25519 keys of the
@@ -139,21 +126,18 @@ def sign_list(members_file: str, target: Path, vault: Vault, force: bool, as_jso
     gives it to `convene`. It is accepted for 30 days.
     """
     common.check_free(target, force=force)
-    known = members.read(members_file)
+    known = tables.read_members(members_file)
     with vault.open() as store:
         signed = sign_members(stored(store), known, at=common.now())
-    common.write(target, signed, common.PUBLIC, force=force)
-    facts = {"members": len(known), "root": root_of(known).hex(), "file": str(target)}
-    rows: list[tuple[output.Cell, ...]] = [("signed", f"{len(known):,} members", f"{str(target)!r}, for the convener")]
-    common.report(rows, facts, as_json=as_json)
+    common.write(target, signed, force=force)
+    rows: common.Rows = [("signed", f"{len(known):,} members", f"{str(target)!r}, for the convener")]
+    return common.Answer({"members": len(known), "root": root_of(known), "file": target}, rows)
 
 
-@fleet.command(
-    short_help="Name a fleet and all that is agreed, in a signed file.",
-    epilog=output.examples(
-        "fhe-auc fleet convene members.parquet --aggregator adder.credential --helper trustee.credential "
-        "--study study.toml --list members.list --row-cap 500 --min-parties 1000 --max-rows 2000000 --store keystore",
-    ),
+@common.command(
+    "Name a fleet and all that is agreed, in a signed file.",
+    "fhe-auc fleet convene members.parquet --aggregator adder.credential --helper trustee.credential "
+    "--study study.toml --list members.list --row-cap 500 --min-parties 1000 --max-rows 2000000 --store keystore",
 )
 @click.argument("members_file", metavar="MEMBERS", type=str)
 @click.option("--aggregator", metavar="CREDENTIAL", type=common.FILE, required=True, help="Of who adds up.")
@@ -174,21 +158,14 @@ def sign_list(members_file: str, target: Path, vault: Vault, force: bool, as_jso
 @inputs.max_rows_option
 @inputs.backend_option
 @inputs.interval_options("Level of the confidence interval, Hanley and McNeil's.", "Leave the interval out.")
-@key_store
+@trust.key_store
 @click.option(
     "--days", metavar="N", type=click.IntRange(1, MAX_LIFETIME.days), default=7, help="How long the session lasts."
 )
 @trust.list_option
-@click.option(
-    "--out",
-    "target",
-    metavar="FILE",
-    type=common.NEW_FILE,
-    default="session.fleet",
-    help="File to write.",
-)
+@click.option("--out", "target", metavar="FILE", type=common.NEW_FILE, default="session.fleet", help="File to write.")
 @common.force_option
-@output.json_option
+@common.answers
 def convene(
     members_file: str,
     aggregator: Path,
@@ -206,8 +183,7 @@ def convene(
     lists: tuple[str, ...],
     target: Path,
     force: bool,
-    as_json: bool,
-) -> None:
+) -> common.Answer:
     """Convene a session of a fleet, by the protocol exact.
 
     MEMBERS is the file that the authority has signed with `sign`, and FILE of --list what it wrote. The convener is
@@ -217,7 +193,7 @@ def convene(
     common.check_free(target, force=force)
     request = Request(
         parties=(),
-        fleet=Fleet.of(members.read(members_file), row_cap=row_cap, listed=read_from_others(list_file)),
+        fleet=Fleet.of(tables.read_members(members_file), row_cap=row_cap, listed=read_from_others(list_file)),
         thresholds=grids.resolve(thresholds),
         backend=backend,
         max_rows=max_rows,
@@ -239,141 +215,120 @@ def convene(
         )
         announced = open_announcement(made, trusted, holder=convener.name, at=common.now())
         audit.append(store.directory, convener, "made", announced.manifest, convener.name, at=common.now())
-        common.write(target, made, common.PUBLIC, force=force)
-    facts = {**describe.announcement_as_dict(announced), "file": str(target)}
-    common.report([("session", str(target), ""), *describe.announcement_rows(announced)], facts, as_json=as_json)
+        common.write(target, made, force=force)
+    facts = {**describe.announcement_as_dict(announced), "file": target}
+    return common.Answer(facts, [("session", target, ""), *describe.announcement_rows(announced)])
 
 
-@fleet.command(
-    short_help="As the aggregator: check the records, hand on the blobs.",
-    epilog=output.examples(
-        "fhe-auc fleet collect session.fleet s3://fleet/records blobs --holder vendor --store keystore"
-    ),
+@common.command(
+    "As the aggregator: check the records, hand on the blobs.",
+    "fhe-auc fleet collect session.fleet s3://fleet/records blobs --holder vendor --store keystore",
 )
 @_as_role
 @click.argument("records")
 @click.argument("blobs")
-@workers_option
-@output.json_option
-def collect(records: str, blobs: str, opened: Callable[[], Any], workers: int, as_json: bool) -> None:
+@_workers
+@common.answers
+def collect(records: str, blobs: str, role: _Role, workers: int) -> common.Answer:
     """Check every record in the Parquet files of the folder RECORDS, and write the blobs of those that are whole.
 
     The new folder BLOBS is for the helper. RECORDS must stay as it is until `add`.
     """
-    with opened() as role, Workers(workers) as pool:
+    with Workers(workers) as pool:
         found = aggregator.collect(role.session, records, blobs, pool, at=common.now())
-    facts = {"records": found.records, "refused": found.refusals.as_dict()}
-    rows: list[tuple[output.Cell, ...]] = [
-        ("collected", f"{found.records:,} records", f"their blobs are in {blobs!r}, for the helper")
-    ]
+    where = f"their blobs are in {blobs!r}, for the helper"
+    rows: common.Rows = [("collected", f"{found.records:,} records", where)]
     for why, count in found.refusals.counts.items():
         rows.append(("refused", f"{count:,} records", f"{why}: {'; '.join(found.refusals.examples[why])}"))
-    common.report(rows, facts, as_json=as_json)
+    return common.Answer({"records": found.records, "refused": found.refusals.as_dict()}, rows)
 
 
-@fleet.command(
-    "open",
-    short_help="As the helper: open the sum of the pads.",
-    epilog=output.examples(
-        "fhe-auc fleet open session.fleet members.parquet blobs opening --holder vendor --store keystore"
-    ),
+@common.command(
+    "As the helper: open the sum of the pads.",
+    "fhe-auc fleet open session.fleet members.parquet blobs opening --holder vendor --store keystore",
+    name="open",
 )
 @_as_role
 @click.argument("members_file", metavar="MEMBERS")
 @click.argument("blobs")
 @click.argument("opening", metavar="OPENING")
-@workers_option
-@output.json_option
-def open_pads(
-    members_file: str, blobs: str, opening: str, opened: Callable[[], Any], workers: int, as_json: bool
-) -> None:
+@_workers
+@common.answers
+def open_pads(members_file: str, blobs: str, opening: str, role: _Role, workers: int) -> common.Answer:
     """Open the sum of the pads of those of the folder BLOBS that count, once; write the answer to the file OPENING.
 
     MEMBERS is the fleet's file. Asked again with the same blobs it writes the same answer, with others it refuses.
     """
-    with opened() as role:
-        with Workers(workers) as pool:
-            answer, found = helper.open_pads(role.session, role.store, members_file, blobs, pool, at=common.now())
-        role.note("opened")
+    with Workers(workers) as pool:
+        answer, found = helper.open_pads(role.session, role.store, members_file, blobs, pool, at=common.now())
+    role.note("opened")
     tables.write(opening, answer)
-    _report_verdicts(found, f"the answer for the aggregator is {opening!r}", as_json=as_json)
+    return _verdicts(found, f"the answer for the aggregator is {opening!r}")
 
 
-@fleet.command(
-    short_help="As the aggregator: add the sketches, and compute.",
-    epilog=output.examples(
-        "fhe-auc fleet add session.fleet s3://fleet/records blobs opening result --holder vendor --store keystore"
-    ),
+@common.command(
+    "As the aggregator: add the sketches, and compute.",
+    "fhe-auc fleet add session.fleet s3://fleet/records blobs opening result --holder vendor --store keystore",
 )
 @_as_role
 @click.argument("records")
 @click.argument("blobs")
 @click.argument("opening", type=str)
 @click.argument("result", type=str)
-@workers_option
-@output.json_option
-def add(
-    records: str, blobs: str, opening: str, result: str, opened: Callable[[], Any], workers: int, as_json: bool
-) -> None:
+@_workers
+@common.answers
+def add(records: str, blobs: str, opening: str, result: str, role: _Role, workers: int) -> common.Answer:
     """Add the sketches of those in RECORDS that count, and write the encrypted sums to the file RESULT.
 
     BLOBS is the folder that `collect` has written, OPENING the helper's answer.
     """
-    with opened() as role, Workers(workers) as pool:
+    with Workers(workers) as pool:
         made, found = aggregator.add(role.session, records, blobs, tables.read(opening), pool, at=common.now())
     tables.write(result, made)
-    _report_verdicts(found, f"the result for the helper is {result!r}", as_json=as_json)
+    return _verdicts(found, f"the result for the helper is {result!r}")
 
 
-@fleet.command(
-    short_help="As the helper: decrypt the sums, for the devices.",
-    epilog=output.examples(
-        "fhe-auc fleet decrypt session.fleet result s3://fleet/responses --holder vendor --store keystore"
-    ),
+@common.command(
+    "As the helper: decrypt the sums, for the devices.",
+    "fhe-auc fleet decrypt session.fleet result s3://fleet/responses --holder vendor --store keystore",
 )
 @_as_role
 @click.argument("result", type=str)
 @click.argument("responses")
-@output.json_option
-def decrypt(result: str, responses: str, opened: Callable[[], Any], as_json: bool) -> None:
+@common.answers
+def decrypt(result: str, responses: str, role: _Role) -> common.Answer:
     """Decrypt RESULT, once, and write into the folder RESPONSES the sums, sealed, and what opens them for each device.
 
     Keep RESPONSES until the devices have read: once it is written, this key store has no key of the session any more.
     """
-    with opened() as role:
-        number = helper.decrypt(role.session, role.store, tables.read(result), responses, at=common.now())
-        role.note("decrypted")
-    common.report(
-        [("decrypted", f"for {number:,} devices", f"what they read is in {responses!r}")],
-        {"devices": number, "responses": responses},
-        as_json=as_json,
-    )
+    number = helper.decrypt(role.session, role.store, tables.read(result), responses, at=common.now())
+    role.note("decrypted")
+    rows: common.Rows = [("decrypted", f"for {number:,} devices", f"what they read is in {responses!r}")]
+    return common.Answer({"devices": number, "responses": responses}, rows)
 
 
-def _report_verdicts(found: dict[str, int], where: str, *, as_json: bool) -> None:
-    rows: list[tuple[output.Cell, ...]] = [("records", f"{count:,}", why) for why, count in found.items()]
-    common.report([*rows, ("written", "", where)], {"records": found}, as_json=as_json)
+def _verdicts(found: dict[str, int], where: str) -> common.Answer:
+    rows: common.Rows = [("records", f"{count:,}", why) for why, count in found.items()]
+    return common.Answer({"records": found}, [*rows, ("written", "", where)])
 
 
-@fleet.command(
-    "simulate",
-    short_help="Play a whole session on this machine, and measure it.",
-    epilog=output.examples(
-        "fhe-auc fleet simulate --parties 1000",
-        "fhe-auc fleet simulate --parties 1000000 --workers 2 --folder /var/tmp/fleet",
-    ),
+@common.command(
+    "Play a whole session on this machine, and measure it.",
+    "fhe-auc fleet simulate --parties 1000",
+    "fhe-auc fleet simulate --parties 1000000 --workers 2 --folder /var/tmp/fleet",
+    name="simulate",
 )
 @inputs.whole_number("--parties", 2, default=1000, about="Devices.")
 @click.option("--thresholds", metavar="SPEC", default=_THRESHOLDS, help="Decision points, as of `fhe-auc evaluate`.")
-@workers_option
+@_workers
 @click.option(
     "--folder",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
     help="New folder for the session's files, about 4.9 kB a device; they stay there. Default: a temporary one.",
 )
-@output.json_option
-def simulate_session(parties: int, thresholds: str, workers: int, folder: Path | None, as_json: bool) -> None:
+@common.answers
+def simulate_session(parties: int, thresholds: str, workers: int, folder: Path | None) -> common.Answer:
     """Play all the steps through files, with made-up devices, and compare with the fraction over all their rows.
 
     Exit status 1: they differ. What devices do is measured apart from what aggregator and helper do.
@@ -385,26 +340,19 @@ def simulate_session(parties: int, thresholds: str, workers: int, folder: Path |
         place.mkdir(parents=True, exist_ok=True)
         with output.progress("Playing", unit="steps") as report, Workers(workers) as pool:
             found = simulate(parties, grids.resolve(thresholds), place, pool, progress=report)
-    if as_json:
-        output.print_json(_facts(found))
-    else:
-        rows = [
-            (each.role, each.step, f"{each.cpu:,.1f}", f"{each.wall:,.1f}", f"{1e3 * each.cpu / parties:.3f}", "")
-            for each in found.steps
-        ]
-        output.print_table(rows, header=("role", "step", "CPU s", "wall s", "CPU ms/device", ""), words=2, numbers=3)
-        output.print_text()
-        output.print_table(
-            [
-                ("devices", f"{found.counted:,} of {parties:,}", f"count; 1 to {MOST_ROWS} rows each"),
-                ("record", bytes_text(found.record_bytes), "what a device sends"),
-                ("memory", bytes_text(found.peak_bytes), "most of any process"),
-                ("AUC", f"{float(found.fraction):.6f}", str(found.fraction)),
-                ("of all rows", f"{float(found.expected):.6f}", "equal" if found.equal else "NOT EQUAL"),
-            ]
-        )
-    if not found.equal:
-        click.get_current_context().exit(failures.FAILED)
+    costs = [
+        (each.role, each.step, f"{each.cpu:,.1f}", f"{each.wall:,.1f}", f"{1e3 * each.cpu / parties:.3f}", "")
+        for each in found.steps
+    ]
+    rows: common.Rows = [
+        ("devices", f"{found.counted:,} of {parties:,}", f"count; 1 to {MOST_ROWS} rows each"),
+        ("record", bytes_text(found.record_bytes), "what a device sends"),
+        ("memory", bytes_text(found.peak_bytes), "most of any process"),
+        ("AUC", f"{float(found.fraction):.6f}", str(found.fraction)),
+        ("of all rows", f"{float(found.expected):.6f}", "equal" if found.equal else "NOT EQUAL"),
+    ]
+    header = ("role", "step", "CPU s", "wall s", "CPU ms/device", "")
+    return common.Answer(_facts(found), common.Table(costs, header, 2, 3), rows, failed=not found.equal)
 
 
 def _facts(found: Simulated) -> dict[str, Any]:
@@ -419,3 +367,7 @@ def _facts(found: Simulated) -> dict[str, Any]:
         "cpu_seconds": {role: found.cpu(role) for role in ("devices", "aggregator", "helper")},
         "steps": [each._asdict() for each in found.steps],
     }
+
+
+for _command in (sign_list, convene, collect, open_pads, add, decrypt, simulate_session):
+    fleet.add_command(_command)

@@ -10,10 +10,8 @@ from typing import Any
 import click
 import msgspec
 
-from fhe_auc.cli import output
-from fhe_auc.session.manifest import SESSION_BYTES
 from fhe_auc_keys.cli import common
-from fhe_auc_keys.cli.key_store import key_store
+from fhe_auc_keys.cli.trust import key_store
 from fhe_auc_keys.site import policy as policies
 from fhe_auc_keys.site.policy import Policy
 from fhe_auc_keys.store import audit
@@ -23,20 +21,18 @@ from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import Vault, certified_identity
 
 
-@click.command(
-    short_help="Say which sessions a site opens without being asked.",
-    epilog=output.examples(
-        "fhe-auc keys policy policy.toml --store keystore    sets it, in place of another",
-        "fhe-auc keys policy --store keystore                shows it",
-        "fhe-auc keys policy --remove --store keystore       from now on a person opens every session",
-        "fhe-auc keys open --policy inbox --store keystore   opens what is within it",
-    ),
+@common.command(
+    "Say which sessions a site opens without being asked.",
+    "fhe-auc keys policy policy.toml --store keystore    sets it, in place of another",
+    "fhe-auc keys policy --store keystore                shows it",
+    "fhe-auc keys policy --remove --store keystore       from now on a person opens every session",
+    "fhe-auc keys open --policy inbox --store keystore   opens what is within it",
 )
 @click.argument("file", metavar="[FILE]", required=False, type=common.FILE)
 @key_store
 @click.option("--remove", is_flag=True, help="Take the policy out of the key store.")
-@output.json_option
-def policy(file: Path | None, vault: Vault, remove: bool, as_json: bool) -> None:
+@common.answers
+def policy(file: Path | None, vault: Vault, remove: bool) -> common.Answer:
     """Set what `open --policy` opens without asking anybody, or without FILE show it.
 
     FILE is TOML. It must have: holder, who makes the keys or convenes; protocols, a list; model and outcome, word for
@@ -59,18 +55,15 @@ def policy(file: Path | None, vault: Vault, remove: bool, as_json: bool) -> None
             new.keep(store)
         found = None if remove else Policy.stored(store)
     if found is None:
-        common.report([("policy", "removed", "a person opens every session")], {"policy": None}, as_json=as_json)
-    else:
-        common.report([*found.rows()], {"policy": msgspec.to_builtins(found)}, as_json=as_json)
+        return common.Answer({"policy": None}, [("policy", "removed", "a person opens every session")])
+    return common.Answer({"policy": msgspec.to_builtins(found)}, [*found.rows()])
 
 
-@click.command(
-    short_help="Show what sessions have spent of a privacy budget; set a limit; acknowledge an incident.",
-    epilog=output.examples(
-        "fhe-auc keys budget --store keystore             what is spent, and what is left",
-        "fhe-auc keys budget --limit 4 --store keystore   from now on sessions beyond 4 in all are refused",
-        'fhe-auc keys budget --acknowledge SESSION --by "Ada Osei" --store keystore',
-    ),
+@common.command(
+    "Show what sessions have spent of a privacy budget; set a limit; acknowledge an incident.",
+    "fhe-auc keys budget --store keystore             what is spent, and what is left",
+    "fhe-auc keys budget --limit 4 --store keystore   from now on sessions beyond 4 in all are refused",
+    'fhe-auc keys budget --acknowledge SESSION --by "Ada Osei" --store keystore',
 )
 @key_store
 @click.option(
@@ -99,7 +92,7 @@ def policy(file: Path | None, vault: Vault, remove: bool, as_json: bool) -> None
     "counts that any of them says was spent or refused. Needs --by.",
 )
 @click.option("--by", metavar="NAME", help="Who has looked into it; stands in the audit trail.")
-@output.json_option
+@common.answers
 def budget(
     vault: Vault,
     limit: float | None,
@@ -108,8 +101,7 @@ def budget(
     acknowledge: str | None,
     reconcile: bool,
     by: str | None,
-    as_json: bool,
-) -> None:
+) -> common.Answer:
     """Show what differentially private sessions have spent of each data set; set a limit; acknowledge an incident.
 
     A session spends its budget when the site's submission leaves; that it is sent again costs nothing, a new session
@@ -127,7 +119,7 @@ def budget(
         raise click.UsageError("--delta goes with --limit")
     if (limit is not None) + (acknowledge is not None) + reconcile > 1:
         raise click.UsageError("give --limit, --acknowledge or --reconcile, one at a time")
-    session = None if acknowledge is None else common.hexadecimal(acknowledge, 2 * SESSION_BYTES).hex()
+    session = None if acknowledge is None else common.hexadecimal(acknowledge).hex()
     with vault.open() as store:
         if limit is not None:
             _note(store, "limited", budgets.set_limit(store, data_set, limit, delta))
@@ -140,7 +132,7 @@ def budget(
             _note(store, "reconciled", about)
             ledger.keep(store)
         ledger, wrong = Ledger.stored(store), budgets.differences(store, at=common.now())
-    rows: list[tuple[output.Cell, ...]] = []
+    rows: common.Rows = []
     told = {}
     used = {each.data_set for each in ledger.entries.values()}
     for name in sorted({*used, *ledger.limits, budgets.DEFAULT_DATA_SET}):
@@ -167,7 +159,7 @@ def budget(
                 rows.append(("", "INCIDENT", f"session {session}: result refused, {entry.refused}; {by_whom}"))
     rows += [("", "DIFFERENCE", f"from the audit trail: {each}") for each in wrong]
     sessions = {session: msgspec.structs.asdict(entry) for session, entry in ledger.entries.items()}
-    common.report(rows, {"data_sets": told, "sessions": sessions, "differences": wrong}, as_json=as_json)
+    return common.Answer({"data_sets": told, "sessions": sessions, "differences": wrong}, rows)
 
 
 def _note(store: KeyStore, event: str, facts: Mapping[str, Any]) -> None:

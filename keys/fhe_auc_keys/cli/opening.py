@@ -9,14 +9,11 @@ import click
 
 from fhe_auc.base.errors import FheAucError
 from fhe_auc.base.files import read_from_others
-from fhe_auc.cli import failures, output
+from fhe_auc.cli import output
 from fhe_auc.question import thresholds
 from fhe_auc.question.study import Study
-from fhe_auc.session.manifest import SESSION_BYTES
-from fhe_auc_keys.bundles.announcement import Announcement
 from fhe_auc_keys.bundles.sealed_bundles import AGGREGATOR_KIND, PARTY_KIND, claimed_in_bundle
 from fhe_auc_keys.cli import common, describe, trust
-from fhe_auc_keys.cli.key_store import key_store
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site import late_opening
 from fhe_auc_keys.site.policy import Policy
@@ -28,17 +25,15 @@ from fhe_auc_keys.trust.certificates import Peer, Trust, verify
 _OPENED, _PASSED, _REFUSED = "opened", "passed over", "REFUSED"
 
 
-@click.command(
-    "open",
-    short_help="Open a bundle of keys, or a joint session.",
-    epilog=output.examples(
-        "fhe-auc keys open north.bundle --holder north --store keystore",
-        "fhe-auc keys open south.bundle --holder north --study study.toml --revocation-list ca.crl",
-        "fhe-auc keys open north.bundle --holder north --thresholds thresholds.txt",
-        "fhe-auc keys open session.joint --holder north",
-        "fhe-auc keys open --policy inbox --passphrase-file passphrase       from a job, each hour",
-        "fhe-auc keys open aggregator.bundle --holder north --out evaluation.keys",
-    ),
+@common.command(
+    "Open a bundle of keys, or a joint session.",
+    "fhe-auc keys open north.bundle --holder north --store keystore",
+    "fhe-auc keys open south.bundle --holder north --study study.toml --revocation-list ca.crl",
+    "fhe-auc keys open north.bundle --holder north --thresholds thresholds.txt",
+    "fhe-auc keys open session.joint --holder north",
+    "fhe-auc keys open --policy inbox --passphrase-file passphrase       from a job, each hour",
+    "fhe-auc keys open aggregator.bundle --holder north --out evaluation.keys",
+    name="open",
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option(
@@ -52,12 +47,12 @@ _OPENED, _PASSED, _REFUSED = "opened", "passed over", "REFUSED"
     is_flag=True,
     help="Ask nobody: open what is for this party and within its policy (`keys policy`), of files and folders.",
 )
-@key_store
+@trust.key_store
 @click.option(
     "--session",
     "expected",
     metavar="HEX",
-    callback=lambda ctx, param, value: None if value is None else common.hexadecimal(value, 2 * SESSION_BYTES),
+    callback=common.session_id,
     help="Id of the session agreed on: no other is taken.",
 )
 @click.option(
@@ -75,15 +70,9 @@ _OPENED, _PASSED, _REFUSED = "opened", "passed over", "REFUSED"
     help="The study agreed to, in place of being asked: a session for another one is not taken.",
 )
 @trust.list_option
-@click.option(
-    "--out",
-    "target",
-    metavar="FILE",
-    type=common.NEW_FILE,
-    help="Aggregator only: where its keys go.",
-)
+@click.option("--out", "target", metavar="FILE", type=common.NEW_FILE, help="Aggregator only: where its keys go.")
 @common.force_option
-@output.json_option
+@common.answers
 def open_bundle(
     files: tuple[Path, ...],
     holder: str | None,
@@ -95,8 +84,7 @@ def open_bundle(
     lists: tuple[str, ...],
     target: Path | None,
     force: bool,
-    as_json: bool,
-) -> None:
+) -> common.Answer:
     """Open a bundle of keys from the key holder.
 
     A party opens its bundle into its key store, once: signature, certificates, recipient and validity are checked
@@ -116,8 +104,7 @@ def open_bundle(
     if by_policy:
         if holder or expected or agreed or study_file or target:
             raise click.UsageError("--policy alone says what is opened: leave out what else does, and --out")
-        _open_by_policy(files, vault, lists, as_json=as_json)
-        return
+        return _open_by_policy(files, vault, lists)
     if holder is None or len(files) != 1 or files[0].is_dir():
         raise click.UsageError("give one file, and --holder; or --policy")
     (file,) = files
@@ -144,14 +131,17 @@ def open_bundle(
             else:
                 announced, material, _ = open_for_aggregator(data, identity, trusted, session=expected, **given)
                 common.write(target, material, common.PRIVATE, force=force)
-    _report(announced, identity.name, target or vault.directory, as_json=as_json)
+    what = "its keys are" if announced.manifest.keys == "sealed" else "what the rounds need is"
+    place = target or vault.directory
+    kept = ("opened", f"by {identity.name}", f"{what} in {str(place)!r} now")
+    facts = {**describe.announcement_as_dict(announced), "opened_by": identity.name, "keys": place}
+    return common.Answer(facts, [kept, *describe.announcement_rows(announced, reader=identity.name)])
 
 
-def _open_by_policy(paths: tuple[Path, ...], vault: Vault, lists: tuple[str, ...], *, as_json: bool) -> None:
-    """Open what is within the site's policy; end with status 1 where something is refused."""
+def _open_by_policy(paths: tuple[Path, ...], vault: Vault, lists: tuple[str, ...]) -> common.Answer:
+    """Open what is within the site's policy."""
     files = [file for path in paths for file in (sorted(path.iterdir()) if path.is_dir() else [path])]
-    rows: list[tuple[output.Cell, ...]] = []
-    told: list[dict[str, str]] = []
+    told: list[dict[str, Any]] = []
     with trust.opened(vault, lists) as (store, identity, trusted):
         policy, me = Policy.stored(store), verify(identity.credential, trusted, at=common.now())
         for file in filter(Path.is_file, files):
@@ -159,11 +149,10 @@ def _open_by_policy(paths: tuple[Path, ...], vault: Vault, lists: tuple[str, ...
                 outcome, why = _opened_by_policy(file, policy, store, trusted, me)
             except (FheAucError, OSError) as error:
                 outcome, why = _REFUSED, str(error)
-            rows.append((outcome, str(file), why))
-            told.append({"file": str(file), "outcome": outcome, "why": why})
-    common.report(rows or [("nothing", "", "there are no files")], {"files": told}, as_json=as_json)
-    if any(each["outcome"] == _REFUSED for each in told):
-        click.get_current_context().exit(failures.FAILED)
+            told.append({"file": file, "outcome": outcome, "why": why})
+    rows: common.Rows = [(each["outcome"], each["file"], each["why"]) for each in told]
+    refused = any(each["outcome"] == _REFUSED for each in told)
+    return common.Answer({"files": told}, rows or [("nothing", "", "there are no files")], failed=refused)
 
 
 def _opened_by_policy(file: Path, policy: Policy, store: KeyStore, trusted: Trust, me: Peer) -> tuple[str, str]:
@@ -198,25 +187,14 @@ def _confirmed(study: Study) -> Study:
     return study
 
 
-def _report(announced: Announcement, reader: str, place: Path, *, as_json: bool) -> None:
-    if as_json:
-        output.print_json({**describe.announcement_as_dict(announced), "opened_by": reader, "keys": str(place)})
-    else:
-        what = "its keys are" if announced.manifest.keys == "sealed" else "what the rounds need is"
-        kept = ("opened", f"by {reader}", f"{what} in {str(place)!r} now")
-        output.print_table([kept, *describe.announcement_rows(announced, reader=reader)])
-
-
-@click.command(
-    "open-late",
-    short_help="As key holder, open once it is known who counts.",
-    epilog=output.examples(
-        "fhe-auc keys open-late 5f0c….request --out 5f0c….opening",
-        "fhe-auc keys open-late 5f0c….request --out 5f0c….opening --store keystore",
-    ),
+@common.command(
+    "As key holder, open once it is known who counts.",
+    "fhe-auc keys open-late 5f0c….request --out 5f0c….opening",
+    "fhe-auc keys open-late 5f0c….request --out 5f0c….opening --store keystore",
+    name="open-late",
 )
 @click.argument("file", metavar="FILE", type=common.FILE)
-@key_store
+@trust.key_store
 @trust.list_option
 @click.option(
     "--out",

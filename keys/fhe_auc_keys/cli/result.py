@@ -9,12 +9,10 @@ from typing import Any
 import click
 
 from fhe_auc.base.files import read_from_others
-from fhe_auc.cli import failures, output
+from fhe_auc.cli import output
 from fhe_auc_keys.cli import common, trust
-from fhe_auc_keys.cli.key_store import optional_key_store
 from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.site.key_store_sites import RESULT
-from fhe_auc_keys.store.vault import Vault
 from fhe_auc_keys.trust import signed_json
 from fhe_auc_keys.trust.certificates import Trust
 from fhe_auc_keys.trust.public_keys import printable
@@ -27,31 +25,22 @@ _LONGEST = 64  # characters shown of what a site has written; a digest
 _MOST = 9  # differences shown
 
 
-@click.command(
-    epilog=output.examples(
-        "fhe-auc check results/*.json --store keystore",
-        "fhe-auc check north.json --authority ca.pem --revocation-list ca.crl    on any machine",
-        "fhe-auc check north.json south.json west.json --authority ca.pem --revocation-list ca.crl",
-    ),
+@common.command(
+    None,
+    "fhe-auc check results/*.json --store keystore",
+    "fhe-auc check north.json --authority ca.pem --revocation-list ca.crl    on any machine",
+    "fhe-auc check north.json south.json west.json --authority ca.pem --revocation-list ca.crl",
 )
 @click.argument("files", metavar="RESULT...", nargs=-1, required=True, type=common.FILE)
-@optional_key_store
-@trust.authority_option
-@trust.list_option
-@output.json_option
-def check(
-    files: tuple[Path, ...],
-    vault: Vault | None,
-    authorities: tuple[Path, ...],
-    lists: tuple[str, ...],
-    as_json: bool,
-) -> None:
+@trust.reading
+@common.answers
+def check(files: tuple[Path, ...], whom: trust.Whom) -> common.Answer:
     """Verify results that sites have signed; several must be of one session, and say the same.
 
     The signature shows which site says so, and that nothing was changed since; a site can sign any number. Where the
     other sites' copies say the same, all of them would have to lie. Exit status 1: something is wrong.
     """
-    trusted = trust.given(vault, authorities, lists)
+    trusted = whom.trusted()
     if trusted is None:
         raise click.UsageError("give --store, or --authority and --revocation-list: whose signatures count?")
     found, wrong = _read(files, trusted.trust)
@@ -59,23 +48,14 @@ def check(
     for path, told in found.items():
         if first is not None and (difference := _difference(found[first], told)):
             wrong[path] = f"differs from {first} ({found[first]['party']!r}): {difference}"
-    if as_json:
-        output.print_json(
-            {
-                "results": [_as_dict(path, found.get(path), wrong.get(path)) for path in files],
-                "problems": [f"{path}: {reason}" for path, reason in wrong.items()],
-            }
-        )
-    else:
-        output.print_table(
-            [_row(path, found.get(path), wrong.get(path)) for path in files],
-            header=("file", "signed by", "time", "result", "verified"),
-        )
-        if first is not None:
-            output.print_text()
-            output.print_table([(name, _short(found[first][name])) for name in ("session", "manifest")])
-    if wrong:
-        click.get_current_context().exit(failures.FAILED)
+    facts = {
+        "results": [_as_dict(path, found.get(path), wrong.get(path)) for path in files],
+        "problems": [f"{path}: {reason}" for path, reason in wrong.items()],
+    }
+    rows = [_row(path, found.get(path), wrong.get(path)) for path in files]
+    table = common.Table(rows, ("file", "signed by", "time", "result", "verified"))
+    same = [] if first is None else [(name, _short(found[first][name])) for name in ("session", "manifest")]
+    return common.Answer(facts, table, same, failed=bool(wrong))
 
 
 def _read(files: Sequence[Path], trust: Trust) -> tuple[dict[Path, dict[str, Any]], dict[Path, str]]:
@@ -143,4 +123,4 @@ def _row(path: Path, told: Mapping[str, Any] | None, wrong: str | None) -> tuple
 
 def _as_dict(path: Path, told: Mapping[str, Any] | None, wrong: str | None) -> dict[str, Any]:
     facts = {name: None if told is None else told[name] for name in _FACTS}
-    return {"file": str(path), **facts, "result": None if told is None else _in_words(told), "problem": wrong}
+    return {"file": path, **facts, "result": None if told is None else _in_words(told), "problem": wrong}

@@ -16,13 +16,11 @@ from fhe_auc.cli import inputs, output
 from fhe_auc.cli.session_options import SessionOptions, session_options
 from fhe_auc.question.study import Study
 from fhe_auc.session import registry
-from fhe_auc.session.manifest import SESSION_BYTES
 from fhe_auc.session.plan import large_download
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.announcement import MAX_LIFETIME, Announcement, announce, open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import SealedBundles, seal_session
 from fhe_auc_keys.cli import common, describe, trust
-from fhe_auc_keys.cli.key_store import key_store
 from fhe_auc_keys.site import made_sessions
 from fhe_auc_keys.site.late_opening import hold, purge
 from fhe_auc_keys.site.made_sessions import Wanted
@@ -36,17 +34,15 @@ _WITH_OLD = {"old", "without", "stated", "store", "passphrase_file", "lists", "f
 """Parameters that go with --from; all others the old session has set."""
 
 
-@click.command(
-    short_help="Make a session, its keys sealed to each party.",
-    epilog=output.examples(
-        "fhe-auc keys session north.credential south.credential --aggregator adder.credential --study study.toml",
-        "fhe-auc keys session sites/* --aggregator adder.credential --study study.toml --out week-18 --days 3",
-        "fhe-auc keys session sites/* --aggregator adder.credential --study study.toml --revocation-list ca.crl",
-        "fhe-auc keys session sites/* --aggregator adder.credential --study study.toml --keys joint",
-        "fhe-auc keys session sites/* --aggregator adder.credential --study study.toml --thresholds quantile:200",
-        "fhe-auc keys session sites/* --aggregator adder.credential --study study.toml --json | jq -r .session",
-        "fhe-auc keys session --from 31c4ce5c3af100a30dd3d4d0b7191bc8 --without south       south has withdrawn",
-    ),
+@common.command(
+    "Make a session, its keys sealed to each party.",
+    "fhe-auc keys session north.credential south.credential --aggregator adder.credential --study study.toml",
+    "fhe-auc keys session sites/* --aggregator adder.credential --study study.toml --out week-18 --days 3",
+    "fhe-auc keys session sites/* --aggregator adder.credential --study study.toml --revocation-list ca.crl",
+    "fhe-auc keys session sites/* --aggregator adder.credential --study study.toml --keys joint",
+    "fhe-auc keys session sites/* --aggregator adder.credential --study study.toml --thresholds quantile:200",
+    "fhe-auc keys session sites/* --aggregator adder.credential --study study.toml --json | jq -r .session",
+    "fhe-auc keys session --from 31c4ce5c3af100a30dd3d4d0b7191bc8 --without south       south has withdrawn",
 )
 @click.argument("credentials", metavar="CREDENTIAL...", nargs=-1, type=common.FILE)
 @click.option(
@@ -70,7 +66,7 @@ _WITH_OLD = {"old", "without", "stated", "store", "passphrase_file", "lists", "f
     type=common.FILE,
     help="What is evaluated (TOML): model, outcome, cohort, period; a table [row-caps] may bound each party's rows.",
 )
-@key_store
+@trust.key_store
 @session_options(registry.load)
 @inputs.min_parties_option
 @click.option(
@@ -78,7 +74,7 @@ _WITH_OLD = {"old", "without", "stated", "store", "passphrase_file", "lists", "f
     "before",
     metavar="SESSION",
     default="",
-    callback=lambda ctx, param, value: common.hexadecimal(value, 2 * SESSION_BYTES) if value else b"",
+    callback=lambda ctx, param, value: common.hexadecimal(value) if value else b"",
     help="Of exact and verified: id of the session that has found the thresholds, in which each site has taken part.",
 )
 @click.option(
@@ -92,7 +88,7 @@ _WITH_OLD = {"old", "without", "stated", "store", "passphrase_file", "lists", "f
     "--from",
     "old",
     metavar="SESSION",
-    callback=lambda ctx, param, value: None if value is None else common.hexadecimal(value, 2 * SESSION_BYTES),
+    callback=common.session_id,
     help="Id of a session made with this key store: the new one is as that was, but for who is left out (--without).",
 )
 @click.option("--without", metavar="NAME", multiple=True, help="With --from: a party to leave out. May be repeated.")
@@ -110,7 +106,7 @@ _WITH_OLD = {"old", "without", "stated", "store", "passphrase_file", "lists", "f
     type=click.Path(file_okay=False, path_type=Path),
     help="New folder to write to. Default: session-, and how the session's id begins.",
 )
-@output.json_option
+@common.answers
 def session(
     credentials: tuple[Path, ...],
     aggregator: Path | None,
@@ -126,8 +122,7 @@ def session(
     stated: bool,
     lists: tuple[str, ...],
     folder: Path | None,
-    as_json: bool,
-) -> None:
+) -> common.Answer:
     """Make the keys of one session, and one sealed bundle for each party and for the aggregator.
 
     Each CREDENTIAL is that of one party, written by its `enrol`; the key holder takes part if its own is among them.
@@ -203,14 +198,12 @@ def session(
             f"it replaces session {old.hex()}: let every party close that one, by `fhe-auc keys close {old.hex()} "
             "--lose-result`"
         )
-    if as_json:
-        sent = {role: str(path) for path, role, _ in files}
-        output.print_json({**describe.announcement_as_dict(announced), "files": sent})
-        return
-    output.print_table(describe.announcement_rows(announced))
-    output.print_text()
-    output.print_table(
-        [(str(path), f"to {role}", what) for path, role, what in files], header=("send", "", "what it is")
+    sent = {role: path for path, role, _ in files}
+    rows: common.Rows = [(path, f"to {role}", what) for path, role, what in files]
+    return common.Answer(
+        {**describe.announcement_as_dict(announced), "files": sent},
+        describe.announcement_rows(announced),
+        common.Table(rows, ("send", "", "what it is")),
     )
 
 
@@ -307,8 +300,8 @@ def _make(
         return announced, _write(folder, document, sealed, prepared.manifest.keys)
 
 
-_SUFFIXES = {"joint": "joint", "helper": "helper", "none": "convened"}
-"""Of the file that convenes a session, where there is no key holder, by its keys."""
+_ANNOUNCEMENTS = {"sealed": "announcement", "joint": "joint", "helper": "helper", "none": "convened"}
+"""How the file ends that announces or convenes a session, by its keys."""
 
 
 def _write(folder: Path, document: bytes, sealed: SealedBundles | None, keys: str) -> list[tuple[Path, str, str]]:
@@ -321,10 +314,7 @@ def _write(folder: Path, document: bytes, sealed: SealedBundles | None, keys: st
         files.append((folder / name, role, what))
 
     what = "public, signed: parties with their certificates, thresholds, parameters"
-    if keys in _SUFFIXES:
-        add(f"session.{_SUFFIXES[keys]}", "everybody", what, document)
-    else:
-        add("session.announcement", "everybody", what, document)
+    add(f"session.{_ANNOUNCEMENTS[keys]}", "everybody", what, document)
     if sealed is None:
         return files
     if keys != "helper":

@@ -14,7 +14,7 @@ from cryptography import x509
 
 from fhe_auc.base.errors import FheAucError
 from fhe_auc.base.files import read_from_others
-from fhe_auc.cli import failures, output
+from fhe_auc.cli import output
 from fhe_auc.rlwe import wire_format
 from fhe_auc_keys.bundles.announcement import KIND as ANNOUNCEMENT_KIND
 from fhe_auc_keys.bundles.announcement import open_announcement
@@ -22,13 +22,12 @@ from fhe_auc_keys.bundles.roster import MAGIC as ROSTER_MAGIC
 from fhe_auc_keys.bundles.roster import Roster
 from fhe_auc_keys.bundles.sealed_bundles import AGGREGATOR_KIND, PARTY_KIND, Kept, announced_in_bundle
 from fhe_auc_keys.cli import common, describe, trust
-from fhe_auc_keys.cli.key_store import optional_key_store
 from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.site import key_erasure, made_sessions, policy
 from fhe_auc_keys.store.key_store import MAGIC as STORE_MAGIC
 from fhe_auc_keys.store.key_store import KeyStore, session_ids
 from fhe_auc_keys.store.trusted_authorities import Trusted
-from fhe_auc_keys.store.vault import OWN, Vault
+from fhe_auc_keys.store.vault import OWN
 from fhe_auc_keys.trust.authority import Authority
 from fhe_auc_keys.trust.certificates import MAGIC as CREDENTIAL_MAGIC
 from fhe_auc_keys.trust.certificates import claimed, credential, verify
@@ -57,14 +56,14 @@ class _Description:
     """What is said about a file."""
 
     what: str
-    rows: list[tuple[output.Cell, ...]] = field(default_factory=list)
+    rows: common.Rows = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)  # the same for JSON
     verified: str = ""  # what has been verified; empty: nothing
     wrong: str = ""  # why it must not be used; empty: nothing was found wrong
     unverified: str = "only what the file claims; give --store, or --authority and --revocation-list"
 
     @property
-    def verdict(self) -> tuple[output.Cell, ...]:
+    def verdict(self) -> tuple[Any, ...]:
         """The last row."""
         if self.wrong:
             return "verified", output.styled("REFUSED", "bold red"), self.wrong
@@ -73,60 +72,45 @@ class _Description:
         return "verified", output.styled("no", "bold yellow"), self.unverified
 
 
-@click.command(
-    short_help="Tell what a file is, and how much of it is verified.",
-    epilog=output.examples(
-        "fhe-auc keys show north.csr                          what does the file claim to be?",
-        "fhe-auc keys show north.bundle --store keystore      and is it true?",
-        "fhe-auc keys show *.credential --authority ca.pem --revocation-list ca.crl",
-        "fhe-auc keys show --store keystore --json            what is in this key store?",
-    ),
+@common.command(
+    "Tell what a file is, and how much of it is verified.",
+    "fhe-auc keys show north.csr                          what does the file claim to be?",
+    "fhe-auc keys show north.bundle --store keystore      and is it true?",
+    "fhe-auc keys show *.credential --authority ca.pem --revocation-list ca.crl",
+    "fhe-auc keys show --store keystore --json            what is in this key store?",
 )
 @click.argument("files", metavar="[FILE]...", nargs=-1, type=common.FILE)
-@optional_key_store
-@trust.authority_option
-@trust.list_option
-@output.json_option
-def show(
-    files: tuple[Path, ...],
-    vault: Vault | None,
-    authorities: tuple[Path, ...],
-    lists: tuple[str, ...],
-    as_json: bool,
-) -> None:
+@trust.reading
+@common.answers
+def show(files: tuple[Path, ...], whom: trust.Whom) -> common.Answer:
     """Tell what each FILE is, or without one what is in the key store; never a secret.
 
     Without --store, and without --authority and --revocation-list, a file's own claims are shown. With them, they are
     verified against the authorities trusted there. Exit status 1: something is wrong with a file. Whether all is well
     in the key store is what `check` finds out.
     """
-    if vault is None and not files:
-        raise click.UsageError("name a file, or a key store with --store")
-    if vault is not None and not files:
-        with vault.open() as store:
-            _show_store(store, vault.directory, as_json=as_json)
-        return
-    trusted = trust.given(vault, authorities, lists)
+    if not files:
+        if whom.vault is None:
+            raise click.UsageError("name a file, or a key store with --store")
+        with whom.vault.open() as store:
+            return _stored(store)
+    trusted = whom.trusted()
     described = {path: _described(path, trusted) for path in files}
     for each in described.values():
-        if each.verified and authorities:
-            each.verified += (
-                f"; provided that {', '.join(map(str, authorities))} is genuine: nobody was asked to compare"
-            )
-    if as_json:
-        output.print_json({"files": [_as_dict(path, each) for path, each in described.items()]})
-    else:
-        for number, (path, each) in enumerate(described.items()):
-            if number:
-                output.print_text()
-            output.print_table([("file", output.styled(str(path), "bold"), each.what), *each.rows, each.verdict])
-    if any(each.wrong for each in described.values()):
-        click.get_current_context().exit(failures.FAILED)
+        if each.verified and whom.authorities:
+            genuine = ", ".join(map(str, whom.authorities))
+            each.verified += f"; provided that {genuine} is genuine: nobody was asked to compare"
+    facts = {"files": [_as_dict(path, each) for path, each in described.items()]}
+    tables: list[common.Rows] = [
+        [("file", output.styled(str(path), "bold"), each.what), *each.rows, each.verdict]
+        for path, each in described.items()
+    ]
+    return common.Answer(facts, *tables, failed=any(each.wrong for each in described.values()))
 
 
 def _as_dict(path: Path, described: _Description) -> dict[str, Any]:
     return {
-        "file": str(path),
+        "file": path,
         "what": described.what,
         "verified": bool(described.verified and not described.wrong),
         "verdict": described.wrong or described.verified or None,
@@ -176,55 +160,45 @@ def _request(data: bytes, trusted: Trusted | None) -> _Description:
     name, _, _ = certified_keys(request)
     if not (request.is_signature_valid and whole_bytes(request)):
         raise TamperedError("it bears no genuine signature of its own key")
+    own = fingerprint(request)
     return _Description(
         "certificate request: public, for the authority",
-        [
-            ("for", name, "as it claims"),
-            ("fingerprint", common.spelled(fingerprint(request)), "SHA-256 of the request"),
-        ],
-        {"name": name, "fingerprint": fingerprint(request).hex()},
+        [("for", name, "as it claims"), ("fingerprint", own, "SHA-256 of the request")],
+        {"name": name, "fingerprint": own},
         unverified="no more than that its keys are its author's: who that is, only a telephone call tells",
     )
 
 
 def _revocation_list(data: bytes, trusted: Trusted | None) -> _Description:
     found = x509.load_pem_x509_crl(data)
+    name, revoked, ends = subject_name(found.issuer), len(list(found)), found.next_update_utc
     described = _Description(
         "revocation list: public, for everybody",
         [
-            ("of", subject_name(found.issuer), f"{len(list(found))} certificates revoked"),
-            ("from", common.moment(found.last_update_utc), f"accepted until {common.moment(found.next_update_utc)}"),
+            ("of", name, f"{revoked} certificates revoked"),
+            ("from", found.last_update_utc, f"accepted until {common.moment(ends)}"),
         ],
-        {
-            "authority": subject_name(found.issuer),
-            "revoked": len(list(found)),
-            "last_update": common.iso(found.last_update_utc),
-            "next_update": common.iso(found.next_update_utc),
-        },
+        {"authority": name, "revoked": revoked, "last_update": found.last_update_utc, "next_update": ends},
     )
     if trusted is None:
         return described
     issuer = next((each for each in trusted.known() if is_of(found, each)), None)
     if issuer is None:
         described.wrong = "not of an authority that is trusted here"
-    elif found.next_update_utc is None or found.next_update_utc <= common.now():
+    elif ends is None or ends <= common.now():
         described.wrong = "outdated: ask the authority for the next one"
     else:
         newer_list(found, None, issuer)
-        described.verified = f"signed by {subject_name(found.issuer)!r}, and current"
+        described.verified = f"signed by {name!r}, and current"
     return described
 
 
 def _certificate(data: bytes, trusted: Trusted | None) -> _Description:
     first = x509.load_pem_x509_certificates(data)[0]
-    rows: list[tuple[output.Cell, ...]] = [
-        ("for", subject_name(first.subject), f"issued by {subject_name(first.issuer)!r}"),
-        ("serial", f"{first.serial_number:x}", _validity(first)),
-        ("fingerprint", common.spelled(fingerprint(first)), "SHA-256"),
-    ]
+    rows, facts = _certificate_rows(first), _certified(first)
     constraints = extension(first, x509.BasicConstraints)
     if constraints is not None and constraints.ca:
-        described = _Description("certificate of an authority: public, for everybody", rows, _certified(first))
+        described = _Description("certificate of an authority: public, for everybody", rows, facts)
         if trusted is not None and first in trusted.authorities:
             described.verified = "it is among the authorities that are trusted here"
         elif trusted is not None:
@@ -233,23 +207,16 @@ def _certificate(data: bytes, trusted: Trusted | None) -> _Description:
     try:
         certified_keys(first)
     except UnfitCertificateError:
-        what = "certificate without keys of ours: for `enrol` with --chain and --key"
-        return _Description(what, rows, _certified(first))
-    described = _Description("certificate of a party: public, for that party", rows, _certified(first))
+        return _Description("certificate without keys of ours: for `enrol` with --chain and --key", rows, facts)
+    described = _Description("certificate of a party: public, for that party", rows, facts)
     return _judged(described, credential(data), trusted)
 
 
 def _credential(data: bytes, trusted: Trusted | None) -> _Description:
     leaf, bound = claimed(data)
-    described = _Description(
-        "credential: public, for the key holder",
-        [
-            ("for", subject_name(leaf.subject), f"issued by {subject_name(leaf.issuer)!r}"),
-            ("serial", f"{leaf.serial_number:x}", _validity(leaf)),
-            ("fingerprint", common.spelled(fingerprint(leaf)), "SHA-256 of the certificate"),
-        ],
-        {**_certified(leaf), "keys_bound": bool(bound)},
-    )
+    facts = {**_certified(leaf), "keys_bound": bool(bound)}
+    rows = _certificate_rows(leaf, of=" of the certificate")
+    described = _Description("credential: public, for the key holder", rows, facts)
     if bound:
         described.rows.append(("keys", "bound", "the site's own certificate vouches for them"))
     return _judged(described, data, trusted)
@@ -300,10 +267,20 @@ def _certified(certificate: x509.Certificate) -> dict[str, Any]:
         "name": subject_name(certificate.subject),
         "issuer": subject_name(certificate.issuer),
         "serial": f"{certificate.serial_number:x}",
-        "fingerprint": fingerprint(certificate).hex(),
-        "not_before": common.iso(certificate.not_valid_before_utc),
-        "not_after": common.iso(certificate.not_valid_after_utc),
+        "fingerprint": fingerprint(certificate),
+        "not_before": certificate.not_valid_before_utc,
+        "not_after": certificate.not_valid_after_utc,
     }
+
+
+def _certificate_rows(certificate: x509.Certificate, of: str = "") -> common.Rows:
+    """Return the same for a table."""
+    told = _certified(certificate)
+    return [
+        ("for", told["name"], f"issued by {told['issuer']!r}"),
+        ("serial", told["serial"], _validity(certificate)),
+        ("fingerprint", told["fingerprint"], f"SHA-256{of}"),
+    ]
 
 
 def _validity(certificate: x509.Certificate) -> str:
@@ -311,19 +288,17 @@ def _validity(certificate: x509.Certificate) -> str:
     return f"valid from {common.moment(begins)} until {common.moment(ends)}"
 
 
-def _show_store(store: KeyStore, directory: Path, *, as_json: bool) -> None:
-    """Print what a key store holds, but for the keys."""
-    trusted = Trusted.stored(store)
-    rows: list[tuple[output.Cell, ...]] = [("key store", output.styled(str(directory), "bold"), "passphrase is right")]
-    facts: dict[str, Any] = {"store": str(directory), "site": None, "authority": None}
+def _stored(store: KeyStore) -> common.Answer:
+    """Say what a key store holds, but for the keys."""
+    trusted, place = Trusted.stored(store), store.directory
+    rows: common.Rows = [("key store", output.styled(str(place), "bold"), "passphrase is right")]
+    facts: dict[str, Any] = {"store": place, "site": None, "authority": None}
     if OWN in store.names("authority"):
         authority = Authority.from_bytes(store.get("authority", OWN))
         facts["authority"] = _authority_rows(authority, rows)
     if OWN in store.names("identity"):
         identity = Identity.from_bytes(store.get("identity", OWN))
-        described = _Description("")
-        if identity.credential:
-            described = _credential(identity.credential, trusted)
+        described = _credential(identity.credential, trusted) if identity.credential else _Description("")
         rows += [("site", identity.name, "its private keys are here"), *described.rows[1:]]
         state = described.wrong or described.verified or "not certified yet: send the request to the authority"
         rows.append(("certified", "yes" if described.verified and not described.wrong else "NO", state))
@@ -331,25 +306,21 @@ def _show_store(store: KeyStore, directory: Path, *, as_json: bool) -> None:
     if policy.is_in(store):
         rows.append(("policy", "set", "`fhe-auc keys policy` shows what is opened without asking anybody"))
     sessions = {each: _session(store, each) for each in session_ids(store, "bundle", "late")}
-    rows += [
-        *trust.rows(trusted),
-        *_made_rows(store),
-        *(("session", common.spelled(each), _in_words(**found)) for each, found in sessions.items()),
-    ]
-    states = {each.hex(): {**found, "until": common.iso(found["until"])} for each, found in sessions.items()}
-    facts |= {**trust.as_dict(trusted), "sessions": states}
-    common.report(rows, facts, as_json=as_json)
+    rows += [*trust.rows(trusted), *_made_rows(store)]
+    rows += [("session", each, _in_words(**found)) for each, found in sessions.items()]
+    states = {each.hex(): found for each, found in sessions.items()}
+    return common.Answer({**facts, **trust.as_dict(trusted), "sessions": states}, rows)
 
 
-def _made_rows(store: KeyStore) -> Iterator[tuple[output.Cell, ...]]:
+def _made_rows(store: KeyStore) -> Iterator[tuple[Any, ...]]:
     for session in session_ids(store, "made"):
         try:
             other = made_sessions.successor(store, session)
         except KeysError:
-            yield "made", common.spelled(session), "DAMAGED: see `fhe-auc keys check`"
+            became = "DAMAGED: see `fhe-auc keys check`"
         else:
             became = f"replaced by {other.hex()}" if other else "`session --from` makes it again without some parties"
-            yield "made", common.spelled(session), became
+        yield "made", session, became
 
 
 def _session(store: KeyStore, session: bytes) -> dict[str, Any]:
@@ -377,18 +348,18 @@ def _in_words(state: str, until: datetime | None, has_result: bool) -> str:
     }[state]
 
 
-def _authority_rows(authority: Authority, rows: list[tuple[output.Cell, ...]]) -> dict[str, Any]:
+def _authority_rows(authority: Authority, rows: common.Rows) -> dict[str, Any]:
     """Add to `rows` what an authority is and has issued; return the same for JSON."""
-    name = subject_name(authority.certificate.subject)
+    certificate = authority.certificate
+    name, own = subject_name(certificate.subject), fingerprint(certificate)
     rows += [
-        ("authority", name, f"its private key is here; {_validity(authority.certificate)}"),
-        ("fingerprint", common.spelled(fingerprint(authority.certificate)), "SHA-256 of its certificate"),
+        ("authority", name, f"its private key is here; {_validity(certificate)}"),
+        ("fingerprint", own, "SHA-256 of its certificate"),
     ]
     issued = []
     for line in authority.register:
         ends = datetime.fromtimestamp(line.not_after, timezone.utc)
         state = "REVOKED" if line.revoked else f"valid until {common.moment(ends)}"
         rows.append(("issued", line.serial, f"{line.name}: {state}"))
-        until = common.iso(ends)
-        issued.append({"name": line.name, "serial": line.serial, "not_after": until, "revoked": bool(line.revoked)})
-    return {"name": name, "fingerprint": fingerprint(authority.certificate).hex(), "issued": issued}
+        issued.append({"name": line.name, "serial": line.serial, "not_after": ends, "revoked": bool(line.revoked)})
+    return {"name": name, "fingerprint": own, "issued": issued}

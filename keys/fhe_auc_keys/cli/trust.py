@@ -1,25 +1,94 @@
-"""The options that say whom to trust, and whom a key store trusts, in words."""
+"""The options that name a key store and say whom to trust, and whom it trusts, in words.
+
+A passphrase is never an argument.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+import functools
+import getpass
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import click
 
+from fhe_auc.base.errors import InputError
 from fhe_auc.cli import output
 from fhe_auc_keys.cli import common
+from fhe_auc_keys.errors import StoreError
 from fhe_auc_keys.store import list_places
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.list_places import is_url, with_lists_of
 from fhe_auc_keys.store.trusted_authorities import Trusted, read_certificates
-from fhe_auc_keys.store.vault import Vault, certified_identity
+from fhe_auc_keys.store.vault import PASSPHRASE_VARIABLE, Vault, certified_identity
 from fhe_auc_keys.trust.certificates import Trust
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.public_keys import fingerprint, subject_name
+
+STORE_VARIABLE = "FHE_AUC_STORE"
+
+
+def ask_hidden(question: str, *, otherwise: str, confirm: bool = False) -> str:
+    """Ask on the terminal without echo; `InputError` with the advice `otherwise` where there is no terminal."""
+    with warnings.catch_warnings():
+        # Without a terminal, getpass warns and goes on to read what was typed in full view.
+        warnings.simplefilter("error", getpass.GetPassWarning)
+        try:
+            answer: str = click.prompt(question, hide_input=True, confirmation_prompt=confirm, err=True)
+        except getpass.GetPassWarning:
+            raise InputError(f"no terminal to ask for the {question[:1].lower()}{question[1:]}: {otherwise}") from None
+    return answer
+
+
+def _with_store(command: Callable[..., Any], *, required: bool) -> Callable[..., Any]:
+    @click.option(
+        "--store",
+        metavar="DIR",
+        type=click.Path(file_okay=False, path_type=Path),
+        envvar=STORE_VARIABLE,
+        show_envvar=True,
+        required=required,
+        help="Key store: a folder that only you can read.",
+    )
+    @click.option(
+        "--passphrase-file",
+        metavar="FILE",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help=f"Read the passphrase from FILE (mode 600). Without: {PASSPHRASE_VARIABLE}, else it is asked for.",
+    )
+    @functools.wraps(command)
+    def with_store(*args: Any, store: Path | None, passphrase_file: Path | None, **options: Any) -> Any:
+        vault = None if store is None else Vault(store, passphrase_file, _ask, _Watched)
+        return command(*args, vault=vault, **options)
+
+    return with_store
+
+
+key_store = functools.partial(_with_store, required=True)
+"""Decorator: the command receives ``vault``, a `Vault`."""
+
+optional_key_store = functools.partial(_with_store, required=False)
+"""Decorator: the command receives ``vault``, a `Vault` or None."""
+
+
+class _Watched(KeyStore):
+    """A key store that says, once a command is done with it, which revocation lists end soon."""
+
+    def __exit__(self, *error: object) -> None:
+        with suppress(StoreError):  # a damaged store is another matter
+            for ending in Trusted.stored(self).ending(at=common.now()):
+                output.print_warning(ending)
+        super().__exit__(*error)
+
+
+def _ask(question: str, new: bool) -> str:
+    advice = f"set {PASSPHRASE_VARIABLE} or give --passphrase-file"
+    return ask_hidden(question, otherwise=advice, confirm=new)
+
 
 _EXISTING = click.Path(exists=True)
 
@@ -51,20 +120,40 @@ list_option = click.option(
 """Decorator: the command receives ``lists``, a tuple of str, for `extended` and `renewed`."""
 
 
-def given(vault: Vault | None, authorities: Sequence[Path], lists: Sequence[str]) -> Trusted | None:
-    """Return whom a command that changes nothing is told to trust: the key store's, and these; None: nobody is named.
+@dataclass(frozen=True)
+class Whom:
+    """Whom a command that changes nothing is told to trust: the key store's, and others besides."""
 
-    Nobody is asked to confirm fingerprints. Errors as `extended`.
-    """
-    trusted = None
-    if vault is not None:
-        with vault.open() as store:
-            trusted = Trusted.stored(store)
-    if authorities or lists:
-        trusted = trusted or Trusted()
-        found = [each for path in authorities for each in read_certificates(path)]
-        trusted = extended(replace(trusted, authorities=(*trusted.authorities, *found)), (), lists, ())
-    return trusted
+    vault: Vault | None
+    authorities: tuple[Path, ...]
+    lists: tuple[str, ...]
+
+    def trusted(self) -> Trusted | None:
+        """Return them, None where nobody is named; nobody is asked to confirm fingerprints. Errors as `extended`."""
+        trusted = None
+        if self.vault is not None:
+            with self.vault.open() as store:
+                trusted = Trusted.stored(store)
+        if self.authorities or self.lists:
+            trusted = trusted or Trusted()
+            found = [each for path in self.authorities for each in read_certificates(path)]
+            trusted = extended(replace(trusted, authorities=(*trusted.authorities, *found)), (), self.lists, ())
+        return trusted
+
+
+def reading(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a command that changes nothing: it receives ``whom``, a `Whom`."""
+
+    @optional_key_store
+    @authority_option
+    @list_option
+    @functools.wraps(command)
+    def with_whom(
+        *args: Any, vault: Vault | None, authorities: tuple[Path, ...], lists: tuple[str, ...], **options: Any
+    ) -> Any:
+        return command(*args, whom=Whom(vault, authorities, lists), **options)
+
+    return with_whom
 
 
 def extended(
@@ -106,43 +195,31 @@ def opened(vault: Vault, lists: Sequence[str]) -> Iterator[tuple[KeyStore, Ident
         yield store, certified_identity(store), renewed(store, lists).trust
 
 
-def rows(trusted: Trusted) -> list[tuple[output.Cell, ...]]:
+def rows(trusted: Trusted) -> common.Rows:
     """Say for a table whom a site trusts."""
-    return [
-        *(
-            ("trusts", subject_name(each.subject), f"valid until {common.moment(each.not_valid_after_utc)}")
-            for each in trusted.authorities
-        ),
-        *(
-            (
-                "revocation list",
-                subject_name(each.issuer),
-                f"of {common.moment(each.last_update_utc)}, accepted until {common.moment(each.next_update_utc)}",
-            )
-            for each in trusted.lists
-        ),
-        *(("lists come from", place, "fetched by `session`, `open` and `open-late`") for place in trusted.places),
+    found: common.Rows = [
+        ("trusts", subject_name(each.subject), f"valid until {common.moment(each.not_valid_after_utc)}")
+        for each in trusted.authorities
     ]
+    for each in trusted.lists:
+        counts = f"of {common.moment(each.last_update_utc)}, accepted until {common.moment(each.next_update_utc)}"
+        found.append(("revocation list", subject_name(each.issuer), counts))
+    fetched = "fetched by `session`, `open` and `open-late`"
+    return [*found, *(("lists come from", place, fetched) for place in trusted.places)]
 
 
 def as_dict(trusted: Trusted) -> dict[str, Any]:
     """Say for JSON whom a site trusts."""
-    return {
-        "authorities": [
-            {
-                "name": subject_name(each.subject),
-                "fingerprint": fingerprint(each).hex(),
-                "not_after": common.iso(each.not_valid_after_utc),
-            }
-            for each in trusted.authorities
-        ],
-        "revocation_lists": [
-            {
-                "authority": subject_name(each.issuer),
-                "last_update": common.iso(each.last_update_utc),
-                "next_update": common.iso(each.next_update_utc),
-            }
-            for each in trusted.lists
-        ],
-        "revocation_list_places": list(trusted.places),
-    }
+    authorities = [
+        {"name": subject_name(each.subject), "fingerprint": fingerprint(each), "not_after": each.not_valid_after_utc}
+        for each in trusted.authorities
+    ]
+    lists = [
+        {
+            "authority": subject_name(each.issuer),
+            "last_update": each.last_update_utc,
+            "next_update": each.next_update_utc,
+        }
+        for each in trusted.lists
+    ]
+    return {"authorities": authorities, "revocation_lists": lists, "revocation_list_places": trusted.places}

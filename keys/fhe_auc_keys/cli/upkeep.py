@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import click
 
-from fhe_auc.cli import failures, output
-from fhe_auc.session.manifest import SESSION_BYTES
+from fhe_auc.cli import output
 from fhe_auc_keys.cli import common
-from fhe_auc_keys.cli.key_store import key_store
+from fhe_auc_keys.cli.trust import key_store
 from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.site import key_erasure
 from fhe_auc_keys.site.store_check import problems
@@ -15,16 +14,14 @@ from fhe_auc_keys.store.key_store import KeyStore, session_ids
 from fhe_auc_keys.store.vault import Vault
 
 
-@click.command(
-    short_help="Verify everything in a key store.",
-    epilog=output.examples(
-        "fhe-auc keys check --store keystore",
-        "fhe-auc keys check --store keystore --passphrase-file passphrase --json | jq .problems",
-    ),
+@common.command(
+    "Verify everything in a key store.",
+    "fhe-auc keys check --store keystore",
+    "fhe-auc keys check --store keystore --passphrase-file passphrase --json | jq .problems",
 )
 @key_store
-@output.json_option
-def check(vault: Vault, as_json: bool) -> None:
+@common.answers
+def check(vault: Vault) -> common.Answer:
     """Read and verify everything in the key store: exit status 1 where anything is wrong, with the remedy on its line.
 
     Every entry must decrypt and be whole, and nothing else lie in the folder. Certificates and revocation lists must be
@@ -35,20 +32,17 @@ def check(vault: Vault, as_json: bool) -> None:
     """
     with vault.open() as store:
         found = problems(store, at=common.now())
-    rows: list[tuple[output.Cell, ...]] = [(each.entry, f"{each.wrong}: {each.remedy}") for each in found]
-    facts = {"store": str(vault.directory), "problems": [each._asdict() for each in found]}
-    common.report(rows or [("key store", f"nothing is wrong in {str(vault.directory)!r}")], facts, as_json=as_json)
-    if found:
-        click.get_current_context().exit(failures.FAILED)
+    rows: common.Rows = [(each.entry, f"{each.wrong}: {each.remedy}") for each in found]
+    facts = {"store": vault.directory, "problems": [each._asdict() for each in found]}
+    nothing: common.Rows = [("key store", f"nothing is wrong in {str(vault.directory)!r}")]
+    return common.Answer(facts, rows or nothing, failed=bool(found))
 
 
-@click.command(
-    short_help="Destroy the keys of sessions that have ended.",
-    epilog=output.examples(
-        "fhe-auc keys close --ended --store keystore     all that are past their validity",
-        'fhe-auc keys close "31c4 ce5c 3af1 00a3 0dd3 d4d0 b719 1bc8" --lose-result',
-        "        one that can still go on, as `show` writes it, say since another replaces it",
-    ),
+@common.command(
+    "Destroy the keys of sessions that have ended.",
+    "fhe-auc keys close --ended --store keystore     all that are past their validity",
+    'fhe-auc keys close "31c4 ce5c 3af1 00a3 0dd3 d4d0 b719 1bc8" --lose-result',
+    "        one that can still go on, as `show` writes it, say since another replaces it",
 )
 @click.argument("sessions", metavar="[SESSION]...", nargs=-1)
 @key_store
@@ -59,8 +53,8 @@ def check(vault: Vault, as_json: bool) -> None:
     help="Also a session that can still go on: this site then gets no result of it, nor does anybody where all must "
     "answer, or where this is the helper's store.",
 )
-@output.json_option
-def close(sessions: tuple[str, ...], vault: Vault, ended: bool, lose_result: bool, as_json: bool) -> None:
+@common.answers
+def close(sessions: tuple[str, ...], vault: Vault, ended: bool, lose_result: bool) -> common.Answer:
     """Destroy the keys of each SESSION, named by its id, in the key store.
 
     The secret key goes, a party's seed, its share of joint keys, and what a key holder keeps for `open-late`. A site
@@ -74,17 +68,15 @@ def close(sessions: tuple[str, ...], vault: Vault, ended: bool, lose_result: boo
         raise click.UsageError("name a session, or give --ended, and not both")
     if ended and lose_result:
         raise click.UsageError("--lose-result is for sessions that are named")
-    named = [common.hexadecimal(each, 2 * SESSION_BYTES) for each in sessions]
+    named = [common.hexadecimal(each) for each in sessions]
     with vault.open() as store:
         before = _ended(store) if ended else dict.fromkeys(named, False)
         for session in before:
             key_erasure.close(store, session, at=common.now(), lose_result=lose_result)
     closed = [session for session, was_closed in before.items() if not was_closed]
-    rows: list[tuple[output.Cell, ...]] = [
-        ("closed", common.spelled(each), "its keys are destroyed") for each in closed
-    ]
-    facts = {"store": str(vault.directory), "closed": [each.hex() for each in closed]}
-    common.report(rows or [("closed", "none", "no session here has ended that is not closed")], facts, as_json=as_json)
+    rows: common.Rows = [("closed", each, "its keys are destroyed") for each in closed]
+    nothing: common.Rows = [("closed", "none", "no session here has ended that is not closed")]
+    return common.Answer({"store": vault.directory, "closed": closed}, rows or nothing)
 
 
 def _ended(store: KeyStore) -> dict[bytes, bool]:

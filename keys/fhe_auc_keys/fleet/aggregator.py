@@ -89,8 +89,8 @@ class Collected(NamedTuple):
 def collect(session: FleetSession, records: str, blobs: str, workers: Workers, *, at: datetime) -> Collected:
     """Check all records in a folder, and write the blobs of those that are whole into the folder `blobs`.
 
-    The records must stay as they are until `add`. Raises `KeysError` where this is not the aggregator;
-    `InputError` where `blobs` holds a list already, or a folder cannot be read or written.
+    The records must stay as they are until `add`. Raises `KeysError` where this is not the aggregator; `InputError`
+    where `blobs` holds a list already, or a folder cannot be read or written.
     """
     session.require(session.announced.aggregator, at=at)
     if tables.is_there(tables.within(blobs, LIST_FILE)):
@@ -116,16 +116,9 @@ def add(
 ) -> tuple[bytes, dict[str, int]]:
     """Return the encrypted result, for the helper, and how many records do not count, by reason.
 
-    `records` and `blobs` are as of `collect`, and `opening` is the helper's answer.
-
-    Raises
-    ------
-    KeysError, TamperedError
-        This is not the aggregator; the answer is not the helper's; it is for other blobs.
-    EvaluationError
-        The records have changed since they were collected.
-    TooFewPartiesError
-        Fewer count than the session takes.
+    `records` and `blobs` are as of `collect`, and `opening` is the helper's answer. Raises `KeysError` where this is no
+    aggregator, or the answer not the helper's or for other blobs; `EvaluationError` where the records have changed
+    since; `TooFewPartiesError` where fewer count than the session takes.
     """
     session.require(session.announced.aggregator, at=at)
     manifest, computation = session.manifest, session.loaded.computation

@@ -53,18 +53,11 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True)
 class Floor:
-    """The least that a device asks of a session, whoever convenes it.
+    """The least that a device asks of a session, whoever convenes it; `InputError` where a field cannot be that.
 
-    Attributes
-    ----------
-    members : int
-        How many members the fleet has at least; and by how many their number must have changed before the device
-        answers for the same rows again. 2 or more.
-    share : float
-        Of the members, the share that must count at least, above 0 and at most 1: who plays fewer is never alone with
-        one device.
-
-    Raises `InputError` if a field cannot be that.
+    `members` is how many members the fleet has at least, 2 or more; and by how many their number must have changed
+    before the device answers for the same rows again. `share` is the share of the members, above 0 and at most 1, that
+    must count at least: who plays fewer is never alone with one device.
     """
 
     members: int
@@ -118,10 +111,9 @@ _FORMAT = KeptFormat(b"fhefmem", _Memory, "device's memory")
 class Device:
     """The member of a fleet with this index, in one session.
 
-    `announced` is verified (`fhe_auc_keys.bundles.announcement.open_announcement`). `identity` is the
-    member's. Whether the fleet has it as a member, `Fleet.has` says, given `known_by`.
-
-    Raises `InputError` where the session is not a fleet's, has no member of this index, or is below the device's floor.
+    `announced` is from `open_announcement`; `identity` is the member's. Whether the fleet has it as a member,
+    `Fleet.has` says, given `known_by`. Raises `InputError` where the session is not a fleet's, has no member of this
+    index, or is below the device's floor.
     """
 
     def __init__(self, announced: Announcement, index: int, identity: Identity, floor: Floor) -> None:
@@ -148,22 +140,11 @@ class Device:
     def submit(self, data: PartyData, memory: bytes) -> Submitted:
         """Return the device's record of its rows, under a fresh pad; whatever `data` is named stays here.
 
-        Parameters
-        ----------
-        data : PartyData
-            The device's rows.
-        memory : bytes
-            `Submitted.memory` of its last submission, to whichever session; empty where there was none.
+        `memory` is `Submitted.memory` of its last submission, to whichever session; empty where there was none.
 
-        Raises
-        ------
-        InputError
-            The rows do not fit the session, or are more than its row cap.
-        EvaluationError
-            The device has answered this session; or, for the same labels and scores of any of its models, in whatever
-            order, another one of about as many members.
-        DeserialisationError
-            The memory is damaged. An empty one in its place would answer again.
+        Raises `InputError` where the rows do not fit the session, or are more than its row cap; `EvaluationError` where
+        the device has answered this session, or, for the same labels and scores of any of its models, another one of
+        about as many members; `DeserialisationError` where the memory is damaged: an empty one would answer again.
         """
         remembered = self._remembered(data, memory)
         cap = self._loaded.fleet.row_cap
@@ -196,23 +177,11 @@ class Device:
         return _FORMAT.frame(_Memory(known.salt, (*known.answers, mine)))
 
     def read(self, data: PartyData, response_key: bytes, part: bytes, sums: bytes) -> Evaluation:
-        """Return the result.
+        """Return the result of the session in which this device has submitted `data`.
 
-        Parameters
-        ----------
-        data : PartyData
-            The device's rows.
-        response_key : bytes
-            From `submit`.
-        part, sums : bytes
-            The member's entry of the responses, and the file ``sums`` beside them.
-
-        Raises
-        ------
-        DeserialisationError
-            They are not sealed under that key for this session, or damaged.
-        ResultCheckError, UndefinedAucError
-            As of every party: the sums cannot be those of such rows, or are of one label.
+        `response_key` is from `submit`; `part` is the member's entry of the responses, `sums` the file beside them.
+        Raises `DeserialisationError` where they are damaged, or not sealed under that key for this session; and, as of
+        every party, `ResultCheckError` and `UndefinedAucError`.
         """
         try:
             text = unseal_under(response_key, part, sums, associated=encode((RESPONSE, self._digest)))

@@ -14,8 +14,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, TooFewPartiesError
@@ -25,7 +23,6 @@ from fhe_auc.rlwe.polynomials import Words
 from fhe_auc_keys.bundles import contexts
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES
 from fhe_auc_keys.errors import KeysError, TamperedError
-from fhe_auc_keys.fleet import members as members_file
 from fhe_auc_keys.fleet import tables
 from fhe_auc_keys.fleet.aggregator import LIST_FILE, BlobFile, BlobList, FleetResult, Opened
 from fhe_auc_keys.fleet.session import (
@@ -48,7 +45,7 @@ from fhe_auc_keys.fleet.tables import BLOBS, RESPONSES
 from fhe_auc_keys.fleet.tasks import Workers
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.group_sealing import seal_under
-from fhe_auc_keys.trust.identity import Identity, signed_bytes
+from fhe_auc_keys.trust.identity import Identity, has_signed
 
 SUMS_FILE = "sums"
 _RESPONSES_A_FILE = 100_000
@@ -101,18 +98,10 @@ def open_pads(
     `members` is the file of the fleet's, and `blobs` the folder that the aggregator has made. Of a member with several
     records the first counts whose blob opens.
 
-    Raises
-    ------
-    KeysError, TamperedError
-        This is not the helper; the list is not the aggregator's; it is of another session.
-    KeysError
-        The pads of another list have been opened.
-    InputError
-        The members are not the fleet's; a file cannot be read.
-    DeserialisationError
-        A file of blobs is not the one listed, or malformed.
-    TooFewPartiesError
-        Fewer count than the session takes; nothing is opened then.
+    Raises `KeysError` where this is not the helper, the list not the aggregator's or of another session, or the pads of
+    another list have been opened; `InputError` where the members are not the fleet's, or a file cannot be read;
+    `DeserialisationError` where a file of blobs is not the one listed, or malformed; `TooFewPartiesError` where fewer
+    count than the session takes: nothing is opened then.
     """
     session.require(session.helper, at=at)
     manifest, computation = session.manifest, session.loaded.computation
@@ -126,7 +115,7 @@ def open_pads(
         if kept.blobs != digest:
             raise KeysError("the pads of another list have been opened: a session has one; make a new session")
         return kept.answer, _tally(session.read(OPENING, kept.answer, Opened, session.helper, at=at).verdicts)
-    fleet = members_file.read(members)
+    fleet = tables.read_members(members)
     session.loaded.fleet.require(fleet)
     named = np.concatenate([np.empty(0, np.uint32), *(_members(blobs, each) for each in listed.files)])
     found, times = np.unique(named, return_counts=True)
@@ -166,16 +155,9 @@ def decrypt(session: FleetSession, store: KeyStore, result: bytes, out: str, *, 
     A file holds the sums, sealed once, and others for each member that counts what it opens them with. Once they are
     written, the key store has no secret of the session any more.
 
-    Raises
-    ------
-    KeysError, TamperedError
-        This is not the helper; the result is not the aggregator's; it is not of the opening that was given.
-    KeysError
-        Another result has been decrypted, or the responses to this one are written.
-    EvaluationError
-        Nothing has been opened.
-    DeserialisationError
-        The result is malformed; no other one is decrypted after it.
+    Raises `KeysError` where this is not the helper, the result not the aggregator's or of another opening, another one
+    has been decrypted, or the responses are written; `EvaluationError` where nothing has been opened;
+    `DeserialisationError` where the result is malformed; no other one is decrypted after it.
     """
     session.require(session.helper, at=at)
     manifest, computation = session.manifest, session.loaded.computation
@@ -266,10 +248,7 @@ def _verdict(row: _BlobRow, members: Members, me: Identity, digest: bytes) -> tu
     if row.member >= len(members) or lengths != (DIGEST_BYTES, BLOB_BYTES, SIGNATURE_BYTES):
         return Verdict.UNOPENED, b""
     info = blob_info(digest, row.member, row.sketch_digest)
-    try:
-        key = Ed25519PublicKey.from_public_bytes(members[row.member].tobytes())
-        key.verify(row.signature, signed_bytes(BLOB, signed_of(row.blob, info)))
-    except (InvalidSignature, ValueError):
+    if not has_signed(members[row.member].tobytes(), BLOB, signed_of(row.blob, info), row.signature):
         return Verdict.UNSIGNED, b""
     try:
         return Verdict.COUNTS, me.unseal(row.blob, info=info)

@@ -1,4 +1,8 @@
-"""Records in Parquet files, in a folder or an object store: whatever pyarrow.fs reads, s3:// and gs:// too."""
+"""Members and records in Parquet files, in a folder or an object store: whatever pyarrow.fs reads, s3:// and gs:// too.
+
+The file of a fleet's members has one column, ``certificate``: the Ed25519 keys of members' certificates, 32 bytes each.
+A row's number, from 0, is the member's index.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 from pyarrow import fs
 
 from fhe_auc.base.errors import DeserialisationError, InputError
 from fhe_auc.base.files import write_atomically
+from fhe_auc.question.fleet import MEMBER_BYTES, Members
 
 RECORDS = pa.schema(
     [
@@ -35,6 +39,8 @@ BLOBS = pa.schema(
 
 RESPONSES = pa.schema([("member", pa.uint32()), ("part", pa.binary())])
 """What devices are given."""
+
+_MEMBERS = pa.schema([("certificate", pa.binary())])
 
 GROUP = 10_000
 """Records of a row group, in files that we write."""
@@ -64,7 +70,8 @@ def parts_of(folder: str, schema: pa.Schema) -> tuple[list[RowGroup], dict[str, 
     parts: list[RowGroup] = []
     refused: dict[str, str] = {}
     for each in sorted(info.path for info in found if info.path.endswith(_SUFFIX)):
-        name = str(Path(folder) / Path(each).relative_to(path)) if "://" not in folder else _url(folder, each, path)
+        rest = Path(each).relative_to(path)
+        name = within(folder, rest.as_posix()) if "://" in folder else str(Path(folder) / rest)
         try:
             with system.open_input_file(each) as file:
                 metadata = _checked(pq.ParquetFile(file), schema).metadata
@@ -149,12 +156,20 @@ def within(folder: str, name: str) -> str:
     return f"{folder.rstrip('/')}/{name}"
 
 
-def matrix(column: pa.ChunkedArray, width: int) -> NDArray[np.uint8]:
-    """Return a column of byte strings, shape (rows, width); raise `DeserialisationError` where one is not as long."""
-    entries = column.to_pylist()
-    if any(each is None or len(each) != width for each in entries):
-        raise DeserialisationError(f"an entry is not {width} bytes long")
-    return np.frombuffer(b"".join(entries), np.uint8).reshape(-1, width)
+def write_members(place: str, members: Members) -> None:
+    """Write the file of a fleet's members; `members` has the shape (members, 32)."""
+    write(place, as_file([[each.tobytes() for each in members]], _MEMBERS))
+
+
+def read_members(place: str) -> Members:
+    """Return what is in such a file; raise `InputError` where it is none."""
+    try:
+        entries = rows_in(read(place), _MEMBERS).column(0).to_pylist()
+        if any(each is None or len(each) != MEMBER_BYTES for each in entries):
+            raise DeserialisationError(f"an entry is not {MEMBER_BYTES} bytes long")
+    except DeserialisationError as error:
+        raise InputError(f"{place!r} is not a file of members: {error}", file=place) from None
+    return np.frombuffer(b"".join(entries), np.uint8).reshape(-1, MEMBER_BYTES)
 
 
 def _checked(file: pq.ParquetFile, schema: pa.Schema) -> pq.ParquetFile:
@@ -177,7 +192,3 @@ def _opened(place: str) -> tuple[fs.FileSystem, str]:
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InputError(f"{place!r} cannot be opened: {error}") from None
     return found
-
-
-def _url(folder: str, path: str, root: str) -> str:
-    return within(folder, path.removeprefix(root).lstrip("/"))

@@ -69,8 +69,8 @@ class Consortium:
         )
 
     def convener(self, manifest: Manifest) -> str:
-        """Return who announces a session: the key holder, or with a helper a party."""
-        return manifest.parties[0] if manifest.keys == "helper" else self.holder
+        """Return who announces a session: the key holder, or with a helper a party, of which a fleet names none."""
+        return manifest.parties[0] if manifest.keys == "helper" and manifest.parties else self.holder
 
     def convene(self, manifest: Manifest) -> bytes:
         """Return the announcement of a session of these parties."""

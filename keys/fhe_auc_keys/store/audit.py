@@ -45,9 +45,8 @@ def append(
 def append_line(folder: Path, identity: Identity, event: str, *, at: datetime, **facts: Any) -> None:
     """Add a line to the trail in a key store's folder; it is on the disk when this returns.
 
-    `identity` is the role's, certified; `at` is the present; `facts` are plain JSON.
-    What a crash has left of a line is removed first. Raises `OSError`, which names the file, where the line cannot be
-    written, and then nothing of it is there.
+    `identity` is the role's, certified; `at` the present; `facts` are plain JSON. What a crash has left of a line is
+    removed first. Raise `OSError`, which names the file, where the line cannot be written: nothing of it is there then.
     """
     path = folder / TRAIL
     told = {"time": at.isoformat(timespec="seconds"), "event": event, **facts}
@@ -84,18 +83,13 @@ def _locked(folder: Path) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Trail:
-    """A trail that was read.
+    """A trail that was read."""
 
-    `lines` are all that are whole, without their signatures; `signers` are those who have signed them. `problems` says
-    what is wrong with which line, and is empty where nothing is. `last` is the SHA-256 of the last line, hexadecimal;
-    `unfinished` says whether a crash has left a part of another one.
-    """
-
-    lines: tuple[dict[str, Any], ...]
+    lines: tuple[dict[str, Any], ...]  # all that are whole, without their signatures
     signers: tuple[str, ...]
-    problems: tuple[str, ...]
-    last: str
-    unfinished: bool
+    problems: tuple[str, ...]  # what is wrong with which line
+    last: str  # SHA-256 of the last line, hexadecimal
+    unfinished: bool  # whether a crash has left a part of another one
 
 
 def read(data: bytes, trust: Trust, *, at: datetime) -> Trail:

@@ -151,19 +151,14 @@ class Difference(NamedTuple):
 def spend(
     store: KeyStore, data_set: str, manifest: Manifest, spending: Spending | None, *, rows: int, at: datetime
 ) -> Mapping[str, Any]:
-    """Write down what a session spends, once; `rows` are those that the site puts in, `spending` None is no bound.
+    """Write down what a session spends, once; return what the audit trail has to say of it, which may be nothing.
 
-    Returns what the audit trail has to say of it, which is nothing where nothing is spent.
+    `rows` are those that the site puts in; `spending` None is no bound. Raise, and write nothing, `KeysError` where
+    ledger, trail and states differ, and the session has a budget, or the data set a limit or earlier sessions with one.
 
-    Raises
-    ------
-    InputError
-        It is more than is left, its delta is too large, or spent without a bound where there is a limit; an incident
-        on the data set is not acknowledged; the site has submitted in this session, and its state is gone; or a crash
-        came before, and the session is in the ledger for other rows. Nothing is written then.
-    KeysError
-        Ledger, trail and states differ, and the session has a budget, or the data set a limit or earlier sessions with
-        one.
+    `InputError` where it is more than is left, its delta is too large, or spent without a bound where there is a limit;
+    where an incident on the data set is not acknowledged; where the site has submitted, and its state is gone; or where
+    a crash has left the session in the ledger for other rows.
     """
     name, ledger, trail = manifest.session.hex(), Ledger.stored(store), _Told.by(store, at=at)
     if spending is not None or data_set in ledger.limits.keys() | trail.limits.keys() or ledger.of(data_set):
@@ -216,8 +211,7 @@ def stop(store: KeyStore, data_set: str, manifest: Manifest) -> None:
 def acknowledged(store: KeyStore, session: str, by: str) -> tuple[Ledger, Entry]:
     """Return the ledger, which is not kept yet, in which somebody has looked into an incident, and its entry.
 
-    The audit trail has to say that first: a name stands there, whatever crashes. Raises `InputError` where the session
-    is no open incident, or `by` is no name.
+    The audit trail has to say that first. Raise `InputError` where the session is no open incident, or `by` no name.
     """
     checked_name("by", by)
     ledger = Ledger.stored(store)
@@ -231,9 +225,8 @@ def acknowledged(store: KeyStore, session: str, by: str) -> tuple[Ledger, Entry]
 def reconciled(store: KeyStore, by: str, *, at: datetime) -> tuple[Ledger, Mapping[str, Any]]:
     """Return the ledger, which is not kept yet, that has all that it, the trail or a state says was spent or refused.
 
-    Besides what the audit trail has to say of it first, and begins from afterwards: who has looked into the
-    differences, and all limits and entries. Where limits differ, the ledger's count. Raises `InputError` where nothing
-    differs, or `by` is no name.
+    Besides what the audit trail has to say first: who has looked into the differences, and the ledger that counts from
+    then on. Where limits differ, the ledger's do. Raise `InputError` where nothing differs, or `by` is no name.
     """
     checked_name("by", by)
     ledger, trail = Ledger.stored(store), _Told.by(store, at=at)
@@ -259,9 +252,9 @@ def open_incidents(store: KeyStore) -> dict[str, Entry]:
 
 
 def set_limit(store: KeyStore, data_set: str, epsilon: float, delta: float | None = None) -> Mapping[str, Any]:
-    """Set a data set's limits, in place of others; they may be below what is spent: then nothing is left.
+    """Set a data set's limits, which may be below what is spent; return what the audit trail has to say of it.
 
-    Returns what the audit trail has to say of it. Raises `InputError` where `data_set` is no name.
+    Raise `InputError` where `data_set` is no name.
     """
     ledger, limit = Ledger.stored(store), Limit(epsilon, delta)
     Ledger({**ledger.limits, checked_name("data-set", data_set): limit}, ledger.entries).keep(store)
@@ -335,8 +328,8 @@ class _Spent(msgspec.Struct, frozen=True):
     refused: str = ""
 
     def entry(self, at: int, *, refused: str = "", by: str = "") -> Entry:
-        about = self.data_set, self.protocol, self.epsilon, self.delta, self.unit, self.rows
-        return Entry(*about, at, self.refused or refused, by)
+        facts = {**msgspec.structs.asdict(self), "refused": self.refused or refused}
+        return Entry(**facts, at=at, acknowledged=by)
 
 
 class _Limited(msgspec.Struct, frozen=True):
@@ -355,7 +348,7 @@ class _Line(msgspec.Struct, frozen=True):
     by: str = ""
     spent: _Spent | None = None
     limit: _Limited | None = None
-    ledger: Any = None
+    ledger: Ledger | None = None  # from which all begins anew
 
 
 class _Told(NamedTuple):
@@ -389,7 +382,7 @@ class _Told(NamedTuple):
             if line.event == "submitted":
                 submitted.add(line.session)
             if line.ledger is not None:
-                limits, entries, wrong = *_ledger_in(line), ""
+                limits, entries, wrong = dict(line.ledger.limits), dict(line.ledger.entries), ""
             if line.limit is not None:
                 limits[line.limit.data_set] = Limit(line.limit.epsilon, line.limit.delta)
             if line.event == "acknowledged":
@@ -399,11 +392,6 @@ class _Told(NamedTuple):
             elif line.outcome in INCIDENTS and line.session in entries:
                 entries[line.session] = msgspec.structs.replace(entries[line.session], refused=line.outcome)
         return cls(limits, entries, submitted, wrong)
-
-
-def _ledger_in(line: _Line) -> tuple[dict[str, Limit], dict[str, Entry]]:
-    found = msgspec.convert(line.ledger, Ledger)
-    return dict(found.limits), dict(found.entries)
 
 
 def _of_states(store: KeyStore) -> dict[str, Entry]:

@@ -1,13 +1,11 @@
 """A key store: one directory that a site can back up as a whole, encrypted under a passphrase.
 
-    store.header                    scrypt's salt and cost, and a tag that tells a wrong passphrase from a damaged file
-    <kind>/<name>                   nonce | ChaCha20-Poly1305, with kind and name as associated data; `state` holds how
-                                    far a session has come and how many rows were put in, and in one with joint keys the
-                                    site's share until it is done; `fleet` what a fleet's helper has opened
-    seen/bundles                    ids of the bundles opened so far
-    lock                            locked while a process has the store open
-    audit.jsonl, audit.lock         the owner's audit trail, not encrypted (`audit`), and what is locked
-                                    while a line is added
+    store.header               scrypt's salt and cost, and a tag that tells a wrong passphrase from a damaged file
+    <kind>/<name>              nonce | ChaCha20-Poly1305, with kind and name as associated data; `state` is a site's
+                               of a session, with its share of joint keys; `fleet` what a fleet's helper has opened
+    seen/bundles               ids of the bundles opened so far
+    lock                       locked while a process has the store open
+    audit.jsonl, audit.lock    the owner's audit trail, not encrypted (`audit`), and its lock
 
 Every file has a key of its own, derived from the passphrase's by HKDF with kind and name, and a fresh nonce each time.
 What encryption cannot show is a whole file put back to an older version, the list of seen bundles too.
@@ -70,18 +68,10 @@ _SEEN_FORMAT = KeptFormat[tuple[bytes, ...]](b"fheseen", tuple[bytes, ...], "lis
 class KeyStore:
     """An open, locked key store; use it as a context manager.
 
-    `directory` was made by `create`. The passphrase is not kept; the key derived from it is, until the process ends.
-
-    Raises
-    ------
-    StoreError
-        No key store there, or of another format version; or the passphrase does not fit.
-    LockedError
-        Another process has it open.
-    UnsafeModeError
-        Somebody else than the owner can read or write it.
-    DamagedFileError
-        The header is damaged.
+    `directory` was made by `create`. The passphrase is not kept; the key derived from it is, until the store is closed.
+    Raises `StoreError` where there is no key store, or one of another format version, or the passphrase does not fit;
+    `LockedError` where another process has it open; `UnsafeModeError` where somebody else than the owner can read or
+    write it; `DamagedFileError` for a damaged header.
     """
 
     def __init__(self, directory: Path, passphrase: str) -> None:
@@ -105,19 +95,11 @@ class KeyStore:
     def create(cls, directory: Path, passphrase: str, *, log2_cost: int = SCRYPT_LOG2_COST) -> KeyStore:
         """Make an empty key store in a new or empty directory and open it.
 
-        What an interrupted call has left there (a full disk, a power cut) is taken for an empty directory.
-        `log2_cost`, 10 to 20, is log2 of scrypt's n.
+        What an interrupted call has left there (a full disk, a power cut) is taken for an empty directory. `log2_cost`
+        is log2 of scrypt's n; ValueError unless it is 10 to 20.
 
-        Raises
-        ------
-        StoreError
-            The directory is not empty, or a file; the passphrase is empty, or not text.
-        DamagedFileError
-            A key store is there, without its header.
-        UnsafeModeError
-            Somebody else than the owner can read or write it.
-        ValueError
-            `log2_cost` is out of range.
+        Raises `StoreError` where the directory is a file or not empty, or the passphrase empty or not text;
+        `DamagedFileError` where a key store without its header is there; `UnsafeModeError` as the class.
         """
         if log2_cost not in _LOG2_COSTS:
             raise ValueError(f"log2_cost must lie between {_LOG2_COSTS[0]} and {_LOG2_COSTS[-1]}, got {log2_cost}")
@@ -162,8 +144,7 @@ class KeyStore:
     def put(self, kind: Kind, name: str, data: bytes, *, replace: bool = False) -> None:
         """Encrypt and write an entry: after a crash the old or the new one is there, whole.
 
-        Raise `StoreError` where it is there and `replace` is not set, or where the name cannot be a
-        file's.
+        Raise `StoreError` where it is there and `replace` is not set, or the name cannot be a file's.
         """
         if not replace and self._has(kind, name):
             raise StoreError(f"the key store has a {kind} {name!r} already")
@@ -176,16 +157,9 @@ class KeyStore:
         self._path(kind, name).unlink()
 
     def get(self, kind: Kind, name: str) -> bytes:
-        """Return an entry.
+        """Return an entry; raise `StoreError` where there is none, or for what cannot be a name.
 
-        Raises
-        ------
-        StoreError
-            No such entry; no such name.
-        DamagedFileError
-            Damaged, truncated, or another entry's file.
-        UnsafeModeError
-            Somebody else than the owner can read or write the file.
+        `DamagedFileError` for a damaged one, or another entry's file; `UnsafeModeError` as the class.
         """
         return _decrypted(self._key, kind, name, _read(self._path(kind, name)))
 
@@ -220,13 +194,8 @@ class KeyStore:
         The entry is written first. A crash after that leaves the bundle unregistered, so that it can be opened again;
         it then finds its own entry, and only has to be registered.
 
-        Raises
-        ------
-        KeysError
-            The bundle has been opened before.
-        StoreError
-            The entry is there with other contents, from another bundle; it is not overwritten, nor the bundle used up;
-            the name cannot be a file's.
+        Raise `KeysError` where the bundle has been opened before; `StoreError` where the entry is there from another
+        bundle, which is neither overwritten nor used up, or the name cannot be a file's.
         """
         self._unseen(bundle_id)
         if not self._has(kind, name):
@@ -236,7 +205,7 @@ class KeyStore:
         self.register(bundle_id)
 
     def opened_bundles(self) -> tuple[bytes, ...]:
-        """Return the ids of all bundles opened so far; raise `DamagedFileError` where the list cannot be read."""
+        """Return the ids of all bundles opened so far; `DamagedFileError` where the list cannot be read."""
         self._check_open()
         data = _decrypted(self._key, _SEEN, _BUNDLES, _read(self._directory / _SEEN / _BUNDLES))
         try:

@@ -48,12 +48,8 @@ def is_standing(place: str) -> bool:
 def with_lists_of(trusted: Trusted, place: str) -> Trusted:
     """Return `trusted` with the lists at a place; of a folder's, which may be old or of strangers, those that are news.
 
-    Raises
-    ------
-    InputError
-        What is there is no revocation list, or a folder has none (``*.crl``).
-    KeysError
-        A URL does not answer in time, or with more than `LONGEST_FETCHED` bytes; otherwise as `Trusted.with_list`.
+    Raise `InputError` where there is no revocation list, or none (``*.crl``) in a folder; `KeysError` where a URL does
+    not answer in time, or at too great length; otherwise as `Trusted.with_list`.
     """
     if is_url(place):
         parts = urlsplit(place)

@@ -82,8 +82,7 @@ class Trusted:
     def with_list(self, new: x509.CertificateRevocationList) -> Trusted:
         """Return this with a newer revocation list of an authority.
 
-        Raise `KeysError` where it is of nobody trusted here; `OutdatedListError` or `TamperedError` where it
-        is older than the one already here, or not genuine.
+        Raise `KeysError` where it is of nobody trusted here; otherwise as `newer_list`.
         """
         issuer = self._issuer(new)
         if issuer is None:

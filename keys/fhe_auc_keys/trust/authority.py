@@ -39,7 +39,6 @@ from fhe_auc_keys.trust.public_keys import (
 LIST_DAYS = 30
 """How long a revocation list is accepted: so long can one who withholds the next hide what was revoked since."""
 
-
 _DAMAGED = "not a stored authority, or damaged"
 
 
@@ -106,20 +105,15 @@ class Authority:
         return self.certificate.public_bytes(Encoding.PEM)
 
     def issue(self, request: bytes, name: str, *, days: int, at: datetime) -> bytes:
-        """Return a certificate (PEM) for a party's request (PEM, from `fhe_auc_keys.trust.identity.Identity.request`).
+        """Return a certificate (PEM) for a party's request (PEM, from `Identity.request`).
 
-        `name` is whom the operator believes to have asked; the request must say the same. `days` are 1 to 398, and
-        within the authority's own validity. `at` is the present, with a time zone.
+        `name` is whom the operator believes to have asked. `days` are 1 to 398, and within the authority's own
+        validity; `at` is the present, with a time zone.
 
-        Raises
-        ------
-        TamperedError
-            The request's own signature is not genuine.
-        UnfitCertificateError
-            Not a request, another name in it, an encryption key missing or unfit, a validity out of range; or the name
-            belongs to other keys, or a key to another name, in a certificate that is still valid.
-        ExpiredError
-            The authority's own certificate is outdated, or would be before the party's.
+        Raises `TamperedError` where the request's own signature is not genuine; `UnfitCertificateError` where it is no
+        request, or for another name, its encryption key is missing or unfit, `days` are out of range, or the name
+        belongs to other keys, or a key to another name, in a certificate that is still valid; `ExpiredError` where the
+        authority's own certificate is outdated, or would be before the party's.
         """
         at = check_time(at)
         check_name(name)
@@ -165,10 +159,7 @@ class Authority:
         )
 
     def revocation_list(self, *, days: int = LIST_DAYS, at: datetime) -> bytes:
-        """Return the signed revocation list (X.509 CRL, PEM), accepted for `days` days from `at`.
-
-        A party that has not heard of a revocation is safe again after that many days at the latest.
-        """
+        """Return the signed revocation list (X.509 CRL, PEM), accepted for `days` days from `at`."""
         at = check_time(at)
         self._list_number += 1
         builder = x509.CertificateRevocationListBuilder().issuer_name(self.certificate.subject)

@@ -121,19 +121,11 @@ def claimed(shown: bytes) -> tuple[x509.Certificate, bool]:
 def verify(shown: bytes, trust: Trust, *, at: datetime, lists_at: datetime | None = None) -> Peer:
     """Return whom a credential, from `credential`, belongs to; `at` is the present, with a time zone.
 
-    Where something old is verified, `at` is the time that it is of, and `lists_at` the present: revocation lists have
-    to be valid then.
-
-    Raises
-    ------
-    TamperedError
-        Damaged, or a binding that its certificate's key or our own key did not sign.
-    KeysError
-        No chain of genuine signatures to an anchor, or no revocation list of the issuer.
-    RevokedError, ExpiredError
-        Revoked; outdated or not yet valid (also the revocation list).
-    UnfitCertificateError
-        Not a certificate of a party.
+    Where something old is verified, `at` is the time that it is of, and `lists_at` the present, at which revocation
+    lists have to be valid. Raises `TamperedError` where it is damaged, or its certificate's key or our own did not sign
+    the binding; `RevokedError`; `ExpiredError` where it, or the revocation list, is outdated or not yet valid;
+    `UnfitCertificateError` where it is no party's; `KeysError` where no chain of genuine signatures leads to an anchor,
+    or an issuer's revocation list is missing.
     """
     at = check_time(at)
     now = at if lists_at is None else check_time(lists_at)
@@ -181,16 +173,8 @@ def _consortium(chain: list[x509.Certificate], trust: Trust, at: datetime, now: 
             raise UnfitCertificateError(
                 f"the certificate of {shown(certificate.subject)} has the unknown critical extension {unknown[0]}"
             )
-    name, signing, encryption = certified_keys(leaf)
-    return Peer(
-        name=name,
-        signing_key=signing,
-        encryption_key=encryption,
-        not_before=leaf.not_valid_before_utc,
-        not_after=leaf.not_valid_after_utc,
-        serial=leaf.serial_number,
-        fingerprint=fingerprint(leaf),
-    )
+    validity = leaf.not_valid_before_utc, leaf.not_valid_after_utc
+    return Peer(*certified_keys(leaf), *validity, leaf.serial_number, fingerprint(leaf))
 
 
 def _bound(chain: list[x509.Certificate], binding: bytes, trust: Trust, at: datetime, now: datetime) -> Peer:
@@ -253,11 +237,10 @@ def _dns_names(certificate: x509.Certificate) -> set[str]:
 def _issued_by(leaf: x509.Certificate, anchor: x509.Certificate) -> bool:
     try:
         leaf.verify_directly_issued_by(anchor)
-        constraints = anchor.extensions.get_extension_for_class(x509.BasicConstraints).value
-        usage = anchor.extensions.get_extension_for_class(x509.KeyUsage).value
-    except Exception:  # another name, signature or kind of key, or no such extension: then it is not the issuer
+        constraints, usage = extension(anchor, x509.BasicConstraints), extension(anchor, x509.KeyUsage)
+    except Exception:  # another name, signature or kind of key: then it is not the issuer
         return False
-    return constraints.ca and usage.key_cert_sign
+    return constraints is not None and constraints.ca and usage is not None and usage.key_cert_sign
 
 
 def _check_validity(certificate: x509.Certificate, what: str, at: datetime) -> None:

@@ -85,9 +85,9 @@ def bind_keys(
 ) -> bytes:
     """Return the binding of a party's keys to its certificate, signed with both private keys.
 
-    `signing` is the party's own key, and `encryption` its public encryption key; the binding holds for `days`, 1
-    to 398, from `at`, the present, with a time zone. Raise `UnfitCertificateError` where `certified_key` is not the
-    certificate's or too weak, or `days` out of range; `UnfitCertificateError` where no party may have that name.
+    `encryption` is the party's public encryption key; the binding holds for `days`, 1 to 398, from `at`, the present.
+    Raise `UnfitCertificateError` where `certified_key` is not the certificate's or too weak, `days` are out of range,
+    or no party may have that name.
     """
     at = check_time(at)
     if not 1 <= days <= MAX_DAYS:
@@ -115,9 +115,8 @@ def bind_keys(
 def verify_binding(data: bytes, certificate: x509.Certificate, *, at: datetime) -> Statement:
     """Return what a binding states at present, `at`; the certificate itself must have been verified before.
 
-    Raise `TamperedError` where it is damaged, for another certificate, or one of the two signatures is not genuine;
-    `ExpiredError` where it is outdated or not yet valid; `UnfitCertificateError` where a key or the
-    name is not allowed.
+    Raise `TamperedError` where it is damaged, for another certificate, or a signature is not genuine; `ExpiredError`
+    where it is outdated or not yet valid; `UnfitCertificateError` where a key or the name is not allowed.
     """
     try:
         binding = _FORMAT.unframe(data)

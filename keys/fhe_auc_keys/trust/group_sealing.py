@@ -51,9 +51,7 @@ def seal_to_all(recipients: Mapping[str, bytes], plaintext: bytes, *, info: byte
     `info` and `associated` are what an opener must state alike. Errors as `fhe_auc_keys.trust.sealing.seal_classical`.
     """
     key = secrets.token_bytes(_KEY_BYTES)
-    encryption_key, commitment = _derived(key)
-    ciphertext = commitment + ChaCha20Poly1305(encryption_key).encrypt(_NONCE, plaintext, associated)
-    digest = hashlib.sha256(ciphertext).digest()
+    ciphertext, digest = _encrypted(key, plaintext, associated)
     sealed = {
         name: sealing.seal_classical(public, key, info=_info(info, name, digest)) for name, public in recipients.items()
     }
@@ -63,16 +61,13 @@ def seal_to_all(recipients: Mapping[str, bytes], plaintext: bytes, *, info: byte
 def seal_under(
     keys: Iterable[bytes], plaintext: bytes, *, associated: bytes, content_key: bytes
 ) -> tuple[bytes, list[bytes]]:
-    """Return `plaintext` sealed under several secret keys, 32 bytes each and for this alone: once, and a part for each.
+    """Return `plaintext` sealed under several secret keys, 32 bytes each: once, and a part of 48 bytes for each.
 
-    Each part has 48 bytes. `associated` is what an opener must state alike; `content_key`, 32 random bytes, is for this
-    alone, too. All being the same, so are the bytes.
+    Each of these keys, and `content_key`, 32 random bytes, is for this alone. `associated` is what an opener must state
+    alike. All being the same, so are the bytes.
     """
-    key = content_key
-    encryption_key, commitment = _derived(key)
-    ciphertext = commitment + ChaCha20Poly1305(encryption_key).encrypt(_NONCE, plaintext, associated)
-    digest = hashlib.sha256(ciphertext).digest()
-    return ciphertext, [ChaCha20Poly1305(each).encrypt(_NONCE, key, digest) for each in keys]
+    ciphertext, digest = _encrypted(content_key, plaintext, associated)
+    return ciphertext, [ChaCha20Poly1305(each).encrypt(_NONCE, content_key, digest) for each in keys]
 
 
 def unseal_under(key: bytes, part: bytes, ciphertext: bytes, *, associated: bytes) -> bytes:
@@ -99,6 +94,13 @@ def unseal_mine(identity: Identity, sealed: bytes, *, info: bytes, associated: b
     digest = hashlib.sha256(parts.ciphertext).digest()
     key = identity.unseal_classical(parts.keys[identity.name], info=_info(info, identity.name, digest))
     return _opened(key, parts.ciphertext, associated)
+
+
+def _encrypted(key: bytes, plaintext: bytes, associated: bytes) -> tuple[bytes, bytes]:
+    """Return the ciphertext, behind the commitment, and its SHA-256."""
+    encryption_key, commitment = _derived(key)
+    ciphertext = commitment + ChaCha20Poly1305(encryption_key).encrypt(_NONCE, plaintext, associated)
+    return ciphertext, hashlib.sha256(ciphertext).digest()
 
 
 def _opened(key: bytes, ciphertext: bytes, associated: bytes) -> bytes:

@@ -6,7 +6,8 @@ from datetime import datetime
 
 import msgspec
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from fhe_auc.base.errors import DeserialisationError
@@ -34,8 +35,7 @@ _FORMAT = KeptFormat(b"fheiden", _StoredIdentity, "identity")
 class Identity:
     """Private signing key (Ed25519) and encryption key (`PrivateKey`) of one party; never printed or pickled.
 
-    `credential` is what to show to others, as bytes; empty until certified. Raises `UnfitCertificateError`
-    where no party may have that name.
+    `credential` is what others verify; empty until certified. `UnfitCertificateError` where no party may have the name.
     """
 
     __slots__ = ("_encryption", "_signing", "credential", "name")
@@ -92,9 +92,8 @@ class Identity:
     def bound(self, chain: bytes, certified_key: CertifiedKey, *, days: int, at: datetime) -> Identity:
         """Return this identity, vouched for by a certificate that the site already has, for so many days.
 
-        `chain` is PEM, the site's certificate first, then intermediate authorities; `certified_key`, the certificate's,
-        is used once, and not kept. Raise `UnfitCertificateError` where the certificate is not for this name, or not of
-        this key.
+        `chain` is PEM, the site's certificate first, then intermediate authorities; `certified_key` is not kept. Raise
+        `UnfitCertificateError` where the certificate is not for this name, or not of this key.
         """
         try:
             leaf = x509.load_pem_x509_certificates(chain)[0]
@@ -140,3 +139,12 @@ def signed_bytes(purpose: bytes, data: bytes) -> bytes:
     if b"\0" in purpose:
         raise ValueError("a purpose holds no zero byte")
     return b"fhe-auc " + purpose + b"\0" + data
+
+
+def has_signed(key: bytes, purpose: bytes, data: bytes, signature: bytes) -> bool:
+    """Return whether `Identity.sign` has made a signature with this public key, 32 bytes, for that purpose."""
+    try:
+        Ed25519PublicKey.from_public_bytes(key).verify(signature, signed_bytes(purpose, data))
+    except (InvalidSignature, ValueError):
+        return False
+    return True

@@ -10,7 +10,6 @@ from datetime import datetime, timedelta, timezone
 
 import msgspec
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fhe_auc.base.errors import DeserialisationError
@@ -19,7 +18,7 @@ from fhe_auc.question.fleet import Fleet, Members, root_of
 from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.trust.authority import LIST_DAYS, Authority
 from fhe_auc_keys.trust.certificates import Trust
-from fhe_auc_keys.trust.identity import signed_bytes
+from fhe_auc_keys.trust.identity import has_signed
 from fhe_auc_keys.trust.public_keys import check_time
 
 _PURPOSE = b"list of a fleet's members 1"
@@ -36,8 +35,8 @@ _FORMAT = KeptFormat(b"fhememb", _Listed, "signed list of a fleet's members")
 def sign_members(authority: Authority, members: Members, *, at: datetime) -> bytes:
     """Return the authority's signature for these members, shape (members, 32), for `Fleet.listed`.
 
-    It is accepted for 30 days from `at`, the present. Raises `UnfitCertificateError` where a key is not in a valid
-    certificate of this authority's, and `InputError` where a member is there twice.
+    It is accepted for 30 days from `at`. Raises `UnfitCertificateError` where a key is not in a valid certificate of
+    this authority's, and `InputError` where a member is there twice.
     """
     certified = authority.signing_keys(at=at)
     odd = [index for index, member in enumerate(members) if member.tobytes() not in certified]
@@ -52,49 +51,30 @@ def sign_members(authority: Authority, members: Members, *, at: datetime) -> byt
 def sign_list(authority: Authority, members: Members, *, at: datetime) -> bytes:
     """Return the same without a look at certificates, for simulations, whose devices have none."""
     ends = int((check_time(at) + timedelta(days=LIST_DAYS)).timestamp())
-    statement = _statement(len(members), root_of(members), ends)
+    statement = encode((len(members), root_of(members), ends))
     return _FORMAT.frame(_Listed(ends, authority.sign(_PURPOSE, statement)))
 
 
 def check_members(fleet: Fleet, trust: Trust, *, at: datetime) -> None:
     """Check that an authority trusted here has signed a fleet's members, for a time that includes `at`.
 
-    Raises
-    ------
-    TamperedError
-        The signed list is damaged, or none.
-    KeysError
-        No authority trusted here has signed that number of members and that root.
-    ExpiredError
-        The list, or the authority's own certificate, is outdated.
+    Raises `TamperedError` where the signed list is none, or damaged; `KeysError` where no authority trusted here has
+    signed that number of members and that root; `ExpiredError` where the list, or the authority, is outdated.
     """
     try:
         listed = _FORMAT.unframe(fleet.listed)
     except DeserialisationError as error:
         raise TamperedError(str(error)) from None
-    statement = signed_bytes(_PURPOSE, _statement(fleet.members, fleet.root, listed.not_after))
+    statement = encode((fleet.members, fleet.root, listed.not_after))
     signer = next((each for each in trust.anchors if _has_signed(each, listed.signature, statement)), None)
     if signer is None:
         raise KeysError(f"no authority trusted here has signed the list of the fleet's {fleet.members:,} members")
-    ends = min(listed.not_after, int(signer.not_valid_after_utc.timestamp()))
-    if check_time(at).timestamp() > ends:
-        raise ExpiredError(f"the list of the fleet's members is accepted until {_date(ends)} only: have it signed anew")
-
-
-def _statement(number: int, root: bytes, ends: int) -> bytes:
-    return encode((number, root, ends))
+    ends = min(datetime.fromtimestamp(listed.not_after, timezone.utc), signer.not_valid_after_utc)
+    if check_time(at) > ends:
+        until = f"{ends:%Y-%m-%d}"
+        raise ExpiredError(f"the list of the fleet's members is accepted until {until} only: have it signed anew")
 
 
 def _has_signed(authority: x509.Certificate, signature: bytes, statement: bytes) -> bool:
     key = authority.public_key()
-    if not isinstance(key, Ed25519PublicKey):
-        return False
-    try:
-        key.verify(signature, statement)
-    except InvalidSignature:
-        return False
-    return True
-
-
-def _date(seconds: int) -> str:
-    return f"{datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%d}"
+    return isinstance(key, Ed25519PublicKey) and has_signed(key.public_bytes_raw(), _PURPOSE, statement, signature)

@@ -154,8 +154,8 @@ def encryption_key_extension(raw: bytes) -> x509.UnrecognizedExtension:
     return x509.UnrecognizedExtension(ENCRYPTION_KEY_OID, _KEY_INFO + raw)
 
 
-def extension(source: x509.Certificate, kind: type[E]) -> E | None:
-    """Return a certificate's extension of that kind; None where it has none."""
+def extension(source: x509.Certificate | x509.CertificateRevocationList, kind: type[E]) -> E | None:
+    """Return a certificate's or list's extension of that kind; None where it has none."""
     try:
         return source.extensions.get_extension_for_class(kind).value
     except x509.ExtensionNotFound:

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from fhe_auc_keys.errors import ExpiredError, KeysError, OutdatedListError, RevokedError, TamperedError
-from fhe_auc_keys.trust.public_keys import MALFORMED, shown, whole_bytes
+from fhe_auc_keys.trust.public_keys import MALFORMED, extension, shown, whole_bytes
 
 _LAST_WEEK = timedelta(days=7)
 _UNDERSTOOD = {x509.CRLNumber.oid, x509.AuthorityKeyIdentifier.oid}
@@ -32,16 +32,9 @@ def check_not_revoked(
 ) -> None:
     """Raise unless a current list of `issuer` is there and none of its lists names `certificate`.
 
-    Raises
-    ------
-    RevokedError
-        A list names it; an outdated list counts too, since a revocation is for good.
-    TamperedError
-        A list bears the issuer's name and key identifier, and not its signature.
-    ExpiredError
-        Every list of the issuer is outdated, or none is valid yet.
-    KeysError
-        There is no list of this issuer at all, or a forged one that names no key.
+    `RevokedError` where a list names it, an outdated one too, since a revocation is for good; `TamperedError` where a
+    list bears the issuer's name and key identifier, and not its signature; `ExpiredError` where every list of the
+    issuer is outdated or not yet valid; `KeysError` where there is none, or a forged one that names no key.
     """
     who = shown(certificate.subject)
     mine = [found for found in lists if is_of(found, issuer)]
@@ -78,14 +71,9 @@ def newer_list(
     An earlier list would undo what was revoked since. Lists are in the order of their numbers, and of their dates where
     one has no number or both have the same.
 
-    Raises
-    ------
-    KeysError
-        `new` is in another name than that of `issuer`, who is trusted, or of another key, or forged and names no key.
-    TamperedError
-        It bears that name and key identifier, and not the signature; or it is not a full list.
-    OutdatedListError
-        It is older than `old`, or another one of the same number and date.
+    Raises `KeysError` where `new` is not in the name of `issuer`, who is trusted, or of another key, or is forged and
+    names no key; `TamperedError` where it bears that name and key identifier and not the signature, or is no full list;
+    `OutdatedListError` where it is older than `old`, or another one of the same number and date.
     """
     if not is_of(new, issuer):
         raise KeysError("the revocation list is not in the name of this authority, or of another key")
@@ -105,9 +93,10 @@ def newer_list(
 
 def _number(found: x509.CertificateRevocationList) -> int | None:
     try:
-        return found.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number
-    except (*MALFORMED, x509.ExtensionNotFound):
+        number = extension(found, x509.CRLNumber)
+    except MALFORMED:
         return None
+    return None if number is None else number.crl_number
 
 
 def is_of(found: x509.CertificateRevocationList, issuer: x509.Certificate) -> bool:
@@ -115,12 +104,10 @@ def is_of(found: x509.CertificateRevocationList, issuer: x509.Certificate) -> bo
     try:
         if found.issuer != issuer.subject:
             return False
-        try:
-            signer = found.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value.key_identifier
-            own = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value.digest
-        except x509.ExtensionNotFound:
+        signer, own = extension(found, x509.AuthorityKeyIdentifier), extension(issuer, x509.SubjectKeyIdentifier)
+        if signer is None or own is None or signer.key_identifier is None:
             return _is_signed(found, issuer)
-        return _is_signed(found, issuer) if signer is None else signer == own
+        return signer.key_identifier == own.digest
     except MALFORMED:
         return False
 
@@ -132,18 +119,18 @@ def _is_signed(found: x509.CertificateRevocationList, issuer: x509.Certificate) 
 @lru_cache(maxsize=64)  # one list is asked about each party of a session
 def _is_signed_list(der: bytes, issuer: x509.Certificate) -> bool:
     key = issuer.public_key()
-    return isinstance(key, (Ed25519PublicKey, EllipticCurvePublicKey, RSAPublicKey)) and x509.load_der_x509_crl(
-        der
-    ).is_signature_valid(key)
+    if not isinstance(key, (Ed25519PublicKey, EllipticCurvePublicKey, RSAPublicKey)):
+        return False
+    return x509.load_der_x509_crl(der).is_signature_valid(key)
 
 
 def _check_genuine(found: x509.CertificateRevocationList, issuer: x509.Certificate) -> None:
     try:
-        usage = issuer.extensions.get_extension_for_class(x509.KeyUsage).value
-        genuine = usage.crl_sign and _is_signed(found, issuer) and whole_bytes(found)
+        usage = extension(issuer, x509.KeyUsage)
+        genuine = usage is not None and usage.crl_sign and _is_signed(found, issuer) and whole_bytes(found)
         # Delta and partitioned lists are marked by critical extensions; they say nothing about certificates left out.
         genuine = genuine and all(not each.critical or each.oid in _UNDERSTOOD for each in found.extensions)
-    except (*MALFORMED, x509.ExtensionNotFound):
+    except MALFORMED:
         genuine = False
     if not genuine:
         raise TamperedError(f"a revocation list in the name of {shown(issuer.subject)} is forged or not a full list")

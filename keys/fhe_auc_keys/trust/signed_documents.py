@@ -12,14 +12,12 @@ from datetime import datetime
 from typing import TypeVar
 
 import msgspec
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.serialise import decode, encode, frame, unframe
 from fhe_auc_keys.errors import KeysError, TamperedError, VersionError
 from fhe_auc_keys.trust.certificates import Peer, Trust, verify
-from fhe_auc_keys.trust.identity import Identity, signed_bytes
+from fhe_auc_keys.trust.identity import Identity, has_signed
 
 T = TypeVar("T")
 
@@ -56,37 +54,22 @@ def claimed_signer(kind: Kind, data: bytes) -> bytes:
 
 
 def claimed_body(kind: Kind, data: bytes, shape: type[T]) -> T:
-    """Return the body of a document, unverified.
-
-    Raise `VersionError` for one of another version of fhe-auc; `TamperedError` where it is not of this kind, or
-    damaged.
-    """
+    """Return the body of a document, unverified; raise as `open_signed` where it cannot be read."""
     return parsed(_unframed(kind, data).body, shape, kind.name)
 
 
 def open_signed(kind: Kind, data: bytes, shape: type[T], trust: Trust, *, signer: str, at: datetime) -> tuple[Peer, T]:
-    """Return signer and body, a `shape`, of a document that the party named `signer` must have signed.
+    """Return signer and body, a `shape`, of a document that the party named `signer` must have signed at present, `at`.
 
-    A certificate alone does not give the right to sign it. `at` is the present.
-
-    Raises
-    ------
-    VersionError
-        Of another version of fhe-auc.
-    TamperedError
-        Of another kind, damaged or forged.
-    KeysError
-        Signed by somebody else.
-    KeysError, RevokedError, ExpiredError, UnfitCertificateError
-        The signer's certificate; see `fhe_auc_keys.trust.certificates.verify`.
+    A certificate alone does not give the right to sign it. Raises `VersionError` where it is of another version of
+    fhe-auc; `TamperedError` of another kind, damaged or forged; `KeysError` signed by somebody else; and what `verify`
+    raises of the signer's certificate.
     """
     signed = _unframed(kind, data)
     found = verify(signed.credential, trust, at=at)
-    try:
-        key = Ed25519PublicKey.from_public_bytes(found.signing_key)
-        key.verify(signed.signature, signed_bytes(kind.purpose, encode((signed.credential, signed.body))))
-    except InvalidSignature:
-        raise TamperedError(f"the {kind.name} bears no genuine signature of {found.name!r}") from None
+    text = encode((signed.credential, signed.body))
+    if not has_signed(found.signing_key, kind.purpose, text, signed.signature):
+        raise TamperedError(f"the {kind.name} bears no genuine signature of {found.name!r}")
     if found.name != signer:
         raise KeysError(f"the {kind.name} was signed by {found.name!r}, not by {signer!r}")
     return found, parsed(signed.body, shape, kind.name)

@@ -15,13 +15,11 @@ from datetime import datetime
 from typing import Any, NoReturn
 
 import rfc8785
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fhe_auc.base.serialise import json_text
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.trust.certificates import Peer, Trust, verify
-from fhe_auc_keys.trust.identity import Identity, signed_bytes
+from fhe_auc_keys.trust.identity import Identity, has_signed
 from fhe_auc_keys.trust.public_keys import SKEW, check_time
 
 _DEEPEST = 100  # objects in one another; far fewer than what Python's stack takes
@@ -56,14 +54,8 @@ def check(value: Mapping[str, Any], purpose: bytes, trust: Trust, *, at: datetim
     """Return who has signed the object, from `parse`; `at` is the present, with a time zone.
 
     The certificate has to be valid at the ``time`` in the object, and the revocation lists now: the time is the
-    signer's own claim, so that a certificate that was revoked since does not count.
-
-    Raises
-    ------
-    TamperedError
-        There is no signature, or it is not of these contents; or the time is none, or in the future.
-    KeysError, RevokedError, ExpiredError, UnfitCertificateError
-        The signer's certificate; see `fhe_auc_keys.trust.certificates.verify`.
+    signer's own claim, so that a certificate that was revoked since does not count. Raises `TamperedError` where there
+    is no signature, or not of these contents, or no time, or one in the future; and as `verify`.
     """
     unsigned = copy.deepcopy(dict(value))
     try:
@@ -76,10 +68,8 @@ def check(value: Mapping[str, Any], purpose: bytes, trust: Trust, *, at: datetim
     if time > at + SKEW:
         raise TamperedError("its time is in the future")
     found = verify(credential, trust, at=time, lists_at=at)
-    try:
-        Ed25519PublicKey.from_public_bytes(found.signing_key).verify(signature, signed_bytes(purpose, signed))
-    except InvalidSignature:
-        raise TamperedError(f"it is not what {found.name!r} has signed: it was changed since") from None
+    if not has_signed(found.signing_key, purpose, signed, signature):
+        raise TamperedError(f"it is not what {found.name!r} has signed: it was changed since")
     return found
 
 

@@ -14,9 +14,9 @@ SUITES = [
     "tests/fhe_auc/rlwe/test_seal_format.py",
     "tests/fhe_auc/base/test_files.py",
     "tests/fhe_auc/session/test_journal.py",
-    "tests/keys/test_audit.py",
+    "tests/keys/store/test_audit.py",
     "tests/keys/site/test_session_files.py",
-    "tests/keys/test_store.py",
+    "tests/keys/store/test_store.py",
 ]
 """What lies in files: key stores, audit trails, journals. The rest of the list takes minutes."""
 

@@ -50,13 +50,10 @@ def test_one_worker_is_this_process() -> None:
 def test_without_ray_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     Workers(1)
-    with pytest.raises(InputError, match=r"more workers than one need ray: .*pip install '\.\[ray\]'"):
-        Workers(2)
-
-
-def test_there_is_at_least_one_worker() -> None:
     with pytest.raises(InputError, match="at least one worker, got 0"):
         Workers(0)
+    with pytest.raises(InputError, match=r"more workers than one need ray: .*pip install '\.\[ray\]'"):
+        Workers(2)
 
 
 @needs_ray
@@ -67,6 +64,7 @@ def test_a_task_of_which_every_worker_dies_ends_with_a_clear_word() -> None:
 
 
 @needs_ray
+@pytest.mark.slow
 def test_a_worker_that_dies_is_replaced_and_what_it_did_counts_once(tmp_path: Path) -> None:
     """And its folder is for its user alone, nothing is left behind, and the environment is as it was."""
     before = dict(os.environ)

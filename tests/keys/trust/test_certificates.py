@@ -8,6 +8,7 @@ import copy
 import pickle
 import random
 import warnings
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 
 import msgspec
@@ -71,6 +72,18 @@ def request_with(name: str, *extensions: x509.ExtensionType, key: object = None)
     return builder.sign(key, None if isinstance(key, Ed25519PrivateKey) else hashes.SHA256()).public_bytes(Encoding.PEM)
 
 
+def refused(authority: Authority, request: bytes, name: str = "north", match: str | None = None, days: int = 3) -> None:
+    with pytest.raises(UnfitCertificateError, match=match):
+        authority.issue(request, name, days=days, at=NOW)
+
+
+def unverified(
+    shown: bytes, trust: Trust, error: type[KeysError], match: str | None = None, *, at: datetime = NOW
+) -> None:
+    with pytest.raises(error, match=match):
+        verify(shown, trust, at=at)
+
+
 def request_der(identity: Identity) -> bytes:
     return x509.load_pem_x509_csr(identity.request()).public_bytes(Encoding.DER)
 
@@ -94,11 +107,9 @@ def test_a_certified_identity_is_verified_with_all_that_its_certificate_says(aut
         peer.name = "south"  # type: ignore[misc]
 
 
-def test_the_fingerprint_is_the_one_that_other_tools_print(authority) -> None:
-    identity = Identity.create("north")
-    pem = authority.issue(identity.request(), "north", days=3, at=NOW)
-    certificate = x509.load_pem_x509_certificate(pem)
-    peer = verify(identity.certified(pem).credential, trusting(authority), at=NOW)
+def test_the_fingerprint_is_the_one_that_other_tools_print(authority, north) -> None:
+    certificate = x509.load_der_x509_certificate(chain_of(north)[0])
+    peer = verify(north.credential, trusting(authority), at=NOW)
     assert peer.fingerprint == certificate.fingerprint(hashes.SHA256()) == fingerprint(certificate)
 
 
@@ -116,12 +127,15 @@ def test_names_that_no_party_may_have(authority, name) -> None:
         authority.issue(Identity.create("north").request(), name, days=3, at=NOW)
 
 
-def test_a_request_for_an_unfit_name_or_none(authority) -> None:
+def test_a_request_for_an_unfit_name_or_none_or_of_another_key_or_name(authority) -> None:
     extension = encryption_key_extension(Identity.create("n").encryption_key)
-    with pytest.raises(UnfitCertificateError):
-        authority.issue(request_with("", extension), "north", days=3, at=NOW)
-    with pytest.raises(UnfitCertificateError, match="the name of a party"):
-        authority.issue(request_with("aggregator", extension), "north", days=3, at=NOW)
+    refused(authority, request_with("", extension))
+    refused(authority, request_with("aggregator", extension), match="the name of a party")
+    other_kind = request_with("north", extension, key=ec.generate_private_key(ec.SECP256R1()))
+    refused(authority, other_kind, match="Ed25519")
+    refused(authority, Identity.create("north").request(), "south", match="'north', not for 'south'")
+    for days in (0, -1, 399):
+        refused(authority, Identity.create("north").request(), days=days, match=f"got {days}")
 
 
 def test_every_flipped_byte_of_a_request_is_refused(authority) -> None:
@@ -129,13 +143,9 @@ def test_every_flipped_byte_of_a_request_is_refused(authority) -> None:
     for position in range(len(der)):
         with pytest.raises(KeysError):
             authority.issue(pem("CERTIFICATE REQUEST", flipped(der, position)), "north", days=3, at=NOW)
-    assert authority.register == ()
-
-
-def test_a_request_with_a_forged_signature(authority) -> None:
-    der = request_der(Identity.create("north"))
     with pytest.raises(TamperedError, match="no genuine signature"):
         authority.issue(pem("CERTIFICATE REQUEST", flipped(der, -8)), "north", days=3, at=NOW)
+    assert authority.register == ()
 
 
 def test_a_request_without_a_fit_encryption_key(authority) -> None:
@@ -145,8 +155,11 @@ def test_a_request_without_a_fit_encryption_key(authority) -> None:
         ENCRYPTION_KEY_OID, encryption_key_extension(b"\x09" + bytes(31)).value + b"0"
     )
     for extensions in ((), (small_order,), (not_a_key,), (trailing,)):
-        with pytest.raises(UnfitCertificateError):
-            authority.issue(request_with("north", *extensions), "north", days=3, at=NOW)
+        refused(authority, request_with("north", *extensions))
+    encryption = Identity.create("north").encryption_key
+    twin = encryption[:-1] + bytes([encryption[-1] | 0x80])
+    second_spelling = request_with("south", encryption_key_extension(twin))
+    refused(authority, second_spelling, "south", match=r"X25519 key is not .* reduced")
 
 
 def test_a_request_with_a_signing_key_under_which_one_signature_fits_everything(authority) -> None:
@@ -157,8 +170,7 @@ def test_a_request_with_a_signing_key_under_which_one_signature_fits_everything(
     der = der.replace(identity.signing_key, NEUTRAL)[:-64] + NEUTRAL + bytes(32)
     forged = x509.load_der_x509_csr(der)
     assert forged.is_signature_valid
-    with pytest.raises(UnfitCertificateError, match="of small order"):
-        authority.issue(forged.public_bytes(Encoding.PEM), "north", days=3, at=NOW)
+    refused(authority, forged.public_bytes(Encoding.PEM), match="of small order")
 
 
 @pytest.mark.parametrize("sign", [0, 0x80])
@@ -179,21 +191,6 @@ def test_no_point_of_small_order_is_a_signing_key(point: str, sign: int) -> None
         check_signing_key(bytes(raw))
 
 
-def test_a_request_with_another_kind_of_key_or_another_name(authority) -> None:
-    extension = encryption_key_extension(Identity.create("n").encryption_key)
-    other_kind = request_with("north", extension, key=ec.generate_private_key(ec.SECP256R1()))
-    with pytest.raises(UnfitCertificateError, match="Ed25519"):
-        authority.issue(other_kind, "north", days=3, at=NOW)
-    with pytest.raises(UnfitCertificateError, match="'north', not for 'south'"):
-        authority.issue(Identity.create("north").request(), "south", days=3, at=NOW)
-
-
-@pytest.mark.parametrize("days", [0, -1, 399])
-def test_a_validity_out_of_range(authority, days) -> None:
-    with pytest.raises(UnfitCertificateError, match=f"got {days}"):
-        authority.issue(Identity.create("north").request(), "north", days=days, at=NOW)
-
-
 def test_an_authority_near_its_end_issues_nothing_that_outlives_it() -> None:
     short = Authority.create("consortium", days=10, at=NOW)
     for at, days in ((NOW, 11), (NOW + 11 * DAY, 1), (NOW - DAY, 3)):
@@ -210,18 +207,13 @@ def test_a_name_is_not_given_twice_but_renewed_and_given_anew_after_revocation(a
     enrol(authority)
 
 
-def test_one_key_does_not_get_two_names(authority, north) -> None:
+def test_one_key_does_not_get_two_names_and_a_revoked_one_none(authority, north) -> None:
     double = Identity("south", north._signing, north._encryption)
-    with pytest.raises(UnfitCertificateError, match="certified for 'north'"):
-        authority.issue(double.request(), "south", days=3, at=NOW)
-
-
-def test_a_revoked_key_is_not_certified_again(authority, north) -> None:
+    refused(authority, double.request(), "south", match="certified for 'north'")
     authority.revoke(authority.register[0].serial, at=NOW)
     mixed = Identity("south", Ed25519PrivateKey.generate(), north._encryption)
-    for identity in (north, Identity("south", north._signing, north._encryption), mixed):
-        with pytest.raises(UnfitCertificateError, match="was revoked"):
-            authority.issue(identity.request(), identity.name, days=3, at=NOW)
+    for identity in (north, double, mixed):
+        refused(authority, identity.request(), identity.name, match="was revoked")
 
 
 @pytest.mark.parametrize("name", ["North", "NORTH", "\uff4eorth"])
@@ -245,60 +237,35 @@ def test_of_a_request_nothing_is_certified_that_was_not_compared(authority) -> N
     assert not any(each.oid == x509.SubjectAlternativeName.oid for each in certificate.extensions)
 
 
-def test_a_second_spelling_of_an_encryption_key_is_refused(authority, north) -> None:
-    twin = north.encryption_key[:-1] + bytes([north.encryption_key[-1] | 0x80])
-    with pytest.raises(UnfitCertificateError, match=r"X25519 key is not .* reduced"):
-        authority.issue(request_with("south", encryption_key_extension(twin)), "south", days=3, at=NOW)
-
-
 # --- What a verifier refuses ------------------------------------------------------------------------------------------
 
 
 def test_an_unknown_issuer_also_under_the_same_name(authority, north) -> None:
     forger = Authority.create("consortium", at=NOW)
-    with pytest.raises(KeysError, match="north"):
-        verify(north.credential, trusting(forger), at=NOW)
-    with pytest.raises(KeysError, match="is not signed by any authority trusted here"):
-        verify(north.credential, Trust(()), at=NOW)
+    unverified(north.credential, trusting(forger), KeysError, "north")
+    unverified(north.credential, Trust(()), KeysError, "is not signed by any authority trusted here")
 
 
 def test_a_revoked_certificate_even_by_an_outdated_list(authority, north) -> None:
     authority.revoke(authority.register[0].serial, at=NOW)
     for at in (NOW, NOW + 30 * DAY):
-        with pytest.raises(RevokedError, match="north"):
-            verify(north.credential, trusting(authority), at=at)
+        unverified(north.credential, trusting(authority), RevokedError, "north", at=at)
     with pytest.raises(StoreError, match="no certificate with serial"):
         authority.revoke("abc", at=NOW)
 
 
-def test_expired_and_not_yet_valid(authority, north) -> None:
-    for at in (NOW - DAY, NOW + 91 * DAY):
-        with pytest.raises(ExpiredError, match="valid from"):
-            verify(north.credential, trusting(authority, at=at), at=at)
-
-
-def test_a_clock_that_is_a_little_slow_is_no_reason_to_refuse(authority, north) -> None:
-    assert verify(north.credential, trusting(authority), at=NOW - timedelta(minutes=4)).name == "north"
-
-
 def test_a_time_without_a_zone_is_a_bug_of_the_caller(authority, north) -> None:
-    with pytest.raises(ValueError, match="time zone"):
-        verify(north.credential, trusting(authority), at=datetime(2030, 5, 1))
+    unverified(north.credential, trusting(authority), ValueError, "time zone", at=datetime(2030, 5, 1))
 
 
 def test_a_missing_outdated_premature_or_forged_revocation_list(authority, north) -> None:
     anchor = authority.certificate_pem()
-    with pytest.raises(KeysError, match="no revocation list"):
-        verify(north.credential, Trust.from_pem(anchor), at=NOW)
-    with pytest.raises(ExpiredError, match="revocation list"):
-        verify(north.credential, trusting(authority, at=NOW - 31 * DAY), at=NOW)
-    with pytest.raises(ExpiredError, match="revocation list"):
-        verify(north.credential, trusting(authority, at=NOW + DAY), at=NOW)
-    with pytest.raises(TamperedError, match="forged"):
-        verify(north.credential, Trust.from_pem(anchor, (forged(authority),)), at=NOW)
+    unverified(north.credential, Trust.from_pem(anchor), KeysError, "no revocation list")
+    unverified(north.credential, trusting(authority, at=NOW - 31 * DAY), ExpiredError, "revocation list")
+    unverified(north.credential, trusting(authority, at=NOW + DAY), ExpiredError, "revocation list")
+    unverified(north.credential, Trust.from_pem(anchor, (forged(authority),)), TamperedError, "forged")
     honest_of_another_key = Authority.create("consortium", at=NOW).revocation_list(at=NOW)
-    with pytest.raises(KeysError, match="for the key that signed"):
-        verify(north.credential, Trust.from_pem(anchor, (honest_of_another_key,)), at=NOW)
+    unverified(north.credential, Trust.from_pem(anchor, (honest_of_another_key,)), KeysError, "for the key that signed")
 
 
 def forged(authority: Authority) -> bytes:
@@ -326,10 +293,8 @@ def test_an_authority_that_takes_a_new_key_keeps_its_name_and_its_parties(first:
     trusted = trusted.with_list(loaded(keys[1].revocation_list(at=NOW)))
     assert len(trusted.lists) == 2
     assert verify(parties[0].credential, trusted.trust, at=NOW).name == "north"
-    with pytest.raises(RevokedError):
-        verify(parties[1].credential, trusted.trust, at=NOW)
-    with pytest.raises(KeysError, match="for the key that signed"):
-        verify(parties[0].credential, Trust(trusted.authorities, (lists[1],)), at=NOW)
+    unverified(parties[1].credential, trusted.trust, RevokedError)
+    unverified(parties[0].credential, Trust(trusted.authorities, (lists[1],)), KeysError, "for the key that signed")
     with pytest.raises(KeysError, match="of another key"):
         Trusted((keys[0].certificate,)).with_list(lists[1])
 
@@ -341,39 +306,29 @@ def test_every_flipped_byte_of_a_revocation_list_is_refused(authority, north) ->
             found = x509.load_der_x509_crl(flipped(der, position))
         except (ValueError, x509.InvalidVersion):
             continue
-        with pytest.raises(KeysError):
-            verify(north.credential, Trust((authority.certificate,), (found,)), at=NOW)
+        unverified(north.credential, Trust((authority.certificate,), (found,)), KeysError)
 
 
-def test_every_flipped_byte_of_a_credential_is_refused(authority, north) -> None:
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.slow)])
+def test_every_flipped_byte_of_a_credential_is_refused(authority, north, step: int) -> None:
     trust = trusting(authority)
-    for position in range(len(north.credential)):
+    for position in range(0, len(north.credential), step):
         bad = flipped(north.credential, position)
-        with pytest.raises(TamperedError):
-            verify(bad, trust, at=NOW)
+        for damaged in (bad, north.credential[:position]):
+            unverified(damaged, trust, TamperedError)
         if position >= 40:
-            with pytest.raises(KeysError):
-                verify(mended(bad), trust, at=NOW)
-    for length in range(len(north.credential)):
-        with pytest.raises(TamperedError):
-            verify(north.credential[:length], trust, at=NOW)
+            unverified(mended(bad), trust, KeysError)
 
 
-def test_the_authority_itself_is_no_party(authority) -> None:
-    with pytest.raises(KeysError):
-        verify(credential(authority.certificate_pem()), trusting(authority), at=NOW)
-
-
-def test_a_party_is_no_authority(authority, north) -> None:
-    impostor = Authority(north._signing, x509.load_der_x509_certificate(chain_of(north)[0]), (), 0)
-    impostor_party = Identity.create("south")
-    pem = impostor.issue(impostor_party.request(), "south", days=3, at=NOW)
-    shown = impostor_party.certified(pem).credential
+def test_the_authority_is_no_party_and_a_party_no_authority(authority, north) -> None:
     trust = trusting(authority)
-    with pytest.raises(KeysError, match="is not signed by any authority trusted here"):
-        verify(shown, trust, at=NOW)
-    with pytest.raises(KeysError, match="is not signed by any authority trusted here"):
-        verify(shown, Trust((*trust.anchors, impostor.certificate), trust.revocation_lists), at=NOW)
+    unverified(credential(authority.certificate_pem()), trust, KeysError)
+    impostor = Authority(north._signing, x509.load_der_x509_certificate(chain_of(north)[0]), (), 0)
+    shown = enrol(impostor, "south", days=3).credential
+    for anchors in (trust.anchors, (*trust.anchors, impostor.certificate)):
+        unverified(
+            shown, Trust(anchors, trust.revocation_lists), KeysError, "is not signed by any authority trusted here"
+        )
 
 
 def chain_of(identity: Identity) -> list[bytes]:
@@ -406,29 +361,28 @@ def test_an_authority_under_constraints_that_we_do_not_check_certifies_nobody(au
     for each in authority.certificate.extensions:
         builder = builder.add_extension(each.value, each.critical)
     anchor = builder.sign(authority._key, None).public_bytes(Encoding.PEM)
-    with pytest.raises(UnfitCertificateError, match=r"critical extension 2\.5\.29\.30"):
-        verify(north.credential, Trust.from_pem(anchor, (authority.revocation_list(at=NOW),)), at=NOW)
+    trust = Trust.from_pem(anchor, (authority.revocation_list(at=NOW),))
+    unverified(north.credential, trust, UnfitCertificateError, r"critical extension 2\.5\.29\.30")
 
 
 def test_validity_includes_its_first_and_its_last_second_in_any_time_zone(authority, north) -> None:
     certificate = x509.load_der_x509_certificate(chain_of(north)[0])
     begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    assert begins == NOW - timedelta(minutes=5)  # a clock that is a little slow is no reason to refuse
     second = timedelta(seconds=1)
     for hours in (-11, 0, 14):
         zone = timezone(timedelta(hours=hours))
         for at in (begins, ends):
             verify(north.credential, trusting(authority, at=at), at=at.astimezone(zone))
         for at in (begins - second, ends + second):
-            with pytest.raises(ExpiredError, match="valid from"):
-                verify(north.credential, trusting(authority, at=at), at=at.astimezone(zone))
+            unverified(north.credential, trusting(authority, at=at), ExpiredError, "valid from", at=at.astimezone(zone))
 
 
 def test_a_list_is_current_up_to_its_end_but_not_at_it(authority, north) -> None:
     trust = trusting(authority)
     ends = trust.revocation_lists[0].next_update_utc
     verify(north.credential, trust, at=ends - timedelta(seconds=1))
-    with pytest.raises(ExpiredError, match="revocation list"):
-        verify(north.credential, trust, at=ends)
+    unverified(north.credential, trust, ExpiredError, "revocation list", at=ends)
 
 
 def test_the_authority_s_certificate_in_the_same_file_is_no_part_of_a_credential(authority) -> None:
@@ -457,8 +411,7 @@ def test_a_name_that_is_no_text_is_refused_with_our_own_error(authority, north) 
     bits = der.replace(b"\x0c\x05north", b"\x03\x05\x00orth")  # a BIT STRING
     assert bits != der
     shown = with_parts(north.credential, lambda parts: [[bits], parts[1]])
-    with pytest.raises(UnfitCertificateError, match="malformed"):
-        verify(shown, trusting(authority), at=NOW)
+    unverified(shown, trusting(authority), UnfitCertificateError, "malformed")
     with pytest.raises(UnfitCertificateError):
         north.certified(pem("CERTIFICATE", bits))
 
@@ -546,12 +499,9 @@ def test_so_does_an_rsa_certificate() -> None:
     assert verify(site.identity().credential, site.trust, at=NOW).name == "north.example"
 
 
-def test_a_name_that_the_site_s_certificate_is_not_for(site) -> None:
+def test_a_name_that_the_site_s_certificate_is_not_for_and_another_private_key(site) -> None:
     with pytest.raises(UnfitCertificateError, match="not for the name"):
         site.identity("south.example")
-
-
-def test_another_private_key_than_the_certificate_s(site) -> None:
     other = ec.generate_private_key(ec.SECP256R1())
     with pytest.raises(UnfitCertificateError, match="not that of the certificate"):
         Identity.create("north.example").bound(site.chain, other, days=3, at=NOW)
@@ -561,19 +511,15 @@ def test_a_binding_expires_before_its_certificate(site) -> None:
     identity = site.identity(days=1)
     keys = {"root": site.root_key, "middle": site.middle_key}
     trust = Trust((site.root,), tuple(site.crl(name, key, next_update=NOW + 90 * DAY) for name, key in keys.items()))
-    with pytest.raises(ExpiredError, match="key binding"):
-        verify(identity.credential, trust, at=NOW + 2 * DAY)
-    with pytest.raises(ExpiredError, match="site's certificate"):
-        verify(identity.credential, trust, at=NOW + 61 * DAY)
+    unverified(identity.credential, trust, ExpiredError, "key binding", at=NOW + 2 * DAY)
+    unverified(identity.credential, trust, ExpiredError, "site's certificate", at=NOW + 61 * DAY)
 
 
 def test_a_chain_to_nobody_trusted_or_with_a_gap(site) -> None:
     identity = site.identity()
-    with pytest.raises(KeysError, match=r"north\.example"):
-        verify(identity.credential, Site().trust, at=NOW)
+    unverified(identity.credential, Site().trust, KeysError, r"north\.example")
     leaf_only = Identity.create("north.example").bound(site.leaf.public_bytes(Encoding.PEM), site.key, days=3, at=NOW)
-    with pytest.raises(KeysError, match="to a trusted authority"):
-        verify(leaf_only.credential, site.trust, at=NOW)
+    unverified(leaf_only.credential, site.trust, KeysError, "to a trusted authority")
 
 
 def test_a_revoked_site_or_intermediate_and_a_missing_list(site) -> None:
@@ -582,11 +528,9 @@ def test_a_revoked_site_or_intermediate_and_a_missing_list(site) -> None:
     revoked_leaf = (root_list, site.crl("middle", site.middle_key, site.leaf))
     revoked_middle = (site.crl("root", site.root_key, site.middle), middle_list)
     for lists in (revoked_leaf, revoked_middle):
-        with pytest.raises(RevokedError):
-            verify(identity.credential, Trust((site.root,), lists), at=NOW)
+        unverified(identity.credential, Trust((site.root,), lists), RevokedError)
     for lists in ((root_list,), (middle_list,), ()):
-        with pytest.raises(KeysError, match="no revocation list"):
-            verify(identity.credential, Trust((site.root,), lists), at=NOW)
+        unverified(identity.credential, Trust((site.root,), lists), KeysError, "no revocation list")
 
 
 def test_a_list_that_names_no_key_is_of_the_authority_whose_signature_it_bears() -> None:
@@ -601,23 +545,20 @@ def test_a_list_that_names_no_key_is_of_the_authority_whose_signature_it_bears()
     revoking = new.crl("middle", new.middle_key, new.leaf, last_update=NOW - timedelta(hours=1))
     trusted = trusted.with_list(revoking)
     assert verify(old.identity().credential, trusted.trust, at=NOW).name == "north.example"
-    with pytest.raises(RevokedError):
-        verify(new.identity().credential, trusted.trust, at=NOW)
-    with pytest.raises(KeysError, match="no revocation list"):
-        verify(new.identity().credential, Trust(trusted.authorities, old.lists), at=NOW)
+    unverified(new.identity().credential, trusted.trust, RevokedError)
+    unverified(new.identity().credential, Trust(trusted.authorities, old.lists), KeysError, "no revocation list")
 
 
 def test_a_certificate_not_for_signing_and_one_of_an_authority() -> None:
     for unfit in (Site(usage=False), Site(ca=True)):
-        with pytest.raises(KeysError):
-            verify(unfit.identity().credential, unfit.trust, at=NOW)
+        unverified(unfit.identity().credential, unfit.trust, KeysError)
 
 
 def test_an_authority_under_constraints_vouches_for_no_name_outside_them() -> None:
     """The common name is outside, and no part of what the chain's verifier compares."""
     outside = Site(name="south.example", constraint="north.example")
-    with pytest.raises(UnfitCertificateError, match=r"'south\.example' is no name"):
-        verify(outside.identity("south.example").credential, outside.trust, at=NOW)
+    shown = outside.identity("south.example").credential
+    unverified(shown, outside.trust, UnfitCertificateError, r"'south\.example' is no name")
     inside = outside.identity("alias.north.example")
     assert verify(inside.credential, outside.trust, at=NOW).name == "alias.north.example"
 
@@ -635,10 +576,8 @@ def test_what_the_library_says_of_a_chain_is_passed_on_without_its_control_chara
 
 def test_a_certificate_trusted_itself_is_refused_since_nobody_could_revoke_it(site) -> None:
     identity = site.identity()
-    with pytest.raises(KeysError, match="trusted itself"):
-        verify(identity.credential, Trust((site.leaf,), site.lists), at=NOW)
-    with pytest.raises(KeysError, match="not signed by any authority"):
-        verify(identity.credential, Trust((), site.lists), at=NOW)
+    unverified(identity.credential, Trust((site.leaf,), site.lists), KeysError, "trusted itself")
+    unverified(identity.credential, Trust((), site.lists), KeysError, "not signed by any authority")
 
 
 @pytest.mark.parametrize(
@@ -656,8 +595,7 @@ def test_a_weak_or_odd_key_of_a_site_binds_nothing(site, key) -> None:
     with pytest.raises(UnfitCertificateError, match="needs an ECDSA key"):
         Identity.create("north.example").bound(chain, key, days=3, at=NOW)
     binding = msgspec.msgpack.decode(site.identity().credential[40:])[1]
-    with pytest.raises(KeysError):
-        verify(credential(chain, binding), site.trust, at=NOW)
+    unverified(credential(chain, binding), site.trust, KeysError)
 
 
 def test_a_binding_is_accepted_by_a_clock_that_is_a_little_slow_and_for_as_long_as_it_says(site) -> None:
@@ -672,11 +610,11 @@ def test_a_binding_is_accepted_by_a_clock_that_is_a_little_slow_and_for_as_long_
             site.identity(days=days)
 
 
-def test_every_flipped_byte_of_a_bound_credential_is_refused(site) -> None:
+@pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.slow)])
+def test_every_flipped_byte_of_a_bound_credential_is_refused(site, step: int) -> None:
     good = site.identity().credential
-    for position in range(40, len(good)):
-        with pytest.raises(KeysError):
-            verify(mended(flipped(good, position)), site.trust, at=NOW)
+    for position in range(40, len(good), step):
+        unverified(mended(flipped(good, position)), site.trust, KeysError)
 
 
 def test_a_certificate_with_a_serial_number_below_one_is_refused_without_a_warning(site) -> None:
@@ -687,44 +625,33 @@ def test_a_certificate_with_a_serial_number_below_one_is_refused_without_a_warni
     negative[position] |= 0x80
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(TamperedError, match="a credential is damaged"):
-            verify(mended(bytes(negative)), site.trust, at=NOW)
+        unverified(mended(bytes(negative)), site.trust, TamperedError, "a credential is damaged")
 
 
 def test_a_binding_does_not_move_to_another_certificate(site) -> None:
     other = Site()
     _, binding = msgspec.msgpack.decode(site.identity().credential[40:])
-    with pytest.raises(TamperedError, match="forged"):
-        verify(credential(other.chain, binding), other.trust, at=NOW)
+    unverified(credential(other.chain, binding), other.trust, TamperedError, "forged")
+
+
+class Holder:
+    """A signing key that somebody claims, and how they sign without it."""
+
+    def __init__(self, key: Ed25519PublicKey, sign: Callable[[bytes], bytes]) -> None:
+        self.public_key, self.sign = lambda: key, sign
 
 
 def test_the_keys_of_somebody_else_cannot_be_bound(site, north) -> None:
     """The certified key signs, but our signing key does not: no proof that it is held."""
-
-    class Pretender:
-        def public_key(self):
-            return north._signing.public_key()
-
-        def sign(self, data: bytes) -> bytes:
-            return Ed25519PrivateKey.generate().sign(data)
-
-    stolen = bind_keys("north.example", Pretender(), north.encryption_key, site.leaf, site.key, days=3, at=NOW)
-    with pytest.raises(TamperedError):
-        verify(credential(site.chain, stolen), site.trust, at=NOW)
+    pretender = Holder(north._signing.public_key(), Ed25519PrivateKey.generate().sign)
+    stolen = bind_keys("north.example", pretender, north.encryption_key, site.leaf, site.key, days=3, at=NOW)
+    unverified(credential(site.chain, stolen), site.trust, TamperedError)
 
 
-def test_a_site_cannot_bind_a_signing_key_under_which_one_signature_fits_everything(site) -> None:
-    class Neutral:
-        def public_key(self):
-            return Ed25519PublicKey.from_public_bytes(NEUTRAL)
-
-        def sign(self, data: bytes) -> bytes:
-            return NEUTRAL + bytes(32)
-
-    encryption = Identity.create("north.example").encryption_key
-    bound = bind_keys("north.example", Neutral(), encryption, site.leaf, site.key, days=3, at=NOW)
-    with pytest.raises(UnfitCertificateError, match="of small order"):
-        verify(credential(site.chain, bound), site.trust, at=NOW)
+def test_a_site_cannot_bind_a_signing_key_under_which_one_signature_fits_everything(site, north) -> None:
+    neutral = Holder(Ed25519PublicKey.from_public_bytes(NEUTRAL), lambda data: NEUTRAL + bytes(32))
+    bound = bind_keys("north.example", neutral, north.encryption_key, site.leaf, site.key, days=3, at=NOW)
+    unverified(credential(site.chain, bound), site.trust, UnfitCertificateError, "of small order")
 
 
 # --- Private keys stay private ----------------------------------------------------------------------------------------
@@ -746,8 +673,7 @@ def test_an_identity_and_an_authority_survive_being_stored(authority, north) -> 
     back = Authority.from_bytes(authority.to_bytes())
     assert back.register == authority.register
     back.revoke(back.register[0].serial, at=NOW)
-    with pytest.raises(RevokedError):
-        verify(north.credential, trusting(back), at=NOW)
+    unverified(north.credential, trusting(back), RevokedError)
     for kind, data in ((Identity, authority.to_bytes()), (Authority, north.to_bytes()), (Identity, b"")):
         with pytest.raises(DamagedFileError):
             kind.from_bytes(data)
@@ -797,7 +723,8 @@ def pem(kind: str, der: bytes) -> bytes:
 
 # The library warns of a serial number that is not positive, and goes on.
 @pytest.mark.filterwarnings("ignore:Parsed a serial number")
-def test_whatever_the_bytes_only_our_own_errors_come_out(authority, north, site) -> None:
+@pytest.mark.parametrize("times", [60, pytest.param(400, marks=pytest.mark.slow)])
+def test_whatever_the_bytes_only_our_own_errors_come_out(authority, north, site, times: int) -> None:
     bound = site.identity("north.example")
     trust = trusting(authority)
     crl = trust.revocation_lists[0]
@@ -845,7 +772,7 @@ def test_whatever_the_bytes_only_our_own_errors_come_out(authority, north, site)
     for what, (good, enter) in entrances.items():
         enter(good)
         refused = 0
-        for _ in range(400):
+        for _ in range(times):
             bad = mutated(generator, good)
             try:
                 enter(bad)
@@ -853,4 +780,4 @@ def test_whatever_the_bytes_only_our_own_errors_come_out(authority, north, site)
                 refused += "\n" not in str(error)
             except Exception as error:
                 pytest.fail(f"{what}: {error!r} for {bad.hex()}")
-        assert refused > 200, f"{what}: {refused} of 400"
+        assert refused > times / 2, f"{what}: {refused}"

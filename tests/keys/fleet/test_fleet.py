@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Callable, Iterator
+import shutil
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +36,7 @@ from fhe_auc.sums.residues import pack, unpack
 from fhe_auc_keys.bundles.announcement import Announcement, announce, open_announcement
 from fhe_auc_keys.cli.fleet import fleet as command
 from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError, UnfitCertificateError
-from fhe_auc_keys.fleet import aggregator, helper, members, tables
+from fhe_auc_keys.fleet import aggregator, helper, tables
 from fhe_auc_keys.fleet.device import Device, Floor, Record, Submitted, write_records
 from fhe_auc_keys.fleet.session import (
     BLOB,
@@ -61,7 +63,6 @@ from fhe_auc_protocols.exact_auc.padded_computation import ExactPaddedComputatio
 from tests.support.exact_sessions import pairs_of, rows
 
 GRID = thresholds.uniform(12)
-CONVENER = "vendor"
 
 
 class Play:
@@ -72,48 +73,48 @@ class Play:
         self.rows = rows(number, 3, most=12)
         self.identities = [Identity.create(f"device {index}") for index in range(number)]
         self.known = np.frombuffer(b"".join(each.signing_key for each in self.identities), np.uint8).reshape(number, 32)
-        members.write(self.place("members.parquet"), self.known)
-        self.consortium = made = Consortium([CONVENER])
+        tables.write_members(self.place("members.parquet"), self.known)
+        self.consortium = made = Consortium(())
         for each in self.identities:
             made.authority.issue(each.request(), each.name, days=1, at=made.at)
         listed = sign_members(made.authority, self.known, at=made.at)
         self.fleet = Fleet.of(self.known, row_cap=12, listed=listed)
-        self.request = request = Request(
+        self.request = Request(
             parties=(), fleet=self.fleet, thresholds=GRID, max_rows=12 * number, min_parties=least, keys="helper",
             interval=interval,
         )  # fmt: skip
-        self.announcement = announce(
-            made.identities[CONVENER], registry.load("exact").prepare(request).manifest, (), made.trust,
-            aggregator=made.identities[made.aggregator].credential, helper=made.identities[made.holder].credential,
-            study=TRIAL, lifetime=LIFETIME, at=made.at,
-        )  # fmt: skip
-        self.announced = open_announcement(self.announcement, made.trust, holder=CONVENER, at=made.at)
-        self.aggregator, self.helper = self.role(made.aggregator), self.role(made.holder)
+        self.announcement = made.convene(registry.load("exact").prepare(self.request).manifest)
+        self.announced = self.opened(self.announcement)
+        self.aggregator, self.helper = self.role(made.aggregator), self.role(made.helper)
         self.store = KeyStore.create(folder / "store", "correct horse battery", log2_cost=10)
 
     def place(self, name: str) -> str:
         return str(self.folder / name)
 
-    def role(self, name: str) -> FleetSession:
-        identity = self.consortium.identities[name]
+    def opened(self, announcement: bytes) -> Announcement:
         made = self.consortium
-        return FleetSession.open(self.announcement, identity, made.trust, holder=CONVENER, at=made.at)
+        return open_announcement(announcement, made.trust, holder=made.holder, at=made.at)
+
+    def role(self, name: str) -> FleetSession:
+        made = self.consortium
+        return FleetSession.open(self.announcement, made.identities[name], made.trust, holder=made.holder, at=made.at)
 
     def device(self, index: int, floor: Floor = Floor(members=4, share=0.25)) -> Device:  # noqa: B008 - frozen
         return Device(self.announced, index, self.identities[index], floor)
 
+    @cached_property
     def submitted(self) -> list[Submitted]:
+        """What everybody has made of their rows."""
         return [self.device(index).submit(data, b"") for index, data in enumerate(self.rows)]
 
-    def write(self, *files: list[Record]) -> None:
-        for number, records in enumerate(files):
-            write_records(self.place(f"records/{number}.parquet"), records)
+    @property
+    def records(self) -> list[Record]:
+        return [each.record for each in self.submitted]
 
-    def write_all(self) -> list[Submitted]:
-        """Write everybody's record into one file."""
-        submitted = self.submitted()
-        self.write([each.record for each in submitted])
-        return submitted
+    def write(self, *files: list[Record]) -> None:
+        """Write records, by default everybody's into one file."""
+        for number, records in enumerate(files or [self.records]):
+            write_records(self.place(f"records/{number}.parquet"), records)
 
     def collect(self) -> aggregator.Collected:
         folders = self.place("records"), self.place("blobs")
@@ -140,9 +141,29 @@ class Play:
         parts, _ = tables.parts_of(self.place("responses"), tables.RESPONSES)
         return dict(itertools.chain.from_iterable(tables.rows_of(part, tables.RESPONSES) for part in parts))
 
-    def read(self, index: int, key: bytes) -> Evaluation:
-        sums = tables.read(self.place("responses/sums"))
+    def read(self, index: int, key: bytes = b"") -> Evaluation:
+        """What a device reads, with its response key or another one."""
+        sums, key = tables.read(self.place("responses/sums")), key or self.submitted[index].response_key
         return self.device(index).read(self.rows[index], key, self.responses()[index], sums)
+
+    def reads(self, index: int, counted: Sequence[PartyData]) -> bool:
+        """Whether a device reads the fraction of all these rows."""
+        return self.read(index).fraction == fraction_of(counted)
+
+
+def convened(
+    play: Play, members: NDArray[np.uint8] | Fleet, *, by: str = "", trust: Trust | None = None, **request: Any
+) -> bytes:
+    """Another session of the fleet, or of other members."""
+    made, fleet = play.consortium, members
+    if not isinstance(fleet, Fleet):
+        fleet = Fleet.of(fleet, row_cap=12, listed=sign_members(made.authority, fleet, at=made.at))
+    manifest = registry.load("exact").prepare(replace(play.request, fleet=fleet, **request)).manifest
+    adder, trustee = (made.identities[name].credential for name in (made.aggregator, made.helper))
+    return announce(
+        made.identities[by or made.holder], manifest, (), trust or made.trust, aggregator=adder, helper=trustee,
+        study=TRIAL, lifetime=LIFETIME, at=made.at,
+    )  # fmt: skip
 
 
 def fraction_of(parties: list[PartyData]) -> Fraction:
@@ -156,17 +177,16 @@ def play(tmp_path: Path) -> Iterator[Play]:
     made.store.close()
 
 
-def test_three_hundred_devices_have_the_exact_fraction_of_all_their_rows(tmp_path: Path) -> None:
-    play = Play(tmp_path, 300, least=250, interval=0.9)
-    submitted = play.submitted()
-    records = [each.record for each in submitted]
-    play.write(records[:120], records[120:])
+@pytest.mark.parametrize("number", [40, pytest.param(300, marks=pytest.mark.slow)])
+def test_devices_have_the_exact_fraction_of_all_their_rows(tmp_path: Path, number: int) -> None:
+    play = Play(tmp_path, number, least=number - 10, interval=0.9)
+    play.write(play.records[:12], play.records[12:])
     collected, verdicts = play.to_the_end()
-    assert (collected.records, verdicts) == (300, {"counts": 300})
-    for index in (0, 150, 299):
-        found = play.read(index, submitted[index].response_key)
+    assert (collected.records, verdicts) == (number, {"counts": number})
+    for index in (0, number // 2, number - 1):
+        found = play.read(index)
         assert found.fraction == fraction_of(play.rows)
-        assert (found.parties, found.keys, found.verified) == (300, "helper", False)
+        assert (found.parties, found.keys, found.verified) == (number, "helper", False)
         assert found.interval is not None
         assert found.interval.method == HANLEY_MCNEIL + WIDENED  # at twelve thresholds
     play.store.close()
@@ -181,7 +201,9 @@ def test_a_record_has_at_most_4000_bytes_at_100_thresholds_though_a_seal_takes_1
     assert 4 + 32 + sum(session.computation.part_bytes) + 64 + 64 + 2 * 1136 <= 4000
 
 
-def test_a_device_shows_by_its_path_that_it_is_a_member(play: Play) -> None:
+def test_a_device_shows_by_its_path_that_it_is_a_member_and_no_secret(play: Play) -> None:
+    assert repr(play.device(0)) == "<Device 0>"
+    assert repr(play.submitted[0].response_key) not in repr(play.submitted[0])
     for index in range(8):
         assert play.fleet.has(index, play.device(index).known_by, path_to(play.known, index))
     assert not play.fleet.has(0, play.device(1).known_by, path_to(play.known, 0))
@@ -244,8 +266,7 @@ REFUSED_BY_THE_AGGREGATOR: dict[str, tuple[Callable[[Record], Record], str]] = {
 
 
 def test_records_that_are_not_whole_are_named_and_the_others_count(play: Play) -> None:
-    submitted = play.submitted()
-    records = [each.record for each in submitted]
+    records = play.records
     spoilt = [change(records[3]) for change, _ in REFUSED_BY_THE_AGGREGATOR.values()]
     too_large = resketched(play, 3, b"\xff" * (len(records[3].sketch) - sealing.OVERHEAD))
     play.write([too_large, *spoilt, *records[:3]], records[4:])
@@ -255,13 +276,12 @@ def test_records_that_are_not_whole_are_named_and_the_others_count(play: Play) -
         expected[why] = expected.get(why, 0) + 1
     assert collected.refusals.counts == expected
     assert collected.refusals.examples[aggregator.NO_MEMBER][0].endswith("row group 0, row 2: member 8")
-    assert play.read(0, submitted[0].response_key).fraction == fraction_of(play.rows[:3] + play.rows[4:])
+    assert play.reads(0, play.rows[:3] + play.rows[4:])
 
 
 def test_blobs_that_do_not_open_are_left_out_and_the_others_count(play: Play) -> None:
     """A foreign key, another's blob, a changed blob, a changed sketch, and a blob that is signed but none."""
-    submitted = play.submitted()
-    records = [each.record for each in submitted]
+    records = play.records
     records[0] = resealed(play, records[0], Identity.create("a stranger"))
     records[1] = records[1]._replace(blob=records[2].blob, signature=records[2].signature)
     records[3] = records[3]._replace(blob=flipped(records[3].blob))
@@ -270,27 +290,25 @@ def test_blobs_that_do_not_open_are_left_out_and_the_others_count(play: Play) ->
     play.write(records)
     _, verdicts = play.to_the_end()
     assert verdicts == {"counts": 3, Verdict.UNSIGNED.sentence: 4, Verdict.UNOPENED.sentence: 1}
-    assert play.read(2, submitted[2].response_key).fraction == fraction_of([play.rows[each] for each in (2, 5, 6)])
+    assert play.reads(2, [play.rows[each] for each in (2, 5, 6)])
     assert set(play.responses()) == {2, 5, 6}
 
 
 def test_of_a_member_s_records_the_first_counts_that_opens(play: Play) -> None:
     """So nobody takes a member's place by a record of their own, in whichever file it comes first."""
-    submitted, again = play.submitted(), play.submitted()
-    records = [each.record for each in submitted]
+    records, again = play.records, [play.device(index).submit(data, b"") for index, data in enumerate(play.rows)]
     stranger = resealed(play, records[5], Identity.create("a stranger"))
     play.write([stranger, records[5]._replace(sketch=again[5].record.sketch)],
                [*records, again[5].record, records[6]])  # fmt: skip
     _, verdicts = play.to_the_end()
     assert verdicts == {"counts": 8, Verdict.UNSIGNED.sentence: 2, Verdict.AGAIN.sentence: 2}
-    assert play.read(5, submitted[5].response_key).fraction == fraction_of(play.rows)
+    assert play.reads(5, play.rows)
     with pytest.raises(DeserialisationError, match="not sealed to member 5"):
         play.read(5, again[5].response_key)
 
 
 def test_a_file_that_is_cut_off_or_of_another_kind_is_named_and_the_others_count(play: Play, tmp_path: Path) -> None:
-    submitted = play.submitted()
-    records = [each.record for each in submitted]
+    records = play.records
     play.write(records[:2], records[2:4], records[4:])
     cut = tmp_path / "records" / "1.parquet"
     cut.write_bytes(cut.read_bytes()[:-100])
@@ -300,13 +318,12 @@ def test_a_file_that_is_cut_off_or_of_another_kind_is_named_and_the_others_count
     named = "".join(collected.refusals.examples[aggregator.UNREADABLE])
     assert "1.parquet" in named
     assert "other.parquet" in named
-    assert play.read(0, submitted[0].response_key).fraction == fraction_of(play.rows[:2] + play.rows[4:])
+    assert play.reads(0, play.rows[:2] + play.rows[4:])
 
 
 def test_fewer_than_agreed_are_not_opened_and_nothing_is_spent(tmp_path: Path) -> None:
     play = Play(tmp_path, 8, least=6)
-    submitted = play.submitted()
-    records = [each.record for each in submitted]
+    records = play.records
     play.write(records[:5])
     play.collect()
     with pytest.raises(TooFewPartiesError, match="the blobs of 5 members open, at least 6 are needed"):
@@ -314,7 +331,7 @@ def test_fewer_than_agreed_are_not_opened_and_nothing_is_spent(tmp_path: Path) -
     play.write(records)
     (tmp_path / "blobs" / "list").unlink()
     play.to_the_end()
-    assert play.read(7, submitted[7].response_key).fraction == fraction_of(play.rows)
+    assert play.reads(7, play.rows)
     play.store.close()
 
 
@@ -341,24 +358,20 @@ def test_counts_below_zero_or_of_other_rows_than_there_are_do_not_leave(play: Pl
         task.check_counts(encoded)
 
 
-@pytest.mark.parametrize(
-    ("floor", "why"),
-    [
-        (Floor(members=9, share=0.25), "the fleet has 8 members, fewer than this device's floor, 9"),
-        (Floor(members=8, share=0.5), "2 of 8 members are enough for the session, a smaller share than"),
-    ],
-)
-def test_a_device_takes_no_part_in_a_session_below_its_floor(play: Play, floor: Floor, why: str) -> None:
+def test_a_device_takes_no_part_in_a_session_below_its_floor(play: Play) -> None:
     """Of 1,000 members 20 might be enough, and who convenes plays 19: the floor is the device's own."""
-    with pytest.raises(InputError, match=why):
-        play.device(0, floor)
+    with pytest.raises(InputError, match="the fleet has 8 members, fewer than this device's floor, 9"):
+        play.device(0, Floor(members=9, share=0.25))
+    with pytest.raises(InputError, match="2 of 8 members are enough for the session, a smaller share than"):
+        play.device(0, Floor(members=8, share=0.5))
+    for members, share in ((1, 0.5), (2, 0.0), (2, 1.1), (2, float("nan"))):
+        with pytest.raises(InputError, match="a floor has 2 members or more"):
+            Floor(members, share)
 
 
 def another_session(play: Play, number: int) -> Announcement:
     """With so many of the fleet's members."""
-    made, known = play.consortium, play.known[:number]
-    fleet = Fleet.of(known, row_cap=12, listed=sign_members(made.authority, known, at=made.at))
-    return open_announcement(convened(play, fleet, made.trust), made.trust, holder=CONVENER, at=made.at)
+    return play.opened(convened(play, play.known[:number]))
 
 
 def test_a_device_answers_once_for_its_rows_until_they_or_the_number_of_members_have_changed(play: Play) -> None:
@@ -381,12 +394,9 @@ def test_a_device_answers_once_for_its_rows_until_they_or_the_number_of_members_
 
 def test_a_device_answers_once_for_the_scores_of_a_model_whatever_other_models_are_asked_for(play: Play) -> None:
     """A session of two models, one of which it has answered, is about the same rows."""
-    rows, floor, known = play.rows[0], Floor(members=4, share=0.25), play.known[:7]
+    rows, floor = play.rows[0], Floor(members=4, share=0.25)
     memory = play.device(0).submit(rows, b"").memory
-    listed = sign_members(play.consortium.authority, known, at=play.consortium.at)
-    fleet, models = Fleet.of(known, row_cap=12, listed=listed), Analysis(models=("old", "new"))
-    document = convened(play, fleet, play.consortium.trust, analysis=models)
-    announced = open_announcement(document, play.consortium.trust, holder=CONVENER, at=play.consortium.at)
+    announced = play.opened(convened(play, play.known[:7], analysis=Analysis(models=("old", "new"))))
     device = Device(announced, 0, play.identities[0], floor)
     new, newer = (PartyData.from_arrays("mine", rows.y_true, (rows.y_score + 1) / by).y_score for by in (3, 4))
     for scores in ((rows.y_score, new), (new, rows.y_score)):
@@ -401,16 +411,9 @@ def test_a_device_whose_memory_is_damaged_sends_nothing(play: Play) -> None:
         play.device(0).submit(play.rows[0], flipped(memory))
 
 
-@pytest.mark.parametrize(("members", "share"), [(1, 0.5), (2, 0.0), (2, 1.1), (2, float("nan"))])
-def test_a_floor_that_holds_nothing_back_is_refused(members: int, share: float) -> None:
-    with pytest.raises(InputError, match="a floor has 2 members or more"):
-        Floor(members, share)
-
-
 def test_one_device_that_runs_other_code_decides_the_auc(play: Play) -> None:
     """Nobody checks what is under a pad: its counts may be below zero, and of any number of rows."""
-    submitted = play.submitted()
-    records, session = [each.record for each in submitted], loaded(play.announced.manifest.to_bytes())
+    records, session = play.records, loaded(play.announced.manifest.to_bytes())
     pooled = sum(session.plugin.task(session.manifest, data).encode(b"")[0][: 2 * len(GRID)] for data in play.rows)
     lie = np.zeros(2 * len(GRID), object)
     lie[len(GRID) :] = -pooled[len(GRID) :].astype(object)
@@ -418,7 +421,7 @@ def test_one_device_that_runs_other_code_decides_the_auc(play: Play) -> None:
     records[2] = lying(play, 2, lie)
     play.write(records)
     play.to_the_end()
-    found, positives = play.read(0, submitted[0].response_key), sum(int(each.y_true.sum()) for each in play.rows)
+    found, positives = play.read(0), sum(int(each.y_true.sum()) for each in play.rows)
     assert fraction_of(play.rows) < Fraction(9, 10)
     assert found.auc > 0.95
     assert (found.positives, found.negatives) == (positives, sum(each.rows for each in play.rows) - positives)
@@ -427,30 +430,21 @@ def test_one_device_that_runs_other_code_decides_the_auc(play: Play) -> None:
 # --- Who may be a member ----------------------------------------------------------------------------------------------
 
 
-def convened(play: Play, fleet: Fleet, trust: Trust, **request: Any) -> bytes:
-    made = play.consortium
-    manifest = registry.load("exact").prepare(replace(play.request, fleet=fleet, **request)).manifest
-    return announce(
-        made.identities[CONVENER], manifest, (), trust, aggregator=made.identities[made.aggregator].credential,
-        helper=made.identities[made.holder].credential, study=TRIAL, lifetime=LIFETIME, at=made.at,
-    )  # fmt: skip
-
-
 def test_members_whom_no_trusted_authority_has_signed_are_refused_by_all(play: Play) -> None:
     """Else the convener could name a fleet of which it plays all members but one."""
     made, sybils = play.consortium, np.random.default_rng(0).integers(0, 256, (8, 32)).astype(np.uint8)
     sybils[0] = play.known[0]
     borrowed = Fleet.of(sybils, row_cap=12, listed=play.fleet.listed)
     with pytest.raises(KeysError, match="no authority trusted here has signed the list of the fleet's 8 members"):
-        convened(play, borrowed, made.trust)
+        convened(play, borrowed)
     own = Authority.create("own", days=60, at=made.at)
     both = Trust((*made.trust.anchors, own.certificate), made.trust.revocation_lists)
     listed = sign_list(own, sybils, at=made.at)
-    announcement = convened(play, Fleet.of(sybils, row_cap=12, listed=listed), both)
+    announcement = convened(play, Fleet.of(sybils, row_cap=12, listed=listed), trust=both)
     with pytest.raises(KeysError, match="no authority trusted here has signed the list"):
-        open_announcement(announcement, made.trust, holder=CONVENER, at=made.at)
+        play.opened(announcement)
     with pytest.raises(TamperedError, match="signed list of a fleet's members"):
-        convened(play, Fleet.of(sybils, row_cap=12, listed=b""), made.trust)
+        convened(play, Fleet.of(sybils, row_cap=12, listed=b""))
 
 
 def test_the_authority_signs_those_only_whom_it_has_certified(play: Play) -> None:
@@ -469,7 +463,7 @@ def test_a_list_of_members_ends_after_thirty_days(play: Play) -> None:
     made = play.consortium
     old = sign_list(made.authority, play.known, at=made.at - timedelta(days=30))
     with pytest.raises(ExpiredError, match="the list of the fleet's members is accepted until"):
-        convened(play, Fleet.of(play.known, row_cap=12, listed=old), made.trust)
+        convened(play, Fleet.of(play.known, row_cap=12, listed=old))
 
 
 # --- What the helper sees, and does once ------------------------------------------------------------------------------
@@ -486,10 +480,9 @@ def counts_in(play: Play, sketch: bytes, seed: bytes, index: int) -> list[int]:
 
 def test_who_reads_everything_but_the_aggregator_s_store_reads_no_device_s_counts(play: Play, tmp_path: Path) -> None:
     """With the helper's store it knows all pads, and yet no sketch opens; nor with a device's."""
-    submitted = play.submitted()
-    play.write([each.record for each in submitted])
+    play.write()
     play.to_the_end()
-    record, session = submitted[5].record, play.announced.manifest.digest
+    record, session = play.records[5], play.announced.manifest.digest
     about = blob_info(session, 5, hashlib.sha256(record.sketch).digest())
     seed = play.helper.identity.unseal(record.blob, info=about)[:32]
     info, others = sketch_info(session, 5), (play.helper.identity, play.identities[4], play.identities[5])
@@ -504,7 +497,7 @@ def test_who_reads_everything_but_the_aggregator_s_store_reads_no_device_s_count
 
 
 def test_what_helper_and_aggregator_send_each_other_opens_for_the_other_alone(play: Play) -> None:
-    play.write([each.record for each in play.submitted()])
+    play.write()
     play.collect()
     opening, _ = play.open()
     sealed = claimed_body(OPENING, opening, aggregator.Opened).opening
@@ -519,26 +512,24 @@ def test_what_helper_and_aggregator_send_each_other_opens_for_the_other_alone(pl
 
 def test_the_helper_is_given_no_sketch(play: Play, tmp_path: Path) -> None:
     """And of a sealed sketch the digest, which is another one each time."""
-    records = [each.record for each in play.submitted()]
-    play.write(records)
+    play.write()
     play.to_the_end()
     given = b"".join(path.read_bytes() for path in sorted((tmp_path / "blobs").iterdir()))
-    for record in records:
-        assert record.blob in given
-        assert record.sketch[:32] not in given
-        assert hashlib.sha256(record.sketch).digest() in given
+    for record in play.records:
         padded = play.aggregator.identity.unseal(record.sketch, info=sketch_info(record.session, record.member))
-        assert padded[:32] not in given
-        assert hashlib.sha256(padded).digest() not in given
+        for sent in (record.blob, hashlib.sha256(record.sketch).digest()):
+            assert sent in given
+        for kept in (record.sketch[:32], padded[:32], hashlib.sha256(padded).digest()):
+            assert kept not in given
 
 
 def test_asked_again_the_helper_gives_the_same_bytes_and_another_list_it_refuses(play: Play, tmp_path: Path) -> None:
-    records = [each.record for each in play.write_all()]
+    play.write()
     play.collect()
     answer, verdicts = play.open()
     assert play.open() == (answer, verdicts)
     (tmp_path / "blobs").rename(tmp_path / "first")
-    play.write(records[1:])
+    play.write(play.records[1:])
     play.collect()
     with pytest.raises(KeysError, match="another list"):
         play.open()
@@ -547,7 +538,7 @@ def test_asked_again_the_helper_gives_the_same_bytes_and_another_list_it_refuses
 
 def test_the_helper_decrypts_one_result_and_then_has_no_key(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
     """A crash before the responses are written costs nothing: the same result gives the same bytes."""
-    submitted = play.write_all()
+    play.write()
     play.collect()
     opening, _ = play.open()
     result, other = play.add(opening)[0], play.add(opening)[0]
@@ -570,27 +561,20 @@ def test_the_helper_decrypts_one_result_and_then_has_no_key(play: Play, monkeypa
     with pytest.raises(KeysError, match="have been written"):
         play.decrypt(result)
     kept = play.store.get("fleet", play.announced.manifest.session.hex())
-    assert not any(each.response_key in kept for each in submitted)
+    assert not any(each.response_key in kept for each in play.submitted)
     assert play.open()[0] == opening
 
 
-def test_blobs_that_change_after_they_were_listed_are_refused(play: Play, tmp_path: Path) -> None:
-    play.write_all()
+def test_a_blob_a_list_or_an_answer_that_is_changed_is_refused(play: Play, tmp_path: Path) -> None:
+    play.write()
     play.collect()
-    file = tmp_path / "blobs" / "blobs-000000.parquet"
-    file.write_bytes(flipped(file.read_bytes()))
-    with pytest.raises(DeserialisationError, match="not the file that the aggregator has listed"):
-        play.open()
-
-
-def test_a_list_or_a_result_that_is_not_the_aggregator_s_is_refused(play: Play, tmp_path: Path) -> None:
-    play.write_all()
-    play.collect()
-    signed = (tmp_path / "blobs" / "list").read_bytes()
-    (tmp_path / "blobs" / "list").write_bytes(flipped(signed))
-    with pytest.raises(TamperedError):
-        play.open()
-    (tmp_path / "blobs" / "list").write_bytes(signed)
+    for name, error in (("blobs-000000.parquet", DeserialisationError), ("list", TamperedError)):
+        file = tmp_path / "blobs" / name
+        whole = file.read_bytes()
+        file.write_bytes(flipped(whole))
+        with pytest.raises(error, match=r"not the file that the aggregator has listed|genuine|damaged"):
+            play.open()
+        file.write_bytes(whole)
     opening, _ = play.open()
     with pytest.raises(TamperedError):
         play.add(flipped(opening))
@@ -598,40 +582,34 @@ def test_a_list_or_a_result_that_is_not_the_aggregator_s_is_refused(play: Play, 
         play.decrypt(flipped(play.add(opening)[0]))
 
 
-def test_each_step_is_for_its_role(play: Play) -> None:
-    play.write_all()
+def test_each_step_is_for_its_role_and_a_result_comes_after_an_opening(play: Play) -> None:
+    with pytest.raises(EvaluationError, match="no pads of this session have been opened"):
+        play.decrypt(b"")
+    play.write()
     play.aggregator, play.helper = play.helper, play.aggregator
     for step in (play.collect, play.open, lambda: play.add(b""), lambda: play.decrypt(b"")):
         with pytest.raises(KeysError, match="is not, with this certificate"):
             step()
 
 
-def test_a_result_comes_after_an_opening(play: Play) -> None:
-    with pytest.raises(EvaluationError, match="no pads of this session have been opened"):
-        play.decrypt(b"")
-
-
-def test_an_answer_of_another_session_is_refused(play: Play, tmp_path: Path) -> None:
-    play.write_all()
+def test_an_answer_about_other_blobs_is_refused(play: Play, tmp_path: Path) -> None:
+    play.write()
     play.collect()
     opening, _ = play.open()
     (tmp_path / "blobs").rename(tmp_path / "first")
-    play.write_all()
+    play.write(play.records[::-1])
     play.collect()
     with pytest.raises(KeysError, match="other blobs"):
         play.add(opening)
 
 
-@pytest.mark.parametrize("how", ["gone", "more", "changed"])
-def test_records_that_change_between_the_steps_are_told(play: Play, tmp_path: Path, how: str) -> None:
-    records = [each.record for each in play.submitted()]
-    play.write(records[:4], records[4:])
+@pytest.mark.parametrize("left", [(4,), (4, 7), (4, 8, 1)], ids=["gone", "changed", "more"])
+def test_records_that_change_between_the_steps_are_told(play: Play, tmp_path: Path, left: tuple[int, ...]) -> None:
+    play.write(play.records[:4], play.records[4:])
     play.collect()
     opening, _ = play.open()
-    if how == "gone":
-        (tmp_path / "records" / "1.parquet").unlink()
-    else:
-        play.write(records[:4], records[4:7]) if how == "changed" else play.write(records[:4], records[4:], records[:1])
+    shutil.rmtree(tmp_path / "records")
+    play.write(*(play.records[first:end] for first, end in zip((0, 4, 0), left, strict=False)))
     with pytest.raises(EvaluationError, match="put back what has gone"):
         play.add(opening)
 
@@ -639,56 +617,40 @@ def test_records_that_change_between_the_steps_are_told(play: Play, tmp_path: Pa
 # --- Sessions, devices, commands --------------------------------------------------------------------------------------
 
 
-def test_verified_is_refused_with_the_reason(play: Play) -> None:
-    request = Request(parties=(), fleet=play.fleet, thresholds=GRID, max_rows=100, min_parties=2, keys="helper")
+def test_what_cannot_be_with_a_fleet_is_refused(play: Play) -> None:
     with pytest.raises(InputError, match="no secret in common, which verified takes: give --protocol exact"):
-        registry.load("verified").prepare(request)
+        registry.load("verified").prepare(play.request)
+    with pytest.raises(InputError, match="see `fhe-auc fleet`"):
+        registry.load("exact").aggregator(play.announced.manifest, b"")
+    for index in (8, -1):
+        with pytest.raises(InputError, match=f"has members 0 to 7, and no {index}"):
+            Device(play.announced, index, play.identities[0], Floor(members=4, share=0.25))
+    # Whoever a token was shown to could be the member.
+    tokens = play.announced.manifest.to_bytes().replace(b"known_by\xaccertificates", b"known_by\xa6tokens")
+    with pytest.raises(DeserialisationError, match=r"'tokens' - at `\$\.fleet\.known_by`"):
+        Manifest.from_bytes(tokens)
 
 
-@pytest.mark.parametrize("role", ["aggregator", "holder"])
+@pytest.mark.parametrize("role", ["aggregator", "helper"])
 def test_who_says_who_the_members_are_is_neither_aggregator_nor_helper(play: Play, role: str) -> None:
     """It could name a fleet of which it plays all members but one."""
-    made, manifest = play.consortium, registry.load("exact").prepare(play.request).manifest
-    shown = {name: made.identities[name].credential for name in (made.aggregator, made.holder)}
     with pytest.raises(UnfitCertificateError, match="neither its aggregator nor helper"):
-        announce(
-            made.identities[getattr(made, role)], manifest, (), made.trust, aggregator=shown[made.aggregator],
-            helper=shown[made.holder], study=TRIAL, lifetime=LIFETIME, at=made.at,
-        )  # fmt: skip
+        convened(play, play.fleet, by=getattr(play.consortium, role))
 
 
 def test_places_may_be_urls(play: Play, tmp_path: Path) -> None:
-    submitted = play.write_all()
+    play.write()
     play.place = lambda name: f"file://{tmp_path}/{name}"  # type: ignore[method-assign]
     play.to_the_end()
-    assert play.read(0, submitted[0].response_key).fraction == fraction_of(play.rows)
+    assert play.reads(0, play.rows)
     with pytest.raises(InputError, match="cannot be opened"):
         tables.read("nonsense://bucket/file")
 
 
-def test_rounds_are_not_for_fleets(play: Play) -> None:
-    plugin = registry.load("exact")
-    with pytest.raises(InputError, match="see `fhe-auc fleet`"):
-        plugin.aggregator(play.announced.manifest, b"")
-
-
-@pytest.mark.parametrize("index", [8, -1], ids=["beyond", "before"])
-def test_a_device_that_cannot_be_a_member_is_refused(play: Play, index: int) -> None:
-    with pytest.raises(InputError, match=f"has members 0 to 7, and no {index}"):
-        Device(play.announced, index, play.identities[0], Floor(members=4, share=0.25))
-
-
-def test_a_fleet_of_members_without_keys_is_refused(play: Play) -> None:
-    """Whoever a token was shown to could be the member."""
-    other = play.announced.manifest.to_bytes().replace(b"known_by\xaccertificates", b"known_by\xa6tokens")
-    with pytest.raises(DeserialisationError, match=r"'tokens' - at `\$\.fleet\.known_by`"):
-        Manifest.from_bytes(other)
-
-
 def test_members_of_another_fleet_are_refused(play: Play, tmp_path: Path) -> None:
-    play.write_all()
+    play.write()
     play.collect()
-    members.write(play.place("members.parquet"), play.known[::-1].copy())
+    tables.write_members(play.place("members.parquet"), play.known[::-1].copy())
     with pytest.raises(InputError, match="not the members of the session's fleet"):
         play.open()
     (tmp_path / "members.parquet").write_bytes(b"nonsense")
@@ -696,30 +658,25 @@ def test_members_of_another_fleet_are_refused(play: Play, tmp_path: Path) -> Non
         play.open()
 
 
-def test_secrets_stay_out_of_reprs(play: Play) -> None:
-    submitted = play.device(0).submit(play.rows[0], b"")
-    assert repr(play.device(0)) == "<Device 0>"
-    assert repr(submitted.response_key) not in repr(submitted)
-
-
 def test_the_commands_play_a_session_between_key_stores(play: Play, tmp_path: Path) -> None:
     now = datetime.now(timezone.utc)
     authority = Authority.create("a study", days=30, at=now)
     trust = Trust.from_pem(authority.certificate_pem(), (authority.revocation_list(at=now),))
     passphrase = tmp_path / "passphrase"
+    passphrase.touch(mode=0o600)
     passphrase.write_text("four random words")
-    passphrase.chmod(0o600)
-    for name in (CONVENER, "adder", "trustee"):
-        identity = Identity.create(name)
-        identity = identity.certified(authority.issue(identity.request(), name, days=20, at=now))
-        (tmp_path / f"{name}.credential").write_bytes(identity.credential)
+    for name in ("vendor", "adder", "trustee", "authority"):
         with KeyStore.create(tmp_path / name, "four random words", log2_cost=10) as store:
+            if name == "authority":
+                for each in play.identities:
+                    authority.issue(each.request(), each.name, days=20, at=now)
+                store.put("authority", "own", authority.to_bytes())
+                continue
+            identity = Identity.create(name)
+            identity = identity.certified(authority.issue(identity.request(), name, days=20, at=now))
+            (tmp_path / f"{name}.credential").write_bytes(identity.credential)
             store.put("identity", "own", identity.to_bytes())
             Trusted(trust.anchors, (), trust.revocation_lists).keep(store)
-    for each in play.identities:
-        authority.issue(each.request(), each.name, days=20, at=now)
-    with KeyStore.create(tmp_path / "authority", "four random words", log2_cost=10) as store:
-        store.put("authority", "own", authority.to_bytes())
     (tmp_path / "study.toml").write_text('model = "m"\noutcome = "o"\ncohort = "c"\nperiod = "p"\n')
 
     def run(who: str, *arguments: str) -> Any:
@@ -734,15 +691,14 @@ def test_the_commands_play_a_session_between_key_stores(play: Play, tmp_path: Pa
     listed = "--list", play.place("members.list"), "--row-cap", "12"
     assert run("authority", "sign", play.place("members.parquet"), listed[1])["members"] == 8
     run("vendor", "convene", play.place("members.parquet"), *credentials, *study, *listed, "--out", session)
-    play.announced = open_announcement(Path(session).read_bytes(), trust, holder=CONVENER, at=now)
-    submitted = play.submitted()
-    play.write([each.record for each in submitted[:7]])
-    assert run("adder", "collect", session, play.place("records"), blobs, "--holder", CONVENER)["records"] == 7
-    run("trustee", "open", session, play.place("members.parquet"), blobs, opening, "--holder", CONVENER)
-    run("adder", "add", session, play.place("records"), blobs, opening, result, "--holder", CONVENER)
-    assert run("trustee", "decrypt", session, result, play.place("responses"), "--holder", CONVENER)["devices"] == 7
-    assert play.read(6, submitted[6].response_key).fraction == fraction_of(play.rows[:7])
-    for name, events in ((CONVENER, 1), ("trustee", 2)):
+    play.announced = open_announcement(Path(session).read_bytes(), trust, holder="vendor", at=now)
+    play.write(play.records[:7])
+    assert run("adder", "collect", session, play.place("records"), blobs, "--holder", "vendor")["records"] == 7
+    run("trustee", "open", session, play.place("members.parquet"), blobs, opening, "--holder", "vendor")
+    run("adder", "add", session, play.place("records"), blobs, opening, result, "--holder", "vendor")
+    assert run("trustee", "decrypt", session, result, play.place("responses"), "--holder", "vendor")["devices"] == 7
+    assert play.reads(6, play.rows[:7])
+    for name, events in (("vendor", 1), ("trustee", 2)):
         assert len((tmp_path / name / "audit.jsonl").read_text().splitlines()) == events
 
 

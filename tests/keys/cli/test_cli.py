@@ -31,6 +31,7 @@ from fhe_auc.question import thresholds
 from fhe_auc.rlwe import backends
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
+from fhe_auc.session.aggregator import conduct
 from fhe_auc.session.manifest import JOINT_KEYS_LEAVE
 from fhe_auc.session.party import Party
 from fhe_auc_keys.bundles.announcement import open_announcement
@@ -75,6 +76,8 @@ from tests.support.keys_folder import (
 from tests.support.own_certificates import Site
 from tests.support.programs import run
 from tests.support.wire import flipped, mended
+
+NOISY = ("--protocol", "dpauc-laplace", "-o", "epsilon=1", "--thresholds", "uniform:8", "--out", "noisy")
 
 # --- The way it is meant ----------------------------------------------------------------------------------------------
 
@@ -188,9 +191,8 @@ def test_thresholds_found_in_one_session_are_what_parties_take_the_next_for(
 
 
 def test_options_of_a_protocol_go_into_the_session(consortium: Path) -> None:
-    asked = (*SESSION, "--backend", "tenseal", "--thresholds", "quantile:8")
-    noisy = ("--protocol", "histogram-distributed-dp", "-o", "epsilon=1")
-    made = json_of(*asked, *noisy, "-o", "height=6", "--out", "noisy")
+    noisy = ("--protocol", "histogram-distributed-dp", "-o", "epsilon=1", "-o", "height=6", "--out", "noisy")
+    made = json_of(*SESSION, *QUANTILES, *noisy)
     assert (made["protocol"], made["thresholds"]) == ("boundaries-distributed-dp", 64)
     assert made["options"] == {"bins": 8, "epsilon": 0.25}  # a quarter of both sessions' budget
     shown = open_as("south", "noisy/south.bundle").stdout
@@ -203,27 +205,33 @@ def test_options_of_a_protocol_go_into_the_session(consortium: Path) -> None:
     assert (made["max_rows"], made["min_rows"]) == (10**6, None)
     shown = open_as("south", "rounded/south.bundle").stdout
     assert re.search("rows +at most 1,000,000 +of all parties together", shown)
-    assert_fails(call(*asked, *rounded), 2, "every rounded score is a threshold")
-    assert_fails(call(*asked, "-o", "epsilon=1"), 2, "thresholds must not come from the rows")
-    assert_fails(call(*asked, "--protocol", "exact", "--epsilon", "1"), 2, "'exact' has no option 'epsilon'")
-    local = ("--protocol", "histogram-local-dp", "-o", "epsilon=1")
-    assert_fails(call(*asked, *local), 2, "encrypts nothing: backend does not apply")
-    dpauc = ("--protocol", "dpauc-laplace", "-o", "epsilon=1")
-    assert_fails(call(*asked, *dpauc), 2, "has no private way to find quantile thresholds")
+
+
+QUANTILES = ("--backend", "tenseal", "--thresholds", "quantile:8")
+
+
+def test_a_session_that_cannot_be_is_refused(consortium: Path) -> None:
+    for asked, why in (
+        ((*QUANTILES, "--protocol", "verified", "--round-scores", "2"), "every rounded score is a threshold"),
+        ((*QUANTILES, "-o", "epsilon=1"), "thresholds must not come from the rows"),
+        ((*QUANTILES, "--protocol", "exact", "--epsilon", "1"), "'exact' has no option 'epsilon'"),
+        ((*QUANTILES, *NOISY[:4], *("--protocol", "histogram-local-dp")), "encrypts nothing: backend does not apply"),
+        ((*QUANTILES, *NOISY[:4]), "has no private way to find quantile thresholds"),
+        (("--keys", "joint", "--protocol", "semi-honest"), "has no joint keys"),
+        (("--smudging-bits", "40"), "is for joint keys only"),
+        ((*SMALL, "--min-parties", "9"), "min_parties must lie between"),
+        (("--by", "sex", *SMALL), "which levels does 'sex' have"),
+        (("--by", "sex=F,M", *SMALL, "--protocol", "semi-honest"), "answers for one model over all rows"),
+        ((*SMALL, "--days", "32"), "--days"),
+    ):
+        assert_fails(call(*SESSION, *asked), 2, why)
 
 
 def test_a_session_without_keys_is_convened_and_shows_its_budget_before_a_site_joins(consortium: Path) -> None:
-    noisy = ("--protocol", "dpauc-laplace", "-o", "epsilon=1", "--thresholds", "uniform:8", "--out", "noisy")
-    made = json_of(*SESSION, *noisy)
-    assert list(made["files"].values()) == ["noisy/session.convened"]
+    assert list(json_of(*SESSION, *NOISY)["files"].values()) == ["noisy/session.convened"]
     shown = open_as("south", "noisy/session.convened").stdout
     assert re.search("convened by +north", shown)
     assert re.search(r"option +epsilon +1", shown)
-
-
-def test_a_session_may_go_on_without_some_parties_where_its_holder_says_so(consortium: Path) -> None:
-    assert_fails(call(*SESSION, *SMALL, "--min-parties", "9"), 2, "min_parties must lie between")
-    ok(*SESSION, *SMALL, "--min-parties", "2", "--out", "two")
 
 
 def test_the_key_holder_answers_a_request_by_open_late(consortium: Path) -> None:
@@ -245,12 +253,6 @@ def test_the_key_holder_answers_a_request_by_open_late(consortium: Path) -> None
     assert_fails(call("open-late", "others", *answer, "more"), 1, "for other parties has been made")
     assert_fails(call("open-late", "asked", *SOUTH, "--out", "more"), 1, "holds no seeds")
     assert not Path("more").exists()
-
-
-def test_a_joint_session_is_refused_like_a_bundle(consortium: Path, clock: Clock) -> None:
-    published = ("--keys", "joint", "--protocol", "semi-honest")
-    assert_fails(call(*SESSION, *published), 2, "has no joint keys")
-    assert_fails(call(*SESSION, "--smudging-bits", "40"), 2, "is for joint keys only")
 
 
 def test_every_command_answers_scripts_with_one_json_object(consortium: Path, clock: Clock) -> None:
@@ -322,21 +324,22 @@ def test_nothing_secret_is_printed_or_sent(consortium: Path, template: tuple[Pat
 # --- Refusals: bundles ------------------------------------------------------------------------------------------------
 
 
-def test_a_bundle_opens_once(consortium: Path) -> None:
-    assert open_as("north").exit_code == 0
-    assert_fails(open_as("north"), 1, "week/north.bundle: .*opened before")
-
-
-def test_another_party_s_bundle(consortium: Path) -> None:
-    assert_fails(open_as("north", "week/south.bundle"), 1, "week/south.bundle: .* not 'north'")
-
-
-def test_a_tampered_bundle(consortium: Path) -> None:
+def test_a_bundle_opens_once_for_its_party_and_is_not_used_up_where_it_is_refused(consortium: Path) -> None:
     path = Path("week/north.bundle")
-    path.write_bytes(flipped(path.read_bytes(), -100))
+    whole = path.read_bytes()
+    path.write_bytes(flipped(whole, -100))
     assert_fails(open_as("north"), 1, "week/north.bundle: .*(damaged|forged)")
+    path.write_bytes(whole)
     assert_fails(open_as("north", "week/session.announcement"), 1, "made by a key holder: open its bundle")
+    assert_fails(open_as("north", "week/south.bundle"), 1, "week/south.bundle: .* not 'north'")
+    assert_fails(open_as("north", holder="south"), 1, "signed by 'north', not by 'south'")
+    assert_fails(open_as("north", None, "--session", "00" * 16), 1, "week/north.bundle: the bundle is for session")
+    assert_fails(open_as("north", None, "--session", "00"), 2, "expected 32 hexadecimal digits")
     assert json_of("show", *NORTH)["sessions"] == {}
+    (row,) = [line for line in ok("show", "week/north.bundle", *NORTH).stdout.splitlines() if "session  " in line]
+    spelled = " ".join(re.findall(r"\b[0-9a-f]{4}\b", row))
+    assert open_as("north", None, "--session", spelled).exit_code == 0
+    assert_fails(open_as("north"), 1, "week/north.bundle: .*opened before")
 
 
 def test_a_bundle_for_a_library_that_is_not_here_is_not_used_up(
@@ -368,19 +371,6 @@ def test_an_outdated_bundle_and_an_outdated_revocation_list(consortium: Path, cl
     assert_fails(open_as("north"), 1, "revocation list of 'CN=Heart Study' is outdated")
     assert_fails(open_as("north", None, *refresh(clock, timedelta(0))), 1, "announced by 'north' is outdated")
     assert call("show", "week/north.bundle", *NORTH).exit_code == 1
-
-
-def test_a_bundle_of_somebody_who_is_not_the_key_holder_agreed_on(consortium: Path) -> None:
-    assert_fails(open_as("north", holder="south"), 1, "signed by 'north', not by 'south'")
-    assert open_as("north").exit_code == 0
-
-
-def test_a_bundle_of_another_session_than_expected(consortium: Path) -> None:
-    assert_fails(open_as("north", None, "--session", "00" * 16), 1, "week/north.bundle: the bundle is for session")
-    assert_fails(open_as("north", None, "--session", "00"), 2, "expected 32 hexadecimal digits")
-    (row,) = [line for line in ok("show", "week/north.bundle", *NORTH).stdout.splitlines() if "session  " in line]
-    spelled = " ".join(re.findall(r"\b[0-9a-f]{4}\b", row))
-    assert open_as("north", None, "--session", spelled).exit_code == 0
 
 
 def test_the_aggregator_s_bundle_needs_a_file_for_the_keys_and_every_file_a_store(consortium: Path) -> None:
@@ -422,8 +412,7 @@ def test_a_site_that_agreed_to_another_outcome_refuses_the_bundle_and_opens_the_
 def test_nothing_is_opened_unless_the_study_is_confirmed(consortium: Path, keys: str) -> None:
     file = "week/south.bundle"
     if keys == "none":
-        noisy = ("--protocol", "dpauc-laplace", "-o", "epsilon=1", "--thresholds", "uniform:8", "--out", "noisy")
-        ok(*SESSION, *noisy)
+        ok(*SESSION, *NOISY)
         file = "noisy/session.convened"
     ask = ("open", file, "--holder", "north", *SOUTH)
     assert_fails(call(*ask), 2, "nobody is there to confirm the study: give --study")
@@ -440,6 +429,7 @@ def test_caps_of_all_parties_bound_the_pool_unless_that_is_said_otherwise(consor
     write_study("both.toml", row_caps={"north": 5000, "south": 70_000})
     write_study("one.toml", row_caps={"north": 5000})
     write_study("stranger.toml", row_caps={"north": 5000, "west": 70_000})
+    write_study("few.toml", row_caps={"north": 30, "south": 20})
     for study, more, expected in (
         ("both.toml", (), 75_000),
         ("both.toml", ("--max-rows", "9000"), 9000),
@@ -449,6 +439,11 @@ def test_caps_of_all_parties_bound_the_pool_unless_that_is_said_otherwise(consor
         assert made["max_rows"] == expected
     assert made["study"]["row_caps"] == {"north": 5000}
     assert_fails(call(*SESSION, *SMALL, "--study", "stranger.toml"), 2, "row-caps: 'west' is not a party")
+    few = (*SESSION, "--protocol", "semi-honest", *SMALL, "--study", "few.toml")
+    made = json_of(*few)
+    assert (made["max_rows"], made["min_rows"]) == (50, 50)
+    wanted = "--min-rows is 51, but the study's row caps allow 50 rows in all"
+    assert_fails(call(*few, "--min-rows", "51"), 2, wanted)
 
 
 def test_a_privacy_budget_takes_the_row_caps_as_numbers_of_rows_and_every_site_is_shown_it(consortium: Path) -> None:
@@ -466,28 +461,14 @@ def test_a_privacy_budget_takes_the_row_caps_as_numbers_of_rows_and_every_site_i
     assert "epsilon does not cover whether a result is published" in " ".join(shown.split())
 
 
-def test_caps_of_few_rows_lower_the_default_of_min_rows_and_contradict_one_that_is_given(consortium: Path) -> None:
-    asked = (*SESSION, "--protocol", "semi-honest", *SMALL, "--study", "few.toml")
-    write_study("few.toml", row_caps={"north": 30, "south": 20})
-    made = json_of(*asked)
-    assert (made["max_rows"], made["min_rows"]) == (50, 50)
-    wanted = "--min-rows is 51, but the study's row caps allow 50 rows in all"
-    assert_fails(call(*asked, "--min-rows", "51"), 2, wanted)
-
-
 def test_a_site_with_more_rows_than_its_cap_answers_nothing_and_results_show_the_caps(
     consortium: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(key_store_sites, "_now", clock)
-    Path("passphrase").touch(mode=0o600)
-    Path("passphrase").write_text(PASSPHRASE)
     caps = {"north": 4, "south": 5}
     write_study("capped.toml", row_caps=caps)
-    small = ("--study", "capped.toml", "--min-rows", "2", "--out", "capped", *SMALL)
-    ok(*SESSION, *small)
-    config = {
-        name: {"store": f"{name}/store", "passphrase-file": "passphrase", "holder": "north"} for name in (*SITES, ADDER)
-    }
+    ok(*SESSION, "--study", "capped.toml", "--min-rows", "2", "--out", "capped", *SMALL)
+    config = {name: {"store": f"{name}/store", "holder": "north"} for name in (*SITES, ADDER)}
     rows = {
         "north": PartyData.from_arrays("north", [0, 1, 1, 0], [0.1, 0.5, 0.9, 0.6]),
         "south": PartyData.from_arrays("south", [0, 1, 1, 0, 1], [0.1, 0.5, 0.9, 0.6, 0.3]),
@@ -497,21 +478,20 @@ def test_a_site_with_more_rows_than_its_cap_answers_nothing_and_results_show_the
         assert open_as(name, f"capped/{name}.bundle", study="capped.toml").exit_code == 0
     joined = site_storage().aggregator({**config[ADDER], "session": "capped/aggregator.bundle"})
     aggregator = joined.aggregator()
-    opening = aggregator.start()
     with site_storage().site(config["north"]) as kept:
         with pytest.raises(InputError, match=r"^party 'north' has 5 rows, more than its cap in .*study, 4$"):
-            answer(kept, opening, lambda *_: too_many, lambda *_: None)
+            answer(kept, aggregator.start(), lambda *_: too_many, lambda *_: None)
         assert kept.state(joined.manifest.session) is None
-    message: bytes | None = opening
-    while message is not None:
+
+    def done(party: Party[Any], records: Records) -> None:
+        outcomes.write(Path(party.name), party, records.signed)
+
+    def exchange(message: bytes) -> Iterator[tuple[str, bytes]]:
         for name in SITES:
             with site_storage().site(config[name]) as kept:
+                yield name, answer(kept, message, lambda name, _: rows[name], done)
 
-                def done(party: Party[Any], records: Records) -> None:
-                    outcomes.write(Path(party.name), party, records.signed)
-
-                aggregator.receive(name, answer(kept, message, lambda name, _: rows[name], done))
-        message = aggregator.finish_round()
+    conduct(joined.aggregator(), exchange)
     for name in SITES:
         written = outcomes.file_of(Path(name), aggregator.manifest.session.hex())
         told = json.loads(written.read_text())["evaluation"]
@@ -595,7 +575,6 @@ def test_a_party_twice_a_damaged_credential_and_a_session_too_long_for_the_certi
     assert_fails(twice, 2, "south/south.credential: 'south' is there already")
     Path("south/south.credential").write_bytes(b"fhecred")
     assert_fails(session_of_both(), 1, "south/south.credential: a credential is damaged")
-    assert_fails(session_of_both("--days", "32"), 2, "--days")
     north = ("session", "north/north.credential", *NORTH, *SMALL)
     news = refresh(clock, 364 * DAY)
     assert_fails(call(*north, *news), 1, "'north' is not valid until")
@@ -612,29 +591,20 @@ def test_a_site_that_is_not_certified_yet(consortium: Path) -> None:
 # --- Refusals: certificates -------------------------------------------------------------------------------------------
 
 
-def test_a_name_that_the_request_does_not_bear(consortium: Path) -> None:
-    ok("enrol", "east", "--store", "east")
-    issue = ("issue", "east.csr", *AUTHORITY)
-    assert_fails(
-        call(*issue, "west", input="y\n"), 1, "east.csr: the certificate request is for 'east', not for 'west'"
-    )
-    assert not Path("west.pem").exists()
-    assert_fails(call("issue", "south/south.pem", "south", *AUTHORITY, "--force"), 1, "not a certificate request")
-
-
 def test_nothing_is_certified_unless_the_fingerprint_is_confirmed(consortium: Path) -> None:
     ok("enrol", "east", "--store", "east")
     issue = ("issue", "east.csr", "east", *AUTHORITY)
+    wrong = "east.csr: the certificate request is for 'east', not for 'west'"
+    assert_fails(call("issue", "east.csr", "west", *AUTHORITY, input="y\n"), 1, wrong)
+    assert_fails(call("issue", "south/south.pem", "south", *AUTHORITY, "--force"), 1, "not a certificate request")
     assert_fails(call(*issue, "--fingerprint", "ab" * 32), 1, "not the one given: do not use it")
     assert_fails(call(*issue, input="n\n"), 1, "not confirmed; nothing was changed")
     assert_fails(call(*issue), 2, "nobody is there to confirm .*--fingerprint")
     assert_fails(call(*issue, "--fingerprint", "abc"), 2, "expected 64 hexadecimal digits")
     register = json_of("show", *AUTHORITY)["authority"]["issued"]
     assert [line["name"] for line in register] == [*SITES, ADDER]
-    assert not Path("east.pem").exists()
-    result = ok(*issue, input="y\n")
-    digits = re.sub(r"\s", "", result.stderr)
-    assert request_fingerprint("east.csr") in digits
+    assert not list(Path().glob("*st.pem"))
+    assert request_fingerprint("east.csr") in re.sub(r"\s", "", ok(*issue, input="y\n").stderr)
     assert x509.load_pem_x509_certificate(Path("east.pem").read_bytes())
 
 
@@ -989,12 +959,9 @@ def test_help_teaches_by_example_and_the_group_tells_the_story(monkeypatch: pyte
 
 
 def test_groups_are_made_with_all_their_levels_named_and_everybody_is_shown_them(consortium: Path) -> None:
-    assert_fails(session_of_both("--by", "sex"), 2, "which levels does 'sex' have")
-    asked = ("--by", "sex=F,M", "--score-columns", "risk_a,risk_b", "--thresholds", "uniform:10")
-    assert_fails(session_of_both(*asked, "--protocol", "semi-honest"), 2, "answers for one model over all rows")
-    asked_for = json_of(*SESSION, "--out", "grouped", *asked)["analysis"]
-    assert asked_for["models"] == ["risk_a", "risk_b"]
-    assert asked_for["by"] == [{"name": "sex", "levels": ["F", "M"]}]
+    asked = ("--by", "sex=F,M", "--score-columns", "risk_a,risk_b", "--thresholds", "uniform:10", "--out", "grouped")
+    analysis = json_of(*SESSION, *asked)["analysis"]
+    assert (analysis["models"], analysis["by"]) == (["risk_a", "risk_b"], [{"name": "sex", "levels": ["F", "M"]}])
     shown = ok("show", "grouped/north.bundle", *NORTH)
     assert re.search("groups +sex: F, M", shown.stdout)
     assert re.search("models +risk_a, risk_b", shown.stdout)

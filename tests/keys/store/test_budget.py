@@ -1,0 +1,553 @@
+"""The ledger of privacy budgets in a site's key store: what is spent once, what adds up, what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from datetime import datetime, timezone
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from click.testing import Result
+
+from fhe_auc import InputError
+from fhe_auc.base.errors import FheAucError
+from fhe_auc.base.files import write_atomically
+from fhe_auc.session import registry
+from fhe_auc.session.aggregator import conduct
+from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.protocol import Request, Spending, new_session_id
+from fhe_auc.sums.residues import pack
+from fhe_auc_keys.errors import KeysError
+from fhe_auc_keys.site.store_check import problems
+from fhe_auc_keys.store import audit, budget
+from fhe_auc_keys.store.budget import Entry, Ledger
+from fhe_auc_keys.store.key_store import TRAIL, KeyStore
+from fhe_auc_keys.store.vault import certified_identity
+from fhe_auc_protocols.exact_auc.plan import ExactPlan
+from tests.support.exact_sessions import GRID, rows
+from tests.support.keys_commands import ok
+from tests.support.stored_sites import Consortium
+
+TENTH = Spending(0.1, "label")
+
+
+def now() -> datetime:
+    return datetime.now(timezone.utc)
+
+
+def spend(store: KeyStore, made: Manifest, spending: Spending | None, data_set: str = "rows", rows: int = 1000) -> None:
+    budget.spend(store, data_set, made, spending, rows=rows, at=now())
+
+
+def again(made: Manifest) -> Manifest:
+    return msgspec.structs.replace(made, session=new_session_id())
+
+
+def manifest(protocol: str = "dpauc-laplace", **options: Any) -> Any:
+    request = Request(parties=("a", "b"), thresholds=GRID, options={"epsilon": 0.1, **options})
+    return registry.load(protocol).prepare(request).manifest
+
+
+def crash(*_: object, **__: object) -> None:
+    raise OSError("no power")
+
+
+class Site:
+    """The first site of a session, and its key store."""
+
+    def __init__(self, made: Consortium) -> None:
+        self.made, self.name, self.id = made, next(iter(made.sites)), made.id.hex()
+        self.manifest: Manifest = made.session.manifest
+        store = Path(made.made.sites[self.name]["store"])
+        self.ledger, self.trail = store / "budget" / "ledger", store / TRAIL
+
+    def store(self) -> KeyStore:
+        return self.made.store(self.name)
+
+    def entries(self, name: str = "") -> dict[str, Entry]:
+        with self.made.store(name or self.name) as store:
+            return dict(Ledger.stored(store).entries)
+
+    def spend(self, made: Manifest, spending: Spending | None, data_set: str = "rows", rows: int = 1000) -> None:
+        with self.store() as store:
+            spend(store, made, spending, data_set, rows)
+
+    def another(self) -> None:
+        """Let the store be charged for another session on the same rows."""
+        self.spend(again(self.manifest), Spending(0.5, "row"))
+
+    def answer(self, message: bytes | None = None, **crash: Any) -> bytes:
+        return self.made.answer(self.name, message or self.made.aggregator().start(), **crash)
+
+    def played(self) -> bytes:
+        """Answer the first round; return what is in the ledger's file then."""
+        self.answer()
+        return self.ledger.read_bytes()
+
+    def wrong(self) -> list[str]:
+        """What a check of the store says."""
+        with self.store() as store:
+            return [each.wrong for each in problems(store, at=now())]
+
+    def command(self, *options: str) -> Result:
+        config = self.made.made.sites[self.name]
+        return ok("budget", *options, "--store", config["store"], "--passphrase-file", config["passphrase-file"])
+
+    def acknowledge(self) -> None:
+        self.command("--acknowledge", self.id, "--by", "Ada Osei")
+
+    def reconcile(self) -> None:
+        self.command("--reconcile", "--by", "Ada Osei")
+
+    def lied_to(self, done: Callable[..., None] = lambda *_: None) -> None:
+        """Play a session whose aggregator adds one to a count: a guess, of which the verdict would tell it more."""
+        self.made.done = done  # type: ignore[method-assign]
+        aggregator = self.made.aggregator()
+        message: bytes | None = aggregator.start()
+        while message is not None:
+            for sender, submission in self.made.exchange(message):
+                aggregator.receive(sender, submission)
+            if aggregator.round == 1:
+                plan = aggregator.manifest.decoded_plan(ExactPlan)
+                one = np.zeros(plan.computed.sketch.size, dtype=np.uint64)
+                one[3] = 1
+                primes = plan.parameters.plain_moduli
+                aggregator._sum.add(tuple(pack(one, prime) for prime in primes))  # type: ignore[attr-defined]
+            message = aggregator.finish_round()
+
+    @property
+    def incident(self) -> str:
+        return f"the result of session {self.id} was refused (VerificationError), and nobody has acknowledged it"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Consortium:
+    sites = rows(3, 9)
+    private = {"rows": tuple(data.rows for data in sites), "thresholds": GRID, "options": {"epsilon": 0.5}}
+    return Consortium(sites, tmp_path_factory.mktemp("private") / "sites", "verified", **private)
+
+
+@pytest.fixture
+def site(made: Consortium, tmp_path: Path) -> Site:
+    return Site(made.copied(tmp_path / "sites"))
+
+
+def test_a_session_spends_once_however_often_it_is_asked(site: Site) -> None:
+    opening = site.made.aggregator().start()
+    assert site.entries() == {}
+    first = site.answer(opening)
+    assert site.answer(opening) == first
+    (entry,) = site.entries().values()
+    assert (entry.data_set, entry.protocol, entry.epsilon, entry.unit) == ("rows", "verified", 0.5, "row")
+
+
+def test_it_is_written_down_before_the_submission_is_and_after_a_crash_between_the_two_once(site: Site) -> None:
+    opening = site.made.aggregator().start()
+    with pytest.raises(OSError, match="no power"):
+        site.answer(opening, keep=crash)
+    assert len(site.entries()) == 1
+    site.answer(opening)
+    assert len(site.entries()) == 1
+
+
+def test_beyond_the_limit_nothing_is_sent_and_nothing_kept_until_it_is_raised(site: Site) -> None:
+    site.command("--limit", "0.4")
+    told = r"would spend epsilon = 0\.5 of data set 'rows', of which 0 is spent and 0\.4"
+    with pytest.raises(InputError, match=told):
+        site.answer()
+    assert site.entries() == {}
+    with site.store() as store:
+        assert site.id not in store.names("state")
+    site.command("--limit", "0.5")
+    site.answer()
+    assert len(site.entries()) == 1
+
+
+def test_sessions_add_up_by_data_set_and_ten_tenths_are_one(store: KeyStore) -> None:
+    budget.set_limit(store, "2025", 1.0)
+    made = manifest()
+    for _ in range(10):
+        last = again(made)
+        spend(store, last, TENTH, "2025")
+    spend(store, made, TENTH, "2026")
+    ledger = Ledger.stored(store)
+    assert ledger.spent("2025") == (pytest.approx(1.0), 0)
+    assert ledger.spent("2026") == (0.1, 0)
+    with pytest.raises(InputError, match=r"of which 1 is spent and 1 is the limit\. .*; nothing was sent"):
+        spend(store, again(made), TENTH, "2025")
+    spend(store, last, TENTH, "2025")  # this one is in the ledger
+
+
+def test_a_damaged_ledger_stops_sessions(store: KeyStore) -> None:
+    spend(store, manifest(), TENTH)
+    path = store.directory / "budget" / "ledger"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(FheAucError, match="budget/"):
+        spend(store, manifest(), TENTH)
+
+
+SLOW = ("exact", "semi-honest", "histogram-federated", "boundaries-federated")
+
+
+@pytest.mark.parametrize("protocol", ["verified", *(pytest.param(each, marks=pytest.mark.slow) for each in SLOW)])
+def test_where_a_data_set_has_a_limit_a_session_without_a_budget_sends_nothing(tmp_path: Path, protocol: str) -> None:
+    """It would spend all that there is, and more."""
+    options = {"bins": 4} if protocol.startswith("boundaries") else {}
+    site = Site(Consortium(rows(3, 9), tmp_path / "sites", protocol, thresholds=GRID, options=options))
+    opening = site.made.aggregator().start()
+    site.command("--limit", "1e6")
+    with pytest.raises(InputError, match=r"data set 'rows' has a limit, and the session no privacy budget"):
+        site.answer(opening)
+    other = list(site.made.sites)[1]
+    assert site.made.answer(other, opening)
+    assert site.entries(other) == {}
+
+
+def test_what_bounds_nothing_is_refused_where_there_is_a_limit(store: KeyStore) -> None:
+    """A budget for scores leaves labels without a bound, and the other way round: then the sum bounds neither."""
+    spend(store, manifest(), TENTH)
+    spend(store, manifest(), Spending(0.1, "row"))
+    assert Ledger.stored(store).protects("rows") == "label"
+    budget.set_limit(store, "rows", 4)
+    with pytest.raises(InputError, match="nothing is left that the limit bounds; nothing was sent"):
+        spend(store, manifest(), Spending(0.1, "score"))
+    spend(store, manifest(), Spending(0.1, "score"), "without a limit")
+    spend(store, manifest(), TENTH, "without a limit")
+    assert Ledger.stored(store).protects("without a limit") == "nothing"
+
+
+def test_delta_must_be_below_1_over_the_rows_with_a_limit_or_without(tmp_path: Path) -> None:
+    """With delta = 0.999999 a session may publish a row outright, at any epsilon."""
+    options = {"epsilon": 1e-6, "delta": 0.999999}
+    site = Site(Consortium(rows(3, 9), tmp_path / "sites", "dpauc-gaussian", thresholds=GRID, options=options))
+    with pytest.raises(InputError, match=r"delta = 0\.999999, which must be below 1/rows"):
+        site.answer()
+    assert site.entries() == {}
+
+
+def test_deltas_add_up_to_less_than_1_over_the_rows_or_to_the_limit_that_is_set(store: KeyStore) -> None:
+    part = Spending(0.1, "label", 4e-4)
+    for _ in range(2):
+        spend(store, manifest(), part)
+    assert Ledger.stored(store).spent("rows")[1] == pytest.approx(8e-4)
+    told = r"delta = 0\.0004 .* of which 0\.0008 is spent, and the sum must be below 1/rows"
+    with pytest.raises(InputError, match=told):
+        spend(store, manifest(), part)
+    budget.set_limit(store, "rows", 10, 1.2e-3)
+    spend(store, manifest(), part)
+    with pytest.raises(InputError, match=r"the limit is 0\.0012"):
+        spend(store, manifest(), part)
+    with pytest.raises(InputError, match="must be below 1/rows"):
+        spend(store, manifest(), Spending(0.1, "label", 1e-3), "another")
+
+
+def test_the_sum_of_deltas_is_held_against_the_most_rows_of_any_session(store: KeyStore) -> None:
+    """Else a session on ten rows could add a delta that publishes rows of an earlier one, which had 100,000."""
+    spend(store, manifest(), Spending(0.1, "label", 1e-6), rows=100_000)
+    with pytest.raises(InputError, match=r"the sum must be below 1/rows = 1e-05"):
+        spend(store, manifest(), Spending(0.1, "label", 0.05), rows=10)
+    spend(store, manifest(), Spending(0.1, "label", 0.05), "ten rows", rows=10)
+
+
+# The audit trail, which is signed and chained, says what the ledger says.
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["removed", "put back to an older version"])
+def test_a_ledger_that_has_lost_an_entry_shows_and_no_session_goes_on(site: Site, before: bool) -> None:
+    if before:
+        site.command("--limit", "4")
+        older = site.ledger.read_bytes()
+    whole = site.played()
+    assert site.wrong() == []
+    write_atomically(site.ledger, older, mode=0o600) if before else site.ledger.unlink()
+    lost = f"session {site.id} has spent a budget, and the ledger has no entry of it"
+    assert site.wrong() == [lost]
+    with pytest.raises(KeysError, match=f"the audit trail differ: {lost}; nothing was sent"):
+        site.another()
+    write_atomically(site.ledger, whole, mode=0o600)
+    site.another()
+
+
+def test_a_limit_that_is_taken_away_with_the_ledger_shows(site: Site) -> None:
+    """The command writes a limit into the trail as well."""
+    site.command("--limit", "0.6")
+    assert site.wrong() == []
+    site.ledger.unlink()
+    assert site.wrong() == ["the limit of data set 'rows' is not the one that was set last"]
+    with pytest.raises(KeysError, match="differ: the limit of data set 'rows'"):
+        site.answer()
+
+
+def test_an_entry_that_is_changed_or_moved_or_has_no_submission_shows(site: Site) -> None:
+    site.played()
+    with site.store() as store:
+        ledger = Ledger.stored(store)
+        ((session, entry),) = ledger.entries.items()
+        ledger.with_entry(session, msgspec.structs.replace(entry, epsilon=0.1)).keep(store)
+    assert site.wrong() == [f"the ledger's entry of session {session} is not what was submitted"]
+    with site.store() as store:
+        ledger.with_entry("00" * 16, entry).keep(store)
+    assert site.wrong() == [f"the ledger has an entry of session {'00' * 16}, which has not submitted"]
+    with site.store() as store:
+        told = {"session": "00" * 16, "spent": entry.facts()}
+        audit.append_line(store.directory, certified_identity(store), "submitted", at=now(), **told)
+        Ledger({}, {"00" * 16: entry, session: entry}).keep(store)
+    assert site.wrong() == ["the ledger's entries are not in the order of the submissions"]
+
+
+def test_lines_removed_from_the_trail_show_beside_the_ledger(site: Site) -> None:
+    site.played()
+    site.trail.unlink()
+    lost = f"session {site.id} has spent a budget, and the audit trail does not say so"
+    assert lost in site.wrong()
+    with pytest.raises(KeysError, match=f"differ: {lost}; nothing was sent"):
+        site.another()
+
+
+def test_a_ledger_and_a_trail_that_are_cut_off_alike_show_beside_what_the_session_s_state_says(site: Site) -> None:
+    """Whoever removes both has removed what was spent, and that a result was refused."""
+    before = site.played()
+    site.lied_to()
+    write_atomically(site.ledger, before, mode=0o600)
+    site.trail.write_bytes(b"".join(site.trail.read_bytes().splitlines(keepends=True)[:-1]))
+    ended = f"session {site.id} has had its result refused, and the audit trail does not say so"
+    assert site.wrong() == [ended]
+    site.ledger.unlink()
+    site.trail.unlink()
+    assert site.wrong() == [ended]
+    with pytest.raises(KeysError, match="nothing was sent"):
+        site.another()
+    site.reconcile()
+    assert site.entries()[site.id].epsilon == 0.5
+    assert site.wrong() == [site.incident]
+    site.acknowledge()
+    assert site.wrong() == []
+    site.another()
+
+
+def test_a_trail_whose_line_says_another_outcome_than_was_signed_stops_sessions(site: Site) -> None:
+    before = site.played()
+    site.lied_to()
+    write_atomically(site.ledger, before, mode=0o600)
+    site.trail.write_bytes(site.trail.read_bytes().replace(b'"VerificationError"', b'"result"'))
+    with pytest.raises(KeysError, match="line 2 of the audit trail is not what its role has signed; nothing was sent"):
+        site.another()
+
+
+@pytest.mark.parametrize("how", ["its first line is gone", "a line was added"])
+def test_a_trail_that_was_trimmed_stops_nothing_without_a_budget_and_can_be_reconciled(site: Site, how: str) -> None:
+    site.played()
+    whole = site.trail.read_bytes()
+    site.trail.write_bytes(whole.split(b"\n", 1)[1] if how.startswith("its first") else whole + b"\n")
+    site.spend(again(site.manifest), None, "other rows")
+    with pytest.raises(KeysError, match=r"differ: .*; nothing was sent\. Find out why .*--reconcile"):
+        site.another()
+    site.reconcile()
+    with site.store() as store:
+        assert budget.differences(store, at=now()) == []
+    site.another()
+
+
+def test_a_line_taken_out_of_the_trail_with_an_older_ledger_stops_sessions(site: Site) -> None:
+    """A limit is in no session's state: the chain of lines has it."""
+    site.command("--limit", "0.6")
+    site.played()
+    with site.store() as store:
+        Ledger({}, Ledger.stored(store).entries).keep(store)
+    site.trail.write_bytes(site.trail.read_bytes().split(b"\n", 1)[1])
+    assert any("before line 1 of the audit trail lines were removed or changed" in each for each in site.wrong())
+    with pytest.raises(KeysError, match="lines were removed or changed; nothing was sent"):
+        site.another()
+
+
+def test_a_line_of_the_trail_that_is_changed_shows_in_a_check(site: Site) -> None:
+    site.played()
+    site.trail.write_bytes(site.trail.read_bytes().replace(b'"epsilon": 0.5', b'"epsilon": 0.1'))
+    found = site.wrong()
+    assert any(each.startswith("line 1: it is not what") for each in found)
+    assert any("line 1 of the audit trail is not what its role has signed" in each for each in found)
+
+
+def test_a_session_that_a_crash_has_left_in_the_ledger_is_for_no_other_rows_afterwards(site: Site) -> None:
+    half = Spending(0.5, "row")
+    site.spend(site.manifest, half, rows=9)
+    for number, data_set in ((9, "other rows"), (10, "rows")):
+        with pytest.raises(InputError, match=r"was charged to 9 rows of data set 'rows' before, .* nothing was"):
+            site.spend(site.manifest, half, data_set, number)
+    site.spend(site.manifest, half, rows=9)
+
+
+def test_what_a_ledger_has_lost_is_put_back_from_the_trail_by_somebody_who_says_so(site: Site) -> None:
+    site.played()
+    before = site.entries()[site.id]
+    site.ledger.unlink()
+    site.reconcile()
+    (entry,) = site.entries().values()
+    assert (entry.epsilon, entry.data_set, entry.rows) == (before.epsilon, before.data_set, before.rows)
+    assert json.loads(site.trail.read_text().splitlines()[-1])["by"] == "Ada Osei"
+    assert site.wrong() == []
+    site.another()
+
+
+# A refused result of a session with a budget.
+
+
+def test_a_refused_result_stops_the_data_set_until_somebody_has_acknowledged_it(site: Site) -> None:
+    """Published or not is one exact bit of the aggregator's choice: with a budget it must not be had twice."""
+    site.lied_to()
+    assert [site.entries(each)[site.id].refused for each in site.made.sites] == ["VerificationError"] * 3
+    assert site.wrong() == [site.incident]
+    for spending in (Spending(0.01, "row"), None):
+        with pytest.raises(InputError, match=f"session {site.id} on data set"):
+            site.spend(again(site.manifest), spending)
+    site.spend(again(site.manifest), None, "other rows")
+    before = site.entries()[site.id].at
+    assert re.search(r"INCIDENT .*NOT\s+acknowledged", site.command().stdout, re.DOTALL)
+    site.acknowledge()
+    assert re.search(r"INCIDENT .*acknowledged\s+by\s+Ada\s+Osei", site.command().stdout, re.DOTALL)
+    last = json.loads(site.trail.read_text().splitlines()[-1])
+    assert (last["event"], last["session"], last["by"]) == ("acknowledged", site.id, "Ada Osei")
+    assert site.wrong() == []
+    assert site.entries()[site.id].at == before > 1.7e9
+    site.another()
+
+
+@pytest.mark.parametrize("when", ["before it submits", pytest.param("before the result", marks=pytest.mark.slow)])
+def test_a_result_that_is_refused_after_a_difference_was_acknowledged_is_an_incident_all_the_same(
+    site: Site, when: str
+) -> None:
+    """Whoever expects a refused result could else have it acknowledged before."""
+    if when == "before it submits":  # what a crash leaves between ledger and trail
+        site.spend(site.manifest, Spending(0.5, "row"), rows=site.made.sites[site.name].rows)
+    else:
+        site.played()
+        site.ledger.unlink()
+    site.reconcile()
+    with site.store() as store, pytest.raises(InputError, match="is no incident to acknowledge"):
+        budget.acknowledged(store, site.id, "Ada Osei")
+    site.lied_to()
+    assert site.entries()[site.id].is_open
+    assert site.wrong() == [site.incident]
+    with pytest.raises(InputError, match=f"session {site.id} on data set 'rows' ended with a result"):
+        site.another()
+
+
+def test_a_session_under_way_gives_no_second_verdict_beside_an_open_incident(site: Site) -> None:
+    """Else two sessions at once would tell two bits before anybody has looked into the first."""
+    aggregator = site.made.aggregator()
+    result, other = site.made.deliver(aggregator, aggregator.start()), again(site.manifest)
+    assert result is not None
+    site.spend(other, Spending(0.1, "row"), rows=9)
+    with site.store() as store:
+        budget.refuse(store, other, "VerificationError")
+    with pytest.raises(InputError, match=f"session {other.session.hex()} on data set 'rows' ended with a result that"):
+        site.answer(result)
+    assert not site.entries()[site.id].refused
+
+
+def test_who_has_submitted_and_lost_the_state_answers_nothing_more(tmp_path: Path) -> None:
+    """Each answer has fresh noise: one charge would buy as many as somebody who removes states likes."""
+    made = Consortium(rows(3, 9), tmp_path / "sites", "dpauc-laplace", thresholds=GRID, options={"epsilon": 0.5})
+    site, opening = Site(made), made.aggregator().start()
+    site.answer(opening)
+    (state,) = (site.ledger.parents[1] / "state").iterdir()
+    state.unlink()
+    with pytest.raises(InputError, match="the site has submitted in this session, and its state is gone"):
+        site.answer(opening)
+
+
+def test_a_crash_between_the_bytes_and_the_trail_s_line_loses_neither(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opening = site.made.aggregator().start()
+    with monkeypatch.context() as context:
+        context.setattr(audit, "append_line", crash)
+        with pytest.raises(OSError, match="no power"):
+            site.answer(opening)
+    assert not site.trail.exists()
+    site.spend(again(site.manifest), Spending(0.1, "row"), "other rows")
+    first = site.answer(opening)
+    assert site.answer(opening) == first
+    assert [json.loads(line)["event"] for line in site.trail.read_text().splitlines()] == ["submitted"]
+
+
+def test_an_open_incident_stops_a_session_that_a_crash_has_left_in_the_ledger_too(site: Site) -> None:
+    other = again(site.manifest)
+    site.spend(other, Spending(0.1, "row"), rows=9)
+    site.lied_to()
+    with pytest.raises(InputError, match=f"session {site.id} on data set"):
+        site.spend(other, Spending(0.1, "row"), rows=9)
+
+
+def test_a_refused_result_is_written_down_before_anything_is_answered(site: Site) -> None:
+    with pytest.raises(OSError, match="no power"):
+        site.lied_to(done=crash)
+    assert any(each.is_open for name in site.made.sites for each in site.entries(name).values())
+
+
+def test_nothing_can_be_acknowledged_where_nothing_is_wrong_or_by_nobody(site: Site) -> None:
+    site.played()
+    with site.store() as store:
+        for session in (site.id, "00" * 16):
+            with pytest.raises(InputError, match="is no incident to acknowledge"):
+                budget.acknowledged(store, session, "Ada Osei")
+        with pytest.raises(InputError, match="nothing to reconcile"):
+            budget.reconciled(store, "Ada Osei", at=now())
+        for say in (partial(budget.acknowledged, store, site.id), partial(budget.reconciled, store, at=now())):
+            with pytest.raises(InputError, match="by: a name has"):
+                say(by=" ")
+
+
+def test_an_incident_that_is_taken_out_of_the_ledger_shows(site: Site) -> None:
+    before = site.played()
+    site.lied_to()
+    write_atomically(site.ledger, before, mode=0o600)
+    assert site.wrong() == [f"the ledger's entry of session {site.id} is not what was submitted"]
+    with pytest.raises(KeysError, match="differ"):
+        site.another()
+
+
+@pytest.mark.parametrize(
+    ("protocol", "options", "wanted"),
+    [
+        ("dpauc-laplace", {}, TENTH),
+        ("dpauc-gaussian", {"delta": 1e-6}, Spending(0.1, "label", 1e-6)),
+        ("dpauc-rr", {}, TENTH),
+        ("dpauc-rr", {"score_epsilon": 50.0}, Spending(50.1, "row")),
+        ("histogram-distributed-dp", {}, Spending(0.2, "row")),
+        ("histogram-local-dp", {}, Spending(0.1, "row")),
+        ("ustat-krr", {}, Spending(0.1, "score")),
+    ],
+)
+def test_each_noisy_protocol_says_what_a_session_spends(
+    protocol: str, options: dict[str, Any], wanted: Spending
+) -> None:
+    assert registry.load(protocol).spends(manifest(protocol, **options)) == wanted
+
+
+@pytest.mark.parametrize("protocol", ["exact", "verified", pytest.param("semi-honest", marks=pytest.mark.slow)])
+def test_exact_protocols_spend_nothing(protocol: str) -> None:
+    prepared = registry.load(protocol).prepare(Request(parties=("a", "b"), thresholds=GRID))
+    assert registry.load(protocol).spends(prepared.manifest) is None
+
+
+@pytest.mark.parametrize("name", ["", " rows", "a\nb", "x" * 101])
+def test_a_data_set_has_a_name_that_can_be_shown(name: str) -> None:
+    with pytest.raises(InputError, match="data-set"):
+        budget.checked_name("data-set", name)
+
+
+def test_all_sites_end_with_the_same_private_auc_and_each_has_spent_it(site: Site) -> None:
+    made = site.made
+    conduct(made.aggregator(), made.exchange)
+    assert len({found.auc for found in made.results.values()}) == 1
+    assert len(made.results) == 3
+    assert all(len(site.entries(name)) == 1 for name in made.sites)
