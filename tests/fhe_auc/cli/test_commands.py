@@ -527,12 +527,12 @@ def test_help_teaches_by_example() -> None:
     assert "fhe-auc demo" in call("--help").stdout
 
 
-@pytest.mark.parametrize("group", [(), ("flower",)])
-def test_no_command_is_bad_usage_answered_with_the_help(group: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(("group", "heading"), [((), "Evaluate"), (("flower",), "Commands")])
+def test_no_command_is_bad_usage_answered_with_the_help(group: tuple[str, ...], heading: str) -> None:
     result = call(*group)
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith(f"Usage: {' '.join(('fhe-auc', *group))} [OPTIONS] COMMAND")
-    assert "\nCommands:\n" in result.stderr
+    assert f"\n{heading}:\n" in result.stderr
 
 
 def test_version() -> None:
@@ -586,14 +586,31 @@ def test_a_broken_plug_in_is_a_warning_in_the_help_and_an_error_when_called() ->
     assert call("plan", "--backend", "tenseal").stderr == ""
 
 
-def test_the_help_describes_each_command_that_is_installed_with_this_package() -> None:
-    described = re.findall(r"^  ([\w-]+)  +(\S.*\.)$", call("--help").stdout.split("Commands:")[1], re.MULTILINE)
+def described() -> dict[str, list[str]]:
+    """The commands that the help describes, each with a sentence, below each of its headings of commands."""
+    _, *sections = re.split(r"^(\S.*):\n(?=  [a-z])", call("--help").stdout, flags=re.MULTILINE)
+    lines = (re.findall(r"^  ([\w-]+)  +\S.*\.$", text, re.MULTILINE) for text in sections[1::2])
+    return dict(zip(sections[::2], lines, strict=True))
+
+
+def test_the_help_has_each_command_that_is_installed_with_this_package_below_one_of_three_headings() -> None:
+    found = described()
+    assert list(found) == ["Evaluate", "Between machines", "Laboratory"]
     plug_ins = [point.name for point in entry_points(group=fhe_auc.cli.GROUP)]
     here = [
         path.stem for path in Path(fhe_auc.cli.__file__).parent.glob("*.py") if call(path.stem, "--help").exit_code == 0
     ]
-    assert [name for name, _ in described] == sorted({*plug_ins, *here})
-    assert {"evaluate", "keys"} <= set(dict(described))
+    assert sorted(name for names in found.values() for name in names) == sorted({*plug_ins, *here})
+    assert {"demo", "evaluate", "report"} <= set(found["Evaluate"])
+    assert {"keys", "session", "flower"} <= set(found["Between machines"])
+    assert found["Laboratory"] == ["attack", "benchmark", "compare-protocols", "ustat"]
+
+
+@pytest.mark.usefixtures("plug_ins")
+def test_commands_of_other_packages_stand_below_a_heading_of_their_own() -> None:
+    found = described()
+    assert list(found)[-1] == "Added by other packages"
+    assert found["Added by other packages"] == ["greet"]  # the two that do not load have no sentence
 
 
 # --- A real process ---------------------------------------------------------------------------------------------------
