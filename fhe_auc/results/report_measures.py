@@ -181,14 +181,14 @@ def score_measures(fine: Histogram, shown: Histogram, level: float | None, min_c
     """Yield the measures that need no threshold, of the bins before merging.
 
     The Kolmogorov-Smirnov statistic is counts at one threshold: of merged bins, as are all points of curves. A measure
-    that would tell of fewer than `min_cell` rows at the wrong end of the scores is left out.
+    that would tell of from 1 to ``min_cell - 1`` rows at the wrong end of the scores is left out.
     """
     left_out = set()
-    if 0 < _wrong(fine, _SURE) < min_cell:
+    if 0 < _wrong(fine, _SURE) <= min_cell - 1:
         left_out |= {"log_loss", "normalised_entropy"}
     # Each of these adds about 1 to the sum of squares, and shows unless others make up as much.
     wrong = _wrong(fine, _NEARLY_SURE)
-    if 0 < wrong < min_cell and 2 * wrong > metrics.brier_score_loss(fine).value * fine.counts.sum():
+    if 0 < wrong <= min_cell - 1 and 2 * wrong > metrics.brier_score_loss(fine).value * fine.counts.sum():
         left_out.add("brier")
     for name, title, meaning, metric, interval in _OF_SCORES:
         if name in left_out:
