@@ -5,15 +5,15 @@
 >>> round(evaluation.auc, 6)
 0.75
 
-What is public, and stays as it is within a version:
+These names are public, and keep their meaning within a version:
 
-- the names in `__all__` here: `federated_auc`, `federated_report` and `federated_thresholds`, which evaluate;
-  `Columns`, `Breakdown` and `Setup`, which they are given; `Evaluation`, `Report` and `QuantileThresholds`, which they
-  return; `PartyData`, checked rows; the errors
-  `FheAucError`, `InputError`, `EvaluationError` and `UndefinedAucError`; and the functions that draw, on the axes that
-  they are given: `plot_forest` an evaluation, `plot_roc`, `plot_precision_recall`, `plot_calibration`,
-  `plot_decision_curve` and `plot_scores` a report, or its card;
-- `fhe_auc_protocols.options`, the options of protocols;
+- functions that evaluate: `federated_auc`, `federated_report` and `federated_thresholds`;
+- their arguments: `Columns`, `Breakdown` and `Setup`; and `PartyData`, the checked rows of one party;
+- their results: `Evaluation`, `Report` and `QuantileThresholds`;
+- functions that draw on given axes: `plot_forest` draws an evaluation; `plot_roc`, `plot_precision_recall`,
+  `plot_calibration`, `plot_decision_curve` and `plot_scores` draw a report or its card;
+- errors: `FheAucError`, `InputError`, `EvaluationError` and `UndefinedAucError`;
+- `fhe_auc_protocols.options`: the options of protocols;
 - the interfaces of plug-ins, which docs/guide/write-a-protocol.md names.
 
 All other modules are internal, whatever their names.
@@ -26,15 +26,14 @@ if TYPE_CHECKING:
     from fhe_auc.api import federated_auc, federated_thresholds
     from fhe_auc.base.errors import EvaluationError, FheAucError, InputError, UndefinedAucError
     from fhe_auc.figures.forest_plot import plot_forest
-    from fhe_auc.report import (
-        Report,
-        federated_report,
+    from fhe_auc.figures.report_card import (
         plot_calibration,
         plot_decision_curve,
         plot_precision_recall,
         plot_roc,
         plot_scores,
     )
+    from fhe_auc.report import Report, federated_report
     from fhe_auc.results.evaluation import Evaluation, QuantileThresholds
     from fhe_auc.rows.frames import Breakdown, Columns
     from fhe_auc.rows.party_data import PartyData
@@ -65,28 +64,25 @@ __all__ = [
 __version__ = "0.2.0"
 
 
-_HOMES = {
-    "Breakdown": "rows.frames",
-    "Columns": "rows.frames",
-    "Evaluation": "results.evaluation",
-    "EvaluationError": "base.errors",
-    "FheAucError": "base.errors",
-    "InputError": "base.errors",
-    "PartyData": "rows.party_data",
-    "QuantileThresholds": "results.evaluation",
-    "Setup": "session.protocol",
-    "UndefinedAucError": "base.errors",
-    "federated_auc": "api",
-    "federated_thresholds": "api",
-    "plot_forest": "figures.forest_plot",
+_MODULES = {
+    "api": {"federated_auc", "federated_thresholds"},
+    "base.errors": {"EvaluationError", "FheAucError", "InputError", "UndefinedAucError"},
+    "figures.forest_plot": {"plot_forest"},
+    "report": {"Report", "federated_report"},
+    "results.evaluation": {"Evaluation", "QuantileThresholds"},
+    "rows.frames": {"Breakdown", "Columns"},
+    "rows.party_data": {"PartyData"},
+    "session.protocol": {"Setup"},
 }
+"""Where the public names come from; all others come from `figures.report_card`."""
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for: numpy alone takes longer to load than all that ``import fhe_auc`` may."""
+    """Import a public name on first use: numpy alone takes longer to load than ``import fhe_auc`` may."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'report')}"), name)
+    module = next((module for module, names in _MODULES.items() if name in names), "figures.report_card")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
     return value
 
 

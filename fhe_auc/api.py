@@ -1,4 +1,4 @@
-"""The public API: pooled AUC of many parties, run in one process with every role really played."""
+"""The public functions that evaluate: every role of a session runs in this process."""
 
 from __future__ import annotations
 
@@ -29,59 +29,59 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
-def with_parts(function: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Return the function, which then takes the parts of its arguments by themselves, too.
+def accept_parts(function: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Let a function take the parts of its arguments on their own, too.
 
-    So ``label="died"`` is ``columns=Columns(label="died")``. The error about an argument that it does not have names
-    what may be meant.
+    So ``label="died"`` is ``columns=Columns(label="died")``. An unknown argument raises `TypeError`, which suggests a
+    known one.
     """
     parameters = inspect.signature(function).parameters
     known = list(parameters)
     homes = {
         part.name: name
-        for name, each in parameters.items()
-        if isinstance(each.default, CheckedNames)
-        for part in fields(each.default)  # type: ignore[arg-type] # a dataclass
+        for name, parameter in parameters.items()
+        if isinstance(parameter.default, CheckedNames)
+        for part in fields(parameter.default)  # type: ignore[arg-type] # a dataclass
     }
 
     @wraps(function)
     def call(*args: _P.args, **values: _P.kwargs) -> _T:
-        whole: dict[str, Any] = {name: value for name, value in values.items() if name not in homes}
-        for name in whole:
+        arguments: dict[str, Any] = {name: value for name, value in values.items() if name not in homes}
+        for name in arguments:
             if name not in known:
-                remedy = _as_option(name, values) or known_names(name, known, most=len(known))
+                remedy = _option_hint(name, values) or known_names(name, known, most=len(known))
                 raise TypeError(f"{function.__name__} has no argument {name!r}{remedy}")
         for home in dict.fromkeys(homes[name] for name in values if name in homes):
             parts = {name: value for name, value in values.items() if homes.get(name) == home}
-            whole[home] = replace(whole.get(home, parameters[home].default), **parts)
-        return function(*args, **whole)
+            arguments[home] = replace(arguments.get(home, parameters[home].default), **parts)
+        return function(*args, **arguments)
 
     return call
 
 
-def _as_option(name: str, values: Mapping[str, Any]) -> str:
-    """Return how to give an option of a protocol, of the one that `values` ask for if it has it; "" for no option."""
+def _option_hint(name: str, values: Mapping[str, Any]) -> str:
+    """Return how to pass an option of a protocol, of the requested one if it has it; "" if no protocol has it."""
     kinds = {}
     for protocol in registry.names():
         try:
             kinds[protocol] = registry.load(protocol).options
         except UnknownProtocolError:  # of a plug-in that does not load
             continue
-    having = {protocol: kind for protocol, kind in kinds.items() if name in [each.name for each in fields(kind)]}
-    if not having:
+    owners = {protocol: kind for protocol, kind in kinds.items() if name in [option.name for option in fields(kind)]}
+    if not owners:
         return ""
-    asked = values.get("protocol")
-    chosen = having.get(asked if isinstance(asked, str) else getattr(asked, "protocol", ""))
-    if chosen is None and len(having) == 1:
-        chosen = next(iter(having.values()))
-    if chosen is None:
-        names = ", ".join(kind.__name__ for kind in having.values())
+    requested = values.get("protocol")
+    owner = owners.get(requested if isinstance(requested, str) else getattr(requested, "protocol", ""))
+    if owner is None and len(owners) == 1:
+        owner = next(iter(owners.values()))
+    if owner is None:
+        names = ", ".join(kind.__name__ for kind in owners.values())
         return f"; it is an option of protocols, to be given as in protocol=NAME({name}=...), NAME one of {names}"
-    how = example(chosen, **{name: values[name]})
-    return f"; it is an option of a protocol: protocol={how}, from {chosen.__module__}"
+    call = example(owner, **{name: values[name]})
+    return f"; it is an option of a protocol: protocol={call}, from {owner.__module__}"
 
 
-@with_parts
+@accept_parts
 def federated_auc(
     rows: Rows,
     *,
@@ -94,44 +94,50 @@ def federated_auc(
     progress: bool | Progress = False,
     cheat: str | None = None,
 ) -> Evaluation:
-    """Return the AUC over all parties' rows, computed on encrypted counts (or noisy ones, by protocol).
+    """Compute the AUC over the rows of all parties, on encrypted counts or, with some protocols, noisy ones.
 
-    Every role runs in this process, exchanging the same bytes that they would between sites. What comes back shows
-    itself as a table in a notebook; `Evaluation.to_frame` returns it for pandas. Parts of `columns`, `breakdown` and
-    `setup` may be given by themselves: ``label="died"`` is ``columns=Columns(label="died")``.
+    All roles run in this process and exchange the same bytes as between sites. The result shows itself as a table in a
+    notebook; `Evaluation.to_frame` returns a pandas data frame. The fields of `columns`, `breakdown` and `setup` may be
+    passed directly: ``label="died"`` is ``columns=Columns(label="died")``.
 
     Parameters
     ----------
     rows : table, iterable of parties, or mapping of names to parties
-        One table, where `columns` names that of sites; or what each party has: a pair (y_true, y_score), or a table. A
-        table is anything that has columns by name: a pandas or polars data frame, an Arrow table, a dict of arrays.
+        One table with a column of sites, which `columns` names; or the rows of each party: a pair (y_true, y_score), a
+        table, or `PartyData`. A table has columns by name: a pandas or polars data frame, an Arrow table, or a dict of
+        arrays.
     columns : Columns
-        Which columns hold label, scores and site, and what their entries are.
+        The columns of labels, scores and sites, and what their entries are.
     breakdown : Breakdown
-        AUCs of groups, of classes, and how far sites differ.
+        Additional AUCs of groups and of classes, and how far sites differ.
     protocol : str or Options
-        Installed protocol, by name (see ``fhe-auc protocols``) or by its options, such as
-        ``fhe_auc_protocols.options.DpaucLaplace(epsilon=1.0)``. Exact and verified alone answer for several models,
-        groups or classes.
+        An installed protocol: its name (see ``fhe-auc protocols``), or its options, such as
+        ``fhe_auc_protocols.options.DpaucLaplace(epsilon=1.0)``. Only exact and verified evaluate several models, groups
+        or classes.
     thresholds : str, array-like, QuantileThresholds or None
-        "uniform:100", "hybrid:1000", "dpauc:100", the path of a file, or ascending numbers; or "quantile:200":
-        thresholds between which about equally many pooled rows lie, found by a session before the evaluation, or what
-        `federated_thresholds` has found. What that session reveals is among the warnings. None takes the protocol's
-        own: hybrid:5000 for one AUC of exact and verified, hybrid:1000 otherwise.
+        "uniform:100", "hybrid:1000", "dpauc:100", the path of a file, or 2 to 2^20 ascending numbers. "quantile:200"
+        runs a session first, which finds thresholds with about equally many pooled rows between them; the result of
+        `federated_thresholds` may be passed, too. The warnings say what that session reveals. None takes the default
+        of the protocol: hybrid:5000 for one AUC of exact and verified, hybrid:1000 otherwise.
     interval : float or None
-        Level of the confidence interval; None: none. Exact and verified have DeLong's, with joint keys Hanley and
-        McNeil's; other protocols do not release what an interval takes, and have none.
+        Level of the confidence interval, from 0.5 to 0.9999; None: no interval. Exact and verified have DeLong's, with
+        joint keys Hanley and McNeil's; the other protocols release too little for one.
     setup : Setup
-        Who has keys, the encryption library, and public bounds on the rows.
+        Who has the keys, the encryption library, and public bounds on the number of rows.
     progress : bool or callable
-        True shows a bar on standard error, if that is a terminal; a callable is called with (phase, done, all).
+        True shows a bar on standard error if that is a terminal; a callable is called with (phase, done, total).
     cheat : str, optional
-        For demonstrations: the aggregator lies, in one of the ways that `fhe_auc.session.registry.attacks` names.
+        For demonstrations: the aggregator lies, in one of the ways that `fhe_auc.session.registry.attacks` lists.
+
+    Returns
+    -------
+    Evaluation
+        The AUC in [0, 1], its interval and binning error, and what the session has cost.
 
     Raises
     ------
     InputError
-        Bad input; the message names party, row, column and value, and for an unknown column those that there are.
+        Bad input; the message names the party, row, column and value, and lists the known columns for an unknown one.
     UndefinedAucError
         All rows have the same label.
     EvaluationError
@@ -145,13 +151,13 @@ def federated_auc(
 
     >>> site = {"died": [0, 1, 1, 0], "a": [0.1, 0.8, 0.4, 0.3], "b": [0.3, 0.6, 0.2, 0.4]}
     >>> evaluation = federated_auc({"north": site, "south": site}, columns=Columns(label="died", score=["a", "b"]))
-    >>> [(each.model, each.auc) for each in evaluation.estimates]
+    >>> [(estimate.model, estimate.auc) for estimate in evaluation.estimates]
     [('a', 1.0), ('b', 0.5)]
     """
     parties, analysis = parties_of(rows, columns, breakdown.questions(columns))
-    name, options = named(protocol)
+    name, options = name_and_options(protocol)
     with shown(progress) as report:
-        return evaluated(
+        return evaluate(
             parties,
             analysis,
             protocol=name,
@@ -164,19 +170,19 @@ def federated_auc(
         )
 
 
-def named(protocol: str | Options) -> tuple[str, dict[str, Any]]:
-    """Return a protocol's name, and the options that are given; raise `InputError` for what is neither."""
-    asked: object = protocol
-    if isinstance(asked, type) and issubclass(asked, Options):
-        raise InputError(f"protocol={asked.__name__} is a class, not its options: protocol={example(asked)}")
-    if not isinstance(asked, (str, Options)):
+def name_and_options(protocol: str | Options) -> tuple[str, dict[str, Any]]:
+    """Return the name of a protocol and its options that differ from the defaults; raise `InputError` otherwise."""
+    value: object = protocol
+    if isinstance(value, type) and issubclass(value, Options):
+        raise InputError(f"protocol={value.__name__} is a class, not its options: protocol={example(value)}")
+    if not isinstance(value, (str, Options)):
         raise InputError(
-            f"protocol must be a name or options, as in protocol=DpaucLaplace(epsilon=1.0), not {type(asked).__name__}"
+            f"protocol must be a name or options, as in protocol=DpaucLaplace(epsilon=1.0), not {type(value).__name__}"
         )
     return (protocol, {}) if isinstance(protocol, str) else (protocol.protocol, given(protocol))
 
 
-def evaluated(
+def evaluate(
     parties: Sequence[PartyData],
     analysis: Analysis,
     *,
@@ -188,7 +194,7 @@ def evaluated(
     cheat: str | None = None,
     options: Mapping[str, Any],
 ) -> Evaluation:
-    """Return the evaluation of rows that are for this analysis; the rest as of `federated_auc`."""
+    """Evaluate rows that have been read for an analysis; arguments and errors are those of `federated_auc`."""
     plugin = registry.evaluating(protocol)
     warnings: tuple[str, ...] = ()
     if isinstance(thresholds, QuantileThresholds):
@@ -197,20 +203,20 @@ def evaluated(
         thresholds = plugin.options.thresholds_for(several=not analysis.is_plain)
     bins = grids.quantiles_wanted(thresholds)
     request = Request(
-        parties=tuple(data.name for data in parties),
+        parties=tuple(party.name for party in parties),
         thresholds=grids.resolve(thresholds) if bins is None else np.empty(0),
         analysis=analysis,
         interval=interval,
         options=options,
         **vars(setup),
     )
-    if bins is None:
-        evaluation = run(plugin, request, parties, progress, cheat)
-        return replace(evaluation, warnings=tuple(dict.fromkeys((*evaluation.warnings, *warnings))))
-    return run_on_quantiles(plugin, request, bins, parties, progress, cheat)
+    if bins is not None:
+        return run_on_quantiles(plugin, request, bins, parties, progress, cheat)
+    evaluation = run(plugin, request, parties, progress, cheat)
+    return replace(evaluation, warnings=tuple(dict.fromkeys((*evaluation.warnings, *warnings))))
 
 
-@with_parts
+@accept_parts
 def federated_thresholds(
     rows: Rows,
     bins: int,
@@ -220,32 +226,39 @@ def federated_thresholds(
     setup: Setup = Setup(),
     progress: bool | Progress = False,
 ) -> QuantileThresholds:
-    """Return thresholds between which about equally many of all parties' rows lie.
+    """Find thresholds with about equally many rows of all parties between them.
 
-    For several evaluations on the same thresholds, as in ``federated_auc(rows, thresholds=found)``; ``quantile:200``
-    does it for one.
+    They serve several evaluations, as in ``federated_auc(rows, thresholds=found)``; for a single one, pass
+    ``thresholds="quantile:200"`` there.
 
     Parameters
     ----------
-    rows, columns, setup, progress
-        As for `federated_auc`; scores are of one model and probabilities, and labels do not matter.
+    rows, setup, progress
+        As for `federated_auc`.
     bins : int
-        How many thresholds; where many rows have one score, there are fewer.
+        Number of thresholds, 2 to 2^20; there are fewer where many rows have the same score.
+    columns : Columns
+        As for `federated_auc`, with the scores of one model, which are probabilities. Labels do not matter.
     protocol : str or Options
-        Installed protocol that finds thresholds, by name or by its options.
+        An installed protocol that finds thresholds: its name or its options.
+
+    Returns
+    -------
+    QuantileThresholds
+        The thresholds, what the session has told the parties, and what it has cost.
 
     Raises
     ------
     InputError
-        Bad input; the message names party, row, column and value.
+        Bad input; the message names the party, row, column and value.
     EvaluationError
         The result fails its checks.
     """
     columns.require_one_score("a session that finds thresholds")
     parties, _ = parties_of(rows, columns, Breakdown().questions(columns))
-    name, options = named(protocol)
+    name, options = name_and_options(protocol)
     request = Request(
-        parties=tuple(data.name for data in parties),
+        parties=tuple(party.name for party in parties),
         thresholds=np.empty(0),
         options={**options, "bins": bins},
         **vars(setup),

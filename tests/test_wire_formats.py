@@ -327,7 +327,7 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "list of opened bundles": lambda _: key_store._SEEN_FORMAT.frame((SESSION,)),
     "calibration map": _file(
         lambda path: calibration_file.save(
-            path, CalibrationMap.from_dict({"edges": [0, 0.5, 1], "probabilities": [0.1, 0.7]}), method="bbq"
+            path, CalibrationMap.from_dict({"edges": [0, 0.5, 1], "probabilities": [0.1, 0.7]})
         ),
         "map.json",
     ),

@@ -25,32 +25,40 @@ from fhe_auc.cli.defaults import CommandGroup
 GROUP = "fhe_auc.commands"
 """Entry-point group of plug-in commands."""
 
-_COMMANDS = {
-    "calibrate": "Turn scores into probabilities.",
-    "demo": "Compute an encrypted AUC on real data, and check it.",
-    "evaluate": "Compute the AUC over the rows of several parties.",
-    "helper": "Play the helper of sessions, who has the key.",
-    "plan": "Show the encryption parameters that fit, and why.",
-    "protocols": "List the protocols, and what each one trusts.",
-    "report": "Write the report card of a classifier.",
-    "session": "Carry a session by files, or see how one stands.",
-    "thresholds": "Find thresholds with about equally many rows between.",
+_SECTIONS = {
+    "Evaluate": {
+        "demo": "Compute an encrypted AUC on real data, and check it.",
+        "evaluate": "Compute the AUC over the rows of several parties.",
+        "report": "Write the report card of a classifier.",
+        "calibrate": "Turn scores into probabilities.",
+        "thresholds": "Find thresholds with about equally many rows between.",
+        "plan": "Show the encryption parameters that fit, and why.",
+        "protocols": "List the protocols, and what each one trusts.",
+    },
+    "Between machines": {
+        "keys": "Certify sites, and hand out a session's keys.",
+        "session": "Carry a session by files, or see how one stands.",
+        "flower": "Run sessions between machines, carried by Flower.",
+        "flare": "Run sessions between machines, carried by NVIDIA FLARE.",
+        "fleet": "Evaluate on a fleet of devices, through files.",
+        "helper": "Play the helper of sessions, who has the key.",
+        "audit": "Verify a role's audit trail, and show it.",
+        "check": "Verify results that sites have signed.",
+    },
+    "Laboratory": {
+        "attack": "Attack the encrypted protocols as a lying aggregator.",
+        "benchmark": "Measure what an evaluation costs, beside its peers.",
+        "compare-protocols": "Compare protocols on your rows: error, cost, privacy.",
+        "ustat": "Estimate a statistic of pairs of rows.",
+    },
 }
-"""What the list of commands says of each. A command is the function of its name in the module of its name."""
+"""What the help says of our commands, in its order: so that it need not load them."""
 
-_OWN_PLUG_INS = {
-    "attack": "Attack the encrypted protocols as a lying aggregator.",
-    "audit": "Verify a role's audit trail, and show it.",
-    "benchmark": "Measure what an evaluation costs, beside its peers.",
-    "check": "Verify results that sites have signed.",
-    "compare-protocols": "Compare protocols on your rows: error, cost, privacy.",
-    "fleet": "Evaluate on a fleet of devices, through files.",
-    "flare": "Run sessions between machines, carried by NVIDIA FLARE.",
-    "flower": "Run sessions between machines, carried by Flower.",
-    "keys": "Certify sites, and hand out a session's keys.",
-    "ustat": "Estimate a statistic of pairs of rows.",
-}
-"""The same of the plug-ins that come with this package: the list need not load them."""
+_FOREIGN = "Added by other packages"
+"""Heading of all other commands, if there are any."""
+
+_HERE = {*_SECTIONS["Evaluate"], "session", "helper"}
+"""Commands that are no plug-ins: functions of their names, in modules of their names."""
 
 
 class _BrokenCommand(click.Command):
@@ -69,11 +77,11 @@ class _Program(CommandGroup):
     """A group that loads a command when it is needed, and turns errors into one line and a status."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({*_COMMANDS, *_plug_ins()})
+        return sorted({*_HERE, *_plug_ins()})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.commands:
-            if cmd_name in _COMMANDS:
+            if cmd_name in _HERE:
                 self.add_command(getattr(import_module(f"{__name__}.{cmd_name}"), cmd_name))
             elif cmd_name in _plug_ins():
                 self.add_command(_load(_plug_ins()[cmd_name]), cmd_name)
@@ -81,15 +89,18 @@ class _Program(CommandGroup):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         names = self.list_commands(ctx)
-        known = {**_OWN_PLUG_INS, **_COMMANDS}
-        foreign = {name: self.get_command(ctx, name) for name in names if name not in known}
-        limit = formatter.width - 6 - max(map(len, names))
-        helps = {name: command.get_short_help_str(limit) for name, command in foreign.items() if command}
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, {**known, **helps}[name]) for name in names])
-        for command in foreign.values():
-            if isinstance(command, _BrokenCommand):
-                output.print_warning(command.reason)
+        width = max(map(len, names))
+        sections = {title: {name: texts[name] for name in texts if name in names} for title, texts in _SECTIONS.items()}
+        foreign = sections[_FOREIGN] = {}
+        for name in sorted(set(names).difference(*_SECTIONS.values())):
+            if command := self.get_command(ctx, name):
+                foreign[name] = command.get_short_help_str(formatter.width - 6 - width)
+                if isinstance(command, _BrokenCommand):
+                    output.print_warning(command.reason)
+        for title, texts in sections.items():
+            if texts:
+                with formatter.section(title):
+                    formatter.write_dl([(name.ljust(width), text) for name, text in texts.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

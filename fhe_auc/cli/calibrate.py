@@ -7,21 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 import numpy as np
-from numpy.typing import NDArray
 
-from fhe_auc.base.errors import InputError
+from fhe_auc.base.errors import EvaluationError, InputError
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.defaults import CommandGroup
-from fhe_auc.cli.histogram_session import histogram_options, pool
-from fhe_auc.cli.out_file import check_out_file, out_file_options
-from fhe_auc.cli.session_options import SessionOptions
+from fhe_auc.cli.session_options import SessionOptions, histogram_options
 from fhe_auc.results.evaluation import verified_as_dict
 
 if TYPE_CHECKING:
     from fhe_auc.metrics import CalibrationMap, Histogram
     from fhe_auc.rows.csv_files import TextFormat
 
-_METHOD = "bbq"
 _LOWERED = 0.001  # an AUC that the map lowers by more is told
 
 
@@ -47,7 +43,7 @@ def calibrate() -> None:
 )
 @inputs.party_files
 @histogram_options
-@out_file_options("The map: a .json file.")
+@inputs.out_file_options("The map: a .json file.")
 @output.json_option
 def fit(files: inputs.PartyFiles, session: SessionOptions, out: Path, force: bool, as_json: bool) -> None:
     """Make a calibration map from the pooled score histogram.
@@ -61,27 +57,37 @@ def fit(files: inputs.PartyFiles, session: SessionOptions, out: Path, force: boo
     from fhe_auc.results import calibration_file
 
     _check_out_file(out, ".json", force=force)
-    pooled = pool(session, files.read())
-    found = metrics.bayesian_binning(pooled.histogram)
+    evaluation, _ = session.run(files.read())
+    histogram = evaluation.histogram
+    if histogram is None:
+        raise EvaluationError(f"protocol {evaluation.protocol!r} gives the parties no score histogram")
+    calibration = metrics.bayesian_binning(histogram)
     before, after = (
-        metrics.expected_calibration_error(pooled.histogram, strategy="quantile", calibration=used).value
-        for used in (None, found)
+        metrics.expected_calibration_error(histogram, strategy="quantile", calibration=used).value
+        for used in (None, calibration)
     )
-    calibration_file.save(out, found, method=_METHOD)
-    rows = float(pooled.histogram.cleaned().counts.sum())
-    warnings = [*pooled.evaluation.warnings, *_of_ranking(pooled.histogram, found)]
+    calibration_file.save(out, calibration)
+    rows = float(histogram.cleaned().counts.sum())
+    warnings = [*evaluation.warnings, *_ranking_warnings(histogram, calibration)]
     if as_json:
-        errors = {"expected_calibration_error": {"before": before, "after": after}}
-        about = {"protocol": pooled.evaluation.protocol, "parties": pooled.evaluation.parties, "rows": rows}
-        verified = verified_as_dict(aggregation=pooled.evaluation.verified)
-        told = {**about, "verified": verified, **errors, "warnings": warnings}
-        output.print_json({"map": str(out), "method": _METHOD, **told})
+        output.print_json(
+            {
+                "map": str(out),
+                "method": "bbq",
+                "protocol": evaluation.protocol,
+                "parties": evaluation.parties,
+                "rows": rows,
+                "verified": verified_as_dict(aggregation=evaluation.verified),
+                "expected_calibration_error": {"before": before, "after": after},
+                "warnings": warnings,
+            }
+        )
         return
     output.print_table(
         [
             ("map", str(out), "apply it with fhe-auc calibrate apply"),
-            ("bins", f"{len(found.probabilities):,}", session.specification),
-            ("rows", f"{rows:,.0f}", f"of {pooled.evaluation.parties:,} parties, by {pooled.evaluation.protocol}"),
+            ("bins", f"{len(calibration.probabilities):,}", session.specification),
+            ("rows", f"{rows:,.0f}", f"of {evaluation.parties:,} parties, by {evaluation.protocol}"),
             ("calibration error", f"{before:.4f}", "before: mean distance of score and share of positive rows"),
             ("", f"{after:.4f}", "after, on the rows that the map was made from: on others it is larger"),
         ]
@@ -101,7 +107,7 @@ def fit(files: inputs.PartyFiles, session: SessionOptions, out: Path, force: boo
 @inputs.score_scale_option
 @inputs.text_options
 @click.option("--column", metavar="NAME", default="y_calibrated", help="Name of the column that is added.")
-@out_file_options("The copy to write, of the same kind: .csv, .parquet or .npz.")
+@inputs.out_file_options("The copy to write, of the same kind: .csv, .parquet or .npz.")
 @output.json_option
 def apply(
     map_file: Path,
@@ -129,24 +135,30 @@ def apply(
     _check_out_file(out, file.suffix.lower(), force=force)
     if out.exists() and file.exists() and out.samefile(file):
         raise InputError(f"file {str(out)!r} would be overwritten by its own copy; choose another --out", file=str(out))
-    found = calibration_file.load(map_file)
+    calibration = calibration_file.load(map_file)
     scores = to_probabilities(read_columns([file], [score_column], form)[:, 0], score_scale)
-    _require_covered(found, scores, file)
-    add_column(file, out, column, found(scores), form, [score_column])
+    low, high = calibration.edges[[0, -1]].tolist()
+    outside = (scores < low) | (scores > high)
+    if outside.any():
+        row = int(outside.argmax())
+        raise InputError(
+            f"row {row} of file {str(file)!r}: score is {float(scores[row])!r}, but the map covers {low} to {high}"
+        )
+    add_column(file, out, column, calibration(scores), form, [score_column])
     if as_json:
         output.print_json({"file": str(out), "column": column, "rows": len(scores)})
     else:
         output.print_text(f"{len(scores):,} rows, with the calibrated score in column {column!r}: {out}")
 
 
-def _of_ranking(histogram: Histogram, found: CalibrationMap) -> tuple[str, ...]:
+def _ranking_warnings(histogram: Histogram, calibration: CalibrationMap) -> tuple[str, ...]:
     """Warn where the map puts together, or in another order, what the scores tell apart."""
     from fhe_auc import metrics
 
     counts = histogram.cleaned()
     if min(counts.positives.sum(), counts.negatives.sum()) <= 0:
         return ()
-    values, of_bins = np.unique(found(counts.centres), return_inverse=True)
+    values, of_bins = np.unique(calibration(counts.centres), return_inverse=True)
     positives, negatives = (
         np.bincount(of_bins, each).astype(np.float64) for each in (counts.positives, counts.negatives)
     )
@@ -163,14 +175,4 @@ def _of_ranking(histogram: Histogram, found: CalibrationMap) -> tuple[str, ...]:
 def _check_out_file(path: Path, suffix: str, *, force: bool) -> None:
     if path.suffix.lower() != suffix:
         raise InputError(f"file {str(path)!r}: its name must end in {suffix or 'the suffix of FILE'}", file=str(path))
-    check_out_file(path, force=force)
-
-
-def _require_covered(found: CalibrationMap, scores: NDArray[np.float64], file: Path) -> None:
-    low, high = float(found.edges[0]), float(found.edges[-1])
-    outside = (scores < low) | (scores > high)
-    if outside.any():
-        row = int(outside.argmax())
-        raise InputError(
-            f"row {row} of file {str(file)!r}: score is {float(scores[row])!r}, but the map covers {low} to {high}"
-        )
+    inputs.check_out_file(path, force=force)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any
@@ -104,7 +104,7 @@ def print_evaluation(
     In the table `title` is a paragraph above it, `beside_auc` are more rows (label, value, note) below the AUC;
     `auc_note`, where given, replaces its usual note, and `sent_note` says more on the bytes; `whole` is the note on
     `wall_seconds`, the time that the session took. `beside_json` are more entries of the JSON object. `save` writes
-    what is asked for beside: after text, which is not lost where that fails, and before JSON, which stays one object.
+    figures: after text, which is not lost where that fails, and before JSON, which stays one object.
     """
     if form.as_json:
         save()
@@ -116,60 +116,57 @@ def print_evaluation(
             output.print_warning(warning)
         save()
         return
-    found: list[tuple[output.Cell, ...]] = [
+    rows: list[tuple[output.Cell, ...]] = [
         _auc(evaluation, auc_note or _auc_of(session.questions)),
         *interval_rows(evaluation.interval),
-        *_no_interval(evaluation, session),
-        *_rows(evaluation),
+    ]
+    if session.interval is not None and not session.plugin.several:  # where rows allow none, a warning says so
+        rows.append(("interval", "none", f"protocol {evaluation.protocol} releases too little; verified has DeLong's"))
+    rows += [
+        *_counts(evaluation),
         *binning_error_rows(evaluation.auc, evaluation.binning_error, evaluation.numerical_error),
         *_average_precision(evaluation),
         *beside_auc,
         *result_tables.of_sites(evaluation.sites),
     ]
     if title:
-        output.print_text(title)
-        output.print_text()
+        output.print_text(title + "\n")
+    aggregator = _NOTHING if session.quantiles is None else _THRESHOLDS
     if len(evaluation.estimates) > 1:
-        output.print_table(found)
-        _print_estimates(evaluation, session)
-        found = []
-    output.print_table(
-        [
-            *found,
-            *(() if evaluation.study is None else evaluation.study.rows()),
-            ("parties", f"{evaluation.parties:,}", ""),
-            *_fraction(evaluation),
-            ("protocol", evaluation.protocol, f"trust: {registry.load(evaluation.protocol).trust}"),
-            _verified(evaluation),
-            *_disclosed(evaluation, session),
-            *(_protection(evaluation) if form.costs or evaluation.security_bits == 0 else ()),  # noise is to be named
-            *(_costs(evaluation, session, sent_note) if form.costs else ()),
-        ]
-    )
+        output.print_table(rows)
+        tables = [result_tables.of_estimates(evaluation.estimates)]
+        if evaluation.comparisons:
+            tables.append(result_tables.of_comparisons(evaluation.comparisons))
+        output.print_text()
+        print_tables(tables)
+        output.print_text()
+        output.print_text(_LEARNT.format(aggregator=aggregator) + "\n")
+        rows = []
+    rows += [
+        *(() if evaluation.study is None else evaluation.study.rows()),
+        ("parties", f"{evaluation.parties:,}", ""),
+        *_fraction(evaluation),
+        ("protocol", evaluation.protocol, f"trust: {registry.load(evaluation.protocol).trust}"),
+        _verified(evaluation),
+    ]
+    if evaluation.positives is not None and len(evaluation.estimates) == 1:  # of several it stands below their table
+        learnt = f"these numbers and the sums behind them; to the aggregator: {aggregator}"
+        rows.append(("disclosed", "to each party", learnt))
+    if form.costs or evaluation.security_bits == 0:  # noise is to be named
+        rows += _protection(evaluation)
+    output.print_table([*rows, *(_costs(evaluation, session, sent_note) if form.costs else ())])
     if form.costs:
         output.print_text()
-        rows: list[tuple[output.Cell, ...]] = [
+        phases: list[tuple[output.Cell, ...]] = [
             (phase, quantities.seconds_text(seconds), _who_does_what(phase, evaluation))
             for phase, seconds in _in_order(evaluation.seconds)
         ]
-        rows.append(("whole session", quantities.seconds_text(wall_seconds), whole))
-        output.print_table(rows, header=("phase", "time", "who does what"), numbers=1)
+        phases.append(("whole session", quantities.seconds_text(wall_seconds), whole))
+        output.print_table(phases, header=("phase", "time", "who does what"), numbers=1)
     if evaluation.warnings:
         output.print_text()
     output.print_warnings(evaluation.warnings)
     save()
-
-
-def _print_estimates(evaluation: Evaluation, session: SessionOptions) -> None:
-    """Print the tables of an evaluation with more than one estimate, and who has learnt what is in them."""
-    tables = [result_tables.of_estimates(evaluation.estimates)]
-    if evaluation.comparisons:
-        tables.append(result_tables.of_comparisons(evaluation.comparisons))
-    output.print_text()
-    print_tables(tables)
-    output.print_text()
-    output.print_text(_LEARNT.format(aggregator=_NOTHING if session.quantiles is None else _THRESHOLDS))
-    output.print_text()
 
 
 def print_tables(tables: Sequence[result_tables.TextTable]) -> None:
@@ -190,22 +187,31 @@ def _verified(evaluation: Evaluation) -> tuple[output.Cell, ...]:
     return "verified", "aggregation", f"a lying aggregator would be noticed{but}; a lying party would not"
 
 
-def _protection(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
-    encryption = (f"{evaluation.security_bits}-bit security", evaluation.backend)
+def _protection(evaluation: Evaluation) -> Iterator[tuple[output.Cell, ...]]:
+    if evaluation.settings:
+        texts = (
+            f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}".lower()
+            for name, value in evaluation.settings.items()
+        )
+        yield "settings", "", ", ".join(texts)
     if evaluation.security_bits == 0:
-        encryption = ("none", "noise protects what parties send")
-    return [
-        *_settings(evaluation),
-        ("encryption", *encryption),
-        ("keys", evaluation.keys, (_PADS if evaluation.backend == ONE_TIME_PADS else _KEYS).get(evaluation.keys, "")),
-    ]
+        yield "encryption", "none", "noise protects what parties send"
+    else:
+        yield "encryption", f"{evaluation.security_bits}-bit security", evaluation.backend
+    texts_of = _PADS if evaluation.backend == ONE_TIME_PADS else _KEYS
+    yield "keys", evaluation.keys, texts_of.get(evaluation.keys, "")
 
 
 def _costs(evaluation: Evaluation, session: SessionOptions, sent_note: str) -> list[tuple[output.Cell, ...]]:
+    decimals = session.options.get("round_scores")
+    specification = session.specification if decimals is None else f"every multiple of {_step(decimals)}"
+    if evaluation.key_bytes_per_party:
+        key_bytes = quantities.bytes_text(evaluation.key_bytes_per_party)
+        sent_note = f"of which {key_bytes} are its parts of the joint keys"
     return [
-        ("thresholds", f"{evaluation.thresholds:,}", _thresholds(session)),
+        ("thresholds", f"{evaluation.thresholds:,}", specification),
         ("rounds", str(evaluation.rounds), "messages of the aggregator that each party answers"),
-        ("a party sent", quantities.bytes_text(evaluation.upload_bytes_per_party), _sent(evaluation) or sent_note),
+        ("a party sent", quantities.bytes_text(evaluation.upload_bytes_per_party), sent_note),
         ("a party received", quantities.bytes_text(evaluation.download_bytes_per_party), ""),
     ]
 
@@ -221,11 +227,6 @@ def _in_order(seconds: Mapping[str, float]) -> list[tuple[str, float]]:
     """Return phases in the order in which they happen, those of a session for thresholds first."""
     order = [prefix + phase for prefix in (FIRST_SESSION, "") for phase in _PHASES]
     return sorted(seconds.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order))
-
-
-def _thresholds(session: SessionOptions) -> str:
-    decimals = session.options.get("round_scores")
-    return session.specification if decimals is None else f"every multiple of {_step(decimals)}"
 
 
 def _step(decimals: int) -> str:
@@ -257,13 +258,6 @@ def interval_rows(interval: Interval | None) -> list[tuple[output.Cell, ...]]:
     return [(output.styled(label, "bold"), output.styled(ends, "bold"), note)]
 
 
-def _no_interval(evaluation: Evaluation, session: SessionOptions) -> list[tuple[output.Cell, ...]]:
-    """Say why there is no interval where one was wanted and the protocol has none."""
-    if session.interval is None or session.plugin.several:  # where rows allow none, a warning says so
-        return []
-    return [("interval", "none", f"protocol {evaluation.protocol} releases too little; verified has DeLong's")]
-
-
 def binning_error_rows(
     auc: float, binning_error: float, numerical_error: float = 0.0, *, digits: int = 6
 ) -> list[tuple[output.Cell, ...]]:
@@ -279,32 +273,20 @@ def binning_error_rows(
     return [("binning error", f"{output.sign('≤', '<=')} {bound:.{digits}f}", note)]
 
 
-def _rows(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
+def _counts(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
     """Return how many rows there are, where the protocol releases it."""
-    positives, negatives = evaluation.positives, evaluation.negatives
-    if positives is None or negatives is None:
+    if evaluation.rows is None:
         return []
-    events = output.styled(f"{positives:,} positive, {negatives:,} negative", "bold not dim")
-    return [(output.styled("rows", "bold"), output.styled(f"{positives + negatives:,}", "bold"), events)]
+    events = output.styled(f"{evaluation.positives:,} positive, {evaluation.negatives:,} negative", "bold not dim")
+    return [(output.styled("rows", "bold"), output.styled(f"{evaluation.rows:,}", "bold"), events)]
 
 
 def _average_precision(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
     """Return the row of average precision, where the thresholds allow it."""
-    positives, negatives = evaluation.positives, evaluation.negatives
-    if evaluation.average_precision is None or positives is None or negatives is None:
+    if evaluation.average_precision is None or evaluation.positives is None or evaluation.rows is None:
         return []
-    chance = positives / (positives + negatives)
-    note = f"at these thresholds; random scores would have {chance:.4f}"
+    note = f"at these thresholds; random scores would have {evaluation.positives / evaluation.rows:.4f}"
     return [("average precision", f"{evaluation.average_precision:.4f}", note)]
-
-
-def _disclosed(evaluation: Evaluation, session: SessionOptions) -> list[tuple[output.Cell, ...]]:
-    """Say who has learnt what of one AUC, where rows are released; of several it stands below their table."""
-    if evaluation.positives is None or len(evaluation.estimates) > 1:
-        return []
-    aggregator = _NOTHING if session.quantiles is None else _THRESHOLDS
-    learnt = f"these numbers and the sums behind them; to the aggregator: {aggregator}"
-    return [("disclosed", "to each party", learnt)]
 
 
 def _fraction(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
@@ -314,19 +296,3 @@ def _fraction(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
     decimals = evaluation.settings.get("round_scores")
     of = "over these thresholds" if decimals is None else f"of scores rounded to multiples of {_step(int(decimals))}"
     return [("fraction", "exact", f"{evaluation.fraction} {of}")]
-
-
-def _settings(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
-    if not evaluation.settings:
-        return []
-    shown = (
-        f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}".lower()
-        for name, value in evaluation.settings.items()
-    )
-    return [("settings", "", ", ".join(shown))]
-
-
-def _sent(evaluation: Evaluation) -> str:
-    if not evaluation.key_bytes_per_party:
-        return ""
-    return f"of which {quantities.bytes_text(evaluation.key_bytes_per_party)} are its parts of the joint keys"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -130,6 +131,26 @@ def party_files(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(*args, files=PartyFiles(**named, entries=entries), **values)
 
     return with_files
+
+
+def out_file_options(about: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorate a command: it receives ``out``, a path, and ``force``; `about` is the help on ``--out``."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        path = click.Path(path_type=Path)
+        out = click.option("--out", metavar="FILE", type=path, required=True, help=about)
+        return out(click.option("--force", is_flag=True, help="Overwrite it if it is there.")(command))
+
+    return decorate
+
+
+def check_out_file(path: Path, *, force: bool) -> None:
+    """Raise `InputError` where the file should not, or cannot, be written, before anything expensive starts."""
+    from fhe_auc.figures.plot import check_writable
+
+    if os.path.lexists(path) and not force:
+        raise InputError(f"file {str(path)!r} is there already; choose another --out, or say --force", file=str(path))
+    check_writable(path, "file")
 
 
 def whole_number(

@@ -14,20 +14,21 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.extras import require
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.evaluation_table import binning_error_rows, interval_rows, print_tables
-from fhe_auc.cli.histogram_session import histogram_options, pool
-from fhe_auc.cli.session_options import SessionOptions
+from fhe_auc.cli.session_options import SessionOptions, histogram_options
 from fhe_auc.question.analysis import MOST_MIN_CELL, Questions
 from fhe_auc.results import result_tables
 
 if TYPE_CHECKING:
     from fhe_auc.metrics import Estimate
     from fhe_auc.report import Decision, Facts, ReportCard
-    from fhe_auc.results.intervals import Interval
 
 _ABOUT_AUC = {
     True: "of all parties' rows together",
     False: "the noise is random and has no bound; the ranges below leave it out",
 }
+
+_SHOWN = ("average_precision", "expected_calibration_error", "brier")
+"""Measures of scores that are printed; the page has all."""
 
 
 def _finite(context: click.Context, parameter: click.Parameter, threshold: float) -> float:
@@ -114,14 +115,14 @@ def report(
     questions = Questions(score_columns=(), by=by, heterogeneity=heterogeneity, min_cell=min(min_cell, MOST_MIN_CELL))
     parties, analysis = files.read_for(questions)
     cards.refuse_noisy_panels(questions, session.options)
-    pooled = pool(session, parties)
+    evaluation, wall_seconds = session.run(parties)
     with output.progress("Groups and sites") as progress:
-        made = cards.reported(
-            pooled.evaluation,
+        made = cards.make_report(
+            evaluation,
             parties,
             analysis,
             thresholds=session.specification,
-            seconds=pooled.wall_seconds,
+            seconds=wall_seconds,
             threshold=threshold,
             title=title or "",
             interval=interval,
@@ -158,30 +159,28 @@ def _check_folder(folder: Path, names: tuple[str, ...], *, force: bool) -> None:
 
 def _print(card: ReportCard, facts: Facts, saved: list[Path]) -> None:
     """Print the metrics that people ask for first, and where the files are."""
-    estimates = {measure.name: measure for measure in card.measures}
     rows: list[tuple[output.Cell, ...]] = [
         (output.styled("AUC", "bold"), output.styled(f"{card.auc.value:.4f}", "bold"), _ABOUT_AUC[not card.noisy]),
         *interval_rows(card.interval),
         *(() if card.noisy else binning_error_rows(card.auc.value, card.auc.half_width, digits=4)),
-        *_bins(card),
-        *(
-            (measure.title, _value(measure.estimate), f"{_span(measure.estimate)}{measure.meaning}")
-            if measure.estimate
-            else (measure.title, "left out", measure.missing)
-            for measure in (estimates[name] for name in ("average_precision", "expected_calibration_error", "brier"))
-        ),
-        *(
-            (measure.title, _value(measure.estimate), _within(measure.interval))
-            for measure in card.calibration_measures
-        ),
-        *_decision(card.best),
-        *_decision(card.chosen),
-        *(() if facts.sites is None else result_tables.of_sites([facts.sites])),
     ]
+    if card.histogram.bins < card.fine_bins:
+        note = f"of {card.fine_bins:,}: the others are merged, so that no count shown is from 1 to {card.min_cell - 1}"
+        rows.append(("bins", f"{card.histogram.bins:,}", note))
+    for measure in card.measures:
+        if measure.name in _SHOWN:
+            estimate = measure.estimate
+            value = "left out" if estimate is None else f"{estimate.value:.4f}"
+            between = estimate and f"between {estimate.low:.4f} and {estimate.high:.4f}. {measure.meaning}"
+            rows.append((measure.title, value, between or measure.missing))
+    for measure in card.calibration_measures:
+        interval = measure.interval
+        within = "" if interval is None else f"{100 * interval.level:.6g} % interval {result_tables.ends(interval)}"
+        rows.append((measure.title, _value(measure.estimate), within))
+    rows += [_decision(card.best), _decision(card.chosen), *result_tables.of_sites(facts.site_summaries)]
     about = "about " if card.noisy else ""
     total = f"{about}{card.histogram.counts.sum():,.0f} rows, {100 * card.prevalence:.3g}% positive"
-    output.print_text(f"{facts.title}: {total}.")
-    output.print_text()
+    output.print_text(f"{facts.title}: {total}.\n")
     output.print_table(rows)
     output.print_text()
     if facts.groups:
@@ -192,28 +191,11 @@ def _print(card: ReportCard, facts: Facts, saved: list[Path]) -> None:
     output.print_warnings(facts.warnings)
 
 
-def _bins(card: ReportCard) -> list[tuple[output.Cell, ...]]:
-    if card.histogram.bins == card.fine_bins:
-        return []
-    note = f"of {card.fine_bins:,}: the others are merged, so that no count shown is from 1 to {card.min_cell - 1}"
-    return [("bins", f"{card.histogram.bins:,}", note)]
-
-
-def _within(interval: Interval | None) -> str:
-    return (
-        "" if interval is None else f"{100 * interval.level:.6g} % interval {interval.low:.4f} to {interval.high:.4f}"
-    )
-
-
-def _decision(decision: Decision) -> list[tuple[output.Cell, ...]]:
+def _decision(decision: Decision) -> tuple[str, str, str]:
     measures = {measure.name: _value(measure.estimate) for measure in decision.measures}
     at = f"precision {measures['precision']}, recall {measures['recall']}, F1 {measures['f1']}"
-    return [(f"Threshold, {decision.title[0].lower()}{decision.title[1:]}", f"{decision.threshold:.4g}", at)]
+    return f"Threshold, {decision.title[0].lower()}{decision.title[1:]}", f"{decision.threshold:.4g}", at
 
 
 def _value(estimate: Estimate | None) -> str:
     return "undefined" if estimate is None else f"{estimate.value:.4f}"
-
-
-def _span(estimate: Estimate | None) -> str:
-    return "" if estimate is None else f"between {estimate.low:.4f} and {estimate.high:.4f}. "

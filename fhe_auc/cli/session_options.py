@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc import ckks
-from fhe_auc.api import evaluated
-from fhe_auc.base.errors import InputError
+from fhe_auc.api import evaluate
+from fhe_auc.base.errors import InputError, UnknownProtocolError
 from fhe_auc.base.options import check_names
 from fhe_auc.base.terminal import Progress
 from fhe_auc.cli import inputs, output
@@ -24,6 +24,9 @@ from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Protocol, Request, Setup
+
+_MODELS = "histogram-"
+"""Of the protocols that are models to commands with `histogram_options`: NAME stands for histogram-NAME."""
 
 ONE_QUESTION = Questions(score_columns=("score",))
 """One model over all rows."""
@@ -106,7 +109,7 @@ class SessionOptions:
         """
         started = time.perf_counter()
         with output.progress("Keys and parties") as report:
-            evaluation = evaluated(
+            evaluation = evaluate(
                 parties,
                 analysis,
                 protocol=self.plugin.name,
@@ -177,6 +180,45 @@ def session_options(plugin: Callable[[str], Protocol[Any]]) -> Callable[[Callabl
         return with_session
 
     return decorate
+
+
+def histogram_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a command: it receives ``session``, `SessionOptions`, for all options that say how to count."""
+
+    @click.option(
+        "--model",
+        metavar="NAME",
+        default="federated",
+        help="Who is trusted with what: NAME stands for the protocol histogram-NAME. See `fhe-auc protocols`.",
+    )
+    @click.option("--epsilon", metavar="E", type=float, help="Privacy budget of a model that adds noise.")
+    @shared_options
+    @functools.wraps(command)
+    def with_session(
+        *args: Any,
+        model: str,
+        epsilon: float | None,
+        options: dict[str, int | float | str],
+        chosen: Mapping[str, Any],
+        **others: Any,
+    ) -> Any:
+        installed = [name.removeprefix(_MODELS) for name in registry.names() if name.startswith(_MODELS)]
+        if model not in installed:
+            raise UnknownProtocolError(
+                f"model {model!r} is not installed: there is no protocol {_MODELS + model!r} (installed models: "
+                f"{', '.join(installed) or 'none'})"
+            )
+        plugin = registry.evaluating(_MODELS + model)
+        session = SessionOptions.checked(plugin, inputs.with_flags(options, epsilon=epsilon), **chosen)
+        grid = session.thresholds
+        if not isinstance(grid, str) and (grid[0] < 0 or grid[-1] > 1):
+            raise InputError(
+                f"thresholds {session.specification!r} run from {grid[0]} to {grid[-1]}; "
+                "score histograms are of scores in [0, 1]"
+            )
+        return command(*args, session=session, **others)
+
+    return with_session
 
 
 def _check_together(options: Mapping[str, Any], setup: Setup) -> None:

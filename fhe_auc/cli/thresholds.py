@@ -13,7 +13,6 @@ from fhe_auc.base import quantities
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.options import chosen as chosen_options
 from fhe_auc.cli import inputs, output
-from fhe_auc.cli.out_file import check_out_file, out_file_options
 from fhe_auc.question import thresholds as grids
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Setup
@@ -39,7 +38,7 @@ from fhe_auc.session.protocol import Setup
 @inputs.keys_option
 @inputs.smudging_bits_option
 @inputs.max_rows_option
-@out_file_options("A .txt or .csv file.")
+@inputs.out_file_options("A .txt or .csv file.")
 @output.json_option
 def thresholds(
     files: inputs.PartyFiles,
@@ -59,7 +58,7 @@ def thresholds(
     (`fhe-auc keys open --thresholds`).
     """
     grids.check_savable(out)
-    check_out_file(out, force=force)
+    inputs.check_out_file(out, force=force)
     chosen = chosen_options(registry.finding(protocol).options, protocol, options)
     if "bins" in options:
         raise InputError("bins is given with --bins, not with -o")

@@ -17,7 +17,8 @@ from fhe_auc.base.extras import require
 from fhe_auc.figures.plot import GREY, INK, LIGHT, current, tidy
 from fhe_auc.metrics import Histogram
 from fhe_auc.results.evaluation import Evaluation
-from fhe_auc.results.report_card import Decision, ReportCard
+from fhe_auc.results.report_card import ReportCard
+from fhe_auc.results.report_measures import Decision
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

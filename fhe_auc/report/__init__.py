@@ -11,36 +11,25 @@
 True
 """
 
-from fhe_auc.figures.report_card import (
-    draw,
-    plot_calibration,
-    plot_decision_curve,
-    plot_precision_recall,
-    plot_roc,
-    plot_scores,
-)
+from fhe_auc.figures.report_card import draw
 from fhe_auc.report.page import FILES, render, save
-from fhe_auc.report.session import Report, federated_report, refuse_noisy_panels, reported
-from fhe_auc.results.report_card import Decision, Facts, Measure, ReportCard, as_dict, report_card
+from fhe_auc.report.session import Report, federated_report, make_report, refuse_noisy_panels
+from fhe_auc.results.report_card import Facts, ReportCard, report_card
+from fhe_auc.results.report_json import as_dict
+from fhe_auc.results.report_measures import Decision
 
 __all__ = [
     "FILES",
     "Decision",
     "Facts",
-    "Measure",
     "Report",
     "ReportCard",
     "as_dict",
     "draw",
     "federated_report",
-    "plot_calibration",
-    "plot_decision_curve",
-    "plot_precision_recall",
-    "plot_roc",
-    "plot_scores",
+    "make_report",
     "refuse_noisy_panels",
     "render",
     "report_card",
-    "reported",
     "save",
 ]

@@ -19,7 +19,9 @@ from fhe_auc.metrics import Estimate
 from fhe_auc.results.estimates import GroupEstimate
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import Interval
-from fhe_auc.results.report_card import Decision, Facts, Measure, OperatingPoint, ReportCard, as_dict
+from fhe_auc.results.report_card import Facts, ReportCard
+from fhe_auc.results.report_json import as_dict
+from fhe_auc.results.report_measures import Decision, Measure, OperatingPoint
 
 FILES = ("report.html", "report.json", *(f"{name}.png" for name in FIGURES))
 """Names of the files that `save` writes."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc import __version__
-from fhe_auc.api import evaluated, named, with_parts
+from fhe_auc.api import accept_parts, evaluate, name_and_options
 from fhe_auc.base.errors import EvaluationError, InputError
 from fhe_auc.base.options import Options
 from fhe_auc.base.quantities import chance_text
@@ -27,7 +27,8 @@ from fhe_auc.question.analysis import MOST_MIN_CELL, PLAIN, Analysis, Questions
 from fhe_auc.report.page import render, save
 from fhe_auc.results.evaluation import NOT_TOLD_APART, Evaluation, QuantileThresholds, verified_as_dict
 from fhe_auc.results.intervals import BELOW_HALF, DEFAULT_LEVEL, REVERSED, Interval, few_rows
-from fhe_auc.results.report_card import Facts, ReportCard, as_dict, report_card
+from fhe_auc.results.report_card import Facts, ReportCard, report_card
+from fhe_auc.results.report_json import as_dict
 from fhe_auc.results.result_tables import TextTable, ends, notebook_html, of_estimates, of_sites
 from fhe_auc.rows.frames import Breakdown, Columns, Rows, parties_of
 from fhe_auc.rows.own_rows import warnings_of
@@ -47,16 +48,16 @@ _KEYS = {
 
 @dataclass(frozen=True)
 class Report:
-    """The report card of a classifier, and what is said beside it.
+    """The report card of a classifier, with what the page says of the session.
 
     Attributes
     ----------
     card : ReportCard
-        Every number and curve; the plotting functions draw it, and take the report itself too.
+        All numbers and curves; the plotting functions take the card or the report.
     facts : Facts
-        Title, date, what was revealed to whom, costs, warnings, groups and sites.
+        Title, date, warnings, groups, sites, what the session has cost, and what it has revealed to whom.
     own_warnings : tuple of str
-        What parties are told of their own rows: it names them, and small numbers, and is not for readers.
+        Warnings about single parties. They name the parties and small numbers, and are not for readers of the page.
     """
 
     card: ReportCard
@@ -64,36 +65,34 @@ class Report:
     own_warnings: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """Return one line: title, AUC, interval, rows and share of positive ones."""
+        """Return one line: title, AUC, interval, number of rows, and share of positive rows."""
         card, interval = self.card, self.card.interval
         within = "" if interval is None else f" ({_level(interval)} {ends(interval)}, {interval.method})"
-        total = (
-            f"{'about ' * card.noisy}{card.histogram.counts.sum():,.0f} rows, {100 * card.prevalence:.3g} % positive"
-        )
+        about = "about " if card.noisy else ""
+        total = f"{about}{card.histogram.counts.sum():,.0f} rows, {100 * card.prevalence:.3g} % positive"
         return f"{self.facts.title}: AUC {card.auc.value:.4f}{within}; {total}"
 
     def __repr__(self) -> str:
         return f"<Report: {self}>"
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the line, tables of metrics and groups, sites, warnings; not `own_warnings`."""
+        """Return HTML for a notebook: the line, tables of metrics and groups, sites, warnings; not `own_warnings`."""
         measures = [*self.card.measures, *self.card.calibration_measures]
-        level = next((_level(each.interval) for each in measures if each.interval is not None), "interval")
+        level = next((_level(measure.interval) for measure in measures if measure.interval is not None), "interval")
         rows = (
             (
-                each.title,
-                "undefined" if each.estimate is None else f"{each.estimate.value:.4f}",
-                "" if each.interval is None else ends(each.interval),
-                each.meaning,
+                measure.title,
+                "undefined" if measure.estimate is None else f"{measure.estimate.value:.4f}",
+                "" if measure.interval is None else ends(measure.interval),
+                measure.meaning,
             )
-            for each in measures
+            for measure in measures
         )
         tables = [TextTable(("metric", "value", level, ""), tuple(rows), 1)]
         if self.facts.groups:
             tables.append(of_estimates(self.facts.groups))
-        sites = () if self.facts.sites is None else of_sites([self.facts.sites])
         lines = [
-            *(f"{label} {value}: {note}" for label, value, note in sites),
+            *(f"{label} {value}: {note}" for label, value, note in of_sites(self.facts.site_summaries)),
             *(f"warning: {warning}" for warning in self.facts.warnings),
             "save(folder) writes the page with its figures",
         ]
@@ -104,15 +103,19 @@ class Report:
         return as_dict(self.card, self.facts)
 
     def html(self) -> str:
-        """Return the page, which needs no network."""
+        """Return the page as HTML; it needs no network."""
         return render(self.card, self.facts)
 
     def save(self, folder: str | os.PathLike[str]) -> list[Path]:
-        """Write the page, its JSON and its figures into a folder; return their paths; errors as `report.save`."""
+        """Write the page, its JSON and its figures into a folder, and return their paths.
+
+        Makes the folder if it does not exist, and overwrites files of the same names. Raises `OSError` where a file
+        cannot be written, and `InputError` without matplotlib.
+        """
         return save(self.card, self.facts, folder)
 
 
-@with_parts
+@accept_parts
 def federated_report(
     rows: Rows,
     *,
@@ -126,60 +129,66 @@ def federated_report(
     setup: Setup = Setup(),
     progress: bool | Progress = False,
 ) -> Report:
-    """Return the report card of a classifier on all parties' rows: curves, calibration, decisions, with intervals.
+    """Make the report card of a classifier on the rows of all parties: curves, calibration, decisions, intervals.
 
-    Unlike `fhe_auc.federated_auc`, it gives the parties the pooled rows of each label in each bin of scores.
+    Unlike `fhe_auc.federated_auc`, it tells the parties the pooled number of rows of each label in each bin of scores.
 
     Parameters
     ----------
     rows, thresholds, setup, progress
-        As of `fhe_auc.federated_auc`.
+        As for `fhe_auc.federated_auc`.
     columns : Columns
-        As there; scores are of one model, and probabilities.
+        As there, with the scores of one model, which are probabilities.
     breakdown : Breakdown
-        As there, without `classes` and `cross_groups`. Bins are merged until no count that is shown is from 1 to
+        As there, without `classes` and `cross_groups`. Bins are merged until no count on the page is from 1 to
         ``min_cell - 1``, and groups with fewer rows of a label are left out; 1 shows all.
     threshold : float
-        Decision threshold, 0 to 1, to report beside the one with the best F1.
+        A decision threshold from 0 to 1, reported beside the one with the best F1.
     title : str
         Heading of the page; empty: the number of parties.
     protocol : str or Options
-        One that gives the parties a score histogram: histogram-federated, or one that adds noise.
+        A protocol that tells the parties a score histogram: histogram-federated, or one that adds noise.
     interval : float or None
-        Level of all confidence intervals; None: none.
+        Level of all confidence intervals, from 0.5 to 0.9999; None: no intervals.
+
+    Returns
+    -------
+    Report
+        Numbers, curves and facts; `Report.save` writes the page.
 
     Raises
     ------
     InputError
-        As of `fhe_auc.federated_auc`; groups are asked for with a protocol that adds noise, or what a report has not.
+        As for `fhe_auc.federated_auc`; or groups are asked for with noise, or the breakdown has what a report has not.
     EvaluationError
-        As there; a label has fewer than ``min_cell`` rows, or the protocol gives no histogram.
+        As there; or a label has fewer than ``min_cell`` rows, or the protocol gives no histogram.
     """
     columns.require_one_score("a report")
     if breakdown.classes or breakdown.cross_groups:
         raise InputError("a report has no classes and no AUCs across groups: federated_auc has both")
     questions = replace(breakdown, min_cell=min(breakdown.min_cell, MOST_MIN_CELL)).questions(columns)
     parties, analysis = parties_of(rows, columns, questions)
-    name, options = named(protocol)
+    name, options = name_and_options(protocol)
     refuse_noisy_panels(questions, options)
-    wanted = registry.evaluating(name).options.thresholds_for(several=False) if thresholds is None else thresholds
+    if thresholds is None:
+        thresholds = registry.evaluating(name).options.thresholds_for(several=False)
     started = time.perf_counter()
     with shown(progress) as report:
-        evaluation = evaluated(
+        evaluation = evaluate(
             parties,
             PLAIN,
             protocol=name,
-            thresholds=wanted,
+            thresholds=thresholds,
             interval=interval,
             setup=setup,
             progress=report,
             options=options,
         )
-        return reported(
+        return make_report(
             evaluation,
             parties,
             analysis,
-            thresholds=_described(wanted),
+            thresholds=_specification(thresholds),
             seconds=time.perf_counter() - started,
             threshold=threshold,
             title=title,
@@ -190,7 +199,7 @@ def federated_report(
         )
 
 
-def _described(thresholds: str | ArrayLike | QuantileThresholds) -> str:
+def _specification(thresholds: str | ArrayLike | QuantileThresholds) -> str:
     if isinstance(thresholds, QuantileThresholds):
         return f"quantile:{len(thresholds.grid)}"
     return thresholds if isinstance(thresholds, str) else "of one's own"
@@ -206,7 +215,7 @@ def refuse_noisy_panels(questions: Questions, options: Mapping[str, object]) -> 
         raise InputError("AUCs of groups and sites are exact numbers: they do not go with a model that adds noise")
 
 
-def reported(
+def make_report(
     evaluation: Evaluation,
     parties: Sequence[PartyData],
     analysis: Analysis,
@@ -220,75 +229,69 @@ def reported(
     progress: Progress,
     setup: Setup,
 ) -> Report:
-    """Return the report of an evaluation that gave a histogram; groups and sites take one more session.
+    """Make the report of an evaluation that gave a histogram; groups and sites take one more session.
 
-    `thresholds` is how they were given, `seconds` how long the session took, `setup` that of both
-    sessions. Raises as `federated_report`.
+    `thresholds` is their specification, `seconds` is what the session took, `setup` is that of both sessions. Raises as
+    `federated_report`.
     """
     histogram = evaluation.histogram
     if histogram is None:
         raise EvaluationError(f"protocol {evaluation.protocol!r} gives the parties no score histogram")
-    exact = not math.isnan(evaluation.binning_error)
-    card = report_card(histogram, threshold=threshold, level=interval, min_cell=min_cell, noisy=not exact)
-    own = warnings_of(parties, histogram.edges)
+    noisy = math.isnan(evaluation.binning_error)
+    card = report_card(histogram, threshold=threshold, level=interval, min_cell=min_cell, noisy=noisy)
+    own_warnings = warnings_of(parties, histogram.edges)
+    number = f"{evaluation.parties:,} {'party' if evaluation.parties == 1 else 'parties'}"
     facts = Facts(
-        title=title.strip() or _title(evaluation),
+        title=title.strip() or f"Classifier on the rows of {number}",
         date=datetime.date.today(),
         privacy=_privacy(evaluation, histogram, card, thresholds),
         session=_session(evaluation, thresholds, seconds),
         warnings=(
-            *(warning for warning in evaluation.warnings if warning not in own),
-            *_of_small_cells(card, histogram.edges[:-1], threshold),
-            *_of_interval(card, interval),
-            *_of_ends(histogram),
+            *(warning for warning in evaluation.warnings if warning not in own_warnings),
+            *_cell_warnings(card, histogram.edges[:-1], threshold),
+            *_interval_warnings(card, interval),
+            *_end_warnings(histogram),
         ),
     )
     if analysis.by or analysis.heterogeneity:
-        facts = _with_panels(facts, parties, analysis, histogram, interval, progress, setup, own)
-    return Report(card, facts, tuple(own))
+        # Groups and sites, from one more session. Its binning error is that of the session before, which has warned.
+        second = evaluate(
+            parties,
+            analysis,
+            protocol=DEFAULT_PROTOCOL,
+            thresholds=histogram.edges[:-1],
+            interval=interval,
+            progress=progress,
+            setup=setup,
+            options={},
+        )
+        old = {*own_warnings, *facts.warnings}
+        new = [text for text in second.warnings if text not in old and not text.startswith(NOT_TOLD_APART)]
+        groups = tuple(estimate for estimate in second.estimates if estimate.group)
+        facts = replace(
+            facts,
+            groups=groups,
+            sites=next(iter(second.sites), None),
+            privacy=facts.privacy + _second_privacy(second.protocol, groups=bool(groups), sites=analysis.heterogeneity),
+            warnings=(*facts.warnings, *new),
+        )
+    return Report(card, facts, tuple(own_warnings))
 
 
-def _with_panels(
-    facts: Facts,
-    parties: Sequence[PartyData],
-    analysis: Analysis,
-    histogram: Histogram,
-    interval: float | None,
-    progress: Progress,
-    setup: Setup,
-    own: tuple[str, ...],
-) -> Facts:
-    """Return the facts with AUCs of groups and what sites have in common, from one more session.
-
-    `own` are warnings that do not go onto the page.
-    """
-    found = evaluated(
-        parties,
-        analysis,
-        protocol=DEFAULT_PROTOCOL,
-        thresholds=histogram.edges[:-1],
-        interval=interval,
-        progress=progress,
-        setup=setup,
-        options={},
-    )
-    groups = tuple(each for each in found.estimates if each.group)
+def _second_privacy(protocol: str, *, groups: bool, sites: bool) -> str:
+    """Say what the second session has told each party."""
     learnt = ["the AUC of all rows and the sums behind it, in the bins before merging"]
     if groups:
         learnt.append("the same for each group, also for those not shown")
-    if analysis.heterogeneity:
+    if sites:
         learnt.append("sums over sites, from which who knows all sites but two can work out these two's AUCs")
-    privacy = (
-        f"{facts.privacy}\n\nGroups and sites come from a second session, of protocol {found.protocol}, and from the "
-        f"bins before merging. It told each party {'; '.join(learnt)}."
+    return (
+        f"\n\nGroups and sites come from a second session, of protocol {protocol}, and from the bins before merging. "
+        f"It told each party {'; '.join(learnt)}."
     )
-    # The binning error is that of the session before, which has warned of it.
-    more = [each for each in found.warnings if not each.startswith(NOT_TOLD_APART)]
-    warnings = (*facts.warnings, *(each for each in more if each not in own + facts.warnings))
-    return replace(facts, groups=groups, sites=next(iter(found.sites), None), privacy=privacy, warnings=warnings)
 
 
-def _of_interval(card: ReportCard, wanted: float | None) -> tuple[str, ...]:
+def _interval_warnings(card: ReportCard, wanted: float | None) -> tuple[str, ...]:
     """Say why the AUC has no interval, or of how few rows it is."""
     if card.noisy or wanted is None:
         return ()
@@ -302,7 +305,7 @@ def _of_interval(card: ReportCard, wanted: float | None) -> tuple[str, ...]:
     return tuple(filter(None, (rarer, below)))
 
 
-def _of_ends(histogram: Histogram) -> tuple[str, ...]:
+def _end_warnings(histogram: Histogram) -> tuple[str, ...]:
     usable = histogram.cleaned()
     if not usable.counts[np.minimum(usable.centres, 1 - usable.centres) < NEAREST_END].any():
         return ()
@@ -310,10 +313,6 @@ def _of_ends(histogram: Histogram) -> tuple[str, ...]:
         f"scores nearer than {NEAREST_END:.0e} to 0 or 1 count as {NEAREST_END:.0e} away from it in slope, intercept "
         "and calibration in the large, which depend on that",
     )
-
-
-def _title(evaluation: Evaluation) -> str:
-    return f"Classifier on the rows of {evaluation.parties:,} {'party' if evaluation.parties == 1 else 'parties'}"
 
 
 def _session(evaluation: Evaluation, thresholds: str, seconds: float) -> dict[str, object]:
@@ -329,13 +328,13 @@ def _session(evaluation: Evaluation, thresholds: str, seconds: float) -> dict[st
         "rounds": evaluation.rounds,
         "bytes a party sent": evaluation.upload_bytes_per_party,
         "bytes a party received": evaluation.download_bytes_per_party,
-        "seconds by phase": {phase: float(f"{each:.3g}") for phase, each in evaluation.seconds.items()},
+        "seconds by phase": {phase: float(f"{taken:.3g}") for phase, taken in evaluation.seconds.items()},
         "seconds in all": round(seconds, 3),
         "fhe-auc": __version__,
     }
 
 
-def _of_small_cells(card: ReportCard, edges: NDArray[np.float64], threshold: float) -> tuple[str, ...]:
+def _cell_warnings(card: ReportCard, edges: NDArray[np.float64], threshold: float) -> tuple[str, ...]:
     if np.abs(edges - threshold).min() < abs(card.chosen.threshold - threshold):
         return (
             f"threshold {threshold:.6g} parts too few rows from the others: {card.chosen.threshold:.6g}, the nearest "
@@ -360,7 +359,7 @@ def _privacy(evaluation: Evaluation, histogram: Histogram, card: ReportCard, thr
         )
     else:
         aggregator = "Nothing was encrypted: the aggregator saw what each party sent."
-    if not math.isnan(evaluation.binning_error):
+    if not card.noisy:
         learnt = (
             f"Each party learns the exact number of positive and of negative rows of all parties together in each of "
             f"{bins}. {_on_the_page(card)} No noise is added. A bin in which one party alone has rows shows that "
@@ -395,9 +394,9 @@ def _on_the_page(card: ReportCard) -> str:
 
 
 def _settings(evaluation: Evaluation) -> str:
-    of_noise = {name: value for name, value in evaluation.settings.items() if name != "signed"}
-    return ", ".join(f"{name} {_number(value)}" for name, value in of_noise.items()) or "no settings stated"
-
-
-def _number(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    texts = (
+        f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in evaluation.settings.items()
+        if name != "signed"
+    )
+    return ", ".join(texts) or "no settings stated"

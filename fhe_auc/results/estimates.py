@@ -26,15 +26,15 @@ class GroupEstimate:
     Attributes
     ----------
     model : str
-        Name of the model; empty where there is one only, without a name.
+        Name of the model; empty where there is only one, without a name.
     group : str
-        "sex: F"; empty for all rows.
+        A group such as "sex: F"; empty for all rows.
     contrast : str
         What the positives are told from; empty where that is label 1 from label 0.
     auc, standard_error, binning_error, interval
-        As of `fhe_auc.results.evaluation.Evaluation`; None where `missing` says why.
+        As for `fhe_auc.results.evaluation.Evaluation`; None where `missing` says why.
     positives, negatives : int or None
-        Rows of each; None where the protocol does not release them, or they are too few to be shown.
+        Rows of each label; None where the protocol does not release them, or they are too few to be shown.
     fraction : fractions.Fraction or None
         The AUC exactly, where the protocol computes in integers.
     missing : str
@@ -62,17 +62,11 @@ class GroupEstimate:
     def from_dict(cls, plain: Mapping[str, Any]) -> GroupEstimate:
         """Return the estimate of which these are the plain types."""
         own = {name: value for name, value in plain.items() if name not in ("n", "events")}
+        own["group"] = "" if plain["group"] == _ALL else plain["group"]
+        own["interval"] = None if plain["interval"] is None else Interval(**plain["interval"])
+        own["fraction"] = None if plain["fraction"] is None else Fraction(plain["fraction"])
         rows, positives = plain["n"], plain["events"]
-        return cls(
-            **{
-                **own,
-                "group": "" if plain["group"] == _ALL else plain["group"],
-                "interval": None if plain["interval"] is None else Interval(**plain["interval"]),
-                "fraction": None if plain["fraction"] is None else Fraction(plain["fraction"]),
-                "positives": positives,
-                "negatives": None if rows is None else rows - positives,
-            }
-        )
+        return cls(**own, positives=positives, negatives=None if rows is None else rows - positives)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain types, for JSON: `n` are the rows, `events` the positive ones."""
@@ -114,17 +108,18 @@ class Comparison:
     first, second : str
         Names of the models.
     difference : float
-        Of the AUCs; unbinned, it is at most `binning_error` away.
+        Difference of the AUCs, in [-1, 1]; without binning it is at most `binning_error` away.
     binning_error : float
-        The sum of the models' own.
+        Sum of the binning errors of the two models.
     standard_error : float or None
         By the paired method of DeLong, on binned scores: the correlation of the models is taken over the bins up to 128
         of them, otherwise over at most 72 wider ones of either's scores. None where the protocol does not release what
         it takes, or both models order all rows alike.
     standard_error_off : float or None
-        By which share the standard error may differ from DeLong's over the same bins, about
+        Share by which the standard error may differ from DeLong's over the same bins, about
         (`fhe_auc.results.intervals.paired_delong`).
     interval : Interval or None
+        Confidence interval of the difference.
     p_value : float or None
         Two-sided. None, as is the interval, where `missing` says why.
     missing : str

@@ -28,22 +28,13 @@ FRACTIONS = ("fraction", "binning_error_fraction")
 """Fields of `Evaluation` that are text in `Evaluation.as_dict`, such as "3/4"."""
 
 _FRAME = {
-    "model": "object",
-    "group": "object",
-    "contrast": "object",
-    "n": "Int64",
-    "events": "Int64",
-    "auc": "float64",
-    "low": "float64",
-    "high": "float64",
-    "level": "float64",
+    **dict.fromkeys(("model", "group", "contrast"), "object"),
+    **dict.fromkeys(("n", "events"), "Int64"),
+    **dict.fromkeys(("auc", "low", "high", "level"), "float64"),
     "method": "object",
-    "standard_error": "float64",
-    "binning_error": "float64",
-    "missing": "object",
-    "minus": "object",
-    "difference": "float64",
-    "p_value": "float64",
+    **dict.fromkeys(("standard_error", "binning_error"), "float64"),
+    **dict.fromkeys(("missing", "minus"), "object"),
+    **dict.fromkeys(("difference", "p_value"), "float64"),
 }
 """Columns of `Evaluation.to_frame`, and their pandas types."""
 
@@ -56,34 +47,34 @@ FIRST_SESSION = "boundaries: "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a session yields to each party, whatever it is for.
+    """What each party gets from a session of any kind.
 
     Attributes
     ----------
     protocol, backend : str
-        Plug-in name and encryption library; "none" where nothing is encrypted.
+        Name of the protocol, and the encryption library; "none" where nothing is encrypted.
     parties : int
         Number of parties whose rows are counted.
     security_bits : int
         Classical security of the encryption parameters, in bits; 0 where nothing is encrypted.
     keys : str
-        Who can decrypt: "sealed" (each party: a key holder has sealed the secret key to it), "joint" (only all parties
-        together) or "none" (nothing is encrypted).
+        Who can decrypt: "sealed" (each party, to which a key holder has sealed the secret key), "joint" (only all
+        parties together), "helper" (a helper in their place) or "none" (nothing is encrypted).
     rounds : int
-        Messages of the aggregator that each party answered.
+        Number of messages of the aggregator that each party answered.
     upload_bytes_per_party, download_bytes_per_party : int
-        Bytes of protocol messages that the busiest party sent and received (a key holder's bundles are not counted).
+        Bytes of protocol messages that the busiest party sent and received, without the bundles of a key holder.
     key_bytes_per_party : int
-        How many of the bytes sent are parts of joint keys.
+        Bytes of the upload that are parts of joint keys.
     seconds : Mapping[str, float]
-        Wall-clock seconds by phase; for "submit" and "recover" the mean over parties.
+        Wall-clock seconds by phase; means over the parties for the parties' own phases, such as "submit".
     settings : Mapping[str, bool | int | float | str]
-        Parameters of the protocol that say what its verdict is worth, by name.
+        Parameters of the protocol on which the worth of its verdict depends, by name.
     warnings : tuple[str, ...]
         What the reader ought to know.
     study : Study or None
-        What was evaluated, as the parties of a session between machines have agreed; None in one process. That a party
-        has put in just that, and no more rows than its cap, nobody else has checked.
+        What was evaluated, as the parties of a session between machines have agreed; None in one process. Each party
+        checks its own rows and its row cap; nobody else can.
     """
 
     protocol: str
@@ -105,53 +96,51 @@ class Outcome:
 class Evaluation(Outcome):
     """The result of one evaluation, as every party sees it.
 
-    Where a session before it found the thresholds (``quantile:200``), rounds, bytes and warnings are those of both, and
-    the seconds of the first have their phases' names after "boundaries: ".
+    If another session found the thresholds first (``quantile:200``), then rounds, bytes and warnings are those of both
+    sessions, and `seconds` names the phases of the first one "boundaries: ...".
 
     Attributes
     ----------
     auc : float
-        Area under the pooled ROC curve by the trapezoid rule, in [0, 1] (ties inside a bin count half).
+        Area under the pooled ROC curve by the trapezoid rule, in [0, 1]; ties inside a bin count half.
     binning_error : float
-        What thresholds leave open: scikit-learn's AUC on the pooled rows is at most so far from ``auc`` (0 where every
-        score is a threshold), beside `numerical_error`. It says nothing of other rows: `interval` does. NaN where noise
-        was added for privacy: nothing bounds that for certain.
+        Bound on what the thresholds leave open: scikit-learn's AUC of the pooled rows is at most this far from ``auc``,
+        apart from `numerical_error`. 0 where every score is a threshold, NaN where noise protects privacy. It says
+        nothing about other rows; `interval` does.
     numerical_error : float
-        The planner's bound on the error of ``auc`` against exact integer arithmetic, for pools of at least the
-        session's ``min_rows`` rows; NaN as for ``binning_error``.
+        Bound on the difference between ``auc`` and exact integer arithmetic, for pools of at least ``min_rows`` rows;
+        NaN as for ``binning_error``.
     thresholds : int
-        Number of decision points.
+        Number of thresholds.
     verified : bool
-        Whether the aggregation is verified: the protocol would have caught an aggregator that lied. That covers every
-        number of the pooled rows here. What parties put in never is verified, in any protocol: a party can enter any
-        rows. JSON says both (`verified_as_dict`).
+        Whether the aggregation is verified: the protocol would have caught a lying aggregator, for every number of the
+        pooled rows here. No protocol verifies what a party puts in: a party can enter any rows.
     histogram : fhe_auc.metrics.Histogram or None
-        Pooled rows of each label in each bin, where the protocol gives them to the parties; with privacy noise they may
-        be negative.
+        Pooled rows of each label in each bin, where the protocol tells the parties; negative counts may occur with
+        privacy noise.
     fraction, binning_error_fraction : fractions.Fraction or None
         AUC and binning error exactly, reduced, where the protocol computes in integers; ``auc`` and ``binning_error``
         are these, rounded.
     positives, negatives : int or None
-        Pooled rows of each label, where the protocol releases them exactly.
+        Pooled rows of each label, where the protocol releases the exact numbers.
     standard_error : float or None
-        Of ``auc``, as an estimate from rows drawn independently; by the method that `interval` names.
+        Standard error of ``auc`` for independent rows, by the method that `interval` names.
     interval : fhe_auc.results.intervals.Interval or None
-        Confidence interval of ``auc``: level, low, high, method. None where none was asked for, where the protocol does
-        not release what it takes, or where the rows allow none (a warning says so).
+        Confidence interval of ``auc``: level, low, high, method. None where none was asked for, where the protocol
+        releases too little, or where the rows allow none; then a warning says so.
     average_precision : float or None
-        Over the thresholds, where a session before has found these and told how many rows lie at or above each:
-        scikit-learn's, of scores binned by them. It is there where both sessions have the same parties, whose rows have
-        not changed between them.
+        scikit-learn's average precision of the scores binned by the thresholds. Only where another session has found
+        the thresholds, both sessions have the same parties, and their rows have not changed in between.
     estimates : tuple of fhe_auc.results.estimates.GroupEstimate
-        One for each model and group, all rows of the first model first: this is what ``auc`` and so on say, too (but
-        with several classes, where ``auc`` is the average over all pairs of classes).
+        One for each model and group. The first one, of all rows and the first model, has the numbers above; but with
+        several classes ``auc`` is the average over all pairs of classes.
     comparisons : tuple of fhe_auc.results.estimates.Comparison
-        Of each other model with the first, over all rows.
+        Comparisons of each further model with the first one, over all rows.
     sites : tuple of fhe_auc.results.heterogeneity.SiteSummary
         What sites have in common and how far they differ, for each model; empty where that is not released.
     soundness : float or None
-        Where that is proved: an aggregator that may do anything has a wrong number that `verified` covers accepted, by
-        any party of this session, with a probability of at most this.
+        Proved bound on the probability that any party of this session accepts a wrong number that `verified` covers,
+        whatever the aggregator does; None where there is no proof.
     """
 
     auc: float
@@ -174,17 +163,8 @@ class Evaluation(Outcome):
 
     def __post_init__(self) -> None:
         if not self.estimates:
-            only = GroupEstimate(
-                model="",
-                group="",
-                auc=self.auc,
-                standard_error=self.standard_error,
-                binning_error=self.binning_error,
-                interval=self.interval,
-                positives=self.positives,
-                negatives=self.negatives,
-                fraction=self.fraction,
-            )
+            names = ("auc", "standard_error", "binning_error", "interval", "positives", "negatives", "fraction")
+            only = GroupEstimate(model="", group="", **{name: getattr(self, name) for name in names})
             object.__setattr__(self, "estimates", (only,))
 
     def as_dict(self) -> dict[str, Any]:
@@ -194,7 +174,7 @@ class Evaluation(Outcome):
         plain["seconds"], plain["settings"] = dict(self.seconds), dict(self.settings)
         plain["warnings"] = list(self.warnings)
         plain["study"] = None if self.study is None else self.study.as_dict()
-        plain["estimates"] = [each.as_dict() for each in self.estimates]
+        plain["estimates"] = [estimate.as_dict() for estimate in self.estimates]
         plain["verified"] = verified_as_dict(aggregation=self.verified)
         for name in FRACTIONS:
             plain[name] = None if plain[name] is None else str(plain[name])
@@ -203,21 +183,20 @@ class Evaluation(Outcome):
         return plain
 
     def to_frame(self) -> DataFrame:
-        """Return estimates, then comparisons, as a pandas data frame, a row for each.
+        """Return a pandas data frame with a row for each estimate, then one for each comparison.
 
-        Columns: model, group ("all" for all rows), contrast, n, events (positive rows), auc, its interval's low, high,
-        level and method, standard_error, binning_error, missing (why there is no AUC; empty where there is one). In the
-        row of a comparison `minus` is the model that `model` is compared with, `difference` the AUC of `model` less
-        that of `minus`, which interval and errors are of, and p_value its own; `minus` is empty in other rows. What is
-        not known is NA. Raises `InputError` where pandas is not installed.
+        Columns: model, group ("all" for all rows), contrast, n (rows), events (positive rows), auc, low, high, level
+        and method of its interval, standard_error, binning_error, and missing (why there is no AUC, or empty). In the
+        row of a comparison `difference` is the AUC of `model` less that of `minus`; interval, errors and p_value are of
+        the difference. Unknown numbers are NA. Raises `InputError` where pandas is not installed.
         """
         try:
             import pandas
         except ImportError:
             raise InputError("Evaluation.to_frame needs pandas: pip install pandas") from None
         of_all = {"group": "all", "contrast": "", "n": self.rows, "events": self.positives, "missing": ""}
-        lines = [each.as_dict() | {"minus": ""} for each in self.estimates]
-        lines += [of_all | asdict(each) | {"model": each.second, "minus": each.first} for each in self.comparisons]
+        lines = [estimate.as_dict() | {"minus": ""} for estimate in self.estimates]
+        lines += [of_all | asdict(pair) | {"model": pair.second, "minus": pair.first} for pair in self.comparisons]
         rows = [[(line | (line["interval"] or {})).get(name) for name in _FRAME] for line in lines]
         frame = pandas.DataFrame(rows, columns=list(_FRAME))
         return frame.astype(_FRAME)
@@ -232,7 +211,7 @@ class Evaluation(Outcome):
         return self.auc
 
     def __str__(self) -> str:
-        """Return one line: AUC, interval, rows and events, protocol and parties, as far as they are known."""
+        """Return one line with what is known of AUC, interval, rows, events, protocol and parties."""
         line = f"AUC {self.auc:.4f}"
         if self.interval is not None:
             line += f" ({100 * self.interval.level:.6g} % interval {ends(self.interval)}, {self.interval.method})"
@@ -241,7 +220,7 @@ class Evaluation(Outcome):
         return f"{line}; protocol {self.protocol}, {_parties(self)}"
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the line, tables of estimates and comparisons, sites, warnings."""
+        """Return HTML for a notebook: the line, tables of estimates and comparisons, sites, warnings."""
         tables = [
             *([of_estimates(self.estimates)] if len(self.estimates) > 1 else []),
             *([of_comparisons(self.comparisons)] if self.comparisons else []),
@@ -258,33 +237,33 @@ def _parties(outcome: Outcome) -> str:
 
 
 def verified_as_dict(*, aggregation: bool) -> dict[str, bool]:
-    """Return what JSON says of being verified; what parties put in never is, as nobody else sees their rows."""
+    """Return what JSON says of verification; never of what parties put in, as nobody else sees their rows."""
     return {"aggregation": aggregation, "parties": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class QuantileThresholds(Outcome):
-    """Thresholds that a session of its own has found, so that bins hold about equally many pooled rows.
+    """Thresholds with about equally many pooled rows between them, found by a session of their own.
 
-    Every party computes them from what the session tells it. They become public in the manifest of the evaluation that
-    follows, which somebody else may have made: each party compares the two (`require`) before it counts a row for it.
+    Every party computes them from the answer of that session. The manifest of the next evaluation makes them public.
+    Somebody else may have made that manifest, so each party compares (`require`) before it counts a row.
 
     Attributes
     ----------
-    grid : ndarray of float64, shape (at most the number of bins asked for,)
-        Thresholds: 0, and where the other bins begin; multiples of 2^-h, strictly ascending. Read-only.
+    grid : ndarray of float64, shape (at most the requested number of bins,)
+        The thresholds: 0, and the lower ends of the other bins; multiples of 2^-h, strictly ascending. Read-only.
     rows_above : tuple of int
-        How many pooled rows lie at or above each of them, by the first model's scores; empty where noise hides that.
+        Number of pooled rows at or above each threshold, by the scores of the first model; empty where noise hides it.
     session : str
         Id of the session, hexadecimal.
     counted : tuple of str
         Names of the parties whose rows are counted.
     own_rows_above : tuple of int
-        How many of `rows_above` are this party's own. They are for nobody else, and no result file has them.
+        Number of these rows that are this party's own. They are for nobody else, and no result file has them.
     verified : bool
-        Whether the sums that they follow from are proved to be those of what the parties have sent.
+        Whether the sums behind them are proved to be those of what the parties have sent.
     soundness : float or None
-        Where they are, by what chance at most an aggregator that may do anything has any party accept others.
+        Proved bound on the probability that any party accepts others, whatever the aggregator does; None: no proof.
     """
 
     grid: NDArray[np.float64]
@@ -296,7 +275,7 @@ class QuantileThresholds(Outcome):
     soundness: float | None = None
 
     def __repr__(self) -> str:
-        """Return one line: how many there are, from where to where, protocol and parties."""
+        """Return one line: number and range of the thresholds, protocol and parties."""
         span = f"{len(self.grid):,} from {self.grid[0]:g} to {self.grid[-1]:g}"
         return f"<QuantileThresholds: {span}; protocol {self.protocol}, {_parties(self)}>"
 
@@ -314,10 +293,10 @@ class QuantileThresholds(Outcome):
         return bytes.fromhex(self.session) if self.rows_above else b""
 
     def require(self, grid: ArrayLike, *, party: str) -> None:
-        """Check the thresholds of the evaluation's manifest, which its key holder has made, against those found.
+        """Check the thresholds of an evaluation's manifest, which its key holder has made, against these.
 
-        Raises `VerificationError` where they differ: the aggregator has told parties different things, or the manifest
-        is not for the thresholds of this session. `party` is who has found these.
+        `party` has found these. Raises `VerificationError` where they differ: the aggregator has told parties different
+        things, or the manifest has other thresholds.
         """
         if not np.array_equal(self.grid, np.asarray(grid)):
             raise VerificationError(
@@ -328,14 +307,12 @@ class QuantileThresholds(Outcome):
 
 
 def preceded(evaluation: Evaluation, found: QuantileThresholds) -> Evaluation:
-    """Return an evaluation with what the session cost that found its thresholds, and with its warnings."""
+    """Return an evaluation with the costs and warnings of the session that found its thresholds."""
+    costs = ("rounds", "upload_bytes_per_party", "download_bytes_per_party", "key_bytes_per_party")
     before = {FIRST_SESSION + phase: seconds for phase, seconds in found.seconds.items()}
     return replace(
         evaluation,
-        rounds=found.rounds + evaluation.rounds,
-        upload_bytes_per_party=found.upload_bytes_per_party + evaluation.upload_bytes_per_party,
-        download_bytes_per_party=found.download_bytes_per_party + evaluation.download_bytes_per_party,
-        key_bytes_per_party=found.key_bytes_per_party + evaluation.key_bytes_per_party,
+        **{name: getattr(found, name) + getattr(evaluation, name) for name in costs},
         seconds=before | dict(evaluation.seconds),
         warnings=tuple(dict.fromkeys((*evaluation.warnings, *found.warnings))),
     )

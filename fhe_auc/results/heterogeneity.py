@@ -39,27 +39,27 @@ PREDICTION = "prediction for a new site, IVhet"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteSummary:
-    """What sites have in common, and how far they differ; of one model.
+    """What sites have in common, and how far they differ, for one model.
 
     Attributes
     ----------
     model : str
-        Name of the model; empty where there is one only.
+        Name of the model; empty where there is only one.
     within : float or None
         AUC within sites: the share of pairs, of a positive and a negative row of the same site, that the model orders
         rightly. Where it is far from the pooled AUC, the model tells sites apart rather than rows, or the reverse. None
         where fewer than 5 sites have both labels.
     both_classes, one_class : int
-        Sites with rows of both labels, and with rows of one.
+        Number of sites with rows of both labels, and with rows of one.
     usable : int
-        Sites whose own AUC has a standard error: all that follows is of these.
+        Number of sites whose own AUC has a standard error; all below is about these.
     mean : float or None
         Fixed-effect mean of their AUCs: on the logit scale, weighted by precision. None, as all below, for fewer than 5
         usable sites.
     i2 : float or None
-        Share of the variation between sites that is not chance, 0 to 1.
+        Share of the variation between sites that is not chance, in [0, 1].
     tau2 : float or None
-        Variance between sites, of the logit of the AUC.
+        Variance between sites of the logit of the AUC.
     prediction : Interval or None
         Where the AUC of another such site is expected, around `mean`.
     """

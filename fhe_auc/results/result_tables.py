@@ -119,14 +119,8 @@ def _percent(level: float) -> str:
 def notebook_html(headline: str, tables: Iterable[TextTable], lines: Iterable[str]) -> str:
     """Return a headline, tables, and a list of lines; none of these texts may be HTML, and none is taken for it."""
     listed = "".join(f"<li>{escape(line)}</li>" for line in lines)
-    return "".join(
-        (
-            f"<div><p><strong>{escape(headline)}</strong></p>",
-            *(_table(table) for table in tables),
-            f"<ul>{listed}</ul>" if listed else "",
-            "</div>",
-        )
-    )
+    listed = f"<ul>{listed}</ul>" if listed else ""
+    return f"<div><p><strong>{escape(headline)}</strong></p>{''.join(map(_table, tables))}{listed}</div>"
 
 
 def _table(table: TextTable) -> str:
@@ -135,10 +129,6 @@ def _table(table: TextTable) -> str:
 
 
 def _row(tag: str, cells: tuple[str, ...], table: TextTable) -> str:
-    last = len(cells) - 1
-    return "<tr>{}</tr>".format(
-        "".join(
-            f"<{tag}{_RIGHT if table.words <= at < last else _LEFT}>{escape(text)}</{tag}>"
-            for at, text in enumerate(cells)
-        )
-    )
+    styles = [_RIGHT if table.words <= at < len(cells) - 1 else _LEFT for at in range(len(cells))]
+    shown = (f"<{tag}{style}>{escape(text)}</{tag}>" for style, text in zip(styles, cells, strict=True))
+    return f"<tr>{''.join(shown)}</tr>"

@@ -59,6 +59,7 @@ def code_cells() -> list[dict[str, Any]]:
     return cells("code")
 
 
+@pytest.mark.slow  # its cells run in the test below, too
 def test_it_runs_with_the_extras_and_packages_that_it_names() -> None:
     (asked,) = re.findall(r"`pip install '\.\[([\w,]+)\]' ([\w -]+)`", "".join(cells("markdown")[0]["source"]))
     command = [sys.executable, "-W", "ignore", "-c", IN_AN_INSTALL_OF, str(NOTEBOOK), asked[0], *asked[1].split()]

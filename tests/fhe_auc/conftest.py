@@ -18,6 +18,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports of which only words and numbers are read: drawing their figures takes most of a second."""
+    from fhe_auc.report import page
+
+    monkeypatch.setattr(page, "draw", lambda card, name: name)
+    monkeypatch.setattr(page, "svg", str.encode)
+    monkeypatch.setattr(page, "png", str.encode)
+
+
 @pytest.fixture(scope="module")
 def nothing_installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """The protocol that does nothing has a name that commands know, for the tests of one file."""

@@ -20,7 +20,7 @@ from fhe_auc import (
     federated_report,
     federated_thresholds,
 )
-from fhe_auc.api import with_parts
+from fhe_auc.api import accept_parts
 from fhe_auc_protocols import options
 from fhe_auc_protocols.options import DpaucGaussian, DpaucLaplace, Malicious
 
@@ -52,7 +52,7 @@ def test_a_newcomer_sees_ten_arguments_at_most(function: Any) -> None:
 def test_parts_of_an_argument_may_be_given_by_themselves(parts: dict[str, Any], whole: dict[str, Any]) -> None:
     taken: list[dict[str, Any]] = []
 
-    @with_parts
+    @accept_parts
     def called(columns: Any = _COLUMNS, breakdown: Any = _BREAKDOWN, setup: Any = _SETUP) -> None:
         taken.append({"columns": columns, "breakdown": breakdown, "setup": setup})
 

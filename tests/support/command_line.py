@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
+from collections.abc import Iterator
+from typing import Any
 
+import click
 from click.testing import CliRunner, Result
 
 from fhe_auc.cli import main
@@ -15,6 +19,24 @@ PROGRAM = [sys.executable, "-c", "from fhe_auc.cli import main; main()"]
 
 def call(*arguments: str) -> Result:
     return CliRunner().invoke(main, arguments)
+
+
+def commands(group: click.Group = main, *words: str) -> Iterator[tuple[str, ...]]:
+    """Every command that does something, by the words that call it; they are loaded as they are asked for."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from commands(command, *words, name)
+        else:
+            yield (*words, name)
+
+
+def told(*arguments: str) -> dict[str, Any]:
+    """What a command that must succeed prints with ``--json``."""
+    result = call(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return dict(json.loads(result.stdout))
 
 
 def assert_fails(result: Result, status: int, message: str) -> None:

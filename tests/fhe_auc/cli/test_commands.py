@@ -16,13 +16,8 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
-from sklearn.metrics import roc_auc_score
 
 import fhe_auc.cli
 from fhe_auc import ckks
@@ -42,7 +37,7 @@ from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.workload import Workload
 from fhe_auc_protocols.exact_auc.parameter_choice import plan_exact
-from tests.support.command_line import PROGRAM, assert_fails, call
+from tests.support.command_line import PROGRAM, assert_fails, call, commands, told
 from tests.support.pooled import pooled_counts
 
 SMALL = ("--thresholds", "uniform:25", "--backend", "tenseal")
@@ -116,7 +111,7 @@ def test_json_is_one_object_with_the_promised_keys(hospitals: list[str], exact: 
 def test_what_is_not_given_is_verified_at_5000_thresholds_and_1000_for_the_published_designs(
     hospitals: list[str],
 ) -> None:
-    found = json.loads(call("evaluate", *hospitals, "--json").stdout)
+    found = told("evaluate", *hospitals)
     labels = np.concatenate([labels for labels, _ in HOSPITALS.values()])
     assert (found["protocol"], found["thresholds"], found["keys"]) == ("verified", 5000, "sealed")
     assert (found["positives"], found["negatives"]) == (labels.sum(), len(labels) - labels.sum())
@@ -130,7 +125,9 @@ def test_what_is_not_given_is_verified_at_5000_thresholds_and_1000_for_the_publi
 
 def test_rounded_scores_give_scikit_learns_auc_as_a_fraction(hospitals: list[str]) -> None:
     rounded = ("--protocol", "verified", "--round-scores", "1", "--max-rows", "1000")
-    evaluation = json.loads(call("evaluate", *hospitals, *rounded, "--json").stdout)
+    evaluation = told("evaluate", *hospitals, *rounded)
+    from sklearn.metrics import roc_auc_score
+
     labels = np.concatenate([labels for labels, _ in HOSPITALS.values()])
     scores = np.concatenate([scores for _, scores in HOSPITALS.values()])
     assert evaluation["auc"] == float(Fraction(evaluation["fraction"]))
@@ -147,6 +144,9 @@ def test_rounded_scores_give_scikit_learns_auc_as_a_fraction(hospitals: list[str
 
 
 def test_every_kind_of_file_and_the_site_column_give_the_same_auc(hospitals: list[str], exact: Trapezoid) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     for name, (labels, scores) in HOSPITALS.items():
         pq.write_table(pa.table({"y_true": labels, "y_score": scores}), f"{name}.parquet")
         np.savez(f"{name}.npz", y_true=labels, y_score=scores)
@@ -163,8 +163,7 @@ def test_every_kind_of_file_and_the_site_column_give_the_same_auc(hospitals: lis
         ["north.csv", "south.parquet", "west.npz"],
         by_site,
     ):
-        result = call("evaluate", *files, *SMALL, "--json")
-        evaluation = json.loads(result.stdout)
+        evaluation = told("evaluate", *files, *SMALL)
         assert evaluation["auc"] == pytest.approx(exact.auc, abs=1e-7)
         assert evaluation["parties"] == 3
 
@@ -185,22 +184,20 @@ def test_a_person_gets_a_table_without_colour_codes(hospitals: list[str], exact:
     assert all(line == line.rstrip() for line in result.stdout.splitlines())
 
 
-@pytest.mark.parametrize("command", ["evaluate", "demo"])
-def test_a_table_fits_on_a_small_terminal(hospitals: list[str], command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_fits_on_a_small_terminal(hospitals: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    lines = call(command, *(hospitals if command == "evaluate" else [])).stdout.splitlines()
+    lines = call("evaluate", *hospitals).stdout.splitlines()
     assert len(lines) <= 20
     assert max(map(len, lines)) <= 80
 
 
 def test_brief_is_one_line_with_the_numbers_of_json(hospitals: list[str]) -> None:
-    found = json.loads(call("evaluate", *hospitals, *SMALL, "--json").stdout)
+    found = told("evaluate", *hospitals, *SMALL)
     result = call("evaluate", *hospitals, *SMALL, "--brief")
     (line,) = result.stdout.splitlines()
     assert line.startswith(f"AUC {found['auc']:.4f} (95 % interval {found['interval']['low']:.4f} to ")
     assert f"; n {found['positives'] + found['negatives']:,}, events {found['positives']:,}; protocol verified" in line
     assert [f"warning: {text}" for text in found["warnings"]] == result.stderr.splitlines()
-    assert len(call("demo", "--brief", "--dataset", "credit-default").stdout.splitlines()) == 1
     assert_fails(call("evaluate", *hospitals, "--brief", "--costs"), 2, "give one of them")
 
 
@@ -219,7 +216,7 @@ def test_the_figure_is_saved_before_json_is_printed(hospitals: list[str], monkey
 
 def test_joint_keys_give_the_same_auc_and_say_what_they_cost(hospitals: list[str], exact: Trapezoid) -> None:
     arguments = ("evaluate", *hospitals, "--thresholds", "uniform:25", "--keys", "joint")
-    evaluation = json.loads(call(*arguments, "--smudging-bits", "35", "--json").stdout)
+    evaluation = told(*arguments, "--smudging-bits", "35")
     assert abs(evaluation["auc"] - exact.auc) <= evaluation["numerical_error"] <= 1e-6
     assert (evaluation["keys"], evaluation["rounds"]) == ("joint", 5)
     assert 0 < evaluation["key_bytes_per_party"] < evaluation["upload_bytes_per_party"] < 30e6
@@ -239,13 +236,6 @@ def test_joint_keys_give_the_same_auc_and_say_what_they_cost(hospitals: list[str
 )
 def test_keys_that_cannot_be_had_are_refused(hospitals: list[str], options: str, message: str) -> None:
     assert_fails(call("evaluate", *hospitals, *options.split()), 2, message)
-
-
-def test_a_single_party_is_pointed_at_the_site_column(hospitals: list[str]) -> None:
-    result = call("evaluate", hospitals[0], *SMALL, "--json")
-    assert result.exit_code == 0
-    assert json.loads(result.stdout)["parties"] == 1
-    assert any("only one party" in warning for warning in json.loads(result.stdout)["warnings"])
 
 
 # --- Errors -----------------------------------------------------------------------------------------------------------
@@ -325,47 +315,12 @@ def test_debug_behind_a_double_dash_is_a_file_name(folder: Path) -> None:
     assert_fails(call("evaluate", "--", "--debug"), 2, "file '--debug'")
 
 
-def test_an_internal_error_tells_its_place_but_quotes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> None:
-        raise ZeroDivisionError("score 0.123")
-
-    monkeypatch.setattr(registry, "names", fail)
-    result = call("protocols")
-    assert (result.exit_code, result.stdout) == (1, "")
-    expected = (
-        r"internal error: ZeroDivisionError in .*test_commands.py, line \d+ \(run with --debug for the traceback\)\n"
-    )
-    assert re.fullmatch(expected, result.stderr)
-    assert "0.123" in call("protocols", "--debug").stderr
-
-
-@pytest.mark.parametrize(
-    ("error", "status", "line"),
-    [
-        (KeyboardInterrupt(), 130, "interrupted"),
-        (OSError(28, "No space left on device"), 1, "error: [Errno 28] No space left on device"),
-        (MemoryError(), 1, "error: not enough memory; take fewer thresholds, or fewer rows at a time"),
-    ],
-)
-def test_what_is_no_bug_is_not_called_one(
-    monkeypatch: pytest.MonkeyPatch, error: BaseException, status: int, line: str
-) -> None:
-    def fail() -> None:
-        raise error
-
-    monkeypatch.setattr(registry, "names", fail)
-    result = call("protocols")
-    assert (result.exit_code, result.stdout, result.stderr) == (status, "", f"{line}\n")
-
-
 # --- plan, protocols, help --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.backends("all")
 def test_plan_shows_what_the_planner_picks_for_every_backend() -> None:
-    result = call("plan", "--protocol", "semi-honest", "--parties", "10", "--thresholds", "uniform:100", "--json")
-    assert (result.exit_code, result.stderr) == (0, "")
-    answer = json.loads(result.stdout)
+    answer = told("plan", "--protocol", "semi-honest", "--parties", "10", "--thresholds", "uniform:100")
     assert tuple(answer["plans"]) == ckks.available_backends()
     for backend in ckks.available_backends():
         found, shown = (
@@ -394,7 +349,7 @@ def test_plan_shows_what_a_party_receives_and_warns_where_it_is_much() -> None:
         result = call("plan", "--parties", f"{parties}", "--keys", keys, "--no-interval")
         assert re.search(f"download of a party +{shown}", result.stdout)
         assert (f"each of {parties} parties receives {shown}" in result.stderr) == (shown == "133 MB")
-        answer = json.loads(call("plan", "--parties", f"{parties}", "--keys", keys, "--no-interval", "--json").stdout)
+        answer = told("plan", "--parties", f"{parties}", "--keys", keys, "--no-interval")
         assert {quantities.bytes_text(plan["download_bytes"]) for plan in answer["plans"].values()} == {shown}
         assert list(answer["plans"]) == list(ckks.available_backends())
 
@@ -404,7 +359,7 @@ def test_plan_for_joint_keys_counts_their_bytes() -> None:
         *("plan", "--protocol", "exact", "--backend", "tenseal", "--parties", "10"),
         *("--thresholds", "uniform:100", "--keys", "joint"),
     )
-    (found,) = json.loads(call(*arguments, "--json").stdout)["plans"].values()
+    (found,) = told(*arguments)["plans"].values()
     # For the one prime: a polynomial of the public key, and three of the relinearisation key. What comes back: two of
     # the result; and of every party two of the relinearisation key, and its partial decryption.
     polynomial = found["key_bytes"] // (1 + 3)
@@ -422,7 +377,7 @@ def test_plan_for_joint_keys_counts_their_bytes() -> None:
 @pytest.mark.parametrize("protocol", ["exact", "verified"])
 def test_plan_shows_the_exact_protocols(protocol: str) -> None:
     arguments = ("plan", "--parties", "10", "--protocol", protocol)
-    answer = json.loads(call(*arguments, "--round-scores", "3", "--json").stdout)
+    answer = told(*arguments, "--round-scores", "3")
     assert (answer["thresholds"], answer["options"]) == (1001, {"round_scores": 3})
     asked: dict[str, Any] = {"thresholds": 1001, "parties": 10, "authenticated": protocol == "verified"}
     for backend, shown in answer["plans"].items():
@@ -437,7 +392,7 @@ def test_plan_shows_the_exact_protocols(protocol: str) -> None:
 
 def test_plan_tells_the_parameters_of_the_session_that_is_made(folder: Path) -> None:
     options = ("--protocol", "malicious", "-o", "executions=2", "--thresholds", "uniform:20", "--backend", "tenseal")
-    (shown,) = json.loads(call("plan", "--parties", "2", *options, "--json").stdout)["plans"].values()
+    (shown,) = told("plan", "--parties", "2", *options)["plans"].values()
     request = Request(
         parties=("a", "b"), thresholds=thresholds.uniform(20), backend="tenseal", options={"executions": 2}
     )
@@ -475,7 +430,7 @@ def test_plan_goes_on_without_a_backend_that_does_not_fit(monkeypatch: pytest.Mo
 
 
 def test_protocols_are_listed_with_whom_they_trust() -> None:
-    listed = {entry["name"]: entry for entry in json.loads(call("protocols", "--json").stdout)["protocols"]}
+    listed = {entry["name"]: entry for entry in told("protocols")["protocols"]}
     assert "does not collude" in listed["semi-honest"]["trust"]
 
 
@@ -492,8 +447,8 @@ def test_protocols_begins_with_five_lines_that_lead_to_one(monkeypatch: pytest.M
 
 def test_protocols_tells_of_one_whom_it_trusts_and_its_options() -> None:
     shown = " ".join(call("protocols", "malicious").stdout.split())
-    (told,) = json.loads(call("protocols", "malicious", "--json").stdout)["protocols"]
-    assert f"trust {told['trust']}" in shown
+    (entry,) = told("protocols", "malicious")["protocols"]
+    assert f"trust {entry['trust']}" in shown
     assert "executions how often the AUC is computed" in shown
     assert_fails(call("protocols", "malicous"), 2, "unknown protocol 'malicous'; did you mean 'malicious'")
 
@@ -510,16 +465,8 @@ def test_a_broken_protocol_is_reported_and_the_others_still_listed(monkeypatch: 
     assert_fails(call("demo", "--protocol", "broken"), 2, r"plug-in 'broken' \(no_such_module:Protocol\) does not load")
 
 
-def paths(group: click.Group) -> Iterator[tuple[str, ...]]:
-    """Every command that does something, by the words that call it; they are loaded as they are asked for."""
-    context = click.Context(group)
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        yield from ((name, *rest) for rest in paths(command)) if isinstance(command, click.Group) else [(name,)]
-
-
 def test_help_teaches_by_example() -> None:
-    found = list(paths(main))
+    found = list(commands())
     assert {("evaluate",), ("keys", "open"), ("flower", "simulate")} <= set(found)
     for command in found:
         result = call(*command, "--help")
@@ -530,12 +477,12 @@ def test_help_teaches_by_example() -> None:
     assert "fhe-auc demo" in call("--help").stdout
 
 
-@pytest.mark.parametrize("group", [(), ("flower",)])
-def test_no_command_is_bad_usage_answered_with_the_help(group: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(("group", "heading"), [((), "Evaluate"), (("flower",), "Commands")])
+def test_no_command_is_bad_usage_answered_with_the_help(group: tuple[str, ...], heading: str) -> None:
     result = call(*group)
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith(f"Usage: {' '.join(('fhe-auc', *group))} [OPTIONS] COMMAND")
-    assert "\nCommands:\n" in result.stderr
+    assert f"\n{heading}:\n" in result.stderr
 
 
 def test_version() -> None:
@@ -589,14 +536,31 @@ def test_a_broken_plug_in_is_a_warning_in_the_help_and_an_error_when_called() ->
     assert call("plan", "--backend", "tenseal").stderr == ""
 
 
-def test_the_help_describes_each_command_that_is_installed_with_this_package() -> None:
-    described = re.findall(r"^  ([\w-]+)  +(\S.*\.)$", call("--help").stdout.split("Commands:")[1], re.MULTILINE)
+def described() -> dict[str, list[str]]:
+    """The commands that the help describes, each with a sentence, below each of its headings of commands."""
+    _, *sections = re.split(r"^(\S.*):\n(?=  [a-z])", call("--help").stdout, flags=re.MULTILINE)
+    lines = (re.findall(r"^  ([\w-]+)  +\S.*\.$", text, re.MULTILINE) for text in sections[1::2])
+    return dict(zip(sections[::2], lines, strict=True))
+
+
+def test_the_help_has_each_command_that_is_installed_with_this_package_below_one_of_three_headings() -> None:
+    found = described()
+    assert list(found) == ["Evaluate", "Between machines", "Laboratory"]
     plug_ins = [point.name for point in entry_points(group=fhe_auc.cli.GROUP)]
     here = [
         path.stem for path in Path(fhe_auc.cli.__file__).parent.glob("*.py") if call(path.stem, "--help").exit_code == 0
     ]
-    assert [name for name, _ in described] == sorted({*plug_ins, *here})
-    assert {"evaluate", "keys"} <= set(dict(described))
+    assert sorted(name for names in found.values() for name in names) == sorted({*plug_ins, *here})
+    assert {"demo", "evaluate", "report"} <= set(found["Evaluate"])
+    assert {"keys", "session", "flower"} <= set(found["Between machines"])
+    assert found["Laboratory"] == ["attack", "benchmark", "compare-protocols", "ustat"]
+
+
+@pytest.mark.usefixtures("plug_ins")
+def test_commands_of_other_packages_stand_below_a_heading_of_their_own() -> None:
+    found = described()
+    assert list(found)[-1] == "Added by other packages"
+    assert found["Added by other packages"] == ["greet"]  # the two that do not load have no sentence
 
 
 # --- A real process ---------------------------------------------------------------------------------------------------
@@ -614,15 +578,13 @@ def test_the_demo_agrees_with_scikit_learn_and_keeps_stdout_clean(folder: Path) 
 
 
 def test_the_demo_says_for_people_whether_the_pooled_rows_auc_lies_inside() -> None:
-    result = run("demo", "--dataset", "credit-default", *SMALL, FORCE_COLOR="1")
+    """A sign that the encoding of a pipe lacks is written in others."""
+    demo = ("demo", "--dataset", "credit-default", *SMALL)
+    result = run(*demo, FORCE_COLOR="1", PYTHONIOENCODING="cp1252")  # as on Windows
     assert (result.returncode, result.stderr) == (0, "")
     assert "AUC, pooled rows  0.634744" in result.stdout
     assert "within the binning error" in result.stdout
     assert ESCAPE not in result.stdout
-
-
-def test_a_sign_that_the_encoding_of_a_pipe_lacks_is_written_in_others() -> None:
-    result = run("demo", "--dataset", "credit-default", *SMALL, PYTHONIOENCODING="cp1252")  # as on Windows
     assert re.search(r"^binning error +<= 0\.\d{6} ", result.stdout, re.MULTILINE)
     assert "?" not in result.stdout
 
@@ -658,19 +620,15 @@ def on_terminal(*arguments: str, interrupt_at: str | None = None, **environment:
     return process.wait(60), process.stdout.read().decode(), seen.decode()
 
 
-def test_progress_shows_on_a_terminal_and_stdout_stays_json() -> None:
-    status, stdout, terminal = on_terminal("demo", "--json", *SMALL, NO_COLOR="")
+@pytest.mark.parametrize("coloured", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_progress_shows_on_a_terminal_without_colours_where_asked_and_stdout_stays_json(coloured: bool) -> None:
+    small = ("--dataset", "credit-default", *SMALL)
+    status, stdout, terminal = on_terminal("demo", "--json", *small, NO_COLOR="" if coloured else "1")
     assert status == 0
     assert set(json.loads(stdout)) == KEYS | {"pooled_auc"}
     assert "Keys and parties" in terminal  # drawn at once; a round may be over before anything is drawn again
-    assert "of 78 parties" in terminal
-    assert ESCAPE in terminal
-
-
-def test_no_color_is_respected_on_a_terminal() -> None:
-    _, _, terminal = on_terminal("demo", "--dataset", "credit-default", "--json", *SMALL, NO_COLOR="1")
-    assert "Keys and parties" in terminal  # drawn at once; a round may be over before anything is drawn again
-    assert not re.search(r"\x1b\[[0-9;]*m", terminal)
+    assert "of 6 parties" in terminal
+    assert bool(re.search(r"\x1b\[[0-9;]*m", terminal)) is coloured
 
 
 def test_ctrl_c_ends_with_one_line_and_status_130() -> None:
@@ -688,24 +646,22 @@ def test_json_has_null_for_what_is_not_finite(capsys: pytest.CaptureFixture[str]
     assert json.loads(capsys.readouterr().out) == {"a": None, "b": [None, 1.5], "c": {"d": None}}
 
 
-@pytest.mark.parametrize(("number", "text"), [(0, "0 B"), (999, "999 B"), (344_448, "344 kB"), (6.81e6, "6.81 MB")])
-def test_bytes_as_text(number: float, text: str) -> None:
-    assert quantities.bytes_text(number) == text
+TEXTS = {
+    quantities.bytes_text: [(0, "0 B"), (999, "999 B"), (344_448, "344 kB"), (6.81e6, "6.81 MB")],
+    quantities.seconds_text: [
+        (2e-5, "20 µs"),
+        (0.00456, "4.56 ms"),
+        (0.0709, "70.9 ms"),
+        (2.154, "2.15 s"),
+        (75.0, "75.0 s"),
+    ],
+    quantities.bound_text: [(7.11e-8, "7.2e-08"), (7.1e-8, "7.1e-08"), (9.99e-8, "1.0e-07"), (0.0, "0")],  # upwards
+}
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.00456, "4.56 ms"), (0.0709, "70.9 ms"), (2.154, "2.15 s"), (75.0, "75.0 s"), (2e-5, "20 µs")],
-)
-def test_seconds_as_text(seconds: float, text: str) -> None:
-    assert quantities.seconds_text(seconds) == text
-
-
-@pytest.mark.parametrize(
-    ("bound", "text"), [(7.11e-8, "7.2e-08"), (7.1e-8, "7.1e-08"), (9.99e-8, "1.0e-07"), (0.0, "0")]
-)
-def test_bounds_are_rounded_up(bound: float, text: str) -> None:
-    assert quantities.bound_text(bound) == text
+@pytest.mark.parametrize(("text_of", "cases"), TEXTS.items())
+def test_numbers_as_text(text_of: Any, cases: list[tuple[float, str]]) -> None:
+    assert [text_of(number) for number, _ in cases] == [text for _, text in cases]
 
 
 @pytest.mark.parametrize(
@@ -719,16 +675,3 @@ def test_bounds_are_rounded_up(bound: float, text: str) -> None:
 def test_the_binning_error_is_rounded_outwards(binning_error: float, text: str) -> None:
     ((label, shown, _),) = binning_error_rows(0.7874116, binning_error, 1e-7)
     assert (label, shown) == ("binning error", text)
-
-
-def test_options_for_files_are_the_same_in_every_command_that_takes_them() -> None:
-    """The decorator is what later commands reuse: what a command gets is one object."""
-    from fhe_auc.cli.inputs import PartyFiles, party_files
-
-    @click.command()
-    @party_files
-    def later(files: PartyFiles) -> None:
-        click.echo(f"{files.paths} {files.site_column} {files.label_column} {files.score_column}")
-
-    result = CliRunner().invoke(later, ["a.csv", "b.csv", "--site-column", "s"])
-    assert result.stdout == f"{(Path('a.csv'), Path('b.csv'))} s y_true y_score\n"

@@ -7,35 +7,35 @@ import json
 import re
 from dataclasses import dataclass, replace
 from functools import partial
-from html.parser import HTMLParser
 from importlib import resources
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import Result
 from numpy.typing import NDArray
-from sklearn.metrics import average_precision_score, precision_score, recall_score, roc_auc_score
 
 from fhe_auc.base.errors import EvaluationError
-from fhe_auc.cli.histogram_session import pool as pool_rows
 from fhe_auc.metrics import Histogram
 from fhe_auc.metrics import roc_auc_score as roc_auc_score_of
 from fhe_auc.question import thresholds
-from fhe_auc.report import FILES, Facts, as_dict, report_card
+from fhe_auc.question.analysis import PLAIN
+from fhe_auc.report import FILES, Facts, as_dict, make_report, report_card
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows import datasets
 from fhe_auc.rows.counts import count
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.protocol import Setup
 from fhe_auc_protocols.histograms.protocols import HistogramFederated
 from fhe_auc_protocols.histograms.readout import PooledCounts
 from fhe_auc_protocols.histograms.score_histogram import ExactScoreHistogram, pooled_histogram
 from fhe_auc_protocols.options import HistogramLocalDp
 from tests.support import command_line
 from tests.support.command_line import assert_refused
+from tests.support.evaluations import made_evaluation
+from tests.support.html_page import Page
 
 CREDIT = (str(resources.files("fhe_auc") / "data" / "credit_default.npz"), "--site-column", "site")
 AT = ("--threshold", "0.3")
@@ -43,7 +43,7 @@ CURVES = ("roc_curve", "precision_recall_curve", "calibration_curve", "decision_
 NUMBERS = ("metrics", "calibration", "decisions", "prevalence", "small_cells", *CURVES, "histogram")
 
 
-call = partial(command_line.call, "report")
+call, told = (partial(each, "report") for each in (command_line.call, command_line.told))
 
 
 @pytest.fixture(scope="module")
@@ -54,12 +54,13 @@ def pool() -> PartyData:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
-    """One report on bundled data, as files and as JSON on stdout."""
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """One report on bundled data, as files and as what stdout says in JSON."""
     folder = tmp_path_factory.mktemp("reports") / "new" / "credit"
     result = call(*CREDIT, *AT, "--out", str(folder), "--title", "Credit <cards>", "--json")
     assert result.exit_code == 0, result.stderr
-    return folder, result
+    assert result.stderr.splitlines() == [f"saved {folder / name}" for name in FILES]
+    return folder, json.loads(result.stdout)
 
 
 def write_csv(name: str, scores: list[float]) -> str:
@@ -75,26 +76,24 @@ def edges(grid: str) -> NDArray[np.float64]:
 # --- what it says -----------------------------------------------------------------------------------------------------
 
 
-def test_the_json_file_holds_what_stdout_does_but_for_warnings_of_own_rows(made: tuple[Path, Result]) -> None:
-    folder, result = made
-    told = json.loads(result.stdout)
-    assert told.pop("own_warnings") == []
-    assert told == json.loads((folder / "report.json").read_text())
+def test_the_json_file_holds_what_stdout_does_but_for_warnings_of_own_rows(made: tuple[Path, dict[str, Any]]) -> None:
+    folder, said = made
     assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)
-    assert result.stderr.splitlines() == [f"saved {folder / name}" for name in FILES]
+    assert said["own_warnings"] == []
+    assert {**json.loads((folder / "report.json").read_text()), "own_warnings": []} == said
 
 
-def test_every_number_is_that_of_the_pooled_rows_in_the_clear(made: tuple[Path, Result], pool: PartyData) -> None:
-    said = json.loads(made[1].stdout)
+def test_every_number_is_that_of_the_pooled_rows_in_the_clear(
+    made: tuple[Path, dict[str, Any]], pool: PartyData
+) -> None:
+    from sklearn.metrics import average_precision_score, precision_score, recall_score, roc_auc_score
+
+    said = made[1]
     card = report_card(Histogram.from_rows(pool, edges("hybrid:1000")), threshold=0.3, min_cell=10)
     facts = Facts(title="", date=datetime.date.today(), privacy="", session={})
     expected = json.loads(json.dumps(as_dict(card, facts)))
     for name in NUMBERS:
         assert said[name] == expected[name], name
-
-
-def test_scikit_learns_values_on_the_rows_lie_in_the_ranges(made: tuple[Path, Result], pool: PartyData) -> None:
-    said = json.loads(made[1].stdout)
     for name, metric in (("roc_auc", roc_auc_score), ("average_precision", average_precision_score)):
         found = said["metrics"][name]
         assert found["low"] <= metric(pool.y_true, pool.y_score) <= found["high"]
@@ -104,26 +103,18 @@ def test_scikit_learns_values_on_the_rows_lie_in_the_ranges(made: tuple[Path, Re
         assert best["metrics"][name]["value"] == pytest.approx(metric(pool.y_true, predicted), abs=1e-12)
 
 
-def test_the_session_and_what_it_reveals_are_stated(made: tuple[Path, Result]) -> None:
-    said = json.loads(made[1].stdout)
-    session = said["session"]
+def test_the_session_and_what_it_reveals_are_stated(made: tuple[Path, dict[str, Any]]) -> None:
+    session, privacy = made[1]["session"], made[1]["privacy"]
     assert (session["protocol"], session["parties"], session["keys"]) == ("histogram-federated", 6, "sealed")
     assert (session["thresholds"], session["security, bits"], session["rounds"]) == ("hybrid:1000", 128, 2)
     assert session["verified"] == {"aggregation": True, "parties": False}
     assert 10_000 < session["bytes a party sent"] < 12_000
     assert session["seconds in all"] > 0
-    for words in (
-        "under one-time pads",
-        "The sums are verified",
-        "exact number of positive",
-        "1,000 bins",
-        "No noise is added",
-        "one process",
-    ):
-        assert words in said["privacy"]
+    said = ("under one-time pads", "The sums are verified", "exact number of positive", "1,000 bins", "one process")
+    assert all(words in privacy for words in (*said, "No noise is added"))
 
 
-def test_no_row_and_no_partys_name_is_in_the_files(made: tuple[Path, Result], pool: PartyData) -> None:
+def test_no_row_and_no_partys_name_is_in_the_files(made: tuple[Path, dict[str, Any]], pool: PartyData) -> None:
     scores = {repr(score) for score in pool.y_score.tolist()}
     assert len(scores) > 1000
     for name in ("report.html", "report.json"):
@@ -132,7 +123,8 @@ def test_no_row_and_no_partys_name_is_in_the_files(made: tuple[Path, Result], po
         assert not [party.name for party in datasets.load("credit-default") if party.name in text]
 
 
-@pytest.mark.parametrize("json_too", [True, False])
+@pytest.mark.usefixtures("without_figures")
+@pytest.mark.parametrize("json_too", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_what_a_small_party_is_told_of_its_own_rows_is_for_the_terminal_alone(folder: Path, json_too: bool) -> None:
     big, small = write_csv("big.csv", [0.2, 0.7, 0.4] * 20), write_csv("tiny_ward.csv", [0.3, 0.6])
     options = ("--backend", "tenseal", "--thresholds", "uniform:10", *(["--json"] if json_too else []))
@@ -144,93 +136,68 @@ def test_what_a_small_party_is_told_of_its_own_rows_is_for_the_terminal_alone(fo
         assert "tiny_ward" not in (folder / "report" / name).read_text()
 
 
-class Page(HTMLParser):
-    """Tags that must close do, and where everything that a browser could fetch comes from."""
-
-    VOID = ("meta", "img", "link", "br", "hr")
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.sources: list[str] = []
-        self.tags: set[str] = set()
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.sources += [value or "" for name, value in attributes if name in ("src", "href", "srcset", "action")]
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-
-def test_the_page_is_well_formed_and_refers_to_nothing_outside(made: tuple[Path, Result]) -> None:
+def test_the_page_is_well_formed_and_refers_to_nothing_outside(made: tuple[Path, dict[str, Any]]) -> None:
     text = (made[0] / "report.html").read_text()
     page = Page(text)
-    assert page.open == []
-    assert {"h1", "table", "figure", "img"} <= page.tags
-    assert not page.tags & {"script", "iframe", "object", "base", "form"}
-    assert len(page.sources) == 6  # five figures, and an icon that is none
-    assert all(source.startswith("data:") for source in page.sources)
+    tags = {tag for tag, _ in page.tags}
+    assert {"h1", "table", "figure", "img"} <= tags
+    assert not tags & {"script", "iframe", "object", "base", "form"}
+    sources = [of[name] for _, of in page.tags for name in ("src", "href", "srcset", "action") if name in of]
+    assert len(sources) == 6  # five figures, and an icon that is none
+    assert all(str(source).startswith("data:") for source in sources)
     assert not re.search(r"url\((?!['\"]?data:)|@import", text)
     assert "<h1>Credit &lt;cards&gt;</h1>" in text
+    assert all((made[0] / name).read_bytes().startswith(b"\x89PNG\r\n") for name in FILES[2:])
 
 
-def test_the_figures_are_png_files(made: tuple[Path, Result]) -> None:
-    for name in FILES[2:]:
-        assert (made[0] / name).read_bytes().startswith(b"\x89PNG\r\n")
-
-
+@pytest.mark.usefixtures("without_figures")
 def test_people_get_a_table_with_the_headlines_and_the_place(folder: Path, pool: PartyData) -> None:
-    result = call(*CREDIT, "--thresholds", "uniform:100", "--backend", "tenseal")
+    from sklearn.metrics import roc_auc_score
+
+    result = call(*CREDIT, "--thresholds", "uniform:100", "--backend", "tenseal", "--interval", "0.9")
     assert (result.exit_code, result.stderr) == (0, "")
     text = " ".join(result.stdout.split())
     value, half_width = map(float, re.search(r"AUC (\S+) .*? binning error ≤ (\S+)", text).groups())
-    assert re.search(r"95 % interval 0\.\d+ to 0\.\d+ DeLong", text)
+    assert re.search(r"90 % interval 0\.\d+ to 0\.\d+ DeLong", text)
     assert abs(roc_auc_score(pool.y_true, pool.y_score) - value) <= half_width
-    for words in ("Classifier on the rows of 6 parties: 15,000 rows", "Average precision 0.", "Brier score 0."):
-        assert words in text
     for words in (
-        "Threshold, best F1 0.",
-        "Calibration slope 0.9",
+        "Classifier on the rows of 6 parties: 15,000 rows",
+        *("Average precision 0.", "Brier score 0.", "Calibration error 0.", "Calibration slope 0.9"),
+        *("Threshold, best F1 0.", "precision 0."),
         "of 100: the others are merged, so that no count shown is from 1 to 9",
-        "precision 0.",
-        "Calibration error 0.",
-        "report/report.html",
-        "warning: many",
+        *("report/report.html", "warning: many"),
     ):
         assert words in text
-    assert (folder / "report" / "report.html").exists()
+    saved = (folder / "report" / "report.json").read_text()
+    assert set(re.findall(r'"level": ([\d.]+)', saved)) == {"0.9"}
+    assert "90 % confidence interval" in (folder / "report" / "report.html").read_text()
 
 
-def test_joint_keys_give_the_same_counts(folder: Path, made: tuple[Path, Result]) -> None:
-    result = call(*CREDIT, *AT, "--keys", "joint", "--json")
-    said, sealed = json.loads(result.stdout), json.loads(made[1].stdout)
+@pytest.mark.usefixtures("without_figures")
+def test_joint_keys_give_the_same_counts(folder: Path, made: tuple[Path, dict[str, Any]]) -> None:
+    said = told(*CREDIT, *AT, "--keys", "joint")
     assert said["session"]["keys"] == "joint"
     assert "Each two parties share a mask" in said["privacy"]
-    assert [said[name] for name in NUMBERS] == [sealed[name] for name in NUMBERS]
+    assert [said[name] for name in NUMBERS] == [made[1][name] for name in NUMBERS]
 
 
 # --- small counts and intervals ---------------------------------------------------------------------------------------
 
 
 def test_small_counts_are_merged_and_nothing_shown_is_of_the_bins_before(
-    made: tuple[Path, Result], pool: PartyData
+    made: tuple[Path, dict[str, Any]], pool: PartyData
 ) -> None:
-    folder, result = made
-    said = json.loads(result.stdout)
+    folder, said = made
     fine = Histogram.from_rows(pool, edges("hybrid:1000"))
     counts = np.array([said["histogram"]["positives"], said["histogram"]["negatives"]])
     assert ((counts == 0) | (counts >= 10)).all()
     assert said["small_cells"] == {"min_cell": 10, "bins": counts.shape[1], "bins_before": 1000}
     auc = roc_auc_score_of(fine).value
-    assert f"{auc:.6f}" not in (folder / "report.html").read_text() + result.stdout
+    assert f"{auc:.6f}" not in (folder / "report.html").read_text() + json.dumps(said)
     assert f"there are {counts.shape[1]} bins, merged from these" in said["privacy"]
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_small_counts_are_shown_where_that_is_asked_for_and_warned_of(folder: Path, pool: PartyData) -> None:
     options = ("--min-cell", "1", "--thresholds", "uniform:100", "--backend", "tenseal", "--no-interval")
     result = call(*CREDIT, *options)
@@ -241,13 +208,7 @@ def test_small_counts_are_shown_where_that_is_asked_for_and_warned_of(folder: Pa
     assert said["metrics"]["roc_auc"]["interval"] is None
 
 
-def test_the_level_of_all_intervals_is_the_one_asked_for(folder: Path) -> None:
-    result = call(*CREDIT, "--interval", "0.9", "--thresholds", "uniform:100", "--backend", "tenseal", "--json")
-    levels = set(re.findall(r'"level": ([\d.]+)', result.stdout))
-    assert levels == {"0.9"}
-    assert "90 % confidence interval" in (folder / "report" / "report.html").read_text()
-
-
+@pytest.mark.usefixtures("without_figures")
 def test_the_report_says_that_scores_may_be_reversed_and_which_have_no_logit(folder: Path) -> None:
     scores = np.random.default_rng(3).random(400)
     write_rows = [f"{int(score < 0.3) ^ (at % 5 == 0)},{score:.4f}" for at, score in enumerate(scores)]
@@ -257,6 +218,7 @@ def test_the_report_says_that_scores_may_be_reversed_and_which_have_no_logit(fol
     assert "scores nearer than 1e-08 to 0 or 1 count as 1e-08 away from it" in said
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_a_threshold_with_few_rows_beyond_it_gives_way_with_a_warning(folder: Path, pool: PartyData) -> None:
     few = float(np.floor(np.sort(pool.y_score)[-5] * 1000) / 1000)
     assert 0 < (pool.y_score >= few).sum() < 10
@@ -306,7 +268,7 @@ class Installed:
         return self.kind
 
 
-@pytest.mark.usefixtures("with_noisy_model")
+@pytest.mark.usefixtures("with_noisy_model", "without_figures")
 def test_a_noisy_model_is_reported_with_its_budget_and_without_a_half_width(folder: Path) -> None:
     result = call(*CREDIT, "--model", "local-dp", "--epsilon", "2")
     assert result.exit_code == 0, result.stderr
@@ -335,11 +297,10 @@ def test_counts_at_thresholds_become_the_histogram_of_the_rows(grid: list[float]
     assert found.negatives.tolist() == expected.negatives.tolist()
 
 
-def test_a_protocol_without_a_histogram_is_an_error() -> None:
-    evaluation = SimpleNamespace(histogram=None, protocol="histogram-none")
-    session = SimpleNamespace(run=lambda parties: (evaluation, 0.0))
-    with pytest.raises(EvaluationError, match="'histogram-none' gives the parties no score histogram"):
-        pool_rows(session, [PartyData.from_arrays("one", [0, 1], [0.1, 0.2])])  # type: ignore[arg-type]
+def test_a_protocol_without_a_histogram_has_no_report() -> None:
+    options = {"thresholds": "", "seconds": 0.0, "threshold": 0.5, "title": "", "interval": None, "min_cell": 1}
+    with pytest.raises(EvaluationError, match="'verified' gives the parties no score histogram"):
+        make_report(made_evaluation(), [], PLAIN, progress=lambda *_: None, setup=Setup(), **options)
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------
@@ -379,14 +340,7 @@ def test_a_score_outside_0_to_1_names_party_and_line(folder: Path) -> None:
     assert_refused(call(*files), f"{named}: score is 1.25, but these thresholds are for")
 
 
-def test_rows_of_one_class_fail_and_leave_nothing(folder: Path) -> None:
-    (folder / "one.csv").write_text("y_true,y_score\n1,0.5\n1,0.25\n")
-    result = call("one.csv", "--backend", "tenseal", "--thresholds", "uniform:10")
-    assert result.exit_code == 1
-    assert "no negative row" in result.stderr
-    assert not (folder / "report").exists()
-
-
+@pytest.mark.usefixtures("without_figures")
 def test_force_overwrites(folder: Path) -> None:
     (folder / "report").mkdir()
     (folder / "report" / "report.html").write_text("old")
@@ -413,12 +367,13 @@ def grouped(folder: Path, sites: int) -> list[str]:
     return files
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_groups_and_sites_come_from_a_session_of_their_own_and_small_groups_are_left_out(folder: Path) -> None:
     files = grouped(folder, 5)
-    result = call(*files, "--by", "age", "--heterogeneity", "--thresholds", "uniform:50", "--json")
-    assert result.exit_code == 0, result.output
-    told = json.loads(result.stdout)
-    middle, old, young = told["groups"]
+    from sklearn.metrics import roc_auc_score
+
+    said = told(*files, "--by", "age", "--heterogeneity", "--thresholds", "uniform:50")
+    middle, old, young = said["groups"]
     assert (middle["group"], young["group"]) == ("age: middle", "age: young")
     data = np.concatenate(
         [np.genfromtxt(file, delimiter=",", skip_header=1, dtype=None, encoding=None) for file in files]
@@ -431,15 +386,16 @@ def test_groups_and_sites_come_from_a_session_of_their_own_and_small_groups_are_
     expected = roc_auc_score(rows_of["f0"], np.floor(rows_of["f1"] * 49 + 1e-9))
     assert shown[0]["auc"] == pytest.approx(expected, abs=6e-5)
     assert (shown[0]["n"], shown[0]["events"]) == (len(rows_of), rows_of["f0"].sum())
-    assert told["sites"]["both_classes"] == 5
-    assert "a second session, of protocol verified" in told["privacy"]
-    assert "who knows all sites but two can work out these two's AUCs" in told["privacy"]
+    assert said["sites"]["both_classes"] == 5
+    assert "a second session, of protocol verified" in said["privacy"]
+    assert "who knows all sites but two can work out these two's AUCs" in said["privacy"]
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_without_groups_and_sites_there_is_no_second_session(folder: Path) -> None:
-    told = json.loads(call(*grouped(folder, 6), "--thresholds", "uniform:50", "--json").stdout)
-    assert (told["groups"], told["sites"]) == ([], None)
-    assert "second session" not in told["privacy"]
+    said = told(*grouped(folder, 3), "--thresholds", "uniform:50")
+    assert (said["groups"], said["sites"]) == ([], None)
+    assert "second session" not in said["privacy"]
 
 
 def test_exact_numbers_of_groups_do_not_go_with_noise(folder: Path) -> None:
@@ -447,8 +403,19 @@ def test_exact_numbers_of_groups_do_not_go_with_noise(folder: Path) -> None:
     assert_refused(call(*files, "--by", "age", "--model", "local-dp", "--epsilon", "5"), "do not go with a model")
 
 
-@pytest.mark.parametrize("scores", [[0.2, 0.8], [0.0, 1.0], [0.1, 0.3, 0.5, 0.7, 0.9]])
-@pytest.mark.parametrize("command", [("report", "--by", "sex"), ("calibrate", "fit", "--out", "map.json")])
+@pytest.mark.usefixtures("without_figures")
+@pytest.mark.parametrize(
+    ("command", "scores"),
+    [
+        (("report", "--by", "sex"), [0.2, 0.8]),
+        (("calibrate", "fit", "--out", "map.json"), [0.1, 0.3, 0.5, 0.7, 0.9]),
+        *(
+            pytest.param(command, scores, marks=pytest.mark.slow)
+            for command in (("report", "--by", "sex"), ("calibrate", "fit", "--out", "map.json"))
+            for scores in ([0.0, 1.0], [0.1, 0.3, 0.5, 0.7, 0.9], [0.2, 0.8])
+        ),
+    ],
+)
 def test_advice_is_of_options_that_a_command_has_and_is_not_given_again(
     folder: Path, command: tuple[str, ...], scores: list[float]
 ) -> None:
@@ -460,13 +427,12 @@ def test_advice_is_of_options_that_a_command_has_and_is_not_given_again(
         rows = (f"{int(y)},{scores[k]},{sex}\n" for y, k, sex in zip(labels, chosen, sexes, strict=True))
         (folder / f"{site}.csv").write_text("y_true,y_score,sex\n" + "".join(rows))
 
-    def told(*options: str) -> str:
-        result = command_line.call(*command, "north.csv", "south.csv", "west.csv", *options, "--json", "--force")
-        assert result.exit_code == 0, result.stderr
-        (warning,) = (each for each in json.loads(result.stdout)["warnings"] if "the binning error is" in each)
-        return str(warning)
+    def warning(*options: str) -> str:
+        said = command_line.told(*command, "north.csv", "south.csv", "west.csv", *options, "--force")
+        (found,) = (each for each in said["warnings"] if "the binning error is" in each)
+        return str(found)
 
-    first, again = told(), told("--thresholds", "quantile:1000")
+    first, again = warning(), warning("--thresholds", "quantile:1000")
     assert "more than the whole standard error" in first
     assert first.endswith("where their scores are equal, nothing helps; where scores differ, take quantile:1000, "
                           "which a session before finds")  # fmt: skip

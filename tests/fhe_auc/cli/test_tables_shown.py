@@ -54,19 +54,24 @@ def test_every_word_of_every_cell_is_there_whole(
     assert all(len(line) <= (width or 100) for line in shown.splitlines())
 
 
-@pytest.mark.parametrize("width", [40, 80, 100])
-def test_fingerprints_of_the_keys_commands_are_whole_at_every_width(
-    width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
-    monkeypatch.setenv("FHE_AUC_PASSPHRASE", "four words of a song")
-    folder = ("--store", str(tmp_path / "store"), "--out", str(tmp_path))
-    made = CliRunner().invoke(main, ["keys", "ca-init", "Trust", *folder])
-    assert made.exit_code == 0, made.stderr
+@pytest.mark.parametrize("width", ["40", *(pytest.param(width, marks=pytest.mark.slow) for width in ("80", "100"))])
+def test_fingerprints_of_the_keys_commands_are_whole_at_every_width(width: str, tmp_path: Path) -> None:
+    shown = make_authority(tmp_path, width)
     digits = x509.load_pem_x509_certificate((tmp_path / "ca.pem").read_bytes()).fingerprint(hashes.SHA256()).hex()
     groups = [digits[start : start + 4] for start in range(0, 64, 4)]
     for half in (groups[:8], groups[8:]):
-        assert " ".join(half) in made.stdout
+        assert " ".join(half) in shown
+
+
+def make_authority(folder: Path, width: str = "100") -> str:
+    """What making an authority shows; its certificate is in the folder then."""
+    made = CliRunner().invoke(
+        main,
+        ["keys", "ca-init", "Trust", "--store", str(folder / "store"), "--out", str(folder)],
+        env={"FHE_AUC_PASSPHRASE": "four words of a song", "COLUMNS": width},
+    )
+    assert made.exit_code == 0, made.stderr
+    return made.stdout
 
 
 @pytest.fixture(scope="module")
@@ -80,20 +85,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         rows = zip(died, risk, risk.round(1), random.choice(["F", "M"], 80), strict=True)
         lines = [",".join(map(str, row)) for row in rows]
         (place / f"{site}.csv").write_text("\n".join(["died,risk_a,risk_b,sex", *lines, ""]))
-    made = CliRunner().invoke(
-        main,
-        ["keys", "ca-init", "Trust", "--store", str(place / "store"), "--out", str(place)],
-        env={"FHE_AUC_PASSPHRASE": "four words of a song"},
-    )
-    assert made.exit_code == 0, made.stderr
+    make_authority(place)
     return place
 
 
+@pytest.mark.parametrize("widths", [("40", None), pytest.param(("40", "80", "100"), marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "command",
     [
         "evaluate north.csv south.csv west.csv --label-column died --score-columns risk_a,risk_b --by sex "
-        "--round-scores 2 --backend tenseal",
+        "--round-scores 1 --protocol exact --backend tenseal",
         "plan --backend tenseal",
         "plan --protocol malicious --backend tenseal",
         "protocols",
@@ -102,7 +103,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_every_command_shows_the_same_words_at_every_width(
-    folder: Path, command: str, monkeypatch: pytest.MonkeyPatch
+    folder: Path, command: str, widths: tuple[str | None, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
 
@@ -111,16 +112,12 @@ def test_every_command_shows_the_same_words_at_every_width(
         assert result.exit_code == 0, result.stderr
         return {word for word in words(result.stdout) if not word.startswith("─")}
 
-    narrow, *others = (shown(width) for width in ("40", "80", "100", None))
+    narrow, *others = map(shown, widths)
     assert len(narrow) > 20
     for other in others:
         assert narrow <= other
-        assert other - narrow <= {
-            "model",
-            "group",
-            "comparison",
-            "p",
-        }  # above words that lead paragraphs, or above nothing
+        # Above words that lead paragraphs, or above nothing.
+        assert other - narrow <= {"model", "group", "comparison", "p"}
 
 
 def test_a_path_longer_than_the_terminal_stays_whole(

@@ -20,7 +20,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import matplotlib.image
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -138,9 +137,12 @@ class Browser:
         """Prefer "light" or "dark" pages."""
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
-    def screenshot(self) -> bytes:
-        """Return the whole page as PNG."""
-        return base64.b64decode(self.call("Page.captureScreenshot", captureBeyondViewport=True)["data"])
+    def screenshot(self) -> Any:
+        """Return the pixels of the whole page, from 0 to 1, shape (height, width, 3)."""
+        from matplotlib import image
+
+        data = self.call("Page.captureScreenshot", captureBeyondViewport=True)["data"]
+        return image.imread(io.BytesIO(base64.b64decode(data)))[..., :3]
 
     def happened(self, method: str) -> list[dict[str, Any]]:
         """Return the parameters of all events of a kind."""
@@ -193,7 +195,7 @@ def page_of_the_command(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "report.html"
 
 
-@pytest.mark.parametrize("made_by", ["page", "page_of_the_command"])
+@pytest.mark.parametrize("made_by", ["page", pytest.param("page_of_the_command", marks=pytest.mark.slow)])
 def test_the_page_makes_no_request_and_no_complaint(
     browser: Browser, made_by: str, request: pytest.FixtureRequest
 ) -> None:
@@ -223,7 +225,7 @@ def test_texts_passed_in_are_shown_as_they_are(browser: Browser, page: Path) -> 
     assert shown.count(_HOSTILE) == 5
 
 
-@pytest.mark.parametrize("width", [320, 390, 768, 1280])
+@pytest.mark.parametrize("width", [320, 1280, *(pytest.param(width, marks=pytest.mark.slow) for width in (390, 768))])
 def test_nothing_is_cut_off_at_any_width(browser: Browser, page: Path, width: int) -> None:
     browser.resize(width, mobile=width < 500)
     browser.load(page)
@@ -255,7 +257,7 @@ def test_the_page_needs_no_colour(browser: Browser, page: Path, scheme: str) -> 
     browser.resize(900)
     browser.prefer(scheme)
     browser.load(page)
-    pixels = matplotlib.image.imread(io.BytesIO(browser.screenshot()))[..., :3]
+    pixels = browser.screenshot()
     assert pixels.shape[0] > 1500
     assert np.ptp(pixels, axis=2).max() < 0.05
     assert pixels.min() < 0.1
@@ -270,7 +272,7 @@ def test_a_figures_paper_is_the_pages(browser: Browser, page: Path, scheme: str)
     box = browser.evaluate(
         "(({x, y}) => [x + scrollX, y + scrollY])(document.querySelector('img').getBoundingClientRect())"
     )
-    pixels = matplotlib.image.imread(io.BytesIO(browser.screenshot()))[..., :3]
+    pixels = browser.screenshot()
     inside, outside = (pixels[int(box[1]) + 2, int(box[0]) + shift] for shift in (2, -4))
     assert np.abs(inside - outside).max() < 0.01
 

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from matplotlib.container import ErrorbarContainer
-from matplotlib.figure import Figure
 
 from fhe_auc.figures import forest_plot, plot
 from fhe_auc.results.estimates import GroupEstimate, too_few
@@ -47,17 +45,16 @@ def two_models() -> Evaluation:
     return make_evaluation(estimates, make_sites("risk_a", "risk_b"))
 
 
-def bars(figure: Figure) -> list[tuple[float, float, float, float]]:
+def bars(figure: Any) -> list[tuple[float, float, float, float]]:
     """Of each error bar: its y, low end, AUC and high end, from the top of the figure."""
     found = []
     for each in figure.axes[0].containers:
-        assert isinstance(each, ErrorbarContainer)
         (point,), (segment,) = each[0].get_xydata(), each[2][0].get_segments()
         found.append((point[1], segment[0][0], point[0], segment[1][0]))
     return sorted(found)
 
 
-def texts(figure: Figure) -> list[str]:
+def texts(figure: Any) -> list[str]:
     return [text.get_text() for text in figure.axes[0].texts]
 
 
@@ -113,7 +110,9 @@ def test_of_several_classes_the_line_is_their_average() -> None:
     assert len(bars(figure)) == 3
 
 
-@pytest.mark.parametrize("level", ["w" * 40, "a $x_1$ & <b>level</b> of forty characters", "$\\frac{"])
+@pytest.mark.parametrize(
+    "level", ["w" * 40, "$\\frac{", pytest.param("a $x_1$ & <b>level</b> of forty characters", marks=pytest.mark.slow)]
+)
 def test_no_text_overlaps_leaves_the_figure_or_is_taken_for_a_formula(
     level: str, assert_texts_apart: Callable[..., None]
 ) -> None:
@@ -139,6 +138,8 @@ def test_each_kind_of_file_is_written(tmp_path: Any, suffix: str, magic: bytes) 
 
 
 def test_it_is_drawn_on_the_axes_given() -> None:
+    from matplotlib.figure import Figure
+
     left, right = Figure(layout="constrained").subplots(1, 2)
     assert forest_plot.plot_forest(two_models(), ax=right) is right
     assert right.has_data()

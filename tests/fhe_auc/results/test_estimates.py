@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from fractions import Fraction
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fhe_auc.base.serialise import json_text
@@ -27,6 +27,7 @@ estimates = st.builds(
 )
 
 
+@settings(max_examples=25)
 @given(estimates, st.none() | st.tuples(st.integers(0, 10**9), st.integers(0, 10**9)))
 def test_estimates_are_the_same_after_json(estimate: GroupEstimate, rows: tuple[int, int] | None) -> None:
     positives, negatives = rows or (None, None)

@@ -1,0 +1,301 @@
+"""The report's metrics: of scores, of calibration, and of decisions at one threshold, each with its interval."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc import metrics
+from fhe_auc.base.errors import UndefinedMetricError
+from fhe_auc.metrics import Estimate, Histogram
+from fhe_auc.results.intervals import (
+    DELONG,
+    WALD,
+    WALD_LOGIT,
+    WILSON,
+    Interval,
+    of_bins,
+    on_logit_scale,
+    quantile,
+    widened,
+    wilson,
+)
+
+_T = TypeVar("_T")
+_IntervalOf: TypeAlias = Callable[[Histogram, float], Interval | None]
+
+CALIBRATION_BINS = 10
+"""Of about equally many rows: they suit scores squeezed into a corner as well."""
+
+_FEW_SURE = "from 1 to {} rows, too few to show, are at the wrong end of the scores, and decide it"
+_SURE = 1e-4
+"""A score so near to the wrong end costs 9.2 nats or more, as 13 rows without a hint: a few of them would show."""
+
+_NEARLY_SURE = 0.1
+
+_HELD = (0.9, 0.95)  # specificity, or sensitivity, at the operating points
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One metric of the report, of the bins as they were counted; its estimate is None where `missing` says why.
+
+    `name` is its key in the JSON, scikit-learn's name where it has one; `title` and `meaning`, one sentence, are for
+    people. The estimate's ends are infinite where it is not known what the bins leave open. `interval` is the
+    confidence interval, for metrics that have one.
+    """
+
+    name: str
+    title: str
+    meaning: str
+    estimate: Estimate | None
+    interval: Interval | None = None
+    missing: str = "there are no such rows"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decision:
+    """The classifier at one threshold: a score at or above it is predicted positive.
+
+    `title` says which threshold this is, for people; `confusion` counts whole rows, shape (2, 2): ``[[TN, FP],
+    [FN, TP]]``.
+    """
+
+    title: str
+    threshold: float
+    measures: tuple[Measure, ...]
+    confusion: NDArray[np.int64]
+
+
+class OperatingPoint(NamedTuple):
+    """The decision with the other rate at its best where one, "specificity" or "recall", is held at `least`."""
+
+    held: str
+    title: str
+    least: float
+    decision: Decision | None
+
+
+def _auc_interval(histogram: Histogram, level: float) -> Interval | None:
+    """Return DeLong's interval."""
+    auc, standard_error = of_bins(histogram.positives, histogram.negatives)
+    if standard_error is None:
+        return None
+    interval = on_logit_scale(auc, standard_error, level, DELONG)
+    return widened(interval, standard_error, metrics.roc_auc_score(histogram).half_width)
+
+
+def _average_precision_interval(histogram: Histogram, level: float) -> Interval | None:
+    estimate, error = metrics.average_precision_score(histogram), metrics.average_precision_error(histogram)
+    # Around the value less half its bias: of all of it, intervals held too little where models are good.
+    return _wald_logit(estimate, error, level, metrics.average_precision_bias(histogram) / 2)
+
+
+def _brier_interval(histogram: Histogram, level: float) -> Interval | None:
+    return _wald_logit(metrics.brier_score_loss(histogram), metrics.brier_score_error(histogram), level)
+
+
+def _wald_logit(estimate: Estimate, error: float, level: float, bias: float = 0.0) -> Interval | None:
+    interval = on_logit_scale(Fraction(estimate.value - bias), error, level, WALD_LOGIT)
+    return widened(interval, error, estimate.half_width)
+
+
+def _calibration_error(histogram: Histogram) -> Estimate:
+    return metrics.expected_calibration_error(histogram, n_bins=CALIBRATION_BINS, strategy="quantile")
+
+
+_OF_SCORES: tuple[tuple[str, str, str, Callable[[Histogram], Estimate], _IntervalOf | None], ...] = (
+    (
+        "roc_auc",
+        "AUC",
+        "How often a positive row scores above a negative one: 0.5 is chance, 1 is perfect.",
+        metrics.roc_auc_score,
+        _auc_interval,
+    ),
+    (
+        "average_precision",
+        "Average precision",
+        "Mean precision as recall grows; chance gives the share of positive rows.",
+        metrics.average_precision_score,
+        _average_precision_interval,
+    ),
+    (
+        "ks",
+        "Kolmogorov–Smirnov",
+        "Largest gap between true and false positive rate over all thresholds.",
+        metrics.ks_statistic,
+        None,
+    ),
+    (
+        "expected_calibration_error",
+        "Calibration error",
+        "Mean distance between score and observed share of positive rows, in ten bins of equally many rows; 0 is best.",
+        _calibration_error,
+        None,
+    ),
+    (
+        "brier",
+        "Brier score",
+        "Mean squared distance between score and label; 0 is best.",
+        metrics.brier_score_loss,
+        _brier_interval,
+    ),
+    ("log_loss", "Log loss", "Mean surprise at the labels, in nats; 0 is best.", metrics.log_loss, None),
+    (
+        "normalised_entropy",
+        "Normalised entropy",
+        "Log loss, relative to always giving the share of positive rows: below 1 is better than that.",
+        metrics.normalised_entropy,
+        None,
+    ),
+)
+
+_OF_DECISIONS: tuple[tuple[str, str, str, Callable[[Histogram, float], Estimate]], ...] = (
+    ("precision", "Precision (PPV)", "Of rows predicted positive, the share that truly are.", metrics.precision_score),
+    ("recall", "Recall (sensitivity)", "Of positive rows, the share that is found.", metrics.recall_score),
+    ("specificity", "Specificity", "Of negative rows, the share that is left alone.", metrics.specificity_score),
+    (
+        "npv",
+        "Negative predictive value",
+        "Of rows predicted negative, the share that truly are.",
+        metrics.negative_predictive_value,
+    ),
+    ("f1", "F1", "Harmonic mean of precision and recall.", metrics.f1_score),
+    ("accuracy", "Accuracy", "Share of rows predicted right.", metrics.accuracy_score),
+    (
+        "balanced_accuracy",
+        "Balanced accuracy",
+        "Mean of recall and specificity; 0.5 is chance.",
+        metrics.balanced_accuracy_score,
+    ),
+)
+
+
+def score_measures(fine: Histogram, shown: Histogram, level: float | None, min_cell: int) -> Iterator[Measure]:
+    """Yield the measures that need no threshold, of the bins before merging.
+
+    The Kolmogorov-Smirnov statistic is counts at one threshold: of merged bins, as are all points of curves. A measure
+    that would tell of from 1 to ``min_cell - 1`` rows at the wrong end of the scores is left out.
+    """
+    left_out = set()
+    if 0 < _wrong(fine, _SURE) <= min_cell - 1:
+        left_out |= {"log_loss", "normalised_entropy"}
+    # Each of these adds about 1 to the sum of squares, and shows unless others make up as much.
+    wrong = _wrong(fine, _NEARLY_SURE)
+    if 0 < wrong <= min_cell - 1 and 2 * wrong > metrics.brier_score_loss(fine).value * fine.counts.sum():
+        left_out.add("brier")
+    for name, title, meaning, metric, interval in _OF_SCORES:
+        if name in left_out:
+            yield Measure(name, title, meaning, None, missing=_FEW_SURE.format(min_cell - 1))
+            continue
+        estimate = metric(shown if name == "ks" else fine)
+        yield Measure(name, title, meaning, estimate, None if level is None or not interval else interval(fine, level))
+
+
+def _wrong(histogram: Histogram, within: float) -> float:
+    """Return how many rows have a score so near to the end that is not their label's."""
+    scores = histogram.centres
+    return float(histogram.positives[scores < within].sum() + histogram.negatives[scores > 1 - within].sum())
+
+
+def calibration_measures(histogram: Histogram, level: float | None) -> tuple[Measure, ...]:
+    """Return the ratio of observed to expected events, calibration in the large, slope and intercept."""
+
+    def around(estimate: Estimate, error: float) -> Interval | None:
+        if level is None:
+            return None
+        reach = quantile(level) * error
+        interval = Interval(level, estimate.value - reach, estimate.value + reach, WALD)
+        return widened(interval, error, estimate.half_width, (-math.inf, math.inf))
+
+    large, large_error = metrics.calibration_in_the_large(histogram)
+    ratio = _or_none(metrics.observed_expected_ratio, histogram)
+    of_ratio = slope = of_slope = intercept = of_intercept = None
+    if ratio is not None and level is not None:
+        # On the log scale, as Debray et al., BMJ 356 (2017), i6460, but events vary by what the scores leave open, and
+        # not as if all rows had one risk: that covers too much for good models.
+        error = metrics.observed_expected_error(histogram)
+        factor = math.exp(quantile(level) * error)
+        of_ratio = Interval(level, ratio.value / factor, ratio.value * factor, WALD)
+        of_ratio = widened(of_ratio, ratio.value * error, ratio.half_width, (0.0, math.inf))
+    if (line := _or_none(metrics.calibration_line, histogram)) is not None:
+        slope = Estimate(line.slope, line.slope - line.slope_off, line.slope + line.slope_off)
+        of_slope = around(slope, line.slope_error)
+        intercept = Estimate(line.intercept, line.intercept - line.intercept_off, line.intercept + line.intercept_off)
+        of_intercept = around(intercept, line.intercept_error)
+    return (
+        Measure(
+            "observed_expected_ratio",
+            "Observed : expected",
+            "Positive rows over the sum of all scores; below 1, scores are too high.",
+            ratio,
+            of_ratio,
+        ),
+        Measure(
+            "calibration_in_the_large",
+            "Calibration in the large",
+            "What to add to the log odds of every score, for scores and positive rows to agree in all; 0 is best.",
+            large,
+            around(large, large_error),
+        ),
+        Measure(
+            "calibration_slope",
+            "Calibration slope",
+            "Slope of the label on the log odds of the score (logistic); below 1, scores are too extreme.",
+            slope,
+            of_slope,
+        ),
+        Measure("calibration_intercept", "Calibration intercept", "Of the same line.", intercept, of_intercept),
+    )
+
+
+def _or_none(metric: Callable[..., _T], *arguments: Any) -> _T | None:
+    try:
+        return metric(*arguments)
+    except UndefinedMetricError:
+        return None
+
+
+def operating_points(histogram: Histogram, level: float | None) -> Iterator[OperatingPoint]:
+    """Yield the decisions at each specificity and each sensitivity that is held."""
+    for held, title, find in (
+        ("specificity", "Specificity", metrics.threshold_of_specificity),
+        ("recall", "Sensitivity", metrics.threshold_of_recall),
+    ):
+        for least in _HELD:
+            threshold = _or_none(find, histogram, least)
+            heading = f"{title} at least {least:.2f}"
+            point = None if threshold is None else decision(histogram, heading, threshold, level)
+            yield OperatingPoint(held, title, least, point)
+
+
+def decision(histogram: Histogram, title: str, threshold: float, level: float | None) -> Decision:
+    """Return the classifier at a threshold; rates have Wilson's intervals."""
+    confusion = metrics.confusion_matrix(histogram, threshold)
+    (tn, fp), (fn, tp) = confusion.tolist()
+    rates = {
+        "precision": (tp, tp + fp),
+        "recall": (tp, tp + fn),
+        "specificity": (tn, tn + fp),
+        "npv": (tn, tn + fn),
+        "accuracy": (tp + tn, tp + tn + fp + fn),
+    }
+    measures = []
+    for name, heading, meaning, metric in _OF_DECISIONS:
+        interval = rate_interval(*rates[name], level) if name in rates else None
+        measures.append(Measure(name, heading, meaning, _or_none(metric, histogram, threshold), interval))
+    return Decision(title, float(threshold), tuple(measures), confusion)
+
+
+def rate_interval(successes: float, rows: float, level: float | None) -> Interval | None:
+    """Return Wilson's interval of a rate; None without a level or rows."""
+    if level is None or not rows > 0:
+        return None
+    low, high = wilson(successes, rows, level)
+    return Interval(level, float(low), float(high), WILSON)

@@ -1,0 +1,228 @@
+"""Without the extras the package works; what needs one says so in one sentence, with the command that installs it."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.extras import EXTRAS, require
+from fhe_auc.ckks import available_backends
+from fhe_auc.machines.flower import FLOWER as FLWR
+from fhe_auc.machines.flower import require_flower
+from fhe_auc.session import registry
+from fhe_auc.session.protocol import Request
+from tests.support.programs import output_of
+
+MISSING = [*(module for modules, _ in EXTRAS.values() for module in modules), "pandas", "polars", "statsmodels"]
+FILES = ["north.csv", "south.csv", "west.csv"]
+KENDALL = ["--statistic", "kendall", "--column", "y_true", "--column", "y_score", "--epsilon", "1", "--range", "0", "1"]
+
+FLOWER = pytest.mark.skipif(sys.version_info < (3, 11), reason="Flower needs Python 3.11")
+
+WITHOUT = """
+import json, sys
+from importlib.machinery import PathFinder
+find = PathFinder.find_spec
+PathFinder.find_spec = lambda name, *others: None if name in {modules!r} else find(name, *others)
+"""
+COMMANDS = """
+from click.testing import CliRunner
+from fhe_auc.cli import main
+done = [CliRunner().invoke(main, words) for words in json.loads(sys.argv[1])]
+print(json.dumps([(each.exit_code, each.stdout, each.stderr) for each in done]))
+"""
+SESSIONS = """
+import pyarrow
+from fhe_auc import Breakdown, Columns, Setup, federated_auc
+def found(columns, breakdown=None, setup=None, **options):
+    parts = {"columns": Columns(site="site", **columns), "setup": Setup(**setup or {})}
+    rows = pyarrow.table(json.load(open("rows.json")))
+    found = federated_auc(rows, breakdown=Breakdown(**breakdown or {}), thresholds="uniform:17", **parts, **options)
+    return {**found.as_dict(), "bins": 0 if found.histogram is None else found.histogram.bins}
+print(json.dumps([found(**options) for options in json.loads(sys.argv[1])], default=str))
+"""
+
+
+def without_extras(folder: Path, code: str, asked: list[Any], *, but: str = "") -> list[Any]:
+    """Run commands or sessions, one after another, in a process where no extra, `but` one, is installed."""
+    there = EXTRAS[but][0] if but else ()
+    hidden = WITHOUT.format(modules=[each for each in MISSING if each not in there])
+    command = [sys.executable, "-c", hidden + code, json.dumps(asked)]
+    found: list[Any] = json.loads(output_of(command, cwd=folder, timeout=240).splitlines()[-1])
+    return found
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, rows: dict[str, Any]) -> Path:
+    place = tmp_path_factory.mktemp("sites")
+    for name in FILES:
+        lines = "".join(f"{k % 2},{(k * 7 % 20) / 20}\n" for k in range(60))
+        (place / name).write_text(f"y_true,y_score\n{lines}")
+    (place / "rows.json").write_text(json.dumps(rows))
+    return place
+
+
+@pytest.fixture(scope="module")
+def rows() -> dict[str, Any]:
+    """Five sites of 80 rows, two models; scores are thresholds, so that bins tie no two that differ."""
+    random = np.random.default_rng(22)
+    labels = np.arange(400) % 3 == 0
+    scores = {name: random.integers(0, 12, 400) + 4 * labels for name in ("y_score", "other")}
+    columns = {name: (found / 16).tolist() for name, found in scores.items()}
+    sites = [f"site {k % 5}" for k in range(400)]
+    return {"y_true": labels.astype(int).tolist(), "site": sites, "age": ["old", "young"] * 200, **columns}
+
+
+@pytest.mark.backends("all")
+def test_sessions_that_add_no_noise_need_no_extra(folder: Path, rows: dict[str, Any]) -> None:
+    protocols = ("semi-honest", "malicious", "exact", "verified", "histogram-federated")
+    backends = {"semi-honest": available_backends()[0], "verified": available_backends()[0]}
+    asked = [
+        {"columns": {}, "protocol": protocol, "setup": {"backend": backends.get(protocol, "tenseal")}}
+        for protocol in protocols
+    ]
+    for protocol, found in zip(protocols, without_extras(folder, SESSIONS, asked), strict=True):
+        assert found["auc"] == pytest.approx(roc_auc_score(rows["y_true"], rows["y_score"]), abs=1e-5)
+        assert (found["interval"] is not None) == (protocol in ("exact", "verified"))
+        assert found["bins"] == (17 if protocol == "histogram-federated" else 0)
+
+
+def test_models_groups_and_sites_need_no_extra(folder: Path, rows: dict[str, Any]) -> None:
+    breakdown = {"by": ["age"], "heterogeneity": True}
+    asked = {"columns": {"score": ["y_score", "other"]}, "breakdown": breakdown}
+    (found,) = without_extras(folder, SESSIONS, [asked])
+    aucs = {(each["model"], each["group"]): each["auc"] for each in found["estimates"]}
+    for model in ("y_score", "other"):
+        assert aucs[model, "all"] == pytest.approx(roc_auc_score(rows["y_true"], rows[model]), abs=1e-12)
+    assert len(aucs) == 6
+    assert all(each["prediction"] is not None for each in found["sites"])
+
+
+def test_rows_that_are_randomised_one_by_one_need_no_extra(folder: Path) -> None:
+    protocols = ("histogram-local-dp", "ustat-krr", "ustat-hierarchy")
+    grid = ("-o", "epsilon=30", "--thresholds", "uniform:20", "--json")
+    asked = [["evaluate", *FILES, "--protocol", protocol, *grid] for protocol in protocols]
+    for protocol, (status, stdout, stderr) in zip(protocols, without_extras(folder, COMMANDS, asked), strict=True):
+        assert status == 0, stderr
+        found = json.loads(stdout)
+        assert found["protocol"] == protocol
+        assert 0 <= found["auc"] <= 1  # of so few rows, with so much noise, it says no more
+
+
+def test_these_commands_need_no_extra(folder: Path) -> None:
+    asked = [
+        ["evaluate", *FILES],
+        ["evaluate", *FILES, "--score-scale", "logit", "--thresholds", "quantile:20"],
+        ["calibrate", "fit", *FILES, "--thresholds", "uniform:20", "--out", "map.json"],
+        ["plan"],
+        ["protocols"],
+        ["demo", "--dataset", "credit-default", "--thresholds", "uniform:20", "--json"],
+        ["demo", "--cheat", "add-positives", "--no-interval"],
+    ]
+    done = without_extras(folder, COMMANDS, asked)
+    for arguments, (status, _, stderr) in zip(asked, done, strict=True):
+        assert status == (1 if "--cheat" in arguments else 0), stderr
+        assert "need" not in stderr
+    assert json.loads(done[-2][1])["pooled_auc"] == pytest.approx(0.634744, abs=1e-6)
+
+
+def test_what_needs_an_extra_says_so_in_one_sentence(folder: Path) -> None:
+    asked = [
+        ("plots", ["report", *FILES]),
+        ("plots", ["demo", "--plot", "a.png"]),
+        ("dp", ["evaluate", "north.csv", "south.csv", "--protocol", "dpauc-laplace", "-o", "epsilon=1"]),
+        ("dp", ["evaluate", *FILES, "--protocol", "dpauc-gaussian", "-o", "epsilon=1", "-o", "delta=1e-6"]),
+        ("dp", ["plan", "--protocol", "histogram-distributed-dp", "-o", "epsilon=1"]),
+        ("dp", ["calibrate", "fit", *FILES, "--model", "distributed-dp", "--epsilon", "1", "--out", "new.json"]),
+        ("dp", ["ustat", "north.csv", *KENDALL, "--exact"]),
+        ("dp", ["ustat", "north.csv", *KENDALL, "--method", "pairs"]),
+        ("benchmark", ["compare-protocols", "north.csv", "south.csv"]),
+        ("benchmark", ["attack", "--trials", "0"]),
+    ]
+    if sys.version_info >= (3, 11):  # which Flower needs
+        asked += [
+            ("simulation", ["flower", "simulate", "north.csv", "south.csv"]),
+            ("flower", ["flower", "local-deployment", "north.csv", "south.csv"]),
+            ("flower", ["flower", "bundle", "app"]),
+            ("flower", ["flower", "superlink", "--insecure"]),
+            ("flower", ["flower", "supernode", "--bundle-sha256", "0" * 64]),
+        ]
+    done = without_extras(folder, COMMANDS, [arguments for _, arguments in asked])
+    for (extra, arguments), (status, stdout, stderr) in zip(asked, done, strict=True):
+        assert (status, stdout) == (2, ""), arguments
+        assert len(stderr.strip().splitlines()) == 1
+        assert f"pip install '.[{extra}]'" in stderr
+
+
+@FLOWER
+def test_a_simulation_without_ray_says_what_to_install(folder: Path) -> None:
+    asked = ["flower", "simulate", "north.csv", "south.csv"]
+    ((status, _, stderr),) = without_extras(folder, COMMANDS, [asked], but="flower")
+    told = "error: simulations over Flower need ray: in a clone of fhe-auc, pip install '.[simulation]'"
+    assert (status, stderr.splitlines()) == (2, [told])
+
+
+def test_on_an_old_python_flower_says_which_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.version_info", (3, 10, 13))
+    with pytest.raises(InputError, match=r"^Flower needs Python 3\.11 or later, and this is 3\.10$"):
+        require_flower()
+
+
+@FLOWER
+def test_another_version_of_flower_than_the_one_relied_on_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fhe_auc.machines.flower.version", lambda name: "1.42.0")
+    with pytest.raises(InputError, match=rf"flwr 1\.42\.0 is installed, fhe-auc relies on {re.escape(FLWR)}: "):
+        require_flower()
+
+
+@pytest.mark.parametrize(
+    ("extra", "asked"),
+    [
+        ("plots", [["report", *FILES, "--thresholds", "uniform:20"]]),
+        # Budgets so large that noise leaves rows of both classes, whatever is drawn.
+        (
+            "dp",
+            [
+                ["evaluate", *FILES, "--protocol", "histogram-distributed-dp", "-o", "epsilon=32"],
+                ["evaluate", *FILES, "--protocol", "dpauc-gaussian", "-o", "epsilon=32", "-o", "delta=1e-6"],
+            ],
+        ),
+    ],
+)
+def test_an_extra_is_all_that_its_uses_need(folder: Path, extra: str, asked: list[list[str]]) -> None:
+    for status, _, stderr in without_extras(folder, COMMANDS, asked, but=extra):
+        assert status == 0, stderr
+
+
+def test_an_extra_of_which_a_part_is_missing_names_that_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    require("dp")
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    with pytest.raises(InputError, match="protocols that add noise need scipy: "):
+        require("dp")
+    monkeypatch.setitem(sys.modules, "opendp", None)
+    with pytest.raises(InputError, match="protocols that add noise need opendp and scipy: "):
+        require("dp")
+
+
+def test_a_session_that_needs_an_extra_makes_no_key_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(*arguments: object, **named: object) -> None:
+        raise AssertionError("a key was made")
+
+    request = Request(
+        parties=("north", "south", "west"), thresholds=np.linspace(0, 1, 20, endpoint=False), options={"epsilon": 1.0}
+    )
+    plugin = registry.load("histogram-distributed-dp")
+    monkeypatch.setattr("fhe_auc_keys.roles.sealed_vectors.new_common_secret", forbidden)
+    with pytest.raises(AssertionError, match="a key was made"):
+        plugin.prepare(request)
+    monkeypatch.setitem(sys.modules, "opendp", None)
+    with pytest.raises(InputError, match="protocols that add noise need opendp: "):
+        plugin.prepare(request)
