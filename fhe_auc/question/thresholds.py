@@ -48,8 +48,8 @@ _LOGITS = (
 """Of the points of `hybrid` on the logit scale, so many percent lie equidistantly from the one logit to the other.
 
 The best of some dozens of trials: on made-up scores of 0.2 to 50 % positives, on those of simple classifiers on real
-data, and on the bundled sets (docs/evidence/numbers.md). Nearby numbers do about as well. Crowded scores of rare events
-need most points, the ends only what naive Bayes takes.
+data, and on the bundled sets (docs/evidence/precision.md). Nearby numbers do about as well. Crowded scores of rare
+events need most points, the ends only what naive Bayes takes.
 """
 
 CELL_HEIGHT = 14

@@ -185,7 +185,7 @@ def paired_delong(
 
     Besides, rows that bins do not tell apart, T pairs of either label by the `binning_error` T/(2·P·N) of both models,
     change what single rows are worth, unless ties are meant: the standard error by up to √T/(P·N), about, and hardly
-    ever by more than a quarter of that. docs/evidence/numbers.md says how often all this holds.
+    ever by more than a quarter of that. docs/evidence/intervals.md says how often all this holds.
     """
     if (rarer := min(positives, negatives)) < 2:
         return None
