@@ -29,10 +29,12 @@ def walk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walk]:
     walked = steps(WALK)
     assert len(walked) >= 20
     assert sum(bool(step.output) for step in walked) >= 8
-    for step in walked:
-        walk.take(step)
-    yield walk
-    walk.stop()
+    try:
+        for step in walked:
+            walk.take(step)
+        yield walk
+    finally:
+        walk.stop()
 
 
 def shown(folder: Path, store: str, *arguments: str) -> dict[str, object]:
@@ -45,6 +47,7 @@ def shown(folder: Path, store: str, *arguments: str) -> dict[str, object]:
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("keys guide")
 def test_the_walk_prints_what_it_shows_and_ends_with_the_auc_at_each_site(walk: Walk) -> None:
     """That it prints what is shown, the fixture asserts."""
     for site in SITES:
@@ -60,6 +63,7 @@ def test_the_walk_prints_what_it_shows_and_ends_with_the_auc_at_each_site(walk: 
 
 @pytest.mark.slow
 @pytest.mark.openfhe
+@pytest.mark.xdist_group("keys guide")
 def test_the_reference_leaves_the_consortium_as_it_says(walk: Walk) -> None:
     taken = steps(REFERENCE)
     assert len(taken) >= 18
