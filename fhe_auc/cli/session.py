@@ -52,8 +52,8 @@ log_format_option = click.option(
 def session() -> None:
     """Carry a session by files in a folder, or see how one stands.
 
-    For sites that can exchange files only. docs/guide/flower.md tells how sites are certified and sessions made; the
-    configurations are those of its run and its nodes.
+    For sites that can exchange files only. docs/guide/keys.md walks through one, from certificates to the result; all
+    entries of the configurations are in docs/guide/flower.md.
     """
 
 

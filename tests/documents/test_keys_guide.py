@@ -1,14 +1,11 @@
-"""docs/guide/keys.md, executed: its commands run as they stand there, and print what it says that they print."""
+"""docs/guide/keys.md and its reference, executed: commands run as they stand there, and print what the pages show."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
-from collections import Counter
-from dataclasses import dataclass
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,130 +13,102 @@ from click.testing import CliRunner
 
 from fhe_auc_keys.bundles.roster import Roster
 from fhe_auc_keys.cli import keys as group
-from tests.support.programs import run
+from tests.support.guides import GUIDES, SITES, Walk, blocks, steps
 
-GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "keys.md"
+WALK, REFERENCE = "keys.md", "keys-reference.md"
 PASSPHRASE = "correct horse battery staple"  # noqa: S105
-FENCE = re.compile(r"^```(\w+) ?(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+ROOT = GUIDES.parents[1]
 
 
-@dataclass
-class Step:
-    """A block of commands in one terminal, what it must print, and how it must end."""
-
-    terminal: str
-    status: int
-    commands: str
-    output: str = ""
-
-
-@dataclass
-class Done:
-    """What has become of the walk-through."""
-
-    folder: Path
-    steps: list[Step]
-    results: list[subprocess.CompletedProcess[str]]
+@pytest.fixture(scope="module")
+def walk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walk]:
+    """The walk, done: three sites have a result, and what follows can go on from there."""
+    walk = Walk(tmp_path_factory.mktemp("keys-guide"))
+    for site in SITES:
+        shutil.copy(ROOT / "examples" / "three_sites" / f"{site}.csv", walk.folder)
+    walked = steps(WALK)
+    assert len(walked) >= 20
+    assert sum(bool(step.output) for step in walked) >= 8
+    try:
+        for step in walked:
+            walk.take(step)
+        yield walk
+    finally:
+        walk.stop()
 
 
-def blocks() -> list[tuple[str, str, str]]:
-    return FENCE.findall(GUIDE.read_text(encoding="utf-8"))
-
-
-def read_steps() -> list[Step]:
-    found: list[Step] = []
-    for language, info, text in blocks():
-        if language == "sh" and info:
-            terminal, _, status = info.partition(" exit=")
-            found.append(Step(terminal, int(status or 0), text))
-        elif language == "text":
-            found[-1].output = text
-    return found
-
-
-def in_terminal(step: Step, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a block where the terminal's earlier blocks have left it: folder and exported variables."""
-    state = folder / f".{step.terminal}"
-    state.touch()
-    environment = {name: value for name, value in os.environ.items() if name not in ("FHE_AUC_STORE", "COLUMNS")}
-    environment |= {
-        "FHE_AUC_PASSPHRASE": PASSPHRASE,
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "OMP_NUM_THREADS": "1",
-    }
-    commands = f". {state}\n{step.commands}\n{{ export -p; echo cd $PWD; }} > {state}"
-    same = "y\n"  # to whether fingerprints are the same
-    return run(
-        ["/bin/bash", "-euc", commands], cwd=folder, input=same, env=environment, stderr=subprocess.STDOUT, timeout=60
+def shown(folder: Path, store: str, *arguments: str) -> dict[str, object]:
+    result = CliRunner(env={"FHE_AUC_PASSPHRASE": PASSPHRASE}).invoke(
+        group, ["show", "--store", str(folder / store), "--json", *arguments]
     )
-
-
-def words(text: str) -> Counter[str]:
-    """The words of an output, without what is another at each run; where lines break does not count."""
-    text = re.sub(r"\d{4}-\d\d-\d\d|\d\d:\d\d", "TIME", text.replace("[y/N]: y\n", "[y/N] ").replace("[y/N]:", "[y/N]"))
-    text = re.sub(r"\b(?=[0-9a-f]*\d|[a-f]{4}\b)([0-9a-f]{4}|[0-9a-f]{16}|[0-9a-f]{32,40})\b", "HEX", text)
-    return Counter(text.split())
-
-
-@pytest.mark.openfhe
-def test_the_walk_through(tmp_path: Path) -> None:
-    steps = read_steps()
-    assert len(steps) > 20
-    done = Done(tmp_path, steps, [in_terminal(step, tmp_path) for step in steps])
-    assert_every_command_ended_and_printed_as_the_guide_says(done)
-    assert_it_leaves_the_consortium_as_the_guide_says(done)
-    assert PASSPHRASE not in "".join(result.stdout for result in done.results)
-
-
-def assert_every_command_ended_and_printed_as_the_guide_says(done: Done) -> None:
-    for step, result in zip(done.steps, done.results, strict=True):
-        assert result.returncode == step.status, f"{step.commands}\n{result.stdout}"
-        promised = words(re.sub(r"^…\n", "", step.output, flags=re.MULTILINE))
-        missing = promised - words(result.stdout)
-        assert not missing, f"{step.commands}\n{result.stdout}"
-    assert sum(bool(step.output) for step in done.steps) >= 10
-
-
-def at(done: Done, site: str, *arguments: str, store: str = "keystore") -> dict[str, object]:
-    environment = {"FHE_AUC_PASSPHRASE": PASSPHRASE}
-    where = done.folder / "study" / site / store
-    result = CliRunner(env=environment).invoke(group, ["show", "--store", str(where), "--json", *arguments])
     assert result.exit_code == 0, result.output
     answer: dict[str, object] = json.loads(result.stdout)
     return answer
 
 
-def assert_it_leaves_the_consortium_as_the_guide_says(done: Done) -> None:
-    study = done.folder / "study"
-    north, south, lost = at(done, "north"), at(done, "south", store="keystore-2"), at(done, "south")
-    assert (len(north["sessions"]), len(lost["sessions"]), len(south["sessions"])) == (3, 2, 2)
-    assert {*north["sessions"]} < {*lost["sessions"], *south["sessions"]}  # week 19 is opened by south alone
-    assert len(at(done, "registry")["sessions"]) == 1
-    roster = Roster.from_bytes((study / "aggregator" / "joint.roster").read_bytes())
-    assert roster.names == {"north", "south"}
-    assert (north["site"]["certified"], south["site"]["certified"]) == (True, True)
-    register = at(done, "authority")["authority"]["issued"]
+@pytest.mark.slow
+@pytest.mark.xdist_group("keys guide")
+def test_the_walk_prints_what_it_shows_and_ends_with_the_auc_at_each_site(walk: Walk) -> None:
+    """That it prints what is shown, the fixture asserts."""
+    for site in SITES:
+        (written,) = (walk.folder / site / "results").glob("*.json")
+        result = json.loads(written.read_text())["evaluation"]
+        assert result["fraction"] == "83/108"
+        assert result["study"]["period"] == "2025"
+        assert shown(walk.folder, f"{site}/store")["site"]["certified"]
+    record = json.loads((walk.folder / "aggregator" / "week-18" / "record.json").read_text())
+    assert record["counted"] == record["delivered"] == [*SITES]
+    assert PASSPHRASE not in walk.printed
+
+
+@pytest.mark.slow
+@pytest.mark.openfhe
+@pytest.mark.xdist_group("keys guide")
+def test_the_reference_leaves_the_consortium_as_it_says(walk: Walk) -> None:
+    taken = steps(REFERENCE)
+    assert len(taken) >= 18
+    assert sum(bool(step.output) for step in taken) >= 3
+    for step in taken:
+        walk.take(step)
+    folder = walk.folder
+    north, lost, new, west = (shown(folder, f"{each}/store") for each in ("north", "south", "south/new", "west"))
+    sessions = {*north["sessions"]}
+    assert len(sessions) == 3
+    assert {*lost["sessions"]} == sessions
+    assert not new["sessions"]
+    assert sessions < {*west["sessions"]}
+    assert len(west["sessions"]) == 4  # week 19 is opened by west alone
+    assert len(shown(folder, "registry/store")["sessions"]) == 1
+    roster = Roster.from_bytes((folder / "aggregator" / "joint.roster").read_bytes())
+    assert roster.names == {*SITES}
+    assert (north["site"]["certified"], new["site"]["certified"]) == (True, True)
+    register = shown(folder, "authority/store")["authority"]["issued"]
     assert [(line["name"], line["revoked"]) for line in register] == [
         ("north", False),
         ("south", True),
+        ("west", False),
         ("coordinator", False),
         ("registry", False),
         ("south", False),
-        ("north", False),
     ]
-    shown = at(done, "north", str(study / "north" / "week-19" / "south.bundle"))["files"][0]
-    assert shown["verified"]
-    assert shown["details"]["sealed_to"] == "south"
-    private = [*study.glob("north/week-*/*south.bundle"), study / "aggregator" / "evaluation.keys"]
-    private.append(study / "aggregator" / "joint.roster")
-    private += [each for each in study.glob("*/keystore*/**/*") if each.is_file()]
+    file = shown(folder, "north/store", str(folder / "week-19" / "south.bundle"))["files"][0]
+    assert file["verified"]
+    assert file["details"]["sealed_to"] == "south"
+    private = [*folder.glob("*/*south.bundle"), folder / "aggregator" / "joint.roster"]
+    private += [each for each in folder.glob("**/store/**/*") if each.is_file()]
     assert len(private) > 15
     assert {each.stat().st_mode & 0o777 for each in private} == {0o600}
+    assert PASSPHRASE not in walk.printed
 
 
 def test_commands_that_are_not_executed_name_options_that_exist() -> None:
-    """Those of a site with a certificate of its own: `tests/keys/cli/test_cli.py` runs the like."""
-    lines = [line for language, info, text in blocks() if language == "sh" and not info for line in text.splitlines()]
+    """Those of a site with a certificate of its own, say: `tests/keys/test_cli.py` runs the like."""
+    lines = [
+        line
+        for language, info, text in blocks(REFERENCE)
+        if language == "sh" and not info
+        for line in text.splitlines()
+    ]
     assert lines
     for line in lines:
         program, name, command, *arguments = line.split()
@@ -149,16 +118,15 @@ def test_commands_that_are_not_executed_name_options_that_exist() -> None:
 
 
 def test_every_command_is_in_the_guide() -> None:
-    text = GUIDE.read_text(encoding="utf-8")
+    text = "".join((GUIDES / page).read_text(encoding="utf-8") for page in (WALK, REFERENCE))
     assert all(f"fhe-auc keys {command}" in text for command in group.commands)
 
 
 def test_every_refusal_in_the_table_is_one_that_the_code_utters() -> None:
-    root = GUIDE.parents[2]
-    code = "".join(path.read_text(encoding="utf-8") for path in sorted((root / "keys").rglob("*.py")))
+    code = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "keys").rglob("*.py")))
     code = re.sub(r'"\n +f?"', "", code)  # messages over two lines
     code = re.sub(r"\{[^{}]*\}", "…", code)
-    table = GUIDE.read_text(encoding="utf-8").split("| you see |")[1]
+    table = (GUIDES / REFERENCE).read_text(encoding="utf-8").split("| you see |")[1]
     uttered = re.findall(r"`([^`]+)`", "".join(line.split("|")[1] for line in table.splitlines()[2:] if "|" in line))
     assert len(uttered) > 20
     for message in uttered:

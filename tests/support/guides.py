@@ -1,0 +1,118 @@
+"""Guides, executed: blocks of commands run as they stand there, each in the terminal that its fence names."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.programs import run
+
+GUIDES = Path(__file__).parents[2] / "docs" / "guide"
+SITES = ("north", "south", "west")
+TERMINALS = {"all": ("authority", "aggregator", *SITES), "sites": SITES}
+"""Fences that name several terminals."""
+
+_ANSWERING = """fhe-auc() { command fhe-auc "$@" <<< $'y\\ny\\ny'; }"""
+"""Says yes where a command asks: are fingerprints the same, is this the study agreed on?"""
+_FENCE = re.compile(r"^```(\w+) ?(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass
+class Step:
+    """A block of commands for one terminal or several, what the first one must print, and how each must end."""
+
+    terminals: tuple[str, ...]
+    status: int
+    commands: str
+    output: str = ""
+
+
+def blocks(page: str, until: str = "") -> list[tuple[str, str, str]]:
+    """Language, the rest of the opening line and the text of each block of a page, or of what stands before `until`."""
+    text = (GUIDES / page).read_text(encoding="utf-8")
+    assert until in text
+    return _FENCE.findall(text.split(until)[0] if until else text)
+
+
+def steps(page: str, until: str = "") -> list[Step]:
+    """The blocks that name a terminal, each with the output that the page shows below."""
+    found: list[Step] = []
+    for language, info, text in blocks(page, until):
+        if language == "sh" and info:
+            terminal, _, status = info.partition(" exit=")
+            found.append(Step(TERMINALS.get(terminal, (terminal,)), int(status or 0), text))
+        elif language == "text":
+            found[-1].output = text
+    return found
+
+
+class Walk:
+    """Runs steps in `folder`, and keeps what each terminal has exported from one step to the next."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.printed = ""
+        self._mark = str(uuid.uuid4())
+
+    def take(self, step: Step) -> dict[str, str]:
+        """Run a step in its terminals at the same time; return by terminal what was printed, which is as promised."""
+        with ThreadPoolExecutor(len(step.terminals)) as pool:
+            results = pool.map(lambda name: self._run(name, step.commands), step.terminals)
+            done = dict(zip(step.terminals, results, strict=True))
+        self.printed += "".join(result.stdout for result in done.values())
+        for name, result in done.items():
+            assert result.returncode == step.status, f"{name}: {step.commands}\n{result.stdout}{self._logs()}"
+        promised = words(re.sub(r"^…\n", "", step.output, flags=re.MULTILINE))
+        printed = done[step.terminals[0]].stdout
+        missing = promised - words(printed)
+        assert not missing, f"{step.commands}\n{printed}"
+        return {name: result.stdout for name, result in done.items()}
+
+    def _run(self, terminal: str, commands: str) -> subprocess.CompletedProcess[str]:
+        state = self.folder / f".{terminal}"
+        state.touch()
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("FHE_AUC", "COLUMNS"))}
+        environment |= {
+            "FHE_AUC_TEST": self._mark,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "OMP_NUM_THREADS": "1",
+        }
+        script = f"{_ANSWERING}\n. {state}\n{commands}\nexport -p > {state}"
+        return run(["/bin/bash", "-euc", script], cwd=self.folder, env=environment, stderr=subprocess.STDOUT)
+
+    def _logs(self) -> str:
+        return "".join(f"{path}: {path.read_text()[-2000:]}" for path in self.folder.glob("*/*.log"))
+
+    def stop(self) -> None:
+        """End what the steps have left running."""
+        deadline = time.monotonic() + 10
+        while left := list(self._left()):
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGTERM if time.monotonic() < deadline else signal.SIGKILL)
+            time.sleep(0.2)
+
+    def _left(self) -> Iterator[int]:
+        for entry in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                alive = (entry / "stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+                if alive and f"FHE_AUC_TEST={self._mark}".encode() in (entry / "environ").read_bytes().split(b"\0"):
+                    yield int(entry.name)
+
+
+def words(text: str) -> Counter[str]:
+    """The words of an output, without what is another at each run; where lines break does not count."""
+    text = re.sub(r"\d{4}-\d\d-\d\d|\d\d:\d\d", "TIME", text.replace("[y/N]: y\n", "[y/N] ").replace("[y/N]:", "[y/N]"))
+    text = re.sub(r"\b(?=[0-9a-f]*\d|[a-f]{4}\b)([0-9a-f]{4}|[0-9a-f]{16}|[0-9a-f]{32,40})\b", "HEX", text)
+    return Counter(text.split())
