@@ -102,7 +102,7 @@ def test_the_reference_leaves_the_consortium_as_it_says(walk: Walk) -> None:
 
 
 def test_commands_that_are_not_executed_name_options_that_exist() -> None:
-    """Those of a site with a certificate of its own, say: `tests/keys/test_cli.py` runs the like."""
+    """Those of a site with a certificate of its own, say: `tests/keys/cli/test_cli.py` runs the like."""
     lines = [
         line
         for language, info, text in blocks(REFERENCE)
