@@ -173,16 +173,13 @@ def convene(
     study_file: Path,
     list_file: Path,
     row_cap: int,
-    min_parties: int | None,
     thresholds: str,
-    max_rows: int,
-    backend: str | None,
-    interval: float | None,
     vault: Vault,
     days: int,
     lists: tuple[str, ...],
     target: Path,
     force: bool,
+    **asked: Any,
 ) -> common.Answer:
     """Convene a session of a fleet, by the protocol exact.
 
@@ -191,16 +188,9 @@ def convene(
     """
     study = Study.read(study_file)
     common.check_free(target, force=force)
-    request = Request(
-        parties=(),
-        fleet=Fleet.of(tables.read_members(members_file), row_cap=row_cap, listed=read_from_others(list_file)),
-        thresholds=grids.resolve(thresholds),
-        backend=backend,
-        max_rows=max_rows,
-        min_parties=min_parties,
-        interval=interval,
-        keys="helper",
-    )
+    fleet = Fleet.of(tables.read_members(members_file), row_cap=row_cap, listed=read_from_others(list_file))
+    # Of the request are the options max_rows, min_parties, backend and interval, too.
+    request = Request(parties=(), fleet=fleet, thresholds=grids.resolve(thresholds), keys="helper", **asked)
     with trust.opened(vault, lists) as (store, convener, trusted):
         made = announce(
             convener,

@@ -167,7 +167,7 @@ def played(session_file: str, rows: Mapping[str, PartyData]) -> dict[str, dict[s
     return told
 
 
-@pytest.mark.parametrize("keys", [("--backend", "tenseal"), ("--keys", "joint")])
+@pytest.mark.parametrize("keys", [("--backend", "tenseal"), pytest.param(("--keys", "joint"), marks=pytest.mark.slow)])
 def test_thresholds_found_in_one_session_are_what_parties_take_the_next_for(
     consortium: Path, keys: tuple[str, ...]
 ) -> None:
@@ -405,7 +405,7 @@ def test_a_site_that_agreed_to_another_outcome_refuses_the_bundle_and_opens_the_
     assert open_as("south").exit_code == 0  # the first one was not used up either
 
 
-@pytest.mark.parametrize("keys", ["sealed", "none"])
+@pytest.mark.parametrize("keys", ["sealed", pytest.param("none", marks=pytest.mark.slow)])
 def test_nothing_is_opened_unless_the_study_is_confirmed(consortium: Path, keys: str) -> None:
     file = "week/south.bundle"
     if keys == "none":
@@ -437,10 +437,15 @@ def test_caps_of_all_parties_bound_the_pool_unless_that_is_said_otherwise(consor
     assert made["study"]["row_caps"] == {"north": 5000}
     assert_fails(call(*SESSION, *SMALL, "--study", "stranger.toml"), 2, "row-caps: 'west' is not a party")
     few = (*SESSION, "--protocol", "semi-honest", *SMALL, "--study", "few.toml")
-    made = json_of(*few)
-    assert (made["max_rows"], made["min_rows"]) == (50, 50)
     wanted = "--min-rows is 51, but the study's row caps allow 50 rows in all"
     assert_fails(call(*few, "--min-rows", "51"), 2, wanted)
+
+
+@pytest.mark.slow  # keys of CKKS
+def test_caps_of_few_rows_lower_the_default_of_min_rows(consortium: Path) -> None:
+    write_study("few.toml", row_caps={"north": 30, "south": 20})
+    made = json_of(*SESSION, "--protocol", "semi-honest", *SMALL, "--study", "few.toml")
+    assert (made["max_rows"], made["min_rows"]) == (50, 50)
 
 
 def test_a_privacy_budget_takes_the_row_caps_as_numbers_of_rows_and_every_site_is_shown_it(consortium: Path) -> None:

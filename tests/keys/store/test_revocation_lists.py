@@ -184,7 +184,7 @@ def test_every_command_with_a_site_s_store_warns_in_a_list_s_last_week(consortiu
     )
     asked = {
         "enrol": ("north", "--force"),
-        "session": ("south/south.credential",),
+        "session": ("south/south.credential", *SMALL),
         "open": ("week/north.bundle", "--holder", "north", "--study", "study.toml"),
         "open-late": ("study.toml", "--out", "opening"),
         "close": ("--ended",),
