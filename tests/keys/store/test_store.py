@@ -89,14 +89,14 @@ def test_files_do_not_change_places(directory, store) -> None:
             store.get("state", "north")
 
 
-ODD = ("", ".", "..", "../north", "a/b", "/etc/passwd", "a\0b", ".hidden", " a", "a.", "a\nb", "x" * 201, "\ud800")
-
-
-def test_names_that_lead_elsewhere(store) -> None:
-    for name in ODD:
-        for action in (lambda name=name: store.get("state", name), lambda name=name: store.put("state", name, b"")):
-            with pytest.raises(StoreError, match="is no name for an entry: letters, digits"):
-                action()
+@pytest.mark.parametrize(
+    "name",
+    ["", ".", "..", "../north", "a/b", "/etc/passwd", "a\0b", ".hidden", " a", "a.", "a\nb", "x" * 201, "\ud800"],
+)
+def test_names_that_lead_elsewhere(store, name) -> None:
+    for action in (store.get, lambda kind, name: store.put(kind, name, b"")):
+        with pytest.raises(StoreError, match="is no name for an entry: letters, digits"):
+            action("state", name)
     with pytest.raises(StoreError, match="a key store has no kind"):
         store.names("../state")
 
