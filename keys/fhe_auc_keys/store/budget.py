@@ -342,7 +342,7 @@ class _Line(msgspec.Struct, frozen=True):
     by: str = ""
     spent: _Spent | None = None
     limit: _Limited | None = None
-    ledger: Ledger | None = None  # from which all begins anew
+    ledger: Any = None  # from which all begins anew
 
 
 class _Told(NamedTuple):
@@ -376,7 +376,8 @@ class _Told(NamedTuple):
             if line.event == "submitted":
                 submitted.add(line.session)
             if line.ledger is not None:
-                limits, entries, wrong = dict(line.ledger.limits), dict(line.ledger.entries), ""
+                kept = msgspec.convert(line.ledger, Ledger)
+                limits, entries, wrong = dict(kept.limits), dict(kept.entries), ""
             if line.limit is not None:
                 limits[line.limit.data_set] = Limit(line.limit.epsilon, line.limit.delta)
             if line.event == "acknowledged":
