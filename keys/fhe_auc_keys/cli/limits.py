@@ -31,8 +31,8 @@ from fhe_auc_keys.store.vault import Vault, certified_identity
 @click.argument("file", metavar="[FILE]", required=False, type=common.FILE)
 @key_store
 @click.option("--remove", is_flag=True, help="Take the policy out of the key store.")
-@common.answers
-def policy(file: Path | None, vault: Vault, remove: bool) -> common.Answer:
+@common.reported
+def policy(file: Path | None, vault: Vault, remove: bool) -> common.Report:
     """Set what `open --policy` opens without asking anybody, or without FILE show it.
 
     FILE is TOML. It must have: holder, who makes the keys or convenes; protocols, a list; model and outcome, word for
@@ -55,8 +55,8 @@ def policy(file: Path | None, vault: Vault, remove: bool) -> common.Answer:
             new.keep(store)
         found = None if remove else Policy.stored(store)
     if found is None:
-        return common.Answer({"policy": None}, [("policy", "removed", "a person opens every session")])
-    return common.Answer({"policy": msgspec.to_builtins(found)}, [*found.rows()])
+        return common.Report({"policy": None}, [("policy", "removed", "a person opens every session")])
+    return common.Report({"policy": msgspec.to_builtins(found)}, [*found.rows()])
 
 
 @common.command(
@@ -92,7 +92,7 @@ def policy(file: Path | None, vault: Vault, remove: bool) -> common.Answer:
     "counts that any of them says was spent or refused. Needs --by.",
 )
 @click.option("--by", metavar="NAME", help="Who has looked into it; stands in the audit trail.")
-@common.answers
+@common.reported
 def budget(
     vault: Vault,
     limit: float | None,
@@ -101,7 +101,7 @@ def budget(
     acknowledge: str | None,
     reconcile: bool,
     by: str | None,
-) -> common.Answer:
+) -> common.Report:
     """Show what differentially private sessions have spent of each data set; set a limit; acknowledge an incident.
 
     A session spends its budget when the site's submission leaves; that it is sent again costs nothing, a new session
@@ -159,7 +159,7 @@ def budget(
                 rows.append(("", "INCIDENT", f"session {session}: result refused, {entry.refused}; {by_whom}"))
     rows += [("", "DIFFERENCE", f"from the audit trail: {each}") for each in wrong]
     sessions = {session: msgspec.structs.asdict(entry) for session, entry in ledger.entries.items()}
-    return common.Answer({"data_sets": told, "sessions": sessions, "differences": wrong}, rows)
+    return common.Report({"data_sets": told, "sessions": sessions, "differences": wrong}, rows)
 
 
 def _note(store: KeyStore, event: str, facts: Mapping[str, Any]) -> None:
