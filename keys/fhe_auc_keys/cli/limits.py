@@ -142,14 +142,11 @@ def budget(
         if deltas or (most is not None and most.delta is not None):
             below = "must stay below 1/rows" if most is None or most.delta is None else f"of {most.delta:g}"
             rows.append(("", f"delta {deltas:g}", below))
-        if name in used:
-            rows.append(("", "these sums", f"(basic composition) bound what is told of: {ledger.protects(name)}"))
-        told[name] = {
-            "epsilon": epsilon,
-            "delta": deltas,
-            "limit": None if most is None else msgspec.structs.asdict(most),
-            "protects": ledger.protects(name) if name in used else None,
-        }
+        protects = ledger.protects(name) if name in used else None
+        if protects is not None:
+            rows.append(("", "these sums", f"(basic composition) bound what is told of: {protects}"))
+        most_told = None if most is None else msgspec.structs.asdict(most)
+        told[name] = {"epsilon": epsilon, "delta": deltas, "limit": most_told, "protects": protects}
         for session, entry in ledger.of(name).items():
             when = datetime.fromtimestamp(entry.at, timezone.utc)
             what = f"{entry.epsilon:g} a {entry.unit}" + (f", delta {entry.delta:g}" if entry.delta else "")

@@ -236,17 +236,9 @@ def _builder(
 ) -> x509.CertificateBuilder:
     """Return a certificate that is not signed yet: of an authority for certificates, or of a party."""
     at = check_time(at)
-    usage = x509.KeyUsage(
-        digital_signature=not authority,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=authority,
-        crl_sign=authority,
-        encipher_only=False,
-        decipher_only=False,
-    )
+    unused = ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement")
+    none = dict.fromkeys((*unused, "encipher_only", "decipher_only"), False)
+    usage = x509.KeyUsage(digital_signature=not authority, key_cert_sign=authority, crl_sign=authority, **none)
     builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key)
     builder = builder.serial_number(x509.random_serial_number())
     builder = builder.not_valid_before(at - SKEW).not_valid_after(at + lifetime)

@@ -205,15 +205,9 @@ def _bound(chain: list[x509.Certificate], binding: bytes, trust: Trust, at: date
     constrained = any(extension(authority, x509.NameConstraints) is not None for authority in path[1:])
     if statement.name not in (_dns_names(leaf) if constrained else certified_names(leaf)):
         raise UnfitCertificateError(f"{statement.name!r} is no name that the site's certificate is for")
-    return Peer(
-        name=statement.name,
-        signing_key=statement.signing_key,
-        encryption_key=statement.encryption_key,
-        not_before=max(leaf.not_valid_before_utc, statement.begins),
-        not_after=min(leaf.not_valid_after_utc, statement.ends),
-        serial=leaf.serial_number,
-        fingerprint=statement.fingerprint,
-    )
+    keys = statement.name, statement.signing_key, statement.encryption_key
+    begins, ends = max(leaf.not_valid_before_utc, statement.begins), min(leaf.not_valid_after_utc, statement.ends)
+    return Peer(*keys, begins, ends, leaf.serial_number, statement.fingerprint)
 
 
 def certified_names(certificate: x509.Certificate) -> set[str]:
