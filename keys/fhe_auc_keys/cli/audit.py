@@ -27,16 +27,16 @@ _DETAILS = ("rows", "spent", "limit", "by", "outcome", "error", "counted", "miss
     "fhe-auc audit --store keystore --json | jq '.lines[] | select(.event == \"submitted\")'",
 )
 @click.argument("file", metavar="[FILE]", required=False, type=common.FILE)
-@trust.reading
-@common.answers
-def audit(file: Path | None, whom: trust.Whom) -> common.Answer:
+@trust.trust_options
+@common.reported
+def audit(file: Path | None, options: trust.TrustOptions) -> common.Report:
     """Verify a role's audit trail, and show it: what it has done in which session.
 
     FILE is an audit.jsonl; without one, that of the key store (--store). Each line is signed by the role, and names the
     digest of the line before. Exit status 1: a line was changed, or lines were removed. Lines removed from the end show
     only to who has noted the digest of a later one.
     """
-    trusted, vault = whom.trusted(), whom.vault
+    trusted, vault = options.trusted(), options.vault
     if trusted is None or (file is None and vault is None):
         raise click.UsageError("give --store; or FILE, --authority and --revocation-list")
     path = file or vault.directory / TRAIL  # type: ignore[union-attr] # there is one of them
@@ -48,7 +48,7 @@ def audit(file: Path | None, whom: trust.Whom) -> common.Answer:
     rows: common.Rows = [("signed by", signers), ("last line", f"{found.last or 'none'}{ending}")]
     rows += [(output.styled("REFUSED", "bold red"), printable(each)) for each in found.problems]
     lines = common.Table([_row(line) for line in found.lines], _HEADER)
-    return common.Answer({"file": path, **vars(found)}, lines, rows, failed=bool(found.problems))
+    return common.Report({"file": path, **vars(found)}, lines, rows, failed=bool(found.problems))
 
 
 def _row(line: Mapping[str, Any]) -> tuple[str, ...]:

@@ -31,8 +31,8 @@ _CERTIFICATE, _LIST = "ca.pem", "ca.crl"
 @key_store
 @common.folder_option
 @common.force_option
-@common.answers
-def ca_init(name: str, vault: Vault, folder: Path, force: bool) -> common.Answer:
+@common.reported
+def ca_init(name: str, vault: Vault, folder: Path, force: bool) -> common.Report:
     """Make the consortium's authority, called NAME.
 
     Its private key goes into a new key store, best on a machine that does nothing else. Written for publication:
@@ -66,7 +66,7 @@ def ca_init(name: str, vault: Vault, folder: Path, force: bool) -> common.Answer
         ("publish", revocations, f"revocation list, accepted until {common.moment(until)}"),
         ("fingerprint", own, "of the certificate: read it to every site by telephone"),
     ]
-    return common.Answer(facts, rows)
+    return common.Report(facts, rows)
 
 
 @common.command(
@@ -81,10 +81,10 @@ def ca_init(name: str, vault: Vault, folder: Path, force: bool) -> common.Answer
 @common.fingerprint_option
 @common.folder_option
 @common.force_option
-@common.answers
+@common.reported
 def issue(
     request: Path, name: str, vault: Vault, days: int, fingerprints: tuple[bytes, ...], folder: Path, force: bool
-) -> common.Answer:
+) -> common.Report:
     """Certify the keys in the file REQUEST as those of the party NAME.
 
     The certificate, NAME.pem, goes back to the site; it is public. Before it is written the request's fingerprint is
@@ -112,7 +112,7 @@ def issue(
         ("send", target, f"public; back to {name!r}, with {_CERTIFICATE} and {_LIST}"),
     ]
     facts = {"name": name, "certificate": target, "serial": serial, **prints, "not_after": until}
-    return common.Answer(facts, rows)
+    return common.Report(facts, rows)
 
 
 @common.command(
@@ -126,8 +126,8 @@ def issue(
 @key_store
 @common.folder_option
 @common.force_option
-@common.answers
-def revoke(serial_or_name: str | None, refresh: bool, vault: Vault, folder: Path, force: bool) -> common.Answer:
+@common.reported
+def revoke(serial_or_name: str | None, refresh: bool, vault: Vault, folder: Path, force: bool) -> common.Report:
     """Revoke one certificate, or all of one party, for good, and write the new list ca.crl.
 
     It works once the others have the list: send it to every site, to the key holder first. A ca.crl of this authority
@@ -150,7 +150,7 @@ def revoke(serial_or_name: str | None, refresh: bool, vault: Vault, folder: Path
     if not rows:
         rows = [("revoked", "nothing" if refresh else "nothing new", "" if refresh else "it was revoked before")]
     rows.append(("publish", target, f"to everybody, now; accepted until {common.moment(until)}"))
-    return common.Answer({"revoked": revoked, "revocation_list": target, "next_update": until}, rows)
+    return common.Report({"revoked": revoked, "revocation_list": target, "next_update": until}, rows)
 
 
 def stored(store: KeyStore) -> Authority:

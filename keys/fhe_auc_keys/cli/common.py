@@ -41,10 +41,10 @@ class Table(NamedTuple):
     numbers: int = 0
 
 
-class Answer:
+class Report:
     """What a command has done: facts for JSON, and the same in tables; `failed` is exit status 1.
 
-    Bytes, times and paths stand in both as they are: `answers` writes them.
+    Bytes, times and paths stand in both as they are: `reported` writes them.
     """
 
     def __init__(self, facts: Mapping[str, Any], *tables: Rows | Table, failed: bool = False) -> None:
@@ -57,25 +57,25 @@ def command(short_help: str | None, *examples: str, name: str | None = None) -> 
     return click.command(name, short_help=short_help, epilog=output.examples(*examples))
 
 
-def answers(command: Callable[..., Answer]) -> Callable[..., None]:
-    """Decorate a command that returns its answer: it gets the option ``--json``, and the answer is printed."""
+def reported(command: Callable[..., Report]) -> Callable[..., None]:
+    """Decorate a command that returns its report: it gets the option ``--json``, and the report is printed."""
 
     @output.json_option
     @functools.wraps(command)
-    def answering(*args: Any, as_json: bool, **options: Any) -> None:
-        answer = command(*args, **options)
+    def print_report(*args: Any, as_json: bool, **options: Any) -> None:
+        report = command(*args, **options)
         if as_json:
-            output.print_json(_plain(answer.facts))
+            output.print_json(_plain(report.facts))
         else:
-            for number, table in enumerate(each for each in answer.tables if each.rows):
+            for number, table in enumerate(each for each in report.tables if each.rows):
                 if number:
                     output.print_text()
                 rows = [tuple(map(_cell, row)) for row in table.rows]
                 output.print_table(rows, header=table.header, words=table.words, numbers=table.numbers)
-        if answer.failed:
+        if report.failed:
             click.get_current_context().exit(failures.FAILED)
 
-    return answering
+    return print_report
 
 
 def _cell(value: Any) -> output.Cell:

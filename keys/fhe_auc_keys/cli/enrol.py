@@ -56,7 +56,7 @@ from fhe_auc_keys.trust.public_keys import MALFORMED, MAX_DAYS, check_name, fing
 @common.fingerprint_option
 @common.folder_option
 @common.force_option
-@common.answers
+@common.reported
 def enrol(
     name: str,
     vault: Vault,
@@ -68,7 +68,7 @@ def enrol(
     fingerprints: tuple[bytes, ...],
     folder: Path,
     force: bool,
-) -> common.Answer:
+) -> common.Report:
     """Make the keys of the site NAME, get them certified, and say whom to trust.
 
     First without a certificate: makes a key store with fresh private keys, which never leave it, and writes the
@@ -135,7 +135,7 @@ def enrol(
             verify(identity.credential, trusted.trust, at=common.now())
         except KeysError as error:
             output.print_warning(str(error))
-    return common.Answer({"name": name, **facts}, rows)
+    return common.Report({"name": name, **facts}, rows)
 
 
 def _identity(store: KeyStore, name: str) -> tuple[Identity, bool]:

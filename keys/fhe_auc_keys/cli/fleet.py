@@ -117,8 +117,8 @@ def _as_role(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.argument("target", metavar="LIST", type=common.NEW_FILE)
 @trust.key_store
 @common.force_option
-@common.answers
-def sign_list(members_file: str, target: Path, vault: Vault, force: bool) -> common.Answer:
+@common.reported
+def sign_list(members_file: str, target: Path, vault: Vault, force: bool) -> common.Report:
     """Sign the members of a fleet with the consortium's authority, of `fhe-auc keys ca-init`.
 
     MEMBERS is a Parquet file with one column of 32 bytes a member, binary: ``certificate``, the Ed25519 keys of the
@@ -131,7 +131,7 @@ def sign_list(members_file: str, target: Path, vault: Vault, force: bool) -> com
         signed = sign_members(stored(store), known, at=common.now())
     common.write(target, signed, force=force)
     rows: common.Rows = [("signed", f"{len(known):,} members", f"{str(target)!r}, for the convener")]
-    return common.Answer({"members": len(known), "root": root_of(known), "file": target}, rows)
+    return common.Report({"members": len(known), "root": root_of(known), "file": target}, rows)
 
 
 @common.command(
@@ -165,7 +165,7 @@ def sign_list(members_file: str, target: Path, vault: Vault, force: bool) -> com
 @trust.list_option
 @click.option("--out", "target", metavar="FILE", type=common.NEW_FILE, default="session.fleet", help="File to write.")
 @common.force_option
-@common.answers
+@common.reported
 def convene(
     members_file: str,
     aggregator: Path,
@@ -173,17 +173,14 @@ def convene(
     study_file: Path,
     list_file: Path,
     row_cap: int,
-    min_parties: int | None,
     thresholds: str,
-    max_rows: int,
-    backend: str | None,
-    interval: float | None,
     vault: Vault,
     days: int,
     lists: tuple[str, ...],
     target: Path,
     force: bool,
-) -> common.Answer:
+    **asked: Any,
+) -> common.Report:
     """Convene a session of a fleet, by the protocol exact.
 
     MEMBERS is the file that the authority has signed with `sign`, and FILE of --list what it wrote. The convener is
@@ -191,16 +188,9 @@ def convene(
     """
     study = Study.read(study_file)
     common.check_free(target, force=force)
-    request = Request(
-        parties=(),
-        fleet=Fleet.of(tables.read_members(members_file), row_cap=row_cap, listed=read_from_others(list_file)),
-        thresholds=grids.resolve(thresholds),
-        backend=backend,
-        max_rows=max_rows,
-        min_parties=min_parties,
-        interval=interval,
-        keys="helper",
-    )
+    fleet = Fleet.of(tables.read_members(members_file), row_cap=row_cap, listed=read_from_others(list_file))
+    # Of the request are the options max_rows, min_parties, backend and interval, too.
+    request = Request(parties=(), fleet=fleet, thresholds=grids.resolve(thresholds), keys="helper", **asked)
     with trust.opened(vault, lists) as (store, convener, trusted):
         made = announce(
             convener,
@@ -217,7 +207,7 @@ def convene(
         audit.append(store.directory, convener, "made", announced.manifest, convener.name, at=common.now())
         common.write(target, made, force=force)
     facts = {**describe.announcement_as_dict(announced), "file": target}
-    return common.Answer(facts, [("session", target, ""), *describe.announcement_rows(announced)])
+    return common.Report(facts, [("session", target, ""), *describe.announcement_rows(announced)])
 
 
 @common.command(
@@ -228,8 +218,8 @@ def convene(
 @click.argument("records")
 @click.argument("blobs")
 @_workers
-@common.answers
-def collect(records: str, blobs: str, role: _Role, workers: int) -> common.Answer:
+@common.reported
+def collect(records: str, blobs: str, role: _Role, workers: int) -> common.Report:
     """Check every record in the Parquet files of the folder RECORDS, and write the blobs of those that are whole.
 
     The new folder BLOBS is for the helper. RECORDS must stay as it is until `add`.
@@ -240,7 +230,7 @@ def collect(records: str, blobs: str, role: _Role, workers: int) -> common.Answe
     rows: common.Rows = [("collected", f"{found.records:,} records", where)]
     for why, count in found.refusals.counts.items():
         rows.append(("refused", f"{count:,} records", f"{why}: {'; '.join(found.refusals.examples[why])}"))
-    return common.Answer({"records": found.records, "refused": found.refusals.as_dict()}, rows)
+    return common.Report({"records": found.records, "refused": found.refusals.as_dict()}, rows)
 
 
 @common.command(
@@ -253,8 +243,8 @@ def collect(records: str, blobs: str, role: _Role, workers: int) -> common.Answe
 @click.argument("blobs")
 @click.argument("opening", metavar="OPENING")
 @_workers
-@common.answers
-def open_pads(members_file: str, blobs: str, opening: str, role: _Role, workers: int) -> common.Answer:
+@common.reported
+def open_pads(members_file: str, blobs: str, opening: str, role: _Role, workers: int) -> common.Report:
     """Open the sum of the pads of those of the folder BLOBS that count, once; write the answer to the file OPENING.
 
     MEMBERS is the fleet's file. Asked again with the same blobs it writes the same answer, with others it refuses.
@@ -276,8 +266,8 @@ def open_pads(members_file: str, blobs: str, opening: str, role: _Role, workers:
 @click.argument("opening", type=str)
 @click.argument("result", type=str)
 @_workers
-@common.answers
-def add(records: str, blobs: str, opening: str, result: str, role: _Role, workers: int) -> common.Answer:
+@common.reported
+def add(records: str, blobs: str, opening: str, result: str, role: _Role, workers: int) -> common.Report:
     """Add the sketches of those in RECORDS that count, and write the encrypted sums to the file RESULT.
 
     BLOBS is the folder that `collect` has written, OPENING the helper's answer.
@@ -295,8 +285,8 @@ def add(records: str, blobs: str, opening: str, result: str, role: _Role, worker
 @_as_role
 @click.argument("result", type=str)
 @click.argument("responses")
-@common.answers
-def decrypt(result: str, responses: str, role: _Role) -> common.Answer:
+@common.reported
+def decrypt(result: str, responses: str, role: _Role) -> common.Report:
     """Decrypt RESULT, once, and write into the folder RESPONSES the sums, sealed, and what opens them for each device.
 
     Keep RESPONSES until the devices have read: once it is written, this key store has no key of the session any more.
@@ -304,12 +294,12 @@ def decrypt(result: str, responses: str, role: _Role) -> common.Answer:
     number = helper.decrypt(role.session, role.store, tables.read(result), responses, at=common.now())
     role.note("decrypted")
     rows: common.Rows = [("decrypted", f"for {number:,} devices", f"what they read is in {responses!r}")]
-    return common.Answer({"devices": number, "responses": responses}, rows)
+    return common.Report({"devices": number, "responses": responses}, rows)
 
 
-def _verdicts(found: dict[str, int], where: str) -> common.Answer:
+def _verdicts(found: dict[str, int], where: str) -> common.Report:
     rows: common.Rows = [("records", f"{count:,}", why) for why, count in found.items()]
-    return common.Answer({"records": found}, [*rows, ("written", "", where)])
+    return common.Report({"records": found}, [*rows, ("written", "", where)])
 
 
 @common.command(
@@ -327,8 +317,8 @@ def _verdicts(found: dict[str, int], where: str) -> common.Answer:
     type=click.Path(file_okay=False, path_type=Path),
     help="New folder for the session's files, about 4.9 kB a device; they stay there. Default: a temporary one.",
 )
-@common.answers
-def simulate_session(parties: int, thresholds: str, workers: int, folder: Path | None) -> common.Answer:
+@common.reported
+def simulate_session(parties: int, thresholds: str, workers: int, folder: Path | None) -> common.Report:
     """Play all the steps through files, with made-up devices, and compare with the fraction over all their rows.
 
     Exit status 1: they differ. What devices do is measured apart from what aggregator and helper do.
@@ -352,7 +342,7 @@ def simulate_session(parties: int, thresholds: str, workers: int, folder: Path |
         ("of all rows", f"{float(found.expected):.6f}", "equal" if found.equal else "NOT EQUAL"),
     ]
     header = ("role", "step", "CPU s", "wall s", "CPU ms/device", "")
-    return common.Answer(_facts(found), common.Table(costs, header, 2, 3), rows, failed=not found.equal)
+    return common.Report(_facts(found), common.Table(costs, header, 2, 3), rows, failed=not found.equal)
 
 
 def _facts(found: Simulated) -> dict[str, Any]:

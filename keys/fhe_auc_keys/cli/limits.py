@@ -31,8 +31,8 @@ from fhe_auc_keys.store.vault import Vault, certified_identity
 @click.argument("file", metavar="[FILE]", required=False, type=common.FILE)
 @key_store
 @click.option("--remove", is_flag=True, help="Take the policy out of the key store.")
-@common.answers
-def policy(file: Path | None, vault: Vault, remove: bool) -> common.Answer:
+@common.reported
+def policy(file: Path | None, vault: Vault, remove: bool) -> common.Report:
     """Set what `open --policy` opens without asking anybody, or without FILE show it.
 
     FILE is TOML. It must have: holder, who makes the keys or convenes; protocols, a list; model and outcome, word for
@@ -55,8 +55,8 @@ def policy(file: Path | None, vault: Vault, remove: bool) -> common.Answer:
             new.keep(store)
         found = None if remove else Policy.stored(store)
     if found is None:
-        return common.Answer({"policy": None}, [("policy", "removed", "a person opens every session")])
-    return common.Answer({"policy": msgspec.to_builtins(found)}, [*found.rows()])
+        return common.Report({"policy": None}, [("policy", "removed", "a person opens every session")])
+    return common.Report({"policy": msgspec.to_builtins(found)}, [*found.rows()])
 
 
 @common.command(
@@ -92,7 +92,7 @@ def policy(file: Path | None, vault: Vault, remove: bool) -> common.Answer:
     "counts that any of them says was spent or refused. Needs --by.",
 )
 @click.option("--by", metavar="NAME", help="Who has looked into it; stands in the audit trail.")
-@common.answers
+@common.reported
 def budget(
     vault: Vault,
     limit: float | None,
@@ -101,7 +101,7 @@ def budget(
     acknowledge: str | None,
     reconcile: bool,
     by: str | None,
-) -> common.Answer:
+) -> common.Report:
     """Show what differentially private sessions have spent of each data set; set a limit; acknowledge an incident.
 
     A session spends its budget when the site's submission leaves; that it is sent again costs nothing, a new session
@@ -142,14 +142,11 @@ def budget(
         if deltas or (most is not None and most.delta is not None):
             below = "must stay below 1/rows" if most is None or most.delta is None else f"of {most.delta:g}"
             rows.append(("", f"delta {deltas:g}", below))
-        if name in used:
-            rows.append(("", "these sums", f"(basic composition) bound what is told of: {ledger.protects(name)}"))
-        told[name] = {
-            "epsilon": epsilon,
-            "delta": deltas,
-            "limit": None if most is None else msgspec.structs.asdict(most),
-            "protects": ledger.protects(name) if name in used else None,
-        }
+        protects = ledger.protects(name) if name in used else None
+        if protects is not None:
+            rows.append(("", "these sums", f"(basic composition) bound what is told of: {protects}"))
+        most_told = None if most is None else msgspec.structs.asdict(most)
+        told[name] = {"epsilon": epsilon, "delta": deltas, "limit": most_told, "protects": protects}
         for session, entry in ledger.of(name).items():
             when = datetime.fromtimestamp(entry.at, timezone.utc)
             what = f"{entry.epsilon:g} a {entry.unit}" + (f", delta {entry.delta:g}" if entry.delta else "")
@@ -159,7 +156,7 @@ def budget(
                 rows.append(("", "INCIDENT", f"session {session}: result refused, {entry.refused}; {by_whom}"))
     rows += [("", "DIFFERENCE", f"from the audit trail: {each}") for each in wrong]
     sessions = {session: msgspec.structs.asdict(entry) for session, entry in ledger.entries.items()}
-    return common.Answer({"data_sets": told, "sessions": sessions, "differences": wrong}, rows)
+    return common.Report({"data_sets": told, "sessions": sessions, "differences": wrong}, rows)
 
 
 def _note(store: KeyStore, event: str, facts: Mapping[str, Any]) -> None:

@@ -72,7 +72,7 @@ _OPENED, _PASSED, _REFUSED = "opened", "passed over", "REFUSED"
 @trust.list_option
 @click.option("--out", "target", metavar="FILE", type=common.NEW_FILE, help="Aggregator only: where its keys go.")
 @common.force_option
-@common.answers
+@common.reported
 def open_bundle(
     files: tuple[Path, ...],
     holder: str | None,
@@ -84,7 +84,7 @@ def open_bundle(
     lists: tuple[str, ...],
     target: Path | None,
     force: bool,
-) -> common.Answer:
+) -> common.Report:
     """Open a bundle of keys from the key holder.
 
     A party opens its bundle into its key store, once: signature, certificates, recipient and validity are checked
@@ -135,10 +135,10 @@ def open_bundle(
     place = target or vault.directory
     kept = ("opened", f"by {identity.name}", f"{what} in {str(place)!r} now")
     facts = {**describe.announcement_as_dict(announced), "opened_by": identity.name, "keys": place}
-    return common.Answer(facts, [kept, *describe.announcement_rows(announced, reader=identity.name)])
+    return common.Report(facts, [kept, *describe.announcement_rows(announced, reader=identity.name)])
 
 
-def _open_by_policy(paths: tuple[Path, ...], vault: Vault, lists: tuple[str, ...]) -> common.Answer:
+def _open_by_policy(paths: tuple[Path, ...], vault: Vault, lists: tuple[str, ...]) -> common.Report:
     """Open what is within the site's policy."""
     files = [file for path in paths for file in (sorted(path.iterdir()) if path.is_dir() else [path])]
     told: list[dict[str, Any]] = []
@@ -152,7 +152,7 @@ def _open_by_policy(paths: tuple[Path, ...], vault: Vault, lists: tuple[str, ...
             told.append({"file": file, "outcome": outcome, "why": why})
     rows: common.Rows = [(each["outcome"], each["file"], each["why"]) for each in told]
     refused = any(each["outcome"] == _REFUSED for each in told)
-    return common.Answer({"files": told}, rows or [("nothing", "", "there are no files")], failed=refused)
+    return common.Report({"files": told}, rows or [("nothing", "", "there are no files")], failed=refused)
 
 
 def _opened_by_policy(file: Path, policy: Policy, store: KeyStore, trusted: Trust, me: Peer) -> tuple[str, str]:

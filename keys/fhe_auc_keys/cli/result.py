@@ -32,15 +32,15 @@ _MOST = 9  # differences shown
     "fhe-auc check north.json south.json west.json --authority ca.pem --revocation-list ca.crl",
 )
 @click.argument("files", metavar="RESULT...", nargs=-1, required=True, type=common.FILE)
-@trust.reading
-@common.answers
-def check(files: tuple[Path, ...], whom: trust.Whom) -> common.Answer:
+@trust.trust_options
+@common.reported
+def check(files: tuple[Path, ...], options: trust.TrustOptions) -> common.Report:
     """Verify results that sites have signed; several must be of one session, and say the same.
 
     The signature shows which site says so, and that nothing was changed since; a site can sign any number. Where the
     other sites' copies say the same, all of them would have to lie. Exit status 1: something is wrong.
     """
-    trusted = whom.trusted()
+    trusted = options.trusted()
     if trusted is None:
         raise click.UsageError("give --store, or --authority and --revocation-list: whose signatures count?")
     found, wrong = _read(files, trusted.trust)
@@ -55,7 +55,7 @@ def check(files: tuple[Path, ...], whom: trust.Whom) -> common.Answer:
     rows = [_row(path, found.get(path), wrong.get(path)) for path in files]
     table = common.Table(rows, ("file", "signed by", "time", "result", "verified"))
     same = [] if first is None else [(name, _short(found[first][name])) for name in ("session", "manifest")]
-    return common.Answer(facts, table, same, failed=bool(wrong))
+    return common.Report(facts, table, same, failed=bool(wrong))
 
 
 def _read(files: Sequence[Path], trust: Trust) -> tuple[dict[Path, dict[str, Any]], dict[Path, str]]:

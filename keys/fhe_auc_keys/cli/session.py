@@ -106,7 +106,7 @@ _WITH_OLD = {"old", "without", "stated", "store", "passphrase_file", "lists", "f
     type=click.Path(file_okay=False, path_type=Path),
     help="New folder to write to. Default: session-, and how the session's id begins.",
 )
-@common.answers
+@common.reported
 def session(
     credentials: tuple[Path, ...],
     aggregator: Path | None,
@@ -122,7 +122,7 @@ def session(
     stated: bool,
     lists: tuple[str, ...],
     folder: Path | None,
-) -> common.Answer:
+) -> common.Report:
     """Make the keys of one session, and one sealed bundle for each party and for the aggregator.
 
     Each CREDENTIAL is that of one party, written by its `enrol`; the key holder takes part if its own is among them.
@@ -200,7 +200,7 @@ def session(
         )
     sent = {role: path for path, role, _ in files}
     rows: common.Rows = [(path, f"to {role}", what) for path, role, what in files]
-    return common.Answer(
+    return common.Report(
         {**describe.announcement_as_dict(announced), "files": sent},
         describe.announcement_rows(announced),
         common.Table(rows, ("send", "", "what it is")),

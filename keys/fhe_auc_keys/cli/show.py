@@ -80,9 +80,9 @@ class _Description:
     "fhe-auc keys show --store keystore --json            what is in this key store?",
 )
 @click.argument("files", metavar="[FILE]...", nargs=-1, type=common.FILE)
-@trust.reading
-@common.answers
-def show(files: tuple[Path, ...], whom: trust.Whom) -> common.Answer:
+@trust.trust_options
+@common.reported
+def show(files: tuple[Path, ...], options: trust.TrustOptions) -> common.Report:
     """Tell what each FILE is, or without one what is in the key store; never a secret.
 
     Without --store, and without --authority and --revocation-list, a file's own claims are shown. With them, they are
@@ -90,22 +90,22 @@ def show(files: tuple[Path, ...], whom: trust.Whom) -> common.Answer:
     in the key store is what `check` finds out.
     """
     if not files:
-        if whom.vault is None:
+        if options.vault is None:
             raise click.UsageError("name a file, or a key store with --store")
-        with whom.vault.open() as store:
+        with options.vault.open() as store:
             return _stored(store)
-    trusted = whom.trusted()
+    trusted = options.trusted()
     described = {path: _described(path, trusted) for path in files}
     for each in described.values():
-        if each.verified and whom.authorities:
-            genuine = ", ".join(map(str, whom.authorities))
+        if each.verified and options.authorities:
+            genuine = ", ".join(map(str, options.authorities))
             each.verified += f"; provided that {genuine} is genuine: nobody was asked to compare"
     facts = {"files": [_as_dict(path, each) for path, each in described.items()]}
     tables: list[common.Rows] = [
         [("file", output.styled(str(path), "bold"), each.what), *each.rows, each.verdict]
         for path, each in described.items()
     ]
-    return common.Answer(facts, *tables, failed=any(each.wrong for each in described.values()))
+    return common.Report(facts, *tables, failed=any(each.wrong for each in described.values()))
 
 
 def _as_dict(path: Path, described: _Description) -> dict[str, Any]:
@@ -288,7 +288,7 @@ def _validity(certificate: x509.Certificate) -> str:
     return f"valid from {common.moment(begins)} until {common.moment(ends)}"
 
 
-def _stored(store: KeyStore) -> common.Answer:
+def _stored(store: KeyStore) -> common.Report:
     """Say what a key store holds, but for the keys."""
     trusted, place = Trusted.stored(store), store.directory
     rows: common.Rows = [("key store", output.styled(str(place), "bold"), "passphrase is right")]
@@ -309,7 +309,7 @@ def _stored(store: KeyStore) -> common.Answer:
     rows += [*trust.rows(trusted), *_made_rows(store)]
     rows += [("session", each, _in_words(**found)) for each, found in sessions.items()]
     states = {each.hex(): found for each, found in sessions.items()}
-    return common.Answer({**facts, **trust.as_dict(trusted), "sessions": states}, rows)
+    return common.Report({**facts, **trust.as_dict(trusted), "sessions": states}, rows)
 
 
 def _made_rows(store: KeyStore) -> Iterator[tuple[Any, ...]]:

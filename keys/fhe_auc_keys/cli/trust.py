@@ -121,8 +121,8 @@ list_option = click.option(
 
 
 @dataclass(frozen=True)
-class Whom:
-    """Whom a command that changes nothing is told to trust: the key store's, and others besides."""
+class TrustOptions:
+    """Whom a command that changes nothing is told to trust: the key store's authorities, and others besides."""
 
     vault: Vault | None
     authorities: tuple[Path, ...]
@@ -141,19 +141,19 @@ class Whom:
         return trusted
 
 
-def reading(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command that changes nothing: it receives ``whom``, a `Whom`."""
+def trust_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a command that changes nothing: it receives ``options``, a `TrustOptions`."""
 
     @optional_key_store
     @authority_option
     @list_option
     @functools.wraps(command)
-    def with_whom(
+    def with_trust(
         *args: Any, vault: Vault | None, authorities: tuple[Path, ...], lists: tuple[str, ...], **options: Any
     ) -> Any:
-        return command(*args, whom=Whom(vault, authorities, lists), **options)
+        return command(*args, options=TrustOptions(vault, authorities, lists), **options)
 
-    return with_whom
+    return with_trust
 
 
 def extended(

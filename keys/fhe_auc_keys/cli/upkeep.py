@@ -20,8 +20,8 @@ from fhe_auc_keys.store.vault import Vault
     "fhe-auc keys check --store keystore --passphrase-file passphrase --json | jq .problems",
 )
 @key_store
-@common.answers
-def check(vault: Vault) -> common.Answer:
+@common.reported
+def check(vault: Vault) -> common.Report:
     """Read and verify everything in the key store: exit status 1 where anything is wrong, with the remedy on its line.
 
     Every entry must decrypt and be whole, and nothing else lie in the folder. Certificates and revocation lists must be
@@ -35,7 +35,7 @@ def check(vault: Vault) -> common.Answer:
     rows: common.Rows = [(each.entry, f"{each.wrong}: {each.remedy}") for each in found]
     facts = {"store": vault.directory, "problems": [each._asdict() for each in found]}
     nothing: common.Rows = [("key store", f"nothing is wrong in {str(vault.directory)!r}")]
-    return common.Answer(facts, rows or nothing, failed=bool(found))
+    return common.Report(facts, rows or nothing, failed=bool(found))
 
 
 @common.command(
@@ -53,8 +53,8 @@ def check(vault: Vault) -> common.Answer:
     help="Also a session that can still go on: this site then gets no result of it, nor does anybody where all must "
     "answer, or where this is the helper's store.",
 )
-@common.answers
-def close(sessions: tuple[str, ...], vault: Vault, ended: bool, lose_result: bool) -> common.Answer:
+@common.reported
+def close(sessions: tuple[str, ...], vault: Vault, ended: bool, lose_result: bool) -> common.Report:
     """Destroy the keys of each SESSION, named by its id, in the key store.
 
     The secret key goes, a party's seed, its share of joint keys, and what a key holder keeps for `open-late`. A site
@@ -76,7 +76,7 @@ def close(sessions: tuple[str, ...], vault: Vault, ended: bool, lose_result: boo
     closed = [session for session, was_closed in before.items() if not was_closed]
     rows: common.Rows = [("closed", each, "its keys are destroyed") for each in closed]
     nothing: common.Rows = [("closed", "none", "no session here has ended that is not closed")]
-    return common.Answer({"store": vault.directory, "closed": closed}, rows or nothing)
+    return common.Report({"store": vault.directory, "closed": closed}, rows or nothing)
 
 
 def _ended(store: KeyStore) -> dict[bytes, bool]:

@@ -75,10 +75,7 @@ class FleetSession:
 
     @classmethod
     def open(cls, data: bytes, identity: Identity, trust: Trust, *, holder: str, at: datetime) -> FleetSession:
-        """Return an announced session; parameters and errors as `fhe_auc_keys.bundles.announcement.open_announcement`.
-
-        Raises `InputError` where it is not a fleet's.
-        """
+        """Return an announced session; `InputError` where it is not a fleet's, otherwise as `open_announcement`."""
         announced = open_announcement(data, trust, holder=holder, at=at)
         loaded(announced.manifest.to_bytes())
         return cls(announced, identity, trust)

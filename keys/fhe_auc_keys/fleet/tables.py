@@ -58,10 +58,7 @@ class RowGroup(NamedTuple):
 
 
 def parts_of(folder: str, schema: pa.Schema) -> tuple[list[RowGroup], dict[str, str]]:
-    """Return the row groups of all Parquet files in a folder or below it, in order; and of files refused, why.
-
-    Raises `InputError` where there is no such folder, or no such file system.
-    """
+    """Return the row groups of Parquet files in or below a folder, in order, and why files are refused."""
     system, path = _opened(folder)
     try:
         found = system.get_file_info(fs.FileSelector(path, recursive=True))

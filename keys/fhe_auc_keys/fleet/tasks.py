@@ -70,10 +70,7 @@ class Workers(AbstractContextManager["Workers"]):
         self._ends.close()
 
     def map(self, function: Callable[..., R], parts: Iterable[tuple[Any, ...]], *shared: Any) -> Iterator[R]:
-        """Yield `function(*part, *shared)` for each of the parts, in order.
-
-        Raises what the function raises, and `EvaluationError` where processes that run it die again and again.
-        """
+        """Yield `function(*part, *shared)` of each part, in order; `EvaluationError` where processes die repeatedly."""
         if self.number == 1:
             for part in parts:
                 yield function(*part, *shared)

@@ -199,10 +199,7 @@ def refuse(store: KeyStore, manifest: Manifest, error: str) -> None:
 
 
 def stop(store: KeyStore, data_set: str, manifest: Manifest) -> None:
-    """Raise `InputError` where a session that has spent must not go on: another one is an open incident.
-
-    Whether its result is refused as well would be one more bit.
-    """
+    """Raise `InputError` where an open incident keeps a session that has spent from going on, to one more verdict."""
     ledger, name = Ledger.stored(store), manifest.session.hex()
     if name in ledger.entries and name != ledger.incident(data_set) and (reason := incident_of(ledger, data_set)):
         raise InputError(reason)
@@ -252,10 +249,7 @@ def open_incidents(store: KeyStore) -> dict[str, Entry]:
 
 
 def set_limit(store: KeyStore, data_set: str, epsilon: float, delta: float | None = None) -> Mapping[str, Any]:
-    """Set a data set's limits, which may be below what is spent; return what the audit trail has to say of it.
-
-    Raise `InputError` where `data_set` is no name.
-    """
+    """Set a data set's limits; return what the audit trail has to say. `InputError` where `data_set` is no name."""
     ledger, limit = Ledger.stored(store), Limit(epsilon, delta)
     Ledger({**ledger.limits, checked_name("data-set", data_set): limit}, ledger.entries).keep(store)
     return {"limit": {"data_set": data_set, **msgspec.structs.asdict(limit)}}
@@ -348,7 +342,7 @@ class _Line(msgspec.Struct, frozen=True):
     by: str = ""
     spent: _Spent | None = None
     limit: _Limited | None = None
-    ledger: Ledger | None = None  # from which all begins anew
+    ledger: Any = None  # from which all begins anew
 
 
 class _Told(NamedTuple):
@@ -382,7 +376,8 @@ class _Told(NamedTuple):
             if line.event == "submitted":
                 submitted.add(line.session)
             if line.ledger is not None:
-                limits, entries, wrong = dict(line.ledger.limits), dict(line.ledger.entries), ""
+                kept = msgspec.convert(line.ledger, Ledger)
+                limits, entries, wrong = dict(kept.limits), dict(kept.entries), ""
             if line.limit is not None:
                 limits[line.limit.data_set] = Limit(line.limit.epsilon, line.limit.delta)
             if line.event == "acknowledged":

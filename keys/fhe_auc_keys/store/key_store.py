@@ -142,10 +142,7 @@ class KeyStore:
             self._lock, self._key = -1, b""
 
     def put(self, kind: Kind, name: str, data: bytes, *, replace: bool = False) -> None:
-        """Encrypt and write an entry: after a crash the old or the new one is there, whole.
-
-        Raise `StoreError` where it is there and `replace` is not set, or the name cannot be a file's.
-        """
+        """Encrypt and write an entry, whole whatever crashes; `StoreError` where it is there, unless `replace`."""
         if not replace and self._has(kind, name):
             raise StoreError(f"the key store has a {kind} {name!r} already")
         _write(self._path(kind, name), _encrypted(self._key, kind, name, data))

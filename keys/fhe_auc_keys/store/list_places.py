@@ -68,10 +68,7 @@ def with_lists_of(trusted: Trusted, place: str) -> Trusted:
 
 
 def renewed(store: KeyStore, report: Callable[[str], None]) -> Trusted:
-    """Return whom a store trusts, after taking newer lists into it from where it fetches them.
-
-    Where nothing can be fetched, `report` is told why, and what is in the store counts.
-    """
+    """Return whom a store trusts, after taking newer lists into it; `report` is told why one cannot be fetched."""
     before = trusted = Trusted.stored(store)
     for place in trusted.places:
         try:

@@ -80,10 +80,7 @@ class Trusted:
         return (*self.authorities, *self.intermediates)
 
     def with_list(self, new: x509.CertificateRevocationList) -> Trusted:
-        """Return this with a newer revocation list of an authority.
-
-        Raise `KeysError` where it is of nobody trusted here; otherwise as `newer_list`.
-        """
+        """Return this with a newer revocation list; `KeysError` for nobody trusted here, otherwise as `newer_list`."""
         issuer = self._issuer(new)
         if issuer is None:
             name = subject_name(new.issuer)

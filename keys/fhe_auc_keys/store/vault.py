@@ -43,10 +43,7 @@ class Vault:
         return is_in(self.directory)
 
     def open(self) -> KeyStore:
-        """Open the store; errors as `KeyStore`, and `InputError` where there is no passphrase.
-
-        `UnsafeModeError` also where others can read the passphrase's file.
-        """
+        """Open the store; errors as `KeyStore`, and `InputError` where there is no passphrase for it."""
         if not self.exists():
             raise StoreError(
                 f"no key store in {str(self.directory)!r}: `fhe-auc keys enrol NAME` makes a site's, "
@@ -55,10 +52,7 @@ class Vault:
         return self.kind(self.directory, self._passphrase(new=False))
 
     def open_or_make(self) -> KeyStore:
-        """Open the store, or make it where there is none.
-
-        Errors as `open`, and `InputError` where a new passphrase is shorter than `LEAST_CHARACTERS`.
-        """
+        """Open the store, or make it; `InputError` also for a new passphrase below `LEAST_CHARACTERS` characters."""
         if self.exists():
             return self.open()
         passphrase = self._passphrase(new=True)

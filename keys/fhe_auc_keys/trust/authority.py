@@ -5,6 +5,7 @@ Its private key belongs on a machine of its own. Certificates are X.509 and can 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 
 import msgspec
@@ -66,6 +67,7 @@ class _StoredAuthority(msgspec.Struct, frozen=True, array_like=True, forbid_unkn
 _FORMAT = KeptFormat(b"fheauth", _StoredAuthority, "authority")
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Authority:
     """The consortium's certificate authority; never printed or pickled.
 
@@ -73,15 +75,10 @@ class Authority:
     holds all certificates ever issued.
     """
 
-    __slots__ = ("_key", "_list_number", "certificate", "register")
-
-    def __init__(
-        self, key: Ed25519PrivateKey, certificate: x509.Certificate, register: tuple[Issued, ...], list_number: int
-    ) -> None:
-        self._key = key
-        self._list_number = list_number
-        self.certificate = certificate
-        self.register = register
+    _key: Ed25519PrivateKey
+    certificate: x509.Certificate
+    register: tuple[Issued, ...]
+    _list_number: int
 
     def __repr__(self) -> str:
         return f"<Authority {self.certificate.subject.rfc4514_string()!r}, {len(self.register)} issued>"
@@ -91,10 +88,7 @@ class Authority:
 
     @classmethod
     def create(cls, name: str, *, days: int = 5 * 365, at: datetime) -> Authority:
-        """Return a fresh authority called `name`, valid for `days` days from `at`.
-
-        Raises `UnfitCertificateError` where no authority may have that name.
-        """
+        """Return a fresh authority, valid for `days` days from `at`; `UnfitCertificateError` for an unfit name."""
         key = Ed25519PrivateKey.generate()
         subject = subject_of(check_name(name))
         builder = _builder(subject, key.public_key(), subject, key, at, timedelta(days=days), authority=True)
@@ -145,10 +139,7 @@ class Authority:
         return certificate.public_bytes(Encoding.PEM)
 
     def revoke(self, serial: str, *, at: datetime) -> None:
-        """Put a certificate on the revocation list for good; it works once parties have the next list.
-
-        `serial` is hexadecimal, as in the register; raise `StoreError` where this authority never issued it.
-        """
+        """Revoke a certificate for good, by its serial number (hexadecimal); `StoreError` where it was never issued."""
         number = serial.lower().replace(":", "").lstrip("0")
         if all(line.serial != number for line in self.register):
             raise StoreError(f"no certificate with serial {serial[:60]!r} was issued")
@@ -245,17 +236,9 @@ def _builder(
 ) -> x509.CertificateBuilder:
     """Return a certificate that is not signed yet: of an authority for certificates, or of a party."""
     at = check_time(at)
-    usage = x509.KeyUsage(
-        digital_signature=not authority,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=authority,
-        crl_sign=authority,
-        encipher_only=False,
-        decipher_only=False,
-    )
+    unused = ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement")
+    none = dict.fromkeys((*unused, "encipher_only", "decipher_only"), False)
+    usage = x509.KeyUsage(digital_signature=not authority, key_cert_sign=authority, crl_sign=authority, **none)
     builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key)
     builder = builder.serial_number(x509.random_serial_number())
     builder = builder.not_valid_before(at - SKEW).not_valid_after(at + lifetime)

@@ -74,10 +74,7 @@ class Trust:
 
     @classmethod
     def from_pem(cls, anchors: bytes, revocation_lists: tuple[bytes, ...] = ()) -> Trust:
-        """Read authorities (one PEM text, one or more certificates) and revocation lists (one PEM text each).
-
-        Raise `UnfitCertificateError` where something is not PEM of the right kind.
-        """
+        """Read authorities, one PEM text, and lists, PEM each; `UnfitCertificateError` for something else."""
         try:
             lists = tuple(x509.load_pem_x509_crl(each) for each in revocation_lists)
             return cls(tuple(x509.load_pem_x509_certificates(anchors)), lists)
@@ -94,10 +91,7 @@ _FORMAT = KeptFormat(MAGIC, _Credential, "credential")  # identities and audit t
 
 
 def credential(chain: bytes, binding: bytes = b"") -> bytes:
-    """Return the credential made of a PEM chain, the party's own certificate first, and a binding.
-
-    Raise `UnfitCertificateError` where `chain` is not PEM, or longer than five certificates.
-    """
+    """Return the credential of a PEM chain, the party's own first; `UnfitCertificateError` unless it has 1 to 5."""
     try:
         certificates = x509.load_pem_x509_certificates(chain)
     except MALFORMED as error:
@@ -211,15 +205,9 @@ def _bound(chain: list[x509.Certificate], binding: bytes, trust: Trust, at: date
     constrained = any(extension(authority, x509.NameConstraints) is not None for authority in path[1:])
     if statement.name not in (_dns_names(leaf) if constrained else certified_names(leaf)):
         raise UnfitCertificateError(f"{statement.name!r} is no name that the site's certificate is for")
-    return Peer(
-        name=statement.name,
-        signing_key=statement.signing_key,
-        encryption_key=statement.encryption_key,
-        not_before=max(leaf.not_valid_before_utc, statement.begins),
-        not_after=min(leaf.not_valid_after_utc, statement.ends),
-        serial=leaf.serial_number,
-        fingerprint=statement.fingerprint,
-    )
+    keys = statement.name, statement.signing_key, statement.encryption_key
+    begins, ends = max(leaf.not_valid_before_utc, statement.begins), min(leaf.not_valid_after_utc, statement.ends)
+    return Peer(*keys, begins, ends, leaf.serial_number, statement.fingerprint)
 
 
 def certified_names(certificate: x509.Certificate) -> set[str]:

@@ -80,11 +80,7 @@ def unseal_under(key: bytes, part: bytes, ciphertext: bytes, *, associated: byte
 
 
 def unseal_mine(identity: Identity, sealed: bytes, *, info: bytes, associated: bytes) -> bytes:
-    """Return what `seal_to_all` sealed.
-
-    Raise `KeysError` where it is not sealed to this identity's name; `TamperedError` where it is damaged,
-    sealed to another key, or for another purpose.
-    """
+    """Return what `seal_to_all` sealed to this identity; `KeysError` for other recipients, else `TamperedError`."""
     try:
         parts = decode(sealed, _Sealed, "sealed text")
     except DeserialisationError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
@@ -32,19 +33,20 @@ class _StoredIdentity(msgspec.Struct, frozen=True, array_like=True, forbid_unkno
 _FORMAT = KeptFormat(b"fheiden", _StoredIdentity, "identity")
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Identity:
     """Private signing key (Ed25519) and encryption key (`PrivateKey`) of one party; never printed or pickled.
 
     `credential` is what others verify; empty until certified. `UnfitCertificateError` where no party may have the name.
     """
 
-    __slots__ = ("_encryption", "_signing", "credential", "name")
+    name: str
+    _signing: Ed25519PrivateKey
+    _encryption: PrivateKey
+    credential: bytes = b""
 
-    def __init__(self, name: str, signing: Ed25519PrivateKey, encryption: PrivateKey, credential: bytes = b"") -> None:
-        self.name = check_name(name)
-        self.credential = credential
-        self._signing = signing
-        self._encryption = encryption
+    def __post_init__(self) -> None:
+        check_name(self.name)
 
     def __repr__(self) -> str:
         return f"<Identity {self.name!r} ({'certified' if self.credential else 'not certified'})>"
@@ -74,10 +76,7 @@ class Identity:
         return builder.sign(self._signing, None).public_bytes(Encoding.PEM)
 
     def certified(self, certificate: bytes) -> Identity:
-        """Return this identity with the certificate (PEM) that the consortium's authority issued.
-
-        Raise `UnfitCertificateError` where it is not PEM, or for another name or other keys.
-        """
+        """Return this identity with its certificate (PEM); `UnfitCertificateError` for another name or other keys."""
         try:
             issued = x509.load_pem_x509_certificate(certificate)
         except MALFORMED:

@@ -172,20 +172,11 @@ def whole_bytes(source: x509.Certificate | x509.CertificateSigningRequest | x509
 
 
 def certified_keys(source: x509.Certificate | x509.CertificateSigningRequest) -> tuple[str, bytes, bytes]:
-    """Return (name, signing key, encryption key) that a certificate or request names; no signature is checked here.
-
-    Raise `UnfitCertificateError` where a key or the name is missing, of another kind, or not
-    allowed.
-    """
-    signing: object = None
-    extension = None
-    names: list[x509.NameAttribute[str | bytes]] = []
+    """Return name, signing key, encryption key of a certificate or request; `UnfitCertificateError` for unfit ones."""
     try:
         names = list(source.subject.get_attributes_for_oid(NameOID.COMMON_NAME))
         signing = source.public_key()
-        extension = source.extensions.get_extension_for_oid(ENCRYPTION_KEY_OID).value
-    except x509.ExtensionNotFound:
-        pass
+        held = [each.value for each in source.extensions if each.oid == ENCRYPTION_KEY_OID]
     except MALFORMED as error:
         raise UnfitCertificateError(f"malformed certificate or request: {type(error).__name__}") from None
     if len(names) != 1 or not isinstance(names[0].value, str):
@@ -194,10 +185,10 @@ def certified_keys(source: x509.Certificate | x509.CertificateSigningRequest) ->
     if not isinstance(signing, Ed25519PublicKey):
         raise UnfitCertificateError(f"{name!r}: the certificate or request is for another kind of key than Ed25519")
     check_signing_key(signing.public_bytes_raw())
-    if not isinstance(extension, x509.UnrecognizedExtension):
+    if not held or not isinstance(held[0], x509.UnrecognizedExtension):
         raise UnfitCertificateError(f"{name!r}: the certificate or request has no encryption key")
-    key = extension.value.removeprefix(_KEY_INFO)
-    if extension != encryption_key_extension(key):
+    key = held[0].value.removeprefix(_KEY_INFO)
+    if held[0] != encryption_key_extension(key):
         raise UnfitCertificateError(f"{name!r}: the encryption key is not well-formed")
     encryption_key(key)
     return name, signing.public_bytes_raw(), key

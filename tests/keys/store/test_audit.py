@@ -10,6 +10,7 @@ import stat
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from fhe_auc.cli import main
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.aggregator import conduct
+from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.store import audit
 from fhe_auc_keys.store.key_store import TRAIL
@@ -30,8 +32,11 @@ from tests.support.platforms import needs_modes, needs_synced_folders
 from tests.support.stored_sites import GRID, Consortium
 from tests.support.wire import flipped
 
-REQUEST = Request(parties=("a", "b"), thresholds=GRID, options={"epsilon": 1.0})
-MANIFEST = registry.load("dpauc-laplace").prepare(REQUEST).manifest
+
+@cache
+def manifest() -> Manifest:
+    request = Request(parties=("a", "b"), thresholds=GRID, options={"epsilon": 1.0})
+    return registry.load("dpauc-laplace").prepare(request).manifest
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +166,7 @@ def trail(certified: Certified, tmp_path: Path) -> Path:
 
 
 def add(certified: Certified, folder: Path, number: int, name: str = "north", at: datetime = NOW, **facts: Any) -> None:
-    audit.append(folder, certified.identities[name], "submitted", MANIFEST, "south", at=at, rows=number, **facts)
+    audit.append(folder, certified.identities[name], "submitted", manifest(), "south", at=at, rows=number, **facts)
 
 
 def found_in(certified: Certified, data: bytes) -> audit.Trail:

@@ -59,7 +59,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     context.load_cert_chain(files.certificate, files.key)
     with ThreadingHTTPServer(("127.0.0.1", 0), Pages) as listening:
         listening.socket = context.wrap_socket(listening.socket, server_side=True)
-        thread = threading.Thread(target=listening.serve_forever)
+        thread = threading.Thread(target=listening.serve_forever, args=(0.02,))
         thread.start()
         yield f"https://localhost:{listening.server_address[1]}"
         listening.shutdown()
@@ -72,64 +72,63 @@ def lists_of(store: str = "north/store") -> dict[str, str]:
     return {each["authority"]: each["next_update"] for each in told}
 
 
-def session_of_both(out: str = "next") -> object:
-    return call(*SESSION, "--out", out, *SMALL)
+FROM = ("enrol", "north", *NORTH, "--revocation-list")
+
+
+def assert_no_session(clause: str) -> None:
+    assert_fails(call(*SESSION, "--out", "next", *SMALL), 1, clause)
 
 
 def test_a_list_is_fetched_from_where_it_was_fetched_before_and_a_revocation_heard_of(
     consortium: Path, clock: Clock, server: str
 ) -> None:
     Pages.pages["/ca.crl"] = Path("authority/ca.crl").read_bytes()
-    ok("enrol", "north", *NORTH, "--revocation-list", f"{server}/ca.crl")
+    ok(*FROM, f"{server}/ca.crl")
     assert json_of("show", *NORTH)["revocation_list_places"] == [f"{server}/ca.crl"]
     clock.at += DAY
     ok("revoke", "south", *AUTHORITY, "--out", "authority")
     Pages.pages["/ca.crl"] = Path("authority/ca.crl").read_bytes()
-    assert_fails(session_of_both(), 1, "south/south.credential: .* has been revoked")  # type: ignore[arg-type]
+    assert_no_session("south/south.credential: .* has been revoked")
     assert open_as("north").exit_code == 1
     Pages.pages.clear()
-    refused = session_of_both()  # what was fetched is kept
-    assert_fails(refused, 1, "south/south.credential: .* has been revoked")  # type: ignore[arg-type]
+    assert_no_session("south/south.credential: .* has been revoked")  # what was fetched is kept
 
 
 def test_where_nothing_can_be_fetched_the_last_list_counts_until_it_ends(
     consortium: Path, clock: Clock, server: str
 ) -> None:
     Pages.pages["/ca.crl"] = before = Path("authority/ca.crl").read_bytes()
-    ok("enrol", "north", *NORTH, "--revocation-list", f"{server}/ca.crl")
+    ok(*FROM, f"{server}/ca.crl")
     del Pages.pages["/ca.crl"]
     opened = open_as("north")
     assert opened.exit_code == 0
     assert f"warning: no newer revocation list: {server}/ca.crl cannot be fetched (HTTP Error 404" in opened.stderr
     clock.at += 30 * DAY + timedelta(minutes=1)
     Pages.pages["/ca.crl"] = before  # replayed by the server, or whoever is in front of it
-    assert_fails(session_of_both(), 1, "the revocation list of 'CN=Heart Study' is outdated")  # type: ignore[arg-type]
+    assert_no_session("the revocation list of 'CN=Heart Study' is outdated")
 
 
-@pytest.mark.parametrize("bad", [b"", b"<html>log in</html>", b"x" * 100_001])
 def test_what_is_no_list_is_refused_and_an_endless_reply_is_not_read(
-    consortium: Path, server: str, bad: bytes, monkeypatch: pytest.MonkeyPatch
+    consortium: Path, server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(list_places, "LONGEST_FETCHED", 100_000)
-    Pages.pages["/ca.crl"] = bad
-    refused = call("enrol", "north", *NORTH, "--revocation-list", f"{server}/ca.crl")
-    long = len(bad) > 100_000
-    assert_fails(refused, 1 if long else 2, "is longer than 100,000 bytes" if long else "is no revocation list")
+    fetch = (*FROM, f"{server}/ca.crl")
+    for bad in (b"", b"<html>log in</html>"):
+        Pages.pages["/ca.crl"] = bad
+        assert_fails(call(*fetch), 2, "is no revocation list")
+    Pages.pages["/ca.crl"] = b"x" * 100_001
+    assert_fails(call(*fetch), 1, "is longer than 100,000 bytes")
     assert json_of("show", *NORTH)["revocation_list_places"] == []
-
-
-def test_a_server_that_never_ends_is_left(consortium: Path, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     Pages.pages["/ca.crl"] = Path("authority/ca.crl").read_bytes()
     monkeypatch.setattr(list_places, "_PATIENCE", -1.0)  # by the first piece the time is over
-    late = call("enrol", "north", *NORTH, "--revocation-list", f"{server}/ca.crl")
-    assert_fails(late, 1, "cannot be fetched .not done after -1 s.: get the list as a file")
+    assert_fails(call(*fetch), 1, "cannot be fetched .not done after -1 s.: get the list as a file")
 
 
 def test_a_fetched_list_that_is_forged_or_older_is_refused(consortium: Path, clock: Clock, server: str) -> None:
     genuine = Path("authority/ca.crl").read_bytes()
     refresh(clock, DAY)
-    ok("enrol", "north", *NORTH, "--revocation-list", "authority/ca.crl")
-    fetch = ("enrol", "north", *NORTH, "--revocation-list", f"{server}/ca.crl")
+    ok(*FROM, "authority/ca.crl")
+    fetch = (*FROM, f"{server}/ca.crl")
     Pages.pages["/ca.crl"] = genuine
     assert_fails(call(*fetch), 1, f"{server}/ca.crl: .* is not newer than the one")
     stranger = Authority.create("Heart Study", at=clock.at)
@@ -140,32 +139,28 @@ def test_a_fetched_list_that_is_forged_or_older_is_refused(consortium: Path, clo
 def test_nothing_is_fetched_without_tls_or_from_a_server_that_is_not_known(
     consortium: Path, server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fetch(url: str) -> tuple[str, ...]:
-        return ("enrol", "north", *NORTH, "--revocation-list", url)
-
     Pages.pages["/ca.crl"] = Path("authority/ca.crl").read_bytes()
     Pages.pages["/away"] = "http://localhost:1/ca.crl"
     Pages.pages["/there"] = "/ca.crl"
-    ok(*fetch(f"{server}/there"))
-    assert_fails(call(*fetch(f"{server}/away")), 1, "cannot be fetched .*unknown url type: http")
+    ok(*FROM, f"{server}/there")
+    assert_fails(call(*FROM, f"{server}/away"), 1, "cannot be fetched .*unknown url type: http")
     for url in ("http://localhost/ca.crl", "ftp://localhost/ca.crl", "file://elsewhere/ca.crl"):
-        assert_fails(call(*fetch(url)), 2, "fetched by https: and from this machine")
-    assert_fails(call(*fetch("https://me:mine@localhost/ca.crl")), 2, "holds no password")
+        assert_fails(call(*FROM, url), 2, "fetched by https: and from this machine")
+    assert_fails(call(*FROM, "https://me:mine@localhost/ca.crl"), 2, "holds no password")
     monkeypatch.delenv("SSL_CERT_FILE")
-    assert_fails(call(*fetch(f"{server}/ca.crl")), 1, "cannot be fetched .*certificate verify failed")
+    assert_fails(call(*FROM, f"{server}/ca.crl"), 1, "cannot be fetched .*certificate verify failed")
 
 
 def test_a_folder_yields_what_is_newer_and_of_those_who_are_trusted(consortium: Path, clock: Clock) -> None:
     Path("lists").mkdir()
-    take = ("enrol", "north", *NORTH, "--revocation-list")
-    assert_fails(call(*take, "lists"), 2, "there is no revocation list")
+    assert_fails(call(*FROM, "lists"), 2, "there is no revocation list")
     shutil.copy("authority/ca.crl", "lists/1.crl")
     Path("lists/stranger.crl").write_bytes(Authority.create("Lung Study", at=NOW).revocation_list(at=NOW))
     refresh(clock, DAY)
     shutil.copy("authority/ca.crl", "lists/0.crl")  # newer, and comes first
-    ok(*take, Path("lists").absolute().as_uri())
+    ok(*FROM, Path("lists").absolute().as_uri())
     assert lists_of() == {"Heart Study": "2030-06-01T12:00:00+00:00"}
-    ok(*take, "lists")
+    ok(*FROM, "lists")
     assert json_of("show", *NORTH)["revocation_list_places"] == [str(Path("lists").absolute())]
     refresh(clock, DAY)
     shutil.copy("authority/ca.crl", "lists/2.crl")
@@ -189,7 +184,7 @@ def test_every_command_with_a_site_s_store_warns_in_a_list_s_last_week(consortiu
     )
     asked = {
         "enrol": ("north", "--force"),
-        "session": ("south/south.credential",),
+        "session": ("south/south.credential", *SMALL),
         "open": ("week/north.bundle", "--holder", "north", "--study", "study.toml"),
         "open-late": ("study.toml", "--out", "opening"),
         "close": ("--ended",),
@@ -217,7 +212,7 @@ def test_a_round_takes_a_newer_list_in_time_and_warns_where_there_is_none(
     config = {"store": "north/store", "holder": "north"}
     Path("lists").mkdir()
     shutil.copy("authority/ca.crl", "lists/0.crl")
-    ok("enrol", "north", *NORTH, "--revocation-list", "lists")
+    ok(*FROM, "lists")
     clock.at += 24 * DAY
     with site_storage().site(config):
         pass

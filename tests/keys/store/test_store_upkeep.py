@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from fhe_auc_keys.site import key_erasure
 from tests.support import stored_sites
 from tests.support.certified import DAY
 from tests.support.keys_commands import Clock, assert_fails, call, json_of, make_site, ok, open_as, refresh, store_of
-from tests.support.keys_folder import ADDER, AUTHORITY, CREDENTIALS, NORTH, SESSION, SMALL
+from tests.support.keys_folder import ADDER, AUTHORITY, NORTH, SESSION, SMALL
 
 NEW_SESSION = "ask for a new session: out of a backup, a seed that is used could come back"
 
@@ -39,10 +40,6 @@ def opened(bundle: str = "week/north.bundle") -> str:
     done = open_as("north", bundle, "--json")
     assert done.exit_code == 0, done.output
     return str(json.loads(done.stdout)["session"])
-
-
-def made(*options: str, out: str) -> None:
-    ok(*SESSION, "--out", out, *options)
 
 
 def secrets_of(session: str) -> list[bytes]:
@@ -85,21 +82,16 @@ def test_every_entry_that_is_empty_cut_or_altered_is_named_on_a_line_with_its_re
         assert f"{name} is damaged, or another entry's file: {remedy}" in said
         path.write_bytes(whole)
     assert problems() == []
-    Path("north/store/bundle", session).write_bytes(b"")
-    assert "DAMAGED: see `fhe-auc keys check`" in ok("show", *NORTH).stdout  # which prints, and does not judge
-
-
-def test_two_damaged_entries_are_two_problems(consortium: Path) -> None:
-    session = opened()
     for path in (Path("north/store/bundle", session), Path("north/store/state", session)):
         path.touch(mode=0o600)
         path.write_bytes(b"")
     assert [each["entry"] for each in problems()] == [f"bundle/{session}", f"state/{session}"]
+    assert "DAMAGED: see `fhe-auc keys check`" in ok("show", *NORTH).stdout  # which prints, and does not judge
 
 
 def test_keys_that_are_another_session_s_or_incomplete_are_noticed(consortium: Path) -> None:
     """An entry that decrypts is not yet one that a session can go on with."""
-    made(*SMALL, out="next")
+    ok(*SESSION, *SMALL, "--out", "next")
     sessions = opened(), opened("next/north.bundle")
     with store_of("north") as store:
         mine, others = (Kept.stored(store, bytes.fromhex(each)) for each in sessions)
@@ -159,8 +151,16 @@ def test_a_session_whose_encryption_library_is_missing_here_is_a_problem(
 def test_a_session_that_can_go_on_is_not_closed_unless_its_loss_is_accepted(consortium: Path) -> None:
     session = opened()
     secrets = secrets_of(session)
-    refused = call("close", session, *NORTH)
-    assert_fails(refused, 1, f"session {session} can go on until .*this site gets no result of it.*--lose-result")
+    for wrong, status, why in (
+        ((), 2, "name a session, or give --ended"),
+        (("--ended", "ab" * 16), 2, "and not both"),
+        (("--ended", "--lose-result"), 2, "for sessions that are named"),
+        (("ab",), 2, "expected 32 hexadecimal digits"),
+        (("ab" * 16,), 1, "no session abab.*`fhe-auc keys show` lists them"),
+    ):
+        assert_fails(call("close", *wrong, *NORTH), status, why)
+    why = f"session {session} can go on until .*this site gets no result of it.*--lose-result"
+    assert_fails(call("close", session, *NORTH), 1, why)
     assert all(each in kept_of(session) for each in secrets)
     ok("close", " ".join(re.findall("....", session)), "--lose-result", *NORTH)  # as `show` spells it
     assert not any(each in kept_of(session) for each in secrets)
@@ -183,8 +183,8 @@ def test_a_closed_session_is_never_opened_again_not_even_where_the_list_of_opene
 
 
 def test_ended_sessions_are_closed_together_and_others_stay(consortium: Path, clock: Clock) -> None:
-    made("--days", "20", *SMALL, out="long")
-    made("--protocol", "dpauc-laplace", "-o", "epsilon=1", "--thresholds", "uniform:8", out="noisy")
+    ok(*SESSION, "--days", "20", *SMALL, "--out", "long")
+    ok(*SESSION, "--protocol", "dpauc-laplace", "-o", "epsilon=1", "--thresholds", "uniform:8", "--out", "noisy")
     ended = {opened(), opened("noisy/session.convened")}
     going_on = opened("long/north.bundle")
     assert json_of("close", "--ended", *NORTH)["closed"] == []
@@ -201,10 +201,8 @@ def test_ended_sessions_are_closed_together_and_others_stay(consortium: Path, cl
 
 def test_a_key_holder_who_closes_a_session_can_no_longer_open_it_late(consortium: Path) -> None:
     make_site("east")
-    late = (*CREDENTIALS, "east/east.credential", "--min-parties", "2", "--out", "late", "--json")
-    session = json.loads(ok("session", *late, "--protocol", "verified", "--thresholds", "uniform:8", *NORTH).stdout)[
-        "session"
-    ]
+    late = ("--min-parties", "2", "--out", "late", "--protocol", "verified", "--thresholds", "uniform:8")
+    session = json_of(*SESSION, "east/east.credential", *late)["session"]
     assert "made here, to be opened late" in re.sub(r"\s+", " ", ok("show", *NORTH).stdout)
     before = len(kept_of(session))
     assert_fails(call("close", session, *NORTH), 1, "can go on until")
@@ -214,14 +212,6 @@ def test_a_key_holder_who_closes_a_session_can_no_longer_open_it_late(consortium
     assert problems() == []
 
 
-def test_close_says_what_it_needs(consortium: Path) -> None:
-    assert_fails(call("close", *NORTH), 2, "name a session, or give --ended")
-    assert_fails(call("close", "--ended", "ab" * 16, *NORTH), 2, "and not both")
-    assert_fails(call("close", "--ended", "--lose-result", *NORTH), 2, "for sessions that are named")
-    assert_fails(call("close", "ab", *NORTH), 2, "expected 32 hexadecimal digits")
-    assert_fails(call("close", "ab" * 16, *NORTH), 1, "no session abab.*`fhe-auc keys show` lists them")
-
-
 def test_a_site_that_closes_a_session_answers_the_same_again_and_nothing_new(
     site_rows: list[PartyData], tmp_path: Path
 ) -> None:
@@ -229,11 +219,11 @@ def test_a_site_that_closes_a_session_answers_the_same_again_and_nothing_new(
     messages: list[bytes] = []
     answers: list[bytes] = []
 
-    def exchange(message: bytes):  # type: ignore[no-untyped-def]
+    def exchange(message: bytes) -> Iterator[tuple[str, bytes]]:
         messages.append(message)
-        for name in consortium.sites:
-            answers.append(consortium.answer(name, message))
-            yield name, answers[-1]
+        for name, submission in consortium.exchange(message):
+            answers.append(submission)
+            yield name, submission
 
     conduct(consortium.aggregator(), exchange)
     last = answers[-len(site_rows)]
