@@ -115,6 +115,7 @@ main(["flower", "supernode", "--bundle-sha256", "0" * 64])
 """
 
 
+@pytest.mark.slow
 def test_a_supernode_that_fails_ends_and_says_why() -> None:
     """Rather than stay, with a thread that lives on, and answer nobody."""
     pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
