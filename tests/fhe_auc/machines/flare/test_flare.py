@@ -430,10 +430,12 @@ def test_a_job_names_the_two_classes_that_sites_allow_and_nothing_else(tmp_path:
 # FLARE itself.
 
 
-OPTIONS = ("--keys", "joint"), ("--keys", "helper"), ("--protocol", "exact")
+OPTIONS = (), ("--keys", "joint"), ("--keys", "helper")
 
 
-@pytest.mark.parametrize("options", [(), *(pytest.param(each, marks=pytest.mark.slow) for each in OPTIONS)], ids=str)
+@pytest.mark.parametrize(
+    "options", [("--protocol", "exact"), *(pytest.param(each, marks=pytest.mark.slow) for each in OPTIONS)], ids=str
+)
 def test_the_simulator_finds_the_fraction_of_evaluate(options: tuple[str, ...]) -> None:
     files = [str(EXAMPLES / f"{name}.csv") for name in ("north", "south", "west")]
     found = []
@@ -604,6 +606,7 @@ def new_job(session: Session, folder: Path, min_clients: int) -> Path:
     return folder / "job"
 
 
+@pytest.mark.slow
 def test_in_poc_mode_a_session_fails_without_a_site_and_ends_when_the_job_is_submitted_again(
     poc: Poc, site_rows: list[PartyData], tmp_path: Path
 ) -> None:
