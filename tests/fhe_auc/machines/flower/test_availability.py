@@ -152,7 +152,7 @@ def minutes(sessions: int, draw: Draw, folder: Path, monkeypatch: pytest.MonkeyP
         aggregator.protection = Unsigned()  # type: ignore[assignment]
         nodes = {node: site.name for node, site in sites.items()}
         with Journal(folder / str(number)) as journal:
-            post = mail.Mail(grid, aggregator, journal, nodes=nodes, timeout=86_400.0, again=True)
+            post = mail.Mail(grid, aggregator, journal, 86_400.0, nodes=nodes, again=True)
             record = conduct(aggregator, post.exchange)
         assert record.delivered == names
         found.append(grid.now / 60)
@@ -194,7 +194,7 @@ def test_a_site_that_fails_for_a_day_is_asked_for_a_day(
     aggregator.protection = Unsigned()  # type: ignore[assignment]
     with Journal(tmp_path / "journal") as journal:
         nodes = dict(enumerate(names, 1))
-        post = mail.Mail(grid, aggregator, journal, nodes=nodes, timeout=86_400.0, again=True)
+        post = mail.Mail(grid, aggregator, journal, 86_400.0, nodes=nodes, again=True)
         with pytest.raises(TooFewPartiesError, match="missing: 'south'"):
             conduct(aggregator, post.exchange)
     assert grid.now >= 86_400
