@@ -3,7 +3,8 @@
     TP_k = #{label 1, score >= theta_k}      FP_k = #{label 0, score >= theta_k}      TP_{m+1} = FP_{m+1} = 0
     T_k = TP_k + TP_{k+1}      p_k = TP_k - TP_{k+1}      F_k = FP_k - FP_{k+1}       k = 1 ... m
 
-What pooled counts make of it, the AUC: `fhe_auc.metrics.trapezoid`.
+The AUC of pooled counts: `fhe_auc.metrics.trapezoid`. By subgroup, rows are counted in
+`fhe_auc_protocols.exact_auc.auc_sums`.
 """
 
 from __future__ import annotations
