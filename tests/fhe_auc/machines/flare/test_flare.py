@@ -49,6 +49,7 @@ from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Request
 from tests.support.exact_sessions import pairs_of
 from tests.support.machines import GRID, MachineSession, toml
+from tests.support.programs import check_training_example
 
 pytestmark = [pytest.mark.xdist_group("flare"), pytest.mark.usefixtures("nothing_installed")]
 
@@ -457,17 +458,7 @@ def test_the_simulator_tells_why_a_session_has_failed(site_rows: list[PartyData]
 
 @pytest.mark.slow
 def test_the_training_example_prints_how_far_the_average_is_off() -> None:
-    """It has compared the AUC with scikit-learn's over all rows, and has ended."""
-    example = EXAMPLES.parent / "training" / "run_flare.py"
-    environment = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
-    done = subprocess.run(
-        [sys.executable, str(example)], env=environment, capture_output=True, text=True, timeout=900, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    lines = re.findall(
-        r"^ +(\d+) +(0\.\d{3})\d{3} \(0\.\d+ to 0\.\d+\) +(0\.\d{3})\d{3}, off", done.stdout, re.MULTILINE
-    )
-    assert lines == [("10", "0.672", "0.737"), ("20", "0.719", "0.829"), ("30", "0.725", "0.842")]
+    check_training_example("run_flare.py", {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"})
 
 
 @pytest.fixture

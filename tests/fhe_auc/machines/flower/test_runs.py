@@ -6,7 +6,6 @@ import contextlib
 import csv
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -30,6 +29,7 @@ from fhe_auc.cli import main
 from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
 from tests.support.chosen import federated_auc
+from tests.support.programs import check_training_example
 
 PROGRAM = str(Path(sys.executable).parent / "fhe-auc")
 PRECISION = 1e-6
@@ -229,15 +229,7 @@ def test_what_is_interrupted_leaves_nothing_behind_either(
 
 @pytest.mark.slow
 def test_the_training_example_prints_how_far_the_average_is_off(terminal: Terminal) -> None:
-    """It has compared the AUC with scikit-learn's over all rows, and has ended."""
-    example = Path(__file__).parents[4] / "examples" / "training" / "run_flower.py"
-    command = [sys.executable, str(example)]
-    done = subprocess.run(command, env=terminal.environment, capture_output=True, text=True, timeout=500, check=False)
-    assert done.returncode == 0, done.stderr
-    lines = re.findall(
-        r"^ +(\d+) +(0\.\d{3})\d{3} \(0\.\d+ to 0\.\d+\) +(0\.\d{3})\d{3}, off", done.stdout, re.MULTILINE
-    )
-    assert lines == [("10", "0.672", "0.737"), ("20", "0.719", "0.829"), ("30", "0.725", "0.842")]
+    check_training_example("run_flower.py", terminal.environment)
     terminal.assert_clean()
 
 
