@@ -42,12 +42,7 @@ class Place(NamedTuple):
 class InputError(FheAucError, ValueError):
     """A file, an array or an argument is not what it must be; the message names the party, the row and the value.
 
-    Attributes
-    ----------
-    party, file, column : str or None
-        Which of them is wrong, for programs; None where that is not known. Whoever reads the message finds them there.
-    line : int or None
-        Line of the file, from 1.
+    `party`, `file`, `column` and `line` (from 1) say the same for programs; None where they are not known.
     """
 
     def __init__(
@@ -103,10 +98,7 @@ class TooFewPartiesError(EvaluationError):
 class ResultCheckError(EvaluationError):
     """The decrypted result fails a check (overflow, damage or a wrong key), so that no number is given.
 
-    Attributes
-    ----------
-    check : str or None
-        Which check failed, one of `Check`; None where the protocol has no name for it.
+    `check` is one of `Check`; None where the protocol has no name for it.
     """
 
     def __init__(self, message: str, *, check: Check | None = None) -> None:
@@ -124,10 +116,7 @@ class VerificationError(ResultCheckError):
 class DeserialisationError(FheAucError, ValueError):
     """Bytes received do not hold what they should: truncated, damaged, or made for something else.
 
-    Attributes
-    ----------
-    field : str
-        What did not match: "length", "format", "version", "checksum", "body", "payload", or a field of the message.
+    `field` is what did not match: "length", "format", "version", "checksum", "body", "payload", or a message's field.
     """
 
     def __init__(self, message: str, *, field: str = "payload") -> None:

@@ -33,17 +33,11 @@ _PATIENCE, _PAUSE = 0.5, 0.02  # seconds
 def replacing(path: str | os.PathLike[str], *, mode: int | None = None, durable: bool = False) -> Iterator[BinaryIO]:
     """Open a new file that takes the place of `path` when the context ends without an exception.
 
-    Parameters
-    ----------
-    path : path
-    mode : int or None
-        Permissions, less what the umask takes away; a link with that name is replaced. None is for a file that the user
-        has named: it keeps the permissions that it has, a link is followed, and what is no plain file (a terminal, a
-        pipe) is written to directly.
-    durable : bool
-        Whether the file is there after a power cut, too, once the context has ended.
+    `mode` are permissions, less what the umask takes away; a link with that name is replaced. None is for a file that
+    the user has named: it keeps its permissions, a link is followed, and a terminal or a pipe is written to directly. A
+    `durable` file is there after a power cut, too, once the context has ended.
 
-    Raises `OSError`: the file cannot be written; nothing of it is left behind.
+    Raises `OSError` where the file cannot be written; nothing of it is left behind.
     """
     target = Path(path)
     if mode is None and _is_special(target):

@@ -44,18 +44,8 @@ class KeyStream:
 def derived_key(secret: bytes, session: bytes, label: bytes, *purpose: str | int) -> bytes:
     """Return a key of 32 bytes for one purpose (HKDF-SHA256, RFC 5869; `session` is its salt).
 
-    Parameters
-    ----------
-    secret : bytes
-        32 bytes, common to the parties of a session and unknown to the aggregator.
-    session : bytes
-        The manifest's digest: another session, party list or plan has other keys.
-    label : bytes
-        Of the protocol or the part of it that asks.
-    purpose : tuple
-        What the key is for; none is for two purposes.
-
-    Raises `InputError`: the secret is missing or of another length: anybody could derive such a key.
+    `secret` is 32 bytes that the aggregator does not know (`InputError` for another length), `session` the manifest's
+    digest or the session's id, `label` that of the part that asks; no key is for two purposes.
     """
     if len(secret) != COMMON_SECRET_BYTES:
         raise InputError(f"a common secret has {COMMON_SECRET_BYTES} bytes, got {len(secret)}")

@@ -83,30 +83,19 @@ def unframe(magic: bytes, data: bytes, shape: type[T], what: str) -> T:
 
 @dataclass(frozen=True)
 class KeptFormat(Generic[T]):
-    """What outlives the version of fhe-auc that wrote it: it has a format version of its own, apart from messages.
+    """A format that outlives the version of fhe-auc that wrote it, with a format version of its own.
 
     The digest in its frame covers the version as well, so that a version that is not ours tells from damage; later
     versions keep this frame.
-
-    Attributes
-    ----------
-    magic : bytes
-        As of `frame`.
-    shape : type
-        What it holds in this version.
-    what : str
-        In words, for errors.
-    version : int
-        Of what is written; from `FIRST_KEPT_VERSION`.
-    older : mapping
-        By version, what a thing of it holds, and what makes that of the next version out of it.
     """
 
-    magic: bytes
-    shape: type[T]
-    what: str
-    version: int = FIRST_KEPT_VERSION
+    magic: bytes  # as of `frame`
+    shape: type[T]  # of the value in this version
+    what: str  # in words, for errors
+    version: int = FIRST_KEPT_VERSION  # of what is written
+
     older: Mapping[int, tuple[type[Any], Callable[[Any], Any]]] = field(default_factory=dict)
+    """By version: the shape of its values, and a function that makes the next version's value of one."""
 
     def frame(self, value: T) -> bytes:
         """Return the value encoded and framed, in this version."""

@@ -36,8 +36,7 @@ DEFAULTS: Mapping[str, str | int | float] = {
     "close-at": 0,
     "journal": "",
 }
-"""What `run` reads of a configuration, with what is meant where nothing is said."""
-
+"""The entries that `run` reads of a configuration, with their defaults."""
 
 _AFTER_FAILURE = 1.0, 60.0  # seconds until who has failed is asked again: at first, and doubled each time, at most
 _LONGEST_KIND = 60  # characters
@@ -66,11 +65,9 @@ def kind_of_error(told: str) -> str:
 
 
 class Transport(ABC):
-    """Carries the messages of one session, for `run`.
+    """Carries the messages of one session, for `run`; a round may take `timeout` seconds.
 
-    `aggregator` says who is asked, whose submission it has accepted, and why it has refused others (`refusals`). A
-    round may take `timeout` seconds. What happens is told to `log`. Raises `EvaluationError` where the aggregator has
-    no keys to seal and sign messages with.
+    Raises `EvaluationError` where the aggregator has no keys to seal and sign messages with.
     """
 
     close_at = 0
@@ -122,10 +119,7 @@ class Transport(ABC):
             )
 
 
-def run(
-    config: Mapping[str, Any],
-    connect: Callable[[Aggregator, Journal, float], Transport],
-) -> SessionRecord:
+def run(config: Mapping[str, Any], connect: Callable[[Aggregator, Journal, float], Transport]) -> SessionRecord:
     """Play the aggregator of one session, or go on with it; return who took part, which is written down as well.
 
     Parameters
@@ -137,16 +131,11 @@ def run(
         many submissions the first round ends, whoever else may come; 0 waits for all. ``journal``: folder of
         `fhe_auc.session.journal`, by default beside ``session``; where it holds a session that has begun, that goes on.
     connect : callable
-        Takes the aggregator, its journal and a round's seconds, and returns what carries the session's messages.
+        Takes the aggregator, its journal and a round's seconds, and returns the session's transport.
 
-    What happens is logged (`fhe_auc.base.logs`), and the session's beginning and end are in the role's audit trail.
-
-    Raises
-    ------
-    InputError
-        The configuration is not right, or the session is not for what it says.
-    EvaluationError
-        The session could not be finished, or another process runs it; the text names the sites that are to blame.
+    Events are logged (`fhe_auc.base.logs`); the session's beginning and end are in the role's audit trail. Raises
+    `InputError` where configuration and session do not fit; `EvaluationError`, which names the sites to blame, where
+    the session could not be finished, or another process runs it.
     """
     with Journal(journal_folder(config)) as journal:
         before = journal.record
@@ -155,7 +144,10 @@ def run(
             before = None
         finished = before is not None and is_finished(before)
         try:
-            config = {**config, "round-timeout": _timeout(config)}
+            timeout = float(config.get("round-timeout") or DEFAULTS["round-timeout"])
+            if not 0 < timeout < math.inf:
+                raise InputError(f"round-timeout must be a number of seconds above 0, got {timeout}")
+            config = {**config, "round-timeout": timeout}
             joined = site_storage().aggregator(config)
             journal.bind(joined.manifest.session)
             if before is not None and finished:
@@ -187,13 +179,6 @@ def require_absolute_paths(config: Mapping[str, Any]) -> None:
             raise InputError(f"{name} must be an absolute path, got {config[name]!r}")
 
 
-def _timeout(config: Mapping[str, Any]) -> float:
-    timeout = float(config.get("round-timeout") or DEFAULTS["round-timeout"])
-    if not 0 < timeout < float("inf"):
-        raise InputError(f"round-timeout must be a number of seconds above 0, got {timeout}")
-    return timeout
-
-
 def journal_folder(config: Mapping[str, Any]) -> Path:
     """Return the folder of a session's journal; raise `InputError` where no session is configured."""
     if not config.get("session"):
@@ -202,10 +187,7 @@ def journal_folder(config: Mapping[str, Any]) -> Path:
 
 
 def _run(
-    config: Mapping[str, Any],
-    joined: Joined,
-    journal: Journal,
-    connect: Callable[[Aggregator, Journal, float], Transport],
+    config: Mapping[str, Any], joined: Joined, journal: Journal, connect: Callable[..., Transport]
 ) -> SessionRecord:
     manifest, timeout = joined.manifest, config["round-timeout"]
     _require(manifest, config)
@@ -220,21 +202,16 @@ def _run(
             return open_late(counted)
 
         aggregator.open_late = opened
-    log = transport.log
-    log.info("the session begins, or goes on: %s, %d parties", manifest.protocol, len(manifest.parties))
+    log, parties = transport.log, len(manifest.parties)
+    log.info("the session begins, or goes on: %s, %d parties", manifest.protocol, parties)
+    exchange = partial(_logged, transport, aggregator)
     try:
-        found = conduct(
-            aggregator, partial(_logged, transport, aggregator), refused=lambda error: log.warning(str(error))
-        )
+        record = conduct(aggregator, exchange, refused=lambda error: log.warning(str(error)))
     except EvaluationError as error:
         raise _blaming(error, transport, aggregator) from None
-    log.info(
-        "the session has ended: %d of %d parties counted, %d have confirmed the last round",
-        len(found.counted),
-        len(manifest.parties),
-        len(found.delivered),
-    )
-    return found
+    ended = "the session has ended: %d of %d parties counted, %d have confirmed the last round"
+    log.info(ended, len(record.counted), parties, len(record.delivered))
+    return record
 
 
 def _logged(transport: Transport, aggregator: Aggregator, message: bytes) -> Iterator[tuple[str, bytes]]:
@@ -250,9 +227,8 @@ def _logged(transport: Transport, aggregator: Aggregator, message: bytes) -> Ite
             transport.failures.pop(party, None)
             log.info("submission of %d bytes accepted, %d awaited", len(submission), awaited, extra={"party": party})
     for party in transport.awaited():
-        log.warning(
-            "no submission in this round: %s", transport.failures.get(party, "why is not known"), extra={"party": party}
-        )
+        why = transport.failures.get(party, "why is not known")
+        log.warning("no submission in this round: %s", why, extra={"party": party})
 
 
 def _blaming(error: EvaluationError, transport: Transport, aggregator: Aggregator) -> EvaluationError:

@@ -5,9 +5,9 @@
 
 Where the session has a helper, `helpers` is a folder like this one for the rounds that are its own.
 
-A file is complete or refused: all are signed, and read again once they have changed. What is for the aggregator or the
-helper is sealed to it. So who can read the folder reads no counts; who can write into it can delay a session, and
-change nothing else. It is also the shortest transport there is, for whoever writes another.
+A file is complete or refused: all are signed, and read again once they have changed. Messages to the aggregator or the
+helper are sealed. So readers of the folder see no counts; whoever writes into it can delay a session, and change
+nothing else. This is the shortest transport, as an example for others.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Whole sessions on this machine, over a real transport: every role in a process, folder and key store of its own.
 
-What `fhe_auc.session.one_process` plays is played here by the same rounds over a real transport. The rows, keys and
-results of all sites lie in one private folder that is removed afterwards.
+`fhe_auc.session.one_process` plays the same rounds without a transport. The rows, keys and results of all sites lie in
+one private folder that is removed afterwards.
 """
 
 from __future__ import annotations
@@ -32,12 +32,10 @@ T = TypeVar("T", bound=Outcome)
 
 
 class LocalCarrier(AbstractContextManager["LocalCarrier"], ABC):
-    """What carries one session on this machine; a context manager that ends it all.
-
-    In its private `folder` lie the rows, keys and results of all sites.
-    """
+    """What carries one session on this machine; a context manager that ends it all."""
 
     folder: Path
+    """Private; holds the rows, keys and results of all sites."""
 
     @abstractmethod
     def run(self, config: dict[str, Any], nodes: Mapping[str, Mapping[str, str]]) -> Mapping[str, Any]:
@@ -61,12 +59,10 @@ class Stage:
     def evaluate(
         self, plugin: Protocol[Evaluation], request: Request, bins: int | None, parties: Sequence[PartyData]
     ) -> Evaluation:
-        """Return the evaluation that the first site has written down, with what the session has cost all.
+        """Return the evaluation that the first site has written down, with the session's costs.
 
-        `bins`, where not None, is how many quantile thresholds a session before is to find.
-
-        Raises `FheAucError`: as `fhe_auc.federated_auc`; also where a site is missing that the protocol does not go on
-        without.
+        A session before finds `bins` quantile thresholds, where that is not None. Raises `FheAucError` as
+        `fhe_auc.federated_auc`, and where a site is missing that the protocol does not go on without.
         """
         if bins is None:
             return first_of(self._play(plugin, request, parties, {}))
@@ -84,10 +80,7 @@ class Stage:
         parties: Sequence[PartyData],
         found: Mapping[str, QuantileThresholds],
     ) -> dict[str, T]:
-        """Play a session; return what each site that took part has written down.
-
-        `found` is what each site has found out about thresholds before, by name.
-        """
+        """Play a session; return each site's outcome. `found` has the thresholds that each has found before."""
         grids = {name: own.grid.astype("<f8").tobytes() for name, own in found.items()}
         started = time.perf_counter()
         self.report("making certificates and keys")

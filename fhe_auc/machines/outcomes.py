@@ -30,10 +30,8 @@ from fhe_auc.session.party import Party
 def write(folder: Path, party: Party[Any], sign: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Path:
     """Write a party's result, or why there is none, to ``TIME-SESSION.json`` in a folder; return the file.
 
-    `sign` returns what it is given with the party's signature, so that it can be checked elsewhere
-    (``fhe-auc check``).
-
-    Where the folder has a file of that session already, from before a crash, that is written anew.
+    `sign` adds the party's signature, for ``fhe-auc check``. A file of that session, from before a crash, is written
+    anew.
     """
     session = party.manifest.session.hex()
     now = datetime.now(timezone.utc)
@@ -78,12 +76,8 @@ def read(path: Path) -> Outcome:
         raise told_error(content["error"])
     if "boundaries" in content:
         before = content["boundaries"]
-        lists = {
-            "grid": np.array(before["grid"]),
-            "rows_above": tuple(before["rows_above"]),
-            "counted": tuple(before.get("counted", ())),
-        }
-        return QuantileThresholds(**{**_restored(before), **lists})
+        grid, above, counted = np.array(before["grid"]), tuple(before["rows_above"]), tuple(before.get("counted", ()))
+        return QuantileThresholds(**{**_restored(before), "grid": grid, "rows_above": above, "counted": counted})
     found = _restored(content["evaluation"])
     found["interval"] = None if found["interval"] is None else Interval(**found["interval"])
     found["estimates"] = tuple(GroupEstimate.from_dict(each) for each in found["estimates"])

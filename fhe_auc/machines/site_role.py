@@ -59,10 +59,10 @@ def answer(
     `fhe_auc.machines.site_state` takes them. ``data`` is the file with the rows; ``label-column``, ``score-column``
     (where the session does not name the models), ``positive-label``, ``drop-missing``, ``score-scale``, ``delimiter``,
     ``decimal`` and ``encoding`` are as of `fhe_auc.rows.party_files.Entries` and `fhe_auc.rows.csv_files.TextFormat`.
-    ``results`` is the folder for what sessions yield, a file each (`fhe_auc.machines.outcomes.write`).
+    ``results`` is the folder for the sessions' outcomes, a file each (`fhe_auc.machines.outcomes.write`).
 
     `rows`, if given, returns the rows for an analysis in place of ``data``; the same ones until they are submitted.
-    `log`, if given, is told what the answer is about, as soon as that is known.
+    `log` learns session, round and party as soon as they are known.
 
     Raises `FheAucError` as `fhe_auc.machines.site_state.answer`, and `InputError` where the configuration is not right.
     """
@@ -86,10 +86,9 @@ def attempt(answering: Callable[[RoleLog], Answer]) -> tuple[bytes | None, str]:
     try:
         return answering(log).submission, ""
     except Exception as error:
-        log.error(
-            "not answered: %s %s", type(error).__name__, error if isinstance(error, (FheAucError, OSError)) else ""
-        )
-        return None, type(error).__name__
+        kind, text = type(error).__name__, error if isinstance(error, (FheAucError, OSError)) else ""
+        log.error("not answered: %s %s", kind, text)
+        return None, kind
 
 
 def _reader(config: Mapping[str, Any]) -> Callable[[str, Analysis], PartyData]:
@@ -142,8 +141,7 @@ def _writer(config: Mapping[str, Any], log: RoleLog) -> Callable[[Party[Any], Re
         raise InputError(f"results: no file can be written in {str(folder)!r}")
 
     def write(party: Party[Any], records: Records) -> None:
-        log.info(
-            "the session has ended here; what it has yielded is in %s", outcomes.write(folder, party, records.signed)
-        )
+        file = outcomes.write(folder, party, records.signed)
+        log.info("the session has ended here; what it has yielded is in %s", file)
 
     return write

@@ -1,11 +1,11 @@
 """What a site keeps: the sessions that it has joined, and how far it is in each.
 
-Across sites every message may meet a fresh process. `answer` is all that a transport has to call there: it looks up the
-session in the site's state, makes the party, puts it back to where it was, and writes down what it answers before that
-leaves the site. So a round is answered in one way, however often it is asked, and whatever dies in between.
+At a site every message may meet a fresh process. A transport calls `answer` alone: it looks up the session in the
+site's state, makes the party, restores it, and writes down the answer before that leaves the site. So a round is
+answered in one way, however often it is asked, and whatever dies in between.
 
-Where these things are kept is a plug-in's business (entry-point group ``fhe_auc.site_state``): a transport knows
-nothing of keys, and keys know nothing of transports.
+A plug-in (entry-point group ``fhe_auc.site_state``) keeps these things: transports know nothing of keys, and keys
+nothing of transports.
 """
 
 from __future__ import annotations
@@ -127,10 +127,10 @@ class SiteState(ABC):
 
     @abstractmethod
     def charge(self, manifest: Manifest, spending: Spending | None, *, rows: int) -> Mapping[str, Any]:
-        """Write down what a session spends of the privacy of the site's rows, once; before its submission leaves.
+        """Write down what a session spends of the privacy of the site's `rows`, once; before its submission leaves.
 
-        `spending` None is a session without a privacy budget, `rows` are so many as the site puts in. Returns what the
-        audit trail has to say of it, as plain JSON. Raises `FheAucError` where the site does not allow it.
+        `spending` is None without a privacy budget. Returns facts for the audit trail, as plain JSON. Raises
+        `FheAucError` where the site does not allow it.
         """
 
     @abstractmethod
@@ -155,10 +155,9 @@ class SiteState(ABC):
 
 @dataclass(frozen=True)
 class LocalSites:
-    """A consortium made up for one session on this machine: what each role is configured with.
+    """A consortium made up for one session on this machine: each role's configuration.
 
-    `aggregator` is for `SiteStorage.aggregator`, and `sites`, by sender name, for `SiteStorage.site`: of each party,
-    and of the helper if any.
+    `aggregator` is for `SiteStorage.aggregator`; `sites`, of each party and the helper by name, for `SiteStorage.site`.
     """
 
     aggregator: Mapping[str, str]
@@ -244,21 +243,15 @@ def answer(
         Returns the site's rows for the session's analysis, as the party of that name. Until they are submitted they
         must be the same; where they have changed afterwards, or cannot be read, the session goes on without them.
     done : callable
-        Takes the party once it has answered the last round, to read its result, and what signs it; before that answer
-        is written down or sent, so that a crash cannot lose the result. Among its warnings is one where the site has
-        put nearly as many rows into another session of the same model and outcome.
+        Takes the party after the last round, to read its result, and the records that sign it; before the last answer
+        is written down or sent, so that a crash cannot lose the result. A warning says where the site has put nearly
+        as many rows into another session of the same model and outcome.
 
-    The site's audit trail says when it has submitted, how many rows, and what that spends of their privacy; a helper's,
-    whose pads it has opened; and when the session has ended, and with what.
-    As it is written first, a crash may put a line there twice.
+    The site's audit trail says when it has submitted, how many rows, and what that spends of their privacy; whose pads
+    a helper has opened; and how the session has ended. A crash may put a line there twice, as it is written first.
 
-    Raises
-    ------
-    MessageError
-        Not a message, or not the one that comes next in its session.
-    FheAucError
-        The site is not in that session; or (`InputError`) its rows have changed too early, or are more than its cap, or
-        the site does not allow what the session spends of their privacy.
+    Raises `MessageError` for anything but the next message of its session; `FheAucError` where the site is not in that
+    session, its rows have changed too early or are more than its cap, or it does not allow what the session spends.
     """
     session = Message.from_bytes(message, limit=_MAX_MESSAGE).session
     kept = site.state(session)
@@ -290,23 +283,8 @@ def answer(
     def answered(
         message: bytes, submission: bytes, *, outcome: str = "", noted: bool = True, found: bytes = b""
     ) -> bytes:
-        return _FORMAT.frame(
-            _Answered(
-                message,
-                submission,
-                digest,
-                party.saved(),
-                question,
-                size,
-                (),
-                party.submitted,
-                party.ended,
-                outcome,
-                dict(spent),
-                noted,
-                found,
-            )
-        )
+        about = digest, party.saved(), question, size, (), party.submitted, party.ended
+        return _FORMAT.frame(_Answered(message, submission, *about, outcome, dict(spent), noted, found))
 
     try:
         submission = party.respond(message)

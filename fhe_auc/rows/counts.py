@@ -3,7 +3,8 @@
     TP_k = #{label 1, score >= theta_k}      FP_k = #{label 0, score >= theta_k}      TP_{m+1} = FP_{m+1} = 0
     T_k = TP_k + TP_{k+1}      p_k = TP_k - TP_{k+1}      F_k = FP_k - FP_{k+1}       k = 1 ... m
 
-What pooled counts make of it, the AUC: `fhe_auc.metrics.trapezoid`.
+The AUC of pooled counts: `fhe_auc.metrics.trapezoid`. By subgroup, rows are counted in
+`fhe_auc_protocols.exact_auc.auc_sums`.
 """
 
 from __future__ import annotations
@@ -25,17 +26,11 @@ _MAX_ROWS = 2**62 - 1
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Counts:
-    """True and false positives at each of m thresholds, of one party or pooled.
+    """True and false positives at each of m thresholds, of one party or pooled: `tp`, `fp`, int64, shape (m,).
 
-    ``repr`` shows the number of thresholds only: the counts are the party's secret. ``==`` is identity; compare values
-    with `equals`.
-
-    Attributes
-    ----------
-    tp, fp : ndarray of int64, shape (m,)
-        TP_k and FP_k for ascending thresholds: never negative, never increasing, read-only. The first counts every row.
-
-    Raises `InputError` if the arrays cannot be such counts, or exceed 2^62 - 1 rows.
+    For ascending thresholds, never negative, never increasing, read-only; the first counts every row. ``repr`` shows
+    the number of thresholds only: the counts are the party's secret. ``==`` is identity; `equals` compares values.
+    Raises `InputError` for arrays that cannot be such counts, or exceed 2^62 - 1 rows.
     """
 
     tp: NDArray[np.int64]
@@ -105,14 +100,8 @@ def count(data: PartyData, thresholds: ArrayLike) -> Counts:
     """Count a party's true and false positives at each threshold, in O(n) time but for grids that are very uneven.
 
     A row is predicted positive when its score is at or above the threshold. Rows below the first threshold are still
-    counted in the first bin (it acts as minus infinity), so that the ROC curve has both its ends.
-
-    Parameters
-    ----------
-    data : PartyData
-        The party's n rows.
-    thresholds : array-like, shape (m,)
-        Finite and strictly ascending decision points; `InputError` is raised for others.
+    counted in the first bin (it acts as minus infinity), so that the ROC curve has both its ends. Thresholds, shape
+    (m,), are finite and strictly ascending; `InputError` for others.
     """
     grid = grids.explicit(thresholds)
     per_bin = np.zeros((2, len(grid)), np.int64)

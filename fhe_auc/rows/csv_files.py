@@ -39,21 +39,16 @@ _TEXT = pa.dictionary(pa.int32(), pa.string())
 
 @dataclass(frozen=True, kw_only=True)
 class TextFormat:
-    """How text files are written.
-
-    Attributes
-    ----------
-    delimiter : str or None
-        One character between columns; None: the one of comma, semicolon, tab and | that gives the columns asked for.
-    decimal : str
-        "." or ",".
-    encoding : str
-        Any that Python knows, such as "utf-8", "windows-1252", "utf-16".
-    """
+    """How text files are written."""
 
     delimiter: str | None = None
+    """One character between columns; None: the one of comma, semicolon, tab and | that gives the columns asked for."""
+
     decimal: str = "."
+    """"." or ","."""
+
     encoding: str = "utf-8"
+    """Any that Python knows, such as "utf-8", "windows-1252", "utf-16"."""
 
     def __post_init__(self) -> None:
         if self.delimiter is not None and (len(self.delimiter) != 1 or not self.delimiter.isascii()):
@@ -241,12 +236,7 @@ def text_pieces(file: TextFile, numbers: Sequence[str], texts: Sequence[str]) ->
 
 
 def _batches(file: TextFile, wanted: Sequence[str], delimiter: str, types: Mapping[str, Any]) -> Iterator[Any]:
-    given = {
-        "parse_options": pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-        "read_options": pa_csv.ReadOptions(
-            block_size=_BLOCK, encoding=file.form.encoding, skip_rows=0 if file.stated_delimiter() is None else 1
-        ),
-    }
+    skipped = 0 if file.stated_delimiter() is None else 1
     header = file.header(delimiter)
     if not header:
         raise InputError("the file is empty")
@@ -267,7 +257,12 @@ def _batches(file: TextFile, wanted: Sequence[str], delimiter: str, types: Mappi
     )
     blocks = file.blocks()  # the same text once more, beside Arrow: while the system has it in memory
     try:
-        with pa_csv.open_csv(file.open_bytes(), convert_options=converting, **given) as reader:
+        with pa_csv.open_csv(
+            file.open_bytes(),
+            read_options=pa_csv.ReadOptions(block_size=_BLOCK, encoding=file.form.encoding, skip_rows=skipped),
+            parse_options=pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+            convert_options=converting,
+        ) as reader:
             for batch in reader:
                 for block in islice(blocks, -(-_BLOCK // _SMALL)):
                     quotes.feed(block)

@@ -94,10 +94,8 @@ def coded_entries(
     if row is not None:
         entry = values.names[values.codes[row]] if isinstance(values, Coded) else values[row]
         if found[row] == _MISSING:
-            raise refuse(
-                row,
-                f"{what} is missing (empty, NA, None or the like); give such rows a level of their own, or drop them",
-            )
+            remedy = "give such rows a level of their own, or drop them"
+            raise refuse(row, f"{what} is missing (empty, NA, None or the like); {remedy}")
         raise refuse(row, f"{what} is {_show(entry)}, and can only be {', '.join(map(repr, names))}")
     return frozen(found.astype(np.uint8))
 
@@ -185,10 +183,9 @@ def label_spellings(names: Iterable[str]) -> tuple[str, str] | None:
 
 
 def finite_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str], InputError]) -> NDArray[np.float64]:
-    """Return the entries as read-only float64, each exactly, or raise what `refuse` makes of the first that is not one.
+    """Return the entries as read-only float64, shape (n,), each exactly, or refuse the first that is not one.
 
-    Shape (n,), like `values`. `what` is what an entry is, for the message; `refuse` takes the row (from 0) and what is
-    wrong with it.
+    `what` is what an entry is, for the message; `refuse` makes the error from a row (from 0) and what is wrong with it.
     """
     numbers = _real_numbers(values, what, refuse)
     row = _first(~np.isfinite(numbers))

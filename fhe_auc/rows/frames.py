@@ -184,12 +184,9 @@ def parties_of(rows: Rows, asked: Columns, questions: Questions) -> tuple[list[P
 
     Parties without a name are "party 1" and so on; those of a column of sites come in order of first appearance.
 
-    Raises
-    ------
-    InputError
-        A column is missing (the message lists those there are), two mean the same, an entry is none that it can be, or
-        there are no parties, or two of one name; as `PartyData.from_columns`, `Questions.analysis` and
-        `fhe_auc.rows.score_scale.rescaled`.
+    Raises `InputError` where a column is missing (the message lists those there are) or has two meanings, there are no
+    parties, or two of one name; and as `PartyData.from_columns`, `Questions.analysis` and
+    `fhe_auc.rows.score_scale.rescaled`.
     """
     columns = _Read(**vars(asked), questions=questions)
     wanted = [*columns.names, *([] if columns.site is None else [columns.site])]
@@ -213,10 +210,9 @@ def parties_of(rows: Rows, asked: Columns, questions: Questions) -> tuple[list[P
     analysis = columns.questions.analysis(levels)
     if columns.pos_label is not None:
         labels = _binary(tables, columns.label, columns.pos_label)
-    elif columns.questions.classes:
-        labels = {each.name: each.columns[columns.label] for each in tables}
     else:
-        _require_zero_and_one(tables, columns.label)
+        if not columns.questions.classes:
+            _require_zero_and_one(tables, columns.label)
         labels = {each.name: each.columns[columns.label] for each in tables}
 
     def checked(each: _Party | PartyData) -> PartyData:
@@ -326,11 +322,8 @@ def _split(table: Any, columns: _Read) -> list[_Party | PartyData]:
         if code is None:
             if (name := name_text(entry)) is None:
                 if not columns.drop_missing:
-                    raise InputError(
-                        f"the table, row {row}: the site is missing in column {site!r}; drop the row, as "
-                        "drop_missing=True does",
-                        column=site,
-                    )
+                    where = f"the table, row {row}: the site is missing in column {site!r}"
+                    raise InputError(f"{where}; drop the row, as drop_missing=True does", column=site)
                 name = _NO_SITE
             code = texts[entry] = codes.setdefault(name, len(codes))
         of_row[row] = code
@@ -425,12 +418,9 @@ def _binary(tables: Iterable[_Party], column: str, pos_label: Label) -> dict[str
         texts = {entry: level_text(entry) for entry in set(entries)}
         if None in texts.values():
             row = next(row for row, entry in enumerate(entries) if level_text(entry) is None)
-            raise InputError(
-                f"party {each.name!r}, {each.place(row).text}: label is missing; drop the row, as drop_missing=True "
-                "does",
-                party=each.name,
-                column=column,
-            )
+            where = f"party {each.name!r}, {each.place(row).text}"
+            message = f"{where}: label is missing; drop the row, as drop_missing=True does"
+            raise InputError(message, party=each.name, column=column)
         binary[each.name] = np.fromiter((texts[entry] == wanted for entry in entries), np.bool_, len(entries))
         seen.update(text for text in texts.values() if text is not None)
     if (pair := label_spellings(sorted({wanted, *seen}))) is not None:

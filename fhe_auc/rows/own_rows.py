@@ -1,8 +1,8 @@
-"""What a party checks about its own rows before it sends anything, and what it alone is told about them.
+"""A party's checks of its own rows before it sends anything, and warnings about them for itself alone.
 
 Thresholds that do not fit the scores make a meaningless AUC that looks like any other: percentages at thresholds from
-0 to 1 all lie in the last bin. Nobody else sees the rows, so that each party has to notice by itself. What the messages
-say of the rows is for that party's own people, and is never sent.
+0 to 1 all lie in the last bin. Nobody else sees the rows, so each party has to notice by itself. The messages are for
+that party's own people, and never sent.
 """
 
 from __future__ import annotations
@@ -24,19 +24,12 @@ _ROUNDING = 1e-6  # by so much float32 arithmetic, as of a softmax, may leave [0
 
 
 def check_scores(data: PartyData, thresholds: NDArray[np.float64]) -> None:
-    """Raise `InputError` where a party's scores cannot be what the session's thresholds are for.
+    """Raise `InputError` where a party's scores cannot be what the session's thresholds, shape (m,), are for.
 
     Thresholds within [0, 1], as all named grids are, are for probabilities: no score may lie outside [0, 1], not even
     by a rounding error, since histograms have no bin there. Other thresholds may be for scores of any range, and scores
     may lie beyond them; refused is only a party of which 99 % of the rows, with different scores, lie below the first
     threshold, or at or above the last one. The message names party, column, row, value and range.
-
-    Parameters
-    ----------
-    data : PartyData
-        The party's rows.
-    thresholds : ndarray of float64, shape (m,)
-        Ascending.
     """
     for model in range(len(data.scores)):
         _check(data, model, thresholds)
@@ -112,10 +105,10 @@ def _remedy(found: _Range) -> str:
 
 
 def warnings_of(parties: Sequence[PartyData], thresholds: NDArray[np.float64]) -> tuple[str, ...]:
-    """Return what parties ought to know of their own rows: of one, for itself; of several, where all are in one place.
+    """Return warnings about one party's own rows, or those of several in one place, at these ascending thresholds.
 
-    That rows, and sites with them, were left out; that a party has fewer than 10 rows; and that, with thresholds that
-    are not for probabilities, more than 5 % of its rows lie outside. `thresholds`, shape (m,), are ascending.
+    Rows, and sites with them, were left out; a party has fewer than 10 rows; or, with thresholds that are not for
+    probabilities, more than 5 % of its rows lie outside.
     """
     first, last = thresholds[0], thresholds[-1]
     few = [data.name for data in parties if data.rows < _FEW]
@@ -128,18 +121,18 @@ def warnings_of(parties: Sequence[PartyData], thresholds: NDArray[np.float64]) -
         )
         > _SIZEABLE * data.rows
     ]
-    found = [*left_out(parties)]
+    warnings = [*left_out(parties)]
     if few:
-        found.append(
+        warnings.append(
             f"{_who(few, parties)} fewer than {_FEW} rows: who knows or guesses what the others have put in can tell "
             "such rows from the result; only noise, as of dpauc-laplace, bounds that"
         )
     if outside and not _for_probabilities(thresholds):
-        found.append(
+        warnings.append(
             f"{_who(outside, parties)} more than {_SIZEABLE:.0%} of the rows outside the thresholds ({first:g} to "
             f"{last:g}), where they are not told apart: take thresholds that span the scores"
         )
-    return tuple(found)
+    return tuple(warnings)
 
 
 def left_out(parties: Sequence[PartyData]) -> tuple[str, ...]:

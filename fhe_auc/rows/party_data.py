@@ -23,27 +23,13 @@ def _numbered(row: int) -> Place:
 
 @dataclass(frozen=True)
 class CountedBefore:
-    """What a party knows of a session before, whose counts it has accepted; for average precision.
+    """A party's counts of a session before, which has found thresholds; for average precision."""
 
-    Attributes
-    ----------
-    session : bytes
-        Its id.
-    grid : bytes
-        The thresholds that it has found, as a manifest has them.
-    rows_above : tuple of int
-        How many rows of all parties lie at or above each threshold, by the first model's scores.
-    parties : tuple of str
-        Names of those whose rows these are.
-    own : tuple of int
-        How many of them are this party's own, as it has counted them then.
-    """
-
-    session: bytes
-    grid: bytes = field(repr=False)
-    rows_above: tuple[int, ...] = field(repr=False)
-    parties: tuple[str, ...]
-    own: tuple[int, ...] = field(repr=False)
+    session: bytes  # its id
+    grid: bytes = field(repr=False)  # its thresholds, as a manifest has them
+    rows_above: tuple[int, ...] = field(repr=False)  # at or above each threshold, by the first model's scores
+    parties: tuple[str, ...]  # names of those whose rows these are
+    own: tuple[int, ...] = field(repr=False)  # how many of the rows are this party's own
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,19 +48,19 @@ class PartyData:
     groups : tuple of ndarray of uint8, shape (n,) each
         For each variable of an analysis, indices into its levels.
     score_columns : tuple of str
-        Names of the columns that the scores come from, for messages; none where they come from none.
+        Names of the columns of the scores, for messages; empty where there are no columns.
     before : CountedBefore or None
-        What a session before has told this party, where there was one that average precision can build on.
+        Counts of a session before, that average precision can build on.
     dropped : int
         Rows that were left out, since an entry was missing.
     lost : tuple of str
-        What was left out beside this party's rows, in words: sites without a complete row, rows without a site. The
-        first of the parties that are read together has it.
+        Sites without a complete row, and rows without a site, in words; the first of the parties that are read together
+        has it.
     place : callable
-        Where the row with a given index (from 0) comes from; by default "row 12".
+        Returns the place of the row with a given index (from 0); by default "row 12".
 
-    All arrays are read-only; those of many rows are in a file, and `batches` goes through them. Raises `InputError` if
-    constructed with arrays that have not been prepared so.
+    All arrays are read-only; those of many rows are in a file, and `batches` goes through them. Raises `InputError` for
+    arrays that are not prepared so.
     """
 
     name: str
@@ -161,20 +147,17 @@ class PartyData:
         Parameters
         ----------
         name : str
-            Name of the party; `fhe_auc.base.party_names` says what it may be.
+            Name of the party, as of `fhe_auc.base.party_names`.
         y_true : array-like, shape (n,)
             Labels: booleans, or numbers equal to 0 or 1.
         y_score : array-like, shape (n,)
-            Finite numbers that float64 holds exactly (float32 and float16 always are). Which range they need is up to
-            a session's thresholds (`fhe_auc.rows.own_rows.check_scores`).
+            Finite numbers that float64 holds exactly (float32 and float16 always are). A session's thresholds limit
+            their range (`fhe_auc.rows.own_rows.check_scores`).
         score_column : str, optional
-            As of the attribute.
+            Name of the scores' column, for messages.
 
-        Raises
-        ------
-        InputError
-            If the name is blank, the arrays are empty, not one-dimensional or of different lengths, or an entry is
-            missing, masked, not a number, not a label or not finite. The message names party, row and value.
+        Raises `InputError`, which names party, row and value: the name is blank, the arrays are empty, not
+        one-dimensional or of different lengths, or an entry is missing, masked, no number, no label or not finite.
 
         Examples
         --------
@@ -206,13 +189,10 @@ class PartyData:
         groups : mapping of str to array-like or Coded, shape (n,)
             Each variable's levels, in the analysis's order, as text or whole numbers.
         refuse : callable, optional
-            Makes the error of a row (from 0), of what is wrong with it, and of the column (empty: labels); otherwise it
+            Makes the error from a row (from 0), what is wrong with it, and the column (empty: labels); by default it
             names party and row, by `place`.
-        place : callable, optional
-            As of the attribute.
 
-        `name` is as of `from_arrays`, and so are errors; a level that the analysis does not have is
-        one too.
+        Errors are those of `from_arrays`, and of levels that the analysis does not have.
         """
         name = checked_name(name)
         of_scores = ["score"] if len(scores) == 1 else [f"{model!r} score" for model in scores]
@@ -225,10 +205,8 @@ class PartyData:
         arrays = [one_dimensional(values, name, f"{what}s") for what, values in named]
         of_rows, of_models, of_groups = arrays[0], arrays[1 : 1 + len(scores)], arrays[1 + len(scores) :]
         for (what, _), values in zip(named, arrays, strict=True):
-            if len(values) != len(of_rows):
-                raise InputError(
-                    f"party {name!r}: {len(of_rows)} labels but {len(values)} {what}s; each row needs both"
-                )
+            if (n := len(values)) != len(of_rows):
+                raise InputError(f"party {name!r}: {len(of_rows)} labels but {n} {what}s; each row needs both")
         if len(of_rows) == 0:
             raise InputError(f"party {name!r}: there are no rows")
 

@@ -110,16 +110,11 @@ def read_parties(
         are grouped by the text in this column, which names the party (``007`` stays ``007``), in order of first
         appearance. In an ``.npz`` file that has an array ``<site_column>_names`` the column holds indices into it.
     label_column, score_column : str, optional
-        Names of the other two columns.
     entries : Entries, optional
-        How files are written, and what entries mean.
 
-    Raises
-    ------
-    InputError
-        If a file is missing, given twice (by whatever name), no plain file, unreadable or of an unknown kind; lacks a
-        column (the message lists those it has); names the same party as another file; or holds an entry that is missing
-        or no label, score or site (the message names file, line, column and value), or one label in two spellings.
+    Raises `InputError` for a file that is missing, given twice, no plain file, unreadable or of an unknown kind; lacks
+    a column (the message lists its columns); names the same party as another; or holds an entry that is missing or no
+    label, score or site (the message names file, line, column and value), or one label in two spellings.
     """
     questions = Questions(score_columns=(score_column,))
     return read_for(questions, paths, site_column=site_column, label_column=label_column, entries=entries)[0]
@@ -241,12 +236,9 @@ class _Kept:
             name = part.sites.names[code]
             if name is None:
                 place = part.file.place(int(part.rows[row]), self._columns.names)
-                raise InputError(
-                    f"{place.text}, column {self._columns.site!r}: the site is missing; {_DROP}",
-                    file=place.file,
-                    line=place.line,
-                    column=self._columns.site,
-                )
+                column = self._columns.site
+                message = f"{place.text}, column {column!r}: the site is missing; {_DROP}"
+                raise InputError(message, file=place.file, line=place.line, column=column)
             names[code] = self._codes.setdefault(name, len(self._codes))
         return names
 
@@ -379,10 +371,8 @@ def _distinct_files(paths: Sequence[str | os.PathLike[str]], form: TextFormat) -
         except OSError:  # standard input, or what reading refuses
             itself = str(file)
         if (other := seen.setdefault(itself, file)) is not file:
-            also = "" if other == file else f", also as {str(other)!r}"
-            raise InputError(
-                f"file {str(file)!r} is given twice{also}, which would count its rows twice", file=str(file)
-            )
+            name, also = str(file), "" if other == file else f", also as {str(other)!r}"
+            raise InputError(f"file {name!r} is given twice{also}, which would count its rows twice", file=name)
     return [TableFile(file, form) for file in files]
 
 

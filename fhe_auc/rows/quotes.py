@@ -36,27 +36,13 @@ class QuoteError(InputError):
 
 @dataclass
 class Quotes:
-    """Checks the text of a table as it comes, in an encoding that has ASCII characters as one byte each.
+    """Checks the text of a table as it comes, in an encoding that has ASCII characters as one byte each."""
 
-    Attributes
-    ----------
-    delimiter : bytes
-        One character.
-    width : int
-        Number of columns.
-    numbers : sequence of int
-        Indices of columns that hold numbers.
-    number : callable
-        Turns the text of one into a number, or raises `ValueError`.
-    longest : int
-        Bytes that an entry over several lines may have.
-    """
-
-    delimiter: bytes
-    width: int
-    numbers: Sequence[int]
-    number: Callable[[str], float]
-    longest: int
+    delimiter: bytes  # one character
+    width: int  # number of columns
+    numbers: Sequence[int]  # indices of the columns that hold numbers
+    number: Callable[[str], float]  # turns the text of one into a number, or raises `ValueError`
+    longest: int  # bytes that an entry over several lines may have
 
     _rest: bytes = b"\n"  # an open entry and the character before it, or the last character
     _start: int = -1  # of the rest, in the text

@@ -67,9 +67,8 @@ class TableFile:
         except InputError as error:
             raise error.within(f"file {self.name!r}", file=self.name) from None
         except Exception as error:  # what the libraries raise on damaged files has no end
-            raise InputError(
-                f"file {self.name!r} cannot be read: {_reason(error, self.text.wrong_encoding)}", file=self.name
-            ) from None
+            reason = _reason(error, self.text.wrong_encoding)
+            raise InputError(f"file {self.name!r} cannot be read: {reason}", file=self.name) from None
 
     def _refuse_what_is_no_plain_file(self) -> None:
         """Raise `InputError` for what is not there, a folder, or a pipe or a device: files are read more than once."""
@@ -84,10 +83,8 @@ class TableFile:
         if stat.S_ISDIR(mode):
             raise InputError(f"file {self.name!r} is a folder: name the files in it", file=self.name)
         if not stat.S_ISREG(mode):
-            raise InputError(
-                f"file {self.name!r} is a pipe, a device or a socket: give a plain file, or text as standard input (-)",
-                file=self.name,
-            )
+            told = "a pipe, a device or a socket: give a plain file, or text as standard input (-)"
+            raise InputError(f"file {self.name!r} is {told}", file=self.name)
 
     @property
     def is_text(self) -> bool:
@@ -148,9 +145,8 @@ def _coded_column(name: str, column: Any) -> Coded:
     try:
         return coded(column)
     except pa.ArrowNotImplementedError:
-        raise InputError(
-            f"column {name!r} holds {column.type} entries, and not one text or number for each row"
-        ) from None
+        kind = column.type
+        raise InputError(f"column {name!r} holds {kind} entries, and not one text or number for each row") from None
 
 
 def _npz_pieces(file: TableFile, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Piece]:

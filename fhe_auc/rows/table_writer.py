@@ -39,29 +39,13 @@ def add_column(
     form: TextFormat | None = None,
     read: Sequence[str] = (),
 ) -> None:
-    """Write a table again, with one column more at its end.
+    """Write a table, which `fhe_auc.rows.party_files.read_columns` has read, again with one more column at its end.
 
-    Parameters
-    ----------
-    source : path
-        A table that `fhe_auc.rows.party_files.read_columns` has read.
-    target : path
-        Of the same kind, by its suffix; overwritten.
-    name : str
-        The new column's, which the table must not have.
-    values : ndarray of float64, shape (n,)
-        One for each row.
-    form : TextFormat, optional
-        How a text file is written, and its copy too.
-    read : sequence of str
-        Columns that were read, by which the delimiter is found.
+    `target` has the suffix of `source`, and is overwritten; `values`, shape (n,), are one for each row. `form` is that
+    of a text file and its copy; by the columns `read` its delimiter is found.
 
-    Raises
-    ------
-    InputError
-        The suffixes differ or are unknown, the column is there, or a column cannot be copied.
-    OSError
-        The file cannot be written.
+    Raises `InputError` where the suffixes differ or are unknown, the column `name` is there already, or a column cannot
+    be copied; `OSError` where the file cannot be written.
     """
     given, wanted = Path(source), Path(target)
     writer = _WRITERS.get(given.suffix.lower())

@@ -29,7 +29,7 @@ from fhe_auc.session.record import SessionRecord
 
 
 class Aggregator(ABC):
-    """Base of every protocol's aggregator. It chooses nothing of what the manifest says."""
+    """Base of every protocol's aggregator; everything that can be chosen stands in the manifest."""
 
     rounds: int
     """Rounds in which parties answer."""
@@ -59,10 +59,9 @@ class Aggregator(ABC):
         self._ended = False
 
     def start(self) -> bytes:
-        """Return the message that opens round 1, or with a journal the round that the session had come to.
+        """Return the message that opens round 1, or with a journal the round that the session had reached.
 
-        Raises `EvaluationError` where the session has been started before, or its journal is damaged; and as
-        `finish_round`, where a round had been closed and the next one was not opened yet.
+        Raises `EvaluationError` where the session was started before or its journal is damaged, and as `finish_round`.
         """
         if self.round:
             raise EvaluationError("the session has already been started; every session runs once")
@@ -84,25 +83,23 @@ class Aggregator(ABC):
     def receive(self, party: str, submission: bytes) -> None:
         """Take one party's submission of this round; a refused one leaves the session as it was.
 
-        `party` is who the transport says it comes from.
-
-        Raises `MessageError`: wrong, damaged, late, duplicate or replayed; the text names the party and the field. And
-        `OSError` where it cannot be written into the journal.
+        `party` is the sender that the transport names. Raises `MessageError` for a submission that is wrong, damaged,
+        late, duplicate or replayed, with party and field; `OSError` where the journal cannot be written.
         """
         self._receive(party, submission, self.journal)
 
     def _receive(self, party: str, submission: bytes, journal: Journal | None = None) -> None:
-        theirs = self.protection is None  # within one process, whoever hands it over says whose it is
+        authentic = self.protection is None  # within one process, whoever hands it over says whose it is
         try:
             payload = self._checked(party, submission)
-            theirs = True
+            authentic = True
             if self.has_accepted(party):
                 raise MessageError("already submitted in this round (duplicate or replay)", field="sender")
             if journal is not None:
                 journal.add(self.round, party, submission)
             self._accept(party, payload)
         except DeserialisationError as error:
-            if theirs:
+            if authentic:
                 self._parties.refuse(party, str(error))
             raise MessageError(f"submission of party {party!r} refused: {error}", field=error.field) from None
         self._parties.digests[party] = b"" if self.protection is None else hashlib.sha256(submission).digest()
@@ -127,12 +124,8 @@ class Aggregator(ABC):
     def finish_round(self) -> bytes | None:
         """Close the round and return the next message for all, or None when the session has ended.
 
-        Raises
-        ------
-        TooFewPartiesError
-            Fewer submissions than the manifest's `min_parties`; the text names who is missing. The round stays open.
-        EvaluationError
-            The session is not open.
+        Raises `TooFewPartiesError` for fewer submissions than the round needs, and names who is missing: the round
+        stays open. Raises `EvaluationError` where the session is not open.
         """
         if not self.round or self._ended:
             raise EvaluationError("the session is not open")
@@ -168,11 +161,11 @@ class Aggregator(ABC):
 
     @property
     def asked(self) -> tuple[str, ...]:
-        """Who is to answer this round: the parties still in the session, or its helper."""
+        """Names of those who are to answer this round: the parties still in the session, or its helper."""
         return self._parties.asked
 
     def has_accepted(self, party: str, submission: bytes | None = None) -> bool:
-        """Whether a party's submission of this round has been taken; in signed sessions: this very one."""
+        """Whether the party's submission of this round was accepted; in signed sessions: exactly this `submission`."""
         if submission is None:
             return party in self._parties.digests
         return self._parties.digests.get(party) == hashlib.sha256(submission).digest()
@@ -183,15 +176,10 @@ class Aggregator(ABC):
         message = None if self.journal is None else self.journal.message(number)
         if message is None:
             content = payload()
+            recipient = HELPER if number in self.helper_rounds else ""
             listed = self._listed(number) if self.protection else ()
             message = in_envelope(
-                self.manifest,
-                self.protection,
-                number,
-                AGGREGATOR,
-                content,
-                recipient=HELPER if number in self.helper_rounds else "",
-                submissions=listed,
+                self.manifest, self.protection, number, AGGREGATOR, content, recipient=recipient, submissions=listed
             )
             if self.journal is not None:
                 self.journal.keep_message(number, message)
@@ -208,10 +196,10 @@ class Aggregator(ABC):
 
     def _is_ours(self, message: bytes, number: int) -> bool:
         try:
-            found = Message.from_bytes(message, limit=len(message))
+            parsed = Message.from_bytes(message, limit=len(message))
         except MessageError:
             return False
-        return (found.manifest, found.round, found.sender) == (self.digest, number, AGGREGATOR)
+        return (parsed.manifest, parsed.round, parsed.sender) == (self.digest, number, AGGREGATOR)
 
     def _must_answer(self) -> bool:
         """Whether this round needs submissions; the last one only acknowledges."""
@@ -241,20 +229,13 @@ def conduct(
     seconds: dict[str, float] | None = None,
     refused: Callable[[MessageError], None] | None = None,
 ) -> SessionRecord:
-    """Play a session from the aggregator's side, whatever carries the messages.
+    """Play a session from the aggregator's side, whatever carries the messages; the aggregator is not started yet.
 
-    Parameters
-    ----------
-    aggregator : Aggregator
-        Not started yet.
-    exchange : callable
-        Takes a message for all, and yields (party, submission) as answers arrive, until no more are to be waited for.
-    seconds : dict, optional
-        Wall-clock time spent on "ingest" and "circuit" is added to it.
-    refused : callable, optional
-        Told of each submission that is refused, and the session goes on; without it the error is raised.
+    `exchange` takes a message for all, and yields (party, submission) as answers arrive, until none is waited for.
+    Wall-clock time spent on "ingest" and "circuit" is added to `seconds`. `refused` is called with the error of each
+    refused submission, and the session goes on; without it the error is raised.
 
-    Raises `MessageError` or `EvaluationError`: as `Aggregator.receive` and `Aggregator.finish_round`.
+    Errors are those of `Aggregator.receive` and `Aggregator.finish_round`.
     """
     spent = {} if seconds is None else seconds
     message: bytes | None = aggregator.start()

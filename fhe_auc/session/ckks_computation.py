@@ -47,7 +47,10 @@ class SealedCkks(SealedComputation[CkksTask, PublicContext, SecretContext, Slots
 
     def encrypt(self, keys: SecretContext, task: CkksTask, common_secret: bytes) -> tuple[bytes, ...]:
         """Return a ciphertext a block, masked if the task says so."""
-        masks = masks_of(task, keys.mask_shape, self._manifest, self.plan.blocks, common_secret)
+        blocks = self.plan.blocks
+        masks: Sequence[Words | None] = [None] * blocks
+        if task.masked:
+            masks = zero_sum_masks(keys.mask_shape, self._manifest, task.party, common_secret, blocks=blocks)
         pairs = zip(task.encode(common_secret), masks, strict=True)
         return tuple(keys.encrypt(block, mask) for block, mask in pairs)
 
@@ -65,32 +68,21 @@ def running_sum(context: PublicContext, blocks: int) -> RunningSum:
     return RunningSum([context.ciphertext_shape] * blocks, lambda _, block: context.read_submission(block))
 
 
-def masks_of(
-    task: CkksTask, shape: Polynomials, manifest: Manifest, blocks: int, common_secret: bytes
-) -> Sequence[Words | None]:
-    """Return what is added to each block's ciphertext, of that shape; None adds nothing."""
-    if not task.masked:
-        return [None] * blocks
-    return zero_sum_masks(shape, manifest, task.party, common_secret, blocks=blocks)
-
-
 def zero_sum_masks(
     shape: Polynomials, manifest: Manifest, party: str, common_secret: bytes, *, blocks: int
 ) -> list[Words]:
     """Return a party's masks for its ciphertexts, of that shape, one a block; all parties have to take part.
 
-    Party i adds G_i − G_{i+1}, where the G are uniform modulo Q. In the sum over all parties they vanish, exactly; what
-    is left of a sum in which a party is missing, counted twice or replaced is uniform.
-    `common_secret` is 32 bytes that the aggregator has not. ValueError where the manifest has no such party.
+    Party i adds G_i − G_{i+1}, where the G are uniform modulo Q. In the sum over all parties they vanish exactly; a sum
+    in which a party is missing, counted twice or replaced stays uniform. Raises ValueError where the manifest has no
+    such party.
     """
     parties = manifest.parties
     index = parties.index(party)
     masks = []
     for block in range(blocks):
-        mask, next_pad = (
-            shape.uniform(pad_key(common_secret, manifest, owner, block))
-            for owner in (index, (index + 1) % len(parties))
-        )
+        owners = index, (index + 1) % len(parties)
+        mask, next_pad = (shape.uniform(pad_key(common_secret, manifest, owner, block)) for owner in owners)
         shape.subtract_in_place(mask, next_pad)
         masks.append(mask)
     return masks

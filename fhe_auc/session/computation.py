@@ -6,10 +6,10 @@
     decrypt     result                             ->  values          by the scheme
     read        values                             ->  outcome         `PartyTask`
 
-A protocol brings one for each way in which keys may be held; `fhe_auc_keys.roles` makes the roles of it:
+A protocol brings one for each way in which keys may be held; `fhe_auc_keys.roles` makes roles of it:
 
-    `SealedComputation`    `sealed_roles`: a key holder has made the keys, and parties encrypt
-    `PaddedComputation`    `padded_roles`: so it has, and parties pad; `helper_roles`, and fleets: a helper has the keys
+    `SealedComputation`    `sealed_roles`: a key holder makes the keys, and parties encrypt
+    `PaddedComputation`    `padded_roles`: a key holder makes the keys, and parties pad; `helper_roles`: a helper does
     `JointComputation`     `joint_roles`: the parties make the keys together
 
 Sums of vectors, which need no encryption: `fhe_auc.session.vector_computation`.
@@ -51,21 +51,20 @@ Decrypted = TypeVar("Decrypted")
 
 
 class Result(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What the aggregator sends once it has computed: whose submissions are in it, and what came out."""
+    """What the aggregator sends once it has computed: the parties that count, and the result."""
 
     counted: tuple[str, ...]  # in the manifest's order
     content: bytes  # a ciphertext, from `Computation.aggregate`; or of a `VectorComputation`
 
 
 class PartyTask(ABC, Generic[Values, Decrypted, R]):
-    """What a protocol has one party do with its own rows, which have been checked when it was made."""
+    """One party's part in a computation: it encodes its rows, which are checked already, and reads the result."""
 
     party: str
     """Name."""
 
     masked: bool = False
-    """Whether masks are added to the ciphertexts that vanish only in the sum over all parties, each of whom then has to
-    take part (`fhe_auc.session.ckks_computation`)."""
+    """Whether ciphertexts get masks that vanish in the sum over all parties alone, each of which must take part."""
 
     @abstractmethod
     def encode(self, common_secret: bytes) -> Sequence[Values]:
@@ -73,7 +72,7 @@ class PartyTask(ABC, Generic[Values, Decrypted, R]):
 
     @abstractmethod
     def read(self, decrypted: Decrypted, counted: Sequence[str], common_secret: bytes) -> R:
-        """Return what the decrypted result of these parties says; what the session cost is filled in by others.
+        """Return the outcome of the decrypted result over these parties, without the session's costs.
 
         Raises `EvaluationError` where the result fails a check, or is undefined.
         """
@@ -103,9 +102,9 @@ class WholeKeyComputation(Computation[Task, Public, Secret, Decrypted]):
     _manifest: Manifest
 
     def load_public(self, material: bytes) -> Any:
-        """Return the public context that these bytes hold.
+        """Return the public context in these bytes.
 
-        Raises `DeserialisationError` where they are none or damaged, `InputError` where they are another session's.
+        Raises `DeserialisationError` for damaged or other bytes, `InputError` for another session's keys.
         """
         return self._checked(self.library.load_public(material))
 
@@ -143,8 +142,7 @@ class SealedComputation(WholeKeyComputation[Task, Public, Secret, Decrypted]):
 class PaddedComputation(WholeKeyComputation[Task, Public, Secret, list[Residues]]):
     """A computation on what parties submit under one-time pads; the opening of the pads' sum stands for a key.
 
-    A pad comes from a seed that only its party, known by an index, and who opens have. Parts of a submission have the
-    same lengths for all. What `aggregate` takes is from `opened`.
+    A pad comes from a seed that only its party and the role that opens have. `aggregate` takes what `opened` returns.
     """
 
     @property
@@ -180,7 +178,7 @@ class PaddedComputation(WholeKeyComputation[Task, Public, Secret, list[Residues]
     def opening(self, material: bytes, seeds: Mapping[str, bytes]) -> bytes:
         """Return the opening of the sum of the pads from these seeds, by party.
 
-        There must be one opening in a session only: who has two learns what the pads between them hide.
+        A session has one opening only: two of them tell what the pads between them hide.
         """
         indices = {party: index for index, party in enumerate(self._manifest.parties)}
         return self.open_sum(material, self.sum_of_pads((indices[party], seed) for party, seed in seeds.items()))

@@ -17,7 +17,7 @@ class CountedParties:
     digests : dict of str to bytes
         SHA-256 of what each has submitted in this round, in the order of arrival; empty where it is not signed.
     refusals : dict of str to str
-        Parties of which a submission was refused, and the latest reason, as of `SessionRecord`.
+        Parties of which a submission was refused, each with the latest reason.
     """
 
     def __init__(self, parties: tuple[str, ...]) -> None:

@@ -39,12 +39,8 @@ _RECORD, _STATUS, _SESSION, _LOCK = "record.json", "status.json", "session", "lo
 class Journal(AbstractContextManager["Journal"]):
     """The journal of one session in `folder`, which is made where there is none; a context manager.
 
-    Raises
-    ------
-    InputError
-        Others may read or write the folder.
-    EvaluationError
-        Another process runs the session.
+    Raises `InputError` where others may read or write the folder, `EvaluationError` where another process runs the
+    session.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -128,10 +124,7 @@ class Journal(AbstractContextManager["Journal"]):
         append(self._logs[number], len(entry).to_bytes(_LENGTH_BYTES, "big") + entry)
 
     def closed(self, number: int) -> tuple[str, ...] | None:
-        """Return whose submissions of a round count; None where that is still open.
-
-        Raises `EvaluationError` where the file is damaged.
-        """
+        """Return the parties whose submissions of a round count; None while it is open. Errors as `damaged`."""
         data = _read(self._path(number, "closed"))
         if data is None:
             return None
@@ -172,10 +165,7 @@ class Journal(AbstractContextManager["Journal"]):
         (self.folder / _RECORD).unlink(missing_ok=True)
 
     def tell(self, *, deadline: float, **status: Any) -> None:
-        """Write down how things stand, for whoever asks meanwhile; a full disk does not end a session here.
-
-        The round ends at `deadline` (monotonic).
-        """
+        """Write the status, for whoever asks; the round ends at `deadline` (monotonic). A full disk ends no session."""
         now = datetime.now(timezone.utc)
         until = now + timedelta(seconds=deadline - time.monotonic())
         told = {name: time.isoformat(timespec="seconds") for name, time in (("time", now), ("until", until))} | status

@@ -52,7 +52,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     session : bytes
         Fresh random id, 16 bytes.
     parties : tuple of str
-        Names of all parties, each once: no two differ in case or width of letters only. Empty in a fleet's session.
+        Names of all parties; no two differ only in case or width of letters. Empty in a fleet's session.
     grid : bytes
         Thresholds, float64 little-endian, finite and strictly ascending, from 2 to 2^20 of them.
     min_parties : int
@@ -60,28 +60,28 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     keys : "none", "sealed", "joint" or "helper"
         Who makes them.
     context : bytes
-        With sealed keys, what names them: the fingerprint of the encryption context, 32 bytes. Between machines with a
-        helper, that of its certificate. Otherwise empty.
+        With sealed keys, the fingerprint of the encryption context, 32 bytes. Between machines with a helper, that of
+        its certificate. Otherwise empty.
     certificates : tuple of bytes
-        Fingerprints of the parties' certificates, 32 bytes each, in the order of `parties`; every message is signed by
-        their keys. Empty where a session is played in one process.
+        Fingerprints of the parties' certificates, 32 bytes each, in the order of `parties`; with their keys messages
+        are signed. Empty where a session is played in one process.
     aggregator : bytes
         Fingerprint of the aggregator's certificate; empty likewise.
     study : Study or None
-        What is evaluated, in a session between machines; None where it is played in one process.
+        What is evaluated, in a session between machines.
     plan : EncodedPlan or None
         Parameters of the encrypted computation, for the protocol to decode; None where nothing is encrypted.
     options : dict of str to bool, int, float or str
-        Parameters of the protocol that all roles must agree on and that are not in the plan: a privacy budget. Finite.
+        Other parameters that all roles must agree on, such as a privacy budget. Finite.
     fleet : Fleet or None
-        With a helper, who takes part in place of `parties`.
+        With a helper, devices in place of `parties`.
     common_secret : bytes
-        What names the secret that is dealt to all parties, 32 bytes; empty where there is none, or it is made in the
-        session. Who deals it to some and another to others would read one party's own numbers off what all of them
-        check. So a party refuses another secret; and with another name the session is another one.
+        Name of the secret that is dealt to all parties, 32 bytes; empty where there is none, or it is made in the
+        session. A party refuses any other secret: a dealer that gave parties different ones could read one party's own
+        numbers off what all of them check.
     before : bytes
-        Id of the session that has found the thresholds, 16 bytes, where average precision builds on what it counted:
-        all parties have to take the same one. Otherwise empty.
+        Id of the session that has found the thresholds, 16 bytes, where average precision builds on its counts.
+        Otherwise empty.
 
     Raises `InputError` if a field cannot be that.
     """
@@ -177,8 +177,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def decoded_plan(self, kind: type[P]) -> P:
         """Return the plan, which must be of this type.
 
-        Raises `InputError` where there is none, it is of another type or malformed, or it does not fit the manifest: it
-        is for other keys, another number of thresholds or fewer parties.
+        Raises `InputError` where there is none, it is of another type or malformed, or it is for other keys, another
+        number of thresholds or fewer parties than the manifest.
         """
         if self.plan is None:
             raise InputError("the session's manifest has no plan for an encrypted computation")

@@ -59,38 +59,24 @@ class Protection(ABC):
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """One message of a protocol.
+    """One message of a protocol."""
 
-    Attributes
-    ----------
-    protocol : str
-        Name of the plug-in.
-    session : bytes
-        Random id of the session, 16 bytes.
-    round : int
-        Counted from 1.
-    sender : str
-        Party name, or "aggregator".
-    manifest : bytes
-        SHA-256 of the session's manifest: parties, thresholds, parameters and key fingerprint all hang on it.
-    payload : bytes
-        What the round carries; between machines sealed, if it is for the aggregator or a helper alone. As no two seals
-        are alike, a submission's digest then tells nobody anything.
-    submissions : tuple of (str, bytes)
-        In a signed message of the aggregator, from the second round on: whose submissions of the round before count,
-        each with the SHA-256 of the whole message.
-    signature : bytes
-        The sender's, of `statement`; empty in sessions that are played in one process.
-    """
+    protocol: str  # name of the plug-in
+    session: bytes  # its random id, 16 bytes
+    round: int  # from 1
+    sender: str  # party name, "aggregator" or the helper's
+    manifest: bytes  # SHA-256 of the session's manifest
 
-    protocol: str
-    session: bytes
-    round: int
-    sender: str
-    manifest: bytes
     payload: bytes
+    """What the round carries; between machines sealed, where it is for the aggregator or the helper alone. As no two
+    seals are alike, a submission's digest then tells nobody anything."""
+
     submissions: tuple[tuple[str, bytes], ...]
+    """In a signed message of the aggregator, from the second round on: the parties whose submissions of the round
+    before count, each with the SHA-256 of the whole message."""
+
     signature: bytes
+    """The sender's, of `statement`; empty in sessions that are played in one process."""
 
     def __repr__(self) -> str:
         return f"<Message {self.protocol} round {self.round} from {self.sender!r}, {len(self.payload)} bytes>"
@@ -109,10 +95,9 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
         return msgspec.structs.replace(message, signature=protection.sign(MESSAGE, message.statement))
 
     def opened(self, protection: Protection, recipient: str = "") -> bytes:
-        """Return what a message carries for this role, which is `recipient` where it is sealed.
+        """Return the payload for this role, which is `recipient` where the payload is sealed.
 
-        Raises `MessageError` unless it bears its sender's signature, and the seal opens; ``error.field`` is
-        "signature" or "seal".
+        Raises `MessageError`, with the field "signature" or "seal", unless the sender has signed and the seal opens.
         """
         protection.check(self.sender, MESSAGE, self.statement, self.signature)
         return protection.unseal(SEALED, self._about(recipient), self.payload) if recipient else self.payload
@@ -141,9 +126,9 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     def require(self, **expected: Any) -> None:
         """Raise `MessageError` where a field differs from what is expected; the text names it, ``error.field`` too."""
         for field, value in expected.items():
-            found = getattr(self, field)
-            if found != value:
-                shown = [item.hex()[:16] if isinstance(item, bytes) else repr(item)[:80] for item in (found, value)]
+            actual = getattr(self, field)
+            if actual != value:
+                shown = [item.hex()[:16] if isinstance(item, bytes) else repr(item)[:80] for item in (actual, value)]
                 raise MessageError(f"message with {field} {shown[0]}, expected {shown[1]}", field=field)
 
 

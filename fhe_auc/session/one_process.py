@@ -1,4 +1,4 @@
-"""Sessions of which every role is played in this process, exchanging the same bytes that they would between sites."""
+"""Sessions whose roles all run in this process, and exchange the same bytes as between sites."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run_on_quantiles(
     progress: Progress,
     cheat: str | None = None,
 ) -> Evaluation:
-    """Run the session that finds so many thresholds, then `run` on them, with what both cost.
+    """Run a session that finds so many thresholds, then `run` at them; return the evaluation with both sessions' costs.
 
     The key holder of the second session takes the first party's thresholds; every party requires its own.
     """
@@ -48,8 +48,8 @@ def run(
 ) -> Evaluation:
     """Run one session of `plugin` in this process and return the first party's evaluation, with all phases' seconds.
 
-    "submit" and "recover" are means over parties. `cheat` is as for `federated_auc`; `found` is what each party has
-    found out about thresholds before, by name.
+    "submit" and "recover" are means over parties. `cheat` is as for `federated_auc`; `found` has the thresholds that
+    each party has found before, by name.
     """
     evaluation = first_of(played(plugin, request, parties, progress, cheat, found))
     if sum(len(data.y_score) for data in parties) < request.min_rows and evaluation.numerical_error > 0:
@@ -60,7 +60,7 @@ def run(
 
 
 def first_of(outcomes: Mapping[str, R]) -> R:
-    """Return the first party's outcome: what all of them may be told."""
+    """Return the first party's outcome, which all of them may know."""
     return next(iter(outcomes.values()))
 
 
@@ -72,7 +72,7 @@ def played(
     cheat: str | None = None,
     found: Mapping[str, QuantileThresholds] | None = None,
 ) -> dict[str, R]:
-    """Play all roles of a session; return what each party has got, by name, with the session's costs."""
+    """Play all roles of a session; return each party's outcome, by name, with the session's costs."""
     if plugin.encrypts:
         check_rows(sum(data.rows for data in parties), request.max_rows)  # between sites, no role could know
     started = time.perf_counter()

@@ -45,39 +45,37 @@ class _PartyState(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
 
 
 class Party(ABC, Generic[R]):
-    """Base of every protocol's party; raises `EvaluationError` where its name is none of the manifest's.
+    """Base of every protocol's party; raises `EvaluationError` where the manifest has no party of its name.
 
-    It answers each round once. That the *site* submits once it cannot see to: another one, made of the same material,
-    would submit again, other rows too, under secrets that are for one use (zero-sum masks, authenticators), and two
-    results tell how the rows differ. `fhe_auc.machines.site_state.answer` sees to it, across processes and crashes; who
-    makes parties without it has to. Nor does it compare its rows with its cap in the manifest's study: `site_state`
-    does that too, wherever a session between machines is joined, and otherwise whoever makes the party
-    (`Study.require_rows`).
+    It answers each round once. It cannot ensure that its *site* submits once: another party, made of the same material,
+    would submit again, under secrets that are for one use (zero-sum masks, authenticators), and two results tell how
+    the rows differ. `fhe_auc.machines.site_state.answer` ensures that, across processes and crashes, and compares the
+    number of rows with the site's cap; whoever makes parties without it must do both (`Study.require_rows`).
     """
 
     rounds: int
     """Rounds in which parties answer."""
 
     submission_round: int = 1
-    """The one in which this party puts its rows in; later ones need them no more."""
+    """The round in which this party submits its rows; later rounds do not need them."""
 
     answers: tuple[int, ...] = ()
-    """Rounds in which it is asked; empty: in all."""
+    """Rounds that this party answers; empty: all."""
 
     download_limit: int
     """Largest payload of the aggregator's messages, in bytes."""
 
     protection: Protection | None = None
-    """Set before the first message, where the session is one between machines; without it none is answered."""
+    """Set before the first message of a session between machines, which is not answered without it."""
 
     asked_alone = False
-    """Whether the aggregator's messages are for this role alone, and so sealed to it."""
+    """Whether the aggregator's messages are sealed to this role."""
 
     opened: tuple[str, ...] = ()
-    """Of a helper: the parties whose pads it has opened, in the answer that does."""
+    """Of a helper: the parties whose pads its last answer has opened."""
 
     own_warnings: tuple[str, ...] = ()
-    """What this party alone is told, about its own rows; they go into its result, and nowhere else."""
+    """Warnings about this party's own rows, for its own result alone."""
 
     def __init__(self, manifest: Manifest, name: str) -> None:
         if not self._belongs(manifest, name):
@@ -101,12 +99,8 @@ class Party(ABC, Generic[R]):
         In the last round the answer is the same whatever the result: `result` tells this party alone that a check has
         failed. An aggregator that learned it could choose what the check depends on. Later messages are not answered.
 
-        Raises
-        ------
-        MessageError
-            Wrong, damaged, out of order or replayed; the party's state is as it was.
-        EvaluationError
-            The session cannot go on.
+        Raises `MessageError` for a message that is wrong, damaged, out of order or replayed, and the party's state is
+        as it was; `EvaluationError` where the session cannot go on.
         """
         limit = self.download_limit + ENVELOPE_BYTES + _LISTED_BYTES * len(self.manifest.parties)
         parsed = _parsed(message, limit)
@@ -115,7 +109,7 @@ class Party(ABC, Generic[R]):
             session=self.manifest.session,
             manifest=self.digest,
             sender=AGGREGATOR,
-            round=next((each for each in self.answers if each > self._round), self._round + 1),
+            round=next((number for number in self.answers if number > self._round), self._round + 1),
         )
         if self._ended:
             raise MessageError(f"the session has ended for party {self.name!r}", field="round")
@@ -141,11 +135,7 @@ class Party(ABC, Generic[R]):
         return submission
 
     def result(self) -> R:
-        """Return what the session yields.
-
-        Raises `EvaluationError` where there is nothing yet; or the result has failed its checks or is undefined, and
-        there is none for good.
-        """
+        """Return what the session yields; raise `EvaluationError` where there is no result yet, or none for good."""
         if self._failure is not None:
             raise self._failure
         if self._outcome is None:
@@ -167,7 +157,7 @@ class Party(ABC, Generic[R]):
 
     @property
     def submitted(self) -> bool:
-        """Whether this party has put its rows in."""
+        """Whether this party has submitted its rows."""
         return self._round >= self.submission_round
 
     @property
@@ -177,48 +167,34 @@ class Party(ABC, Generic[R]):
 
     @property
     def failure(self) -> EvaluationError | None:
-        """Why there is no result for good, as the last round has shown; None: no such thing."""
+        """Why the last round gave no result; None where it gave one, or is still to come."""
         return self._failure
 
     def saved(self) -> bytes:
         """Return what another process needs to go on as this party, with the same manifest, material and rows.
 
-        It is secret, and belongs into a key store; where it is kept before the submission is sent, no round is ever
-        answered in two ways. It holds no result: the process that answers the last round has to read it. Of a
-        party that has ended, nothing secret is left in it.
+        It is secret, and belongs into a key store, before the submission is sent: then no round is ever answered in two
+        ways. It holds no result, and after the last round nothing secret.
         """
-        state = _PartyState(
-            manifest=self.digest,
-            party=self.name,
-            round=self._round,
-            ended=self._ended,
-            sent=self._sent,
-            bytes_sent=self.bytes_sent,
-            bytes_received=self.bytes_received,
-            seconds=self._seconds,
-            own=b"" if self._ended else self._own_state(),
-        )
-        return frame(_STATE_MAGIC, state)
+        own = b"" if self._ended else self._own_state()
+        where = self.digest, self.name, self._round, self._ended, self._sent
+        return frame(_STATE_MAGIC, _PartyState(*where, self.bytes_sent, self.bytes_received, self._seconds, own))
 
     def restore(self, state: bytes) -> None:
-        """Go on from what `saved` has returned; for a party that has not answered anything yet.
+        """Go on from what `saved` has returned.
 
-        Raises
-        ------
-        DeserialisationError
-            Damaged, of another version, or the state of another session or party.
-        EvaluationError
-            This party has answered already.
+        Raises `DeserialisationError` for a state that is damaged, of another version, session or party;
+        `EvaluationError` where this party has answered already.
         """
         if self._round or self._ended:
             raise EvaluationError(f"party {self.name!r} has begun already, and is not put back")
-        found = unframe(_STATE_MAGIC, state, _PartyState, "party's state")
-        if (found.manifest, found.party) != (self.digest, self.name) or not 0 <= found.round <= self.rounds:
+        saved = unframe(_STATE_MAGIC, state, _PartyState, "party's state")
+        if (saved.manifest, saved.party) != (self.digest, self.name) or not 0 <= saved.round <= self.rounds:
             raise DeserialisationError("the state is that of another session or party", field="session")
-        if not found.ended:
-            self._restore_own(found.own)
-        self._round, self._ended, self._seconds = found.round, found.ended, found.seconds
-        self._sent, self.bytes_sent, self.bytes_received = found.sent, found.bytes_sent, found.bytes_received
+        if not saved.ended:
+            self._restore_own(saved.own)
+        self._round, self._ended, self._seconds = saved.round, saved.ended, saved.seconds
+        self._sent, self.bytes_sent, self.bytes_received = saved.sent, saved.bytes_sent, saved.bytes_received
 
     def _own_state(self) -> bytes:
         """Return what this kind of party keeps between rounds, beyond what it is made from."""
@@ -230,12 +206,12 @@ class Party(ABC, Generic[R]):
             raise DeserialisationError("the state is that of another kind of party")
 
     def _check_listed(self, message: Message) -> None:
-        """Raise `MessageError` unless the aggregator says that enough parties count, and this one with what it sent."""
+        """Raise `MessageError` unless the aggregator lists enough parties, among them this one with its submission."""
         if message.round == 1 and not message.submissions:
             return
         listed = dict(message.submissions)
-        odd = set(listed) - set(self.manifest.parties)
-        if odd or len(listed) != len(message.submissions):
+        strangers = set(listed) - set(self.manifest.parties)
+        if strangers or len(listed) != len(message.submissions):
             raise MessageError("the list of submissions names a stranger, or a party twice", field="submissions")
         if len(listed) < self.manifest.min_parties:
             raise MessageError(
@@ -246,13 +222,13 @@ class Party(ABC, Generic[R]):
         self._listed = frozenset(listed)
 
     def _check_counted(self, parties: int) -> None:
-        """Raise `DeserialisationError` where a result claims fewer parties than may be, or more than there are."""
+        """Raise `DeserialisationError` where a result claims fewer parties than are needed, or more than there are."""
         most = len(self.manifest.parties) if self._listed is None else len(self._listed)
         if not self.manifest.min_parties <= parties <= most or (self._listed is not None and parties != most):
             raise DeserialisationError(f"{parties} parties counted, of {most}")
 
     def _check_named(self, counted: tuple[str, ...]) -> None:
-        """Raise `DeserialisationError` where these cannot be the parties that count; this one has to be among them."""
+        """Raise `DeserialisationError` where these cannot be the parties that count, this one among them."""
         named = frozenset(counted)
         if counted != tuple(party for party in self.manifest.parties if party in named):
             raise DeserialisationError("the parties counted are not some of the session's, each once and in its order")

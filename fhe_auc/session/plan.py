@@ -92,7 +92,7 @@ class Plan(Protocol):
 
 @runtime_checkable
 class EncryptedPlan(Plan, Protocol):
-    """What plans have besides where an encryption library computes."""
+    """What a plan has besides, where an encryption library computes."""
 
     @property
     def parameters(self) -> RingParameters:

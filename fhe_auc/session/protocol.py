@@ -35,21 +35,21 @@ DEFAULT_MIN_ROWS = 100
 class Setup(CheckedNames):
     """How a session is set up, whatever it evaluates.
 
-    Numbers may be numpy's; they become Python's. A bound that is no integer raises `InputError`.
+    Numbers may be numpy's; they become Python's. Raises `InputError` for a bound that is no integer.
 
     Attributes
     ----------
     keys : "sealed", "joint" or "helper"
-        A key holder makes the secret key and seals it to each party; or the parties make it together, so that only all
-        of them can decrypt (five rounds and more bytes); or a helper has it, and no party.
+        A key holder makes the secret key and seals it to each party; or the parties make it together, and only all of
+        them can decrypt (five rounds, more bytes); or a helper has it, and no party.
     backend : "openfhe", "tenseal" or None
-        Encryption library; None takes openfhe where it can be imported, else tenseal.
+        Encryption library; None: openfhe where it can be imported, else tenseal.
     max_rows, min_rows : int
-        Public bounds on the pooled rows: the parameters hold up to max_rows, the precision from min_rows on. More than
-        max_rows are refused before any key is made, but by protocols that encrypt nothing.
+        Public bounds on the pooled rows: parameters hold up to max_rows, the precision from min_rows on. Protocols that
+        encrypt refuse more than max_rows before any key is made.
     smudging_bits : int or None
-        For joint keys: by how many bits a party's noise on its partial decryption exceeds what it hides; 30 to 80;
-        None: 40.
+        For joint keys: bits by which a party's noise on its partial decryption exceeds what it hides, 30 to 80; None:
+        40.
     """
 
     keys: str = "sealed"
@@ -73,29 +73,28 @@ class Setup(CheckedNames):
 
 @dataclass(frozen=True, kw_only=True)
 class Request(Setup):
-    """What the people who want the evaluation have agreed on, before any key exists: its setup, and what it is of.
+    """What people have agreed on before any key exists: how a session is set up, and what it evaluates.
 
     Attributes
     ----------
     parties : tuple of str
         Names; none where a fleet takes part.
     thresholds : ndarray of float64, shape (m,)
-        Ascending decision points. Protocols that are to find them set their own.
+        Ascending decision points. Protocols that find thresholds set their own.
     min_parties : int or None
-        Go on with this many submissions; None: all.
+        The session goes on with this many submissions; None: all.
     rows : tuple of int or None
-        How many rows each party has, in their order, where that is known and may be public; a privacy budget takes it.
+        Number of rows of each party, where that is known and may be public; for a privacy budget.
     interval : float or None
-        Level of the confidence interval of the AUC that is wanted, where the protocol has one; None: none.
+        Level of the AUC's confidence interval; None: no interval.
     before : bytes
-        Id of the session before, where average precision is wanted: it has told parties how many rows lie at or above
-        each threshold. Empty: there is none. Exact protocols alone have it.
+        For average precision: id of the session that has counted the rows at or above each threshold; otherwise empty.
     analysis : Analysis
-        What is estimated: models, groups, classes. Only some protocols have more than one model over all rows.
+        Models, groups and classes; only some protocols have more than one model over all rows.
     fleet : Fleet or None
-        Who takes part in place of parties that have names.
+        Devices in place of parties that have names.
     options : mapping
-        What only this protocol knows; an option that it does not know is refused.
+        The protocol's own; unknown ones are refused.
     """
 
     parties: tuple[str, ...]
@@ -126,7 +125,7 @@ class Request(Setup):
 
 @dataclass(frozen=True)
 class Delivery:
-    """What each role has in hand when a session starts: for `Protocol.aggregator`, and by name for `Protocol.party`."""
+    """Material of each role when a session starts: for `Protocol.aggregator`, and by name for `Protocol.party`."""
 
     aggregator: bytes = field(repr=False)
     parties: Mapping[str, bytes] = field(repr=False)
@@ -138,12 +137,12 @@ class Delivery:
 
 @dataclass(frozen=True)
 class Session:
-    """A prepared session: its manifest, and in subclasses what has been made for its roles beside it."""
+    """A prepared session: its manifest, and in subclasses the material of its roles."""
 
     manifest: Manifest
 
     def delivery(self) -> Delivery:
-        """Return what each role would be given, where all of them run in this process: nothing, without keys."""
+        """Return each role's material, where all roles run in this process; empty where there are no keys."""
         return Delivery(b"", dict.fromkeys(self.manifest.parties, b""))
 
 
@@ -200,55 +199,44 @@ class Protocol(ABC, Generic[R]):
     def plan_of(self, manifest: Manifest) -> Plan | None:
         """Return the plan in a manifest of this protocol, None where nothing is encrypted.
 
-        Raises `InputError` where the manifest is not one that `prepare` returns.
+        Raises `InputError` for a manifest that `prepare` does not return; so do the methods below.
         """
         return None
 
     def analysis_of(self, manifest: Manifest) -> Analysis:
-        """Return what a session of this protocol estimates; raise `InputError` as `plan_of`."""
+        """Return what a session of this protocol estimates."""
         return PLAIN
 
     def spends(self, manifest: Manifest) -> Spending | None:
-        """Return what a session spends of a site's rows; None where nothing of it is differentially private.
-
-        Raises `InputError` as `plan_of`.
-        """
+        """Return what a session spends of the privacy of a site's rows; None where no result is private."""
         return None
 
     def soundness(self, manifest: Manifest) -> float | None:
-        """Return a proved bound on the chance that a party accepts a wrong number; None where there is none.
-
-        Raises `InputError` as `plan_of`.
-        """
+        """Return a proved bound on the probability that a party accepts a wrong number; None where there is none."""
         return None
 
     def staged(self, request: Request, bins: int) -> tuple[Request, Request]:
-        """Split a request for so many quantile thresholds; its own thresholds are of no account.
+        """Return the requests of two sessions: one finds so many quantile thresholds, the other evaluates at them.
 
-        The first request is for the protocol that `boundaries` names, which finds them; the second for this one, once
-        the thresholds are filled in.
-
-        Raises `InputError` where an option is of a wrong value, or quantile thresholds do not go with one.
+        The first is for the protocol that `boundaries` names; the second for this one, with its thresholds to be filled
+        in. Raises `InputError` where an option has a wrong value, or does not go with quantile thresholds.
         """
         return replace(request, analysis=PLAIN, options={"bins": bins}), request
 
     @abstractmethod
     def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
-        """Return the aggregator of a session; `material` is what `Delivery` has for it."""
+        """Return the aggregator of a session, from its material as of `Delivery`."""
 
     def helper(self, manifest: Manifest, material: bytes) -> Party[Any]:
-        """Return the helper of a session; `material` is what `Delivery` has for it.
-
-        Raises `InputError` where the protocol has none.
-        """
+        """Return the helper of a session, from its material; raise `InputError` where the protocol has none."""
         raise InputError(f"protocol {self.name!r} has no helper")
 
     @final
     def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
-        """Return the party whose rows are `data`; `material` is what `Delivery` has for it.
+        """Return the party with the rows `data`, from its material.
 
-        Whatever a party is made for, it is made here: so all check their scores (`fhe_auc.rows.own_rows.check_scores`),
-        and raise `InputError` as it does, before anything is sent.
+        Every party is made here, so that all check their scores before anything is sent
+        (`fhe_auc.rows.own_rows.check_scores`, with its `InputError`).
         """
         check_scores(data, manifest.thresholds)
         made = self.new_party(manifest, material, data)
@@ -256,12 +244,12 @@ class Protocol(ABC, Generic[R]):
         return made
 
     def own_warnings(self, manifest: Manifest, parties: Sequence[PartyData]) -> tuple[str, ...]:
-        """Return what parties ought to know of their own rows (`fhe_auc.rows.own_rows.warnings_of`)."""
+        """Return warnings about the parties' own rows (`fhe_auc.rows.own_rows.warnings_of`)."""
         return warnings_of(parties, manifest.thresholds)
 
     @abstractmethod
     def new_party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
-        """Return what `party` does; it has checked the scores."""
+        """Return the party, for `party`, which has checked the scores."""
 
 
 def new_manifest(
@@ -305,7 +293,7 @@ def new_session_id() -> bytes:
 
 
 def integer(value: Any) -> int | None:
-    """Return an integer of any kind, numpy's too, as Python's own; None for what is none."""
+    """Return an integer of any type, numpy's too, as Python's; None for anything else."""
     try:
         return None if isinstance(value, bool) else operator.index(value)
     except TypeError:

@@ -11,10 +11,10 @@ from typing import Any
 class SessionRecord:
     """What the aggregator may tell about an ended session: who took part, never how good the model is.
 
-    Parties are `counted` where their submissions are in the result, and `missing` where they never submitted anything
-    acceptable. `delivered` are those that have confirmed the last round: they have the result, or know that there is
-    none, and nobody else is told which. `refused` names those of which a submission was refused, each with the latest
-    reason; in signed sessions what they have signed alone counts, as anybody may send the rest in their names.
+    The submissions of `counted` parties are in the result; `missing` ones never submitted anything acceptable.
+    `delivered` parties have confirmed the last round: they have the result, or know that there is none, and nobody else
+    learns which. `refused` names parties of which a submission was refused, each with the latest reason; in signed
+    sessions only what they have signed is named, as anybody may send the rest in their names.
     """
 
     session: bytes  # the manifest's id, 16 bytes

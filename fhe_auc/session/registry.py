@@ -1,8 +1,4 @@
-"""Installed protocols, and attacks on them: entry-point groups ``fhe_auc.protocols`` and ``fhe_auc.attacks``.
-
-A package adds its own there: `fhe_auc.session.protocol` says what a protocol is, docs/guide/write-a-protocol.md writes
-one.
-"""
+"""Installed protocols, and attacks on them: entry-point groups ``fhe_auc.protocols`` and ``fhe_auc.attacks``."""
 
 from __future__ import annotations
 

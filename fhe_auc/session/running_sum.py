@@ -37,7 +37,7 @@ class RunningSum:
     @property
     def totals(self) -> list[Words]:
         """Coefficients of the sum, part by part, each of the shape (polynomials, N)."""
-        return [each.words for each in self._sums]
+        return [total.words for total in self._sums]
 
     def _unpacked(self, number: int, part: bytes) -> Words:
         return self._sums[number].polynomials.unpack(part)

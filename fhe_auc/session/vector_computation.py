@@ -32,14 +32,13 @@ from fhe_auc.sums.vector_sums import VectorAuthenticator, VectorSums
 HELPED_BYTES = 1240
 """What a party sends a helper beside its submission: a sealed seed, and a signature, with their lengths."""
 
-_JOINT_BYTES, _JOINT_BYTES_EACH = 190, 90
-"""What a party sends for joint keys: at all events, and for each other party beside its name."""
+_JOINT_BYTES, _JOINT_BYTES_EACH = 190, 90  # what a party sends for joint keys: in all, and more for each other party
 
 
 class VectorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything public that a session's roles must agree on for a sum of vectors.
 
-    Raises `CapacityError`: a number is below 1, or sums are too large. A plan comes from whoever wrote the manifest.
+    Raises `CapacityError` for a number below 1, or sums that are too large.
     """
 
     kind: ClassVar[str] = VECTOR_SUMS
@@ -120,16 +119,14 @@ class VectorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class VectorTask(ABC, Generic[R]):
-    """What a protocol has one party do with its own rows, which have been checked when it was made."""
+    """One party's part in a sum of vectors: it encodes its rows, which are checked already, and reads the sums."""
 
     party: str
     """Name."""
 
     least: int
-    """No entry of the sum is below this where the parties have kept to the session's bounds."""
-
     most: int
-    """Nor above this."""
+    """Every entry of the sum lies between these two, where the parties have kept to the session's bounds."""
 
     @abstractmethod
     def encode(self) -> NDArray[np.int64]:
@@ -137,9 +134,9 @@ class VectorTask(ABC, Generic[R]):
 
     @abstractmethod
     def read(self, sums: NDArray[np.int64], counted: Sequence[str]) -> R:
-        """Return what the sums over these parties say, shape (entries,): proved, and within the bounds.
+        """Return the outcome of the sums over these parties, shape (entries,): proved, and within the bounds.
 
-        Raises `EvaluationError` where they are not what such rows can have, or say nothing.
+        Raises `EvaluationError` where no rows have such sums, or they have no outcome.
         """
 
 
@@ -172,10 +169,7 @@ class VectorComputation:
         return self._sums.pad(seed, self._manifest.session, self._indices[party])
 
     def opening(self, seeds: Mapping[str, bytes]) -> bytes:
-        """Return the sum of the pads from these seeds, by party.
-
-        There must be one in a session only: who has two learns what the pads between them hide.
-        """
+        """Return the sum of the pads from these seeds, by party; one only in a session, as of `PaddedComputation`."""
         return self._sums.opening(self._manifest.session, {self._indices[party]: seeds[party] for party in seeds})
 
     def submission(self, task: VectorTask[Any], pad: Residues, common_secret: bytes) -> tuple[bytes]:
@@ -189,25 +183,25 @@ class VectorComputation:
         )
 
     def aggregate(self, opening: bytes | None, totals: Sequence[Words]) -> bytes:
-        """Return the result, of the sum of submissions; None where the pads add up to zero.
+        """Return the result from the sum of submissions; `opening` is None where the pads add up to zero.
 
-        Raises `DeserialisationError` for what is no opening.
+        Raises `DeserialisationError` for bytes that are no opening.
         """
         ((total,),) = totals
         return self._sums.result(total, opening)
 
     def check_opening(self, opening: bytes) -> None:
-        """Raise `DeserialisationError` for what is no opening."""
+        """Raise `DeserialisationError` for bytes that are no opening."""
         self._sums.unpacked(opening)
 
     def outcome(self, task: VectorTask[R], result: bytes, counted: Sequence[str], common_secret: bytes) -> R:
-        """Return what a result over these parties says; errors as `VectorAuthenticator.read` and `VectorTask.read`."""
+        """Return the outcome of a result over these parties; errors as `VectorAuthenticator.read` and `task.read`."""
         authenticator = self._authenticator(common_secret)
         sums = authenticator.read(result, [self._indices[party] for party in counted], task.least, task.most)
         return task.read(sums, counted)
 
     def soundness(self) -> float:
-        """Return a bound on the chance that any party accepts a wrong sum: one of t^tags for each of them."""
+        """Return a bound on the probability that any party accepts a wrong sum: 1/t^tags for each of them."""
         return len(self._indices) / float(self._sums.modulus) ** self._sums.tags
 
     def _authenticator(self, common_secret: bytes) -> VectorAuthenticator:

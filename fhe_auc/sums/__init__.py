@@ -1,8 +1,8 @@
 """Sums over the pooled vectors of many parties, under one-time pads: exact, of degree 1 to 3.
 
 Party i pads its sketch w_i with m_i, and the aggregator adds up what it gets, in the clear: V = Σ w_i + m_i modulo t.
-Who holds the key has encrypted, before, products of linear functions of M = Σ m_i, the *opening*. With A a linear
-function of V, and B the same of M, that of the pooled sketch is A − B, and
+The key holder has encrypted products of linear functions of M = Σ m_i before: the *opening*. With A a linear function
+of V, and B the same function of M, that of the pooled sketch is A − B, and
 
     Π_d (A_d − B_d) = Σ over subsets S of Π_{d not in S} A_d · Π_{d in S} (−B_d)
                                         in the clear           encrypted
@@ -19,6 +19,4 @@ so the aggregator evaluates the sums with products of a plaintext and a cipherte
     what parties derive from their common secret                `common_shares`
 
 Whole vectors, of degree 1, need no encryption and have tags of their own: `vector_sums`, `pairwise_pads`.
-
-Nothing else here knows how many parties there are, or which.
 """

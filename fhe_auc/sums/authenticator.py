@@ -23,6 +23,7 @@ most d places: a wrong number passes with probability at most d/(t − 1).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -40,24 +41,23 @@ _BLINDERS = "blinders of "
 
 
 def authenticated(release: Release) -> Release:
-    """Return the release of the same sums with authenticators: each of them, of degree d, at z = 0 … d.
+    """Return the release of the same sums with authenticators: each sum, of degree d, at z = 0 … d.
 
-    Errors as `Release`; a name may be too long with what is added to it.
+    Errors as `Release`: a name may be too long with its suffix.
     """
-    degrees = [(each, each.degree) for each in release.sums]
     tags = tuple((name + _TAG, length) for name, length in release.sketch.vectors)
-    blinders = tuple((_BLINDERS + each.name, degree) for each, degree in degrees if degree > 1)
-    sums = tuple(_at(each, z) for each, degree in degrees for z in range(degree + 1))
+    blinders = tuple((_BLINDERS + total.name, total.degree) for total in release.sums if total.degree > 1)
+    sums = tuple(_at(total, z) for total in release.sums for z in range(total.degree + 1))
     return Release(Sketch(release.sketch.vectors + tags + blinders), sums)
 
 
-def _at(wanted: Sum, z: int) -> Sum:
+def _at(total: Sum, z: int) -> Sum:
     """Return a sum at z."""
-    terms = tuple(Term(tuple(_factor_at(factor, z) for factor in term.factors)) for term in wanted.terms)
-    if z and wanted.degree > 1:
-        powers = Factor(constants=tuple(z**power for power in range(1, wanted.degree + 1)))
-        terms += (Term((Factor((Part(_BLINDERS + wanted.name),)), powers)),)
-    return Sum(f"{wanted.name} at {z}", terms)
+    terms = tuple(Term(tuple(_factor_at(factor, z) for factor in term.factors)) for term in total.terms)
+    if z and total.degree > 1:
+        powers = Factor(constants=tuple(z**power for power in range(1, total.degree + 1)))
+        terms += (Term((Factor((Part(_BLINDERS + total.name),)), powers)),)
+    return Sum(f"{total.name} at {z}", terms)
 
 
 def _factor_at(factor: Factor, z: int) -> Factor:
@@ -73,12 +73,12 @@ def _factor_at(factor: Factor, z: int) -> Factor:
 
 def released(release: Release, totals: Residues) -> Residues:
     """Return the residues of a release's own sums, shape (sums,), from those of the authenticated one: at z = 0."""
-    starts = np.cumsum([0, *(each.degree + 1 for each in release.sums[:-1])])
+    starts = np.cumsum([0, *(total.degree + 1 for total in release.sums[:-1])])
     return np.asarray(totals[starts])
 
 
 class Share(NamedTuple):
-    """A party's, or the sum of several parties'."""
+    """A party's secrets, or the sum of several parties'."""
 
     entries: Residues
     """ρ, shape (sketch.size,)."""
@@ -87,25 +87,15 @@ class Share(NamedTuple):
 
 
 class Authenticator:
-    """One session's, for one prime; it holds what the aggregator must not know.
+    """One session's authenticator for one prime, given by index and value; the aggregator must not know it.
 
-    Parameters
-    ----------
-    release : Release
-        Without authenticators.
-    common_secret : bytes
-        32 bytes that the session's parties have in common; `InputError` for another length.
-    session : bytes
-        The manifest's digest: another session has other secrets.
-    prime : int
-        Its index.
-    modulus : int
-        The prime itself.
+    `release` is without authenticators. The parties of the session have the `common_secret`, 32 bytes (`InputError` for
+    another length), in common; `session` is the manifest's digest.
     """
 
     def __init__(self, release: Release, common_secret: bytes, session: bytes, prime: int, modulus: int) -> None:
         self._release = release
-        self._degrees = [each.degree for each in release.sums]
+        self._degrees = [total.degree for total in release.sums]
         self._modulus = modulus
         key = common_secret, session, _LABEL, prime
         self._point = int(modular.nonzero(KeyStream(derived_key(*key, "point")), modulus, 1)[0])
@@ -118,7 +108,7 @@ class Authenticator:
     def sketch(self, party: int, values: Residues, private: KeyStream) -> Residues:
         """Return the authenticated sketch of the party with this index, shape (authenticated size,).
 
-        `values` are the residues of its sketch, shape (size,); `private` is secret from all others, and used once.
+        `values` are the residues of its sketch, shape (size,); `private` is the party's own, and used once.
         """
         t, share = self._modulus, self._share([party])
         inverse = pow(self._point, -1, t)
@@ -128,7 +118,7 @@ class Authenticator:
         for degree in self._degrees:
             if degree > 1:
                 drawn = modular.uniform(private, t, degree - 1).tolist()
-                last = next(offsets) - sum(pow(self._point, power, t) * each for power, each in enumerate(drawn, 1))
+                last = next(offsets) - sum(pow(self._point, power, t) * value for power, value in enumerate(drawn, 1))
                 blinders += [*drawn, last * pow(inverse, degree, t) % t]
         return np.concatenate([values, tags, np.array(blinders, np.uint64)])
 
@@ -138,15 +128,13 @@ class Authenticator:
         `totals` are the residues of the authenticated release's sums, in its order. Everything is computed whatever
         fails: the time that it takes tells the aggregator nothing. `InputError` as `CommonShares.total`.
         """
-        t, found = self._modulus, totals.tolist()
+        t, values = self._modulus, iter(totals.tolist())
         share = self._share(counted)
-        at = self._release.totals(share.entries, t).tolist()
         offsets = iter(share.offsets.tolist())
         right = True
-        for degree, value in zip(self._degrees, at, strict=True):
+        for degree, value in zip(self._degrees, self._release.totals(share.entries, t).tolist(), strict=True):
             expected = value + (next(offsets) if degree > 1 else 0)
-            values, found = found[: degree + 1], found[degree + 1 :]
-            right &= (_interpolated(values, self._point, t) - expected) % t == 0
+            right &= (_interpolated(list(islice(values, degree + 1)), self._point, t) - expected) % t == 0
         return right
 
     def _share(self, counted: Sequence[int]) -> Share:
@@ -160,9 +148,8 @@ def _interpolated(values: Sequence[int], point: int, modulus: int) -> int:
     """Return at `point` the polynomial of least degree that takes these values at 0, 1, 2 … (Lagrange)."""
     total = 0
     for z, value in enumerate(values):
-        others = [y for y in range(len(values)) if y != z]
-        weight = value
-        for y in others:
-            weight = weight * (point - y) * pow(z - y, -1, modulus) % modulus
-        total += weight
+        for y in range(len(values)):
+            if y != z:
+                value = value * (point - y) * pow(z - y, -1, modulus) % modulus
+        total += value
     return total % modulus

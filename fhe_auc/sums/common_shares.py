@@ -46,7 +46,7 @@ class CommonShares:
         parties = set(counted)
         added = (self._drawn(party) for party in counted if party - 1 not in parties)
         taken = (self._drawn(party + 1) for party in counted if party + 1 not in parties)
-        left, right = (reduce(lambda x, y: modular.add(x, y, self._modulus), each) for each in (added, taken))
+        left, right = (reduce(lambda x, y: modular.add(x, y, self._modulus), vectors) for vectors in (added, taken))
         return modular.subtract(left, right, self._modulus)
 
     def _drawn(self, index: int) -> Residues:

@@ -35,14 +35,14 @@ def coefficients(term: Term, at: Mapping[Factor, Residues], modulus: int) -> tup
     """
     powers = _powers(term)
     constants = [at[factor] for factor in term.factors if factor.constants]
-    found = []
+    clear = []
     for exponents in _exponents(powers):
         binomial, factors = 1, constants.copy()
         for (factor, power), exponent in zip(powers.items(), exponents, strict=True):
             binomial *= math.comb(power, exponent)
             factors += [at[factor]] * (power - exponent)
-        found.append(_product(factors, binomial, _length(term, at), modulus))
-    return found[0], found[1:]
+        clear.append(_product(factors, binomial, _length(term, at), modulus))
+    return clear[0], clear[1:]
 
 
 def monomials(term: Term, at: Mapping[Factor, Residues], modulus: int) -> list[Residues]:
@@ -70,6 +70,6 @@ def _length(term: Term, at: Mapping[Factor, Residues]) -> int:
 
 def _product(factors: Iterable[Residues], start: int, length: int, modulus: int) -> Residues:
     product: Residues = np.full(length, start, np.uint64)
-    for each in factors:
-        product = modular.multiply(product, each, modulus)
+    for factor in factors:
+        product = modular.multiply(product, factor, modulus)
     return product

@@ -40,10 +40,8 @@ class _Stored(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 def make_opening(secret: SecretContext, release: Release, pads: Sequence[Residues]) -> bytes:
     """Return the opening for the sum of all pads, one vector of shape (sketch.size,) for each prime.
 
-    It is for the aggregator's eyes only: a party, which has the secret key, could decrypt the pads' sum. And it is for
-    one sum of pads: who has another besides learns the difference.
-
-    Raises ValueError for other than residues modulo each prime; `CapacityError` as `Layout.of`.
+    It is for the aggregator alone, as parties have the secret key; and for one sum of pads, as two would tell their
+    difference. Raises ValueError for anything but residues modulo each prime; `CapacityError` as `Layout.of`.
     """
     layout = Layout.of(release, secret.parameters.slots)
     ciphertexts: list[bytes] = []
@@ -82,20 +80,16 @@ class Opening:
                 f"an opening for these sums has {count} ciphertexts, got {len(stored.ciphertexts)}"
             )
         ciphertexts: list[list[Ciphertext]] = [[] for _ in public.parameters.plain_moduli]
-        for number, each in enumerate(stored.ciphertexts):
+        for number, data in enumerate(stored.ciphertexts):
             prime = number // layout.ciphertexts
-            ciphertexts[prime].append(public.ciphertext(public.read_submission(each, prime), prime))
+            ciphertexts[prime].append(public.ciphertext(public.read_submission(data, prime), prime))
         return cls(public, release, layout, ciphertexts)
 
     def result(self, pooled: Sequence[Residues], kept: int | None = None) -> tuple[bytes, ...]:
         """Return a result for each prime, for `SecretContext.decrypt`.
 
-        Parameters
-        ----------
-        pooled : sequence of array
-            For each prime the sum of all padded sketches, shape (sketch.size,); ValueError for anything else.
-        kept : int, optional
-            Primes of Q that results are switched down to, as `PublicContext.dump_result` takes it.
+        `pooled` is the sum of all padded sketches for each prime, shape (sketch.size,); ValueError for anything else.
+        `kept` is as of `PublicContext.dump_result`.
         """
         return tuple(
             self._public.dump_result(self._public.flood(self._evaluated(values, prime)), kept)
@@ -106,7 +100,7 @@ class Opening:
         """Return the sums, masked: each is the total over its slots."""
         modulus = self._public.parameters.plain_moduli[prime]
         at = self._release.evaluate(values, modulus)
-        expanded = [[coefficients(term, at, modulus) for term in wanted.terms] for wanted in self._release.sums]
+        expanded = [[coefficients(term, at, modulus) for term in total.terms] for total in self._release.sums]
         clear = [running_sums(np.concatenate([first for first, _ in terms]), modulus)[-1] for terms in expanded]
         mask = self._layout.mask(KeyStream(secrets.token_bytes(_SEED_BYTES)), np.array(clear), modulus)
         factors = self._layout.place([[each for _, others in terms for each in others] for terms in expanded])
@@ -122,12 +116,12 @@ class Opening:
 
 
 def integers(totals: Sequence[Residues], moduli: Sequence[int]) -> tuple[int, ...]:
-    """Return each sum, an integer between −T/2 and T/2, T the product of the primes (Chinese remainder).
+    """Return each sum from its residues modulo each prime (`Layout.totals`): an integer between −T/2 and T/2.
 
-    From its residue modulo each prime, `Layout.totals`. A sum is right where its absolute value is below T/2.
+    T is the product of the primes (Chinese remainder); only sums below T/2 in absolute value come out right.
     """
-    modulus = math.prod(moduli)
-    return tuple(each - modulus if each > modulus // 2 else each for each in modular.combined(totals, moduli))
+    product = math.prod(moduli)
+    return tuple(total - product if total > product // 2 else total for total in modular.combined(totals, moduli))
 
 
 def _digest(release: Release) -> bytes:

@@ -16,19 +16,8 @@ _LABEL = b"fhe-auc pad 1\0"
 def pad(seed: bytes, session: bytes, party: int, prime: int, modulus: int, size: int) -> Residues:
     """Return the pad of one party for one prime, shape (size,), uniform in [0, modulus).
 
-    Parameters
-    ----------
-    seed : bytes
-        32 bytes, the party's own; the key holder knows them besides, and nobody else.
-    session : bytes
-        The session's id: random, and known before the opening is made, as the manifest's digest is not.
-    party, prime : int
-        Indices of the party, and of the prime.
-    modulus : int
-        That prime.
-    size : int
-        Entries of the sketch.
-
-    Raises `InputError` for a seed of another length.
+    The `seed`, 32 bytes (`InputError` for another length), is known to the party and to the role that opens. `session`
+    is the session's random id, which is known before the opening is made. `party` and `prime` are indices, `modulus` is
+    the prime itself.
     """
     return modular.uniform(KeyStream(derived_key(seed, session, _LABEL, party, prime)), modulus, size)

@@ -33,24 +33,17 @@ class MaskingParty(NamedTuple):
 def pairwise_pad(
     own: MaskingParty, shared: Mapping[MaskingParty, bytes], digest: bytes, modulus: int, size: int
 ) -> Residues:
-    """Return a party's pad, shape (size,): uniform to whoever lacks one of its shared secrets.
+    """Return a party's pad, shape (size,): uniform to everybody who lacks one of its shared secrets.
 
-    Parameters
-    ----------
-    own : MaskingParty
-        The party itself.
-    shared : mapping
-        The secret of 32 bytes that it shares with each other party of the session, all of them, at least one.
-    digest : bytes
-        32 bytes that name the session, and all that its parties were shown of one another.
-    modulus, size : int
-        The prime, and entries of the pad.
+    `shared` has the secret of 32 bytes that the party shares with each other party of the session; `digest` is 32 bytes
+    that name the session and all that its parties have shown one another; `modulus` is the prime.
 
-    Raises `InputError`, which names the other party: a secret or a public key has not 32 bytes, a secret is all zeros,
-    or two parties have one position or name.
+    Raises `InputError`, which names the other party, for a secret or a public key that has not 32 bytes, a secret of
+    zeros, no other parties, or two with one position or name.
     """
     parties = [own, *shared]
-    if len(parties) < 2 or any(len(set(each)) < len(parties) for each in list(zip(*parties, strict=True))[:2]):
+    positions, names, _ = zip(*parties, strict=True)
+    if len(parties) < 2 or min(len(set(positions)), len(set(names))) < len(parties):
         raise InputError("pairwise masks need two or more parties, each with a position and a name of its own")
     pad: Residues = np.zeros(size, np.uint64)
     for other, secret in shared.items():

@@ -17,18 +17,11 @@ MOST_CHARACTERS = 40
 
 
 class Sketch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The vectors of a sketch.
-
-    Attributes
-    ----------
-    vectors : tuple of (str, int)
-        Name and length of each, in order. Names are different, of 1 to 40 printable ASCII characters; no vector is
-        empty, and together they have at most 2^20 entries.
-
-    Raises `InputError` if they are anything else, `CapacityError` where they are too long.
-    """
+    """The vectors of a sketch: `InputError` or `CapacityError` for others."""
 
     vectors: tuple[tuple[str, int], ...]
+    """Name and length of each, in order: different names of 1 to 40 printable ASCII characters, no empty vector, and at
+    most 2^20 entries in all."""
 
     def __post_init__(self) -> None:
         check_names("vector", [name for name, _ in self.vectors])

@@ -7,6 +7,7 @@ of parts, weight · (x_k, or Σ_{j<k} x_j, or Σ_{j>k} x_j, or Σ_j x_j), x one 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import reduce
 from typing import Literal, get_args
 
 import msgspec
@@ -109,10 +110,9 @@ class Factor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Return its entries modulo a prime, shape (length,), or (1,) where there are totals alone."""
         if self.constants:
             return modular.residues(self.constants, modulus)
-        first, *others = (part.evaluate(vectors[part.vector], modulus) for part in self.parts)
-        for other in others:
-            first = modular.add(first, other, modulus)
-        return np.tile(np.repeat(first, self.each), self.times)
+        parts = (part.evaluate(vectors[part.vector], modulus) for part in self.parts)
+        entries = reduce(lambda x, y: modular.add(x, y, modulus), parts)
+        return np.tile(np.repeat(entries, self.each), self.times)
 
 
 class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -150,31 +150,31 @@ class Sum(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def degree(self) -> int:
-        """That of its terms which is largest."""
+        """The largest degree of its terms."""
         return max(term.degree for term in self.terms)
 
 
 class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A sketch, and all that is released of it: sums, at least one, each with a name of its own (as vectors have).
+    """A sketch, and the sums that are released of it: at least one, each with a name of its own.
 
-    Raises `InputError`: a sum does not fit the sketch; `CapacityError`: there are more than 2^14 parts and
-    vectors of constants, or all of these have more than 2^24 entries.
+    Raises `InputError` for a sum that does not fit the sketch; `CapacityError` for more than 2^14 parts and vectors of
+    constants, or more than 2^24 entries of these.
     """
 
     sketch: Sketch
     sums: tuple[Sum, ...]
 
     def __post_init__(self) -> None:
-        check_names("sum", [each.name for each in self.sums])
+        check_names("sum", [total.name for total in self.sums])
         lengths = dict(self.sketch.vectors)
-        for each in self.sums:
-            if not each.terms:
-                raise InputError(f"sum {each.name!r} has no terms")
-            for number, term in enumerate(each.terms, 1):
+        for total in self.sums:
+            if not total.terms:
+                raise InputError(f"sum {total.name!r} has no terms")
+            for number, term in enumerate(total.terms, 1):
                 try:
                     term.length(lengths)
                 except InputError as error:
-                    raise InputError(f"sum {each.name!r}, term {number}: {error}") from None
+                    raise InputError(f"sum {total.name!r}, term {number}: {error}") from None
         parts = sum(max(len(factor.parts), 1) for factor in self._factors())
         if parts > MOST_PARTS:
             raise CapacityError(f"all sums together have at most {MOST_PARTS:,} parts and constants, got {parts:,}")
@@ -200,19 +200,15 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def totals(self, values: Residues, modulus: int) -> Residues:
         """Return each sum at a sketch modulo a prime, shape (sums,); ValueError as `evaluate`."""
         at = self.evaluate(values, modulus)
-        found = []
-        for each in self.sums:
-            products = []
-            for term in each.terms:
-                product, *others = (at[factor] for factor in term.factors)
-                for other in others:
-                    product = modular.multiply(product, other, modulus)
-                products.append(product)
-            found.append(running_sums(np.concatenate(products), modulus)[-1])
-        return np.array(found, np.uint64)
+
+        def product(term: Term) -> Residues:
+            return reduce(lambda x, y: modular.multiply(x, y, modulus), (at[factor] for factor in term.factors))
+
+        products = (np.concatenate([product(term) for term in total.terms]) for total in self.sums)
+        return np.array([running_sums(entries, modulus)[-1] for entries in products], np.uint64)
 
     def _factors(self) -> Iterator[Factor]:
-        return (factor for each in self.sums for term in each.terms for factor in term.factors)
+        return (factor for total in self.sums for term in total.terms for factor in term.factors)
 
 
 def running_sums(values: Residues, modulus: int) -> Residues:

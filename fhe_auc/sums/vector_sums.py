@@ -93,9 +93,8 @@ class VectorSums:
     def opening(self, session: bytes, seeds: Mapping[int, bytes]) -> bytes:
         """Return M_L, the sum of pads, from the seeds of the parties that count, by index.
 
-        It is for the aggregator alone, and for one L: two would tell it and a party the difference, a party's vector.
-
-        Raises `InputError` for no seeds, an index that is no party's, or a seed that has not 32 bytes.
+        It is for the aggregator alone, and for one L: two would tell it and a party some party's vector. Raises
+        `InputError` for no seeds, an index that is no party's, or a seed that has not 32 bytes.
         """
         if not seeds:
             raise InputError("an opening for no parties")
@@ -108,7 +107,7 @@ class VectorSums:
     def result(self, total: Residues, opening: bytes | None) -> bytes:
         """Return y from the sum of the submissions that count, shape (size,), and the opening for the same parties.
 
-        None is where pads add up to zero (`pairwise_pads`). Raises `DeserialisationError` for what is no opening.
+        The opening is None where pads add up to zero (`pairwise_pads`). Raises `DeserialisationError` as `unpacked`.
         """
         if opening is not None:
             total = modular.subtract(total, self.unpacked(opening), self.modulus)
@@ -121,14 +120,9 @@ class VectorSums:
 
 
 class VectorAuthenticator:
-    """What a session's parties have in common, and the aggregator must not know; never printed.
+    """The session's weights and common pads, which its parties have and the aggregator must not know; never printed.
 
-    Parameters
-    ----------
-    sums : VectorSums
-        The session's.
-    common_secret, digest : bytes
-        32 bytes that the parties have in common, and the manifest's digest. `InputError` for other lengths.
+    They follow from the parties' common secret and the manifest's digest, 32 bytes each (`InputError` for others).
     """
 
     def __init__(self, sums: VectorSums, common_secret: bytes, digest: bytes) -> None:
@@ -143,18 +137,10 @@ class VectorAuthenticator:
         return "VectorAuthenticator(...)"
 
     def submission(self, party: int, values: NDArray[np.int64], own_pad: Residues) -> bytes:
-        """Return what the party with this index sends.
+        """Return the submission s_i of the party with this index.
 
-        Parameters
-        ----------
-        party : int
-            Its index in the manifest.
-        values : array
-            w_i, integers, shape (entries,), at most `VectorSums.largest` in absolute value. What has noise has it
-            already.
-        own_pad : array
-            m_i, shape (size,), which nothing else was ever sent under: `VectorSums.pad` or `pairwise_pad`.
-
+        `values` are w_i, integers of shape (entries,), at most `VectorSums.largest` in absolute value, with their noise
+        if any. `own_pad` is m_i, shape (size,), from `VectorSums.pad` or `pairwise_pad`, for this submission alone.
         Raises `InputError` for anything else; it says no value.
         """
         sums, t = self._sums, self._sums.modulus
@@ -174,14 +160,8 @@ class VectorAuthenticator:
     def read(self, result: bytes, counted: Sequence[int], least: int, most: int) -> NDArray[np.int64]:
         """Return W, the sum of the vectors of the parties that count, shape (entries,).
 
-        Parameters
-        ----------
-        result : bytes
-            y, as the aggregator sent it.
-        counted : sequence of int
-            L, as it named them: indices, ascending.
-        least, most : int
-            What every entry of W lies between, if the parties have kept to what was agreed on.
+        `result` is y and `counted` L, indices in ascending order, as the aggregator sent them; every entry of W lies
+        between `least` and `most` where parties have kept to what was agreed on.
 
         Raises
         ------

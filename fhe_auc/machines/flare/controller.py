@@ -28,7 +28,7 @@ from fhe_auc.machines.flare import MESSAGE, REFUSED, TASK
 from fhe_auc.session.record import SessionRecord
 
 DEFAULTS: Mapping[str, Any] = {**COMMON, "clients": {}, "ask-again": True}
-"""What `evaluate` reads of a configuration, with what is meant where nothing is said."""
+"""The entries that `evaluate` reads of a configuration, with their defaults."""
 
 _POLL = 0.2  # seconds
 

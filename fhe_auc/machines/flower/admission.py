@@ -70,6 +70,11 @@ _NOT_ADMITTED: dict[int, str] = {
     "this one was given none: --auth-supernode-private-key",
 }
 
+_NOT_YET = (
+    "The SuperLink does not admit this node yet. If a SuperNode with this key was killed, it is a minute until the "
+    "SuperLink has noticed; if the key is not registered there, do so. Asking again for %d s"
+)
+
 
 def client(refusals: SuperLinkRefusals) -> type[FleetHttpClient]:
     """Return the class for a SuperNode's connection: it notes refusals, and waits where one will pass."""
@@ -104,13 +109,7 @@ def client(refusals: SuperLinkRefusals) -> type[FleetHttpClient]:
                         raise
                 if not waits:
                     waits = True
-                    log(
-                        WARNING,
-                        "The SuperLink does not admit this node yet. If a SuperNode with this key was killed, it is a "
-                        "minute until the SuperLink has noticed; if the key is not registered there, do so. "
-                        "Asking again for %d s",
-                        _LAPSE,
-                    )
+                    log(WARNING, _NOT_YET, _LAPSE)
                 time.sleep(_AGAIN)
 
     return WatchedClient
@@ -141,9 +140,8 @@ def _off(ahead: float) -> str:
 
 def _unauthorised(ahead: float) -> str:
     if not -_BEHIND + 2 < ahead < _AHEAD - 2:
-        return (
-            f"{_off(ahead)}, which takes {_AHEAD} s ahead to {_BEHIND} s behind: set the clock (NTP), and start again"
-        )
+        allowed = f"{_AHEAD} s ahead to {_BEHIND} s behind"
+        return f"{_off(ahead)}, which takes {allowed}: set the clock (NTP), and start again"
     return (
         "the SuperLink does not know this node any more: it was unregistered, or the SuperLink has lost its database; "
         "have its key registered again (`flwr supernode register`), and start again"

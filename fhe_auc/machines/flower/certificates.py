@@ -59,7 +59,7 @@ def _certificate(
 ) -> x509.Certificate:
     """Return a certificate for localhost, or without an issuer an authority's own."""
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    now = datetime.now(timezone.utc)
+    now, signer = datetime.now(timezone.utc), issuer_key or key
     builder = (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -72,15 +72,13 @@ def _certificate(
         .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
         # Python 3.13 takes no certificate without these (RFC 5280).
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key((issuer_key or key).public_key()), critical=False
-        )
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
         .add_extension(_usage(signs_certificates=issuer is None), critical=True)
     )
     if issuer is not None:
         names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-    return builder.sign(issuer_key or key, hashes.SHA256())
+    return builder.sign(signer, hashes.SHA256())
 
 
 def _usage(*, signs_certificates: bool) -> x509.KeyUsage:

@@ -39,11 +39,10 @@ _AT_LEAST_EVERY = 1.0  # seconds between two looks for content
 
 
 class Mail(Transport):
-    """Carries rounds; its `exchange` is for `rounds.conduct`, which hands each answer to the `aggregator`.
+    """Carries rounds.
 
-    A round may take `timeout` seconds. `nodes` is each party by its node id; where it is empty, every node that is
-    connected is asked. Without `again`, a node that fails is not asked again in that round. The `journal` is told who
-    is awaited.
+    `nodes` is each party by its node id; where it is empty, every node that is connected is asked. Without `again`, a
+    node that fails is not asked again in that round.
     """
 
     def __init__(
@@ -51,9 +50,9 @@ class Mail(Transport):
         grid: Grid,
         aggregator: Aggregator,
         journal: Journal,
+        timeout: float,
         *,
         nodes: Mapping[int, str],
-        timeout: float,
         again: bool,
     ) -> None:
         super().__init__(aggregator, journal, timeout)
@@ -142,9 +141,8 @@ class Mail(Transport):
     def _nodes_of(self, awaited: list[str], asked: Mapping[int, Asked]) -> list[int]:
         """Return the nodes of parties that are awaited; where a party's is not known, those that failed to answer."""
         known = {node for node, party in self._party_of.items() if party in awaited}
-        return sorted(
-            known | {node for node, each in asked.items() if node not in self._party_of and each.due < math.inf}
-        )
+        failed = {node for node, each in asked.items() if node not in self._party_of and each.due < math.inf}
+        return sorted(known | failed)
 
     def _submission(self, node: int, reply: Message) -> tuple[str, bytes]:
         """Return who has submitted what; raise `MessageError` where it is nothing."""
@@ -186,19 +184,15 @@ def _batches(nodes: list[int]) -> Iterator[list[int]]:
 def limited_replies(deadline: float) -> Iterator[None]:
     """Have Flower's grid wait for the content of replies until `deadline` (monotonic) only.
 
-    A reply whose content is not there by then, or is malformed, comes as an error of the site that it is from: else the
-    grid waits up to two hours for it, all others behind it, or ends the run. This hangs on flwr's internals.
+    A reply whose content is missing by then, or malformed, becomes an error of its site: else the grid waits up to two
+    hours for it, all others behind it, or ends the run. This hangs on flwr's internals.
     """
 
     def pulled(object_ids: list[str], pull_object_fn: Callable[[str], bytes]) -> dict[str, bytes]:
         whole = object_ids[-1]  # after all its parts
         try:
-            found = pull_objects(
-                object_ids,
-                pull_object_fn,
-                max_time=max(deadline - time.monotonic(), 0.0),
-                backoff_cap=_AT_LEAST_EVERY,
-            )
+            left = max(deadline - time.monotonic(), 0.0)
+            found = pull_objects(object_ids, pull_object_fn, max_time=left, backoff_cap=_AT_LEAST_EVERY)
             inflate_object_from_contents(whole, found, keep_object_contents=True)
         except httpx.HTTPError:
             raise  # the SuperLink itself

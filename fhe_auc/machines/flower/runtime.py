@@ -113,10 +113,9 @@ class Runtime(AbstractContextManager["Runtime"]):
         bundle.write_config(settings, {**config, "journal": str(journal)})
         command = ["flwr", "run", str(self.app), "--format", "json", "--run-config", str(settings)]
         if virtual_sites:
-            resources = (
-                f"num-supernodes={virtual_sites} client-resources-num-cpus=1 init-args-num-cpus={usable_cores()}"
-            )
-            command += ["--federation-config", resources + " init-args-log-to-driver=false"]
+            cores = f"client-resources-num-cpus=1 init-args-num-cpus={usable_cores()}"
+            resources = f"num-supernodes={virtual_sites} {cores} init-args-log-to-driver=false"
+            command += ["--federation-config", resources]
         started = json.loads(self.processes.call(command))
         if "run-id" not in started:
             raise EvaluationError(f"Flower does not run the app: {started.get('error-message') or started}")

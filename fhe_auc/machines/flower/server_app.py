@@ -19,7 +19,7 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.record import SessionRecord
 
 DEFAULTS: Mapping[str, str | int | float] = {**aggregator_role.DEFAULTS, "nodes": "", "ask-again": True}
-"""Run configuration: what `evaluate` reads, with what is meant where nothing is said."""
+"""The entries of the run configuration that `evaluate` reads, with their defaults."""
 
 _ENTRY = r"\s*(\S.*?):([0-9]+)\s*(?:,|$)"  # of `nodes`; a party's name may hold a comma, or a colon
 
@@ -46,7 +46,7 @@ def evaluate(grid: Grid, config: Mapping[str, Any]) -> SessionRecord:
     def connect(aggregator: Aggregator, journal: Journal, timeout: float) -> Mail:
         nodes = _nodes(str(config.get("nodes") or ""), aggregator.manifest)
         again = bool(config.get("ask-again", DEFAULTS["ask-again"]))
-        mail = Mail(grid, aggregator, journal, nodes=nodes, timeout=timeout, again=again)
+        mail = Mail(grid, aggregator, journal, timeout, nodes=nodes, again=again)
         named = ", ".join(f"{party!r} is node {node}" for node, party in nodes.items())
         mail.log.info(named or "all connected nodes are asked")
         return mail

@@ -70,9 +70,8 @@ def run(arguments: Sequence[str], *, bundle_sha256: str) -> None:
     parser.add_argument("--node-config")
     parser.add_argument("--port")
     given = parser.parse_known_args(arguments)[0]
-    site_storage().shield(
-        parse_config_args([given.node_config] if given.node_config else None)
-    )  # this process starts one for each run
+    config = parse_config_args([given.node_config] if given.node_config else None)
+    site_storage().shield(config)  # this process starts one for each run
     vars(internals).update(_pull_and_store_message=pull_pinned, _verify_fab=is_pinned)
     refusals = admission.SuperLinkRefusals()
     vars(fleet_http_connection).update(FleetHttpClient=admission.client(refusals))

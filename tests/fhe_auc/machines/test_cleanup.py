@@ -64,13 +64,11 @@ def started(mark: str) -> Iterator[Started]:
     made.end()
 
 
-def test_a_child_without_an_environment_is_found_by_its_parent(mark: str, started: Started) -> None:
-    assert sorted(ids(Family(mark))) == sorted([started.parent.pid, started.child])
-
-
-def test_a_child_without_an_environment_is_still_known_when_its_parent_has_ended(mark: str, started: Started) -> None:
+def test_a_child_without_an_environment_is_found_by_its_parent_and_known_when_that_has_ended(
+    mark: str, started: Started
+) -> None:
     family = Family(mark)
-    family.look()
+    assert sorted(ids(family)) == sorted([started.parent.pid, started.child])
     started.end_parent()
     assert ids(family) == [started.child]
     assert Family(mark).look() == []  # who has not seen the parent cannot know

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from fhe_auc.base.errors import ResultCheckError
 from fhe_auc.base.files import read_config, read_from_others, write_atomically
@@ -91,9 +91,17 @@ class Session(MachineSession):
         return self.start("answer", "exchange", f"{site}.toml", *arguments)
 
     def attend(self, *absent: str) -> None:
-        """Have all sites but those answer the newest round."""
-        ended = {name: self.answer(name) for name in self.sites if name not in absent}
-        assert {name: finished(process)[0] for name, process in ended.items()} == dict.fromkeys(ended, 0)
+        """Have all sites but those answer the newest round, in this process: another takes a second to start."""
+        number = file_transport.newest_round(self.exchange)
+        for name in self.sites:
+            if name not in absent:
+                config = read_config(self.folder / f"{name}.toml", None)
+                file_transport.answer(self.exchange, config, number or 0, RoleLog())
+
+    def invoke(self, command: str, *arguments: str) -> Result:
+        """Run a command in this process; its arguments are options, or files in the folder."""
+        places = [each if each.startswith("-") else str(self.folder / each) for each in arguments]
+        return CliRunner().invoke(main, ["session", command, *places])
 
     def until(self, there: Callable[[], bool]) -> None:
         deadline = time.monotonic() + PATIENCE
@@ -151,36 +159,51 @@ def test_every_site_gets_the_result_and_the_aggregator_learns_who_took_part(sess
     assert (status, json.loads(told[told.index("{") :])["delivered"]) == (0, list(session.sites))
     session.check()
     assert "auc" not in (session.journal / "record.json").read_text()
-    again = session.aggregate()
-    status, told = finished(again)
-    assert (status, "finished: all 3 sites have its result" in told) == (0, True)
-    status, told = finished(session.start("status", "run.toml"))
-    assert (status, told.split()[:2]) == (0, ["state", "finished:"])
+    again = session.invoke("aggregate", "exchange", "run.toml", "--json")
+    assert (again.exit_code, "finished: all 3 sites have its result" in again.stderr) == (0, True)
+    told = session.invoke("status", "run.toml").stdout
+    assert told.split()[:2] == ["state", "finished:"]
     assert trail_of(session, "run.toml") == ["started", "ended"]
     assert [trail_of(session, f"{name}.toml") for name in session.sites] == [["submitted", "ended"]] * 3
     results = [str(file) for name in session.sites for file in session.results(name)]
     assert CliRunner().invoke(main, ["check", *results, *store_of(session, "south.toml")]).exit_code == 0
 
 
+class Attended(file_transport.FileTransport):
+    """Has those who are asked answer in this process, by their files in a session's folder."""
+
+    def __init__(self, session: Session, absent: tuple[str, ...], *rest: Any) -> None:
+        super().__init__(session.exchange, *rest)
+        self._session, self._absent = session, absent
+
+    def tell(self, awaited: Mapping[str, str], deadline: float) -> None:
+        super().tell(awaited, deadline)
+        for name in set(awaited).difference(self._absent):
+            file, place = (name, "") if name in self._session.sites else ("helper", "helpers")
+            config = read_config(self._session.folder / f"{file}.toml", None)
+            file_transport.answer(self._session.exchange / place, config, self.aggregator.round, RoleLog())
+
+
+def play(session: Session, *absent: str, **changes: Any) -> None:
+    """Play a whole session in this process."""
+    run = read_config(session.folder / "run.toml", None)
+    aggregator_role.run({**run, "round-timeout": PATIENCE, **changes}, partial(Attended, session, absent))
+
+
 def test_a_session_with_a_helper_closes_at_the_number_that_is_configured(
-    site_rows: list[PartyData], tmp_path: Path
+    site_rows: list[PartyData], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All are there from the start but one, who is not waited for; each process ends by itself."""
+    """All are there from the start but one, who is not waited for."""
+    monkeypatch.setattr(file_transport, "_POLL", 0.01)
     session = Session(site_rows, tmp_path / "session", "exact", keys="helper", min_parties=2, max_rows=20_000)
-    with (session.folder / "run.toml").open("a") as file:
-        file.write("close-at = 2\n")
-    session.exchange.mkdir()
-    roles = [session.answer(name, "--wait", "1") for name in ("north", "south")]
-    roles.append(session.start("answer", "exchange/helpers", "helper.toml", "--wait", "1", group="helper"))
-    roles.append(session.aggregate())
-    assert [finished(process)[0] for process in roles] == [0, 0, 0, 0]
+    play(session, "east", **{"close-at": 2})
     told = session.told()
     assert (told["counted"], told["missing"]) == (["north", "south"], ["east"])
     counted = [session.sites["north"], session.sites["south"]]
     assert session.outcome("south").fraction == pairs_of(counted, GRID)[0]
     assert trail_of(session, "helper.toml") == ["opened", "ended"]
-    status, said = finished(session.answer("east"))  # it comes too late
-    assert (status, "round 4, expected 1" in said) == (1, True)
+    late = session.invoke("answer", "exchange", "east.toml")
+    assert (late.exit_code, "round 4, expected 1" in late.stderr) == (1, True)
     assert not session.results("east")
 
 
@@ -196,6 +219,7 @@ def trail_of(session: Session, role: str) -> list[str]:
     return [line["event"] for line in json.loads(told.stdout)["lines"]]
 
 
+@pytest.mark.slow
 def test_logs_in_json_tell_session_round_and_party(
     site_rows: list[PartyData], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,8 +242,14 @@ def test_logs_in_json_tell_session_round_and_party(
 # --- The fault matrix: role × instant × fault -------------------------------------------------------------------------
 
 
+INSTANTS = "round-1.message", "round-1.closed", "round-2.message"
+
+
 @pytest.mark.parametrize("end", ["kill", pytest.param("terminate", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("instant", ["round-1.message", "round-1.submissions", "round-1.closed", "round-2.message"])
+@pytest.mark.parametrize(
+    "instant",
+    ["round-1.submissions", *(pytest.param(each, marks=pytest.mark.slow) for each in INSTANTS)],
+)
 def test_an_aggregator_that_is_killed_goes_on_when_it_is_run_again(session: Session, instant: str, end: str) -> None:
     """The kill comes as soon as the file is there, or a little later: either way nothing is lost."""
     aggregator = session.open()
@@ -241,7 +271,7 @@ def test_an_aggregator_that_is_killed_goes_on_when_it_is_run_again(session: Sess
     session.finish(again)
 
 
-@pytest.mark.parametrize("round_number", [1, 2])
+@pytest.mark.parametrize("round_number", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("instant", [pytest.param("at once", marks=pytest.mark.slow), "once it has answered"])
 def test_a_site_that_is_killed_answers_the_same_when_it_is_run_again(
     session: Session, round_number: int, instant: str
@@ -293,7 +323,8 @@ def fill(folder: Path) -> None:
 
 
 @needs_tmpfs
-@pytest.mark.parametrize("round_number", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("round_number", [1, 2])
 def test_an_aggregator_whose_disk_is_full_says_so_and_goes_on_once_there_is_room(
     session: Session, disk: Callable[[Path], None], round_number: int
 ) -> None:
@@ -322,14 +353,15 @@ def test_a_site_whose_disk_is_full_says_so_and_gets_its_result_once_there_is_roo
     aggregator = session.open()
     session.attend_first()
     fill(results)
-    status, told = finished(session.answer("south"))
-    assert (status, "No space left on device" in told, "internal" in told) == (1, True, False), told
+    done = session.invoke("answer", "exchange", "south.toml")
+    assert (done.exit_code, "No space left on device" in done.stderr, "internal" in done.stderr) == (1, True, False)
     assert not session.results("south")
     assert not session.submission(2, "south").exists()  # what is not kept is not confirmed
     (results / "filler").unlink()
     session.finish(aggregator)
 
 
+@pytest.mark.slow
 def test_a_site_that_misses_the_last_round_gets_its_result_from_a_rerun(session: Session) -> None:
     """Its rows have been edited meanwhile: what was submitted counts."""
     run = session.folder / "run.toml"
@@ -342,7 +374,7 @@ def test_a_site_that_misses_the_last_round_gets_its_result_from_a_rerun(session:
     status, told = finished(session.aggregate())
     assert (status, session.told()["delivered"]) == (0, [name for name in session.sites if name != "south"]), told
     np.savez(session.folder / "south.npz", y_true=[0, 1, 1], y_score=[0.1, 0.2, 0.9])
-    status, told = finished(session.start("status", "run.toml"))
+    told = session.invoke("status", "run.toml").stdout
     assert "ended; run it again for those without their results" in " ".join(told.split())
     run.write_text(before)
     again = session.aggregate()
@@ -352,8 +384,7 @@ def test_a_site_that_misses_the_last_round_gets_its_result_from_a_rerun(session:
 
 def test_a_file_that_is_cut_off_or_forged_is_refused_until_it_is_whole(session: Session) -> None:
     aggregator = session.open()
-    session.attend("south")
-    assert finished(session.answer("south"))[0] == 0
+    session.attend()
     south, north = session.submission(1, "south"), session.submission(1, "north")
     # The aggregator may have read it before: then the session goes on at once, as it should.
     whole = south.read_bytes()
@@ -365,6 +396,7 @@ def test_a_file_that_is_cut_off_or_forged_is_refused_until_it_is_whole(session: 
     session.finish(aggregator)
 
 
+@pytest.mark.slow
 def test_the_aggregator_sees_no_difference_between_a_result_that_is_accepted_and_one_that_is_refused(
     site_rows: list[PartyData], tmp_path: Path
 ) -> None:
@@ -393,13 +425,14 @@ def test_the_aggregator_sees_no_difference_between_a_result_that_is_accepted_and
     assert seen[0] == seen[1]
 
 
+@pytest.mark.slow
 def test_a_message_that_is_there_in_part_is_waited_for(session: Session) -> None:
     aggregator = session.open()
     message = session.exchange / "round-1.message"
     whole = message.read_bytes()
     message.write_bytes(whole[:100])
-    status, told = finished(session.answer("south"))
-    assert (status, "truncated or damaged" in told) == (1, True)
+    refused = session.invoke("answer", "exchange", "south.toml")
+    assert (refused.exit_code, "truncated or damaged" in refused.stderr) == (1, True)
     waiting = session.answer("south", "--wait", "1")
     message.write_bytes(whole)
     session.until(session.submission(1, "south").exists)
@@ -413,8 +446,9 @@ def test_a_message_that_is_there_in_part_is_waited_for(session: Session) -> None
 def test_each_session_has_a_folder_of_its_own(session: Session, tmp_path: Path) -> None:
     kill(session.open())
     another = Session(list(session.sites.values()), tmp_path / "other")
-    status, told = finished(another.start("aggregate", str(session.exchange), "run.toml"))
-    assert (status, "is for session" in told, "give each session a folder of its own" in told) == (2, True, True)
+    done = another.invoke("aggregate", str(session.exchange), "run.toml")
+    assert (done.exit_code, "is for session" in done.stderr) == (2, True)
+    assert "give each session a folder of its own" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -468,15 +502,8 @@ def test_a_submission_that_cannot_be_read_for_a_moment_is_read_again(
             raise OSError(5, "Input/output error", str(path))
         return read_from_others(path, **bounds)
 
-    class Attended(file_transport.FileTransport):
-        def tell(self, awaited: Mapping[str, str], deadline: float) -> None:
-            super().tell(awaited, deadline)
-            for name in session.sites:
-                config = read_config(session.folder / f"{name}.toml", None)
-                file_transport.answer(session.exchange, config, self.aggregator.round, RoleLog())
-
     monkeypatch.setattr(file_transport, "read_from_others", read)
-    run = read_config(session.folder / "run.toml", None)
-    aggregator_role.run({**run, "round-timeout": PATIENCE}, partial(Attended, session.exchange))
+    monkeypatch.setattr(file_transport, "_POLL", 0.01)
+    play(session)
     assert failed
     session.check()

@@ -61,7 +61,9 @@ def wait_for(condition: Callable[[], bool], seconds: float = 30.0) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are found in /proc")
-@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize(
+    "sent", [signal.SIGKILL, *(pytest.param(each, marks=pytest.mark.slow) for each in (signal.SIGHUP, signal.SIGINT))]
+)
 def test_a_command_that_cannot_clean_up_leaves_nothing_behind(sent: signal.Signals, temporary: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", STARTED], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
@@ -113,6 +115,7 @@ main(["flower", "supernode", "--bundle-sha256", "0" * 64])
 """
 
 
+@pytest.mark.slow
 def test_a_supernode_that_fails_ends_and_says_why() -> None:
     """Rather than stay, with a thread that lives on, and answer nobody."""
     pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
@@ -169,15 +172,23 @@ server.stop(None)
 """
 
 
+@pytest.mark.slow
 def test_what_is_forked_beside_talking_threads_lives_as_ray_and_flower_need_it() -> None:
     pytest.importorskip("grpc", reason="the extra fhe-auc[flower] is not installed")
     with Processes() as made:  # of 400 children, some twenty died where gRPC had its fork handlers
         assert made.call([sys.executable, "-c", FORKING], timeout=300).splitlines()[-1] == "{0}"
 
 
-def test_memory_that_is_not_ours_to_write_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_without_room_or_that_is_not_ours_to_write_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("TMPDIR", raising=False)
+    monkeypatch.setattr(processes, "_MEMORY", tmp_path / "missing")
+    assert processes._in_memory() is None
     monkeypatch.setattr(processes, "_MEMORY", tmp_path)
+    monkeypatch.setattr(processes, "_ROOM", shutil.disk_usage(tmp_path).free + 2**50)
+    assert processes._in_memory() is None
+    monkeypatch.setattr(processes, "_ROOM", 0)
     tmp_path.chmod(0o500)
     user, nobody = os.getuid(), 65534
     if user == 0:  # may write anywhere; access(2) asks for the real user
@@ -186,12 +197,3 @@ def test_memory_that_is_not_ours_to_write_is_not_taken(tmp_path: Path, monkeypat
         assert processes._in_memory() is None
     finally:
         os.setreuid(user, -1)
-
-
-def test_memory_without_room_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TMPDIR", raising=False)
-    monkeypatch.setattr(processes, "_MEMORY", tmp_path)
-    monkeypatch.setattr(processes, "_ROOM", shutil.disk_usage(tmp_path).free + 2**50)
-    assert processes._in_memory() is None
-    monkeypatch.setattr(processes, "_MEMORY", tmp_path / "missing")
-    assert processes._in_memory() is None

@@ -49,6 +49,7 @@ from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Request
 from tests.support.exact_sessions import pairs_of
 from tests.support.machines import GRID, MachineSession, toml
+from tests.support.programs import check_training_example
 
 pytestmark = [pytest.mark.xdist_group("flare"), pytest.mark.usefixtures("nothing_installed")]
 
@@ -430,10 +431,12 @@ def test_a_job_names_the_two_classes_that_sites_allow_and_nothing_else(tmp_path:
 # FLARE itself.
 
 
-OPTIONS = ("--keys", "joint"), ("--keys", "helper"), ("--protocol", "exact")
+OPTIONS = (), ("--keys", "joint"), ("--keys", "helper")
 
 
-@pytest.mark.parametrize("options", [(), *(pytest.param(each, marks=pytest.mark.slow) for each in OPTIONS)], ids=str)
+@pytest.mark.parametrize(
+    "options", [("--protocol", "exact"), *(pytest.param(each, marks=pytest.mark.slow) for each in OPTIONS)], ids=str
+)
 def test_the_simulator_finds_the_fraction_of_evaluate(options: tuple[str, ...]) -> None:
     files = [str(EXAMPLES / f"{name}.csv") for name in ("north", "south", "west")]
     found = []
@@ -455,17 +458,7 @@ def test_the_simulator_tells_why_a_session_has_failed(site_rows: list[PartyData]
 
 @pytest.mark.slow
 def test_the_training_example_prints_how_far_the_average_is_off() -> None:
-    """It has compared the AUC with scikit-learn's over all rows, and has ended."""
-    example = EXAMPLES.parent / "training" / "run_flare.py"
-    environment = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
-    done = subprocess.run(
-        [sys.executable, str(example)], env=environment, capture_output=True, text=True, timeout=900, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    lines = re.findall(
-        r"^ +(\d+) +(0\.\d{3})\d{3} \(0\.\d+ to 0\.\d+\) +(0\.\d{3})\d{3}, off", done.stdout, re.MULTILINE
-    )
-    assert lines == [("10", "0.672", "0.737"), ("20", "0.719", "0.829"), ("30", "0.725", "0.842")]
+    check_training_example("run_flare.py", {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"})
 
 
 @pytest.fixture
@@ -604,6 +597,7 @@ def new_job(session: Session, folder: Path, min_clients: int) -> Path:
     return folder / "job"
 
 
+@pytest.mark.slow
 def test_in_poc_mode_a_session_fails_without_a_site_and_ends_when_the_job_is_submitted_again(
     poc: Poc, site_rows: list[PartyData], tmp_path: Path
 ) -> None:

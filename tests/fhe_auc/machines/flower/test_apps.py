@@ -6,6 +6,7 @@ import contextlib
 import functools
 import hashlib
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -15,7 +16,7 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -60,6 +61,7 @@ from tests.support.nothing import rows_in
 
 pytestmark = pytest.mark.usefixtures("in_a_run", "impatient", "nothing_installed")
 
+NAMES = ("north", "south", "east")
 NODES = "north:1, south:2, east:3"
 
 
@@ -105,7 +107,11 @@ def consortium(made_consortium: Callable[[int], Consortium], tmp_path: Path) -> 
 @pytest.fixture
 def whole_consortium(made_consortium: Callable[[int], Consortium], tmp_path: Path) -> Consortium:
     """One whose sessions need all three sites."""
-    return made_consortium(3).copied(tmp_path / "session")
+    return made_consortium(3).copied(tmp_path / "whole")
+
+
+def party_with(result: Callable[[], Evaluation]) -> Any:
+    return SimpleNamespace(name="a", manifest=SimpleNamespace(session=bytes(16), digest=bytes(32)), result=result)
 
 
 def test_a_fraction_in_a_file_is_read_as_one(tmp_path: Path) -> None:
@@ -116,17 +122,10 @@ def test_a_fraction_in_a_file_is_read_as_one(tmp_path: Path) -> None:
     assert found.study is None  # nobody agrees on anything in one process
     found = replace(found, study=msgspec.structs.replace(STUDY, row_caps={"a": 4}))
 
-    class Site:
-        name, manifest = "a", SimpleNamespace(session=bytes(16), digest=bytes(32))
-
-        def result(self) -> Evaluation:
-            return found
-
-    written = outcomes.write(tmp_path, cast(Any, Site()), lambda told: told)
+    written = outcomes.write(tmp_path, party_with(lambda: found), lambda told: told)
     read = outcomes.read(written)
     assert isinstance(read, Evaluation)
-    assert read == found
-    assert read.study == found.study
+    assert (read, read.study) == (found, found.study)
     told = json.loads(written.read_text(encoding="utf-8"))["evaluation"]
     assert told["study"] == {**STUDY.as_dict(), "row_caps": {"a": 4}}
     assert (read.verified, told["verified"]) == (True, {"aggregation": True, "parties": False})
@@ -134,13 +133,10 @@ def test_a_fraction_in_a_file_is_read_as_one(tmp_path: Path) -> None:
 
 
 def test_an_error_in_a_file_is_read_as_one_and_names_its_check(tmp_path: Path) -> None:
-    class Site:
-        name, manifest = "a", SimpleNamespace(session=bytes(16), digest=bytes(32))
+    def refused() -> Evaluation:
+        raise ResultCheckError("refused", check="own rows")
 
-        def result(self) -> Evaluation:
-            raise ResultCheckError("refused", check="own rows")
-
-    written = outcomes.write(tmp_path, cast(Any, Site()), lambda told: told)
+    written = outcomes.write(tmp_path, party_with(refused), lambda told: told)
     with pytest.raises(ResultCheckError, match=r"^refused$") as read:
         outcomes.read(written)
     assert read.value.check == "own rows"
@@ -174,11 +170,7 @@ def test_a_site_reads_its_file_as_its_configuration_says(consortium: Consortium)
     form = {"delimiter": ";", "decimal": ",", "encoding": "windows-1252"}
     columns = {"label-column": "Ausgang", "score-column": "Wert für Risiko", "positive-label": "krank"}
     north: Any = {"data": str(file), "drop-missing": True, **form, **columns}
-    assert consortium.run(consortium.grid(north=consortium.node("north", **north))).counted == (
-        "north",
-        "south",
-        "east",
-    )
+    assert consortium.run(consortium.grid(north=consortium.node("north", **north))).counted == NAMES
     found = consortium.outcome("north")
     assert rows_in(found) == consortium.rows()
     assert "party 'north': 1 rows with a missing entry were left out" in found.warnings
@@ -187,7 +179,7 @@ def test_a_site_reads_its_file_as_its_configuration_says(consortium: Consortium)
 def test_each_site_writes_down_the_auc_and_the_server_learns_who_took_part(consortium: Consortium) -> None:
     grid = consortium.grid()
     record = consortium.run(grid)
-    assert record.counted == ("north", "south", "east")
+    assert record.counted == NAMES
     for name in consortium.sites:
         found = consortium.outcome(name)
         assert rows_in(found) == consortium.rows()
@@ -202,15 +194,14 @@ def test_each_site_writes_down_the_auc_and_the_server_learns_who_took_part(conso
 @pytest.mark.parametrize(
     ("fault", "why"),
     [
-        pytest.param(silent, "no answer within 1 s", id="never answers"),
-        pytest.param(
-            lambda m: Message(Error(2, "<class 'ValueError'>:<'row 7: 0.3'>"), reply_to=m), "ValueError", id="raises"
-        ),
-        pytest.param(lambda m: Message(Error(5), reply_to=m), "Flower code 5", id="is killed"),
-        pytest.param(saying(RecordDict()), "not a message of a session", id="says nothing"),
-        pytest.param(saying(packed(b"garbage")), "not a fhe-auc message", id="garbage"),
-        pytest.param(saying(packed(b"")), "not a fhe-auc message", id="empty"),
+        (silent, "no answer within 1 s"),
+        (lambda m: Message(Error(2, "<class 'ValueError'>:<'row 7: 0.3'>"), reply_to=m), "ValueError"),
+        (lambda m: Message(Error(5), reply_to=m), "Flower code 5"),
+        (saying(RecordDict()), "not a message of a session"),
+        (saying(packed(b"garbage")), "not a fhe-auc message"),
+        (saying(packed(b"")), "not a fhe-auc message"),
     ],
+    ids=["never answers", "raises", "is killed", "says nothing", "garbage", "empty"],
 )
 @pytest.mark.parametrize("nodes", [pytest.param("", marks=pytest.mark.slow), NODES])
 def test_a_site_at_fault_is_named_and_the_others_go_on_or_nobody_does(
@@ -249,7 +240,7 @@ def test_a_site_that_is_lost_after_the_first_round_costs_its_own_result_only(con
 
 def test_a_site_that_joins_late_is_waited_for(whole_consortium: Consortium) -> None:
     late = whole_consortium.node("east", joins_at=1.0)
-    assert whole_consortium.run(whole_consortium.grid(east=late)).counted == ("north", "south", "east")
+    assert whole_consortium.run(whole_consortium.grid(east=late)).counted == NAMES
 
 
 def test_an_answer_that_comes_twice_or_to_another_question_counts_once(whole_consortium: Consortium) -> None:
@@ -263,7 +254,7 @@ def test_an_answer_that_comes_twice_or_to_another_question_counts_once(whole_con
         return reply
 
     grid.nodes[3] = Node(twice)
-    assert whole_consortium.run(grid).counted == ("north", "south", "east")
+    assert whole_consortium.run(grid).counted == NAMES
     assert whole_consortium.rows_at("north") == whole_consortium.rows()
 
 
@@ -291,7 +282,7 @@ def test_a_stranger_node_cannot_be_a_party_though_it_is_the_first_to_say_so(
     late = whole_consortium.node("north", joins_at=0.5)
     grid.nodes = {1: Node(pretending), **{number: grid.nodes[number] for number in (2, 3)}, 4: late}
     record = whole_consortium.run(grid)
-    assert record.counted == ("north", "south", "east")
+    assert record.counted == NAMES
     assert not record.refused  # of which north has sent nothing
     assert "no genuine signature of 'north'" in caplog.text
     assert len(set(asked)) == 1  # it is not sent the result
@@ -302,7 +293,7 @@ def test_a_session_whose_messages_are_not_signed_does_not_leave_the_machine(cons
     joined = site_storage().aggregator(consortium.aggregator)
     aggregator = registry.load(joined.manifest.protocol).aggregator(joined.manifest, joined.material)
     with pytest.raises(EvaluationError, match="between machines messages are sealed and signed"):
-        mail.Mail(FakeGrid({}), aggregator, None, nodes={}, timeout=1.0, again=True)  # type: ignore[arg-type]
+        mail.Mail(FakeGrid({}), aggregator, None, 1.0, nodes={}, again=True)  # type: ignore[arg-type]
 
 
 def test_a_node_that_is_configured_as_one_party_cannot_answer_as_another(consortium: Consortium) -> None:
@@ -311,17 +302,16 @@ def test_a_node_that_is_configured_as_one_party_cannot_answer_as_another(consort
     assert (record.missing, record.refused) == (("east",), ())
 
 
-def test_nodes_that_are_not_named_are_not_addressed(whole_consortium: Consortium) -> None:
-    grid = whole_consortium.grid()
+def test_nodes_that_are_not_named_are_not_addressed_and_strangers_passed_over_where_none_are(
+    consortium: Consortium, whole_consortium: Consortium
+) -> None:
+    grid = consortium.grid()
     grid.nodes[7] = Node(lambda message: pytest.fail("addressed"))
-    whole_consortium.run(grid, nodes=NODES)
+    consortium.run(grid, nodes=NODES)
     assert {message.metadata.dst_node_id for message in grid.pushed} == {1, 2, 3}
-
-
-def test_strangers_are_passed_over_where_no_nodes_are_named(whole_consortium: Consortium) -> None:
     grid = whole_consortium.grid()
     grid.nodes = {9: Node(saying(packed(b"?"))), **grid.nodes}
-    assert whole_consortium.run(grid).counted == ("north", "south", "east")
+    assert whole_consortium.run(grid).counted == NAMES
 
 
 def test_a_run_that_is_over_is_not_run_again(whole_consortium: Consortium, caplog: pytest.LogCaptureFixture) -> None:
@@ -338,9 +328,9 @@ def test_a_site_that_missed_the_last_round_gets_its_result_when_the_run_is_repea
 ) -> None:
     lost = in_round(2, silent, whole_consortium.node("east"))
     first = whole_consortium.run(whole_consortium.grid(east=lost), **{"round-timeout": 1.0})
-    assert (first.counted, first.delivered) == (("north", "south", "east"), ("north", "south"))
+    assert (first.counted, first.delivered) == (NAMES, ("north", "south"))
     assert whole_consortium.told()["delivered"] == ["north", "south"]
-    assert whole_consortium.run().delivered == ("north", "south", "east")
+    assert whole_consortium.run().delivered == NAMES
     assert whole_consortium.told()["delivered"] == ["north", "south", "east"]
     north, east = (whole_consortium.outcome(name) for name in ("north", "east"))
     of_a_site = ("seconds", "upload_bytes_per_party", "download_bytes_per_party", "warnings")
@@ -367,7 +357,7 @@ def test_a_rerun_that_fails_keeps_the_record_of_who_took_part(whole_consortium: 
         whole_consortium.run(store="/nowhere")
     told = whole_consortium.told()
     assert (told["delivered"], told["error"]["type"]) == (["north", "south"], "StoreError")
-    assert whole_consortium.run().delivered == ("north", "south", "east")
+    assert whole_consortium.run().delivered == NAMES
     assert "error" not in whole_consortium.told()
 
 
@@ -388,12 +378,7 @@ def test_after_a_restart_sites_that_are_away_are_waited_for_though_no_nodes_are_
             consortium.run(first)
     late = consortium.node("east", joins_at=1.0)
     record = consortium.run(consortium.grid(east=late))
-    assert (record.counted, record.delivered) == (("north", "south", "east"), ("north", "south", "east"))
-
-
-def test_paths_that_hang_on_a_working_directory_are_refused(consortium: Consortium) -> None:
-    with pytest.raises(InputError, match="journal must be an absolute path, got 'week-18'"):
-        consortium.run(journal="week-18")
+    assert (record.counted, record.delivered) == (NAMES, NAMES)
 
 
 def test_a_run_without_its_journal_gets_the_same_submissions_and_no_other_result(whole_consortium: Consortium) -> None:
@@ -421,7 +406,7 @@ def test_a_site_that_fails_is_asked_again_until_it_answers(
         return failing if len(asked) in (1, 2, 3, 5, 6) else well(message)
 
     record = whole_consortium.run(whole_consortium.grid(east=Node(answer)), nodes=nodes)
-    assert record.delivered == ("north", "south", "east")
+    assert record.delivered == NAMES
     assert len(asked) == 7  # four times in the first round, three times in the second
     assert len(set(asked)) == 2  # with the same bytes each time
     assert sum("OSError" in line for line in caplog.messages) == 2  # said once a round
@@ -439,7 +424,7 @@ def test_a_site_whose_answer_is_lost_is_asked_again_after_a_while(
         return None if len(asked) == 1 else well(message)
 
     record = whole_consortium.run(whole_consortium.grid(east=Node(answer)))
-    assert record.delivered == ("north", "south", "east")
+    assert record.delivered == NAMES
 
 
 def test_who_is_awaited_and_why_can_be_read_meanwhile(consortium: Consortium) -> None:
@@ -483,7 +468,11 @@ def test_a_run_configuration_that_does_not_fit_the_session_is_refused(
     assert message in consortium.told()["error"]["message"]
 
 
-def test_what_the_configuration_expects_and_finds_is_taken(consortium: Consortium) -> None:
+def test_what_the_configuration_expects_and_finds_is_taken_but_no_path_that_hangs_on_a_folder(
+    consortium: Consortium,
+) -> None:
+    with pytest.raises(InputError, match="journal must be an absolute path, got 'week-18'"):
+        consortium.run(journal="week-18")
     changes = {"protocol": "nothing", "thresholds": "uniform:16", "min-parties": 2}
     assert len(consortium.run(**changes).counted) == 3
 
@@ -557,13 +546,9 @@ def test_a_run_that_fails_for_no_foreseen_reason_is_recorded_and_an_older_record
     ],
 )
 def test_a_site_that_could_not_finish_a_session_does_not_begin_it(
-    changes: dict[str, str],
-    why: str,
-    consortium: Consortium,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    changes: dict[str, str], why: str, consortium: Consortium, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.delenv("FHE_AUC_PASSPHRASE", raising=False)
+    os.environ.pop("FHE_AUC_PASSPHRASE", None)  # which is put back after each test
     reply = consortium.asked("north", **changes)
     assert reply.error.reason == "InputError"
     assert why in caplog.text
@@ -630,11 +615,8 @@ def run_in_place_of_flower(
     flower: Callable[[], None], monkeypatch: pytest.MonkeyPatch, *arguments: str, bundle_sha256: str = "0" * 64
 ) -> None:
     """Run a site's SuperNode up to where Flower's would begin; what it has changed there is put back after the test."""
-    for where, name in (
-        (internals, "_pull_and_store_message"),
-        (internals, "_verify_fab"),
-        (fleet_http_connection, "FleetHttpClient"),
-    ):
+    changed = [(internals, "_pull_and_store_message"), (internals, "_verify_fab")]
+    for where, name in (*changed, (fleet_http_connection, "FleetHttpClient")):
         monkeypatch.setattr(where, name, getattr(where, name))
     monkeypatch.setattr("sys.argv", ["test"])
 
@@ -743,12 +725,8 @@ def test_a_node_cannot_be_told_by_the_server_which_virtual_site_it_is(
     assert client_app.site_config(SimpleNamespace(node_config={"partition-id": 3})) == {"store": "third"}  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("size", [0, 1, 100_000])
-def test_bytes_survive_their_record(size: int) -> None:
-    data = bytes(range(256)) * (size // 256) + bytes(size % 256)
-    assert unpacked(Message(packed(data), 1, "query")) == data
-
-
-def test_a_record_of_another_kind_is_refused() -> None:
+def test_bytes_survive_their_record_and_a_record_of_another_kind_is_refused() -> None:
+    for data in (b"", b"1", bytes(range(256)) * 400):
+        assert unpacked(Message(packed(data), 1, "query")) == data
     with pytest.raises(MessageError, match="not a message of a session"):
         unpacked(Message(RecordDict(), 1, "query"))

@@ -27,6 +27,7 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.messages import Message as Envelope
 from fhe_auc.session.nothing import Nothing
 from fhe_auc.session.protocol import Request
+from fhe_auc.session.record import SessionRecord
 
 pytestmark = pytest.mark.usefixtures("in_a_run")
 
@@ -137,6 +138,16 @@ def set_clock(grid: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=grid.monotonic, sleep=grid.sleep))
 
 
+def played(grid: Any, folder: Path) -> SessionRecord:
+    """Play a session over a grid, of which a round may take a day."""
+    aggregator = ThreeRounds(grid._manifest)
+    aggregator.protection = Unsigned()  # type: ignore[assignment]
+    nodes = {node: site.name for node, site in grid._sites.items()}
+    with Journal(folder) as journal:
+        post = mail.Mail(grid, aggregator, journal, 86_400.0, nodes=nodes, again=True)
+        return conduct(aggregator, post.exchange)
+
+
 def minutes(sessions: int, draw: Draw, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return how long so many sessions took, each over sites of its own."""
     names = tuple(f"site {number}" for number in range(SITES))
@@ -148,13 +159,7 @@ def minutes(sessions: int, draw: Draw, folder: Path, monkeypatch: pytest.MonkeyP
         sites = {node: Site(name, draw, generator) for node, name in enumerate(names, 1)}
         grid: Any = Grid(sites, manifest)
         set_clock(grid, monkeypatch)
-        aggregator = ThreeRounds(manifest)
-        aggregator.protection = Unsigned()  # type: ignore[assignment]
-        nodes = {node: site.name for node, site in sites.items()}
-        with Journal(folder / str(number)) as journal:
-            post = mail.Mail(grid, aggregator, journal, nodes=nodes, timeout=86_400.0, again=True)
-            record = conduct(aggregator, post.exchange)
-        assert record.delivered == names
+        assert played(grid, folder / str(number)).delivered == names
         found.append(grid.now / 60)
     return np.array(found)
 
@@ -190,13 +195,8 @@ def test_a_site_that_fails_for_a_day_is_asked_for_a_day(
     grid.push_messages = push
     grid.sleep = lambda seconds: setattr(grid, "now", grid.now + max(seconds, 30.0))
     set_clock(grid, monkeypatch)
-    aggregator = ThreeRounds(manifest)
-    aggregator.protection = Unsigned()  # type: ignore[assignment]
-    with Journal(tmp_path / "journal") as journal:
-        nodes = dict(enumerate(names, 1))
-        post = mail.Mail(grid, aggregator, journal, nodes=nodes, timeout=86_400.0, again=True)
-        with pytest.raises(TooFewPartiesError, match="missing: 'south'"):
-            conduct(aggregator, post.exchange)
+    with pytest.raises(TooFewPartiesError, match="missing: 'south'"):
+        played(grid, tmp_path / "journal")
     assert grid.now >= 86_400
     assert grid._pushed > 1000
     (told,) = caplog.records

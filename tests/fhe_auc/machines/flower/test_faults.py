@@ -35,8 +35,15 @@ time.sleep = lambda seconds: select.select([], [], [], seconds)  # which faketim
 
 @pytest.fixture
 def deploy(site_rows: list[PartyData]) -> Iterator[Deploy]:
+    """Deploys a session of three sites, some of which are there from the start."""
     with Runtime(secured=True) as runtime:
-        yield lambda min_parties=2: Deployment(runtime, site_rows, min_parties=min_parties)
+
+        def deployed(min_parties: int, *names: str) -> Deployment:
+            made = Deployment(runtime, site_rows, min_parties=min_parties)
+            made.start_all(*names)
+            return made
+
+        yield deployed
 
 
 def assert_two_have_it(deployment: Deployment, record: dict[str, Any]) -> None:
@@ -129,8 +136,7 @@ class Clock:
 
 
 def test_a_site_that_never_answers_is_left_out(deploy: Deploy) -> None:
-    deployment = deploy()
-    deployment.start_all("north", "south")
+    deployment = deploy(2, "north", "south")
     deployment.start("east", patched(deployment, SLEEPS.format(999)))
     started = time.monotonic()
     assert_two_have_it(deployment, deployment.run())
@@ -138,8 +144,7 @@ def test_a_site_that_never_answers_is_left_out(deploy: Deploy) -> None:
 
 
 def test_a_site_that_raises_is_left_out_and_its_words_stay_with_it(deploy: Deploy) -> None:
-    deployment = deploy()
-    deployment.start_all("north", "south")
+    deployment = deploy(2, "north", "south")
     deployment.start("east", data="/nowhere/patient-4711.csv")
     assert_two_have_it(deployment, deployment.run())
     log = deployment.log_of_run()
@@ -150,8 +155,7 @@ def test_a_site_that_raises_is_left_out_and_its_words_stay_with_it(deploy: Deplo
 
 
 def test_a_site_that_says_nonsense_is_left_out(deploy: Deploy) -> None:
-    deployment = deploy()
-    deployment.start_all("north", "south")
+    deployment = deploy(2, "north", "south")
     nonsense = """
 import sys
 if any('flwr-clientapp' in each for each in sys.orig_argv):
@@ -163,8 +167,7 @@ if any('flwr-clientapp' in each for each in sys.orig_argv):
 
 
 def test_a_site_whose_process_is_killed_in_mid_round_is_asked_again(deploy: Deploy) -> None:
-    deployment = deploy(3)
-    deployment.start_all("north", "south")
+    deployment = deploy(3, "north", "south")
     deployment.start("east", patched(deployment, SLEEPS.format(5)))
     killed: list[int] = []
 
@@ -179,8 +182,7 @@ def test_a_site_whose_process_is_killed_in_mid_round_is_asked_again(deploy: Depl
 
 def test_a_run_whose_server_is_killed_goes_on_when_it_is_run_again(deploy: Deploy) -> None:
     """Once all but one have submitted; these are not asked again for what has arrived."""
-    deployment = deploy(3)
-    deployment.start_all("north", "south")
+    deployment = deploy(3, "north", "south")
     journal = deployment.runtime.folder / "journal"
 
     def two_have_submitted() -> bool:
@@ -198,8 +200,7 @@ def test_a_run_whose_server_is_killed_goes_on_when_it_is_run_again(deploy: Deplo
 
 
 def test_a_site_whose_network_is_cut_takes_part_once_it_is_back(deploy: Deploy) -> None:
-    deployment = deploy(3)
-    deployment.start_all("north", "south")
+    deployment = deploy(3, "north", "south")
     with Cable(deployment.runtime.superlink) as cable:
         deployment.runtime.superlink, direct = cable.address, deployment.runtime.superlink
         deployment.start("east", patched(deployment, SLEEPS.format(5)))
@@ -216,8 +217,7 @@ def test_a_site_whose_network_is_cut_takes_part_once_it_is_back(deploy: Deploy) 
 
 
 def test_a_node_that_is_killed_ends_a_session_of_all_with_an_error_that_names_it(deploy: Deploy) -> None:
-    deployment = deploy(3)
-    deployment.start_all("north", "south")
+    deployment = deploy(3, "north", "south")
     deployment.start("east", patched(deployment, SLEEPS.format(20)))
 
     def kill() -> None:
@@ -232,18 +232,15 @@ def test_a_node_that_is_killed_ends_a_session_of_all_with_an_error_that_names_it
 
 
 def test_a_site_that_joins_late_is_waited_for(deploy: Deploy) -> None:
-    deployment = deploy(3)
-    deployment.start_all("north", "south")
+    deployment = deploy(3, "north", "south")
     late = threading.Timer(12.0, deployment.start, ["east"])
     late.start()
-    assert deployment.run()["counted"] == ["north", "south", "east"]
+    assert_all_have_it(deployment, deployment.run())
     late.join()
-    assert deployment.auc("east").auc == pytest.approx(federated_auc(deployment.sites, thresholds=GRID).auc, abs=1e-6)
 
 
 def test_a_site_runs_no_other_bundle_than_the_one_it_was_started_for(deploy: Deploy) -> None:
-    deployment = deploy(3)
-    deployment.start_all("north", "south")
+    deployment = deploy(3, "north", "south")
     deployment.runtime.bundle_sha256, right = "0" * 64, deployment.runtime.bundle_sha256
     deployment.start("east")
     deployment.runtime.bundle_sha256 = right
@@ -257,14 +254,12 @@ def test_a_site_runs_no_other_bundle_than_the_one_it_was_started_for(deploy: Dep
 
 def test_a_superlink_that_is_killed_and_started_again_has_its_nodes(deploy: Deploy) -> None:
     """Nobody does anything at the sites, nor registers a key again."""
-    deployment = deploy(3)
-    deployment.start_all(*deployment.names)
+    deployment = deploy(3, "north", "south", "east")
     log = deployment.log_of("superlink")
     wait_for(lambda: log.read_text().count("Activated node_id") == 3)
     deployment.kill_superlink()
     deployment.runtime.start_superlink()
-    assert deployment.run()["counted"] == ["north", "south", "east"]
-    assert deployment.auc("east").auc == pytest.approx(federated_auc(deployment.sites, thresholds=GRID).auc, abs=1e-6)
+    assert_all_have_it(deployment, deployment.run())
 
 
 def test_a_node_that_is_killed_while_it_answers_leaves_no_process_with_keys(deploy: Deploy) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -55,6 +56,11 @@ def sent(deployment: Deployment, number: int) -> Path:
     return journal(deployment) / f"round-{number}.message"
 
 
+def assert_all_have_it(deployment: Deployment, record: dict[str, Any]) -> None:
+    assert record["counted"] == record["delivered"] == deployment.names
+    assert_they_have_it(deployment, tuple(deployment.names), *deployment.names)
+
+
 def assert_they_have_it(deployment: Deployment, counted: tuple[str, ...], *have: str) -> None:
     expected = pairs_of([data for data in deployment.sites if data.name in counted], GRID)[0]
     for name in deployment.names:
@@ -67,9 +73,7 @@ def assert_they_have_it(deployment: Deployment, counted: tuple[str, ...], *have:
 def test_every_site_has_the_exact_fraction(protocol: str, deploy: Deploy) -> None:
     deployment = deploy(3, protocol)
     deployment.start_all(*deployment.names, HELPER)
-    record = deployment.run(**{"round-timeout": LONG})
-    assert record["counted"] == record["delivered"] == deployment.names
-    assert_they_have_it(deployment, tuple(deployment.names), *deployment.names)
+    assert_all_have_it(deployment, deployment.run(**{"round-timeout": LONG}))
 
 
 def test_a_site_that_never_comes_is_missing_by_name_and_the_same_session_goes_on_once_it_is_there(
@@ -83,9 +87,8 @@ def test_a_site_that_never_comes_is_missing_by_name_and_the_same_session_goes_on
     before = sent(deployment, 1).read_bytes()
     assert not sent(deployment, 2).exists()
     deployment.start("east")
-    assert deployment.run(**{"round-timeout": LONG})["delivered"] == deployment.names
+    assert_all_have_it(deployment, deployment.run(**{"round-timeout": LONG}))
     assert sent(deployment, 1).read_bytes() == before
-    assert_they_have_it(deployment, tuple(deployment.names), *deployment.names)
 
 
 def test_a_site_that_comes_after_submissions_have_closed_is_not_asked(deploy: Deploy) -> None:
@@ -119,8 +122,7 @@ def test_a_site_that_vanishes_once_it_has_submitted_counts_and_gets_its_result_f
     assert (record["counted"], record["delivered"]) == (["north", "south", "east"], ["north", "south"])
     assert_they_have_it(deployment, tuple(deployment.names), "north", "south")
     deployment.start("east")
-    assert deployment.run(**{"round-timeout": LONG})["delivered"] == deployment.names
-    assert_they_have_it(deployment, tuple(deployment.names), *deployment.names)
+    assert_all_have_it(deployment, deployment.run(**{"round-timeout": LONG}))
 
 
 def test_a_site_with_two_nodes_counts_once(deploy: Deploy) -> None:
@@ -131,8 +133,7 @@ def test_a_site_with_two_nodes_counts_once(deploy: Deploy) -> None:
     deployment.configs["twin"] = deployment.configs["north"]
     deployment.start_all(*deployment.names, "twin", HELPER)
     record = deployment.run(**{"round-timeout": LONG, "nodes": ""})
-    assert record["counted"] == record["delivered"] == deployment.names
-    assert_they_have_it(deployment, tuple(deployment.names), *deployment.names)
+    assert_all_have_it(deployment, record)
 
 
 def test_a_node_that_answers_as_another_site_is_left_out_by_its_own_name(deploy: Deploy) -> None:
@@ -158,8 +159,7 @@ def test_a_site_in_the_helpers_place_ends_the_session_with_the_helpers_name(depl
     deployment.kill(HELPER)
     deployment.configs[HELPER] = right
     deployment.start(HELPER)  # the SuperLink has it wait until it has noticed
-    assert deployment.run(**{"round-timeout": LONG})["delivered"] == deployment.names
-    assert_they_have_it(deployment, tuple(deployment.names), *deployment.names)
+    assert_all_have_it(deployment, deployment.run(**{"round-timeout": LONG}))
 
 
 @pytest.mark.parametrize("number", [2, 3])
@@ -185,8 +185,7 @@ def test_a_superlink_that_is_killed_while_the_helper_is_awaited_costs_a_second_r
     deployment.runtime.start_superlink()
     record = deployment.run(**{"round-timeout": LONG})
     assert sent(deployment, number).read_bytes() == question[0]
-    assert record["counted"] == record["delivered"] == deployment.names
-    assert_they_have_it(deployment, tuple(deployment.names), *deployment.names)
+    assert_all_have_it(deployment, record)
 
 
 def test_a_helper_that_is_killed_between_opening_and_decrypting_decrypts_when_it_is_back(deploy: Deploy) -> None:
@@ -206,5 +205,4 @@ def test_a_helper_that_is_killed_between_opening_and_decrypting_decrypts_when_it
 
     record = deployment.run_during(kill, **{"round-timeout": 2 * LONG})
     assert sent(deployment, 3).read_bytes() == question[0]
-    assert record["counted"] == record["delivered"] == deployment.names
-    assert_they_have_it(deployment, tuple(deployment.names), *deployment.names)
+    assert_all_have_it(deployment, record)

@@ -36,7 +36,7 @@ print("after", file=sys.stderr)
 """
 
 
-@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize("form", ["json", pytest.param("text", marks=pytest.mark.slow)])
 def test_in_a_file_every_line_has_a_time_and_none_a_colour(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
@@ -92,11 +92,11 @@ def test_lines_of_ours_pass_as_they_are_and_empty_ones_do_not(form: Format, ours
 @pytest.mark.parametrize(
     "foreign",
     [
-        "2030-05-01T nonsense",
-        "2030-05-01T12:00:00 INFO another program's",
+        "2030-05-01T x",
+        "2030-05-01T12:00:00 INFO x",
         '{"time": "2030',
         '{"time": "2030-05-01T12:00:00.000+00:00"}',
-        "[" * 100_000,
+        "[" * 10**5,
     ],
 )
 def test_what_only_begins_like_a_line_of_ours_is_made_one(form: Format, foreign: str) -> None:
