@@ -50,7 +50,7 @@ UNNOTICED = (
 # Wrong, unless the AUC happens to be the same without, or with other, rows.
 MOSTLY_UNNOTICED = ("drop-party", "count-twice", "replay-session", "replace-with-zero", "other-subset")
 CAUGHT_BY_AGREEMENT = (*UNNOTICED, *MOSTLY_UNNOTICED, "swap-executions")
-FAMILIES = {"scale-num", "add-polynomial", "zero-slots", "drop-party", "replace-with-counts", "chosen-values"}
+FAMILIES = {"scale-num", "zero-slots", "drop-party", "replace-with-counts", "chosen-values"}
 BACKENDS = ckks.available_backends()
 pytestmark = pytest.mark.backends("one")  # a lie is a circuit, and what catches it sees numbers
 TRIALS = 2
@@ -107,7 +107,7 @@ def test_a_liar_that_does_not_lie_gives_every_party_the_right_auc(protocol: str,
         assert party.result().auc == pytest.approx(scene.parties.auc, abs=error_bound(scene.parties.plan))
 
 
-@pytest.mark.parametrize("place", ["positions", "totals"])
+@pytest.mark.parametrize("place", ["positions", pytest.param("totals", marks=pytest.mark.slow)])
 def test_weights_of_one_at_any_place_change_nothing(protocol: str, backend: str, place: str) -> None:
     def lie(view: BlindedView) -> bytes:
         if place == "totals":
@@ -122,6 +122,7 @@ def test_weights_of_one_at_any_place_change_nothing(protocol: str, backend: str,
 
 
 @pytest.mark.parametrize("power", ["x", "yy", *(pytest.param(each, marks=pytest.mark.slow) for each in ("y", "xx"))])
+@pytest.mark.parametrize("protocol", ["semi-honest", pytest.param("malicious", marks=pytest.mark.slow)])
 def test_power_sums_are_what_they_say_beside_the_totals(protocol: str, backend: str, power: str) -> None:
     def lie(view: BlindedView) -> bytes:
         return view.finish(Positions(view).power_sum(power, 1.0))
@@ -322,7 +323,7 @@ def test_the_demo_shows_a_lie_being_caught_by_its_check_and_ends_with_status_1()
 
 
 def test_the_demo_shows_what_a_lie_comes_to_where_nobody_checks() -> None:
-    result = demo(*SMALL, "--thresholds", "uniform:200", "--protocol", "semi-honest", "--cheat", "scale-num")
+    result = demo("--protocol", "semi-honest", "--thresholds", "hybrid:200", "--cheat", "scale-num")
     assert (result.exit_code, result.stderr) == (0, "")
     text = " ".join(result.stdout.split())
     lie = "scale-num, multiply num' of every execution by a constant"

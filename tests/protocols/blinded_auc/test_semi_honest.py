@@ -90,7 +90,7 @@ class TestBeyondItsLimits:
         rows = engine.plan.workload.max_rows << excess_bits
         rng = np.random.default_rng(excess_bits)
         for extreme in (LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER):
-            for _ in range(5):
+            for _ in range(3):
                 share = rng.dirichlet(np.ones(100), 2)
                 counts = counts_of(share[0] * rows / 2, share[1][::-1] * rows / 2)
                 try:
@@ -103,7 +103,7 @@ class TestBeyondItsLimits:
     def test_a_wrapped_result_is_always_noticed(self, engine):
         """Four times the rows are 16 times the largest denominator: at the largest multiplier it must wrap."""
         rng = np.random.default_rng(0)
-        for _ in range(10):
+        for _ in range(5):
             share = rng.dirichlet(np.ones(100), 2)
             counts = counts_of(*(share * engine.plan.workload.max_rows * 2))
             with pytest.raises(ResultCheckError, match="raise max_rows"):
@@ -148,7 +148,7 @@ class TestPrecision:
     def test_a_hundred_rows_are_within_1e_7_at_the_smallest_multiplier(self, engine, empty_parties, positives):
         """The least favourable case the plan allows: few rows, one of a class, and the weakest signal."""
         rng = np.random.default_rng(positives)
-        for _ in range(5):
+        for _ in range(2):
             sides = rng.multinomial(positives, np.full(100, 0.01)), rng.multinomial(100 - positives, np.full(100, 0.01))
             whole = counts_of(*sides)
             recovered = engine.recover_from([engine.submission(whole), *empty_parties], SMALLEST_MULTIPLIER)
@@ -164,7 +164,7 @@ class TestPrecision:
         """Where encoding in double precision errs most; the rows sit so that X or Y is as large as it gets."""
         engine = Engine(backend, thresholds=bins, parties=1)
         rng = np.random.default_rng(bins)
-        for _ in range(5):
+        for _ in range(2):
             many = rng.multinomial(10**6 - 1, rng.dirichlet(np.ones(bins)))
             one = np.eye(bins, dtype=np.int64)[rng.integers(bins)]
             for crowd in (many, np.eye(bins, dtype=np.int64)[-1] * (10**6 - 1)):
