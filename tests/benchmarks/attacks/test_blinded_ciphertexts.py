@@ -322,6 +322,7 @@ def test_the_demo_shows_a_lie_being_caught_by_its_check_and_ends_with_status_1()
         assert said in text
 
 
+@pytest.mark.slow
 def test_the_demo_shows_what_a_lie_comes_to_where_nobody_checks() -> None:
     result = demo("--protocol", "semi-honest", "--thresholds", "hybrid:200", "--cheat", "scale-num")
     assert (result.exit_code, result.stderr) == (0, "")
