@@ -10,7 +10,6 @@ The library makes keys and encryptions of zero. The rest is arithmetic on words,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -59,12 +58,12 @@ class PublicContext(BasePublicContext[BfvParameters]):
     """What the aggregator holds; there is no relinearisation key: it multiplies ciphertexts by plaintexts only."""
 
     kind = "public BFV context"
+    _scheme: BfvLibrary
 
-    def __init__(self, stored: StoredPublic, schemes: Sequence[BfvLibrary]) -> None:
+    def __init__(self, stored: StoredPublic, scheme: BfvLibrary) -> None:
         if stored.relinearisation_key:
             raise DeserialisationError("a public BFV context has no relinearisation key")
-        super().__init__(stored, schemes)
-        (self._scheme,), (self._evaluator,) = schemes, self._evaluators
+        super().__init__(stored, scheme)
         self._half = Seeded(self.ciphertext_shape).half
 
     def read_submission(self, data: bytes, prime: int) -> Words:
@@ -153,10 +152,7 @@ class SecretContext(BaseSecretContext[BfvParameters]):
     """What a party holds."""
 
     kind = "secret BFV context"
-
-    def __init__(self, stored: StoredSecret, schemes: Sequence[BfvLibrary]) -> None:
-        super().__init__(stored, schemes)
-        (self._scheme,), (self._decryptor,) = schemes, self._decryptors
+    _scheme: BfvLibrary
 
     def encrypt(self, values: ArrayLike, prime: int) -> bytes:
         """Return integers in [0, t), shape (N,), encrypted under the secret key, for `PublicContext.read_submission`.

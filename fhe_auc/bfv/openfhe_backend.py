@@ -51,7 +51,7 @@ def _context(parameters: BfvParameters, plain_modulus: int) -> Any:
 
 
 @lru_cache(maxsize=4)
-def schemes_for(parameters: BfvParameters) -> tuple[Scheme]:
+def scheme_for(parameters: BfvParameters) -> Scheme:
     """Return OpenFHE for these parameters; errors as `Scheme` and `BfvParameters.check_library`."""
     parameters.check_library()
-    return (Scheme(parameters),)
+    return Scheme(parameters)

@@ -43,7 +43,7 @@ class Scheme(SealLibrary[BfvParameters], BfvLibrary):
 
 
 @lru_cache(maxsize=4)
-def schemes_for(parameters: BfvParameters) -> tuple[Scheme]:
+def scheme_for(parameters: BfvParameters) -> Scheme:
     """Return SEAL for these parameters; errors as `Scheme` and `BfvParameters.check_library`."""
     parameters.check_library()
-    return (Scheme(parameters),)
+    return Scheme(parameters)

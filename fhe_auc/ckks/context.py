@@ -7,7 +7,6 @@ the factors of the scale in a ciphertext: 1 for what is encrypted, 2 for a produ
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -74,10 +73,10 @@ class PublicContext(BasePublicContext[CkksParameters]):
 
     kind = "public context"
     _stored: StoredPublic
+    _scheme: CkksLibrary
 
-    def __init__(self, stored: StoredPublic, schemes: Sequence[CkksLibrary]) -> None:
-        super().__init__(stored, schemes)
-        (self._scheme,), (self._evaluator,) = schemes, self._evaluators
+    def __init__(self, stored: StoredPublic, scheme: CkksLibrary) -> None:
+        super().__init__(stored, scheme)
         self._rotation_keys = self._scheme.load_rotation_keys(self.fingerprint, stored.rotation_keys)
 
     def encrypt(self, values: Slots, degree: int = 1) -> Ciphertext:
@@ -141,10 +140,7 @@ class SecretContext(BaseSecretContext[CkksParameters]):
     """What a party holds."""
 
     kind = "secret context"
-
-    def __init__(self, stored: StoredSecret, schemes: Sequence[CkksLibrary]) -> None:
-        super().__init__(stored, schemes)
-        (self._scheme,), (self._decryptor,) = schemes, self._decryptors
+    _scheme: CkksLibrary
 
     def encrypt(self, values: Slots, mask: Words | None = None) -> bytes:
         """Return `values`, shape (N/2,), encrypted under the secret key at degree 1, serialised, for `load_submission`.

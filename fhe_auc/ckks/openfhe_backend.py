@@ -103,6 +103,6 @@ class Scheme(OpenFheLibrary[CkksParameters], CkksLibrary):
 
 
 @lru_cache(maxsize=4)
-def schemes_for(parameters: CkksParameters) -> tuple[Scheme]:
+def scheme_for(parameters: CkksParameters) -> Scheme:
     """Return OpenFHE for these parameters; making it takes a second."""
-    return (Scheme(parameters),)
+    return Scheme(parameters)

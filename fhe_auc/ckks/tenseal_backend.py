@@ -77,6 +77,6 @@ class Scheme(SealLibrary[CkksParameters], CkksLibrary):
 
 
 @lru_cache(maxsize=4)
-def schemes_for(parameters: CkksParameters) -> tuple[Scheme]:
+def scheme_for(parameters: CkksParameters) -> Scheme:
     """Return SEAL for these parameters."""
-    return (Scheme(parameters),)
+    return Scheme(parameters)

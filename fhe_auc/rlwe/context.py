@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from functools import cached_property
 from typing import ClassVar, Generic
 
@@ -52,7 +51,7 @@ class SecretKey(msgspec.Struct, Generic[P], frozen=True, array_like=True, forbid
 
 
 class _BaseContext(Generic[P]):
-    """Parameters and keys, with a name of 32 bytes: `stored`, and what the `schemes` of the backend make of it."""
+    """Parameters and keys, with a name of 32 bytes: `stored`, and what the backend's `scheme` makes of it."""
 
     kind: ClassVar[str]
     """What its container says it is."""
@@ -60,10 +59,10 @@ class _BaseContext(Generic[P]):
     _not_pickled: ClassVar[str]
     _stored: PublicKeys[P] | SecretKey[P]
 
-    def __init__(self, stored: PublicKeys[P] | SecretKey[P]) -> None:
+    def __init__(self, stored: PublicKeys[P] | SecretKey[P], scheme: Library[P]) -> None:
         self.parameters = stored.parameters
         self.fingerprint = stored.fingerprint
-        self._stored = stored
+        self._stored, self._scheme = stored, scheme
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.fingerprint.hex()[:16]}>"
@@ -85,11 +84,10 @@ class BasePublicContext(_BaseContext[P]):
 
     _not_pickled = "a context is not pickled, which the libraries' objects do not survive; send to_bytes()"
 
-    def __init__(self, stored: PublicKeys[P], schemes: Sequence[Library[P]]) -> None:
-        super().__init__(stored)
-        self.ciphertext_shape = schemes[0].submission.polynomials
-        keys = self.fingerprint, stored.public_key, stored.relinearisation_key
-        self._evaluators = [each.evaluator(*keys) for each in schemes]
+    def __init__(self, stored: PublicKeys[P], scheme: Library[P]) -> None:
+        super().__init__(stored, scheme)
+        self.ciphertext_shape = scheme.submission.polynomials
+        self._evaluator = scheme.evaluator(self.fingerprint, stored.public_key, stored.relinearisation_key)
 
 
 class BaseSecretContext(_BaseContext[P]):
@@ -98,11 +96,10 @@ class BaseSecretContext(_BaseContext[P]):
     _not_pickled = "a secret key is not pickled; use to_bytes() and keep the bytes encrypted"
     _stored: SecretKey[P]
 
-    def __init__(self, stored: SecretKey[P], schemes: Sequence[Library[P]]) -> None:
-        super().__init__(stored)
-        self._seeded = Seeded(schemes[0].submission.polynomials)
-        self._key_shape = schemes[0].secret_key.polynomials
-        self._decryptors = [each.decryptor(self.fingerprint, stored.secret_key) for each in schemes]
+    def __init__(self, stored: SecretKey[P], scheme: Library[P]) -> None:
+        super().__init__(stored, scheme)
+        self._seeded = Seeded(scheme.submission.polynomials)
+        self._decryptor = scheme.decryptor(self.fingerprint, stored.secret_key)
 
     def __repr__(self) -> str:
         return f"{super().__repr__()[:-1]} (secret)>"
@@ -115,7 +112,7 @@ class BaseSecretContext(_BaseContext[P]):
     @cached_property
     def secret_words(self) -> Words:
         """The secret key itself, as values at the roots of unity modulo all primes of Q."""
-        words = self._key_shape.unpack(self._stored.secret_key)
+        words = self._scheme.secret_key.polynomials.unpack(self._stored.secret_key)
         return words[: len(self.parameters.modulus_bits)]  # SEAL has it modulo the special prime as well
 
     def _result(self, kind: str, data: bytes) -> Words:

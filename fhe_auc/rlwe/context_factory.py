@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
@@ -40,11 +40,11 @@ class ContextFactory(Generic[P, Pair, Public, Secret]):
 
         Raises `BackendUnavailableError` where the parameters' library cannot be imported here.
         """
-        schemes = _schemes(parameters)
-        public_keys, secret_key = schemes[0].fresh_keys()
+        scheme = _scheme(parameters)
+        public_keys, secret_key = scheme.fresh_keys()
         stored = self.public_keys(parameters, *public_keys)
         secret = self.secret_key(parameters, stored.digest, secret_key)
-        return self.pair(self._loaded(stored), self.secret(secret, schemes))
+        return self.pair(self._loaded(stored), self.secret(secret, scheme))
 
     def load_public(self, data: bytes) -> Public:
         """Return the context that `PublicContext.to_bytes` wrote; as long as somebody uses it, the same one.
@@ -57,7 +57,7 @@ class ContextFactory(Generic[P, Pair, Public, Secret]):
     def _loaded(self, stored: PublicKeys[P]) -> Public:
         found = self._public_in_use.get(stored.fingerprint)  # SHA-256 of all that is stored
         if found is None:
-            found = self.public(stored, _schemes(stored.parameters))
+            found = self.public(stored, _scheme(stored.parameters))
             self._public_in_use[found.fingerprint] = found
         return found
 
@@ -67,15 +67,15 @@ class ContextFactory(Generic[P, Pair, Public, Secret]):
         found = self._in_use.get(digest)
         if found is None:
             stored = _opened(self.secret.kind, data, self.secret_key)
-            self._in_use[digest] = found = self.secret(stored, _schemes(stored.parameters))
+            self._in_use[digest] = found = self.secret(stored, _scheme(stored.parameters))
         return found
 
 
-def _schemes(parameters: P) -> Sequence[Library[P]]:
+def _scheme(parameters: P) -> Library[P]:
     """Return the parameters' library for the parameters' scheme; errors as `choose_backend`."""
     backend = importlib.import_module(f"fhe_auc.{parameters.scheme}.{choose_backend(parameters.backend)}_backend")
-    schemes: Sequence[Library[P]] = backend.schemes_for(parameters)
-    return schemes
+    scheme: Library[P] = backend.scheme_for(parameters)
+    return scheme
 
 
 def _opened(kind: str, data: bytes, shape: type[Stored]) -> Stored:

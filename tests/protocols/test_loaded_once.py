@@ -30,7 +30,7 @@ def calls(backend: str, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Counts of what is made and loaded, in a process that has had no session before."""
     for scheme in ("ckks", "bfv"):
         library = importlib.import_module(f"fhe_auc.{scheme}.{backend}_backend")
-        monkeypatch.setattr(library, "schemes_for", lru_cache(library.schemes_for.__wrapped__))
+        monkeypatch.setattr(library, "scheme_for", lru_cache(library.scheme_for.__wrapped__))
     calls: Counter[str] = Counter()
     counting(monkeypatch, BasePublicContext, "__init__", calls)
     ckks = importlib.import_module(f"fhe_auc.ckks.{backend}_backend")

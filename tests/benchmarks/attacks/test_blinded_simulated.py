@@ -97,7 +97,7 @@ def test_positions_add_up_to_the_honest_total(default):
     np.testing.assert_allclose(x * y, trials.position_products, atol=1e-6)
 
 
-@pytest.mark.parametrize("how_many", [1, 2, 5, 100])
+@pytest.mark.parametrize("how_many", [1, 100])
 def test_chosen_positions_are_different_and_uniform(default, how_many):
     chosen = drawn(default, 500).chosen(how_many)
     assert all(len(set(each)) == how_many for each in chosen.reshape(-1, how_many))
@@ -109,8 +109,8 @@ def test_chosen_positions_are_different_and_uniform(default, how_many):
 @pytest.mark.parametrize("executions", quick(4, of=(2, 4)))
 @pytest.mark.parametrize("tolerance", [None, 1e-5])
 def test_honest_trials_are_accepted(executions, tolerance):
-    outcome = simulated.honest(setting(executions=executions, tolerance=tolerance), 100_000, seed=4)
-    assert outcome == AttackOutcome(100_000, 0, 0, 100_000, {})
+    outcome = simulated.honest(setting(executions=executions, tolerance=tolerance), 20_000, seed=4)
+    assert outcome == AttackOutcome(20_000, 0, 0, 20_000, {})
 
 
 @pytest.mark.parametrize("name", quick("scale-num", of=LUCKY))
@@ -158,7 +158,7 @@ def test_few_positions_of_the_extra_element_are_easily_missed():
 
 
 @pytest.mark.parametrize("splits", [2, *(pytest.param(splits, marks=pytest.mark.slow) for splits in (3, 4))])
-@pytest.mark.parametrize("executions", [4, 8])
+@pytest.mark.parametrize("executions", quick(4, of=(4, 8)))
 def test_the_planner_leaves_no_grid_on_which_guessing_pays(executions, splits):
     """At the data that favour it most, for the sizes around those where another power of two begins."""
     sizes = {2, 3, 5, 10, 16, 30, 31, 32, 50, 63, 64}

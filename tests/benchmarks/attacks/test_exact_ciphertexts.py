@@ -24,8 +24,13 @@ CREDULOUS = [  # what `exact` takes; the others are out of range, as the aggrega
 ]
 GRID = thresholds.uniform(8)
 
+FAMILIES = {"scale-value", "leave-out-bins", "forge-difference", "guess-point", "zeros", "add-at-0", "add-to-tags"}
+FAMILIES |= {"swap-labels", "drop-party", "replay-session", "mix-results", "two-openings", "claim-more", "flip-bytes"}
 
-@pytest.mark.parametrize("name", LIES)
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=() if each in FAMILIES else pytest.mark.slow) for each in LIES]
+)
 def test_no_lie_passes(name: str) -> None:
     assert ciphertexts.run(name, "verified", 1, seed=1, backend="tenseal").refused == {"VerificationError": 1}
 

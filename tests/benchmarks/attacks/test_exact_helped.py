@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import pytest
 
 from fhe_auc import Setup
@@ -23,9 +26,17 @@ SUMS = tuple(name for name, each in ATTACKS.items() if each.who != AGGREGATOR_LI
 CREDULOUS = tuple(name for name in SUMS if not ATTACKS[name].on_tags and "chosen" not in name)
 QUICK = ("add-positives", "negate-difference", "guess-point", "drop-party", "replay-session", "earlier-result")
 
+FORGED = {"helper-forge-difference", "helper-guess-point", "helper-zeros", "both-plausible-values"}
+slow = partial(pytest.param, marks=pytest.mark.slow)
+
+
+def of_forged(names: tuple[str, ...]) -> list[Any]:
+    """Parameters: one attack of each kind is quick, the others are slow."""
+    return [name if name in FORGED else slow(name) for name in names]
+
 
 @pytest.mark.parametrize("name", BY_HELPER)
-@pytest.mark.parametrize("protocol", ["exact", "verified"])
+@pytest.mark.parametrize("protocol", [slow("exact"), "verified"])
 def test_the_helper_opens_one_list_of_certified_parties_and_decrypts_one_result(protocol: str, name: str) -> None:
     assert helped.run(name, protocol, 1, seed=1).refused == {THE_HELPER: 1}
 
@@ -35,12 +46,12 @@ def test_no_lie_of_the_aggregator_passes(name: str) -> None:
     assert helped.run(name, "verified", 1, seed=2).refused == {"VerificationError": 1}
 
 
-@pytest.mark.parametrize("name", SUMS)
+@pytest.mark.parametrize("name", of_forged(SUMS))
 def test_no_sums_that_the_helper_forges_pass_not_even_with_the_aggregator(name: str) -> None:
     assert helped.run(name, "verified", 1, seed=3).refused == {"VerificationError": 1}
 
 
-@pytest.mark.parametrize("name", CREDULOUS)
+@pytest.mark.parametrize("name", of_forged(CREDULOUS))
 def test_forged_sums_pass_where_nothing_is_authenticated(name: str) -> None:
     assert helped.run(name, "exact", 1, seed=4).passed == 1
 

@@ -17,7 +17,7 @@ from fhe_auc.question import thresholds
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc_protocols.blinded_auc import ckks_parameter_choice
+from fhe_auc_protocols.blinded_auc import ckks_parameter_choice, malicious
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from tests.support.blinded_auc import counts_of
 from tests.support.chosen import federated_auc
@@ -142,12 +142,10 @@ class TestHonestSessions:
         assert evaluation.auc == pytest.approx(exact(sites(1), np.linspace(0, 1, 16)).auc, abs=CLOSE)
         assert any("only one party" in warning for warning in evaluation.warnings)
 
-    @pytest.mark.parametrize(("tolerance", "told"), [(None, False), (1e-5, True)])
+    @pytest.mark.parametrize(("tolerance", "told"), [(None, 0), (6e-7, 0), (1e-5, 1), (1e-3, 1)])
     def test_a_tolerance_far_above_the_error_bound_is_warned_of(self, tolerance, told):
-        options = {} if tolerance is None else {"tolerance": tolerance}
-        pairs = [(data.y_true, data.y_score) for data in sites(2)]
-        evaluation = federated_auc(pairs, protocol="malicious", thresholds="uniform:16", **options)
-        assert any("times what numerical errors need" in warning for warning in evaluation.warnings) is told
+        warnings = malicious._loose(plan_for(tolerance=tolerance))
+        assert ["times what numerical errors need" in warning for warning in warnings] == [True] * told
 
     @backends
     @pytest.mark.parametrize(("label", "rows"), [(0, 1), (1, 5000), slow(0, 50)])
