@@ -59,7 +59,7 @@ def quick(cells: Iterable[Any], chosen: Callable[[Any], bool]) -> list[Any]:
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("cell", quick(tables.TABLE_5, lambda cell: cell in {(0, 10), (0, 100), (0, 200)}))
+@pytest.mark.parametrize("cell", quick(tables.TABLE_5, lambda cell: cell in {(0, 10), (0, 100)}))
 def test_table_5(cell: tuple[int, int], epsilon: int) -> None:
     paper = tables.printed(tables.TABLE_5[cell], epsilon)
     found = tables.laplace(paper, *cell, 10, epsilon, runs=tables.PAPER_RUNS, seed=0)
@@ -82,12 +82,12 @@ def test_table_4(cell: tuple[int, str, int], epsilon: int) -> None:
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("epoch", [0, 1, 2])
+@pytest.mark.parametrize("epoch", quick(range(3), lambda epoch: epoch == 0))
 def test_table_1_within_three_standard_errors(epoch: int, epsilon: int) -> None:
     assert abs(tables.flips(epoch, epsilon, runs=tables.PAPER_RR_RUNS, seed=0).standard_errors) < 3
 
 
-@pytest.mark.parametrize("epsilon", [1, 5, 10, 100])
+@pytest.mark.parametrize("epsilon", [1, 10])
 def test_table_3_epoch_0(epsilon: int) -> None:
     assert abs(tables.noised_scores(0, epsilon, runs=1, seed=0) - tables.TABLE_3[epsilon][0]) < tables.SCORES_WITHIN
 

@@ -11,11 +11,11 @@ from fhe_auc.base.errors import InputError
 from synthetic_scores import criteo_like
 
 
-@pytest.mark.parametrize(("epoch", "auc"), [*enumerate(synthetic.CRITEO_AUC)])
-def test_rows_positives_and_auc_are_the_papers(epoch: int, auc: float) -> None:
+@pytest.mark.parametrize("epoch", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)])
+def test_rows_positives_and_auc_are_the_papers(epoch: int) -> None:
     y_true, y_score = criteo_like(epoch)
     assert (len(y_true), int(y_true.sum())) == (458_407, 117_317)
-    assert roc_auc_score(y_true, y_score) == pytest.approx(auc, abs=1.5e-5)
+    assert roc_auc_score(y_true, y_score) == pytest.approx(synthetic.CRITEO_AUC[epoch], abs=1.5e-5)
     assert 0 < y_score.min() < y_score.max() < 1
 
 
