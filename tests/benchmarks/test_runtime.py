@@ -65,7 +65,7 @@ def test_a_problem_repeats_the_rows_of_twenty_parties_and_knows_their_auc() -> N
     "make",
     [
         *(pytest.param(make, marks=pytest.mark.openfhe) for make in (published, published_tuned)),
-        *(Plaintext, secret_shares, pytest.param(paillier, marks=pytest.mark.slow)),
+        *(Plaintext, *(pytest.param(make, marks=pytest.mark.slow) for make in (secret_shares, paillier))),
     ],
 )
 def test_a_peer_gets_the_auc_again_and_again(make: Any) -> None:
@@ -92,7 +92,7 @@ def test_any_two_shares_tell_the_counts(reveals: set[int]) -> None:
     assert found == [*counts.tp.tolist(), *counts.fp.tolist()]
 
 
-@pytest.mark.parametrize("keys", ["sealed", "helper", "joint"])
+@pytest.mark.parametrize("keys", ["sealed", "helper", pytest.param("joint", marks=pytest.mark.slow)])
 def test_a_session_is_exact_and_who_works_has_the_cost(keys: str) -> None:
     played = OurProtocol(SMALL, "verified", keys=keys, interval=0.95).play()
     assert played.auc == SMALL.auc
@@ -100,7 +100,7 @@ def test_a_session_is_exact_and_who_works_has_the_cost(keys: str) -> None:
     assert (played.cpu["helper"] > 0) == (keys == "helper")
 
 
-@pytest.mark.parametrize("keys", ["sealed", "joint"])
+@pytest.mark.parametrize("keys", ["sealed", pytest.param("joint", marks=pytest.mark.slow)])
 def test_bytes_are_what_the_plan_says_and_envelopes(keys: str) -> None:
     problem = BenchmarkProblem(3, 200)
     played = OurProtocol(problem, "verified", keys=keys).play()

@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from scipy import stats
-from sklearn.metrics import roc_auc_score
 
 from fhe_auc.base.errors import InputError, MessageError, UndefinedAucError
 from fhe_auc.base.serialise import encode
@@ -205,7 +204,7 @@ def test_score_noise_moves_scores_by_laplace_of_the_stated_scale() -> None:
         ("dpauc-laplace", {}),
         ("dpauc-gaussian", {"delta": 0.5}),
         ("dpauc-rr", {}),
-        ("dpauc-rr", {"score_epsilon": 100.0}),
+        pytest.param("dpauc-rr", {"score_epsilon": 100.0}, marks=pytest.mark.slow),
     ],
 )
 def test_with_the_largest_budget_the_auc_is_the_exact_trapezoid(name: str, options: dict[str, float]) -> None:
@@ -217,7 +216,7 @@ def test_with_the_largest_budget_the_auc_is_the_exact_trapezoid(name: str, optio
     )
 
 
-@pytest.mark.parametrize("epsilon", [1.0, 8.0])
+@pytest.mark.parametrize("epsilon", [1.0, pytest.param(8.0, marks=pytest.mark.slow)])
 @each
 def test_real_sessions_give_the_aucs_that_the_simulation_gives(name: str, epsilon: float) -> None:
     y_true, y_score = rows(3000)
@@ -233,7 +232,7 @@ def test_real_sessions_give_the_aucs_that_the_simulation_gives(name: str, epsilo
     assert stats.kstest(real, simulated(epsilon / 16)).pvalue < 1e-3
 
 
-@pytest.mark.parametrize("name", ["dpauc-laplace", "dpauc-rr"])
+@pytest.mark.parametrize("name", ["dpauc-laplace", pytest.param("dpauc-rr", marks=pytest.mark.slow)])
 def test_sites_that_hold_like_scores_give_the_same_aucs_as_sites_dealt_at_random(name: str) -> None:
     y_true, y_score = rows(1500)
     orders = (np.random.default_rng(2).permutation(1500), np.argsort(y_score))
@@ -554,6 +553,8 @@ def test_bad_budgets_are_one_line_and_status_2(call: Callable[[str], Result], ar
 
 
 def test_the_aucs_are_about_right_on_large_data() -> None:
+    from sklearn.metrics import roc_auc_score
+
     y_true, y_score = rows(200_000)
     parties = split(y_true, y_score, np.arange(200_000), 4)
     for name in NAMES:
