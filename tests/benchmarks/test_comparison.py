@@ -340,9 +340,8 @@ def test_a_table_that_cannot_be_written_is_told_before_anything_is_computed(
 
 
 def test_a_protocol_that_cannot_be_planned_leaves_the_others_their_numbers(file: str) -> None:
-    result = call(
-        file, "--protocols malicious,dpauc-rr --thresholds 30000 --runs 5 --epsilons 1 --backend tenseal --json"
-    )
+    protocols = "--protocols malicious,dpauc-rr --thresholds 30000"
+    result = call(file, f"{protocols} --runs 5 --epsilons 1 --backend tenseal --json")
     assert result.exit_code == 0, result.stderr
     rows = {row["method"]: row for row in json.loads(result.stdout)["rows"]}
     assert rows["malicious"]["auc"] is None
@@ -405,10 +404,8 @@ def test_every_panel_says_what_it_shows() -> None:
 
 def test_methods_can_be_told_apart_without_colour() -> None:
     lines = figure.draw(made_up((25,), (100, 1000))).axes[0].get_lines()
-    looks = {
-        (str(line.get_marker()), str(line._unscaled_dash_pattern), line.get_markerfacecolor() == "none")
-        for line in lines
-    }
+    hollow = (line.get_markerfacecolor() == "none" for line in lines)
+    looks = {(str(line.get_marker()), str(line._unscaled_dash_pattern), next(hollow)) for line in lines}
     assert len(looks) == len(lines) == 9
 
 

@@ -46,11 +46,6 @@ def prepared(protocol: str, **options: Any) -> Session:
     return registry.load(protocol).prepare(Request(parties=NAMES, thresholds=GRID, max_rows=2000, options=options))
 
 
-def material(session: Session) -> dict[str, bytes]:
-    """What every party starts from."""
-    return material_of(session)
-
-
 def first_round(session: Session, given: bytes, parts: dict[str, bytes], sites: list[PartyData]) -> tuple[Any, Any]:
     """An aggregator and parties; these have submitted."""
     plugin = registry.load(session.manifest.protocol)
@@ -100,7 +95,7 @@ def test_whoever_gets_at_its_contents_reads_another_one_s_ckks_submission() -> N
 def test_the_aggregator_with_one_party_s_material_passes_off_any_auc(protocol: str) -> None:
     """It plays all parties under the session's keys, with made-up rows, and hands out that result."""
     session = prepared(protocol)
-    aggregator, parties = first_round(session, session.aggregator_material, material(session), SITES)
+    aggregator, parties = first_round(session, session.aggregator_material, material_of(session), SITES)
 
     own = party_secrets(session.party_material, session.manifest)
     context, opening = public_context(session.aggregator_material)

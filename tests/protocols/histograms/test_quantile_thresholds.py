@@ -243,11 +243,14 @@ def test_all_rows_in_one_cell_leave_the_auc_undecided_and_do_not_crash() -> None
 # --- What it costs, and what is said about it -------------------------------------------------------------------------
 
 
-def test_rounds_bytes_seconds_and_warnings_are_those_of_both_sessions() -> None:
+def test_rounds_bytes_seconds_progress_and_warnings_are_those_of_both_sessions() -> None:
     parties = sites()
     first = federated_thresholds(parties, 20, backend="tenseal")
     second = federated_auc(parties, thresholds=first.grid, backend="tenseal")
-    both = federated_auc(parties, thresholds="quantile:20", backend="tenseal")
+    seen: list[str] = []
+    asked = {"thresholds": "quantile:20", "backend": "tenseal"}
+    both = federated_auc(parties, progress=lambda phase, done, total: seen.append(phase), **asked)
+    assert list(dict.fromkeys(seen)) == ["boundaries: round 1", "boundaries: round 2", "round 1", "round 2", "round 3"]
     assert both.auc == pytest.approx(second.auc, abs=1e-6)
     assert not any(warning.startswith("quantile thresholds") for warning in second.warnings)
     assert both.rounds == first.rounds + second.rounds == 5
@@ -258,14 +261,6 @@ def test_rounds_bytes_seconds_and_warnings_are_those_of_both_sessions() -> None:
         wanted = getattr(first, name) + getattr(second, name)
         assert abs(getattr(both, name) - wanted) < 600  # envelopes, and a vector for the average precision
     assert set(both.seconds) == {*second.seconds, *(f"boundaries: {phase}" for phase in first.seconds)}
-
-
-def test_progress_tells_the_sessions_apart() -> None:
-    seen: list[str] = []
-    federated_auc(
-        sites(), thresholds="quantile:20", backend="tenseal", progress=lambda phase, done, total: seen.append(phase)
-    )
-    assert list(dict.fromkeys(seen)) == ["boundaries: round 1", "boundaries: round 2", "round 1", "round 2", "round 3"]
 
 
 # --- A lying aggregator -----------------------------------------------------------------------------------------------
@@ -369,9 +364,8 @@ def test_the_counts_get_the_noise_of_what_the_thresholds_have_left() -> None:
     deviations = {}
     for spent in (None, 0.5, 1.5):
         options = {"epsilon": 2.0} if spent is None else {"epsilon": 2.0, "boundaries_epsilon": spent}
-        found = federated_auc(
-            sites(), protocol="histogram-distributed-dp", thresholds="uniform:4", backend="tenseal", **options
-        )
+        asked = {"protocol": "histogram-distributed-dp", "thresholds": "uniform:4", "backend": "tenseal"}
+        found = federated_auc(sites(), **asked, **options)
         deviations[spent] = found.settings["noise_deviation"]
         assert found.settings["epsilon"] == 2.0
     for spent, found in deviations.items():
