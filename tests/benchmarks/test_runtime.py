@@ -106,7 +106,6 @@ def test_bytes_are_what_the_plan_says_and_envelopes(keys: str) -> None:
     played = OurProtocol(problem, "verified", keys=keys).play()
     names = tuple(f"site {party}" for party in range(3))
     plan = registry.load("verified").plan(Request(parties=names, thresholds=problem.points, keys=keys))
-    assert plan is not None
     assert plan.submission_bytes < played.upload_bytes
     assert played.download_bytes == pytest.approx(plan.download_bytes, rel=0.05)
 

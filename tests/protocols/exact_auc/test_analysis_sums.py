@@ -93,7 +93,6 @@ def test_every_estimate_is_that_of_all_pairs_of_its_rows(
         if estimate.auc is not None:
             unbinned = (rows.scores[contrast.model][mask] for mask in masks)
             truth = auc_of(*unbinned)
-            assert truth is not None
             assert abs(truth[0] - estimate.auc) <= estimate.binning_error
         if interval and contrast.interval:
             each = np.sign(ones[:, None] - zeros)
@@ -131,7 +130,6 @@ def test_groups_of_the_bundled_sets_have_scikit_learns_auc_within_the_binning_er
     for contrast, estimate in zip(analysis.contrasts, found.estimates, strict=True):
         own = chosen(rows, analysis, contrast.positives._replace(classes=(0, 1)))
         truth = roc_auc_score(rows.y_true[own], rows.y_score[own])
-        assert estimate.auc is not None
         assert abs(float(estimate.auc) - truth) <= float(estimate.binning_error) + 1e-12
 
 
@@ -266,7 +264,6 @@ def test_a_p_value_rests_on_a_standard_error_within_4_percent_of_delongs_over_ro
         _, error, _ = delong.paired_of_rows(labels, first, second)
         grid = quantiles_of(first, second) if name == "quantiles" else thresholds.hybrid(1000)
         _, found = compared(labels, first, second, grid)
-        assert found.standard_error is not None
         if found.p_value is not None:
             shown.append(abs(found.standard_error / error - 1))
     assert len(shown) >= told * 64
@@ -283,7 +280,6 @@ def test_a_model_does_not_differ_from_itself_and_a_constant_one_has_its_own_erro
     again, constant, mirrored = found.comparisons()
     assert (again.difference, again.standard_error, again.interval, again.p_value) == (0.0, None, None, None)
     own = found.estimates()[0].standard_error
-    assert own is not None
     assert constant.standard_error == pytest.approx(own)
     assert mirrored.standard_error == pytest.approx(2 * own, rel=0.05)
     assert found.estimates()[2].auc == 0.5
