@@ -13,10 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from sklearn.metrics import roc_auc_score
 
 from fhe_auc import Setup, federated_auc
 from fhe_auc.base.errors import InputError, ResultCheckError, UndefinedAucError
@@ -42,6 +40,8 @@ def dealt(y_true: np.ndarray, y_score: np.ndarray, number: int) -> list[PartyDat
 
 
 def in_the_clear(parties: list[PartyData]) -> float:
+    from sklearn.metrics import roc_auc_score
+
     rows = pooled(parties)
     return float(roc_auc_score(rows.y_true, rows.y_score))
 
@@ -60,50 +60,43 @@ def of(found: list[Row], method: str, **fields: Any) -> Row:
 # --- The story --------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def story() -> list[Row]:
+def story(size: int | None) -> list[Row]:
     protocols = ("semi-honest", "dpauc-laplace", "dpauc-gaussian", "dpauc-rr")
-    wanted = asked(protocols=protocols, epsilons=(1.0, 8.0), thresholds=(100,), sizes=(100, None), backend="tenseal")
+    wanted = asked(protocols=protocols, epsilons=(1.0, 8.0), thresholds=(100,), sizes=(size,), backend="tenseal")
     return compare(dealt(*criteo_like(0), 10), wanted)
 
 
-def test_on_small_data_noise_is_worse_than_guessing_and_the_encrypted_auc_exact(story: list[Row]) -> None:
-    guessing = abs(of(story, SKLEARN, rows=100).auc - 0.5)
-    assert of(story, "dpauc-laplace", rows=100, epsilon=1.0).error > guessing
-    assert of(story, "dpauc-gaussian", rows=100, epsilon=1.0).error > guessing
-    assert of(story, "dpauc-rr", rows=100, epsilon=1.0).error > 0.1
-    encrypted = of(story, "semi-honest", rows=100)
+def test_on_small_data_noise_is_worse_than_guessing_and_the_encrypted_auc_exact_and_all_have_cost_and_privacy() -> None:
+    rows = story(100)
+    guessing = abs(of(rows, SKLEARN).auc - 0.5)
+    assert of(rows, "dpauc-laplace", epsilon=1.0).error > guessing
+    assert of(rows, "dpauc-gaussian", epsilon=1.0).error > guessing
+    assert of(rows, "dpauc-rr", epsilon=1.0).error > 0.1
+    encrypted = of(rows, "semi-honest")
     assert encrypted.error == pytest.approx(encrypted.threshold_error, abs=1e-6)
     assert encrypted.error < 0.005
-
-
-def test_on_large_data_both_are_good(story: list[Row]) -> None:
-    for method in ("dpauc-laplace", "dpauc-gaussian", "dpauc-rr"):
-        assert of(story, method, rows=458_407, epsilon=1.0).error < 0.004
-        assert of(story, method, rows=458_407, epsilon=8.0).error < 0.0005
-    assert of(story, "semi-honest", rows=458_407).error < 0.0002
-
-
-def test_the_paper_s_cell_comes_out(story: list[Row]) -> None:
-    """[DPAUC] Table 4, epoch 0, K = 10, ε = 1: .748206 ± .001649."""
-    row = of(story, "dpauc-laplace", rows=458_407, epsilon=1.0)
-    assert row.auc == pytest.approx(0.748206, abs=0.0015)  # 50 runs: 5 standard errors
-    assert row.deviation == pytest.approx(0.001649, rel=0.35)
-
-
-def test_cost_is_that_of_a_real_session(story: list[Row]) -> None:
-    assert 150_000 < of(story, "semi-honest", rows=100).upload_bytes_per_party < 180_000
-    assert 3800 < of(story, "dpauc-laplace", rows=100, epsilon=1.0).upload_bytes_per_party < 4000
-    assert all(row.seconds > 0 for row in story)
-
-
-def test_privacy_is_told(story: list[Row]) -> None:
-    told = {(row.method, row.epsilon): row.privacy for row in story}
+    assert 150_000 < encrypted.upload_bytes_per_party < 180_000
+    assert 3800 < of(rows, "dpauc-laplace", epsilon=1.0).upload_bytes_per_party < 4000
+    assert all(row.seconds > 0 for row in rows)
+    told = {(row.method, row.epsilon): row.privacy for row in rows}
     assert told["semi-honest", None] == "encrypted"
     assert told["dpauc-laplace", 1.0] == "ε = 1"
     assert told["dpauc-gaussian", 8.0] == "ε = 8, δ = 1e-06"
     assert told["dpauc-rr", 8.0] == "ε = 8 (scores show)"
     assert told[SKLEARN, None] == "none"
+
+
+@pytest.mark.slow
+def test_on_large_data_both_are_good_and_the_papers_cell_comes_out() -> None:
+    """[DPAUC] Table 4, epoch 0, K = 10, ε = 1: .748206 ± .001649."""
+    rows = story(None)
+    for method in ("dpauc-laplace", "dpauc-gaussian", "dpauc-rr"):
+        assert of(rows, method, epsilon=1.0).error < 0.004
+        assert of(rows, method, epsilon=8.0).error < 0.0005
+    assert of(rows, "semi-honest").error < 0.0002
+    row = of(rows, "dpauc-laplace", epsilon=1.0)
+    assert row.auc == pytest.approx(0.748206, abs=0.0015)  # 50 runs: 5 standard errors
+    assert row.deviation == pytest.approx(0.001649, rel=0.35)
 
 
 # --- Measures ---------------------------------------------------------------------------------------------------------
@@ -139,16 +132,13 @@ def test_equal_seeds_give_equal_numbers_and_others_do_not() -> None:
     assert aucs(1) != aucs(2)
 
 
-def test_budgets_and_grids_are_checked_before_anything_is_computed() -> None:
+def test_budgets_grids_and_labels_are_checked_before_anything_is_computed() -> None:
+    with pytest.raises(UndefinedAucError, match="one label only"):
+        compare([PartyData.from_arrays("a", [1, 1], [0.1, 0.2])], asked())
     with pytest.raises(InputError, match="promises nothing"):
         compare(sites(100), asked(protocols=("semi-honest", "dpauc-rr"), epsilons=(1.0, 5000.0), session=None))
     with pytest.raises(InputError, match="from 4, not 3"):
         compare(sites(100), asked(thresholds=(3,), session=None))
-
-
-def test_rows_of_one_label_are_refused() -> None:
-    with pytest.raises(UndefinedAucError, match="one label only"):
-        compare([PartyData.from_arrays("a", [1, 1], [0.1, 0.2])], asked())
 
 
 def test_progress_counts_every_measurement() -> None:
@@ -193,6 +183,7 @@ def test_loading_opendp_is_no_sessions_time() -> None:
 # --- Subsamples -------------------------------------------------------------------------------------------------------
 
 
+@settings(max_examples=25)
 @given(st.integers(2, 300), st.integers(0, 5))
 def test_a_subsample_has_its_size_and_the_proportion_of_labels_and_rows_of_the_parties(size: int, seed: int) -> None:
     parties = sites(300, number=7)
@@ -206,21 +197,14 @@ def test_a_subsample_has_its_size_and_the_proportion_of_labels_and_rows_of_the_p
         assert set(zip(party.y_true.tolist(), party.y_score.tolist(), strict=True)) <= by_name[party.name]
 
 
-def test_all_rows_drawn_are_all_rows() -> None:
+def test_a_subsample_of_all_rows_is_all_a_party_without_any_takes_no_part_and_other_sizes_are_refused() -> None:
     parties = sites(60)
-    drawn = subsample(parties, 60, 0)
-    assert [p.y_score.tolist() for p in drawn] == [p.y_score.tolist() for p in parties]
-
-
-def test_a_party_without_rows_takes_no_part() -> None:
-    parties = [*sites(1000), PartyData.from_arrays("tiny", [1], [0.5])]
-    assert "tiny" not in {party.name for party in subsample(parties, 10, 0)}
-
-
-@pytest.mark.parametrize("size", [-1, 0, 1, 61])
-def test_a_subsample_that_there_is_not_is_refused(size: int) -> None:
-    with pytest.raises(InputError, match=f"a subsample of {size} rows was asked for; take 2 to 60"):
-        subsample(sites(60), size, 0)
+    assert [p.y_score.tolist() for p in subsample(parties, 60, 0)] == [p.y_score.tolist() for p in parties]
+    tiny = PartyData.from_arrays("tiny", [1], [0.5])
+    assert "tiny" not in {party.name for party in subsample([*sites(1000), tiny], 10, 0)}
+    for size in (-1, 0, 1, 61):
+        with pytest.raises(InputError, match=f"a subsample of {size} rows was asked for; take 2 to 60"):
+            subsample(parties, size, 0)
 
 
 # --- Command line -----------------------------------------------------------------------------------------------------
@@ -273,10 +257,11 @@ def test_rows_that_are_left_out_are_told(tmp_path: Path) -> None:
     assert "warning: site 'c': all of its rows (1) have a missing entry" in done.stderr
 
 
-def test_json_is_printed_last_so_that_a_failure_is_the_only_object(file: str) -> None:
+def test_json_is_printed_last_so_that_a_failure_is_the_only_object_and_tables_first(file: str) -> None:
     result = call(file, f"{QUICK} --csv /dev/full --json")
     assert result.exit_code == 1
     assert "No space left" in json.loads(result.stdout)["error"]
+    assert "scikit-learn, on all of them in the clear" in call(file, f"{QUICK} --csv /dev/full").stdout
 
 
 def test_the_figure_of_one_number_of_rows_names_each_protocol_once() -> None:
@@ -354,16 +339,9 @@ def test_a_table_that_cannot_be_written_is_told_before_anything_is_computed(
     assert "table 'table.csv' cannot be written: Permission denied; choose another place" in result.stderr
 
 
-def test_a_table_that_is_not_saved_in_the_end_has_been_printed(file: str) -> None:
-    result = call(file, f"{QUICK} --csv /dev/full")
-    assert result.exit_code != 0
-    assert "scikit-learn, on all of them in the clear" in result.stdout
-
-
 def test_a_protocol_that_cannot_be_planned_leaves_the_others_their_numbers(file: str) -> None:
-    result = call(
-        file, "--protocols malicious,dpauc-rr --thresholds 30000 --runs 5 --epsilons 1 --backend tenseal --json"
-    )
+    protocols = "--protocols malicious,dpauc-rr --thresholds 30000"
+    result = call(file, f"{protocols} --runs 5 --epsilons 1 --backend tenseal --json")
     assert result.exit_code == 0, result.stderr
     rows = {row["method"]: row for row in json.loads(result.stdout)["rows"]}
     assert rows["malicious"]["auc"] is None
@@ -403,7 +381,10 @@ def made_up(counts: tuple[int, ...], sizes: tuple[int, ...]) -> list[Row]:
 
 @pytest.mark.parametrize(
     ("counts", "sizes"),
-    [((25, 50, 100), (100, 1000, 10_000, 100_000, 458_407)), ((100,), (7612,)), ((10, 25, 50, 100, 200), (100,))],
+    [
+        ((25, 50, 100), (100, 1000, 10_000, 100_000, 458_407)),
+        *(((100,), (7612,)), pytest.param((10, 25, 50, 100, 200), (100,), marks=pytest.mark.slow)),
+    ],
 )
 def test_no_text_overlaps_another_or_leaves_the_figure(
     counts: tuple[int, ...], sizes: tuple[int, ...], assert_texts_apart: Callable[..., None]
@@ -423,14 +404,14 @@ def test_every_panel_says_what_it_shows() -> None:
 
 def test_methods_can_be_told_apart_without_colour() -> None:
     lines = figure.draw(made_up((25,), (100, 1000))).axes[0].get_lines()
-    looks = {
-        (str(line.get_marker()), str(line._unscaled_dash_pattern), line.get_markerfacecolor() == "none")
-        for line in lines
-    }
+    hollow = (line.get_markerfacecolor() == "none" for line in lines)
+    looks = {(str(line.get_marker()), str(line._unscaled_dash_pattern), next(hollow)) for line in lines}
     assert len(looks) == len(lines) == 9
 
 
 def test_a_row_without_a_number_is_left_out_of_the_figure() -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
     rows = made_up((25,), (100, 500))
     nothing = dict.fromkeys(("auc", "error", "error_low", "error_high"), math.nan)
     rows.append(Row(**{**vars(rows[-1]), **nothing, "rows": 1000}))

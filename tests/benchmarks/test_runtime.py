@@ -14,8 +14,6 @@ import msgspec
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from matplotlib.image import imread
-from sklearn.metrics import roc_auc_score
 
 from fhe_auc.base.errors import EvaluationError, MessageError
 from fhe_auc.cli import main
@@ -28,6 +26,7 @@ from fhe_auc_benchmarks.runtime.measure import PUBLISHED, Measurement, measure
 from fhe_auc_benchmarks.runtime.peers.plaintext import Plaintext
 from fhe_auc_benchmarks.runtime.problem import BenchmarkProblem
 from fhe_auc_benchmarks.stopwatch import Stopwatch
+from tests.support.pooled import pooled
 
 SMALL = BenchmarkProblem(3, 8)
 
@@ -53,22 +52,20 @@ secret_shares = peer("secret_shares", "SecretShares", needs="mpyc")
 
 
 def test_a_problem_repeats_the_rows_of_twenty_parties_and_knows_their_auc() -> None:
+    from sklearn.metrics import roc_auc_score
+
     problem = BenchmarkProblem(43, 50)
     assert np.array_equal(problem.data(2).y_score, problem.data(22).y_score)
     assert not np.array_equal(problem.data(2).y_score, problem.data(3).y_score)
-    pooled = [problem.data(party) for party in range(43)]
-    truth = roc_auc_score(np.concatenate([p.y_true for p in pooled]), np.concatenate([p.y_score for p in pooled]))
-    assert problem.auc == pytest.approx(truth, abs=1e-3)
+    rows = pooled([problem.data(party) for party in range(43)])
+    assert problem.auc == pytest.approx(roc_auc_score(rows.y_true, rows.y_score), abs=1e-3)
 
 
 @pytest.mark.parametrize(
     "make",
     [
-        pytest.param(published, marks=pytest.mark.openfhe),
-        pytest.param(published_tuned, marks=pytest.mark.openfhe),
-        Plaintext,
-        paillier,
-        secret_shares,
+        *(pytest.param(make, marks=pytest.mark.openfhe) for make in (published, published_tuned)),
+        *(Plaintext, *(pytest.param(make, marks=pytest.mark.slow) for make in (secret_shares, paillier))),
     ],
 )
 def test_a_peer_gets_the_auc_again_and_again(make: Any) -> None:
@@ -95,7 +92,7 @@ def test_any_two_shares_tell_the_counts(reveals: set[int]) -> None:
     assert found == [*counts.tp.tolist(), *counts.fp.tolist()]
 
 
-@pytest.mark.parametrize("keys", ["sealed", "helper", "joint"])
+@pytest.mark.parametrize("keys", ["sealed", "helper", pytest.param("joint", marks=pytest.mark.slow)])
 def test_a_session_is_exact_and_who_works_has_the_cost(keys: str) -> None:
     played = OurProtocol(SMALL, "verified", keys=keys, interval=0.95).play()
     assert played.auc == SMALL.auc
@@ -103,13 +100,12 @@ def test_a_session_is_exact_and_who_works_has_the_cost(keys: str) -> None:
     assert (played.cpu["helper"] > 0) == (keys == "helper")
 
 
-@pytest.mark.parametrize("keys", ["sealed", "joint"])
+@pytest.mark.parametrize("keys", ["sealed", pytest.param("joint", marks=pytest.mark.slow)])
 def test_bytes_are_what_the_plan_says_and_envelopes(keys: str) -> None:
     problem = BenchmarkProblem(3, 200)
     played = OurProtocol(problem, "verified", keys=keys).play()
     names = tuple(f"site {party}" for party in range(3))
     plan = registry.load("verified").plan(Request(parties=names, thresholds=problem.points, keys=keys))
-    assert plan is not None
     assert plan.submission_bytes < played.upload_bytes
     assert played.download_bytes == pytest.approx(plan.download_bytes, rel=0.05)
 
@@ -182,7 +178,7 @@ def test_a_wrong_auc_is_never_reported() -> None:
     assert Wrong.closed == 1
 
 
-@pytest.mark.parametrize(("runs", "turns"), [(1, 1), (2, 3)])
+@pytest.mark.parametrize(("runs", "turns"), [pytest.param(1, 1, marks=pytest.mark.slow), (2, 3)])
 def test_contenders_take_turns_and_warm_up_is_not_counted(runs: int, turns: int) -> None:
     seen: list[str] = []
 
@@ -242,16 +238,14 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Benchmark, "run", run)
 
 
-def test_a_benchmark_measures_every_number_of_sites_and_thresholds_once() -> None:
+def test_a_benchmark_measures_every_number_of_sites_and_thresholds_once_and_the_most_with_helpers_alone() -> None:
     asked = [step.problem for step in Benchmark().steps()]
     assert len(set(asked)) == len(asked)
     assert {problem.parties for problem in asked if problem.thresholds == 4000} == set(PARTIES)
     assert {problem.thresholds for problem in asked if problem.parties == THRESHOLD_PARTIES} >= set(THRESHOLDS)
     assert max(step.problem.parties for step in Benchmark(quick=True).steps()) == 100
 
-
-def test_ten_thousand_sites_have_helpers_alone() -> None:
-    """Bundles of sealed keys, and joint keys, would be of gigabytes."""
+    # Bundles of sealed keys, and joint keys, would be of gigabytes.
     (most,) = (step for step in Benchmark().steps() if step.problem.parties == 10_000)
     assert [make(SMALL).name for make in most.makers] == ["verified, helper keys"]
 
@@ -296,23 +290,22 @@ def test_the_command_saves_everything_and_keeps_what_earlier_runs_have_found(tmp
 
 @pytest.mark.usefixtures("made_up")
 def test_the_figure_is_drawn_in_black_and_grey_alone(tmp_path: Path) -> None:
+    from matplotlib.image import imread
+
     assert CliRunner().invoke(main, ["benchmark", "--out", str(tmp_path)]).exit_code == 0
     pixels = imread(tmp_path / "sites.png")[..., :3]
     assert np.abs(pixels - pixels[..., :1]).max() < 0.02
     assert 0.001 < (pixels < 0.5).mean() < 0.5
 
 
-def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_or_has_another_benchmark_json_is_refused_and_left_alone(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "file").touch()
     ran = CliRunner().invoke(main, ["benchmark", "--out", str(tmp_path / "file" / "below")])
-    assert ran.exit_code == 2
-    assert "cannot be written to" in ran.output
-
-
-@pytest.mark.parametrize("text", ["", "[]", '{"machines": []}', '{"machines": [], "measurements": [{}]}'])
-def test_a_folder_with_another_benchmark_json_is_refused_and_left_alone(tmp_path: Path, text: str) -> None:
-    (tmp_path / "benchmark.json").write_text(text)
-    ran = CliRunner().invoke(main, ["benchmark", "--out", str(tmp_path)])
-    assert ran.exit_code == 2
-    assert "is of no benchmark" in ran.output
-    assert (tmp_path / "benchmark.json").read_text() == text
+    assert (ran.exit_code, "cannot be written to" in ran.output) == (2, True)
+    for text in ("", "[]", '{"machines": []}', '{"machines": [], "measurements": [{}]}'):
+        (tmp_path / "benchmark.json").write_text(text)
+        ran = CliRunner().invoke(main, ["benchmark", "--out", str(tmp_path)])
+        assert (ran.exit_code, "is of no benchmark" in ran.output) == (2, True)
+        assert (tmp_path / "benchmark.json").read_text() == text

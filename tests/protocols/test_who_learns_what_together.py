@@ -46,11 +46,6 @@ def prepared(protocol: str, **options: Any) -> Session:
     return registry.load(protocol).prepare(Request(parties=NAMES, thresholds=GRID, max_rows=2000, options=options))
 
 
-def material(session: Session) -> dict[str, bytes]:
-    """What every party starts from."""
-    return material_of(session)
-
-
 def first_round(session: Session, given: bytes, parts: dict[str, bytes], sites: list[PartyData]) -> tuple[Any, Any]:
     """An aggregator and parties; these have submitted."""
     plugin = registry.load(session.manifest.protocol)
@@ -100,7 +95,7 @@ def test_whoever_gets_at_its_contents_reads_another_one_s_ckks_submission() -> N
 def test_the_aggregator_with_one_party_s_material_passes_off_any_auc(protocol: str) -> None:
     """It plays all parties under the session's keys, with made-up rows, and hands out that result."""
     session = prepared(protocol)
-    aggregator, parties = first_round(session, session.aggregator_material, material(session), SITES)
+    aggregator, parties = first_round(session, session.aggregator_material, material_of(session), SITES)
 
     own = party_secrets(session.party_material, session.manifest)
     context, opening = public_context(session.aggregator_material)
@@ -188,10 +183,8 @@ def test_the_aggregator_and_the_key_holder_read_every_party_s_sketch() -> None:
 
 @all_keys
 def test_all_parties_but_one_learn_how_many_rows_of_each_label_it_has(keys: str) -> None:
-    (found, *_) = Play("exact", SITES, keys=keys).read()
+    found: Any = Play("exact", SITES, keys=keys).read()[0]
     others = np.concatenate([data.y_true for data in SITES[1:]])
-    assert found.positives is not None
-    assert found.negatives is not None
     assert found.positives - int(others.sum()) == int(SITES[0].y_true.sum())
     assert found.negatives - int((~others).sum()) == int((~SITES[0].y_true).sum())
 
@@ -243,7 +236,6 @@ def test_with_joint_keys_a_deviating_aggregator_and_a_party_read_another_one_s_s
     third = play.until(3)
     submissions = play.answers(third)
     message = play.deliver(submissions)
-    assert message is not None
 
     # Encoded masks, and whatever they add, are multiples of q/t. So c1 = D + (q/t)·k: D·s stands between the multiples,
     # above the smudging. It looks uniform, k being so.
@@ -282,7 +274,6 @@ def test_with_joint_keys_a_deviating_aggregator_and_a_party_read_another_one_s_s
 
     others = {each.name: each.respond(message) for each in play.parties if each is not victim}
     last = play.deliver({**others, victim.name: answer})
-    assert last is not None
     for party in play.parties:
         with pytest.raises(MessageError, match="contribution of party"):
             party.respond(last)

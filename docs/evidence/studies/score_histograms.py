@@ -56,16 +56,16 @@ def bell(random: Random, size: int = ROWS) -> PartyData:
     return PartyData.from_arrays("bell", labels, np.where(labels, random.beta(4, 3, size), random.beta(2, 5, size)))
 
 
-def even(random: Random, size: int = ROWS) -> PartyData:
-    return drawn("even", random, random.random(size))
+def even(random: Random) -> PartyData:
+    return drawn("even", random, random.random(ROWS))
 
 
-def squeezed(random: Random, size: int = ROWS) -> PartyData:
-    return drawn("squeezed", random, 0.05 * random.random(size) ** 2)
+def squeezed(random: Random) -> PartyData:
+    return drawn("squeezed", random, 0.05 * random.random(ROWS) ** 2)
 
 
-def overconfident(random: Random, size: int = ROWS) -> PartyData:
-    return drawn("overconfident", random, random.beta(0.8, 0.8, size), unsure)
+def overconfident(random: Random) -> PartyData:
+    return drawn("overconfident", random, random.beta(0.8, 0.8, ROWS), unsure)
 
 
 def unsure(scores: np.ndarray) -> np.ndarray:
@@ -94,11 +94,8 @@ def distributed(counts: NDArray[np.int64], epsilon: float, *, runs: int, random:
 
 def distributed_hierarchy(counts: HierarchicalCounts, epsilon: float, random: Random) -> HierarchicalCounts:
     """Return pooled hierarchical counts with noise of scale h/epsilon on each level."""
-    levels = (level.astype(np.int64) for level in counts.levels)
-    share = epsilon / counts.height
-    return HierarchicalCounts(
-        tuple(distributed(level, share, runs=1, random=random)[0].astype(np.float64) for level in levels)
-    )
+    levels, share = (level.astype(np.int64) for level in counts.levels), epsilon / counts.height
+    return HierarchicalCounts(tuple(distributed(level, share, runs=1, random=random)[0] for level in levels))
 
 
 def local(counts: NDArray[np.int64], epsilon: float, *, runs: int, random: Random) -> NDArray[np.float64]:
@@ -128,10 +125,8 @@ def unary_tallies(
     Counts c_v have the shape (d,). A bit is set by Binomial(c_v, 1/2) + Binomial(n − c_v, q) of the reports; bits of a
     user are independent. So many users `without` a value report besides.
     """
-    others = int(counts.sum()) + without - counts
-    shape = (runs, encoding.cells)
-    drawn: NDArray[np.int64] = random.binomial(counts, 0.5, shape)
-    return drawn + random.binomial(others, encoding.flip_probability, shape)
+    others, shape = int(counts.sum()) + without - counts, (runs, encoding.cells)
+    return random.binomial(counts, 0.5, shape) + random.binomial(others, encoding.flip_probability, shape)
 
 
 class Model(NamedTuple):

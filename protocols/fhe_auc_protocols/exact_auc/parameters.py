@@ -110,7 +110,8 @@ class ExactParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             raise CapacityError(f"{len(moduli)} primes are too few for {self.max_rows:,} pooled rows")
         if self.parameters.joint_keys != self.joint_keys:
             raise CapacityError("the plan's chain of primes is one for other keys")
-        if not 1 <= self.kept <= (total := len(self.parameters.modulus_bits)):
+        total = len(self.parameters.modulus_bits)
+        if not 1 <= self.kept <= total:
             raise CapacityError(f"of {total} primes of the modulus, a result cannot keep {self.kept}")
         least, most = LEAST_FLOODING_BITS, MOST_FLOODING_BITS
         if not least <= self.flooding_bits <= most:

@@ -108,7 +108,6 @@ class AveragePrecision(NamedTuple):
 
     value: Fraction
     """Where no rows have changed: it means nothing otherwise."""
-
     changed: int
     """How many parties' rows are others than the session before has counted."""
 

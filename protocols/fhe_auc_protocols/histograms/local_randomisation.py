@@ -35,7 +35,6 @@ class Tally(ClearSums, frozen=True, array_like=True, forbid_unknown_fields=True)
 
     reports: list[int]
     """On each level, highest first; a row reports on one of them."""
-
     ones: list[list[int]]
     """How many of them have each bit set, level by level; of the one level of a score histogram, positives in each bin,
     then negatives."""

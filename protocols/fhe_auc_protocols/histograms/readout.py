@@ -26,26 +26,19 @@ class PooledCounts:
 
     levels: Sequence[NDArray[Any]]
     """Counts of each level, one-dimensional, highest first: int64, or float64 where they are estimates."""
-
     parties: int
     """Whose rows are counted."""
-
     backend: str = "none"
     security_bits: int = 0
     """Of the encryption; 0 where there is none."""
-
     noise_deviation: float | None = None
     """Standard deviation of the noise on one count; None where there is no noise, or levels differ in it."""
-
     counted: Sequence[str] = ()
     """Names of those parties, where the party that reads knows them."""
-
     own: NDArray[np.int64] | None = None
     """The party's own exact counts of the cells, one-dimensional."""
-
     soundness: float | None = None
     """Bound on the chance that these are not the sums of what parties sent; None: nobody has checked that."""
-
     settings: Mapping[str, float] = field(default_factory=dict)
     """What the way of counting says about its noise."""
 

@@ -20,14 +20,11 @@ class AucEstimate:
 
     noise_bound: float
     """Bound on the mean squared error from noise: theorem 1, or theorem 3's formula; NaN where that fails."""
-
     noise_error: float
     """Standard error from noise, estimated from the same reports; much smaller where the bound is loose."""
-
     ties: float
     """Estimate, which may be negative, of half the share of pairs inside one bin: the rows' own AUC is not farther from
     that of the bins."""
-
     ties_error: float
     """Its standard error."""
 

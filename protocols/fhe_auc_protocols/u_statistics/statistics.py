@@ -62,28 +62,20 @@ class Setting:
 
     statistic: str | Kernel
     """One of `STATISTICS`, or any kernel (methods krr and pairs)."""
-
     method: str
     """One of `METHODS`."""
-
     epsilon: float
     """Budget of one user, from 0.000001 to 32."""
-
     values: tuple[tuple[float, ...], ...] = ()
     """Possible values, for each column or once for all: ascending, at least two. Not with method hierarchy."""
-
     ranges: tuple[tuple[float, float], ...] = ()
     """Instead of values: lowest and highest, for each column or once for all. Scores of the AUC: (0, 1) by default."""
-
     bins: int | None = None
     """Bins of a range, at least 2 (krr). None: by the rule of corollary 1, for a column of two its root."""
-
     alpha: int | None = None
     """Depth of the tree, 1 to 20 (hierarchy); None: 10."""
-
     pairings: int | None = None
     """P (pairs), at least 1 and fewer than users; None: 1, which is best where privacy dominates."""
-
     step: str = "ideal-laplace"
     """Two-party step (pairs), one of `STEPS`: ideal-laplace is simulated, bfv runs on ciphertexts and needs values."""
 
@@ -128,21 +120,16 @@ class UStatisticResult:
 
     estimate: float
     """The U-statistic: tau-a, Gini's mean difference, the collision probability, the AUC. Not clipped to its range."""
-
     standard_error: float
     """Estimated from the reports: how far the estimate may lie from these users' own value. For pairs it is estimated
     from above, with the choice of pairs; for the AUC of binned scores, with what the bins leave undecided."""
-
     error_bound: float
     """Root of the theorem's bound on the mean squared error from noise and sampling, whatever the data; NaN where
     theorem 3's condition α <= √n fails. With what bins leave undecided of an AUC, and four standard errors of that."""
-
     derived: Mapping[str, float] = field(default_factory=dict)
     """What follows from the same reports at no further cost in privacy; not unbiased. NaN where undefined."""
-
     settings: Mapping[str, float | str] = field(default_factory=dict)
     """Parameters that were used, chosen ones among them."""
-
     notes: tuple[str, ...] = ()
     """What the reader of the number ought to know."""
 

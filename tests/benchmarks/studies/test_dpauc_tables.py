@@ -32,13 +32,11 @@ LIMITS_OFF = {
 
 MEANS_OFF_IN_TABLE_4 = {
     (0, "non-IID", 10, 1),  # 7.6e-4 from the paper's own IID mean, which it should equal
-    *((1, "IID", 10, 1), (1, "IID", 10, 2), (1, "non-IID", 10, 1), (1, "non-IID", 1000, 1), (1, "non-IID", 1000, 2)),
-    *((2, "IID", 10, 2), (2, "IID", 1000, 1)),
+    *((1, "non-IID", 10, 1), (1, "non-IID", 1000, 1), (1, "non-IID", 1000, 2), (2, "IID", 1000, 1)),
 }
 LIMITS_OFF_IN_TABLE_4 = {
     (0, "non-IID", 10, 1),
-    *((1, "IID", 10, 1), (1, "non-IID", 10, 1), (1, "non-IID", 1000, 1)),
-    *((2, "IID", 10, 1), (2, "IID", 10, 2), (2, "non-IID", 10, 1), (2, "non-IID", 1000, 1)),
+    *((1, "non-IID", 10, 1), (1, "non-IID", 1000, 1), (2, "non-IID", 10, 1), (2, "non-IID", 1000, 1)),
 }
 
 FURTHEST = {10: 1.5e-3, 1000: 5.5e-3}
@@ -59,11 +57,10 @@ def quick(cells: Iterable[Any], chosen: Callable[[Any], bool]) -> list[Any]:
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("cell", quick(tables.TABLE_5, lambda cell: cell in {(0, 10), (0, 100), (0, 200)}))
+@pytest.mark.parametrize("cell", quick(tables.TABLE_5, lambda cell: cell in {(0, 10), (0, 100)}))
 def test_table_5(cell: tuple[int, int], epsilon: int) -> None:
     paper = tables.printed(tables.TABLE_5[cell], epsilon)
     found = tables.laplace(paper, *cell, 10, epsilon, runs=tables.PAPER_RUNS, seed=0)
-    assert found.limit is not None
     assert_within(found.difference, 10, (*cell, epsilon) in MEANS_OFF)
     assert_within(found.limit, 10, (*cell, epsilon) in LIMITS_OFF)
     assert abs(found.spread - 1) < (0.7 if (*cell, epsilon) in SPREAD_OFF else tables.SPREAD_WITHIN)
@@ -75,19 +72,18 @@ def test_table_4(cell: tuple[int, str, int], epsilon: int) -> None:
     epoch, way, parties = cell
     paper = tables.printed(tables.TABLE_4[cell], epsilon)
     found = tables.laplace(paper, epoch, 100, parties, epsilon, runs=100, seed=0, by_party=way != "IID")
-    assert found.limit is not None
     assert_within(found.difference, parties, (*cell, epsilon) in MEANS_OFF_IN_TABLE_4)
     assert_within(found.limit, parties, (*cell, epsilon) in LIMITS_OFF_IN_TABLE_4)
     assert abs(found.spread - 1) < tables.SPREAD_WITHIN
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("epoch", [0, 1, 2])
+@pytest.mark.parametrize("epoch", quick(range(3), lambda epoch: epoch == 0))
 def test_table_1_within_three_standard_errors(epoch: int, epsilon: int) -> None:
     assert abs(tables.flips(epoch, epsilon, runs=tables.PAPER_RR_RUNS, seed=0).standard_errors) < 3
 
 
-@pytest.mark.parametrize("epsilon", [1, 5, 10, 100])
+@pytest.mark.parametrize("epsilon", [1, 10])
 def test_table_3_epoch_0(epsilon: int) -> None:
     assert abs(tables.noised_scores(0, epsilon, runs=1, seed=0) - tables.TABLE_3[epsilon][0]) < tables.SCORES_WITHIN
 

@@ -41,7 +41,10 @@ def test_parties_together_have_the_law_of_a_curator(unit: str) -> None:
     assert stats.ks_2samp(fewer[:, 0], theirs[:, 0]).pvalue < 1e-9
 
 
-@pytest.mark.parametrize(("unit", "what"), [("label", "label flipped"), ("row", "replaced, same label")])
+@pytest.mark.parametrize(
+    ("unit", "what"),
+    [pytest.param("label", "label flipped", marks=pytest.mark.slow), ("row", "replaced, same label")],
+)
 def test_the_audit_finds_less_than_is_stated_and_half_the_noise(unit: str, what: str) -> None:
     random = np.random.default_rng(3)
     assert 0.3 < audit(unit, what, 10_000, random) < 1

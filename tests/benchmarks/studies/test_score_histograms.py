@@ -21,6 +21,7 @@ from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
 from fhe_auc_protocols.histograms.unary_encoding import UnaryEncoding, UnaryHierarchy
 
 LAWS = bench.laws()
+QUICK = {"AUC, no noise, by B", "AUC, distributed, by ε", "AUC, local, by ε", "accuracy, no noise, by B"}
 either = pytest.mark.parametrize("model", bench.MODELS)
 
 
@@ -34,7 +35,7 @@ def pool() -> bench.CountedRows:
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[pytest.mark.slow] * ("by ε" not in name and "no noise" not in name)) for name in LAWS],
+    [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in LAWS],
 )
 def test_errors_fall_as_the_analysis_says(name: str) -> None:
     """With eight other seeds slopes had standard deviations of at most 0.01, and means off by at most 0.02.
@@ -69,7 +70,7 @@ def test_the_noise_of_the_auc_is_that_of_its_counts(model: str) -> None:
 # --- No bias ----------------------------------------------------------------------------------------------------------
 
 
-@either
+@pytest.mark.parametrize("model", ["distributed", pytest.param("local", marks=pytest.mark.slow)])
 def test_counts_and_every_metric_are_unbiased(model: str) -> None:
     """Means of 1,000 draws, 45 in all: one is off by 6 standard errors less than once in 10^7."""
     draw, _, epsilon, _ = bench.MODELS[model]
@@ -137,18 +138,19 @@ def test_without_noise_the_auc_is_within_its_target(pool: bench.CountedRows, bin
     assert pool.error(pool.quantile_bins(bins)) <= most
 
 
-@pytest.mark.parametrize("bins", [20, 60, 100])
+@pytest.mark.parametrize("bins", [20, *(pytest.param(bins, marks=pytest.mark.slow) for bins in (60, 100))])
 def test_with_distributed_noise_the_auc_is_within_two_thousandths(pool: bench.CountedRows, bins: int) -> None:
     """Every run of 20; the noise alone, 3e-5, would have to be 30 times as large."""
     assert pool.private_errors(bins, "distributed", np.random.default_rng(19), 20).max() <= 2e-3
 
 
-@pytest.mark.parametrize("bins", [10, 15, 20])
+@pytest.mark.parametrize("bins", [20, *(pytest.param(bins, marks=pytest.mark.slow) for bins in (10, 15))])
 def test_with_local_noise_the_auc_is_within_a_hundredth(pool: bench.CountedRows, bins: int) -> None:
     """On average over 20 runs: 4e-3, of which a standard error is 6e-4. False alarm below 1e-9."""
     assert pool.private_errors(bins, "local", np.random.default_rng(20), 20).mean() <= 1e-2
 
 
+@pytest.mark.slow
 def test_quantile_bins_beat_uniform_ones_several_times_on_squeezed_scores() -> None:
     squeezed = bench.CountedRows(bench.squeezed(np.random.default_rng(21)), 14)
     for bins in (10, 20, 60, 100):
@@ -156,8 +158,12 @@ def test_quantile_bins_beat_uniform_ones_several_times_on_squeezed_scores() -> N
         assert squeezed.error(squeezed.quantile_bins(bins)) < squeezed.error(uniform) / 20
 
 
+NOISY = (("distributed", 11, 1e-3), ("local", 8, 1e-2))
+
+
 @pytest.mark.parametrize(
-    ("model", "height", "most"), [("federated", 14, 1e-4), ("distributed", 11, 1e-3), ("local", 8, 1e-2)]
+    ("model", "height", "most"),
+    [("federated", 14, 1e-4), *(pytest.param(*each, marks=pytest.mark.slow) for each in NOISY)],
 )
 def test_decisions_at_ten_thresholds_are_within_their_targets(model: str, height: int, most: float) -> None:
     """Means of 5 runs, at the worst threshold: 2e-5, 2e-4, and 6e-3 (precision, where few rows are left; else 2e-3)."""
@@ -169,6 +175,7 @@ def test_decisions_at_ten_thresholds_are_within_their_targets(model: str, height
         assert np.median(found) <= 5e-3
 
 
+@pytest.mark.slow
 def test_calibrated_scores_are_within_a_hundredth_and_distributed_noise_does_not_show() -> None:
     random = np.random.default_rng(24)
     one, other = bench.overconfident(random), bench.overconfident(random)

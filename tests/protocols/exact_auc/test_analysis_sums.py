@@ -22,6 +22,7 @@ from fhe_auc.base.keystream import KeyStream
 from fhe_auc.base.serialise import json_text
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN, Analysis, Variable
+from fhe_auc.results.estimates import Comparison
 from fhe_auc.results.result_tables import of_sites
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.primes import primes_above
@@ -92,7 +93,6 @@ def test_every_estimate_is_that_of_all_pairs_of_its_rows(
         if estimate.auc is not None:
             unbinned = (rows.scores[contrast.model][mask] for mask in masks)
             truth = auc_of(*unbinned)
-            assert truth is not None
             assert abs(truth[0] - estimate.auc) <= estimate.binning_error
         if interval and contrast.interval:
             each = np.sign(ones[:, None] - zeros)
@@ -123,18 +123,13 @@ def test_groups_of_the_bundled_sets_have_scikit_learns_auc_within_the_binning_er
 
     parties, generator = datasets.load(name), np.random.default_rng(5)
     analysis = Analysis(by=(AGE,))
-    grouped = [
-        PartyData.from_columns(
-            each.name, each.y_true, {"": each.y_score}, {"age": generator.choice(AGE.levels, each.rows)}, analysis
-        )
-        for each in parties
-    ]
+    columns = ((each, {"": each.y_score}, {"age": generator.choice(AGE.levels, each.rows)}) for each in parties)
+    grouped = [PartyData.from_columns(each.name, each.y_true, *others, analysis) for each, *others in columns]
     rows, points = pool(grouped), thresholds.resolve(grid)
     found = read(AnalysisSums(analysis, len(points), True), grouped, points)
     for contrast, estimate in zip(analysis.contrasts, found.estimates, strict=True):
         own = chosen(rows, analysis, contrast.positives._replace(classes=(0, 1)))
         truth = roc_auc_score(rows.y_true[own], rows.y_score[own])
-        assert estimate.auc is not None
         assert abs(float(estimate.auc) - truth) <= float(estimate.binning_error) + 1e-12
 
 
@@ -169,6 +164,13 @@ def test_sums_of_a_comparison_are_those_of_each_row_interpolated_in_its_coarse_b
             assert moments == (sum(u), sum(v), *products)
 
 
+def compared(labels: Any, first: Any, second: Any, grid: Any) -> tuple[Reading, Comparison]:
+    data = PartyData.from_columns("all", labels, {"old": first, "new": second}, {}, TWO_MODELS)
+    told = reading(TWO_MODELS, read(AnalysisSums(TWO_MODELS, len(grid), True), [data], grid))
+    (found,) = told.comparisons()
+    return told, found
+
+
 def pair_of_models(kind: str, alike: float, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # type: ignore[type-arg]
     """Labels, and probabilities of two models whose log-odds are correlated so far within each label."""
     rows, share, centre = {"even": (4000, 0.3, 0.0), "rare": (20_000, 0.01, -4.0), "low": (4000, 0.3, -4.0)}[kind]
@@ -189,14 +191,10 @@ def pair_of_models(kind: str, alike: float, seed: int) -> tuple[np.ndarray, np.n
     ],
 )
 def test_the_standard_error_of_a_difference_is_delongs_over_rows(kind: str, alike: float, close: float) -> None:
-    grid = thresholds.hybrid(1000)
-    sums = AnalysisSums(TWO_MODELS, len(grid), True)
     for seed in range(3):
         labels, first, second = pair_of_models(kind, alike, seed)
-        data = PartyData.from_columns("all", labels, {"old": first, "new": second}, {}, TWO_MODELS)
         difference, error, _ = delong.paired_of_rows(labels, first, second)
-        told = reading(TWO_MODELS, read(sums, [data], grid))
-        (found,) = told.comparisons()
+        told, found = compared(labels, first, second, thresholds.hybrid(1000))
         assert (found.first, found.second) == ("old", "new")
         assert found.standard_error == pytest.approx(error, rel=close)
         assert abs(found.difference - difference) <= sum(each.binning_error or 0 for each in told.estimates())
@@ -221,8 +219,7 @@ def test_a_second_model_on_the_bundled_sets_has_delongs_standard_error(
     logits = np.log(rows.y_score / (1 - rows.y_score)) + noise * generator.normal(size=rows.rows)
     second = 1 / (1 + np.exp(-logits))
     grid = quantiles_of(rows.y_score, second) if quantiles else thresholds.hybrid(1000)
-    data = PartyData.from_columns("all", rows.y_true, {"old": rows.y_score, "new": second}, {}, TWO_MODELS)
-    (found,) = reading(TWO_MODELS, read(AnalysisSums(TWO_MODELS, len(grid), True), [data], grid)).comparisons()
+    _, found = compared(rows.y_true, rows.y_score, second, grid)
     _, expected, _ = delong.paired_of_rows(rows.y_true, rows.y_score, second)
     assert found.standard_error == pytest.approx(expected, rel=0.002 if quantiles else 0.01)
 
@@ -249,9 +246,7 @@ def test_comparisons_of_few_rows_at_their_quantiles_are_delongs_over_rows(rows: 
     for seed, share in enumerate((0.15, 0.5)):
         labels, first, second = binormal(rows, share, auc, alike, seed)
         difference, error, p_value = delong.paired_of_rows(labels, first, second)
-        grid = quantiles_of(first, second)
-        data = PartyData.from_columns("all", labels, {"old": first, "new": second}, {}, TWO_MODELS)
-        (found,) = reading(TWO_MODELS, read(AnalysisSums(TWO_MODELS, len(grid), True), [data], grid)).comparisons()
+        _, found = compared(labels, first, second, quantiles_of(first, second))
         assert found.difference == pytest.approx(difference)
         if error:
             assert (found.standard_error, found.p_value) == (pytest.approx(error), pytest.approx(p_value))
@@ -268,9 +263,7 @@ def test_a_p_value_rests_on_a_standard_error_within_4_percent_of_delongs_over_ro
         labels, first, second = binormal(rows, share, auc, alike, seed)
         _, error, _ = delong.paired_of_rows(labels, first, second)
         grid = quantiles_of(first, second) if name == "quantiles" else thresholds.hybrid(1000)
-        data = PartyData.from_columns("all", labels, {"old": first, "new": second}, {}, TWO_MODELS)
-        (found,) = reading(TWO_MODELS, read(AnalysisSums(TWO_MODELS, len(grid), True), [data], grid)).comparisons()
-        assert found.standard_error is not None
+        _, found = compared(labels, first, second, grid)
         if found.p_value is not None:
             shown.append(abs(found.standard_error / error - 1))
     assert len(shown) >= told * 64
@@ -287,7 +280,6 @@ def test_a_model_does_not_differ_from_itself_and_a_constant_one_has_its_own_erro
     again, constant, mirrored = found.comparisons()
     assert (again.difference, again.standard_error, again.interval, again.p_value) == (0.0, None, None, None)
     own = found.estimates()[0].standard_error
-    assert own is not None
     assert constant.standard_error == pytest.approx(own)
     assert mirrored.standard_error == pytest.approx(2 * own, rel=0.05)
     assert found.estimates()[2].auc == 0.5
@@ -308,10 +300,8 @@ def test_mixed_sums_of_as_many_rows_as_there_may_be_are_told_apart(kind: str) ->
     modulus = plan.modulus
     sketch = plan.sums.sketch(data, thresholds.uniform(8), rows, modulus)
     assert plan.parameters.plain_moduli == (prime,)
-    found = [
-        plain_sums.centred(int(each), modulus)
-        for each in plan.release.totals(modular.residues(sketch, modulus), modulus)
-    ]
+    totals = plan.release.totals(modular.residues(sketch, modulus), modulus)
+    found = [plain_sums.centred(int(each), modulus) for each in totals]
     paired = plan.sums.read(found, rows, modulus).paired[0, 1]
     for moments in (paired.of_positives, paired.of_negatives):
         assert moments.product == moments.first_square * (1 if kind == "perfect" else -1)
@@ -390,18 +380,11 @@ def test_honest_totals_are_accepted_and_any_one_that_is_changed_is_not(analysis:
     prime, parties = MODULI[0], made(analysis, 5, 4)
     assert {each.degree for each in sums.release.sums} == {1, 2, 3}
     authenticator = Authenticator(sums.release, bytes(32), b"a session", 0, prime)
-    sent = [
-        authenticator.sketch(
-            party,
-            modular.residues(sums.sketch(each, thresholds.uniform(3), 1000, MODULUS), prime),
-            KeyStream(party.to_bytes(32, "big")),
-        )
-        for party, each in enumerate(parties)
-    ]
+    sketches = (modular.residues(sums.sketch(each, thresholds.uniform(3), 1000, MODULUS), prime) for each in parties)
+    sent = [authenticator.sketch(at, each, KeyStream(at.to_bytes(32, "big"))) for at, each in enumerate(sketches)]
     counted = [0, 1, 3]
-    totals = authenticated(sums.release).totals(
-        modular.total(np.array([sent[party] for party in counted]), prime, axis=0), prime
-    )
+    total = modular.total(np.array([sent[party] for party in counted]), prime, axis=0)
+    totals = authenticated(sums.release).totals(total, prime)
     assert authenticator.accepts(totals, counted)
     assert not authenticator.accepts(totals, [0, 1, 2])
     generator = np.random.default_rng(1)
@@ -454,10 +437,8 @@ def test_levels_and_models_that_nothing_is_counted_of_make_no_difference() -> No
     """A level that no row has: no AUC of it, and all others as they are."""
     three = Analysis(by=(Variable("sex", ("F", "M", "X")),))
     parties = made(Analysis(by=(SEX,)), 3, 9)
-    two, with_x = (
-        read(AnalysisSums(each, 6, True), parties, thresholds.uniform(6)).estimates
-        for each in (Analysis(by=(SEX,)), three)
-    )
+    sums = (AnalysisSums(each, 6, True) for each in (Analysis(by=(SEX,)), three))
+    two, with_x = (read(each, parties, thresholds.uniform(6)).estimates for each in sums)
     assert list(with_x[:3]) == list(two)
     assert with_x[3] == (None, Fraction(0), 0, 0, 0, 0)
 

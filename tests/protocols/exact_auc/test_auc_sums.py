@@ -7,9 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import roc_auc_score
 
 from fhe_auc.base.errors import ResultCheckError
 from fhe_auc.metrics.trapezoid import trapezoid
@@ -29,6 +28,7 @@ def sums_of(positives: list[int], negatives: list[int], *, interval: bool = Fals
     return [plain_sums.value(each, vectors) for each in release.sums]
 
 
+@settings(max_examples=40)
 @given(bins)
 def test_released_are_pairs_ordered_rightly_minus_wrongly_pairs_of_one_bin_and_rows(
     rows: tuple[list[int], list[int]],
@@ -44,10 +44,13 @@ def test_released_are_pairs_ordered_rightly_minus_wrongly_pairs_of_one_bin_and_r
     assert sums_of(*rows, interval=True) == [*of_pairs, q10, q01, *of_rows]
 
 
+@settings(max_examples=40)
 @given(bins.filter(lambda rows: sum(rows[0]) * sum(rows[1]) > 0))
 def test_the_auc_of_the_integers_is_that_of_the_trapezoid_and_of_scikit_learn(
     rows: tuple[list[int], list[int]],
 ) -> None:
+    from sklearn.metrics import roc_auc_score
+
     ones, zeros = sum(rows[0]), sum(rows[1])
     found = auc_of_sums(sums_of(*rows)[:2], ones, zeros, 10**6)
     expected = trapezoid(counts_of(*rows))
@@ -55,7 +58,6 @@ def test_the_auc_of_the_integers_is_that_of_the_trapezoid_and_of_scikit_learn(
     assert found == (*four, None, None)
     with_interval = sums_of(*rows, interval=True)[:4]
     assert auc_of_sums(with_interval, ones, zeros, 10**6) == (*four, *with_interval[2:])
-    assert found.auc is not None
     labels = np.repeat([1, 0], [sum(rows[0]), sum(rows[1])])
     scores = np.concatenate([np.repeat(np.arange(len(side)), side) for side in rows])
     assert float(found.auc) == pytest.approx(roc_auc_score(labels, scores), abs=1e-14)
@@ -63,7 +65,7 @@ def test_the_auc_of_the_integers_is_that_of_the_trapezoid_and_of_scikit_learn(
 
 @pytest.mark.parametrize("interval", [False, True])
 def test_sums_of_so_many_rows_take_as_many_values_as_the_modulus_must_tell_apart_and_no_more(interval: bool) -> None:
-    for rows in range(2, 10):
+    for rows in range(2, 8):
         found = [
             sums_of(list(dealt[:2]), list(dealt[2:]), interval=interval)
             for dealt in itertools.product(range(rows + 1), repeat=4)
@@ -84,24 +86,16 @@ def test_rows_of_one_class_have_no_auc(ones: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sums", "shown"),
+    "sums",
     [
-        ([26, 0, 5, 5], "not an AUC"),
-        ([-26, 0, 5, 5], "not an AUC"),
-        ([25, 1, 5, 5], "not an AUC"),
-        ([-25, 1, 5, 5], "not an AUC"),
-        ([0, 26, 5, 5], "not an AUC"),
-        ([0, -1, 5, 5], "not an AUC"),
-        ([1, 0, 0, 5], "not an AUC"),
-        ([5, 0, 5, 5, 4, 100], "not an AUC"),  # Q10·P below the difference's square
-        ([5, 0, 5, 5, 100, 4], "not an AUC"),
-        ([5, 0, 5, 5, 126, 100], "not an AUC"),  # Q10 above P·N²
-        ([5, 0, 5, 5, 100, 126], "not an AUC"),
-        ([5, 0, 5, 5, -1, 100], "not an AUC"),
+        *((26, 0, 5, 5), (-26, 0, 5, 5), (25, 1, 5, 5), (-25, 1, 5, 5), (0, 26, 5, 5), (0, -1, 5, 5), (1, 0, 0, 5)),
+        *((5, 0, 5, 5, 4, 100), (5, 0, 5, 5, 100, 4)),  # Q10·P, or Q01·N, below the difference's square
+        *((5, 0, 5, 5, 126, 100), (5, 0, 5, 5, 100, 126)),  # Q10 above P·N², or Q01 above N·P²
+        (5, 0, 5, 5, -1, 100),
     ],
 )
-def test_integers_of_no_rows_give_no_number_and_are_not_told(sums: list[int], shown: str) -> None:
+def test_integers_of_no_rows_give_no_number_and_are_not_told(sums: tuple[int, ...]) -> None:
     difference, ties, positives, negatives, *squares = sums
-    with pytest.raises(ResultCheckError, match=shown) as caught:
+    with pytest.raises(ResultCheckError, match="not an AUC") as caught:
         auc_of_sums([difference, ties, *squares], positives, negatives, 10**15)
     assert caught.value.check == "range"

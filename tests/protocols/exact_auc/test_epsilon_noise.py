@@ -103,20 +103,15 @@ def test_the_law_of_what_is_released_keeps_to_epsilon_point_by_point(unit: str) 
         found = []
         for model, weight, grain, scale in privacy.channels:
             off = places - (0 if model is None else d) - weight * p
-            shifted = ((off - u) for u in range(grain))
-            laws = (
-                np.where(each % grain == 0, stats.dlaplace.pmf(each // grain, 1 / float(scale)), 0) for each in shifted
-            )
+            law, shifted = stats.dlaplace(1 / float(scale)), ((off - u) for u in range(grain))
+            laws = (np.where(each % grain == 0, law.pmf(each // grain), 0) for each in shifted)
             found.append(np.asarray(sum(laws)) / grain)
         return found
 
     worst, inner = 0.0, slice(reach - 60, reach + 61)
-    for (d, p), (d_after, p_after) in (
-        ((100, 10), (80, 11)),
-        ((100, 10), (120, 11)),
-        ((100, 10), (101, 11)),
-        *([((0, 10), (40, 10)), ((3, 10), (4, 10))] if unit == "row" else []),
-    ):
+    changes = [((100, 10), (after, 11)) for after in (80, 120, 101)]
+    changes += [((0, 10), (40, 10)), ((3, 10), (4, 10))] if unit == "row" else []
+    for (d, p), (d_after, p_after) in changes:
         pairs = zip(masses(d, p), masses(d_after, p_after), strict=True)
         losses = [float(np.abs(np.log(a[inner] / b[inner])).max()) for a, b in pairs]
         worst = max(worst, sum(losses))

@@ -33,10 +33,8 @@ def test_an_interval_that_thresholds_leave_open_is_widened_in_every_form_until_q
 
     parties = crowded()
     truth = roc_auc_score(*(np.concatenate([getattr(each, of) for each in parties]) for of in ("y_true", "y_score")))
-    found = federated_auc(parties, protocol="exact")
-    assert found.standard_error is not None
+    found: Any = federated_auc(parties, protocol="exact")
     assert found.binning_error > found.standard_error
-    assert found.interval is not None
     assert found.interval.low < truth < found.interval.high
     assert found.interval.high - found.interval.low > 2 * found.binning_error
     assert "widened by the binning error" in str(found)
@@ -49,9 +47,8 @@ def test_an_interval_that_thresholds_leave_open_is_widened_in_every_form_until_q
     assert "quantile" not in " ".join(each for each in few.warnings if "take" in each)  # that has been followed
     (told,) = (each for each in few.warnings if "many pairs" in each)
     assert "ask for more quantile thresholds" in told
-    fitted = federated_auc(parties, protocol="exact", thresholds="quantile:1000")
+    fitted: Any = federated_auc(parties, protocol="exact", thresholds="quantile:1000")
     assert fitted.auc == pytest.approx(truth, abs=1e-4)
-    assert fitted.interval is not None
     assert fitted.interval.method == "DeLong, logit scale"
     assert not any("many pairs" in each for each in fitted.warnings)
 
@@ -61,19 +58,15 @@ def test_a_quarter_of_the_standard_error_is_where_a_binning_error_begins_to_be_t
     grid = np.linspace(0, 1, 11)
     for tied, warned in ((20, False), (40, True)):
         scores = np.where((np.arange(200) < tied) & (y_score == 0.8), 0.6, y_score)
-        found = federated_auc([(y_true, scores)], protocol="exact", thresholds=grid)
-        assert found.standard_error is not None
+        found: Any = federated_auc([(y_true, scores)], protocol="exact", thresholds=grid)
         assert (found.binning_error > found.standard_error / 4) == warned
         assert any("a quarter of the standard error" in each for each in found.warnings) == warned
-        assert found.interval is not None
         assert found.interval.method == "DeLong, logit scale"
 
 
 def test_rounded_scores_are_what_is_asked_for_so_their_interval_is_never_widened() -> None:
-    found = federated_auc(crowded(), protocol="exact", round_scores=3)
-    assert found.standard_error is not None
+    found: Any = federated_auc(crowded(), protocol="exact", round_scores=3)
     assert found.binning_error > found.standard_error
-    assert found.interval is not None
     assert found.interval.method == "DeLong, logit scale"
 
 
@@ -119,9 +112,7 @@ def test_a_class_below_one_half_is_told_that_its_column_may_be_anothers() -> Non
 
 
 def test_the_plain_interval_is_an_option_that_the_session_agrees_on() -> None:
-    found = federated_auc(rows(3, 8), protocol="exact", thresholds=GRID, plain_interval=True)
-    assert found.standard_error is not None
-    assert found.interval is not None
+    found: Any = federated_auc(rows(3, 8), protocol="exact", thresholds=GRID, plain_interval=True)
     ends = found.auc - 1.959963985 * found.standard_error, found.auc + 1.959963985 * found.standard_error
     assert (found.interval.low, found.interval.high) == pytest.approx(np.clip(ends, 0, 1), abs=1e-9)
     assert found.interval.method == "DeLong, plain"
@@ -138,7 +129,6 @@ def test_the_encrypted_standard_error_is_that_of_the_binned_rows(protocol: str, 
     for found in play.read():
         assert found.auc == pytest.approx(auc, abs=1e-12)
         assert found.standard_error == pytest.approx(expected, rel=1e-9)
-        assert found.interval is not None
         assert (found.interval.level, found.interval.method) == (0.9, "DeLong, logit scale")
         assert found.interval.low < found.auc < found.interval.high
         assert found_in(found) == pairs_of(play.sites)
@@ -146,10 +136,8 @@ def test_the_encrypted_standard_error_is_that_of_the_binned_rows(protocol: str, 
 
 @pytest.mark.parametrize("protocol", [slow("exact"), "verified"])
 def test_with_joint_keys_the_interval_is_hanley_and_mcneils(protocol: str) -> None:
-    for found in Play(protocol, rows(3, 31), interval=0.95, keys="joint").read():
-        assert found.fraction is not None
-        assert found.positives is not None
-        assert found.negatives is not None
+    results: Any = Play(protocol, rows(3, 31), interval=0.95, keys="joint").read()
+    for found in results:
         expected = hanley_mcneil(found.fraction, found.positives, found.negatives)
         assert found.standard_error == expected
         assert found.interval == on_logit_scale(found.fraction, expected, 0.95, "Hanley and McNeil, logit scale")
@@ -160,7 +148,6 @@ def test_few_rows_of_a_class_are_told_beside_the_interval(number: int, warned: b
     ones, zeros = np.linspace(0.3, 0.9, number), np.linspace(0.1, 0.7, 50)
     rows_ = (np.repeat([1, 0], [number, 50]), np.concatenate([ones, zeros]))
     found = federated_auc([rows_, ([0], [0.5])], thresholds="uniform:100")
-    assert found.interval is not None
     assert any("fewer than 30 positive or negative rows" in warning for warning in found.warnings) == warned
 
 

@@ -49,7 +49,7 @@ from tests.support.exact_sessions import (
     rows,
     with_payload,
 )
-from tests.support.wire import LIMIT, changed, flipped, mended
+from tests.support.wire import LIMIT, changed, flipped, mended, payload_of
 
 Spoil = Callable[[Any], Any]
 slow = partial(pytest.param, marks=pytest.mark.slow)
@@ -102,7 +102,7 @@ def test_padding_that_is_not_zero_is_refused() -> None:
     assert play.aggregator.finish_round() is not None
 
 
-@both_protocols
+@pytest.mark.parametrize("protocol", [slow("exact"), "verified"])
 def test_foreign_replayed_and_damaged_submissions_are_refused(protocol: str) -> None:
     play, other = Play(protocol, rows(3, 32)), Play(protocol, rows(3, 32))
     name, submission = submission_of(play)
@@ -166,27 +166,18 @@ def test_a_manifest_for_other_sums_or_another_protocol_is_refused(protocol: str)
                 refusing(play.sites[0], manifest)
 
 
-@both_protocols
-@pytest.mark.parametrize(
-    ("spoil", "shown"),
-    [
-        (lambda play: changed_plan(play, kept=2), None),
-        (lambda play: changed_plan(play, parties=2), "plan is for fewer parties"),
-        (lambda play: changed_plan(play, max_rows=10**6), None),
-        (lambda play: msgspec.structs.replace(play.manifest, grid=GRID[:-1].tobytes()), "number of thresholds"),
-    ],
-    ids=["kept", "parties", "max_rows", "grid"],
-)
-def test_whoever_has_another_manifest_is_in_another_session(protocol: str, spoil: Any, shown: str | None) -> None:
+@pytest.mark.parametrize("protocol", [slow("exact"), "verified"])
+def test_whoever_has_another_manifest_is_in_another_session(protocol: str) -> None:
     play = Play(protocol, rows(3, 35))
-    manifest = spoil(play)
-    if shown:
+    opening = play.aggregator.start()
+    fewer = msgspec.structs.replace(play.manifest, grid=GRID[:-1].tobytes())
+    refused = (changed_plan(play, parties=2), "plan is for fewer parties"), (fewer, "number of thresholds")
+    for manifest, shown in refused:
         with pytest.raises(InputError, match=shown):
             play.party(play.sites[0], manifest)
-        return
-    opening = play.aggregator.start()
-    with pytest.raises(MessageError, match="message with manifest"):
-        play.party(play.sites[0], manifest).respond(opening)
+    for manifest in (changed_plan(play, kept=2), changed_plan(play, max_rows=10**6)):
+        with pytest.raises(MessageError, match="message with manifest"):
+            play.party(play.sites[0], manifest).respond(opening)
 
 
 def changed_plan(play: Play, **changes: Any) -> Manifest:
@@ -224,10 +215,11 @@ def test_an_aggregator_without_an_opening_has_no_result() -> None:
 # --- Results ----------------------------------------------------------------------------------------------------------
 
 
-@both_protocols
-@pytest.mark.parametrize(
-    ("counted", "shown"),
-    [
+@pytest.mark.parametrize("protocol", [slow("exact"), "verified"])
+def test_a_result_of_other_parties_is_refused_and_the_right_one_is_read_then(protocol: str) -> None:
+    play = Play(protocol, rows(3, 39))
+    good = play.until(2)
+    for counted, shown in (
         (("site 1", "site 2"), "'site 0' submitted does not count"),
         (("site 0", "site 1"), "2 parties counted, of 3"),
         ((), "'site 0' submitted does not count"),
@@ -235,52 +227,35 @@ def test_an_aggregator_without_an_opening_has_no_result() -> None:
         (("site 0", "site 1", "site 2", "mallory"), "not some of the session's"),
         (("site 1", "site 0", "site 2"), "not some of the session's"),
         (("site 0",) * 3, "not some of the session's"),
-    ],
-)
-def test_a_result_of_other_parties_is_refused_and_the_right_one_is_read_then(
-    protocol: str, counted: tuple[str, ...], shown: str
-) -> None:
-    play = Play(protocol, rows(3, 39))
-    good = play.until(2)
-    with pytest.raises(MessageError, match=shown):
-        play.parties[0].respond(with_payload(good, lambda result: replaced(result, counted=counted), Result))
+    ):
+        with pytest.raises(MessageError, match=shown):
+            play.parties[0].respond(with_result(good, counted=counted))
     assert [found_in(each) for each in play.read(good)] == [pairs_of(play.sites)] * 3
 
 
-@pytest.mark.parametrize(
-    ("spoil", "shown"),
-    [
-        (lambda parts, _: (), "a result of 0 ciphertexts, of 1"),
-        (lambda parts, _: (*parts, b"x"), "a result of 2 ciphertexts, of 1"),
-        (lambda parts, _: (parts[0][:-1],), r"truncated|damaged"),
-        (lambda parts, _: (flipped(parts[0], 5000),), "checksum"),
-        (lambda parts, other: other, "another key"),
-        (lambda parts, _: "x", "result"),
-    ],
-    ids=["no prime", "two primes", "cut off", "damaged", "of other keys", "of another shape"],
-)
-def test_a_ciphertext_that_cannot_be_the_result_is_refused_and_the_right_one_is_read_then(
-    spoil: Any, shown: str
-) -> None:
+def test_a_ciphertext_that_cannot_be_the_result_is_refused_and_the_right_one_is_read_then() -> None:
     play, other = Play("exact", rows(3, 39)), Play("exact", rows(3, 39))
     good = play.until(2)
-    foreign = decode(decode(payload_of(other.until(2)), Result, "").content, tuple[bytes, ...], "")
-
-    def spoilt(result: Result) -> Result:
-        parts = decode(result.content, tuple[bytes, ...], "")
-        return replaced(result, content=encode(spoil(parts, foreign)))
-
-    with pytest.raises(MessageError, match=shown):
-        play.parties[0].respond(with_payload(good, spoilt, Result))
+    (part,), foreign = ciphertexts_in(good), ciphertexts_in(other.until(2))
+    for content, shown in (
+        ((), "a result of 0 ciphertexts, of 1"),
+        ((part, b"x"), "a result of 2 ciphertexts, of 1"),
+        ((part[:-1],), r"truncated|damaged"),
+        ((flipped(part, 5000),), "checksum"),
+        (foreign, "another key"),
+        ("x", "result"),
+    ):
+        with pytest.raises(MessageError, match=shown):
+            play.parties[0].respond(with_result(good, content=encode(content)))
     assert [found_in(each) for each in play.read(good)] == [pairs_of(play.sites)] * 3
 
 
-def payload_of(message: bytes) -> bytes:
-    return Message.from_bytes(message, limit=LIMIT).payload
+def ciphertexts_in(message: bytes) -> tuple[bytes, ...]:
+    return decode(decode(payload_of(message), Result, "").content, tuple[bytes, ...], "")
 
 
-def replaced(result: Result, **changes: Any) -> Result:
-    return msgspec.structs.replace(result, **changes)
+def with_result(message: bytes, **changes: Any) -> bytes:
+    return with_payload(message, lambda result: msgspec.structs.replace(result, **changes), Result)
 
 
 @both_backends

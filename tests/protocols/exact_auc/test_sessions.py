@@ -210,7 +210,8 @@ def test_rows_of_one_class_have_no_auc_and_nothing_else_is_wrong(protocol: str, 
 # --- Thresholds, rounding, and what is said ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dataset", [slow("covid-clinics"), "credit-default"])
+@pytest.mark.slow
+@pytest.mark.parametrize("dataset", datasets.NAMES)
 def test_bundled_data_give_scikit_learns_auc_of_rounded_scores_to_the_last_bit(dataset: str) -> None:
     from sklearn.metrics import roc_auc_score
 
@@ -337,11 +338,9 @@ def test_results_as_json_have_fractions_and_numbers_of_rows() -> None:
 @both_protocols
 def test_a_party_with_more_rows_than_the_session_may_have_is_refused(protocol: str) -> None:
     data = PartyData.from_arrays("big", [0, 1] * 600, [0.5] * 1200)
-    with pytest.raises(InputError) as caught:
+    said = "party 'big' alone has 1,200 rows, 200 more than max_rows = 1,000; give --max-rows 1200"
+    with pytest.raises(InputError, match=said):
         Play(protocol, [data, *rows(1, 9)], max_rows=1000)
-    assert str(caught.value) == (
-        "party 'big' alone has 1,200 rows, 200 more than max_rows = 1,000; give --max-rows 1200 (max_rows=1200) or more"
-    )
 
 
 @pytest.mark.parametrize(("protocol", "error"), [("exact", ResultCheckError), ("verified", VerificationError)])
@@ -352,20 +351,12 @@ def test_more_rows_together_give_no_number_and_just_as_many_do(protocol: str, er
     assert found_in(found) == pairs_of(data)
     with pytest.raises(error) as caught:  # between sites it is the result that tells
         Play(protocol, data, max_rows=number - 1).read()
-    assert isinstance(caught.value, (ResultCheckError, VerificationError))
-    assert caught.value.check == "rows"
-    assert str(caught.value) == (
-        f"no number is given: the parties have {number:,} rows in all, 1 more than max_rows = {number - 1:,}; "
-        f"give --max-rows {number} (max_rows={number}) or more"
-    )
-
-
-@both_protocols
-def test_as_many_rows_as_all_parties_can_have_are_told_from_fewer(protocol: str) -> None:
-    """Twenty parties of ten rows each where ten are the most: the count would be the same modulo less."""
-    data = [PartyData.from_arrays(f"site {number}", [0, 1] * 5, [0.1, 0.9] * 5) for number in range(20)]
-    with pytest.raises((ResultCheckError, VerificationError), match="200 rows in all, 190 more than max_rows = 10;"):
-        Play(protocol, data, max_rows=10, min_rows=2).read()
+    assert caught.value.check == "rows"  # type: ignore[attr-defined]
+    assert f"{number:,} rows in all, 1 more than max_rows = {number - 1:,}; give --max-rows" in str(caught.value)
+    # Twenty parties of ten rows each where ten are the most: the count would be the same modulo less.
+    ten = [PartyData.from_arrays(f"site {number}", [0, 1] * 5, [0.1, 0.9] * 5) for number in range(20)]
+    with pytest.raises(error, match="200 rows in all, 190 more than max_rows = 10;"):
+        Play(protocol, ten, max_rows=10, min_rows=2).read()
 
 
 @pytest.mark.backends("one")
@@ -383,7 +374,7 @@ def test_one_process_plays_any_number_of_parties_in_little_more_memory(backend: 
             tracemalloc.stop()
 
     peak(2)  # loads what is loaded once
-    assert peak(24) - peak(4) < 20 * 20_000
+    assert peak(12) - peak(4) < 8 * 20_000
 
 
 # --- What travels -----------------------------------------------------------------------------------------------------

@@ -62,10 +62,8 @@ def read_by(identity: bytes, play: Play, sent: dict[str, HelpedSubmission]) -> d
     computation, prime = ExactPaddedComputation(play.manifest), play.plan.parameters.plain_moduli[0]
     found = {}
     for index, name in enumerate(NAMES):
-        associated = helper_opening._associated(play.manifest.digest, name)
-        secret = Identity.from_bytes(identity).unseal(
-            sent[name].blobs[0], info=signed_bytes(helper_opening._BLOB, associated)
-        )
+        info = signed_bytes(helper_opening._BLOB, helper_opening._associated(play.manifest.digest, name))
+        secret = Identity.from_bytes(identity).unseal(sent[name].blobs[0], info=info)
         pads = computation.pads(index, secret[:32])[0]
         padded = computation._unpacked(0, sent[name].parts[0])[0]
         found[name] = modular.subtract(padded, pads, prime)[: 2 * BINS].tolist()
@@ -106,11 +104,8 @@ def test_a_party_s_blob_is_the_same_whatever_its_rows_are(monkeypatch: pytest.Mo
         helper_opening.sealing, "seal", lambda key, text, **_: hashlib.sha512(key + text).digest() + text
     )
     opening = play.aggregator.start()
-    found = []
-    for data in (SITES[0], MADE_UP[0]):
-        payload = payload_of(play.party(data).respond(opening))
-        found.append(decode(payload, HelpedSubmission, ""))
-    one, other = found
+    answers = (payload_of(play.party(data).respond(opening)) for data in (SITES[0], MADE_UP[0]))
+    one, other = (decode(answer, HelpedSubmission, "") for answer in answers)
     assert (one.blobs, one.signature) == (other.blobs, other.signature)
     assert one.parts != other.parts
 
@@ -127,11 +122,8 @@ def test_the_helper_decrypts_slots_that_are_uniform_but_for_their_sums(monkeypat
     monkeypatch.setattr(Layout, "mask", recording)
     result = decode(payload_of(play.until(3)), Result, "")
     keys = play.helper._computation.load_secret(play.helper._kept[0])
-    (part,), (prime,), layout = (
-        play.plan.result_parts(result.content),
-        play.plan.parameters.plain_moduli,
-        play.plan.layout,
-    )
+    plan = play.plan
+    (part,), (prime,), layout = plan.result_parts(result.content), plan.parameters.plain_moduli, plan.layout
     slots = keys.decrypt(part, 0, play.plan.kept)
     several = np.repeat(layout.widths, layout.widths) > 1
     assert stats.kstest(slots[: len(several)][several] / prime, "uniform").pvalue > 1e-7
@@ -139,9 +131,8 @@ def test_the_helper_decrypts_slots_that_are_uniform_but_for_their_sums(monkeypat
     assert set(layout.totals(slots, prime)[-2:].tolist()) == {negatives.sum(), positives.sum()}
 
     sent = sum(sketch.astype(object) for sketch in sketches_sent(play))
-    pads = np.array(
-        [(int(both) - int(count)) % prime for both, count in zip(sent, [*negatives, *positives], strict=True)]
-    )
+    counts = np.concatenate([negatives, positives]).astype(object)
+    pads = (sent - counts) % prime
     unmasked = modular.subtract(slots, masks[0], prime)[layout.widths[0] :][:BINS].tolist()  # of the sum "ties"
     read = [slot * pow(-int(pad), -1, prime) % prime for slot, pad in zip(unmasked, pads[:BINS], strict=True)]
     assert [(each - int(pad)) % prime for each, pad in zip(read, pads[BINS:], strict=True)] == positives.tolist()
@@ -219,16 +210,11 @@ def test_the_aggregator_and_a_party_read_a_few_pooled_counts_of_their_choice() -
     asked = public.multiply_values(opening._ciphertexts[0][0], weights)
     asked = public.add_values(asked, layout.mask(KeyStream(bytes(32)), totals, prime))
     lie = Result(NAMES, encode((public.dump_result(public.flood(asked), play.plan.kept),)))
-    question = Message(
-        play.manifest.protocol, play.manifest.session, 3, "aggregator", play.manifest.digest, encode(lie), (), b""
-    )
-    response = decode(payload_of(play.helper.respond(question.to_bytes())), helper_roles.Response, "")
-    text = unseal_under(
-        play.parties[0]._response_key,
-        response.parts[0],
-        response.sealed,
-        associated=helper_roles._response_of(play.manifest.digest, NAMES),
-    )
+    about = play.manifest.protocol, play.manifest.session, 3, "aggregator", play.manifest.digest
+    answer = play.helper.respond(Message(*about, encode(lie), (), b"").to_bytes())
+    response = decode(payload_of(answer), helper_roles.Response, "")
+    key, associated = play.parties[0]._response_key, helper_roles._response_of(play.manifest.digest, NAMES)
+    text = unseal_under(key, response.parts[0], response.sealed, associated=associated)
     (sums,) = decode(text, tuple[bytes, ...], "")
     found = int(np.frombuffer(sums, "<u8")[1])
     pooled = np.sum([counts_of(data) for data in SITES], axis=0)
@@ -243,28 +229,20 @@ def test_to_whom_a_party_gives_the_common_secret_any_sums_pass(liar: str) -> Non
     forged = []
     for which, prime in enumerate(moduli):
         authenticator = Authenticator(plan.release, common_secret(play), play.manifest.digest, which, prime)
+        counts = (modular.residues(np.array(counts_of(data)), prime) for data in MADE_UP)
         sketches = [
-            authenticator.sketch(
-                party, modular.residues(np.array(counts_of(data)), prime), KeyStream(bytes([party]) * 32)
-            )
-            for party, data in enumerate(MADE_UP)
+            authenticator.sketch(party, each, KeyStream(bytes([party]) * 32)) for party, each in enumerate(counts)
         ]
-        total = sketches[0]
-        for each in sketches[1:]:
-            total = modular.add(total, each, prime)
-        forged.append(plan.computed.totals(total, prime))
+        forged.append(plan.computed.totals(modular.total(np.array(sketches), prime, axis=0), prime))
     message = play.until(3)
     if liar == "helper":
         play.helper._computation.decrypt = lambda keys, result: forged
     else:
         public = play.aggregator._keys._public
-        parts = [
-            public.dump_result(
-                public.flood(public.encrypt(plan.layout.mask(KeyStream(bytes(32)), sums, prime), which)), plan.kept
-            )
-            for which, (sums, prime) in enumerate(zip(forged, moduli, strict=True))
-        ]
-        message = changed(message, payload=encode(Result(NAMES, encode(tuple(parts)))))
+        masks = (plan.layout.mask(KeyStream(bytes(32)), *each) for each in zip(forged, moduli, strict=True))
+        encrypted = (public.flood(public.encrypt(mask, which)) for which, mask in enumerate(masks))
+        parts = tuple(public.dump_result(each, plan.kept) for each in encrypted)
+        message = changed(message, payload=encode(Result(NAMES, encode(parts))))
     for found in play.read(message):
         assert found_in(found) == pairs_of(MADE_UP)
         assert found.verified
@@ -317,10 +295,8 @@ def test_a_helper_that_had_a_digest_of_a_padded_sketch_would_find_the_row_of_a_p
     sent = submitted(play)[NAMES[0]]
     digest = hashlib.sha256(encode(sent.parts)).digest()
     computation = ExactPaddedComputation(play.manifest)
-    associated = helper_opening._associated(play.manifest.digest, NAMES[0])
-    seed = Identity.from_bytes(private_key(play)).unseal(
-        sent.blobs[0], info=signed_bytes(helper_opening._BLOB, associated)
-    )[:32]
+    info = signed_bytes(helper_opening._BLOB, helper_opening._associated(play.manifest.digest, NAMES[0]))
+    seed = Identity.from_bytes(private_key(play)).unseal(sent.blobs[0], info=info)[:32]
 
     def digest_of(label: int, score: float) -> bytes:
         guess = PartyData.from_arrays(NAMES[0], [label], [score])

@@ -34,8 +34,8 @@ PLUGINS = {plugin.name: plugin for plugin in (HistogramDistributedDp(), Histogra
 both = pytest.mark.parametrize("name", PLUGINS)
 
 
-def sites(parties: int, rows: int = 30, seed: int = 0) -> list[PartyData]:
-    return random_sites.sites(parties, rows, seed)
+def sites(parties: int, rows: int = 30) -> list[PartyData]:
+    return random_sites.sites(parties, rows)
 
 
 def request(parties: int = 3, size: int = 20, **changes: Any) -> Request:
@@ -58,6 +58,12 @@ def noise_of(parties: list[PartyData], answering: int, size: int, **changes: Any
     return np.stack([histogram.positives, histogram.negatives]) - exact(parties[:answering], size)
 
 
+def test_shares_are_for_one_party_fewer_than_must_take_part_and_fewer_give_no_result() -> None:
+    assert [distributed_noise.noise_parties(least) for least in (1, 2, 3, 10)] == [1, 1, 2, 9]
+    with pytest.raises(EvaluationError, match="at least 3 are needed"):
+        noise_of(sites(4), 2, 20, min_parties=3)
+
+
 @pytest.mark.parametrize("answering", [4, 3])
 def test_whoever_vanishes_all_but_one_partys_shares_hold_the_noise_promised(answering: int) -> None:
     """With 4 of at least 3 parties, shares are halves: 3 and 4 make one and a half and two whole ones."""
@@ -74,21 +80,14 @@ def dealt(parties: int, rows: int, how: str) -> list[PartyData]:
     return [PartyData.from_arrays(f"site {i}", pool.y_true[p], pool.y_score[p]) for i, p in enumerate(parts)]
 
 
-@pytest.mark.parametrize("how", ["by label", "by score", "nearly all with one"])
+@pytest.mark.parametrize(
+    "how", ["nearly all with one", *(pytest.param(how, marks=pytest.mark.slow) for how in ("by label", "by score"))]
+)
 def test_who_has_which_rows_has_no_influence_on_the_noise(how: str) -> None:
     """Real encrypted sessions; of 3 parties one share is a half, so that 3 make one and a half."""
     noise = noise_of(dealt(3, 900, how), 3, 1000)
     assert laplace_p_value(noise, 1.0, 3 / 2) > FALSE_ALARM
     assert laplace_p_value(noise, 1.0, 1 / 2) < FALSE_ALARM
-
-
-def test_shares_are_for_one_party_fewer_than_must_take_part_and_for_one_at_least() -> None:
-    assert [distributed_noise.noise_parties(least) for least in (1, 2, 3, 10)] == [1, 1, 2, 9]
-
-
-def test_fewer_parties_than_the_noise_needs_give_no_result() -> None:
-    with pytest.raises(EvaluationError, match="at least 3 are needed"):
-        noise_of(sites(4), 2, 20, min_parties=3)
 
 
 def test_a_row_moves_the_counts_by_one_and_a_row_replaced_by_two() -> None:
@@ -109,9 +108,8 @@ def test_the_room_for_noise_fails_as_seldom_as_is_said() -> None:
 
 def test_with_joint_keys_the_noise_is_no_more_than_promised() -> None:
     parties = sites(3, rows=400)
-    found = federated_auc(
-        parties, protocol="histogram-distributed-dp", thresholds="uniform:10", epsilon=5.0, keys="joint"
-    )
+    asked = {"protocol": "histogram-distributed-dp", "thresholds": "uniform:10", "keys": "joint"}
+    found = federated_auc(parties, epsilon=5.0, **asked)
     noise = np.stack([found.histogram.positives, found.histogram.negatives]) - exact(parties, 10)
     assert np.abs(noise).max() <= 7  # |noise| > 7 in one of 20 counts: about 20 · 40 · e^-40
     assert found.keys == "joint"
@@ -125,9 +123,8 @@ def test_an_estimate_is_unbiased_and_its_variance_is_the_stated_one() -> None:
     counts = np.array([0, 10, 400, 90, 500])
     encoding = UnaryEncoding(5, 1.5)
     random = np.random.default_rng(0)
-    found = encoding.estimate(
-        simulation.unary_tallies(encoding, counts, without=100, runs=4000, random=random), counts.sum() + 100
-    )
+    tallies = simulation.unary_tallies(encoding, counts, without=100, runs=4000, random=random)
+    found = encoding.estimate(tallies, counts.sum() + 100)
     variance = encoding.variance(counts, counts.sum() + 100)
     assert (np.abs(found.mean(axis=0) - counts) < 6 * np.sqrt(variance / 4000)).all()
     np.testing.assert_allclose(found.var(axis=0), variance, rtol=0.15)
@@ -156,12 +153,6 @@ def test_no_report_is_likelier_by_more_than_the_budget(epsilon: float) -> None:
     assert max(2**63 / below, (2**64 - below) / 2**63) <= math.exp(epsilon) * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("cell", [-2, 3])
-def test_a_cell_that_is_not_there_is_refused(cell: int) -> None:
-    with pytest.raises(InputError, match="user 1: the cell must be from 0 to 2"):
-        UnaryEncoding(3, 1.0).tally(np.array([0, cell]), exact_sampling.secure())
-
-
 def test_users_split_over_levels_give_unbiased_counts_on_each() -> None:
     """Means of 300 estimates, 14 of them: one is off by 6 standard errors once in 10^7."""
     data = sites(1, rows=900)[0]
@@ -183,6 +174,9 @@ def test_every_user_sends_one_report_on_one_level_and_an_empty_level_has_no_esti
         tree.estimate(tree.tallies(np.zeros(2, np.int64), exact_sampling.secure()))
     with pytest.raises(InputError, match="from 1 to 20, not 0"):
         UnaryHierarchy(0, 1.0)
+    for cell in (-2, 3):
+        with pytest.raises(InputError, match="user 1: the cell must be from 0 to 2"):
+            UnaryEncoding(3, 1.0).tally(np.array([0, cell]), exact_sampling.secure())
 
 
 # --- Either plug-in ---------------------------------------------------------------------------------------------------
@@ -211,14 +205,10 @@ def test_where_noise_outweighs_a_class_there_is_no_auc_and_the_reason_is_given(c
 
 
 @both
-@pytest.mark.parametrize("epsilon", [None, 0, -1.0, "1", True, math.inf, 33.0])
-def test_a_budget_that_is_missing_or_senseless_is_refused(name: str, epsilon: object) -> None:
-    with pytest.raises(InputError, match="epsilon"):
-        PLUGINS[name].prepare(request(options={} if epsilon is None else {"epsilon": epsilon}))
-
-
-@both
-def test_unknown_options_are_refused_in_requests_and_manifests(name: str) -> None:
+def test_a_budget_that_is_missing_or_senseless_and_unknown_options_are_refused(name: str) -> None:
+    for epsilon in (None, 0, -1.0, "1", True, math.inf, 33.0):
+        with pytest.raises(InputError, match="epsilon"):
+            PLUGINS[name].prepare(request(options={} if epsilon is None else {"epsilon": epsilon}))
     with pytest.raises(InputError, match="no option 'delta'"):
         PLUGINS[name].prepare(request(options={"epsilon": 1.0, "delta": 0.1}))
 

@@ -27,6 +27,7 @@ from fhe_auc_protocols.histograms.protocols import HistogramFederated
 from fhe_auc_protocols.histograms.score_histogram import pooled_counts, pooled_histogram, rows_by_bin
 from tests.support.chosen import federated_auc
 from tests.support.pooled import pooled
+from tests.support.random_sites import sites as random_sites
 from tests.support.vector_sessions import VectorPlay
 
 BACKENDS = ckks.available_backends()
@@ -38,25 +39,13 @@ def evaluated(parties, **options):
 
 
 def same(found, truth):
-    histogram = found.histogram
-    return np.array_equal(histogram.positives, truth.bin_positives) and np.array_equal(
-        histogram.negatives, truth.bin_negatives
-    )
-
-
-def random_sites(parties, rows=30, seed=0):
-    rng = np.random.default_rng(seed)
-    sites = []
-    for number in range(parties):
-        labels = rng.random(rows) < rng.random()
-        scores = np.round(rng.beta(2 + labels, 3), 2)
-        sites.append(PartyData.from_arrays(f"site {number}", labels, scores))
-    return sites
+    bins = found.histogram.positives, found.histogram.negatives
+    return np.array_equal(bins, (truth.bin_positives, truth.bin_negatives))
 
 
 @pytest.mark.backends("one")
 @backends
-@pytest.mark.parametrize("name", ["covid-clinics", "credit-default"])
+@pytest.mark.parametrize("name", [pytest.param("covid-clinics", marks=pytest.mark.slow), "credit-default"])
 def test_the_pooled_counts_are_those_of_all_rows_to_the_last_one(backend, name):
     parties = datasets.load(name)
     grid = thresholds.uniform(100)
@@ -69,9 +58,9 @@ def test_the_pooled_counts_are_those_of_all_rows_to_the_last_one(backend, name):
 
 
 @backends
-@pytest.mark.parametrize("parties", [2, 5])
+@pytest.mark.parametrize("parties", [2, pytest.param(5, marks=pytest.mark.slow)])
 def test_with_joint_keys_too(parties, backend):
-    sites = random_sites(parties)
+    sites = random_sites(parties, 30)
     found = evaluated(sites, thresholds="uniform:200", keys="joint", backend=backend)
     assert same(found, count(pooled(sites), thresholds.uniform(200)))
     assert (found.keys, found.rounds) == ("joint", 3)
@@ -99,7 +88,7 @@ def test_two_hundred_parties_of_one_row_each(backend):
 
 
 def test_a_hundred_thousand_thresholds_do():
-    sites = random_sites(2)
+    sites = random_sites(2, 30)
     found = evaluated(sites, thresholds="uniform:100000")
     assert same(found, count(pooled(sites), thresholds.uniform(100_000)))
 
@@ -111,7 +100,7 @@ def test_a_pool_of_one_class_has_no_auc():
 
 def test_a_party_with_more_rows_than_the_session_may_have_is_refused_by_name():
     with pytest.raises(InputError, match="party 'site 0' alone has 30 rows, 10 more than max_rows = 20;"):
-        between_sites(random_sites(2), max_rows=20)
+        between_sites(random_sites(2, 30), max_rows=20)
 
 
 def between_sites(sites, max_rows):
@@ -152,7 +141,7 @@ def test_the_edges_of_the_pooled_histogram_are_those_of_the_rows_in_its_bins(gri
     assert found.edges.tolist() == edges
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 2**32 - 1), st.lists(st.floats(0, 1), min_size=2, max_size=6, unique=True))
 def test_bins_with_edges_hold_what_a_histogram_of_the_rows_does(seed, points):
     rng, grid = np.random.default_rng(seed), np.sort(points)
@@ -168,7 +157,7 @@ def session(parties=3, **changes):
 
 
 def test_without_a_party_the_others_go_on_and_say_so():
-    sites = random_sites(3)
+    sites = random_sites(3, 30)
     found = VectorPlay(sites, thresholds=thresholds.uniform(20), min_parties=2).read(["site 0", "site 1"])
     assert same(found, count(pooled(sites[:2]), thresholds.uniform(20)))
     assert "1 of 3 parties are not in the result" in found.warnings
@@ -177,27 +166,21 @@ def test_without_a_party_the_others_go_on_and_say_so():
 @pytest.mark.parametrize("score", [-0.5, 1.5])
 def test_a_score_beyond_the_bins_is_refused_by_name_rather_than_counted_where_it_is_not(score):
     """Precision and recall at a threshold would be wrong, and their ranges too."""
-    sites = [*random_sites(1), PartyData.from_arrays("odd", [0, 1], [0.5, score])]
+    sites = [*random_sites(1, 30), PartyData.from_arrays("odd", [0, 1], [0.5, score])]
     with pytest.raises(InputError, match=f"party 'odd', row 1: score is {score}, but these thresholds are for"):
         evaluated(sites, thresholds="uniform:20")
     wide = evaluated(sites, thresholds=[-1.0, 0.0, 0.5, 2.0])
     assert recall_score(wide.histogram, 2.0).value == 0
 
 
-def test_exact_sums_of_few_rows_come_without_a_word_about_numerical_error():
+def test_exact_sums_of_few_rows_come_without_a_word_about_numerical_error_and_counts_are_not_in_the_repr():
     found = evaluated(random_sites(2, rows=10), thresholds="uniform:20", min_rows=100)
     assert not any("min_rows" in warning for warning in found.warnings)
-
-
-def test_the_command_does_not_say_that_a_sum_is_multiplied():
-    asked = ["demo", "--dataset", "credit-default", "--protocol", "histogram-federated"]
-    shown = CliRunner().invoke(main, [*asked, "--thresholds", "quantile:20", "--costs"]).stdout
-    assert "aggregator: compute the result" in shown
-    assert "multiply" not in shown
+    assert "histogram=Histogram(bins=20)" in repr(found)
 
 
 def test_manifests_of_one_kind_of_protocol_are_refused_by_the_other():
-    prepared, site = session(), random_sites(1)[0]
+    prepared, site = session(), random_sites(1, 30)[0]
     auc = SemiHonest().prepare(Request(parties=("site 0", "b"), thresholds=thresholds.uniform(20)))
     with pytest.raises(InputError, match="for a computation of kind 'blinded AUC'"):
         HistogramFederated().task(auc.manifest, site)
@@ -216,30 +199,18 @@ def test_the_plan_is_as_public_as_it_needs_to_be():
     assert (plan.max_total, plan.entries) == (5000, 40)
 
 
-def test_the_command_prints_counts_in_json_and_no_numerical_error_for_people(tmp_path):
-    arguments = [
-        "demo",
-        "--dataset",
-        "credit-default",
-        "--protocol",
-        "histogram-federated",
-        "--thresholds",
-        "uniform:9",
-    ]
+def test_the_command_prints_counts_in_json_and_no_numerical_error_for_people():
+    arguments = ["demo", "--dataset", "credit-default", "--protocol", "histogram-federated"]
+    arguments += ["--thresholds", "uniform:9"]
     found = CliRunner().invoke(main, [*arguments, "--json"])
     assert found.exit_code == 0
     histogram = json.loads(found.stdout)["histogram"]
     truth = count(pooled(datasets.load("credit-default")), thresholds.uniform(9))
     assert histogram["edges"] == [*thresholds.uniform(9).tolist(), 1.0]
-    assert (histogram["positives"], histogram["negatives"]) == (
-        truth.bin_positives.tolist(),
-        truth.bin_negatives.tolist(),
-    )
-    shown = CliRunner().invoke(main, arguments).stdout
+    found = [histogram["positives"], histogram["negatives"]]
+    assert found == [truth.bin_positives.tolist(), truth.bin_negatives.tolist()]
+    shown = CliRunner().invoke(main, [*arguments, "--costs"]).stdout
     assert "binning error" in shown
     assert "numerical error" not in shown
-
-
-def test_counts_are_not_in_the_repr():
-    found = evaluated(random_sites(2), thresholds="uniform:10")
-    assert "histogram=Histogram(bins=10)" in repr(found)
+    assert "aggregator: compute the result" in shown
+    assert "multiply" not in shown

@@ -213,14 +213,6 @@ def test_the_auc_of_public_classes_is_unbiased(epsilon: float) -> None:
     assert np.median(errors) == pytest.approx(np.std(estimates), rel=0.35)
 
 
-def test_the_estimate_is_unbiased_from_devices_reports() -> None:
-    _, matrix = discrete(kernels.gini(5.0))
-    values, source = np.random.default_rng(7).integers(0, 6, 300), seeded(8)
-    response = RandomisedResponse(6, 1.0)
-    estimates = [response.estimate(response.tally(response.randomise(values, source)), matrix) for _ in range(RUNS)]
-    assert_unbiased(estimates, noiseless.u_statistic(np.bincount(values, minlength=6), matrix))
-
-
 @pytest.mark.parametrize(("k", "epsilon", "users"), [(2, 1, 100), (6, 0.5, 500), (6, 4, 100), (36, 8, 300)])
 def test_the_squared_error_stays_below_theorem_1_in_its_own_words(k: int, epsilon: float, users: int) -> None:
     generator = np.random.default_rng(10)

@@ -95,23 +95,6 @@ def zetas(shares: np.ndarray, matrix: np.ndarray) -> tuple[float, float]:
 
 
 EVEN = [(100, 1.0, 1), (100, 8.0, 1), (200, 20.0, 2), (50, 20.0, 4), (500, 2.0, 5), (30, 32.0, 10)]
-SETTINGS = [*EVEN[:2], (3, 30.0, 1), (7, 30.0, 4), *(slow(*each) for each in (*EVEN[2:], (5, 30.0, 2)))]
-
-
-@pytest.mark.parametrize(("users", "epsilon", "number"), SETTINGS)
-def test_the_squared_error_is_theorem_5s_with_the_variance_of_laplace_noise(
-    users: int, epsilon: float, number: int
-) -> None:
-    shares = np.array([0.5, 0.3, 0.15, 0.05])
-    matrix = kernels.gini(3.0).matrix(np.arange(4.0)[:, None])
-    found = estimates(
-        lambda generator: generator.choice(4, (users, 1), p=shares).astype(float), kernels.gini(3.0), epsilon, number
-    )
-    measured = np.mean((found - shares @ matrix @ shares) ** 2)
-    noise_of_a_pair = 2 * (3 * number / epsilon) ** 2
-    expected = pairs.mean_squared_error(users, number, *zetas(shares, matrix), noise_of_a_pair)
-    assert measured == pytest.approx(expected, rel=0.15)
-    assert measured < pairs.error_bound(users, number, 3.0, noise_of_a_pair) * 1.15
 
 
 def all_pairings(users: list[int]) -> Iterator[list[tuple[int, int]]]:

@@ -144,16 +144,12 @@ def test_reports_are_randomised_and_not_the_scores(seeded: Any) -> None:
 
 
 @either
-def test_a_party_without_one_class_takes_part(name: str) -> None:
+def test_a_party_without_one_class_takes_part_and_one_class_in_the_whole_pool_has_no_auc(name: str) -> None:
     parties = [*sites(rows=2000), PartyData.from_arrays("ones", [1, 1], [0.2, 0.9])]
-    found = federated_auc(parties, protocol=name, thresholds="uniform:16", epsilon=8)
-    assert found.parties == 4
-
-
-@either
-def test_one_class_in_the_whole_pool_has_no_auc(name: str) -> None:
+    asked = {"protocol": name, "thresholds": "uniform:16", "epsilon": 8}
+    assert federated_auc(parties, **asked).parties == 4
     with pytest.raises(UndefinedAucError, match="one class only"):
-        federated_auc([([1, 1], [0.1, 0.2]), ([1], [0.5])], protocol=name, thresholds="uniform:4", epsilon=1)
+        federated_auc([([1, 1], [0.1, 0.2]), ([1], [0.5])], **asked)
 
 
 @either
@@ -175,21 +171,17 @@ def test_bins_follow_the_rule_at_the_least_number_of_rows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "changes", "what"),
+    ("name", "options", "what"),
     [
-        ("ustat-krr", {"options": {"bins": 1}}, r"bins must be a whole number from 2 .* 16, got 1"),
-        ("ustat-krr", {"options": {"bins": 17}}, "got 17"),
-        ("ustat-krr", {"options": {"bins": 2.5}}, "got 2.5"),
-        ("ustat-krr", {"options": {"bins": True}}, "got True"),
-        ("ustat-hierarchy", {"options": {"bins": 4}}, "no option 'bins'"),
-        ("ustat-krr", {"options": {"epsilon": 0}}, "epsilon must lie between 0.000001 and 32"),
-        ("ustat-hierarchy", {"options": {"epsilon": "much"}}, "epsilon"),
-        ("ustat-hierarchy", {"options": {"epsilon": math.nan}}, "epsilon"),
+        *(("ustat-krr", {"bins": bins}, rf"from 2 .* 16, got {bins}") for bins in (1, 17, 2.5, True)),
+        ("ustat-hierarchy", {"bins": 4}, "no option 'bins'"),
+        ("ustat-krr", {"epsilon": 0}, "epsilon must lie between 0.000001 and 32"),
+        *(("ustat-hierarchy", {"epsilon": epsilon}, "epsilon") for epsilon in ("much", math.nan)),
     ],
 )
-def test_requests_that_cannot_be_met_are_refused(name: str, changes: dict, what: str) -> None:
+def test_requests_that_cannot_be_met_are_refused(name: str, options: dict, what: str) -> None:
     with pytest.raises(InputError, match=what):
-        PLUGINS[name]().prepare(request(sites(rows=10), **changes))
+        PLUGINS[name]().prepare(request(sites(rows=10), options=options))
 
 
 @pytest.mark.parametrize("bins", [None, 1, 17, True, "8"])
