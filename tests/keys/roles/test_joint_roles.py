@@ -37,7 +37,7 @@ def test_a_pool_of_one_class_has_no_auc_under_joint_keys_either(site_rows: list[
             party.respond(message)
 
 
-@pytest.mark.parametrize("protocol", ["exact", "verified", "histogram-federated"])
+@pytest.mark.parametrize("protocol", ["exact", pytest.param("verified", marks=pytest.mark.slow), "histogram-federated"])
 def test_every_result_says_what_an_aggregator_and_one_party_can_read(site_rows: list[PartyData], protocol: str) -> None:
     play = JointPlay(site_rows, protocol=protocol)
     for found in play.finish(play.until(1)):
