@@ -407,7 +407,7 @@ def test_kept_keys_of_an_ended_session_or_a_revoked_holder_are_not_used(prepared
 # --- Evaluation keys belong to the context ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("which", ["relinearisation_key", "rotation_keys"])
+@pytest.mark.parametrize("which", ["relinearisation_key", pytest.param("rotation_keys", marks=pytest.mark.slow)])
 def test_other_evaluation_keys_than_the_session_s_are_refused_even_where_the_holder_signs(
     consortium, sealed, prepared, other_prepared, trust, which
 ) -> None:
@@ -641,6 +641,7 @@ def test_opened_keys_are_not_printed(consortium, sealed) -> None:
     assert repr(opened.kept.material[-20:])[2:-1] not in repr(opened)
 
 
+@pytest.mark.slow
 def test_sealing_and_opening_for_a_hundred_parties(prepare, record_property) -> None:
     names = tuple(f"site {i}" for i in range(100))
     consortium = Opening(*names)
