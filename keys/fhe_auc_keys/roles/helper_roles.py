@@ -31,8 +31,7 @@ from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.session.computation import PaddedComputation, PartyTask, Result
 from fhe_auc.session.party import R
-from fhe_auc_keys.bundles import contexts
-from fhe_auc_keys.bundles.session_keys import SEED_BYTES
+from fhe_auc_keys.bundles.session_keys import SEED_BYTES, generate_context
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.roles.helper_opening import OPEN, HelperMode, OpeningAggregator, OpeningHelper, PaddingParty
 from fhe_auc_keys.trust import sealing
@@ -166,7 +165,7 @@ class Helper(OpeningHelper):
 
     def _open(self, payload: bytes) -> bytes:
         sealed, left_out = self._secrets_in(payload)
-        public, secret = contexts.generate(self._computation.plan.parameters)
+        public, secret = generate_context(self._computation.plan.parameters)
         material = secret.to_bytes()
         opening = self._computation.opening(material, {party: text[:SEED_BYTES] for party, text in sealed.items()})
         self._kept = material, {party: text[SEED_BYTES:] for party, text in sealed.items()}

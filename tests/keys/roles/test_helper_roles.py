@@ -18,7 +18,7 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Request
-from fhe_auc_keys.bundles import contexts
+from fhe_auc_keys.bundles.session_keys import generate_context
 from fhe_auc_keys.roles.helper_opening import HelpedSecrets, HelpedSubmission, HelperMaterial, _SignedBlob
 from fhe_auc_keys.roles.helper_roles import _HelpedResult, _OpeningUnderKey, _response_of
 from fhe_auc_keys.trust.group_sealing import seal_under, unseal_under
@@ -157,7 +157,7 @@ def of_other_parameters() -> bytes:
     """A public context of a session of other parameters."""
     parameters = Play("exact", max_rows=20_000).session.manifest.decoded_plan(ExactPlan).parameters
     other = msgspec.structs.replace(parameters, plain_moduli=primes_above(2**40, 1, parameters.ring_dimension))
-    return contexts.generate(other)[0].to_bytes()
+    return generate_context(other)[0].to_bytes()
 
 
 # --- What the helper sees, and what it does not do --------------------------------------------------------------------
