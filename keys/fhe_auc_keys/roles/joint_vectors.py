@@ -132,9 +132,9 @@ class JointVectorParty(ContributingParty[R]):
         key, secret_part = X25519PrivateKey.generate(), secrets.token_bytes(COMMON_SECRET_BYTES)
         sealed = self._sealed(_SECRET_PURPOSE, secret_part)
         public_key = key.public_key().public_bytes_raw()
-        made = encode(Contribution.sign(self._identity, self._binding, _KEYS, (public_key, sealed)))
-        self._state = _MaskingState(key.private_bytes_raw(), secret_part, made)
-        return made
+        contribution = encode(Contribution.sign(self._identity, self._binding, _KEYS, (public_key, sealed)))
+        self._state = _MaskingState(key.private_bytes_raw(), secret_part, contribution)
+        return contribution
 
     def _submission(self, payload: bytes) -> tuple[bytes]:
         """Return the submission; the private key is gone then."""
@@ -146,14 +146,14 @@ class JointVectorParty(ContributingParty[R]):
                 public_key, secret_part = self._opened(party, contribution)
             parties.append(MaskingParty(len(parties), party, public_key))
             secret_parts.append(secret_part)
-        own = next(each for each in parties if each.name == self.name)
-        shared = {each: self._shared_with(each) for each in parties if each != own}
+        own = next(party for party in parties if party.name == self.name)
+        shared = {party: self._shared_with(party) for party in parties if party != own}
         common_secret = sha256(_SECRET_PURPOSE + self._binding + b"".join(secret_parts))
         shown = sha256(_SHOWN + self.digest + payload)
         pad = pairwise_pad(own, shared, shown, self._computation.modulus, self._computation.size)
-        made = self._computation.submission(self._task, pad, common_secret)
+        submission = self._computation.submission(self._task, pad, common_secret)
         self._state = _MaskingState(contribution=self._state.contribution, common_secret=common_secret)
-        return made
+        return submission
 
     def _opened(self, party: str, data: bytes) -> tuple[bytes, bytes]:
         """Return a party's public key and its part of the common secret; raise as `Contribution.check`."""
