@@ -45,7 +45,6 @@ from fhe_auc_keys.roles.contributions import (
     sha256,
 )
 from fhe_auc_keys.roles.joint_roles import JointMode
-from fhe_auc_keys.trust.identity import Identity
 
 _ROUNDS = 3
 _KEYS = 1  # the round in which parties exchange keys
@@ -101,17 +100,11 @@ class JointVectorParty(ContributingParty[R]):
     _computation: VectorComputation
     _state = _MaskingState()
 
-    def __init__(
-        self,
-        manifest: Manifest,
-        roster: Roster,
-        identity: Identity,
-        task: VectorTask[R],
-        computation: VectorComputation,
-    ) -> None:
-        super().__init__(manifest, roster, identity, task, computation)
-        parties = len(manifest.parties)
-        self.download_limit = computation.payload_limit + parties * (_contribution_limit(manifest) + _SLACK)
+    @property
+    def download_limit(self) -> int:  # type: ignore[override]
+        """Largest payload of the aggregator's messages, in bytes."""
+        parties = len(self.manifest.parties)
+        return self._computation.payload_limit + parties * (_contribution_limit(self.manifest) + _SLACK)
 
     def _answer(self, round_number: int, payload: bytes) -> bytes:
         if round_number == _KEYS:
