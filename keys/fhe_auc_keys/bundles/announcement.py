@@ -72,6 +72,11 @@ class Announcement:
         elif self.helper.fingerprint != me.fingerprint:
             raise KeysError(f"{me.name!r} is not, with this certificate, a helper of the session")
 
+    def require_session(self, session: bytes | None, what: str) -> None:
+        """Raise `KeysError` where this is another session than the one expected, by its id; None expects any."""
+        if session is not None and self.manifest.session != session:
+            raise KeysError(f"the {what} is for session {self.manifest.session.hex()}, not {session.hex()}")
+
     def protection(self, identity: Identity) -> SessionProtection:
         """Return what a role with this identity seals and signs its messages with, and checks others' by."""
         alone = {AGGREGATOR: self.aggregator, **({} if self.helper is None else {HELPER: self.helper})}
@@ -111,24 +116,22 @@ def announce(
     InputError
         `study` caps the rows of somebody who is no party.
     UnfitCertificateError
-        `credentials` are not those of the manifest's parties, each once; two of them share a certificate or a key, or
-        the aggregator is a party, or makes the keys. With a helper: it is a party or the aggregator, or the holder, who
-        draws the parties' common secret, is no party; with a fleet: the holder is the helper or the aggregator.
+        `credentials` are not those of the manifest's parties, each once; somebody has two parts in the session, or a
+        key of somebody else's; or, with a helper, the holder, who draws the parties' common secret, is no party.
     ExpiredError
         A certificate ends before the announcement does, or `lifetime` is out of range.
     KeysError
-        A credential that is not valid; see `fhe_auc_keys.trust.certificates.verify`. A fleet whose members no trusted
-        authority has signed; see `fhe_auc_keys.trust.member_lists.check_members`.
+        A credential that is not valid (`fhe_auc_keys.trust.certificates.verify`), or a fleet whose members no trusted
+        authority has signed (`fhe_auc_keys.trust.member_lists.check_members`).
     """
     at = check_time(at)
     if not timedelta(0) < lifetime <= MAX_LIFETIME:
         raise ExpiredError(f"a session's lifetime is at most {MAX_LIFETIME.days} days and not zero, got {lifetime}")
     ends = at + lifetime
-    shown = list(credentials)
-    peers = [verify(each, trust, at=at) for each in shown]
-    by_name = dict(zip((peer.name for peer in peers), zip(peers, shown, strict=True), strict=True))
+    verified = [(verify(credential, trust, at=at), credential) for credential in credentials]
+    by_name = {peer.name: (peer, credential) for peer, credential in verified}
     odd = set(manifest.parties) ^ set(by_name)
-    if odd or len(peers) != len(by_name):
+    if odd or len(verified) != len(by_name):
         who = ascii(min(odd)) if odd else "a name"
         raise UnfitCertificateError(
             f"certificates and the manifest's parties differ: {who} is missing, too many or double"
@@ -137,8 +140,8 @@ def announce(
         check_members(manifest.fleet, trust, at=ends)
     me, adder = verify(holder.credential, trust, at=at), verify(aggregator, trust, at=at)
     assistant = verify(helper, trust, at=at) if helper else None
-    roster = _roster(peers, adder, assistant)
-    _check_helper(manifest, roster, me, adder, assistant)
+    peers = [peer for peer, _ in verified]
+    _checked_roster(manifest, peers, me, adder, assistant)
     if manifest.keys == "sealed" and adder.signing_key == me.signing_key:
         raise UnfitCertificateError(f"{me.name!r} makes the keys, so it cannot be the aggregator: it could decrypt")
     for peer in (me, adder, *([] if assistant is None else [assistant]), *peers):
@@ -176,11 +179,7 @@ def open_announcement(data: bytes, trust: Trust, *, holder: str, at: datetime) -
     signer, body = open_signed(KIND, data, _Body, trust, signer=holder, at=at)
     if not body.not_before <= at.timestamp() <= body.not_after:
         raise ExpiredError(f"the session announced by {holder!r} is outdated, or has not begun")
-    try:
-        manifest = Manifest.from_bytes(body.manifest)
-        ends = datetime.fromtimestamp(body.not_after, timezone.utc)
-    except (DeserialisationError, OverflowError, OSError, ValueError):
-        raise TamperedError(f"the manifest that {holder!r} announces is malformed") from None
+    manifest, ends = _manifest_and_end(body)
     expected_number = len(manifest.answering) + 1
     if not manifest.aggregator or manifest.study is None or len(body.credentials) != expected_number:
         raise TamperedError(f"{holder!r} has not announced one certificate for each party and for the aggregator")
@@ -192,8 +191,7 @@ def open_announcement(data: bytes, trust: Trust, *, holder: str, at: datetime) -
         raise TamperedError(
             f"the credentials are not those of the parties and the aggregator that {holder!r} announces"
         )
-    roster = _roster(peers, adder, helper)
-    _check_helper(manifest, roster, signer, adder, helper)
+    roster = _checked_roster(manifest, peers, signer, adder, helper)
     if manifest.fleet is not None:
         check_members(manifest.fleet, trust, at=at)
     return Announcement(manifest, manifest.study, roster, adder, signer, ends, helper)
@@ -212,34 +210,29 @@ class Claimed(NamedTuple):
 def claimed(data: bytes) -> Claimed:
     """Return what an announcement says that this site has made, or verified and kept; `TamperedError` for no such."""
     body = claimed_body(KIND, data, _Body)
+    manifest, ends = _manifest_and_end(body)
     try:
-        manifest, ends = Manifest.from_bytes(body.manifest), datetime.fromtimestamp(body.not_after, timezone.utc)
-        *shown, aggregator = body.credentials
-        helper = shown.pop() if manifest.keys == "helper" else b""
-        return Claimed(manifest, dict(zip(manifest.parties, shown, strict=True)), aggregator, helper, ends)
-    except (DeserialisationError, IndexError, OverflowError, OSError, ValueError):
+        *credentials, aggregator = body.credentials
+        helper = credentials.pop() if manifest.keys == "helper" else b""
+        return Claimed(manifest, dict(zip(manifest.parties, credentials, strict=True)), aggregator, helper, ends)
+    except (IndexError, ValueError):
         raise TamperedError("a session announcement is malformed") from None
 
 
-def require_grid(manifest: Manifest, expected: bytes | None) -> None:
-    """Raise `KeysError` where a manifest's thresholds are not those expected; None takes any."""
-    if expected is not None and manifest.grid != expected:
-        raise KeysError(
-            "the session is for other thresholds than those agreed on: the manifest is for other ones, or the session "
-            "that found them has not told all parties the same"
-        )
+def _manifest_and_end(body: _Body) -> tuple[Manifest, datetime]:
+    try:
+        return Manifest.from_bytes(body.manifest), datetime.fromtimestamp(body.not_after, timezone.utc)
+    except (DeserialisationError, OverflowError, OSError, ValueError):
+        raise TamperedError("the manifest in a session announcement is malformed") from None
 
 
-def require_study(announced: Study, agreed: Study) -> None:
-    """Raise `KeysError` where a session is not for the study that the party has agreed to."""
-    if fields := announced.differing(agreed):
-        raise KeysError(f"the session's study is not the one agreed to: it differs in {', '.join(fields)}")
+def _checked_roster(
+    manifest: Manifest, peers: list[Peer], holder: Peer, aggregator: Peer, helper: Peer | None
+) -> Roster:
+    """Return the parties' roster; raise `UnfitCertificateError` for who has two parts in the session, or none.
 
-
-def _roster(peers: list[Peer], aggregator: Peer, helper: Peer | None) -> Roster:
-    """Return the parties' roster.
-
-    Raise `UnfitCertificateError` where the aggregator or the helper is one, or any two share a key.
+    No two share a key. With a helper a party convenes the session; for a fleet, which says which list of members it is
+    for, neither the helper nor the aggregator does.
     """
     roster = Roster.of(peers)
     taken = {*roster.names, *roster.signing_keys.values(), *roster.encryption_keys.values()}
@@ -248,18 +241,10 @@ def _roster(peers: list[Peer], aggregator: Peer, helper: Peer | None) -> Roster:
         if own & taken:
             raise UnfitCertificateError(f"the {what} {peer.name!r} has another part in the session already")
         taken |= own
-    return roster
-
-
-def _check_helper(manifest: Manifest, roster: Roster, holder: Peer, aggregator: Peer, helper: Peer | None) -> None:
-    """Raise `UnfitCertificateError` where a helper is missing or too many, or who convenes with one is no party.
-
-    Who convenes a session of a fleet, and so says which list of members it is for, is neither helper nor aggregator.
-    """
     if (helper is not None) != (manifest.keys == "helper"):
         raise UnfitCertificateError(f"a session with {manifest.keys} keys has a helper too many, or none")
     if helper is None:
-        return
+        return roster
     if manifest.fleet is not None:
         if holder.signing_key in (aggregator.signing_key, helper.signing_key):
             raise UnfitCertificateError(f"{holder.name!r} convenes a fleet, so it is neither its aggregator nor helper")
@@ -267,3 +252,4 @@ def _check_helper(manifest: Manifest, roster: Roster, holder: Peer, aggregator: 
         raise UnfitCertificateError(
             f"{holder.name!r} convenes a session with a helper and is no party of it: it would know the parties' secret"
         )
+    return roster

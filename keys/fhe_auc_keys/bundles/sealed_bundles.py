@@ -27,13 +27,13 @@ from fhe_auc.base.serialise import KeptFormat, decode, encode
 from fhe_auc.question.study import Study
 from fhe_auc.rlwe.context import BasePublicContext
 from fhe_auc.session.protocol import Session
-from fhe_auc_keys.bundles import contexts
 from fhe_auc_keys.bundles.announcement import Announcement, announce, open_announcement
 from fhe_auc_keys.bundles.session_keys import (
     DealtSession,
     KeyHolderSession,
     PartySecrets,
     aggregator_material,
+    load_public_context,
     party_secrets,
     public_context,
 )
@@ -147,15 +147,9 @@ def seal_session(
 ) -> SealedBundles:
     """Return the bundles of a session, from `fhe_auc.session.protocol.Protocol.prepare`; parameters as `announce`.
 
-    They can be opened for `lifetime`, as long as the announcement. With a helper, `holder` convenes the session.
-
-    Raises
-    ------
-    InputError, UnfitCertificateError, ExpiredError
-        As `announce`.
-    KeysError
-        Keys that are not those of the manifest; the aggregator's material is no public context, or holds secret key
-        material.
+    They can be opened for `lifetime`, as long as the announcement. With a helper, `holder` convenes the session. Errors
+    as `announce`; besides `KeysError` for keys that are not those of the manifest, or an aggregator's material that is
+    no public context or holds secret key material.
     """
     given: dict[str, Any] = {"helper": helper, "study": study, "lifetime": lifetime, "at": at}
     announcement = announce(holder, session.manifest, credentials, trust, aggregator=aggregator, **given)
@@ -219,7 +213,7 @@ def open_aggregator_bundle(
     """
     _, body = open_signed(AGGREGATOR_KIND, data, _AggregatorBody, trust, signer=holder, at=at)
     announcement = open_announcement(body.announcement, trust, holder=holder, at=at)
-    _check_session(announcement.manifest.session, session)
+    announcement.require_session(session, "bundle")
     announcement.require_aggregator(verify(identity.credential, trust, at=at))
     material = identity.unseal(body.sealed, info=AGGREGATOR_KIND.purpose + announcement_digest(body.announcement))
     return AggregatorKeys(announcement, material, _checked_public(material, announcement.manifest.context))
@@ -273,13 +267,9 @@ def open_party_bundle(
     session expected; None takes any. `beside` is the announcement of a session with a helper, which is no part of the
     bundle. It is for the caller to open a bundle once: it may hold the seed of one pad.
 
-    Raises
-    ------
-    TamperedError
-        Not a party's bundle, or damaged or forged anywhere.
-    KeysError, RevokedError, ExpiredError, UnfitCertificateError
-        The signer, as `open_announcement`; the bundle is outdated, or the recipient's own certificate is revoked; it is
-        sealed to another party or certificate, or for another session; or `beside` is missing, or another.
+    Raises `TamperedError` where it is no party's bundle, damaged or forged; errors about signer and recipient as
+    `open_announcement`; `ExpiredError` where it is outdated; `KeysError` where it is sealed to another party or
+    certificate, or for another session, or `beside` is missing, or another.
     """
     signer, body = open_signed(PARTY_KIND, data, _PartyBody, trust, signer=holder, at=at)
     header = parsed(body.header, _BundleHeader, PARTY_KIND.name)
@@ -289,7 +279,7 @@ def open_party_bundle(
     announcement = open_announcement(document, trust, holder=holder, at=at)
     if at.timestamp() > header.not_after:
         raise ExpiredError(f"the bundle that {holder!r} made for {me.name!r} is outdated")
-    _check_session(header.session, session)
+    announcement.require_session(session, "bundle")
     if header.holder != signer.fingerprint or len(header.bundle_id) != BUNDLE_ID_BYTES:
         raise TamperedError("the bundle's header names another key holder, or has a malformed id")
     digest = announcement_digest(document)
@@ -378,7 +368,7 @@ def _checked_public(material: bytes, context: bytes) -> BasePublicContext[Any] |
     """Return the public context in the aggregator's material, if there is one; raise `KeysError` as of those."""
     try:
         found, opening = public_context(material)
-        public = contexts.load_public(found) if found else None
+        public = load_public_context(found) if found else None
     except DeserialisationError as error:
         raise KeysError(f"the aggregator's material is no public context: {error}") from None
     if aggregator_material(b"" if public is None else public.to_bytes(), opening) != material:
@@ -386,11 +376,6 @@ def _checked_public(material: bytes, context: bytes) -> BasePublicContext[Any] |
     if public is not None and public.fingerprint != context:
         raise KeysError("the aggregator's keys are of another context than the manifest's")
     return public
-
-
-def _check_session(found: bytes, expected: bytes | None) -> None:
-    if expected is not None and found != expected:
-        raise KeysError(f"the bundle is for session {found.hex()}, not {expected.hex()}")
 
 
 def announcement_digest(announcement: bytes) -> bytes:

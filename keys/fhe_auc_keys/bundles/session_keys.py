@@ -13,20 +13,34 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import msgspec
 
+from fhe_auc import bfv, ckks
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.keystream import COMMON_SECRET_BYTES
 from fhe_auc.base.serialise import decode, encode, frame, unframe
+from fhe_auc.bfv import BfvParameters
+from fhe_auc.bfv.context import FACTORY as BFV_FACTORY
+from fhe_auc.ckks import CkksParameters
+from fhe_auc.ckks.context import FACTORY as CKKS_FACTORY
+from fhe_auc.rlwe import container
+from fhe_auc.rlwe.context import BasePublicContext
+from fhe_auc.rlwe.context_factory import ContextFactory
 from fhe_auc.rlwe.parameters import RingParameters
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Session
-from fhe_auc_keys.bundles import contexts
 from fhe_auc_keys.errors import KeysError
 
 SEED_BYTES = 32
 _MAGIC = b"fheaggk"
+_FACTORIES: dict[str, ContextFactory[Any, Any, Any, Any]] = {
+    CkksParameters.scheme: CKKS_FACTORY,
+    BfvParameters.scheme: BFV_FACTORY,
+}
+_PUBLIC = {each.public.kind: each for each in _FACTORIES.values()}
+_SECRET = {each.secret.kind for each in _FACTORIES.values()}
 
 
 class PartySecrets(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -72,7 +86,7 @@ def party_secrets(material: bytes, manifest: Manifest) -> PartySecrets:
     try:
         found = decode(material, PartySecrets, "secret key material")
         if found.context:
-            contexts.check_secret(found.context, manifest.context)
+            check_secret_context(found.context, manifest.context)
     except DeserialisationError as error:
         raise KeysError(f"the parties' secret keys are not those of the manifest ({error.field})") from None
     check_common_secret(found.common_secret, manifest)
@@ -127,7 +141,7 @@ def new_session_keys(
 
     `announced` makes the manifest, given the `context` that names the keys, and what names the common secret.
     """
-    public, secret = contexts.generate(parameters)
+    public, secret = generate_context(parameters)
     party = PartySecrets(secret.to_bytes(), secrets.token_bytes(COMMON_SECRET_BYTES))
     manifest = announced(context=public.fingerprint, common_secret=name_of(party.common_secret))
     return manifest, public.to_bytes(), encode(party), public
@@ -138,3 +152,26 @@ def new_common_secret(announced: Callable[..., Manifest]) -> tuple[Manifest, byt
     common_secret = secrets.token_bytes(COMMON_SECRET_BYTES)
     name = name_of(common_secret)
     return announced(context=name, common_secret=name), b"", encode(PartySecrets(b"", common_secret)), None
+
+
+def generate_context(parameters: RingParameters) -> ckks.KeyPair | bfv.KeyPair:
+    """Return a context of the parameters' scheme with fresh keys; errors as `ContextFactory.generate`."""
+    pair: ckks.KeyPair | bfv.KeyPair = _FACTORIES[parameters.scheme].generate(parameters)
+    return pair
+
+
+def load_public_context(data: bytes) -> BasePublicContext[Any]:
+    """Return the context that a public context's `to_bytes` wrote; errors as `fhe_auc.ckks.load_public`."""
+    kind = container.kind_of(data)
+    if kind not in _PUBLIC:
+        raise DeserialisationError(f"expected a public context, got a {kind[:40]!r}", field="kind")
+    context: BasePublicContext[Any] = _PUBLIC[kind].load_public(data)
+    return context
+
+
+def check_secret_context(data: bytes, fingerprint: bytes) -> None:
+    """Raise `DeserialisationError` unless `data` is a secret context with this fingerprint."""
+    kind = container.kind_of(data)
+    if kind not in _SECRET:
+        raise DeserialisationError(f"expected a secret context, got a {kind[:40]!r}", field="kind")
+    container.open_for(kind, fingerprint, data)

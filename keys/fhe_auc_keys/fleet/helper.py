@@ -20,8 +20,7 @@ from fhe_auc.base.errors import DeserialisationError, EvaluationError, TooFewPar
 from fhe_auc.base.serialise import KeptFormat, encode
 from fhe_auc.question.fleet import Members
 from fhe_auc.rlwe.polynomials import Words
-from fhe_auc_keys.bundles import contexts
-from fhe_auc_keys.bundles.session_keys import SEED_BYTES
+from fhe_auc_keys.bundles.session_keys import SEED_BYTES, generate_context
 from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.fleet import tables
 from fhe_auc_keys.fleet.aggregator import LIST_FILE, BlobFile, BlobList, FleetResult, Opened
@@ -138,7 +137,7 @@ def open_pads(
     counts = verdicts == Verdict.COUNTS
     if (number := int(counts.sum())) < manifest.min_parties:
         raise TooFewPartiesError(f"the blobs of {number} members open, at least {manifest.min_parties} are needed")
-    public, secret = contexts.generate(computation.plan.parameters)
+    public, secret = generate_context(computation.plan.parameters)
     material = secret.to_bytes()
     opening = computation.open_sum(material, computation.added([pads, computation.sum_of_pads(seeds)]))
     sealed = session.seal(OPENING, session.announced.aggregator, opening)

@@ -18,22 +18,24 @@ _LABEL = b"fhe-auc echo 1\0"
 
 
 class Echo:
-    """That parties of a session with sealed keys compare the result that each was given."""
+    """The comparison of results between the parties of a session with sealed keys."""
 
-    def of(self, given: bytes, manifest: Manifest, common_secret: bytes) -> dict[str, bytes]:
-        """Return what each party tells the others, by name, if all were given `given`."""
+    def of(self, result: bytes, manifest: Manifest, common_secret: bytes) -> dict[str, bytes]:
+        """Return each party's echo of this result, 32 bytes, by name."""
         key = derived_key(common_secret, manifest.digest, _LABEL)
-        stream = KeyStream(hmac.digest(key, hashlib.sha256(given).digest(), "sha256"))
-        told = stream.words(len(manifest.parties), ECHO_BYTES // 8).tobytes()
-        starts = range(0, len(told), ECHO_BYTES)
-        return {name: told[at : at + ECHO_BYTES] for name, at in zip(manifest.parties, starts, strict=True)}
+        stream = KeyStream(hmac.digest(key, hashlib.sha256(result).digest(), "sha256"))
+        echoes = stream.words(len(manifest.parties), ECHO_BYTES // 8)
+        return {name: echo.tobytes() for name, echo in zip(manifest.parties, echoes, strict=True)}
 
-    def compare(self, told: tuple[bytes, ...], expected: dict[str, bytes], parties: tuple[str, ...]) -> None:
-        """Raise `VerificationError` where one of these was given another result, `DeserialisationError` for too few."""
-        if len(told) != len(parties):
-            raise DeserialisationError(f"echoes of {len(told)} parties, of {len(parties)}")
-        for party, theirs in zip(parties, told, strict=True):
-            if not hmac.compare_digest(theirs, expected[party]):
+    def compare(self, echoes: tuple[bytes, ...], expected: dict[str, bytes], parties: tuple[str, ...]) -> None:
+        """Raise `VerificationError` where one of the parties was given another result.
+
+        Raises `DeserialisationError` for too few echoes, or too many.
+        """
+        if len(echoes) != len(parties):
+            raise DeserialisationError(f"echoes of {len(echoes)} parties, of {len(parties)}")
+        for party, echo in zip(parties, echoes, strict=True):
+            if not hmac.compare_digest(echo, expected[party]):
                 raise VerificationError(
                     f"party {party!r} was given another result than this one, or its word was changed on the way: "
                     "no number is given",

@@ -3,8 +3,8 @@
     1  "begin"      ->  party: what it submits, padded; and a blob for the helper
     2  all blobs    ->  helper: the opening of the sum of the pads of those whose blobs open
 
-HPKE says not who has sealed a blob, so parties sign theirs: or else an aggregator could put one party among many that
-it has made up. What follows: `fhe_auc_keys.roles.helper_roles`, `helper_vectors`.
+HPKE does not say who has sealed a blob, so parties sign theirs. Otherwise an aggregator could put one party among many
+that it has made up. What follows: `fhe_auc_keys.roles.helper_roles`, `helper_vectors`.
 """
 
 from __future__ import annotations
@@ -122,16 +122,17 @@ class OpeningAggregator(Aggregator):
 
     def _accept(self, party: str, payload: bytes) -> None:
         if self.round == 1:
-            found = decode(payload, HelpedSubmission, "submission")
-            if (len(found.blobs[0]), len(found.signature)) != (self.blob_bytes, _SIGNATURE_BYTES):
+            submission = decode(payload, HelpedSubmission, "submission")
+            if (len(submission.blobs[0]), len(submission.signature)) != (self.blob_bytes, _SIGNATURE_BYTES):
                 raise DeserialisationError("a submission whose blob, or its signature, is of another length")
-            self._computation.running_sum().add(found.parts)  # whether it is one
-            self._submissions[party] = found
+            self._computation.running_sum().add(submission.parts)  # raises where they cannot be added
+            self._submissions[party] = submission
         elif self.round == OPEN:
-            named = self._opened(payload)
-            if named != tuple(party for party in self.counted if party in named) or len(named) == len(self.counted):
+            left_out = self._opened(payload)
+            in_order = tuple(party for party in self.counted if party in left_out)
+            if left_out != in_order or len(left_out) == len(self.counted):
                 raise DeserialisationError("the helper leaves out strangers, somebody twice, or everybody")
-            self._left_out = named
+            self._left_out = left_out
 
     def _count(self, answered: tuple[str, ...]) -> None:
         if self.round == 1:
@@ -142,14 +143,14 @@ class OpeningAggregator(Aggregator):
             super()._count(tuple(party for party in self.counted if party not in self._left_out))
 
     def _close(self) -> bytes:
-        submissions = [(party, self._submissions[party]) for party in self.counted]
+        sent = {party: self._submissions[party] for party in self.counted}
         if self.round == 1:
-            return encode(tuple(_SignedBlob(party, found.blobs, found.signature) for party, found in submissions))
+            return encode(tuple(_SignedBlob(party, each.blobs, each.signature) for party, each in sent.items()))
         if len(self.counted) < self.manifest.min_parties:
             raise _too_few(self.counted, self._left_out, self.manifest)
         total = self._computation.running_sum()
-        for _, found in submissions:
-            total.add(found.parts)
+        for submission in sent.values():
+            total.add(submission.parts)
         return encode(Result(self.counted, self._result(total.totals)))
 
 

@@ -5,7 +5,7 @@
     3  the encrypted result   ->  helper: decrypts it; the sums, sealed under the response keys
     4  the sealed sums        ->  (nothing: each party that counts unseals, checks and reads them)
 
-A helper is one of whom it is trusted that it does not collude with the aggregator: together they read every submission.
+A helper is trusted not to collude with the aggregator: together they read every submission.
 It learns the sums that parties learn. It never sees a submission, nor a digest of one that says anything: as it knows
 the pads, it could try counts against it. Rounds 1 and 2, and who may be left out: `fhe_auc_keys.roles.helper_opening`.
 
@@ -31,8 +31,7 @@ from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.session.computation import PaddedComputation, PartyTask, Result
 from fhe_auc.session.party import R
-from fhe_auc_keys.bundles import contexts
-from fhe_auc_keys.bundles.session_keys import SEED_BYTES
+from fhe_auc_keys.bundles.session_keys import SEED_BYTES, generate_context
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.roles.helper_opening import OPEN, HelperMode, OpeningAggregator, OpeningHelper, PaddingParty
 from fhe_auc_keys.trust import sealing
@@ -166,7 +165,7 @@ class Helper(OpeningHelper):
 
     def _open(self, payload: bytes) -> bytes:
         sealed, left_out = self._secrets_in(payload)
-        public, secret = contexts.generate(self._computation.plan.parameters)
+        public, secret = generate_context(self._computation.plan.parameters)
         material = secret.to_bytes()
         opening = self._computation.opening(material, {party: text[:SEED_BYTES] for party, text in sealed.items()})
         self._kept = material, {party: text[SEED_BYTES:] for party, text in sealed.items()}
@@ -179,7 +178,7 @@ class Helper(OpeningHelper):
             raise EvaluationError("the result is not of the parties whose pads were opened")
         totals = self._computation.decrypt(self._computation.load_secret(material), result.content)
         self._kept = b"", {}
-        text = encode(tuple(np.ascontiguousarray(each, "<u8").tobytes() for each in totals))
+        text = encode(tuple(np.ascontiguousarray(total, "<u8").tobytes() for total in totals))
         about, content_key = _response_of(self.digest, tuple(keys)), secrets.token_bytes(_KEY_BYTES)
         sealed, parts = seal_under(keys.values(), text, associated=about, content_key=content_key)
         return encode(Response(sealed, tuple(parts)))
@@ -193,9 +192,9 @@ class HelperKeys(HelperMode):
 
 def totals_of(parts: Sequence[bytes]) -> list[Residues]:
     """Return the sums that a helper has sealed, for each prime; raise `DeserialisationError` where they are none."""
-    if any(len(each) % 8 for each in parts):
+    if any(len(part) % 8 for part in parts):
         raise DeserialisationError("the helper's sums have not 8 bytes each")
-    return [np.frombuffer(each, "<u8") for each in parts]
+    return [np.frombuffer(part, "<u8") for part in parts]
 
 
 def _response_limit(computation: PaddedComputation[Any, Any, Any]) -> int:

@@ -50,8 +50,8 @@ class VectorAggregator(OpeningAggregator):
         return opened.left_out
 
     def _result(self, totals: list[Words]) -> bytes:
-        made: bytes = self._computation.aggregate(self._pads, totals)
-        return made
+        result: bytes = self._computation.aggregate(self._pads, totals)
+        return result
 
 
 class VectorParty(PaddingParty[R]):

@@ -253,11 +253,9 @@ class JointParty(ContributingParty[R]):
         return encode(_Saved(None if self._share is None else self._share.saved(), self._state))
 
     def _restore_own(self, own: bytes) -> None:
-        found = decode(own, _Saved, "state of a party of a joint session")
-        self._share = None
-        if found.share is not None:
-            self._share = JointShare.restored(self._setup, found.share)
-        self._state = found.state
+        saved = decode(own, _Saved, "state of a party of a joint session")
+        self._share = None if saved.share is None else JointShare.restored(self._setup, saved.share)
+        self._state = saved.state
 
     def _living_share(self) -> JointShare:
         if self._share is None:
@@ -275,11 +273,11 @@ class JointParty(ContributingParty[R]):
         commitments = dict(zip(self.manifest.parties, self._state.commitments, strict=True))
         for party, excerpt in self._one_of_each(payload, Excerpt):
             with blaming(party):
-                found = open_excerpt(excerpt, self._roster, binding, _KEY_PARTS, party, indices=_FORWARDED)
+                part, sealed = open_excerpt(excerpt, self._roster, binding, _KEY_PARTS, party, indices=_FORWARDED)
                 _check_committed(self._binding, party, excerpt.digests, commitments[party])
-                total.add(total.polynomials.unpack(found[0]))
+                total.add(total.polynomials.unpack(part))
                 own = self._state.secret_part
-                secret_parts.append(self._unsealed_secret(_SECRET_PURPOSE, party, found[1], own))
+                secret_parts.append(self._unsealed_secret(_SECRET_PURPOSE, party, sealed, own))
         return total.words, sha256(_SECRET_PURPOSE + self._binding + b"".join(secret_parts))
 
     def _all_partials(self, payload: bytes) -> Iterator[Words]:

@@ -45,7 +45,6 @@ from fhe_auc_keys.roles.contributions import (
     sha256,
 )
 from fhe_auc_keys.roles.joint_roles import JointMode
-from fhe_auc_keys.trust.identity import Identity
 
 _ROUNDS = 3
 _KEYS = 1  # the round in which parties exchange keys
@@ -101,17 +100,11 @@ class JointVectorParty(ContributingParty[R]):
     _computation: VectorComputation
     _state = _MaskingState()
 
-    def __init__(
-        self,
-        manifest: Manifest,
-        roster: Roster,
-        identity: Identity,
-        task: VectorTask[R],
-        computation: VectorComputation,
-    ) -> None:
-        super().__init__(manifest, roster, identity, task, computation)
-        parties = len(manifest.parties)
-        self.download_limit = computation.payload_limit + parties * (_contribution_limit(manifest) + _SLACK)
+    @property
+    def download_limit(self) -> int:  # type: ignore[override]
+        """Largest payload of the aggregator's messages, in bytes."""
+        parties = len(self.manifest.parties)
+        return self._computation.payload_limit + parties * (_contribution_limit(self.manifest) + _SLACK)
 
     def _answer(self, round_number: int, payload: bytes) -> bytes:
         if round_number == _KEYS:
@@ -132,9 +125,9 @@ class JointVectorParty(ContributingParty[R]):
         key, secret_part = X25519PrivateKey.generate(), secrets.token_bytes(COMMON_SECRET_BYTES)
         sealed = self._sealed(_SECRET_PURPOSE, secret_part)
         public_key = key.public_key().public_bytes_raw()
-        made = encode(Contribution.sign(self._identity, self._binding, _KEYS, (public_key, sealed)))
-        self._state = _MaskingState(key.private_bytes_raw(), secret_part, made)
-        return made
+        contribution = encode(Contribution.sign(self._identity, self._binding, _KEYS, (public_key, sealed)))
+        self._state = _MaskingState(key.private_bytes_raw(), secret_part, contribution)
+        return contribution
 
     def _submission(self, payload: bytes) -> tuple[bytes]:
         """Return the submission; the private key is gone then."""
@@ -146,14 +139,14 @@ class JointVectorParty(ContributingParty[R]):
                 public_key, secret_part = self._opened(party, contribution)
             parties.append(MaskingParty(len(parties), party, public_key))
             secret_parts.append(secret_part)
-        own = next(each for each in parties if each.name == self.name)
-        shared = {each: self._shared_with(each) for each in parties if each != own}
+        own = next(party for party in parties if party.name == self.name)
+        shared = {party: self._shared_with(party) for party in parties if party != own}
         common_secret = sha256(_SECRET_PURPOSE + self._binding + b"".join(secret_parts))
         shown = sha256(_SHOWN + self.digest + payload)
         pad = pairwise_pad(own, shared, shown, self._computation.modulus, self._computation.size)
-        made = self._computation.submission(self._task, pad, common_secret)
+        submission = self._computation.submission(self._task, pad, common_secret)
         self._state = _MaskingState(contribution=self._state.contribution, common_secret=common_secret)
-        return made
+        return submission
 
     def _opened(self, party: str, data: bytes) -> tuple[bytes, bytes]:
         """Return a party's public key and its part of the common secret; raise as `Contribution.check`."""

@@ -7,10 +7,10 @@ over them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta, timezone
 from itertools import count
-from typing import Any
+from typing import TypeVar
 
 from fhe_auc.base.party_names import alike
 from fhe_auc.question.study import Study
@@ -21,6 +21,8 @@ from fhe_auc_keys.bundles.sealed_bundles import SealedBundles, seal_session
 from fhe_auc_keys.trust.authority import Authority
 from fhe_auc_keys.trust.certificates import Peer, Trust, verify
 from fhe_auc_keys.trust.identity import Identity
+
+T = TypeVar("T")
 
 LIFETIME = timedelta(hours=1)
 """How long such a session can be opened."""
@@ -60,13 +62,7 @@ class Consortium:
 
     def seal(self, session: Session) -> SealedBundles:
         """Return the bundles of a session of these parties."""
-        return seal_session(
-            self.identities[self.convener(session.manifest)],
-            session,
-            self._shown(session.manifest.parties),
-            self.trust,
-            **self._given(session.manifest),
-        )
+        return self._signed(seal_session, session, session.manifest)
 
     def convener(self, manifest: Manifest) -> str:
         """Return who announces a session: the key holder, or with a helper a party, of which a fleet names none."""
@@ -74,25 +70,20 @@ class Consortium:
 
     def convene(self, manifest: Manifest) -> bytes:
         """Return the announcement of a session of these parties."""
-        return announce(
+        return self._signed(announce, manifest, manifest)
+
+    def _signed(self, make: Callable[..., T], what: Session | Manifest, manifest: Manifest) -> T:
+        return make(
             self.identities[self.convener(manifest)],
-            manifest,
-            self._shown(manifest.parties),
+            what,
+            [self.identities[name].credential for name in manifest.parties],
             self.trust,
-            **self._given(manifest),
+            aggregator=self.identities[self.aggregator].credential,
+            helper=self.identities[self.helper].credential if manifest.keys == "helper" else b"",
+            study=TRIAL,
+            lifetime=LIFETIME,
+            at=self.at,
         )
-
-    def _given(self, manifest: Manifest) -> dict[str, Any]:
-        return {
-            "aggregator": self.identities[self.aggregator].credential,
-            "helper": self.identities[self.helper].credential if manifest.keys == "helper" else b"",
-            "study": TRIAL,
-            "lifetime": LIFETIME,
-            "at": self.at,
-        }
-
-    def _shown(self, names: Iterable[str]) -> list[bytes]:
-        return [self.identities[name].credential for name in names]
 
 
 def _names(role: str) -> Iterator[str]:

@@ -70,7 +70,7 @@ class PaddedAggregator(SealedAggregator):
 
 
 def padding(name: str, seed: bytes, pad: Callable[[bytes], tuple[bytes, ...]]) -> Callable[[], tuple[bytes, ...]]:
-    """Return what submits: what `pad` makes of a party's seed; `EvaluationError` where that is empty, as once used."""
+    """Return what makes the submission, `pad` of the party's seed; it raises `EvaluationError` where that is used."""
 
     def submit() -> tuple[bytes, ...]:
         if not seed:
@@ -134,8 +134,8 @@ class SealedPads(KeyHolderPads):
 
     def opening(self, manifest: Manifest, context: bytes, seeds: Mapping[str, bytes]) -> bytes:
         """Return the opening, encrypted under the secret `context`."""
-        made: bytes = self.computation(manifest).opening(context, seeds)
-        return made
+        opening: bytes = self.computation(manifest).opening(context, seeds)
+        return opening
 
     def prepare(self, plan: EncryptedPlan, announced: Callable[..., Manifest]) -> SealedPadsSession:
         """Make keys and seeds, and the opening unless it is late."""
@@ -147,8 +147,8 @@ class SealedPads(KeyHolderPads):
         public = computation.load_public(context)
         early = computation.opened(public, opening) if opening else None  # damage shows before anybody has submitted
 
-        def aggregate(given: bytes, totals: list[Words]) -> bytes:
-            opened = computation.opened(public, given) if early is None else early
+        def aggregate(late: bytes, totals: list[Words]) -> bytes:
+            opened = computation.opened(public, late) if early is None else early
             result: bytes = computation.aggregate(opened, totals)
             return result
 

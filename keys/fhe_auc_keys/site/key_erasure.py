@@ -62,13 +62,8 @@ def close(store: KeyStore, session: bytes, *, at: datetime, lose_result: bool = 
     """Destroy all that a store could go on with in a session: as a party, and as its key holder.
 
     The bytes that answered last stay until the session's end, for those who still ask. Done again, it does the rest.
-
-    Raises
-    ------
-    KeysError
-        The session can still go on, and `lose_result` is not set; says what is lost.
-    StoreError, DamagedFileError, TamperedError
-        As `is_closed`.
+    Errors as `is_closed`; besides `KeysError`, which says what is lost, where the session can still go on and
+    `lose_result` is not set.
     """
     ends, name = end(store, session), session.hex()
     ended = at > ends

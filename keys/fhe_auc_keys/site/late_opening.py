@@ -105,15 +105,11 @@ def open_late(store: KeyStore, holder: Identity, trust: Trust, data: bytes, *, a
 
     Raises
     ------
-    TamperedError, KeysError, RevokedError, UnfitCertificateError
-        Not a request, or not signed by the session's aggregator.
-    StoreError
-        The store holds no such session.
+    StoreError, ExpiredError
+        The store holds no such session; the session has ended, and its seeds are erased.
     KeysError
-        The names cannot be those of parties that count: strangers, twice, out of order or too few; the opening for
-        other parties has been made: there is one in a session.
-    ExpiredError
-        The session has ended; the seeds are erased.
+        Not a request, or not signed by the session's aggregator (subclasses as of `open_signed`); its names cannot be
+        those of parties that count: strangers, twice, out of order or too few; the opening for others has been made.
     """
     purge(store, at=at)
     session = claimed_body(REQUEST_KIND, data, _Request).session
@@ -132,9 +128,8 @@ def open_late(store: KeyStore, holder: Identity, trust: Trust, data: bytes, *, a
         if held.request != encode(asked):
             raise KeysError("the opening for other parties has been made; a session has one, so make a new session")
         return held.opening
-    manifest = announced.manifest
+    manifest, mode = announced.manifest, _pads(announced.manifest)
     seeds = dict(zip(manifest.parties, held.seeds, strict=True))
-    mode = _pads(manifest)
     if mode is None:
         raise KeysError(f"protocol {manifest.protocol!r} has no openings")
     made = mode.opening(manifest, held.context, {party: seeds[party] for party in asked.counted})

@@ -17,7 +17,7 @@ from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import EncryptedPlan
 from fhe_auc_keys.bundles import announcement
-from fhe_auc_keys.bundles.announcement import Announcement, open_announcement, require_grid, require_study
+from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
 from fhe_auc_keys.bundles.roster import PartyMaterial, Roster
 from fhe_auc_keys.bundles.sealed_bundles import (
     PARTY_KIND,
@@ -113,9 +113,9 @@ def keep_for_party(
     Raises
     ------
     KeysError
-        As `open_party_bundle` and `announced_to_party`; besides for another study or other thresholds, where the
-        identity, with its present certificate, takes no part, or a party's bundle is another file, and where it has
-        opened the file before. `StoreError` where `store` has other keys of this session.
+        As `open_party_bundle` and `announced_to_party`; another study or other thresholds; the identity, with its
+        present certificate, takes no part, or has opened the file before. `StoreError`: `store` has other keys of this
+        session.
     InputError
         The protocol here cannot read the plan; `BackendUnavailableError`: nor import its encryption library.
     """
@@ -134,8 +134,13 @@ def keep_for_party(
             data, identity, trust, holder=holder, session=session, at=at, beside=beside
         )
     _check_plan(announced.manifest)
-    require_study(announced.study, study)
-    require_grid(announced.manifest, grid)
+    if fields := announced.study.differing(study):
+        raise KeysError(f"the session's study is not the one agreed to: it differs in {', '.join(fields)}")
+    if grid is not None and announced.manifest.grid != grid:
+        raise KeysError(
+            "the session is for other thresholds than those agreed on: the manifest is for other ones, or the session "
+            "that found them has not told all parties the same"
+        )
     store.keep("bundle", announced.manifest.session.hex(), opened.to_bytes(), bundle_id=bundle_id)
     return announced
 
@@ -182,10 +187,8 @@ def verify_kept(store: KeyStore, session: bytes, identity: Identity, trust: Trus
 def _open_joint(data: bytes, trust: Trust, *, holder: str, session: bytes | None, at: datetime) -> Announcement:
     """Return a session without a key holder; `holder` convenes it."""
     announced = open_announcement(data, trust, holder=holder, at=at)
-    manifest = announced.manifest
-    if session is not None and manifest.session != session:
-        raise KeysError(f"the document is for session {manifest.session.hex()}, not {session.hex()}")
-    if manifest.keys == "sealed":
+    announced.require_session(session, "document")
+    if announced.manifest.keys == "sealed":
         raise KeysError("the session's keys are made by a key holder: open its bundle instead")
     return announced
 

@@ -218,14 +218,15 @@ def test_a_tampered_byte_in_any_part_of_the_aggregator_s_bundle(consortium, seal
     consortium.open_aggregator(data, trust)
 
 
-def test_an_aggregator_s_bundle_or_announcement_cut_off_anywhere(consortium, sealed, trust) -> None:
+@pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.slow)])
+def test_an_aggregator_s_bundle_or_announcement_cut_off_anywhere(consortium, sealed, trust, step) -> None:
     def opened(data: bytes) -> object:
         if data[:7] == sealed.announcement[:7]:
             return open_announcement(data, trust, holder=HOLDER, at=NOW)
         return consortium.open_aggregator(data, trust)
 
-    for data, step in ((sealed.announcement, 11), (sealed.aggregator, len(sealed.aggregator) // 25)):
-        for length in {*range(7, len(data), step), 39, 40, 41, len(data) - 1}:
+    for data, every in ((sealed.announcement, step), (sealed.aggregator, len(sealed.aggregator) // 25)):
+        for length in {*range(7, len(data), every), 39, 40, 41, len(data) - 1}:
             with pytest.raises(TamperedError):
                 opened(data[:length])
             if length >= 40:
@@ -407,7 +408,7 @@ def test_kept_keys_of_an_ended_session_or_a_revoked_holder_are_not_used(prepared
 # --- Evaluation keys belong to the context ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("which", ["relinearisation_key", "rotation_keys"])
+@pytest.mark.parametrize("which", ["relinearisation_key", pytest.param("rotation_keys", marks=pytest.mark.slow)])
 def test_other_evaluation_keys_than_the_session_s_are_refused_even_where_the_holder_signs(
     consortium, sealed, prepared, other_prepared, trust, which
 ) -> None:
@@ -641,6 +642,7 @@ def test_opened_keys_are_not_printed(consortium, sealed) -> None:
     assert repr(opened.kept.material[-20:])[2:-1] not in repr(opened)
 
 
+@pytest.mark.slow
 def test_sealing_and_opening_for_a_hundred_parties(prepare, record_property) -> None:
     names = tuple(f"site {i}" for i in range(100))
     consortium = Opening(*names)

@@ -26,7 +26,7 @@ from fhe_auc_keys.bundles.session_keys import PartySecrets, public_context
 from tests.support.stored_sites import Consortium
 
 
-@pytest.fixture(params=["exact", "verified"])
+@pytest.fixture(params=[pytest.param("exact", marks=pytest.mark.slow), "verified"])
 def consortium(request: pytest.FixtureRequest, site_rows: list[PartyData], tmp_path: Path) -> Consortium:
     return Consortium(site_rows, tmp_path / "c", request.param)
 

@@ -28,19 +28,19 @@ from tests.support.pooled import exact_auc
 from tests.support.stored_sites import GRID, Consortium
 
 
-@pytest.fixture
-def consortium(site_rows: list[PartyData], tmp_path: Path) -> Consortium:
-    return Consortium(site_rows, tmp_path / "consortium")
+@pytest.fixture(params=["histogram-federated", pytest.param("semi-honest", marks=pytest.mark.slow)])
+def consortium(request: pytest.FixtureRequest, site_rows: list[PartyData], tmp_path: Path) -> Consortium:
+    return Consortium(site_rows, tmp_path / "consortium", request.param)
 
 
 @pytest.mark.parametrize(
     ("protocol", "request_"),
     [
-        ("semi-honest", {}),
-        ("malicious", {}),
+        pytest.param("semi-honest", {}, marks=pytest.mark.slow),
+        pytest.param("malicious", {}, marks=pytest.mark.slow),
         ("verified", {}),
         ("histogram-federated", {}),
-        pytest.param("verified", {"keys": "joint"}),
+        ("verified", {"keys": "joint"}),
     ],
 )
 def test_a_session_played_out_of_key_stores_yields_the_right_auc(
@@ -79,7 +79,7 @@ def result_message(consortium: Consortium) -> bytes:
     return consortium.deliver(aggregator, aggregator.start())
 
 
-@pytest.mark.parametrize("rows", ["fewer", "gone"])
+@pytest.mark.parametrize("rows", ["fewer", pytest.param("gone", marks=pytest.mark.slow)])
 def test_rows_that_change_once_they_are_submitted_cost_nobody_the_result(
     consortium: Consortium, site_rows: list[PartyData], rows: str
 ) -> None:
@@ -142,17 +142,15 @@ def test_a_crash_before_the_answer_is_written_down_leaves_the_round_unanswered(c
 
 
 def test_a_result_is_told_before_the_last_answer_is_written_down(consortium: Consortium) -> None:
-    conduct(consortium.aggregator(), consortium.exchange)
     told: list[str] = []
-    again = Consortium(list(consortium.sites.values()), Path(consortium.made.sites["north"]["store"]).parent / "again")
-    result = result_message(again)
-    again.answer("north", result, keep=lambda: told.append(f"kept, {len(again.results)} told"))
+    result = result_message(consortium)
+    consortium.answer("north", result, keep=lambda: told.append(f"kept, {len(consortium.results)} told"))
     assert told == ["kept, 1 told"]
 
 
 def test_a_failed_result_ends_the_session_as_a_good_one_does(tmp_path: Path) -> None:
     alone = [PartyData.from_arrays(name, [1, 1], [0.2, 0.3]) for name in ("a", "b")]  # no row of the other class
-    consortium = Consortium(alone, tmp_path / "c")
+    consortium = Consortium(alone, tmp_path / "c", "verified")
     failures: list[Exception] = []
 
     def done(party: Party[Any], _: Any) -> None:
@@ -168,7 +166,7 @@ def test_a_failed_result_ends_the_session_as_a_good_one_does(tmp_path: Path) -> 
 def test_sessions_that_a_site_has_not_joined_are_not_answered(
     consortium: Consortium, site_rows: list[PartyData], tmp_path: Path
 ) -> None:
-    stranger = Consortium(site_rows, tmp_path / "stranger").aggregator().start()
+    stranger = Consortium(site_rows, tmp_path / "stranger", "histogram-federated").aggregator().start()
     with pytest.raises(StoreError, match="the key store has no"):
         consortium.answer("north", stranger)
     with pytest.raises(MessageError):
@@ -238,7 +236,9 @@ def test_a_key_store_that_another_process_has_open_is_waited_for(consortium: Con
     assert names == ["north"]
 
 
-@pytest.mark.parametrize(("more", "told"), [(1, "differs by 1 "), (0, ""), (10, "")])
+@pytest.mark.parametrize(
+    ("more", "told"), [(1, "differs by 1 "), (0, ""), pytest.param(10, "", marks=pytest.mark.slow)]
+)
 def test_a_site_is_warned_of_a_session_with_one_row_more_than_its_key_store_remembers(
     more: int, told: str, site_rows: list[PartyData], tmp_path: Path
 ) -> None:

@@ -71,19 +71,8 @@ def request_of_all(old: str, counted: tuple[str, ...]) -> Path:
 def test_one_command_leaves_a_party_out_and_keeps_all_else(four: Path) -> None:
     write_study("capped.toml", row_caps={"north": 5000, "south": 20_000, "east": 300, "west": 4000})
     thresholds.save("grid.txt", np.arange(9) / 11)
-    asked = (
-        "--study",
-        "capped.toml",
-        "--thresholds",
-        "grid.txt",
-        "--by",
-        "sex=F,M",
-        "--interval",
-        "0.9",
-        "--days",
-        "3",
-    )
-    old = made("old", *asked, "--protocol", "exact", "--backend", "tenseal")
+    asked = "--study capped.toml --thresholds grid.txt --by sex=F,M --interval 0.9 --days 3"
+    old = made("old", *asked.split(), "--protocol", "exact", "--backend", "tenseal")
     done = again(old, "new", "--without", "south", STATED)
     assert done.exit_code == 0, done.output
     new = json.loads(done.stdout)

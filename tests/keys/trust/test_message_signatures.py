@@ -28,10 +28,24 @@ from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from tests.support.stored_sites import Consortium
 from tests.support.wire import LIMIT, changed, payload_of
 
+PROTOCOL = "histogram-federated"  # what is signed and sealed are bytes, whatever they say
+
 
 @pytest.fixture
 def consortium(site_rows: list[PartyData], tmp_path: Path) -> Consortium:
+    return Consortium(site_rows, tmp_path / "consortium", PROTOCOL)
+
+
+@pytest.fixture
+def encrypting(site_rows: list[PartyData], tmp_path: Path) -> Consortium:
     return Consortium(site_rows, tmp_path / "consortium")
+
+
+@pytest.fixture(scope="module")
+def computed(site_rows: list[PartyData], tmp_path_factory: pytest.TempPathFactory) -> tuple[Consortium, bytes]:
+    """A session whose parties are about to get the result; in it nobody but south answers."""
+    consortium = Consortium(site_rows, tmp_path_factory.mktemp("computed") / "c", PROTOCOL)
+    return consortium, resulting(consortium)
 
 
 def submitted(consortium: Consortium) -> tuple[Aggregator, dict[str, bytes]]:
@@ -78,9 +92,9 @@ def in_the_clear(context: ckks.SecretContext, kind: str, ciphertext: bytes) -> A
     return first
 
 
-def test_a_result_made_up_from_the_announcement_is_refused(consortium: Consortium) -> None:
+def test_a_result_made_up_from_the_announcement_is_refused(encrypting: Consortium) -> None:
     """A ciphertext with c₁ = 0 decrypts under any key: a whole session is played under another, and opened."""
-    plugin, names = SemiHonest(), list(consortium.sites)
+    consortium, plugin, names = encrypting, SemiHonest(), list(encrypting.sites)
     own = Consortium(fake_rows(names), Path(consortium.made.sites["north"]["store"]).parent / "own").session
     aggregator = plugin.aggregator(own.manifest, own.aggregator_material)
     opening = aggregator.start()
@@ -102,9 +116,9 @@ def test_a_result_made_up_from_the_announcement_is_refused(consortium: Consortiu
     assert refused_by_party(consortium, message).field == "signature"
 
 
-def test_a_plaintext_added_to_a_submission_in_transit_is_refused(consortium: Consortium) -> None:
+def test_a_plaintext_added_to_a_submission_in_transit_is_refused(encrypting: Consortium) -> None:
     """Even by somebody who could read it, and has sealed it again. Unsigned, the AUC would move by what is added."""
-    plugin, names = SemiHonest(), list(consortium.sites)
+    consortium, plugin, names = encrypting, SemiHonest(), list(encrypting.sites)
     own = Consortium(fake_rows(names), Path(consortium.made.sites["north"]["store"]).parent / "own").session
     (fake, *_) = fake_rows(names)
     opening = plugin.aggregator(own.manifest, own.aggregator_material).start()
@@ -189,9 +203,9 @@ def test_signing_takes_at_most_200_bytes_and_a_seal_1136_of_a_submission(consort
 
 
 def test_what_the_aggregator_has_not_signed_is_not_even_parsed(
-    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+    computed: tuple[Consortium, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    genuine = resulting(consortium)
+    consortium, genuine = computed
     with monkeypatch.context() as patch:
         patch.setattr("fhe_auc_keys.roles.sealed_roles.SealedParty._answer", lambda *_: pytest.fail("parsed"))
         for forged in (
@@ -202,12 +216,12 @@ def test_what_the_aggregator_has_not_signed_is_not_even_parsed(
             resigned(consortium, genuine, Identity.create("aggregator of its own")),
         ):
             assert refused_by_party(consortium, forged).field == "signature"
-    consortium.answer("north", genuine)
-    assert consortium.results["north"].settings["signed"] is True
+    consortium.answer("south", genuine)
+    assert consortium.results["south"].settings["signed"] is True
 
 
-def test_a_list_of_submissions_that_cannot_be_is_refused(consortium: Consortium) -> None:
-    genuine = resulting(consortium)
+def test_a_list_of_submissions_that_cannot_be_is_refused(computed: tuple[Consortium, bytes]) -> None:
+    consortium, genuine = computed
     listed = Message.from_bytes(genuine, limit=LIMIT).submissions
     assert [name for name, _ in listed] == list(consortium.sites)
     for claimed, why in (
@@ -226,8 +240,9 @@ def test_a_list_of_submissions_that_cannot_be_is_refused(consortium: Consortium)
 def test_a_result_without_ones_own_rows_or_with_others_than_the_list_is_refused(
     site_rows: list[PartyData], tmp_path: Path
 ) -> None:
-    consortium = Consortium(site_rows, tmp_path / "c", min_parties=2)
-    genuine = resulting(consortium)
+    consortium = Consortium(site_rows, tmp_path / "c", PROTOCOL, min_parties=2)
+    with consortium.made.meanwhile:
+        genuine = resulting(consortium)
     others = changed(genuine, submissions=Message.from_bytes(genuine, limit=LIMIT).submissions[1:])
     error = refused_by_party(consortium, resigned(consortium, others, None))
     assert "what party 'north' submitted does not count" in str(error)
@@ -243,7 +258,7 @@ def test_a_result_without_ones_own_rows_or_with_others_than_the_list_is_refused(
 def test_roles_of_a_session_between_machines_do_nothing_without_a_key_to_sign_with(consortium: Consortium) -> None:
     opening = consortium.aggregator().start()
     aggregator = consortium.aggregator()
-    party = registry.load("semi-honest").party(
+    party = registry.load(PROTOCOL).party(
         aggregator.manifest, consortium.session.party_material, consortium.sites["north"]
     )
     aggregator.protection = None
