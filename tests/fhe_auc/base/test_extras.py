@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.metrics import roc_auc_score
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.extras import EXTRAS, require
@@ -19,7 +18,10 @@ from fhe_auc.machines.flower import FLOWER as FLWR
 from fhe_auc.machines.flower import require_flower
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
+from tests.support.lazy import Lazy
 from tests.support.programs import output_of
+
+roc_auc_score = Lazy("sklearn.metrics").roc_auc_score
 
 MISSING = [*(module for modules, _ in EXTRAS.values() for module in modules), "pandas", "polars", "statsmodels"]
 FILES = ["north.csv", "south.csv", "west.csv"]

@@ -38,7 +38,10 @@ from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.workload import Workload
 from fhe_auc_protocols.exact_auc.planner import plan_exact
 from tests.support.command_line import PROGRAM, assert_fails, call, commands, told
+from tests.support.lazy import Lazy
 from tests.support.pooled import pooled_counts
+
+roc_auc_score = Lazy("sklearn.metrics").roc_auc_score
 
 SMALL = ("--thresholds", "uniform:25", "--backend", "tenseal")
 KEYS = {
@@ -108,16 +111,19 @@ def test_json_is_one_object_with_the_promised_keys(hospitals: list[str], exact: 
     assert all(seconds >= 0 for seconds in evaluation["seconds"].values())
 
 
-def test_what_is_not_given_is_verified_at_5000_thresholds_and_1000_for_the_published_designs(
-    hospitals: list[str],
-) -> None:
-    found = told("evaluate", *hospitals)
+def test_what_is_not_given_is_verified_at_5000_thresholds_and_1000_for_the_published_designs() -> None:
+    found, published = told("plan"), told("plan", "--protocol", "semi-honest")
+    assert (found["protocol"], found["thresholds"], found["keys"]) == ("verified", 5000, "sealed")
+    assert published["thresholds"] == 1000
+    assert "semi-honest, for 1,000 thresholds" in call("plan", "--protocol", "semi-honest").stdout
+
+
+@pytest.mark.slow
+def test_an_evaluation_takes_the_same_thresholds(hospitals: list[str]) -> None:
     labels = np.concatenate([labels for labels, _ in HOSPITALS.values()])
+    found = told("evaluate", *hospitals)
     assert (found["protocol"], found["thresholds"], found["keys"]) == ("verified", 5000, "sealed")
     assert (found["positives"], found["negatives"]) == (labels.sum(), len(labels) - labels.sum())
-    shown = " ".join(call("evaluate", *hospitals).stdout.split())
-    assert f"rows {len(labels)} {labels.sum()} positive, {len(labels) - labels.sum()} negative" in shown
-    assert f"fraction exact {found['fraction']} over these thresholds" in shown
     published = call("evaluate", *hospitals, "--protocol", "semi-honest", "--costs")
     assert re.search(r"^thresholds +1,000 +hybrid:1000$", published.stdout, re.MULTILINE)
     assert " positive, " not in published.stdout
@@ -126,8 +132,6 @@ def test_what_is_not_given_is_verified_at_5000_thresholds_and_1000_for_the_publi
 def test_rounded_scores_give_scikit_learns_auc_as_a_fraction(hospitals: list[str]) -> None:
     rounded = ("--protocol", "verified", "--round-scores", "1", "--max-rows", "1000")
     evaluation = told("evaluate", *hospitals, *rounded)
-    from sklearn.metrics import roc_auc_score
-
     labels = np.concatenate([labels for labels, _ in HOSPITALS.values()])
     scores = np.concatenate([scores for _, scores in HOSPITALS.values()])
     assert evaluation["auc"] == float(Fraction(evaluation["fraction"]))
@@ -157,12 +161,7 @@ def test_every_kind_of_file_and_the_site_column_give_the_same_auc(hospitals: lis
     }
     pq.write_table(pa.table(pooled), "all.parquet")
     by_site = ("all.parquet", "--site-column", "hospital", "--label-column", "outcome", "--score-column", "risk")
-    for files in (
-        [f"{name}.parquet" for name in HOSPITALS],
-        [f"{name}.npz" for name in HOSPITALS],
-        ["north.csv", "south.parquet", "west.npz"],
-        by_site,
-    ):
+    for files in (["north.csv", "south.parquet", "west.npz"], by_site):
         evaluation = told("evaluate", *files, *SMALL)
         assert evaluation["auc"] == pytest.approx(exact.auc, abs=1e-7)
         assert evaluation["parties"] == 3
@@ -186,9 +185,14 @@ def test_a_person_gets_a_table_without_colour_codes(hospitals: list[str], exact:
 
 def test_a_table_fits_on_a_small_terminal(hospitals: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    lines = call("evaluate", *hospitals).stdout.splitlines()
-    assert len(lines) <= 20
-    assert max(map(len, lines)) <= 80
+    found, shown = told("evaluate", *hospitals, *SMALL), call("evaluate", *hospitals, *SMALL).stdout
+    assert len(shown.splitlines()) <= 20
+    assert max(map(len, shown.splitlines())) <= 80
+    words = " ".join(shown.split())
+    rows, events = found["positives"] + found["negatives"], found["positives"]
+    assert events == sum(sum(labels) for labels, _ in HOSPITALS.values())
+    assert f"rows {rows} {events} positive, {rows - events} negative" in words
+    assert f"fraction exact {found['fraction']} over these thresholds" in words
 
 
 def test_brief_is_one_line_with_the_numbers_of_json(hospitals: list[str]) -> None:
@@ -271,8 +275,6 @@ def test_keys_that_cannot_be_had_are_refused(hospitals: list[str], options: str,
         ("evaluate north.csv --magic", r"option.*--magic.*; see fhe-auc evaluate --help"),
         ("demo --dataset magic", "'--dataset': 'magic' is not one of 'covid-clinics', 'credit-default'"),
         ("demo --by sex", "no groups: ask fhe-auc evaluate"),
-        ("demo --plot none/figure.png", "no folder 'none'"),
-        ("demo --plot figure.gif", r"must end in \.png, \.pdf or \.svg"),
         ("plan --parties 0", "'--parties': 0 is not in the range"),
         ("plan --protocol semi-honest --max-rows 1000000000000000000", "no parameters with 128-bit security"),
         ("magic", "no such command 'magic'; see fhe-auc --help"),
@@ -291,10 +293,14 @@ def test_rows_of_one_label_have_no_auc_and_that_is_status_1(folder: Path) -> Non
     assert_fails(published, 1, "one class only, so the AUC is undefined")
 
 
-def test_the_figure_is_refused_before_anything_is_computed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_figure_is_refused_before_anything_is_read_or_computed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(SessionOptions, "run", lambda *_: pytest.fail("computed first"))
     Path("taken.png").mkdir()
-    assert_fails(call("demo", "--plot", "taken.png"), 2, "is a folder")
+    for command in (("demo",), ("evaluate", "none.csv")):
+        assert_fails(call(*command, "--plot", "taken.png"), 2, "is a folder")
+        assert_fails(call(*command, "--plot", "figure.gif"), 2, r"must end in \.png, \.pdf or \.svg")
 
 
 def test_a_line_stays_one_harmless_line_whatever_a_file_is_called(folder: Path) -> None:
@@ -564,12 +570,12 @@ def test_commands_of_other_packages_stand_below_a_heading_of_their_own() -> None
 
 
 def test_the_demo_agrees_with_scikit_learn_and_keeps_stdout_clean(folder: Path) -> None:
-    result = run("demo", "--json", "--plot", "figure.png", FORCE_COLOR="1")
+    result = run("demo", "--json", "--plot", "figure.png", *SMALL, FORCE_COLOR="1")
     assert (result.returncode, result.stderr) == (0, "figure saved as figure.png\n")
     evaluation = json.loads(result.stdout)
     assert set(evaluation) == KEYS | {"pooled_auc"}
     assert evaluation["pooled_auc"] == pytest.approx(0.787280518, abs=1e-9)
-    assert abs(evaluation["auc"] - evaluation["pooled_auc"]) <= min(5e-4, evaluation["binning_error"] + 1e-6)
+    assert abs(evaluation["auc"] - evaluation["pooled_auc"]) <= evaluation["binning_error"] + 1e-6
     assert evaluation["parties"] == 78
     assert Path("figure.png").read_bytes().startswith(b"\x89PNG")
 
