@@ -121,13 +121,13 @@ def test_rows_that_are_randomised_one_by_one_need_no_extra(folder: Path) -> None
 
 def test_these_commands_need_no_extra(folder: Path) -> None:
     asked = [
-        ["evaluate", *FILES],
+        ["evaluate", *FILES, "--thresholds", "uniform:20"],
         ["evaluate", *FILES, "--score-scale", "logit", "--thresholds", "quantile:20"],
         ["calibrate", "fit", *FILES, "--thresholds", "uniform:20", "--out", "map.json"],
         ["plan"],
         ["protocols"],
         ["demo", "--dataset", "credit-default", "--thresholds", "uniform:20", "--json"],
-        ["demo", "--cheat", "add-positives", "--no-interval"],
+        ["demo", "--dataset", "credit-default", "--thresholds", "uniform:20", "--cheat", "add-positives"],
     ]
     done = without_extras(folder, COMMANDS, asked)
     for arguments, (status, _, stderr) in zip(asked, done, strict=True):
@@ -190,12 +190,13 @@ def test_another_version_of_flower_than_the_one_relied_on_is_refused(monkeypatch
     [
         ("plots", [["report", *FILES, "--thresholds", "uniform:20"]]),
         # Budgets so large that noise leaves rows of both classes, whatever is drawn.
-        (
+        pytest.param(
             "dp",
             [
                 ["evaluate", *FILES, "--protocol", "histogram-distributed-dp", "-o", "epsilon=32"],
                 ["evaluate", *FILES, "--protocol", "dpauc-gaussian", "-o", "epsilon=32", "-o", "delta=1e-6"],
             ],
+            marks=pytest.mark.slow,
         ),
     ],
 )

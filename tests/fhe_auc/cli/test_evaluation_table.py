@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from fhe_auc.cli import main
 from fhe_auc.results.result_tables import p_text
-from tests.support.command_line import PROGRAM, call, told
+from tests.support.command_line import call, told
 from tests.support.lazy import Lazy
 
 pd = Lazy("pandas")
@@ -49,17 +49,15 @@ def pooled(folder: Path) -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def shown(folder: Path) -> str:
     """What a terminal of 100 columns shows that is to have no colours, with the figure."""
-    done = subprocess.run(
-        [*PROGRAM, "evaluate", *files(folder), *OPTIONS, "--plot", str(folder / "forest.svg")],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "NO_COLOR": "1", "COLUMNS": "100", "TERM": "xterm-256color"},
-        timeout=120,
-        check=True,
+    result = CliRunner().invoke(
+        main,
+        ["evaluate", *files(folder), *OPTIONS, "--plot", str(folder / "forest.svg")],
+        env={"NO_COLOR": "1", "COLUMNS": "100", "TERM": "xterm-256color"},
     )
-    assert "figure saved as" in done.stderr
+    assert result.exit_code == 0, result.output
+    assert "figure saved as" in result.stderr
     assert (folder / "forest.svg").read_bytes().startswith(b"<?xml")
-    return done.stdout
+    return result.stdout
 
 
 @pytest.fixture(scope="module")

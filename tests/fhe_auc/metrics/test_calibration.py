@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import tracemalloc
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -313,18 +314,17 @@ def test_the_map_of_many_rows_in_many_bins_takes_little_memory() -> None:
 
 
 @pytest.mark.parametrize(
-    ("plain", "message"),
+    ("edges", "probabilities", "message"),
     [
-        ({"edges": [0, 1]}, "needs 'edges' and 'probabilities'"),
-        ({"edges": [0, 1], "probabilities": [1.5]}, r"probability 0 is 1\.5"),
-        ({"edges": [0, 2], "probabilities": [0.5]}, "must be probabilities"),
-        ({"edges": [0, 1], "probabilities": [0.5, 0.5]}, "1 bins, but 2"),
-        ({"edges": [0, 1], "probabilities": "0.5"}, "one-dimensional"),
+        ([0, 1], [1.5], r"probability 0 is 1\.5"),
+        ([0, 2], [0.5], "must be probabilities"),
+        ([0, 1], [0.5, 0.5], "1 bins, but 2"),
+        ([0, 1], "0.5", "one-dimensional"),
     ],
 )
-def test_what_is_no_calibration_map_is_refused(plain: dict, message: str) -> None:
+def test_what_is_no_calibration_map_is_refused(edges: list[float], probabilities: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        CalibrationMap.from_dict(plain)
+        CalibrationMap(edges, probabilities)
 
 
 @pytest.mark.parametrize("score", [-0.1, 1.1, math.nan])
