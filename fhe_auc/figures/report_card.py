@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -212,7 +212,12 @@ def _mark_decisions(axes: Axes, card: ReportCard, of_x: str, of_y: str) -> None:
         values = {each.name: each.estimate.value for each in decision.measures if each.estimate is not None}
         if of_x in values and of_y in values:
             x = 1 - values[of_x] if of_x == "specificity" else values[of_x]
-            style = {"color": "white", "markeredgecolor": INK, "markersize": 7, "label": _label(decision)}
+            style: dict[str, Any] = {
+                "color": "white",
+                "markeredgecolor": INK,
+                "markersize": 7,
+                "label": _label(decision),
+            }
             axes.plot(x, values[of_y], marker, **style, clip_on=False, zorder=3)  # whole at the ends of the axes too
 
 
