@@ -129,6 +129,8 @@ LAYOUTS = {
     "budget._Limited": "{data_set: str, epsilon: float, delta: float | None}",
     "budget._Line": "{event: str, time: datetime, session: str, outcome: str, by: str, spent: _Spent | None, limit: _Limited | None, ledger: Any}",
     "budget._Spent": "{data_set: str, protocol: str, epsilon: float, delta: float, unit: str, rows: int, refused: str}",
+    "calibration_file._Content": "{format: Literal['fhe-auc calibration map'], version: Literal[1], "
+    "method: Literal['bbq'], edges: list[_Share], probabilities: Annotated[list[_Share], msgspec.Meta(min_length=1)]}",
     "certificates._Credential": "[chain: tuple[bytes, ...], binding: bytes]",
     "computation.Result": "[counted: tuple[str, ...], content: bytes]",
     "container._Container": "[kind: str, fingerprint: bytes, payload: bytes]",
