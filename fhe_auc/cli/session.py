@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
@@ -170,7 +170,7 @@ def _status(config: Path, as_json: bool) -> None:
     if record is not None and "error" in record:
         rows.append(("error", record["error"]["message"]))
     if record is not None and "error" not in record:
-        rows += [(name, _named(record[name])) for name in ("counted", "missing", "delivered")]
+        rows += [(name, ", ".join(record[name]) or "nobody") for name in ("counted", "missing", "delivered")]
     elif told is not None:
         rows += [("awaited", f"{party}: {why}" if why else party) for party, why in told["awaited"].items()]
     output.print_table(rows)
@@ -189,7 +189,3 @@ def _state(record: Mapping[str, Any] | None, *, running: bool, begun: bool) -> s
     if record is not None and "error" not in record:
         return "ended; run it again for those without their results"
     return "stopped; run it again to go on" if begun or record is not None else "not begun"
-
-
-def _named(parties: Iterable[str]) -> str:
-    return ", ".join(parties) or "nobody"
