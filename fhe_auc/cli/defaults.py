@@ -27,42 +27,27 @@ PREFIX = "FHE_AUC"
 FILE = "fhe-auc.toml"
 """The file of settings that is read where it is there."""
 
-_TRUST = "says whom or what a person has checked and agreed to"
-_TRUSTED = "decides who is trusted with what"
-_PRIVACY = "bounds what a result tells, or what noise protects"
-
 WITHOUT_DEFAULT: Mapping[str, str] = {
-    "passphrase_file": "leads to a secret",
-    "key": "leads to a secret",
-    "protocol": _TRUSTED,
-    "model": _TRUSTED,
-    "authorities": _TRUST,
-    "fingerprints": _TRUST,
-    "lists": _TRUST,
-    "agreed": _TRUST,
-    "study_file": _TRUST,
-    "expected": _TRUST,
-    "holder": _TRUST,
-    "aggregator": _TRUST,
-    "certificate": _TRUST,
-    "chain": _TRUST,
-    "bundle_sha256": _TRUST,
-    "smudging_bits": _PRIVACY,
-    "min_cell": _PRIVACY,
-    "min_parties": _PRIVACY,
-    "heterogeneity": _PRIVACY,
-    "before": _PRIVACY,
-    "epsilon": _PRIVACY,
-    "epsilons": _PRIVACY,
-    "delta": _PRIVACY,
-    "options": _PRIVACY,
-    "seed": "makes randomness known",
-    "exact": "shows what noise is to hide",
-    "cheat": "lets the aggregator lie",
-    "force": "overwrites files",
-    "refresh": "changes what the command does",
-    "as_json": "is the caller's: programs rely on it",
-    "brief": "is the caller's: programs rely on it",
+    name: reason
+    for reason, names in {
+        "leads to a secret": ("passphrase_file", "key"),
+        "decides who is trusted with what": ("protocol", "model"),
+        "says whom or what a person has checked and agreed to": (
+            *("authorities", "fingerprints", "lists", "agreed", "study_file", "expected", "holder", "aggregator"),
+            *("certificate", "chain", "bundle_sha256"),
+        ),
+        "bounds what a result tells, or what noise protects": (
+            *("smudging_bits", "min_cell", "min_parties", "heterogeneity", "before"),
+            *("epsilon", "epsilons", "delta", "options"),
+        ),
+        "makes randomness known": ("seed",),
+        "shows what noise is to hide": ("exact",),
+        "lets the aggregator lie": ("cheat",),
+        "overwrites files": ("force",),
+        "changes what the command does": ("refresh",),
+        "is the caller's: programs rely on it": ("as_json", "brief"),
+    }.items()
+    for name in names
 }
 """Options, by parameter, that have to be given where they are wanted, and why."""
 

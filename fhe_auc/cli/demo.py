@@ -10,7 +10,7 @@ import click
 import numpy as np
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
-from fhe_auc.cli import failures, output
+from fhe_auc.cli import failures, inputs, output
 from fhe_auc.cli.evaluation_table import Form, form_options, print_evaluation
 from fhe_auc.cli.session_options import SessionOptions, session_options
 from fhe_auc.metrics.trapezoid import auc_of_rows
@@ -57,7 +57,7 @@ _IN_THE_PAPER = "6.81 MB in the paper that this follows (arXiv 2403.14428)"
     metavar="ATTACK",
     help="Let the aggregator lie in this way, and see whether the protocol notices; an unknown one lists all.",
 )
-@click.option("--plot", metavar="FILE", type=click.Path(path_type=Path), help="Save a figure: .png, .pdf or .svg.")
+@inputs.plot_option("a figure")
 @form_options
 def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | None, form: Form) -> None:
     """Compute an encrypted AUC on real data, and check it.

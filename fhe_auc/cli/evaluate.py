@@ -30,12 +30,7 @@ from fhe_auc.session import registry
 )
 @inputs.party_files
 @session_options(registry.evaluating)
-@click.option(
-    "--plot",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Save a forest plot of all AUCs and their intervals: .png, .pdf or .svg.",
-)
+@inputs.plot_option("a forest plot of all AUCs and their intervals")
 @form_options
 def evaluate(files: inputs.PartyFiles, session: SessionOptions, plot: Path | None, form: Form) -> None:
     """Compute the AUC over the rows of several parties, encrypted (or with noise, by --protocol).

@@ -8,7 +8,7 @@ import click
 
 from fhe_auc.cli import output
 from fhe_auc.cli.defaults import CommandGroup
-from fhe_auc.cli.session import CONFIG, FOLDER, answer_rounds, log_format_option, wait_option
+from fhe_auc.cli.session import answer_options, answer_rounds
 
 
 @click.group(
@@ -38,14 +38,10 @@ def helper() -> None:
     short_help="Answer what the aggregator asks the helper.",
     epilog=output.examples("fhe-auc helper answer exchange/helpers helper.toml --wait 24"),
 )
-@click.argument("folder", metavar="DIR", type=FOLDER)
-@click.argument("config", metavar="CONFIG", type=CONFIG)
-@wait_option
-@log_format_option
-@output.json_option
+@answer_options
 def answer(folder: Path, config: Path, wait: float, as_json: bool) -> None:
     """Answer the newest question in DIR, the helper's folder, as CONFIG says (TOML: store, holder, passphrase-file).
 
     With --wait it may be started before the session begins. It ends once the session needs it no more.
     """
-    answer_rounds(folder, config, wait, as_json=as_json)
+    answer_rounds(folder, config, wait, as_json)

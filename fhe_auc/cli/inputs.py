@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 from click.core import ParameterSource
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from fhe_auc.rows.csv_files import TextFormat
     from fhe_auc.rows.party_data import PartyData
     from fhe_auc.rows.party_files import Entries
+
+
+Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 @dataclass(frozen=True)
@@ -133,15 +136,18 @@ def party_files(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_files
 
 
-def out_file_options(about: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def out_file_options(about: str) -> Decorator:
     """Decorate a command: it receives ``out``, a path, and ``force``; `about` is the help on ``--out``."""
+    out = click.option("--out", metavar="FILE", type=click.Path(path_type=Path), required=True, help=about)
+    force = click.option("--force", is_flag=True, help="Overwrite it if it is there.")
+    return lambda command: out(force(command))
 
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        path = click.Path(path_type=Path)
-        out = click.option("--out", metavar="FILE", type=path, required=True, help=about)
-        return out(click.option("--force", is_flag=True, help="Overwrite it if it is there.")(command))
 
-    return decorate
+def plot_option(about: str) -> Decorator:
+    """Decorate a command: it receives ``plot``, a path; `about` is what is drawn."""
+    return click.option(
+        "--plot", metavar="FILE", type=click.Path(path_type=Path), help=f"Save {about}: .png, .pdf or .svg."
+    )
 
 
 def check_out_file(path: Path, *, force: bool) -> None:
@@ -155,7 +161,7 @@ def check_out_file(path: Path, *, force: bool) -> None:
 
 def whole_number(
     name: str, least: int, most: int | None = None, *, about: str, default: int | None = None
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+) -> Decorator:
     """Return an option that takes an integer from `least` to `most`; `about` is its help."""
     return click.option(name, metavar="N", type=click.IntRange(least, most), default=default, help=about)
 
@@ -227,7 +233,7 @@ min_parties_option = whole_number(
 )
 
 
-def interval_options(about: str, about_none: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def interval_options(about: str, about_none: str) -> Decorator:
     """Decorate a command: it receives ``interval``, the level, or None for none; the texts are the options' help.
 
     The command raises `InputError` where both options are given.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
@@ -82,14 +82,18 @@ def aggregate(folder: Path, config: Path, as_json: bool) -> None:
     output.print_table([("session", record.session.hex()), *rows[1:]])
 
 
-wait_option = click.option(
-    "--wait",
-    metavar="HOURS",
-    type=click.FloatRange(0, 1000),
-    default=0.0,
-    help="Wait for later rounds, too, until the session has ended here.",
-)
-"""Decorator: the command receives ``wait``, in hours."""
+def answer_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a command that answers rounds: it receives the arguments of `answer_rounds`."""
+    wait = click.option(
+        "--wait",
+        metavar="HOURS",
+        type=click.FloatRange(0, 1000),
+        default=0.0,
+        help="Wait for later rounds, too, until the session has ended here.",
+    )
+    command = wait(log_format_option(output.json_option(command)))
+    folder = click.argument("folder", metavar="DIR", type=FOLDER)
+    return folder(click.argument("config", metavar="CONFIG", type=CONFIG)(command))
 
 
 @session.command(
@@ -98,21 +102,17 @@ wait_option = click.option(
         "fhe-auc session answer exchange site.toml", "fhe-auc session answer exchange site.toml --wait 24"
     ),
 )
-@click.argument("folder", metavar="DIR", type=FOLDER)
-@click.argument("config", metavar="CONFIG", type=CONFIG)
-@wait_option
-@log_format_option
-@output.json_option
+@answer_options
 def answer(folder: Path, config: Path, wait: float, as_json: bool) -> None:
     """Answer the newest round in DIR as the site of CONFIG (TOML: store, holder, data, results, …).
 
     The exit status is 0 whatever the result is, which is in the site's folder of results: nobody who sees an answer is
     to learn whether the result was accepted.
     """
-    answer_rounds(folder, config, wait, as_json=as_json)
+    answer_rounds(folder, config, wait, as_json)
 
 
-def answer_rounds(folder: Path, config: Path, wait: float, *, as_json: bool) -> None:
+def answer_rounds(folder: Path, config: Path, wait: float, as_json: bool) -> None:
     """Answer the newest round in a folder, and later ones for so many hours, as a site or a helper."""
     from fhe_auc.machines import file_transport, site_role
 
@@ -170,7 +170,7 @@ def _status(config: Path, as_json: bool) -> None:
     if record is not None and "error" in record:
         rows.append(("error", record["error"]["message"]))
     if record is not None and "error" not in record:
-        rows += [(name, _named(record[name])) for name in ("counted", "missing", "delivered")]
+        rows += [(name, ", ".join(record[name]) or "nobody") for name in ("counted", "missing", "delivered")]
     elif told is not None:
         rows += [("awaited", f"{party}: {why}" if why else party) for party, why in told["awaited"].items()]
     output.print_table(rows)
@@ -189,7 +189,3 @@ def _state(record: Mapping[str, Any] | None, *, running: bool, begun: bool) -> s
     if record is not None and "error" not in record:
         return "ended; run it again for those without their results"
     return "stopped; run it again to go on" if begun or record is not None else "not begun"
-
-
-def _named(parties: Iterable[str]) -> str:
-    return ", ".join(parties) or "nobody"

@@ -142,7 +142,7 @@ def shared_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_shared
 
 
-def session_options(plugin: Callable[[str], Protocol[Any]]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def session_options(plugin: Callable[[str], Protocol[Any]]) -> inputs.Decorator:
     """Decorate a command: it receives ``session``, `SessionOptions`, for all options that say what a session is.
 
     `plugin` returns the protocol of a name, or says why that one is of no use to the command.

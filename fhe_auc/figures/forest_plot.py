@@ -16,6 +16,8 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.figures.plot import GREY, INK, current, tidy
 from fhe_auc.results.estimates import GroupEstimate
 from fhe_auc.results.evaluation import Evaluation
+from fhe_auc.results.intervals import Interval
+from fhe_auc.results.result_tables import ends
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,9 +37,14 @@ class _Mark(NamedTuple):
 
     model: str
     auc: float | None
-    ends: tuple[float, float] | None
-    text: str
+    interval: Interval | None
     predicted: bool = False
+
+    @property
+    def text(self) -> str:
+        if self.auc is None:
+            return "not shown"
+        return f"{self.auc:.3f}" + ("" if self.interval is None else f" ({ends(self.interval, '.3f')})")
 
 
 class _ForestRow(NamedTuple):
@@ -126,15 +133,8 @@ def _rows(evaluation: Evaluation) -> Iterator[_ForestRow]:
         lines = [line for text in (group or "all rows", contrast) for line in textwrap.wrap(text, _WIDEST_NAME)]
         first = estimates[0]
         n, events = ("" if number is None else f"{number:,}" for number in (first.rows, first.positives))
-        yield _ForestRow("\n".join(lines), n, events, [_mark(each) for each in estimates])
-
-
-def _mark(estimate: GroupEstimate) -> _Mark:
-    if estimate.auc is None:
-        return _Mark(estimate.model, None, None, "not shown")
-    interval = estimate.interval
-    ends = None if interval is None else (interval.low, interval.high)
-    return _Mark(estimate.model, estimate.auc, ends, _text(estimate.auc, ends))
+        marks = [_Mark(each.model, each.auc, each.interval) for each in estimates]
+        yield _ForestRow("\n".join(lines), n, events, marks)
 
 
 def _new_site(evaluation: Evaluation) -> Iterator[_ForestRow]:
@@ -142,15 +142,10 @@ def _new_site(evaluation: Evaluation) -> Iterator[_ForestRow]:
     marks, usable = [], 0
     for each in evaluation.sites:
         if each.prediction is not None and each.mean is not None:
-            ends = each.prediction.low, each.prediction.high
-            marks.append(_Mark(each.model, each.mean, ends, _text(each.mean, ends), predicted=True))
+            marks.append(_Mark(each.model, each.mean, each.prediction, predicted=True))
             usable = each.usable
     if marks:
         yield _ForestRow(f"a new site: prediction\n(IVhet, {usable} sites)", "", "", marks)
-
-
-def _text(auc: float, ends: tuple[float, float] | None) -> str:
-    return f"{auc:.3f}" + ("" if ends is None else f" ({ends[0]:.3f} to {ends[1]:.3f})")
 
 
 def _centres(rows: list[_ForestRow]) -> Iterator[float]:
@@ -162,7 +157,7 @@ def _centres(rows: list[_ForestRow]) -> Iterator[float]:
 
 def _draw_mark(axes: Axes, mark: _Mark, y: float, colour: str, marker: str) -> None:
     if mark.auc is not None:
-        low, high = mark.ends or (mark.auc, mark.auc)
+        low, high = (mark.interval.low, mark.interval.high) if mark.interval else (mark.auc, mark.auc)
         errors = [[max(0.0, mark.auc - low)], [max(0.0, high - mark.auc)]]
         *_, (bar,) = axes.errorbar(
             mark.auc, y, xerr=errors, fmt=marker, color=colour, markersize=5, elinewidth=1.3, capsize=2.5

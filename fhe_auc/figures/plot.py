@@ -59,18 +59,18 @@ def check_writable(path: str | os.PathLike[str], what: str) -> None:
     Raises `InputError` where it is a folder, in no folder, or the place cannot be written to.
     """
     file = Path(path)
+    problem = ""
     if file.is_dir():
-        raise InputError(f"{what} {str(file)!r} is a folder; name a file", file=str(file))
-    if not file.parent.is_dir():
-        raise InputError(
-            f"{what} {str(file)!r}: there is no folder {str(file.parent)!r}; make it first", file=str(file)
-        )
-    try:
-        files.check_writable(file)
-    except OSError as error:
-        raise InputError(
-            f"{what} {str(file)!r} cannot be written: {error.strerror}; choose another place", file=str(file)
-        ) from None
+        problem = " is a folder; name a file"
+    elif not file.parent.is_dir():
+        problem = f": there is no folder {str(file.parent)!r}; make it first"
+    else:
+        try:
+            files.check_writable(file)
+        except OSError as error:
+            problem = f" cannot be written: {error.strerror}; choose another place"
+    if problem:
+        raise InputError(f"{what} {str(file)!r}{problem}", file=str(file))
 
 
 def site_aucs(parties: Sequence[PartyData]) -> NDArray[np.float64]:
@@ -84,18 +84,8 @@ def draw(
 ) -> Figure:
     """Return the figure: AUC and interval beside the pooled AUC and the sites' own; time by phase; bytes a party.
 
-    Parameters
-    ----------
-    evaluation : Evaluation
-        The result on encrypted counts.
-    parties : sequence of PartyData
-        The rows in the clear, which only a demonstration has in one place.
-    pooled_auc : float
-        scikit-learn's AUC on all of them.
-    title : str
-        What the data are.
-    sites : str
-        What a party is called, in the plural.
+    `parties` are the rows in the clear, which only a demonstration has in one place, and `pooled_auc` is scikit-learn's
+    AUC of all of them; `title` says what the data are, and `sites` what a party is called, in the plural.
     """
     from matplotlib.figure import Figure  # without pyplot: no display is needed, and no global state is left behind
 

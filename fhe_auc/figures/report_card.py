@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,11 +97,9 @@ def plot_roc(report: HasCard | ReportCard, ax: Axes | None = None) -> Axes:
         axes.lines[0].set_label(f"{level_text(card)} limits, point by point")
     axes.plot(fpr, tpr, color=INK, linewidth=1.6, label=f"classifier (AUC {card.auc.value:.3f})")
     axes.plot([0, 1], [0, 1], color=GREY, linestyle=":", linewidth=1.2, label="chance (AUC 0.5)")
-    for decision, marker in _marked(card):
-        found = _values(decision)
-        _mark(axes, 1 - found["specificity"], found["recall"], marker, decision)
+    _mark_decisions(axes, card, "specificity", "recall")
     axes.set(xlabel="False positive rate (1 − specificity)", ylabel="True positive rate (recall)")
-    _unit_square(axes)
+    axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.02), aspect="equal")
     axes.legend(loc="lower right", fontsize=8, edgecolor="none", framealpha=0.9)  # the band may be behind it
     return tidy(axes)
 
@@ -123,10 +121,7 @@ def plot_precision_recall(report: HasCard | ReportCard, ax: Axes | None = None) 
     recall, precision = tp[some] / tp[-1], tp[some] / (tp[some] + fp[some])
     axes.plot(recall, precision, color=INK, linewidth=1.6, label="classifier")
     axes.axhline(card.prevalence, color=GREY, linestyle=":", linewidth=1.2, label=f"chance ({card.prevalence:.3g})")
-    for decision, marker in _marked(card):
-        found = _values(decision)
-        if "precision" in found:
-            _mark(axes, found["recall"], found["precision"], marker, decision)
+    _mark_decisions(axes, card, "recall", "precision")
     axes.set(xlabel="Recall", ylabel="Precision", xlim=(-0.01, 1.01), ylim=(0, 1.02 * _round_up(1.4 * precision.max())))
     axes.legend(loc="upper right", fontsize=8, frameon=False)
     return tidy(axes)
@@ -192,17 +187,13 @@ def plot_scores(report: HasCard | ReportCard, ax: Axes | None = None) -> Axes:
     """Draw the scores of either class, as shares."""
     card, axes = card_of(report), current(ax)
     cells, shares = _shares(card.histogram)
-    for share, label, fill, line in zip(
-        shares, ("positive rows", "negative rows"), (LIGHT, "none"), ("-", "--"), strict=True
-    ):
-        axes.stairs(share, cells, fill=True, facecolor=fill, edgecolor="none")
+    axes.stairs(shares[0], cells, fill=True, facecolor=LIGHT, edgecolor="none")
+    for share, label, line in zip(shares, ("positive rows", "negative rows"), ("-", "--"), strict=True):
         axes.stairs(share, cells, color=INK, linestyle=line, linewidth=1.4, label=label)
     top = max(share.max() for share in shares)
     for decision, line in ((card.best, "-."), (card.chosen, ":")):
-        if cells[0] <= decision.threshold <= cells[-1]:
-            axes.vlines(
-                decision.threshold, 0, 1.08 * top, color=GREY, linestyle=line, linewidth=1.2, label=_label(decision)
-            )
+        if cells[0] <= (at := decision.threshold) <= cells[-1]:
+            axes.vlines(at, 0, 1.08 * top, color=GREY, linestyle=line, linewidth=1.2, label=_label(decision))
     axes.set(xlabel="Score", ylabel="Share of the class's rows", xlim=(cells[0], cells[-1]))
     axes.set_ylim(0, 1.35 * top)  # room for the legend
     axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.3g}%")
@@ -215,19 +206,19 @@ def _scores_in_words(card: ReportCard) -> str:
     return f"Histogram of scores. The median score is {positive:.3g} for positive and {negative:.3g} for negative rows."
 
 
-def _marked(card: ReportCard) -> tuple[tuple[Decision, str], ...]:
-    return (card.best, "o"), (card.chosen, "D")
-
-
-def _values(decision: Decision) -> dict[str, float]:
-    """Return the measures that are defined: those of the curves, which whole rows would miss by a rounding."""
-    return {each.name: each.estimate.value for each in decision.measures if each.estimate is not None}
-
-
-def _mark(axes: Axes, x: float, y: float, marker: str, decision: Decision) -> None:
-    axes.plot(
-        x, y, marker, color="white", markeredgecolor=INK, markersize=7, label=_label(decision), clip_on=False, zorder=3
-    )  # whole at the ends of the axes too
+def _mark_decisions(axes: Axes, card: ReportCard, of_x: str, of_y: str) -> None:
+    """Mark two thresholds at these measures, where they are defined: whole rows would miss the curve by a rounding."""
+    for decision, marker in ((card.best, "o"), (card.chosen, "D")):
+        values = {each.name: each.estimate.value for each in decision.measures if each.estimate is not None}
+        if of_x in values and of_y in values:
+            x = 1 - values[of_x] if of_x == "specificity" else values[of_x]
+            style: dict[str, Any] = {
+                "color": "white",
+                "markeredgecolor": INK,
+                "markersize": 7,
+                "label": _label(decision),
+            }
+            axes.plot(x, values[of_y], marker, **style, clip_on=False, zorder=3)  # whole at the ends of the axes too
 
 
 def _label(decision: Decision) -> str:
@@ -262,10 +253,6 @@ def _round_up(reach: float) -> float:
     """Return a round number that is not below, and 1 at most."""
     unit = 10.0 ** np.floor(np.log10(max(reach, 1e-9)))
     return float(min(1.0, next(step * unit for step in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if step * unit >= reach)))
-
-
-def _unit_square(axes: Axes) -> None:
-    axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.02), aspect="equal")
 
 
 FIGURES: dict[str, Illustration] = {

@@ -9,98 +9,44 @@ probabilities raises `InputError` where the edges leave [0, 1].
 2210.12526.
 """
 
-from fhe_auc.metrics.bayesian_binning import bayesian_binning
-from fhe_auc.metrics.calibration import (
-    CalibrationCurve,
-    CalibrationMap,
-    calibration_curve,
-    expected_calibration_error,
-    histogram_binning,
-)
-from fhe_auc.metrics.decision_curve import DecisionCurve, decision_curve
-from fhe_auc.metrics.histogram import Estimate, Histogram
-from fhe_auc.metrics.precision_recall import (
-    accuracy_score,
-    balanced_accuracy_score,
-    best_f1_threshold,
-    confusion_matrix,
-    f1_score,
-    negative_predictive_value,
-    precision_score,
-    recall_score,
-    specificity_score,
-    threshold_of_recall,
-    threshold_of_specificity,
-)
-from fhe_auc.metrics.probabilities import (
-    BrierDecomposition,
-    brier_decomposition,
-    brier_score_error,
-    brier_score_loss,
-    log_loss,
-    normalised_entropy,
-)
-from fhe_auc.metrics.ranking import (
-    PrecisionRecallCurve,
-    RocCurve,
-    average_precision_bias,
-    average_precision_error,
-    average_precision_score,
-    ks_statistic,
-    precision_recall_curve,
-    roc_auc_score,
-    roc_curve,
-)
-from fhe_auc.metrics.recalibration import (
-    CalibrationLine,
-    calibration_in_the_large,
-    calibration_line,
-    observed_expected_error,
-    observed_expected_ratio,
-)
-from fhe_auc.metrics.small_cells import merge_small_cells
-
-__all__ = [
-    "BrierDecomposition",
-    "CalibrationCurve",
-    "CalibrationLine",
-    "CalibrationMap",
-    "DecisionCurve",
-    "Estimate",
-    "Histogram",
-    "PrecisionRecallCurve",
-    "RocCurve",
-    "accuracy_score",
-    "average_precision_bias",
-    "average_precision_error",
-    "average_precision_score",
-    "balanced_accuracy_score",
-    "bayesian_binning",
-    "best_f1_threshold",
-    "brier_decomposition",
-    "brier_score_error",
-    "brier_score_loss",
-    "calibration_curve",
-    "calibration_in_the_large",
-    "calibration_line",
-    "confusion_matrix",
-    "decision_curve",
-    "expected_calibration_error",
-    "f1_score",
-    "histogram_binning",
-    "ks_statistic",
-    "log_loss",
-    "merge_small_cells",
-    "negative_predictive_value",
-    "normalised_entropy",
-    "observed_expected_error",
-    "observed_expected_ratio",
-    "precision_recall_curve",
-    "precision_score",
-    "recall_score",
-    "roc_auc_score",
-    "roc_curve",
-    "specificity_score",
-    "threshold_of_recall",
-    "threshold_of_specificity",
-]
+from fhe_auc.metrics.bayesian_binning import bayesian_binning as bayesian_binning
+from fhe_auc.metrics.calibration import CalibrationCurve as CalibrationCurve
+from fhe_auc.metrics.calibration import CalibrationMap as CalibrationMap
+from fhe_auc.metrics.calibration import calibration_curve as calibration_curve
+from fhe_auc.metrics.calibration import expected_calibration_error as expected_calibration_error
+from fhe_auc.metrics.calibration import histogram_binning as histogram_binning
+from fhe_auc.metrics.decision_curve import DecisionCurve as DecisionCurve
+from fhe_auc.metrics.decision_curve import decision_curve as decision_curve
+from fhe_auc.metrics.histogram import Estimate as Estimate
+from fhe_auc.metrics.histogram import Histogram as Histogram
+from fhe_auc.metrics.precision_recall import accuracy_score as accuracy_score
+from fhe_auc.metrics.precision_recall import balanced_accuracy_score as balanced_accuracy_score
+from fhe_auc.metrics.precision_recall import best_f1_threshold as best_f1_threshold
+from fhe_auc.metrics.precision_recall import confusion_matrix as confusion_matrix
+from fhe_auc.metrics.precision_recall import f1_score as f1_score
+from fhe_auc.metrics.precision_recall import negative_predictive_value as negative_predictive_value
+from fhe_auc.metrics.precision_recall import precision_score as precision_score
+from fhe_auc.metrics.precision_recall import recall_score as recall_score
+from fhe_auc.metrics.precision_recall import specificity_score as specificity_score
+from fhe_auc.metrics.precision_recall import threshold_of_recall as threshold_of_recall
+from fhe_auc.metrics.precision_recall import threshold_of_specificity as threshold_of_specificity
+from fhe_auc.metrics.probabilities import BrierDecomposition as BrierDecomposition
+from fhe_auc.metrics.probabilities import brier_decomposition as brier_decomposition
+from fhe_auc.metrics.probabilities import brier_score_error as brier_score_error
+from fhe_auc.metrics.probabilities import brier_score_loss as brier_score_loss
+from fhe_auc.metrics.probabilities import log_loss as log_loss
+from fhe_auc.metrics.probabilities import normalised_entropy as normalised_entropy
+from fhe_auc.metrics.ranking import PrecisionRecallCurve as PrecisionRecallCurve
+from fhe_auc.metrics.ranking import RocCurve as RocCurve
+from fhe_auc.metrics.ranking import average_precision_bias as average_precision_bias
+from fhe_auc.metrics.ranking import average_precision_error as average_precision_error
+from fhe_auc.metrics.ranking import average_precision_score as average_precision_score
+from fhe_auc.metrics.ranking import ks_statistic as ks_statistic
+from fhe_auc.metrics.ranking import precision_recall_curve as precision_recall_curve
+from fhe_auc.metrics.ranking import roc_auc_score as roc_auc_score
+from fhe_auc.metrics.ranking import roc_curve as roc_curve
+from fhe_auc.metrics.recalibration import calibration_in_the_large as calibration_in_the_large
+from fhe_auc.metrics.recalibration import calibration_line as calibration_line
+from fhe_auc.metrics.recalibration import observed_expected_error as observed_expected_error
+from fhe_auc.metrics.recalibration import observed_expected_ratio as observed_expected_ratio
+from fhe_auc.metrics.small_cells import merge_small_cells as merge_small_cells

@@ -24,25 +24,14 @@ _NEAREST_END = 0.005  # the prior's mean stays that far from 0 and 1, as in the 
 def bayesian_binning(histogram: Histogram) -> CalibrationMap:
     """Compute the BBQ calibration map from a histogram with many bins, on the histogram's own bins.
 
-    For every B from M^(1/3)/10 to 10 M^(1/3), and no larger than the number of bins with rows, neighbouring bins are
-    merged into B bins of about equally many rows, of which those beyond such a B-th part in one bin, as of a frequent
-    score, do not count: so there are enough for the other scores. With a prior Beta(2 c_b, 2 (1 - c_b)) around the
-    middle c_b of each merged bin, the model's score is its marginal likelihood prod_b B(m_b + 2 c_b, n_b + 2 (1 - c_b))
-    / B(2 c_b, 2 (1 - c_b)) for m_b positive and n_b negative rows ([BBQ] eq. 2), and its calibrated score the posterior
-    mean (m_b + 2 c_b) / (m_b + n_b + 2). The map is the average of all models, weighted by their scores. [BBQ] says
-    nothing of ties.
+    For every B from M^(1/3)/10 to 10 M^(1/3), M being the rows, and no larger than the number of bins with rows,
+    neighbouring bins are merged into B bins of about equally many rows (`_binnings`). With a prior Beta(2 c_b, 2 (1 -
+    c_b)) around the middle c_b of each merged bin, the model's score is its marginal likelihood prod_b B(m_b + 2 c_b,
+    n_b + 2 (1 - c_b)) / B(2 c_b, 2 (1 - c_b)) for m_b positive and n_b negative rows ([BBQ] eq. 2), and its calibrated
+    score the posterior mean (m_b + 2 c_b) / (m_b + n_b + 2). The map is the average of all models, weighted by their
+    scores. At best there are ten times M^(1/3) bins or more, since bins are merged and never split.
 
-    Parameters
-    ----------
-    histogram : Histogram
-        Edges in [0, 1], M rows; at best ten times M^(1/3) bins or more, since bins are merged and never split.
-
-    Raises
-    ------
-    UndefinedMetricError
-        If there is less than one row.
-    InputError
-        If the edges leave [0, 1].
+    Raises `UndefinedMetricError` if there is less than one row, `InputError` if the edges leave [0, 1].
     """
     require_probabilities(histogram)
     usable = histogram.cleaned()
@@ -62,6 +51,7 @@ def _binnings(histogram: Histogram, rows: float) -> Iterator[NDArray[np.intp]]:
 
     Rows of a fine bin beyond its B-th part, as of a frequent score, do not count, so that the others get bins too: for
     the largest B all fine bins weigh the same, if that is their number. One without rows goes with the next that has.
+    [BBQ] says nothing of ties.
     """
     occupied = np.flatnonzero(histogram.counts > 0)
     counts = histogram.counts[occupied]

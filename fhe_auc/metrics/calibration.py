@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -59,13 +58,6 @@ class CalibrationMap:
         """Return plain types, ready for ``json.dumps``."""
         return {"edges": self.edges.tolist(), "probabilities": self.probabilities.tolist()}
 
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> CalibrationMap:
-        """Read what `as_dict` has written; raise `InputError` if it is something else."""
-        if set(plain) != {"edges", "probabilities"}:
-            raise InputError("calibration map: needs 'edges' and 'probabilities', and nothing else")
-        return cls(plain["edges"], plain["probabilities"])
-
 
 class CalibrationCurve(NamedTuple):
     """Points of the reliability diagram, for the K' evaluation bins that hold rows.
@@ -102,20 +94,14 @@ def calibration_curve(
     Parameters
     ----------
     histogram : Histogram
-        Edges in [0, 1]; many more bins than `n_bins`.
-    n_bins : int
-        Number of evaluation bins K.
+        Edges in [0, 1]; many more bins than `n_bins`, the number of evaluation bins K.
     strategy : {"uniform", "quantile"}
         Evaluation bins of equal width, or of about equally many rows; as in scikit-learn, they include their upper end.
     calibration : CalibrationMap, optional
         Judge calibrated scores instead.
 
-    Raises
-    ------
-    UndefinedMetricError
-        If there are no rows.
-    InputError
-        If the edges leave [0, 1], or an argument is none of the above.
+    Raises `UndefinedMetricError` if there are no rows; `InputError` if the edges leave [0, 1], or an argument is none
+    of the above.
     """
     if n_bins < 1:
         raise InputError(f"n_bins is {n_bins}; it must be at least 1")

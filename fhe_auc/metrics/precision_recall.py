@@ -93,8 +93,7 @@ def precision_score(histogram: Histogram, threshold: float) -> Estimate:
 
     Where rows may or may not be predicted positive, the range includes 0, scikit-learn's value for none.
 
-    Raises `UndefinedMetricError` if no row can be at or above the threshold; `InputError` if the threshold is not
-    finite.
+    Raises `UndefinedMetricError` if no row can be at or above the threshold.
     """
     split = _split(histogram, threshold)
     if not split.tp + split.fp + split.open_positives + split.open_negatives > 0:
@@ -116,8 +115,7 @@ def negative_predictive_value(histogram: Histogram, threshold: float) -> Estimat
     scikit-learn's ``precision_score`` with ``pos_label=0``. Where rows may or may not be predicted negative, the range
     includes 0, its value for none.
 
-    Raises `UndefinedMetricError` if every row is at or above the threshold; `InputError` if the threshold is not
-    finite.
+    Raises `UndefinedMetricError` if every row is at or above the threshold.
     """
     split = _split(histogram, threshold)
     rows = split.positives + split.negatives
@@ -129,7 +127,7 @@ def negative_predictive_value(histogram: Histogram, threshold: float) -> Estimat
 def recall_score(histogram: Histogram, threshold: float) -> Estimate:
     """Compute the share of positive rows that are predicted positive: TP / P, in [0, 1], also called sensitivity.
 
-    Raises `UndefinedMetricError` if there are no positive rows, `InputError` if the threshold is not finite.
+    Raises `UndefinedMetricError` if there are no positive rows.
     """
     split = _split(histogram, threshold)
     _require(split.positives, "positive", "recall")
@@ -139,8 +137,7 @@ def recall_score(histogram: Histogram, threshold: float) -> Estimate:
 def specificity_score(histogram: Histogram, threshold: float) -> Estimate:
     """Compute the share of negative rows that are predicted negative: TN / N, in [0, 1].
 
-    scikit-learn's ``recall_score`` with ``pos_label=0``. Raises `UndefinedMetricError` if there are no negative rows,
-    `InputError` if the threshold is not finite.
+    scikit-learn's ``recall_score`` with ``pos_label=0``. Raises `UndefinedMetricError` if there are no negative rows.
     """
     split = _split(histogram, threshold)
     _require(split.negatives, "negative", "specificity")
@@ -150,7 +147,7 @@ def specificity_score(histogram: Histogram, threshold: float) -> Estimate:
 def accuracy_score(histogram: Histogram, threshold: float) -> Estimate:
     """Compute the share of rows that are predicted right: (TP + TN) / (P + N), in [0, 1].
 
-    Raises `UndefinedMetricError` if there are no rows, `InputError` if the threshold is not finite.
+    Raises `UndefinedMetricError` if there are no rows.
     """
     split = _split(histogram, threshold)
     rows = split.positives + split.negatives
@@ -161,8 +158,7 @@ def accuracy_score(histogram: Histogram, threshold: float) -> Estimate:
 def balanced_accuracy_score(histogram: Histogram, threshold: float) -> Estimate:
     """Compute the mean of recall and specificity, in [0, 1].
 
-    Raises `UndefinedMetricError` if there are no positive or no negative rows, `InputError` if the threshold is not
-    finite.
+    Raises `UndefinedMetricError` if there are no positive or no negative rows.
     """
     split = _split(histogram, threshold)
     _require(split.positives, "positive", "balanced accuracy")
@@ -173,7 +169,7 @@ def balanced_accuracy_score(histogram: Histogram, threshold: float) -> Estimate:
 def f1_score(histogram: Histogram, threshold: float) -> Estimate:
     """Compute the harmonic mean of precision and recall: 2 TP / (P + TP + FP), in [0, 1].
 
-    Raises `UndefinedMetricError` if there are no positive rows, `InputError` if the threshold is not finite.
+    Raises `UndefinedMetricError` if there are no positive rows.
     """
     split = _split(histogram, threshold)
     _require(split.positives, "positive", "F1")

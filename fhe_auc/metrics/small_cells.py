@@ -12,29 +12,24 @@ from fhe_auc.metrics.histogram import Histogram
 
 
 def merge_small_cells(histogram: Histogram, min_cell: int, *, keep: ArrayLike = ()) -> Histogram:
-    """Merge neighbouring bins until each holds, of either class, no row or at least `min_cell` rows.
+    """Merge neighbouring bins until each holds, of either class, no row or at least `min_cell` rows; 1 merges nothing.
 
-    Every sum of bins then is 0 or at least `min_cell` too, and with it every count at an edge: true and false positives
-    and negatives, and the totals. Of all such histograms it is the one with the least Σ p_i·n_i, on which the binning
-    error of the AUC rests (`fhe_auc.metrics.roc_auc_score`), and of these the one with the most bins. Merging what is
-    merged changes nothing. A reader who knows the bins before learns that some count in a merged bin was small, and
-    with `min_cell` 2 that it was 1.
+    Every sum of bins then is 0 or at least `min_cell` too, and with it every count at an edge. Of all such histograms
+    it is the one with the least Σ p_i·n_i, on which the binning error of the AUC rests (`roc_auc_score`), and of these
+    the one with the most bins. Merging what is merged changes nothing. A reader who knows the bins before learns that
+    some count in a merged bin was small, and with `min_cell` 2 that it was 1.
 
     Parameters
     ----------
     histogram : Histogram
         Counts of rows: integers of at least 0. Counts with privacy noise need no merging: the noise hides small ones.
     min_cell : int
-        At least 1, which merges nothing.
+        At least 1.
     keep : float or sequence of float
         Thresholds that stay edges, each if it is one and no sum of bins up to the next one kept is small.
 
-    Raises
-    ------
-    EvaluationError
-        If a whole class has rows, but fewer than `min_cell`; the message says the class, not how many.
-    InputError
-        If `min_cell` is less than 1, or a count is no integer or negative.
+    Raises `EvaluationError` if a class has rows, but fewer than `min_cell` (the message does not say how many);
+    `InputError` if `min_cell` is less than 1, or a count is no integer or negative.
     """
     if min_cell < 1:
         raise InputError(f"min_cell is {min_cell}; it must be at least 1")

@@ -73,12 +73,11 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     Attributes
     ----------
     models : tuple of str
-        Names of the models, which are those of their columns of scores where there are several. 1 to 16.
+        Names of the models, 1 to 16; where there are several, those of their columns of scores.
     by : tuple of Variable
         What rows are grouped by, beside all rows together; at most 100 levels in all.
     classes : tuple of str
-        None for labels 0 and 1. Otherwise 3 to 20 labels; then the models' scores are those of the classes, one each,
-        in this order.
+        None for labels 0 and 1; otherwise 3 to 20 labels, and the models' scores are those of the classes, in order.
     cross_groups : bool
         Whether positives of each group are told from negatives of each other level of its variable too (xAUC:
         Kallus and Zhou, NeurIPS 2019).
@@ -214,6 +213,8 @@ def _check_names(what: str, names: tuple[str, ...] | list[str], least: int, most
         raise InputError(f"{what} {repeated[0]!r} is there twice")
 
 
+_SHARED = ("classes", "cross_groups", "heterogeneity", "min_cell")  # fields of both analyses and questions
+
 PLAIN = Analysis()
 """One AUC, of one model over all rows."""
 
@@ -244,11 +245,8 @@ class Questions:
         """Return the questions of an analysis; `score_column` is that of its only model, where there is one."""
         return cls(
             score_columns=analysis.models if len(analysis.models) > 1 else (score_column,),
-            by={each.name: each.levels for each in analysis.by},
-            classes=analysis.classes,
-            cross_groups=analysis.cross_groups,
-            heterogeneity=analysis.heterogeneity,
-            min_cell=analysis.min_cell,
+            by={variable.name: variable.levels for variable in analysis.by},
+            **{name: getattr(analysis, name) for name in _SHARED},
         )
 
     @property
@@ -272,10 +270,7 @@ class Questions:
         return Analysis(
             models=self.score_columns if len(self.score_columns) > 1 else PLAIN.models,
             by=tuple(Variable(name, levels or _levels(name, found[name])) for name, levels in self.by.items()),
-            classes=self.classes,
-            cross_groups=self.cross_groups,
-            heterogeneity=self.heterogeneity,
-            min_cell=self.min_cell,
+            **{name: getattr(self, name) for name in _SHARED},
         )
 
 

@@ -1,15 +1,12 @@
 """Threshold grids: the ascending decision points at which every party counts.
 
-Every grid is a read-only array of float64, shape (m,), with m from 2 to 2^20; `InputError` is raised for any other
-m. None looks at any party's data, so that a grid gives nothing away. Which one to take: [FHE] uses uniform points, but
-a classifier of rare events puts all its scores near 0, into a few of their bins; `hybrid` tells those apart too
-(docs/evidence/precision.md). What holds on any data is the binning error that comes with the AUC
-(`fhe_auc.metrics.trapezoid`). [DPAUC] says nothing about its points; `dpauc` is the grid with which its tables come
-out.
+Every grid is a read-only array of float64, shape (m,), with m from 2 to 2^20; any other m raises `InputError`. No grid
+looks at data, so that none gives anything away. [FHE] uses uniform points, but a classifier of rare events puts all its
+scores into a few of their bins; `hybrid` tells those apart, too (docs/evidence/precision.md). `dpauc` is the grid with
+which the tables of [DPAUC] come out, which does not say what its points are.
 
 `quantile:SIZE` is no grid but a wish: thresholds between which about equally many pooled rows lie, which a session of
-its own has to find (`fhe_auc.results.evaluation.QuantileThresholds`). docs/evidence/score-histograms.md says what it
-reveals.
+its own has to find (`fhe_auc.results.evaluation.QuantileThresholds`, docs/evidence/score-histograms.md).
 """
 
 from __future__ import annotations
@@ -65,10 +62,7 @@ _QUANTILE = "quantile"
 
 
 def uniform(m: int) -> NDArray[np.float64]:
-    """Return m equidistant thresholds from 0 to 1, the grid of [FHE]: read-only, shape (m,).
-
-    Raises `InputError` if m is not an integer from 2 to 2^20.
-    """
+    """Return m equidistant thresholds from 0 to 1, the grid of [FHE]: read-only, shape (m,)."""
     return explicit(np.linspace(0.0, 1.0, _checked_size(m)))
 
 
@@ -76,14 +70,11 @@ def hybrid(m: int = DEFAULT_SIZE) -> NDArray[np.float64]:
     """Return m thresholds for any scores from 0 to 1, however close to the ends they lie: read-only, shape (m,).
 
     A fifth of the points, and one, are equidistant from 0 to 1: of 5,000 they are all multiples of 0.001. The others
-    are sigmoid(x), with x equidistant between the knots of `_LOGITS`: most of them between 0.0003 and 0.38, where the
-    scores of events that are not frequent crowd, and some as far as 5e-324, the least positive float64, and 1 - 2e-15:
-    naive Bayes, for one, has most of its scores near the ends.
+    are sigmoid(x), with x equidistant between the knots of `_LOGITS`: most lie between 0.0003 and 0.38, where scores of
+    rare events crowd, and some as far as 5e-324, the least positive float64, and 1 - 2e-15, for naive Bayes.
 
-    The points are the same to the last bit on every machine: decimal arithmetic rather than the processor's exp. Where
-    two of them are the same float64, one moves to the next free one.
-
-    Raises `InputError` if m is not an integer from 2 to 2^20.
+    The points are the same to the last bit on every machine, by decimal arithmetic. Where two of them are the same
+    float64, one moves to the next free one.
     """
     return _hybrid(_checked_size(m))
 
@@ -117,11 +108,8 @@ def dpauc(m: int) -> NDArray[np.float64]:
     """Return the grid that reproduces the tables of [DPAUC]: half of it below 0.2, three quarters below 0.5.
 
     The points are m // 2 equidistant ones from 0 to 0.2, m // 4 from 0.2 to 0.5 and m // 4 from 0.5 to 1; m is the
-    paper's |Θ|. So the grid, read-only and of shape (m // 2 + 2 * (m // 4),), can have fewer than m (m = 10: 9), and
-    0.2 and 0.5 come twice: each time with noise of its own, which is what the repetition is for. Grids must rise, so
-    the second of the two is the next float64: no score lies between them but one that equals the first.
-
-    Raises `InputError` if m is not an integer from 4 to 2^20.
+    paper's |Θ|, at least 4. There can be fewer than m (m = 10: 9). 0.2 and 0.5 come twice, for noise of their own each
+    time. As grids must rise, the second of the two is the next float64: no score lies between them.
     """
     size = _checked_size(m)
     if size < _LEAST_DPAUC:
@@ -136,11 +124,8 @@ def dpauc(m: int) -> NDArray[np.float64]:
 def explicit(thresholds: ArrayLike) -> NDArray[np.float64]:
     """Check thresholds of the caller's own and take a read-only copy, float64 of shape (m,).
 
-    They are m finite numbers in strictly ascending order, m from 2 to 2^20, and need not lie in [0, 1]: scores may be
-    margins or logits. The first acts as minus infinity, whatever its value.
-
-    Raises `InputError` if they are anything else, or m is out of range; the message names the position (from 0)
-    and the value.
+    They are finite and strictly ascending, and need not lie in [0, 1]: scores may be margins or logits. The first acts
+    as minus infinity, whatever its value. Raises `InputError` for anything else, with the position (from 0) and value.
     """
     try:
         given = np.asarray(thresholds)
@@ -193,14 +178,9 @@ GRIDS: Mapping[str, Callable[[int], NDArray[np.float64]]] = MappingProxyType(
 def parse(spec: str) -> NDArray[np.float64]:
     """Make the thresholds that a specification names: read-only, shape (m,).
 
-    Parameters
-    ----------
-    spec : str
-        ``uniform:100``, ``hybrid:1000``, ``hybrid`` (1,000 points), ``dpauc:100``, or the path of a ``.npy`` file with
-        a one-dimensional array, or of a ``.txt`` or ``.csv`` file with one number a line and no header.
-
-    Raises `InputError` if the specification is not understood (the message lists what is), or the file does not
-    hold thresholds.
+    `spec` is ``uniform:100``, ``hybrid:1000``, ``hybrid`` (1,000 points), ``dpauc:100``, or the path of a ``.npy`` file
+    with a one-dimensional array, or of a ``.txt`` or ``.csv`` file with one number a line and no header. Raises
+    `InputError` for anything else (the message lists what is understood), or a file that does not hold thresholds.
     """
     if quantiles_wanted(spec) is not None:
         raise InputError(f"thresholds {spec!r} have to be found first, by a session of all parties, not here")

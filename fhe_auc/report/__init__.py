@@ -11,25 +11,16 @@
 True
 """
 
-from fhe_auc.figures.report_card import draw
-from fhe_auc.report.page import FILES, render, save
-from fhe_auc.report.session import Report, federated_report, make_report, refuse_noisy_panels
-from fhe_auc.results.report_card import Facts, ReportCard, report_card
-from fhe_auc.results.report_json import as_dict
-from fhe_auc.results.report_measures import Decision
-
-__all__ = [
-    "FILES",
-    "Decision",
-    "Facts",
-    "Report",
-    "ReportCard",
-    "as_dict",
-    "draw",
-    "federated_report",
-    "make_report",
-    "refuse_noisy_panels",
-    "render",
-    "report_card",
-    "save",
-]
+from fhe_auc.figures.report_card import draw as draw
+from fhe_auc.report.page import FILES as FILES
+from fhe_auc.report.page import render as render
+from fhe_auc.report.page import save as save
+from fhe_auc.report.session import Report as Report
+from fhe_auc.report.session import federated_report as federated_report
+from fhe_auc.report.session import make_report as make_report
+from fhe_auc.report.session import refuse_noisy_panels as refuse_noisy_panels
+from fhe_auc.results.report_card import Facts as Facts
+from fhe_auc.results.report_card import ReportCard as ReportCard
+from fhe_auc.results.report_card import report_card as report_card
+from fhe_auc.results.report_json import as_dict as as_dict
+from fhe_auc.results.report_measures import Decision as Decision

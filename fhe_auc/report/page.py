@@ -22,6 +22,7 @@ from fhe_auc.results.intervals import Interval
 from fhe_auc.results.report_card import Facts, ReportCard
 from fhe_auc.results.report_json import as_dict
 from fhe_auc.results.report_measures import Decision, Measure, OperatingPoint
+from fhe_auc.results.result_tables import ends
 
 FILES = ("report.html", "report.json", *(f"{name}.png" for name in FIGURES))
 """Names of the files that `save` writes."""
@@ -167,20 +168,18 @@ def _section(
 def _groups(estimates: Sequence[GroupEstimate]) -> str:
     if not estimates:
         return ""
+    caption = "The AUC within each group, over all parties, from a session of its own."
     return _section(
-        "groups",
-        "Groups of rows",
-        "The AUC within each group, over all parties, from a session of its own.",
-        ("Group", "Rows", "Positive", "AUC"),
-        [_group_row(each) for each in estimates],
+        "groups", "Groups of rows", caption, ("Group", "Rows", "Positive", "AUC"), map(_group_row, estimates)
     )
 
 
 def _group_row(estimate: GroupEstimate) -> tuple[str, ...]:
-    name, auc = _shown(estimate.group), estimate.auc
-    if auc is None or estimate.rows is None:
+    name, interval = _shown(estimate.group), estimate.interval
+    if estimate.auc is None or estimate.rows is None:
         return name, "–", "–", f"<small>{escape(estimate.missing)}</small>"
-    return name, f"{estimate.rows:,}", f"{estimate.positives:,}", f"{auc:.3f}{_short(estimate.interval)}"
+    within = "" if interval is None else f"<small>CI {ends(interval, '.3f')}</small>"
+    return name, f"{estimate.rows:,}", f"{estimate.positives:,}", f"{estimate.auc:.3f}{within}"
 
 
 def _sites(card: ReportCard, sites: SiteSummary | None) -> str:
@@ -203,24 +202,18 @@ def _sites(card: ReportCard, sites: SiteSummary | None) -> str:
             ("τ<small>Standard deviation between sites, of the logit of the AUC.</small>", f"{sites.tau2**0.5:.3f}"),
             (
                 "AUC to expect at a new site<small>Prediction interval around that mean (IVhet, Doi 2015).</small>",
-                f"{sites.prediction.low:.3f} to {sites.prediction.high:.3f}",
+                ends(sites.prediction, ".3f"),
             ),
         ]
     caption = "How far sites differ (DerSimonian and Laird), from sums over all sites; no site's own AUC is shown."
     return _section("sites", "Sites", caption, ("Measure", "Value"), rows)
 
 
-def _short(interval: Interval | None) -> str:
-    return "" if interval is None else f"<small>CI {interval.low:.3f} to {interval.high:.3f}</small>"
-
-
 def _headline_interval(interval: Interval | None) -> str:
     if interval is None:
         return "no confidence interval"
-    return (
-        f"{100 * interval.level:.6g} % confidence interval {interval.low:.3f} to {interval.high:.3f} "
-        f"({interval.method}), if rows are independent"
-    )
+    level = f"{100 * interval.level:.6g} % confidence interval"
+    return f"{level} {ends(interval, '.3f')} ({interval.method}), if rows are independent"
 
 
 def _headline_range(auc: Estimate, *, noisy: bool) -> str:
@@ -232,27 +225,21 @@ def _headline_range(auc: Estimate, *, noisy: bool) -> str:
 
 
 def _in_words(card: ReportCard) -> str:
-    of_hundred = f"{100 * card.auc.value:.0f}"
     best = {measure.name: measure.estimate for measure in card.best.measures}
     found, right = best["recall"], best["precision"]
     assert found is not None and right is not None  # noqa: S101, PT018 - the best F1 predicts a row positive
     return (
         f"Of 100 pairs of a positive and a negative row, the classifier gives the positive one the higher score in "
-        f"{of_hundred}. At its best F1, with a threshold of {_number(card.best.threshold)}, it finds "
+        f"{100 * card.auc.value:.0f}. At its best F1, with a threshold of {_number(card.best.threshold)}, it finds "
         f"{_percent(found.value)} of the positive rows, and {_percent(right.value)} of the rows that it predicts "
         "positive are truly positive."
     )
 
 
 def _computed_from(card: ReportCard) -> str:
-    about = "about " if card.noisy else ""
-    interval = card.prevalence_interval
-    between = (
-        ""
-        if interval is None
-        else f", {level_text(card)} interval {_percent(interval.low)} to {_percent(interval.high)}"
-    )
-    merged = ""
+    about, between, merged = "about " if card.noisy else "", "", ""
+    if interval := card.prevalence_interval:
+        between = f", {level_text(card)} interval {_percent(interval.low)} to {_percent(interval.high)}"
     if card.histogram.bins < card.fine_bins:
         merged = f", merged from {card.fine_bins:,} so that no count shown is from 1 to {card.min_cell - 1}"
     return (
@@ -264,9 +251,8 @@ def _computed_from(card: ReportCard) -> str:
 def _below_a_value(card: ReportCard) -> str:
     if card.level is None:
         return "There are no confidence intervals."
-    return (
-        f"Below a value: its {level_text(card)} confidence interval (CI), where there is one, if rows are independent."
-    )
+    level = level_text(card)
+    return f"Below a value: its {level} confidence interval (CI), where there is one, if rows are independent."
 
 
 def _brier_in_words(card: ReportCard) -> str:

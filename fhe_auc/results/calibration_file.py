@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
+import numpy as np
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import write_atomically
@@ -72,4 +73,4 @@ def _checked(content: _Content) -> CalibrationMap:
     for position, (lower, upper) in enumerate(pairwise(edges), start=1):
         if lower > upper or (lower == upper and position < len(probabilities)):
             raise InputError(f"edges[{position}] is {upper} after {lower}; edges must ascend")
-    return CalibrationMap.from_dict({"edges": edges, "probabilities": probabilities})
+    return CalibrationMap(np.array(edges), np.array(probabilities))

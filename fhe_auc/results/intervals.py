@@ -121,16 +121,8 @@ class Moments(NamedTuple):
     second_square: int
     product: int
 
-    def variances(self, rows: int) -> tuple[float, float]:
-        """Return the variances of u^a and u^b over so many rows, two at least."""
-        of_first, of_second = (
-            float(square - Fraction(of**2, rows)) / (rows - 1)
-            for square, of in ((self.first_square, self.first), (self.second_square, self.second))
-        )
-        return of_first, of_second
-
-    def correlation(self, rows: int) -> float:
-        """Return the correlation of u^a and u^b over so many rows; 0 where one of them is always the same."""
+    def centred(self, rows: int) -> tuple[float, float, float]:
+        """Return the sums of squares of u^a and u^b around their means over so many rows, and that of products."""
         of_first, of_second, of_both = (
             float(square - Fraction(x * y, rows))
             for square, x, y in (
@@ -139,7 +131,7 @@ class Moments(NamedTuple):
                 (self.product, self.first, self.second),
             )
         )
-        return 0.0 if of_first * of_second <= 0 else of_both / math.sqrt(of_first * of_second)
+        return of_first, of_second, of_both
 
 
 LEAST_SCALE = 2
@@ -195,7 +187,8 @@ def paired_delong(
         a, b = map(float, both)  # in floating point, so that a model has no difference from itself, not nearly none
         others = positives + negatives - rows
         least = 1 / (6 * _OCCUPIED * others) if sums.scale > LEAST_SCALE else 0.0
-        known = (each / (2 * sums.scale * others) ** 2 for each in moments.variances(rows))
+        *squares, products = moments.centred(rows)
+        known = (square / (rows - 1) / (2 * sums.scale * others) ** 2 for square in squares)
         shifts = (
             float(of.auc) - 0.5 - float(Fraction(total, 2 * sums.scale * others * rows))
             for of, total in zip((first, second), moments[:2], strict=True)
@@ -204,7 +197,8 @@ def paired_delong(
             (max(abs(of - part), least) + (2 * shift) ** 2) / of if of else 0.0
             for part, of, shift in zip(known, (a, b), shifts, strict=True)
         ]
-        correlation = moments.correlation(rows)
+        spread = math.prod(squares)  # 0 where one model gives all rows the same worth
+        correlation = products / math.sqrt(spread) if spread > 0 else 0.0
         variance += (a + b - 2 * correlation * math.sqrt(a * b)) / rows
         certain_to = math.sqrt(math.prod(missing)) + abs(correlation) * sum(missing) / 2
         uncertain += (2 * certain_to * math.sqrt(a * b) / rows) ** 2

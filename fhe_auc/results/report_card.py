@@ -47,16 +47,16 @@ class Band(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReportCard:
-    """Every number of the report, from cleaned counts. Make it with `report_card`.
+    """All numbers of the report, from cleaned counts. Make it with `report_card`.
 
     Attributes
     ----------
     histogram : Histogram
-        What is shown, with all curves and counts at thresholds: small cells are merged already. Measures that need no
+        The counts shown, also by all curves and at thresholds: small cells are merged already. Measures without a
         threshold are of the bins before: merging moves them by more than their standard errors. Each is one equation
         about all rows at once, and is written with four digits where bins are merged.
     fine_bins : int
-        How many bins there were before.
+        Number of bins before merging.
     min_cell : int
         The least count, but for 0, that is shown; 1 where nothing was merged on purpose.
     noisy : bool
@@ -64,7 +64,7 @@ class ReportCard:
     level : float or None
         Level of all confidence intervals; None: there are none.
     measures, calibration_measures : tuple of Measure
-        They need no threshold. The first is the AUC.
+        Measures without a threshold. The first is the AUC.
     brier : BrierDecomposition
         Parts of the Brier score by the bins shown, whose rows have their mean score.
     best, chosen : Decision
@@ -72,13 +72,12 @@ class ReportCard:
     operating_points : tuple of OperatingPoint
         With the best recall at a specificity that is held, and the other way round. No decision: no bin begins there.
     roc, precision_recall, calibration, decision_curve
-        The curves; `calibration` is in ten groups of about equally many rows, or in fewer, or in some that are about
-        equally uncertain, so that no count in a group is small. Labels have no other part in where groups end.
+        The curves; `calibration` as `_groups` makes its groups.
     tpr_band, fpr_band, observed_band : Band or None
         Wilson's intervals of both rates at each point of the ROC curve, and of the share of positive rows at each point
         of the calibration curve.
     prevalence_interval : Interval or None
-        Wilson's, of the share of positive rows.
+        Wilson's interval of the share of positive rows.
     """
 
     histogram: Histogram
@@ -163,7 +162,7 @@ def report_card(
     min_cell: int = 1,
     noisy: bool = False,
 ) -> ReportCard:
-    """Compute every number of the report.
+    """Compute all numbers of the report.
 
     Parameters
     ----------
@@ -181,14 +180,8 @@ def report_card(
         Whether the counts carry privacy noise. They have no intervals and, since the noise hides small counts, are not
         merged. Counts that are no integers are treated alike.
 
-    Raises
-    ------
-    UndefinedAucError
-        If there are no positive or no negative rows.
-    EvaluationError
-        If a class has fewer than `min_cell` rows.
-    InputError
-        If the edges leave [0, 1], the threshold is not finite, or the level or `min_cell` is out of range.
+    Raises `UndefinedAucError` without positive or negative rows, `EvaluationError` if a class has fewer than `min_cell`
+    rows; `InputError` if the edges leave [0, 1], the threshold is not finite, or `level` or `min_cell` is out of range.
     """
     fine = usable = histogram.cleaned()
     if noisy or any((side % 1).any() for side in (fine.positives, fine.negatives)):

@@ -8,11 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pandas as pd
 import pytest
-from sklearn.metrics import roc_auc_score
 
+from tests.support.lazy import Lazy
 from tests.support.programs import run
+
+pd = Lazy("pandas")
+roc_auc_score = Lazy("sklearn.metrics").roc_auc_score
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "paper.md"
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

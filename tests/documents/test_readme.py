@@ -42,11 +42,8 @@ def test_the_demo_prints_what_is_shown() -> None:
     assert warning.startswith("warning: 36 of 78 parties")
 
 
-@pytest.mark.parametrize("several", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_the_commands_for_own_files_run_one_after_the_other(
-    several: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """That of several models takes most of the time."""
+@pytest.mark.slow
+def test_the_commands_for_own_files_run_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import pandas as pd
     from sklearn.metrics import roc_auc_score
 
@@ -62,11 +59,11 @@ def test_the_commands_for_own_files_run_one_after_the_other(
         pooled.append(table.assign(hospital=site))
     everyone = pd.concat(pooled)
     everyone.to_parquet("everyone.parquet")
+    shutil.copytree(README.parent / "examples" / "three_sites", "examples/three_sites")
     commands = [line.split("#")[0] for line in section("Your own files").splitlines() if line.startswith("    fhe-auc")]
     assert len(commands) == 5
-    shutil.copytree(README.parent / "examples" / "three_sites", "examples/three_sites")
     printed = []
-    for command in (each for each in commands if several or "--score-columns" not in each):
+    for command in commands:
         words = [each for word in shlex.split(command)[1:] for each in (sorted(Path().glob(word)) or [word])]
         result = CliRunner().invoke(main, list(map(str, words)))
         assert result.exit_code == 0, f"{command}\n{result.output}"
@@ -74,7 +71,7 @@ def test_the_commands_for_own_files_run_one_after_the_other(
     assert "83/108" in printed[0]
     found = float(re.search(r"AUC, encrypted +(\S+)", printed[1])[1])
     assert found == pytest.approx(roc_auc_score(everyone["died"], everyone["risk"]), abs=1e-3)
-    assert not several or Path("forest.png").read_bytes().startswith(b"\x89PNG")
+    assert Path("forest.png").read_bytes().startswith(b"\x89PNG")
     assert Path("report", "report.html").exists()
 
 

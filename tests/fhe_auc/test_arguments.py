@@ -36,11 +36,6 @@ def test_a_typo_is_a_type_error_with_the_argument_that_is_meant(function: Any) -
         function(ROWS, colums=Columns(label="died"))
 
 
-@pytest.mark.parametrize("function", FUNCTIONS)
-def test_a_newcomer_sees_ten_arguments_at_most(function: Any) -> None:
-    assert len(inspect.signature(function).parameters) <= 10
-
-
 @pytest.mark.parametrize(
     ("parts", "whole"),
     [
@@ -69,9 +64,7 @@ def test_a_typo_in_a_part_of_an_argument_names_the_one_that_is_meant(kind: Any, 
 
 @pytest.mark.parametrize("breakdown", [Breakdown(classes=["a", "b", "c"]), Breakdown(by="sex", cross_groups=True)])
 def test_a_report_has_no_classes_and_no_aucs_across_groups(breakdown: Breakdown) -> None:
-    with pytest.raises(
-        InputError, match=r"^a report has no classes and no AUCs across groups: federated_auc has both$"
-    ):
+    with pytest.raises(InputError, match=r"^a report has no classes and no AUCs across groups"):
         federated_report(ROWS, breakdown=breakdown)
 
 
@@ -102,19 +95,16 @@ def test_a_protocols_option_is_shown_where_it_belongs(values: dict[str, Any], to
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_signatures_are_those_of_the_source(function: Any) -> None:
+def test_signatures_are_those_of_the_source_with_ten_arguments_at_most(function: Any) -> None:
     parameters = inspect.signature(function).parameters.values()
-    assert {each.kind for each in parameters} <= {
-        inspect.Parameter.POSITIONAL_OR_KEYWORD,
-        inspect.Parameter.KEYWORD_ONLY,
-    }
+    assert len(parameters) <= 10  # so that a newcomer sees them all
+    kinds = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
+    assert {each.kind for each in parameters} <= kinds
     assert all(each.annotation is not inspect.Parameter.empty for each in parameters)
 
 
 def test_a_typo_in_an_option_is_a_type_error_with_the_option_that_is_meant() -> None:
-    with pytest.raises(
-        TypeError, match=r"^Malicious has no option 'execution'; did you mean 'executions'\? \(there are"
-    ):
+    with pytest.raises(TypeError, match=r"^Malicious has no option 'execution'; did you mean 'executions'\?"):
         Malicious(execution=3)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'epsilon'"):
         DpaucLaplace()  # type: ignore[call-arg]
@@ -134,9 +124,7 @@ def test_options_are_copied_pickled_and_replaced() -> None:
 
 @pytest.mark.parametrize("function", [federated_auc, federated_report])
 def test_what_is_no_protocol_is_one_sentence(function: Any) -> None:
-    with pytest.raises(
-        InputError, match=r"^protocol=DpaucLaplace is a class, .*: protocol=DpaucLaplace\(epsilon=...\)$"
-    ):
+    with pytest.raises(InputError, match=r"DpaucLaplace is a class, .*: protocol=DpaucLaplace\(epsilon=...\)$"):
         function(ROWS, protocol=DpaucLaplace)
     with pytest.raises(InputError, match=r"^protocol must be a name or options, .*, not int$"):
         function(ROWS, protocol=3)

@@ -7,7 +7,10 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
+
+from tests.support.lazy import Lazy
+
+norm = Lazy("scipy.stats").norm
 
 Scores: TypeAlias = NDArray[np.float64]
 

@@ -93,7 +93,7 @@ def _epsilon(text: str) -> float:
 )
 @click.option("--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Repeat with it.")
 @inputs.backend_option
-@click.option("--plot", metavar="FILE", type=click.Path(path_type=Path), help="Save a figure: .png, .pdf or .svg.")
+@inputs.plot_option("a figure")
 @click.option("--csv", "csv_file", metavar="FILE", type=click.Path(path_type=Path), help="Save the table.")
 @output.json_option
 def compare(

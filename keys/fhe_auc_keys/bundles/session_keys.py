@@ -25,7 +25,7 @@ from fhe_auc.bfv import BfvParameters
 from fhe_auc.bfv.context import FACTORY as BFV_FACTORY
 from fhe_auc.ckks import CkksParameters
 from fhe_auc.ckks.context import FACTORY as CKKS_FACTORY
-from fhe_auc.rlwe import container
+from fhe_auc.rlwe import wire_format
 from fhe_auc.rlwe.context import BasePublicContext
 from fhe_auc.rlwe.context_factory import ContextFactory
 from fhe_auc.rlwe.parameters import RingParameters
@@ -162,7 +162,7 @@ def generate_context(parameters: RingParameters) -> ckks.KeyPair | bfv.KeyPair:
 
 def load_public_context(data: bytes) -> BasePublicContext[Any]:
     """Return the context that a public context's `to_bytes` wrote; errors as `fhe_auc.ckks.load_public`."""
-    kind = container.kind_of(data)
+    kind = wire_format.kind_of(data)
     if kind not in _PUBLIC:
         raise DeserialisationError(f"expected a public context, got a {kind[:40]!r}", field="kind")
     context: BasePublicContext[Any] = _PUBLIC[kind].load_public(data)
@@ -171,7 +171,7 @@ def load_public_context(data: bytes) -> BasePublicContext[Any]:
 
 def check_secret_context(data: bytes, fingerprint: bytes) -> None:
     """Raise `DeserialisationError` unless `data` is a secret context with this fingerprint."""
-    kind = container.kind_of(data)
+    kind = wire_format.kind_of(data)
     if kind not in _SECRET:
         raise DeserialisationError(f"expected a secret context, got a {kind[:40]!r}", field="kind")
-    container.open_for(kind, fingerprint, data)
+    wire_format.open_for(kind, fingerprint, data)

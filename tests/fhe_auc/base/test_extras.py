@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.metrics import roc_auc_score
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.extras import EXTRAS, require
@@ -19,7 +18,10 @@ from fhe_auc.machines.flower import FLOWER as FLWR
 from fhe_auc.machines.flower import require_flower
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
+from tests.support.lazy import Lazy
 from tests.support.programs import output_of
+
+roc_auc_score = Lazy("sklearn.metrics").roc_auc_score
 
 MISSING = [*(module for modules, _ in EXTRAS.values() for module in modules), "pandas", "polars", "statsmodels"]
 FILES = ["north.csv", "south.csv", "west.csv"]
@@ -82,56 +84,51 @@ def rows() -> dict[str, Any]:
 
 
 @pytest.mark.backends("all")
-def test_sessions_that_add_no_noise_need_no_extra(folder: Path, rows: dict[str, Any]) -> None:
+def test_sessions_that_add_no_noise_need_no_extra_and_several_models_groups_and_sites_need_none(
+    folder: Path, rows: dict[str, Any]
+) -> None:
     protocols = ("semi-honest", "malicious", "exact", "verified", "histogram-federated")
     backends = {"semi-honest": available_backends()[0], "verified": available_backends()[0]}
     asked = [
         {"columns": {}, "protocol": protocol, "setup": {"backend": backends.get(protocol, "tenseal")}}
         for protocol in protocols
     ]
-    for protocol, found in zip(protocols, without_extras(folder, SESSIONS, asked), strict=True):
+    breakdown = {"by": ["age"], "heterogeneity": True}
+    asked.append({"columns": {"score": ["y_score", "other"]}, "breakdown": breakdown})
+    *plain, several = without_extras(folder, SESSIONS, asked)
+    for protocol, found in zip(protocols, plain, strict=True):
         assert found["auc"] == pytest.approx(roc_auc_score(rows["y_true"], rows["y_score"]), abs=1e-5)
         assert (found["interval"] is not None) == (protocol in ("exact", "verified"))
         assert found["bins"] == (17 if protocol == "histogram-federated" else 0)
-
-
-def test_models_groups_and_sites_need_no_extra(folder: Path, rows: dict[str, Any]) -> None:
-    breakdown = {"by": ["age"], "heterogeneity": True}
-    asked = {"columns": {"score": ["y_score", "other"]}, "breakdown": breakdown}
-    (found,) = without_extras(folder, SESSIONS, [asked])
-    aucs = {(each["model"], each["group"]): each["auc"] for each in found["estimates"]}
+    aucs = {(each["model"], each["group"]): each["auc"] for each in several["estimates"]}
     for model in ("y_score", "other"):
         assert aucs[model, "all"] == pytest.approx(roc_auc_score(rows["y_true"], rows[model]), abs=1e-12)
     assert len(aucs) == 6
-    assert all(each["prediction"] is not None for each in found["sites"])
+    assert all(each["prediction"] is not None for each in several["sites"])
 
 
-def test_rows_that_are_randomised_one_by_one_need_no_extra(folder: Path) -> None:
+def test_these_commands_need_no_extra_nor_do_protocols_that_randomise_rows_one_by_one(folder: Path) -> None:
+    grid = ("--thresholds", "uniform:20")
     protocols = ("histogram-local-dp", "ustat-krr", "ustat-hierarchy")
-    grid = ("-o", "epsilon=30", "--thresholds", "uniform:20", "--json")
-    asked = [["evaluate", *FILES, "--protocol", protocol, *grid] for protocol in protocols]
-    for protocol, (status, stdout, stderr) in zip(protocols, without_extras(folder, COMMANDS, asked), strict=True):
-        assert status == 0, stderr
-        found = json.loads(stdout)
-        assert found["protocol"] == protocol
-        assert 0 <= found["auc"] <= 1  # of so few rows, with so much noise, it says no more
-
-
-def test_these_commands_need_no_extra(folder: Path) -> None:
     asked = [
-        ["evaluate", *FILES],
+        *(["evaluate", *FILES, *grid, "--protocol", protocol, "-o", "epsilon=30", "--json"] for protocol in protocols),
+        ["evaluate", *FILES, *grid],
         ["evaluate", *FILES, "--score-scale", "logit", "--thresholds", "quantile:20"],
-        ["calibrate", "fit", *FILES, "--thresholds", "uniform:20", "--out", "map.json"],
+        ["calibrate", "fit", *FILES, *grid, "--out", "map.json"],
         ["plan"],
         ["protocols"],
-        ["demo", "--dataset", "credit-default", "--thresholds", "uniform:20", "--json"],
-        ["demo", "--cheat", "add-positives", "--no-interval"],
+        ["demo", "--dataset", "credit-default", *grid, "--json"],
+        ["demo", "--dataset", "credit-default", *grid, "--cheat", "add-positives"],
     ]
     done = without_extras(folder, COMMANDS, asked)
     for arguments, (status, _, stderr) in zip(asked, done, strict=True):
         assert status == (1 if "--cheat" in arguments else 0), stderr
         assert "need" not in stderr
     assert json.loads(done[-2][1])["pooled_auc"] == pytest.approx(0.634744, abs=1e-6)
+    for protocol, (_, stdout, _) in zip(protocols, done, strict=False):
+        found = json.loads(stdout)
+        assert found["protocol"] == protocol
+        assert 0 <= found["auc"] <= 1  # of so few rows, with so much noise, it says no more
 
 
 def test_what_needs_an_extra_says_so_in_one_sentence(folder: Path) -> None:
@@ -188,12 +185,13 @@ def test_another_version_of_flower_than_the_one_relied_on_is_refused(monkeypatch
     [
         ("plots", [["report", *FILES, "--thresholds", "uniform:20"]]),
         # Budgets so large that noise leaves rows of both classes, whatever is drawn.
-        (
+        pytest.param(
             "dp",
             [
                 ["evaluate", *FILES, "--protocol", "histogram-distributed-dp", "-o", "epsilon=32"],
                 ["evaluate", *FILES, "--protocol", "dpauc-gaussian", "-o", "epsilon=32", "-o", "delta=1e-6"],
             ],
+            marks=pytest.mark.slow,
         ),
     ],
 )

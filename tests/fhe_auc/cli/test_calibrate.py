@@ -15,8 +15,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
-from scipy.special import expit
-from sklearn.metrics import roc_auc_score
 
 from fhe_auc import metrics
 from fhe_auc.base.errors import InputError
@@ -29,6 +27,10 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.table_writer import add_column
 from tests.support import command_line
 from tests.support.command_line import assert_refused
+from tests.support.lazy import Lazy
+
+expit = Lazy("scipy.special").expit
+roc_auc_score = Lazy("sklearn.metrics").roc_auc_score
 
 call, told = (partial(each, "calibrate") for each in (command_line.call, command_line.told))
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fhe_auc.cli import defaults, main
+from tests.support.command_line import PROGRAM
+from tests.support.programs import run
 
 SECRET_OR_WEAKER = {
     *("--passphrase-file", "--key", "--authority", "--fingerprint", "--revocation-list", "--session", "--study"),
@@ -165,10 +165,6 @@ def test_a_variable_that_would_be_ignored_is_refused(folder: Path, variable: str
 
 
 def test_a_shell_completes_commands_and_options() -> None:
-    program = "from fhe_auc.cli import main; main()"
     for words, wanted in (("fhe-auc evalu", "plain,evaluate"), ("fhe-auc evaluate --thr", "plain,--thresholds")):
         asked = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" ")), "_FHE_AUC_COMPLETE": "bash_complete"}
-        done = subprocess.run(
-            [sys.executable, "-c", program], env={**os.environ, **asked}, capture_output=True, text=True, check=False
-        )
-        assert done.stdout.splitlines() == [wanted]
+        assert run(PROGRAM, env={**os.environ, **asked}).stdout.splitlines() == [wanted]

@@ -8,15 +8,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import brentq
-from scipy.special import expit, logit
-from sklearn.linear_model import LogisticRegression
 
 from fhe_auc import metrics
 from fhe_auc.base.errors import InputError, UndefinedMetricError
 from fhe_auc.metrics import Histogram
 from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
+from tests.support.lazy import Lazy
+
+brentq = Lazy("scipy.optimize").brentq
+expit = Lazy("scipy.special").expit
+logit = Lazy("scipy.special").logit
+LogisticRegression = Lazy("sklearn.linear_model").LogisticRegression
 
 SCORES = [0, 0.02, 0.1, 0.25, 0.4, 0.6, 0.85, 1]
 POSITIVES = [1, 3, 12, 40, 55, 70, 90, 30]
@@ -77,7 +80,7 @@ def test_scores_that_are_the_truth_have_slope_1_and_intercept_0() -> None:
     assert abs(line.intercept) < 4 * line.intercept_error < 0.05
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40)
 @given(
     scores=st.lists(st.floats(0, 1, allow_subnormal=False), min_size=4, max_size=20),
     edges=st.lists(st.floats(0, 1), max_size=6).map(lambda inner: np.unique([0, *inner, 1])),

@@ -25,7 +25,7 @@ def small(values: np.ndarray, least: int) -> bool:
     return bool(((values > 0) & (values < least)).any())
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80)
 @given(pairs=cells, least=st.sampled_from([1, 2, 5, 10]), at=st.integers(0, 9))
 def test_no_cell_is_small_totals_and_edges_are_kept_and_it_is_done_once(
     pairs: list[tuple[int, int]], least: int, at: int
@@ -46,7 +46,7 @@ def test_no_cell_is_small_totals_and_edges_are_kept_and_it_is_done_once(
     assert merge_small_cells(merged, least, keep=keep).edges.tolist() == merged.edges.tolist()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40)
 @given(pairs=cells, least=st.sampled_from([3, 10]))
 def test_no_other_merging_leaves_a_smaller_binning_error_or_more_bins(pairs: list[tuple[int, int]], least: int) -> None:
     """All ways to cut nine bins are tried."""

@@ -6,26 +6,23 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.special import expit, logit
-from sklearn.metrics import roc_auc_score
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.question import thresholds
+from tests.support.lazy import Lazy
+
+roc_auc_score = Lazy("sklearn.metrics").roc_auc_score
+expit = Lazy("scipy.special").expit
+logit = Lazy("scipy.special").logit
 
 # --- Bad thresholds ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("grid", [thresholds.uniform, thresholds.hybrid])
-@pytest.mark.parametrize("size", [-1, 0, 1, 2**20 + 1, 10**30])
-def test_silly_sizes_are_refused(grid: Any, size: int) -> None:
-    with pytest.raises(InputError, match=f"from 2 to 1,048,576, not {size:,}"):
-        grid(size)
-
-
-@pytest.mark.parametrize("grid", [thresholds.uniform, thresholds.hybrid])
-@pytest.mark.parametrize("size", [100.0, "100", None, [100]])
-def test_a_size_that_is_no_integer_is_refused(grid: Any, size: Any) -> None:
-    with pytest.raises(InputError, match="must be an integer"):
+@pytest.mark.parametrize("size", [-1, 1, 2**20 + 1, 10**30, 100.0, "100", None, [100]])
+def test_silly_sizes_are_refused(grid: Any, size: Any) -> None:
+    told = f"from 2 to 1,048,576, not {size:,}" if isinstance(size, int) else "must be an integer"
+    with pytest.raises(InputError, match=told):
         grid(size)
 
 
@@ -57,26 +54,31 @@ def test_what_is_no_grid_is_refused(given: Any, shown: str) -> None:
         thresholds.explicit(given)
 
 
-@pytest.mark.parametrize("spec", ["", "Quantile:100", "Uniform:100", "grid.json", "uniform 100"])
-def test_an_unknown_specification_is_refused_with_what_is_known(spec: str) -> None:
-    known = r"uniform:SIZE, hybrid:SIZE, dpauc:SIZE, quantile:SIZE, or a \.npy/"
-    with pytest.raises(InputError, match=rf"{spec!r} are unknown; known are {known}"):
-        thresholds.parse(spec)
+KNOWN = r"are unknown; known are uniform:SIZE, hybrid:SIZE, dpauc:SIZE, quantile:SIZE, or a \.npy/"
+
+
+@pytest.mark.parametrize(
+    ("specs", "shown"),
+    [
+        (["", "Quantile:100", "Uniform:100", "grid.json", "uniform 100"], KNOWN),
+        (["uniform", "uniform:", "uniform:ten", "uniform:-5"], "say how many, 2 to 1,048,576, as in 'uniform:100'"),
+        (["hybrid:1e3", "hybrid:", "hybrid:1_000"], "say how many, 2 to 1,048,576, as in 'hybrid:100'"),
+        (["quantile", "quantile:", "quantile:1", "quantile:-5", "quantile:9999999"], "2 to 1,048,576"),
+        (["quantile:100"], "have to be found first, by a session of all parties"),
+        (["none.npy"], "'none.npy' does not exist"),
+        (["dpauc:2", "dpauc:3"], "from 4, not [23]"),  # without a point in each share
+        (["100", " 100 "], "^thresholds 100 are no grid yet: say uniform:100 or hybrid:100$"),
+    ],
+)
+def test_a_specification_that_is_not_understood_is_refused_with_the_remedy(specs: list[str], shown: str) -> None:
+    for spec in specs:
+        with pytest.raises(InputError, match=shown):
+            thresholds.parse(spec)
 
 
 def test_quantiles_are_a_wish_that_no_grid_is_made_of() -> None:
     assert thresholds.quantiles_wanted(" quantile:200 ") == 200
     assert [thresholds.quantiles_wanted(other) for other in ("uniform:5", None, [0.1, 0.5], "q.txt")] == [None] * 4
-    with pytest.raises(InputError, match="have to be found first, by a session of all parties"):
-        thresholds.parse("quantile:100")
-
-
-@pytest.mark.parametrize(
-    "spec", ["quantile", "quantile:", "quantile:1", "quantile:-5", "quantile:9999999", "quantile:ten"]
-)
-def test_quantiles_without_a_proper_size_are_refused(spec: str) -> None:
-    with pytest.raises(InputError, match="2 to 1,048,576"):
-        thresholds.quantiles_wanted(spec)
 
 
 def test_saved_thresholds_are_read_back_to_the_last_bit(tmp_path: Path) -> None:
@@ -85,14 +87,6 @@ def test_saved_thresholds_are_read_back_to_the_last_bit(tmp_path: Path) -> None:
     assert thresholds.parse(str(tmp_path / "grid.txt")).tobytes() == grid.tobytes()
     with pytest.raises(InputError, match=r"must end in \.txt or \.csv"):
         thresholds.save(tmp_path / "grid.npy", grid)
-
-
-@pytest.mark.parametrize(
-    "spec", ["uniform", "uniform:", "uniform:ten", "uniform:-5", "hybrid:1e3", "hybrid:", "hybrid:1_000"]
-)
-def test_a_specification_without_a_proper_size_is_refused(spec: str) -> None:
-    with pytest.raises(InputError, match=r"say how many, 2 to 1,048,576, as in '(uniform|hybrid):100'"):
-        thresholds.parse(spec)
 
 
 @pytest.mark.parametrize(
@@ -111,11 +105,6 @@ def test_a_file_without_thresholds_is_refused(tmp_path: Path, name: str, content
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=shown):
         thresholds.parse(str(tmp_path / name))
-
-
-def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"none\.npy' does not exist"):
-        thresholds.parse(str(tmp_path / "none.npy"))
 
 
 def test_pickles_and_archives_are_not_loaded(tmp_path: Path) -> None:
@@ -141,7 +130,7 @@ def test_uniform_is_equidistant_from_0_to_1() -> None:
 
 
 def test_hybrid_has_exactly_the_size_asked_for() -> None:
-    for size in [*range(2, 300), 1000, 1001, 4096, 20_001]:
+    for size in [*range(2, 40), 299, 1000, 1001, 4096]:
         assert len(thresholds.hybrid(size)) == size
 
 
@@ -161,7 +150,7 @@ def test_hybrid_is_equidistant_in_log_odds_between_its_knots() -> None:
 @pytest.mark.parametrize(
     ("share", "rows", "spread"), [(0.002, 200_000, 1.0), (0.01, 50_000, 0.5), (0.1, 20_000, 0.5), (0.5, 5000, 0.5)]
 )
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_at_the_default_the_auc_of_rare_and_crowded_scores_is_within_1e_4(
     share: float, rows: int, spread: float, seed: int
 ) -> None:
@@ -231,17 +220,14 @@ def test_thresholds_come_from_files(tmp_path: Path) -> None:
         assert np.array_equal(thresholds.parse(str(tmp_path / name)), grid)
 
 
-@pytest.mark.parametrize("number", [100, np.int64(100), "100", " 100 "])
-def test_a_number_of_thresholds_alone_is_no_grid_and_the_remedy_names_two(number: Any) -> None:
-    with pytest.raises(InputError, match=r"^thresholds 100 are no grid yet: say uniform:100 or hybrid:100$"):
-        thresholds.resolve(number)
-
-
 def test_resolve_takes_a_specification_a_path_or_an_array(tmp_path: Path) -> None:
     np.save(tmp_path / "grid.npy", [0.25, 0.5])
     assert np.array_equal(thresholds.resolve("uniform:7"), thresholds.uniform(7))
     assert thresholds.resolve(tmp_path / "grid.npy").tolist() == [0.25, 0.5]
     assert thresholds.resolve([0.25, 0.5]).tolist() == [0.25, 0.5]
+    for number in (100, np.int64(100)):
+        with pytest.raises(InputError, match="say uniform:100 or hybrid:100"):
+            thresholds.resolve(number)
 
 
 def test_the_bytes_of_a_grid_depend_on_the_values_only() -> None:
@@ -268,9 +254,3 @@ def test_repeated_points_of_the_dpauc_grid_are_neighbouring_numbers() -> None:
     grid = thresholds.dpauc(100)
     assert (grid[49], grid[50]) == (0.2, np.nextafter(0.2, 1))
     assert (grid[74], grid[75]) == (0.5, np.nextafter(0.5, 1))
-
-
-@pytest.mark.parametrize("size", [2, 3])
-def test_a_dpauc_grid_without_a_point_in_each_share_is_refused(size: int) -> None:
-    with pytest.raises(InputError, match=f"from 4, not {size}"):
-        thresholds.dpauc(size)

@@ -9,10 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
-from matplotlib.figure import Figure
-from sklearn.metrics import roc_auc_score, roc_curve
 
 import fhe_auc
 from fhe_auc import InputError, Report
@@ -20,6 +17,12 @@ from fhe_auc.figures.report_card import FIGURES
 from fhe_auc.report import FILES
 from fhe_auc_protocols.options import DpaucLaplace, HistogramLocalDp
 from tests.support.chosen import federated_report
+from tests.support.lazy import Lazy
+
+pd = Lazy("pandas")
+Figure = Lazy("matplotlib.figure").Figure
+roc_auc_score = Lazy("sklearn.metrics").roc_auc_score
+roc_curve = Lazy("sklearn.metrics").roc_curve
 
 GRID = np.arange(20) / 20
 COLUMNS: dict[str, Any] = {"label": "died", "score": "risk", "site": "hospital"}
@@ -72,6 +75,7 @@ def test_a_notebook_shows_metrics_groups_and_warnings_but_not_what_is_told_of_on
     assert f"warning: {escape(odd)}" in shown
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_it_is_saved_as_the_commands(report: Report, tmp_path: Path) -> None:
     assert [path.name for path in report.save(tmp_path / "out")] == list(FILES)
     assert (tmp_path / "out" / "report.html").read_text(encoding="utf-8") == report.html()
@@ -90,11 +94,14 @@ OF_REPORTS = [name for name in fhe_auc.__all__ if name.startswith("plot_") and n
 
 
 @pytest.mark.parametrize("name", OF_REPORTS)
-def test_a_report_is_drawn_as_its_card(name: str, report: Report) -> None:
-    of_report, of_card = (getattr(fhe_auc, name)(each, Figure().subplots()) for each in (report, report.card))
+def test_a_figure_is_drawn_on_the_axes_given_and_is_the_reports_and_its_cards(name: str, report: Report) -> None:
+    function = getattr(fhe_auc, name)
+    of_report, of_card, empty = Figure().subplots(1, 3)
+    assert (function(report, ax=of_report), function(report.card, ax=of_card)) == (of_report, of_card)
     drawn = [[line.get_xydata().tolist() for line in axes.lines] for axes in (of_report, of_card)]
     assert drawn[0] == drawn[1]
-    assert of_report.has_data()
+    assert (of_report.has_data(), empty.has_data()) == (True, False)
+    assert function in [each.plot for each in FIGURES.values()]
 
 
 def test_what_a_plot_does_not_draw_is_one_sentence_and_opens_no_figure(report: Report) -> None:
@@ -103,9 +110,7 @@ def test_what_a_plot_does_not_draw_is_one_sentence_and_opens_no_figure(report: R
     evaluation = fhe_auc.federated_auc([([0, 1], [0.2, 0.9])], protocol=DpaucLaplace(epsilon=1.0))
     open_before = pyplot.get_fignums()
     for name in OF_REPORTS:
-        with pytest.raises(
-            InputError, match=r"^expected the report .*, got Evaluation; plot_forest draws an evaluation$"
-        ):
+        with pytest.raises(InputError, match=r"^expected the report .*, got Evaluation; plot_forest draws an"):
             getattr(fhe_auc, name)(evaluation)
         with pytest.raises(InputError, match=r"^expected the report that federated_report returns, .*, got dict$"):
             getattr(fhe_auc, name)(report.as_dict())
@@ -114,16 +119,6 @@ def test_what_a_plot_does_not_draw_is_one_sentence_and_opens_no_figure(report: R
         with pytest.raises(InputError, match=told):
             fhe_auc.plot_forest(other)  # type: ignore[arg-type]
     assert pyplot.get_fignums() == open_before
-
-
-@pytest.mark.parametrize("name", OF_REPORTS)
-def test_a_figure_is_drawn_on_the_axes_given_and_is_the_reports(name: str, report: Report) -> None:
-    left, right = Figure().subplots(1, 2)
-    function = getattr(fhe_auc, name)
-    assert function(report.card, ax=right) is right
-    assert right.has_data()
-    assert not left.has_data()
-    assert function in [each.plot for each in FIGURES.values()]
 
 
 def test_the_roc_curve_drawn_is_that_of_the_rows(rows: pd.DataFrame, report: Report) -> None:

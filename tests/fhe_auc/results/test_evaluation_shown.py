@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from html.parser import HTMLParser
 
-import pandas as pd
 import pytest
 
 from fhe_auc import Breakdown, Columns, Setup, federated_auc
@@ -17,6 +15,10 @@ from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import Interval, widened
 from fhe_auc.results.result_tables import of_estimates
 from tests.support.evaluations import made_evaluation
+from tests.support.html_page import Page
+from tests.support.lazy import Lazy
+
+pd = Lazy("pandas")
 
 COLUMNS = [
     *("model", "group", "contrast", "n", "events", "auc", "low", "high", "level", "method"),
@@ -105,54 +107,27 @@ def test_a_table_of_estimates_says_which_interval_is_widened() -> None:
     assert [row[-1] for row in of_estimates(lines).rows] == ["", "widened by the binning error"]
 
 
-class Tags(HTMLParser):
-    """What a browser reads: tags with attributes, and the text between them."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.attributes: set[str] = set()
-        self.text = ""
-        self.feed(html)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes |= {f"{name}={value}" for name, value in attrs}
-
-    def handle_data(self, data: str) -> None:
-        self.text += data + "\n"
-
-
-def test_the_html_shows_headline_estimates_comparisons_and_sites() -> None:
-    shown = Tags(make_evaluation()._repr_html_())
-    lines = shown.text.splitlines()
-    assert lines[0] == HEADLINE
-    assert {"risk_a", "all rows", "1,300", "0.8000", "0.7500 to 0.8500", f"not shown: {too_few(10)}"} <= set(lines)
-    assert {"risk_b minus risk_a", "-0.0400", "-0.0700 to -0.0100", "< 0.0001"} <= set(lines)
-    assert any(line.startswith("within sites 0.7726: risk_b: ") for line in lines)
-    assert shown.tags.count("table") == 2
+def test_the_html_shows_headline_estimates_comparisons_and_sites_without_colours() -> None:
+    html = make_evaluation()._repr_html_()
+    shown = Page(html)
+    assert shown.texts[0] == HEADLINE
+    texts = {"risk_a", "all rows", "1,300", "0.8000", "0.7500 to 0.8500", f"not shown: {too_few(10)}"}
+    assert texts | {"risk_b minus risk_a", "-0.0400", "-0.0700 to -0.0100", "< 0.0001"} <= set(shown.texts)
+    assert any(text.startswith("within sites 0.7726: risk_b: ") for text in shown.texts)
+    assert [tag for tag, _ in shown.tags].count("table") == 2
+    assert not re.search(r"color|background|#[0-9a-f]{3}|src=|href=|class=", html)  # so that dark notebooks can
 
 
 def test_names_are_no_html_whatever_they_hold() -> None:
-    attacked, plain = Tags(make_evaluation(ATTACK)._repr_html_()), Tags(make_evaluation()._repr_html_())
+    attacked, plain = (Page(make_evaluation(name)._repr_html_()) for name in (ATTACK, "risk_b"))
     assert attacked.tags == plain.tags
-    assert attacked.attributes == plain.attributes
-    assert "script" not in attacked.tags
-    assert attacked.text.count(ATTACK) == plain.text.count("risk_b")
+    assert "script" not in [tag for tag, _ in attacked.tags]
+    assert attacked.words.count(ATTACK) == plain.words.count("risk_b")
 
 
-def test_the_html_sets_no_colour_so_that_dark_notebooks_can() -> None:
-    html = make_evaluation()._repr_html_()
-    assert not re.search(r"color|background|#[0-9a-f]{3}|src=|href=|class=", html)
-
-
-def test_one_auc_has_no_table() -> None:
-    evaluation = made_evaluation(protocol="semi-honest", parties=3, verified=False)
-    assert Tags(evaluation._repr_html_()).text.strip() == "AUC 0.8000; protocol semi-honest, 3 parties"
-
-
-def test_an_evaluation_is_one_line_and_a_number() -> None:
+def test_an_evaluation_is_one_line_and_a_number_and_one_auc_has_no_table() -> None:
     evaluation = make_evaluation()
     assert str(evaluation) == HEADLINE
     assert float(evaluation) == 0.8
+    plain = made_evaluation(protocol="semi-honest", parties=3, verified=False)
+    assert Page(plain._repr_html_()).words == "AUC 0.8000; protocol semi-honest, 3 parties"

@@ -7,11 +7,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.special import expit
-from scipy.stats import t
-from statsmodels.stats.meta_analysis import combine_effects
 
 from fhe_auc.results.heterogeneity import PREDICTION, UsableSites, _student_t, random_effects
+from tests.support.lazy import Lazy
+
+expit = Lazy("scipy.special").expit
+t = Lazy("scipy.stats").t
+combine_effects = Lazy("statsmodels.stats.meta_analysis").combine_effects
 
 
 def sums_of(theta: np.ndarray, variance: np.ndarray) -> UsableSites:  # type: ignore[type-arg]
@@ -23,9 +25,8 @@ def sums_of(theta: np.ndarray, variance: np.ndarray) -> UsableSites:  # type: ig
 @pytest.mark.filterwarnings("ignore:invalid value encountered in sqrt:RuntimeWarning")
 @pytest.mark.parametrize("sites", [5, 8, 40])
 @pytest.mark.parametrize("spread", [0.0, 0.1, 1.0])
-@pytest.mark.parametrize("seed", range(3))
-def test_heterogeneity_is_that_of_statsmodels(sites: int, spread: float, seed: int) -> None:
-    generator = np.random.default_rng(seed)
+def test_heterogeneity_is_that_of_statsmodels(sites: int, spread: float) -> None:
+    generator = np.random.default_rng(sites)
     variance = generator.uniform(0.01, 0.3, sites)
     theta = 1.2 + spread * generator.normal(size=sites) + np.sqrt(variance) * generator.normal(size=sites)
     theirs = combine_effects(theta, variance, method_re="chi2")  # DerSimonian and Laird
@@ -60,7 +61,7 @@ def test_of_eight_hospitals_the_interval_is_ivhets_around_metafors_fixed_effect_
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.9999])
-@pytest.mark.parametrize("freedom", [*range(3, 12), 40, 41, 998, 9999])
+@pytest.mark.parametrize("freedom", [3, 4, 5, 10, 11, 40, 41, 9999])
 def test_students_quantiles_are_scipys(freedom: int, level: float) -> None:
     assert _student_t(freedom, level) == pytest.approx(t.ppf((1 + level) / 2, freedom), rel=1e-9)
 

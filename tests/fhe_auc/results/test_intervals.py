@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import special
-from scipy.stats import binomtest, norm
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.results.intervals import (
@@ -31,6 +29,11 @@ from fhe_auc.results.intervals import (
     wilson,
 )
 from tests.support.delong import of_rows, paired_of_rows
+from tests.support.lazy import Lazy
+
+special = Lazy("scipy.special")
+binomtest = Lazy("scipy.stats").binomtest
+norm = Lazy("scipy.stats").norm
 
 scores = st.lists(st.integers(0, 6), min_size=2, max_size=12)
 

@@ -1,0 +1,156 @@
+"""The list of protocols, the help of every command, and commands that other packages bring."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+
+import pytest
+
+import fhe_auc.cli
+from fhe_auc.cli import main
+from fhe_auc.session import registry
+from tests.support.command_line import assert_fails, call, commands, told
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "110")  # lines are wrapped to this
+
+
+def test_protocols_are_listed_with_whom_they_trust() -> None:
+    listed = {entry["name"]: entry for entry in told("protocols")["protocols"]}
+    assert "does not collude" in listed["semi-honest"]["trust"]
+
+
+def test_protocols_begins_with_five_lines_that_lead_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = call("protocols").stdout.splitlines()
+    assert lines[5] == ""
+    named = [re.findall(r"[a-z]+(?:-[a-z]+)*", line.split("  ")[-1]) for line in lines[:5]]
+    assert [each[0] for each in named] == ["verified", "exact", "histogram-federated", "verified", "semi-honest"]
+    assert "verified --epsilon 1" in lines[3]
+    listed = [line.split()[0] for line in lines[6:] if re.match(r"  [a-z]", line)]
+    assert sorted(listed) == list(registry.names())
+
+
+def test_protocols_tells_of_one_whom_it_trusts_and_its_options() -> None:
+    shown = " ".join(call("protocols", "malicious").stdout.split())
+    (entry,) = told("protocols", "malicious")["protocols"]
+    assert f"trust {entry['trust']}" in shown
+    assert "executions how often the AUC is computed" in shown
+    assert_fails(call("protocols", "malicous"), 2, "unknown protocol 'malicous'; did you mean 'malicious'")
+
+
+def test_a_broken_protocol_is_reported_and_the_others_still_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = EntryPoint("broken", "no_such_module:Protocol", registry.GROUP)
+    installed = {**registry._installed(registry.GROUP), "broken": {broken}}
+    monkeypatch.setattr(registry, "_installed", lambda group: installed)
+    result = call("protocols", "--json")
+    answer = json.loads(result.stdout)
+    assert "semi-honest" in [entry["name"] for entry in answer["protocols"]]
+    assert "no_such_module" in answer["broken"]["broken"]
+    assert result.stderr.startswith("warning: plug-in 'broken' (no_such_module:Protocol) does not load")
+    assert_fails(call("demo", "--protocol", "broken"), 2, r"plug-in 'broken' \(no_such_module:Protocol\) does not load")
+
+
+def test_help_teaches_by_example() -> None:
+    found = list(commands())
+    assert {("evaluate",), ("keys", "open"), ("flower", "simulate")} <= set(found)
+    for command in found:
+        result = call(*command, "--help")
+        assert result.exit_code == 0
+        assert f"Examples:\n    fhe-auc {' '.join(command)}" in result.stdout
+        of_flower = command in (("flower", "supernode"), ("flower", "superlink"), ("flower", "rerun"))
+        assert ("--json" in result.stdout) is not of_flower  # what these print is Flower's
+    assert "fhe-auc demo" in call("--help").stdout
+
+
+@pytest.mark.parametrize(("group", "heading"), [((), "Evaluate"), (("flower",), "Commands")])
+def test_no_command_is_bad_usage_answered_with_the_help(group: tuple[str, ...], heading: str) -> None:
+    result = call(*group)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"Usage: {' '.join(('fhe-auc', *group))} [OPTIONS] COMMAND")
+    assert f"\n{heading}:\n" in result.stderr
+
+
+def test_version() -> None:
+    assert call("--version").stdout == f"fhe-auc {fhe_auc.__version__}\n"
+
+
+# --- Plug-in commands -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def plug_ins(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Three packages bring a command: a good one, one that cannot be imported, one that is no command."""
+    Path("greeting.py").write_text(
+        "import click\n"
+        "from fhe_auc.base.errors import InputError\n"
+        "@click.command()\n"
+        "@click.argument('whom')\n"
+        "def greet(whom):\n"
+        "    '''Greet somebody.'''\n"
+        "    if whom == 'nobody':\n"
+        "        raise InputError('there is nobody to greet')\n"
+        "    click.echo(f'hello, {whom}')\n"
+        "number = 3\n"
+    )
+    monkeypatch.syspath_prepend(folder)
+    values = {"greet": "greeting:greet", "absent": "no_such_module:command", "number": "greeting:number"}
+    points = [EntryPoint(name, value, fhe_auc.cli.GROUP) for name, value in values.items()]
+    monkeypatch.setattr(fhe_auc.cli, "entry_points", lambda group: points)
+    monkeypatch.setattr(main, "commands", dict(main.commands))
+    yield
+    sys.modules.pop("greeting", None)
+
+
+@pytest.mark.usefixtures("plug_ins")
+def test_a_plug_in_command_runs_like_ours() -> None:
+    assert call("greet", "world").stdout == "hello, world\n"
+    assert_fails(call("greet", "nobody"), 2, "there is nobody to greet")
+    assert call("greet", "nobody", "--debug").stderr.startswith("Traceback")
+    assert_fails(call("greet"), 2, "argument 'WHOM'; see fhe-auc greet --help")
+
+
+@pytest.mark.usefixtures("plug_ins")
+def test_a_broken_plug_in_is_a_warning_in_the_help_and_an_error_when_called() -> None:
+    result = call("--help")
+    assert result.exit_code == 0
+    assert "Greet somebody." in result.stdout
+    assert "evaluate" in result.stdout
+    assert re.search("^warning: command 'absent' .* does not load: ModuleNotFoundError", result.stderr, re.MULTILINE)
+    assert re.search("^warning: command 'number' .* TypeError: expected a click.Command", result.stderr, re.MULTILINE)
+    assert_fails(call("absent", "--any", "thing"), 1, "command 'absent' .* does not load")
+    assert call("plan", "--backend", "tenseal").stderr == ""
+
+
+def described() -> dict[str, list[str]]:
+    """The commands that the help describes, each with a sentence, below each of its headings of commands."""
+    _, *sections = re.split(r"^(\S.*):\n(?=  [a-z])", call("--help").stdout, flags=re.MULTILINE)
+    lines = (re.findall(r"^  ([\w-]+)  +\S.*\.$", text, re.MULTILINE) for text in sections[1::2])
+    return dict(zip(sections[::2], lines, strict=True))
+
+
+def test_the_help_has_each_command_that_is_installed_with_this_package_below_one_of_three_headings() -> None:
+    found = described()
+    assert list(found) == ["Evaluate", "Between machines", "Laboratory"]
+    plug_ins = [point.name for point in entry_points(group=fhe_auc.cli.GROUP)]
+    here = [
+        path.stem for path in Path(fhe_auc.cli.__file__).parent.glob("*.py") if call(path.stem, "--help").exit_code == 0
+    ]
+    assert sorted(name for names in found.values() for name in names) == sorted({*plug_ins, *here})
+    assert {"demo", "evaluate", "report"} <= set(found["Evaluate"])
+    assert {"keys", "session", "flower"} <= set(found["Between machines"])
+    assert found["Laboratory"] == ["attack", "benchmark", "compare-protocols", "ustat"]
+
+
+@pytest.mark.usefixtures("plug_ins")
+def test_commands_of_other_packages_stand_below_a_heading_of_their_own() -> None:
+    found = described()
+    assert list(found)[-1] == "Added by other packages"
+    assert found["Added by other packages"] == ["greet"]  # the two that do not load have no sentence

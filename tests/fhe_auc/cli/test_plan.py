@@ -1,0 +1,122 @@
+"""``fhe-auc plan``: its parameters are those of the session that is made, and each has its reason."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fhe_auc import ckks
+from fhe_auc.base import quantities
+from fhe_auc.base.errors import CapacityError
+from fhe_auc.question import thresholds
+from fhe_auc.session import registry
+from fhe_auc.session.protocol import Request
+from fhe_auc_protocols.blinded_auc import planner
+from fhe_auc_protocols.blinded_auc.error_bound import error_bound
+from fhe_auc_protocols.blinded_auc.plan import AucPlan
+from fhe_auc_protocols.blinded_auc.workload import Workload
+from fhe_auc_protocols.exact_auc.parameter_choice import plan_exact
+from tests.support.command_line import assert_fails, call, told
+
+
+@pytest.mark.backends("all")
+def test_plan_shows_what_the_planner_picks_for_every_backend() -> None:
+    answer = told("plan", "--protocol", "semi-honest", "--parties", "10", "--thresholds", "uniform:100")
+    assert tuple(answer["plans"]) == ckks.available_backends()
+    for backend in ckks.available_backends():
+        found, shown = planner.plan(Workload(thresholds=100, parties=10), backend), answer["plans"][backend]
+        assert shown["ring_dimension"] == found.parameters.ring_dimension
+        assert shown["upload_bytes"] == found.submission_bytes
+        assert shown["total_modulus_bits"] <= shown["max_modulus_bits"]
+        assert shown["log2_multiplier_range"][1] == found.blinding_bits
+        assert shown["security_bits"] == 128
+
+
+@pytest.mark.backends("all")
+def test_plan_gives_a_reason_for_every_number() -> None:
+    result = call("plan", "--protocol", "semi-honest")
+    assert result.exit_code == 0
+    assert all(backend in result.stdout for backend in ckks.available_backends())
+    for word in ("ring dimension", "128-bit security", "scale", "bins", "blinding", "flooding", "capacity", "upload"):
+        assert word in result.stdout
+    assert result.stdout == call("plan", "--protocol", "semi-honest").stdout
+
+
+def test_plan_shows_what_a_party_receives_and_warns_where_it_is_much() -> None:
+    for keys, parties, shown in (("sealed", 300, "115 kB"), ("joint", 60, "26.8 MB"), ("joint", 300, "133 MB")):
+        result = call("plan", "--parties", f"{parties}", "--keys", keys, "--no-interval")
+        assert re.search(f"download of a party +{shown}", result.stdout)
+        assert (f"each of {parties} parties receives {shown}" in result.stderr) == (shown == "133 MB")
+        answer = told("plan", "--parties", f"{parties}", "--keys", keys, "--no-interval")
+        assert {quantities.bytes_text(plan["download_bytes"]) for plan in answer["plans"].values()} == {shown}
+        assert list(answer["plans"]) == list(ckks.available_backends())
+
+
+def test_plan_for_joint_keys_counts_their_bytes() -> None:
+    arguments = (
+        *("plan", "--protocol", "exact", "--backend", "tenseal", "--parties", "10"),
+        *("--thresholds", "uniform:100", "--keys", "joint"),
+    )
+    (found,) = told(*arguments)["plans"].values()
+    # For the one prime: a polynomial of the public key, and three of the relinearisation key. What comes back: two of
+    # the result; and of every party two of the relinearisation key, and its partial decryption.
+    polynomial = found["key_bytes"] // (1 + 3)
+    assert (len(found["plain_moduli"]), polynomial % found["ring_dimension"]) == (1, 0)
+    assert found["download_bytes"] == (2 + 3 * 10) * polynomial
+    assert found["smudging_bits"] > 40
+    assert "joint keys, a party" in call(*arguments).stdout
+    assert "joint keys, a party" not in call("plan").stdout
+    exact = call("plan", "--parties", "10", "--protocol", "exact", "--keys", "joint", "--smudging-bits", "45").stdout
+    (margin,) = re.findall(r"smudging, bits +(\d+)", exact)
+    assert int(margin) > 50  # as much as there is room for
+    assert_fails(call("plan", "--smudging-bits", "50"), 2, "smudging_bits is for joint keys only")
+
+
+@pytest.mark.parametrize("protocol", ["exact", "verified"])
+def test_plan_shows_the_exact_protocols(protocol: str) -> None:
+    arguments = ("plan", "--parties", "10", "--protocol", protocol)
+    answer = told(*arguments, "--round-scores", "3")
+    assert (answer["thresholds"], answer["options"]) == (1001, {"round_scores": 3})
+    asked: dict[str, Any] = {"thresholds": 1001, "parties": 10, "authenticated": protocol == "verified"}
+    for backend, shown in answer["plans"].items():
+        found = plan_exact(**asked, backend=backend, interval=True)
+        assert shown["plain_moduli"] == list(found.parameters.plain_moduli)
+        assert (shown["sketch_entries"], shown["upload_bytes"]) == (found.computed.sketch.size, found.submission_bytes)
+        assert shown["flooding_bits"] == found.flooding_margin >= 40
+    text = " ".join(call(*arguments).stdout.split())
+    assert f"{protocol}, for 5,000 thresholds, 10 parties and up to 1,000,000 rows of all parties together:" in text
+    assert ("twice as many with their authenticators" in text) == (protocol == "verified")
+
+
+def test_plan_tells_the_parameters_of_the_session_that_is_made(folder: Path) -> None:
+    options = ("--protocol", "malicious", "-o", "executions=2", "--thresholds", "uniform:20", "--backend", "tenseal")
+    (shown,) = told("plan", "--parties", "2", *options)["plans"].values()
+    request = Request(
+        parties=("a", "b"), thresholds=thresholds.uniform(20), backend="tenseal", options={"executions": 2}
+    )
+    made = registry.load("malicious").prepare(request).manifest.decoded_plan(AucPlan)
+    assert (shown["classes"], shown["precision"]) == (made.packing.classes, error_bound(made))
+
+
+def test_plan_has_nothing_to_say_of_a_protocol_without_encryption() -> None:
+    assert_fails(call("plan", "--protocol", "dpauc-laplace"), 2, "'dpauc-laplace' encrypts nothing")
+
+
+@pytest.mark.openfhe
+def test_plan_goes_on_without_a_backend_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = planner.plan
+
+    def picky(workload: Workload, backend: ckks.BackendName, **options: Any) -> AucPlan:
+        if backend == "openfhe":
+            raise CapacityError("too large")
+        return real(workload, backend, **options)
+
+    monkeypatch.setattr(planner, "plan", picky)
+    result = call("plan", "--protocol", "semi-honest", "--json")
+    assert (result.exit_code, result.stderr) == (0, "warning: openfhe: too large\n")
+    answer = json.loads(result.stdout)
+    assert (list(answer["plans"]), answer["unfit"]) == (["tenseal"], {"openfhe": "too large"})
