@@ -326,9 +326,7 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "policy": lambda _: policy._FORMAT.frame(POLICY),
     "list of opened bundles": lambda _: key_store._SEEN_FORMAT.frame((SESSION,)),
     "calibration map": _file(
-        lambda path: calibration_file.save(
-            path, CalibrationMap.from_dict({"edges": [0, 0.5, 1], "probabilities": [0.1, 0.7]})
-        ),
+        lambda path: calibration_file.save(path, CalibrationMap([0, 0.5, 1], [0.1, 0.7])),
         "map.json",
     ),
     "thresholds": _file(lambda path: thresholds.save(path, [0.0, 0.1, 0.5]), "thresholds.txt"),

@@ -15,7 +15,7 @@ from fhe_auc.base.errors import CapacityError
 from fhe_auc.question import thresholds
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
-from fhe_auc_protocols.blinded_auc import planner
+from fhe_auc_protocols.blinded_auc import ckks_parameter_choice
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.workload import Workload
@@ -28,7 +28,10 @@ def test_plan_shows_what_the_planner_picks_for_every_backend() -> None:
     answer = told("plan", "--protocol", "semi-honest", "--parties", "10", "--thresholds", "uniform:100")
     assert tuple(answer["plans"]) == ckks.available_backends()
     for backend in ckks.available_backends():
-        found, shown = planner.plan(Workload(thresholds=100, parties=10), backend), answer["plans"][backend]
+        found, shown = (
+            ckks_parameter_choice.plan(Workload(thresholds=100, parties=10), backend),
+            answer["plans"][backend],
+        )
         assert shown["ring_dimension"] == found.parameters.ring_dimension
         assert shown["upload_bytes"] == found.submission_bytes
         assert shown["total_modulus_bits"] <= shown["max_modulus_bits"]
@@ -108,14 +111,14 @@ def test_plan_has_nothing_to_say_of_a_protocol_without_encryption() -> None:
 
 @pytest.mark.openfhe
 def test_plan_goes_on_without_a_backend_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = planner.plan
+    real = ckks_parameter_choice.plan
 
     def picky(workload: Workload, backend: ckks.BackendName, **options: Any) -> AucPlan:
         if backend == "openfhe":
             raise CapacityError("too large")
         return real(workload, backend, **options)
 
-    monkeypatch.setattr(planner, "plan", picky)
+    monkeypatch.setattr(ckks_parameter_choice, "plan", picky)
     result = call("plan", "--protocol", "semi-honest", "--json")
     assert (result.exit_code, result.stderr) == (0, "warning: openfhe: too large\n")
     answer = json.loads(result.stdout)
