@@ -28,17 +28,17 @@ is therefore one polynomial, d2·S²: there are no digits, and no noise to speak
     w = d2 = round(t·q/Q²·Σ a·a')     over the integers, for each plaintext modulus t
     (d0 + Σ r_i, d1 + G)              decrypts to the product, modulo q
 
-A usual key (their protocol 2) yields one of this form. It has parts h_ij, g_ij, r_ij for each of ℓ digits, with a
-public constant P_j in place of w (say 2^(b·(j-1)), ℓ = log2 q / b) and a public uniform a_j. With the digits w_j of w,
-so that Σ w_j·P_j = w, and a' = Σ w_j·a_j (uniform, if some w_j is invertible), anybody can add up
+A usual key (Mouchet et al., protocol 2) yields one of this form. It has parts h_ij, g_ij, r_ij for each of D digits,
+with a public constant P_j in place of w (say 2^(b·(j-1)), D = log2 q / b) and a public uniform a_j. With the digits w_j
+of w, so that Σ w_j·P_j = w, and a' = Σ w_j·a_j (uniform, if some w_j is invertible), anybody can add up
 
     h'_i = Σ w_j·h_ij = e' - a'·u_i + w·s_i
     g'_i = Σ w_j·g_ij = e' + a'·s_i
     r'_i = Σ w_j·r_ij = e' + s_i·H' + (u_i - s_i)·G'     H' = Σ w_j·H_j = Σ h'_i, G' = Σ w_j·G_j = Σ g'_i
 
-The errors e' = Σ w_j·e_j have a standard deviation of about σ·2^b·√(ℓ·N/12), and those of different parts and parties
-are independent given w. What this proves, and what is assumed: docs/security/joint-keys.md, "From a usual key to this
-one".
+If errors e have the standard deviation σ, e' = Σ w_j·e_j has about σ·2^b·√(D·N/12); the e' of different parts and
+parties are independent given w. What this proves, and what is assumed: docs/security/joint-keys.md, "From a usual key
+to this one".
 
 Parties encrypt modulo Q; the product is rounded to q, the first primes of Q, as it is taken, and all keys are modulo q.
 """
