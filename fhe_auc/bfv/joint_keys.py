@@ -23,11 +23,22 @@ part is right nobody can tell; only that it is one.
 
 A product of ciphertexts (c0, c1)·(c0', c1') = (d0, d1, d2) decrypts to d0 + d1·S + d2·S². Every second polynomial is a
 common one, which nobody chooses and everybody knows from the start; so is d2. What a relinearisation key must encrypt
-is therefore one polynomial, d2·S²: there are no digits, and no noise to speak of comes from them. A usual key, of all
-digits, yields one of this form (docs/security/joint-keys.md, "From a usual key to this one").
+is therefore one polynomial, d2·S²: there are no digits, and no noise to speak of comes from them.
 
     w = d2 = round(t·q/Q²·Σ a·a')     over the integers, for each plaintext modulus t
     (d0 + Σ r_i, d1 + G)              decrypts to the product, modulo q
+
+A usual key (Mouchet et al., protocol 2) yields one of this form. It has parts h_ij, g_ij, r_ij for each of D digits,
+with a public constant P_j in place of w (say 2^(b·(j-1)), D = log2 q / b) and a public uniform a_j. With the digits w_j
+of w, so that Σ w_j·P_j = w, and a' = Σ w_j·a_j (uniform, if some w_j is invertible), anybody can add up
+
+    h'_i = Σ w_j·h_ij = e' - a'·u_i + w·s_i
+    g'_i = Σ w_j·g_ij = e' + a'·s_i
+    r'_i = Σ w_j·r_ij = e' + s_i·H' + (u_i - s_i)·G'     H' = Σ w_j·H_j = Σ h'_i, G' = Σ w_j·G_j = Σ g'_i
+
+If errors e have the standard deviation σ, e' = Σ w_j·e_j has about σ·2^b·√(D·N/12); the e' of different parts and
+parties are independent given w. What this proves, and what is assumed: docs/security/joint-keys.md, "From a usual key
+to this one".
 
 Parties encrypt modulo Q; the product is rounded to q, the first primes of Q, as it is taken, and all keys are modulo q.
 """

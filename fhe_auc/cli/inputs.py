@@ -257,8 +257,8 @@ max_rows_option = whole_number(
     "--max-rows",
     2,
     default=DEFAULT_MAX_ROWS,
-    about="Most rows of all parties together; more are refused. Intervals of up to 30,963 rows "
-    "(two models: 39,011) take about half the bytes of more.",
+    about="Most rows of all parties together; more are refused. Intervals of up to 196,607 rows "
+    "(two models: 24,575) take 40 to 50 % less upload than those of more.",
 )
 
 min_rows_option = whole_number(

@@ -350,7 +350,7 @@ def test_errors_of_all_parts_are_as_large_as_the_security_table_supposes(session
 
 @pytest.mark.parametrize("bits", [pytest.param(16, marks=pytest.mark.slow), 24])
 def test_a_usual_relinearisation_key_yields_one_of_this_form_by_a_public_linear_combination(bits: int) -> None:
-    """docs/security/joint-keys.md, "From a usual key to this one": the map, in its letters, for two parties."""
+    """The map of `fhe_auc.bfv.joint_keys`, in its letters, for two parties."""
     setup = JointSetup(PARAMETERS, secrets.token_bytes(32), products=1, kept=KEPT)
     shape, (w, *_) = setup.result_part, setup.switched_keys()
     shares = [JointShare(setup) for _ in range(2)]
