@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from fhe_auc.base.errors import DeserialisationError
-from fhe_auc.base.serialise import KeptFormat, decode, encode
+from fhe_auc.base.serialise import KeptFormat, SecretStruct, decode, encode
 from fhe_auc.question.study import Study
 from fhe_auc.rlwe.context import BasePublicContext
 from fhe_auc.session.protocol import Session
@@ -101,7 +101,7 @@ class _PartyBody(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
     sealed: bytes
 
 
-class Kept(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Kept(SecretStruct, frozen=True):
     """What a key store has of a session that it has opened; the announcement is unverified here.
 
     A later version of fhe-auc, which cannot go on with the session, reads this and closes it.
@@ -112,9 +112,6 @@ class Kept(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
     material: bytes  # `PartySecrets`; empty where nothing was sealed to the role, and once the session is closed
     closed: bool = False
     has_result: bool = False  # whether it was closed because the site had the result
-
-    def __repr__(self) -> str:
-        return "Kept(...)"
 
     @classmethod
     def stored(cls, store: KeyStore, session: bytes) -> Kept:

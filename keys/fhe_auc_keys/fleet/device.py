@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
-from fhe_auc.base.serialise import KeptFormat, decode, encode
+from fhe_auc.base.serialise import KeptFormat, SecretStruct, decode, encode
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.own_rows import check_scores, warnings_of
 from fhe_auc.rows.party_data import PartyData
@@ -97,12 +97,9 @@ class _DeviceAnswer(msgspec.Struct, frozen=True, array_like=True, forbid_unknown
     members: int  # of the fleet
 
 
-class _Memory(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _Memory(SecretStruct, frozen=True):
     salt: bytes
     answers: tuple[_DeviceAnswer, ...] = ()
-
-    def __repr__(self) -> str:
-        return "_Memory(...)"
 
 
 _FORMAT = KeptFormat(b"fhefmem", _Memory, "device's memory")

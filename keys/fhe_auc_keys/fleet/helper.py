@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, TooFewPartiesError
-from fhe_auc.base.serialise import KeptFormat, encode
+from fhe_auc.base.serialise import KeptFormat, SecretStruct, encode
 from fhe_auc.question.fleet import Members
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES, generate_context
@@ -50,7 +50,7 @@ SUMS_FILE = "sums"
 _RESPONSES_A_FILE = 100_000
 
 
-class _HelperState(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _HelperState(SecretStruct, frozen=True):
     """Of a session, in the key store. Once the responses are written, nothing secret is left in it."""
 
     blobs: bytes  # SHA-256 of the list that was opened
@@ -60,9 +60,6 @@ class _HelperState(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
     response_keys: bytes = b""  # theirs
     result: bytes = b""  # SHA-256 of the one that is decrypted
     content_key: bytes = b""  # under which its sums are sealed
-
-    def __repr__(self) -> str:
-        return "_HelperState(...)"
 
 
 _FORMAT = KeptFormat(b"fhefhlp", _HelperState, "fleet's session")

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.base.keystream import COMMON_SECRET_BYTES
 from fhe_auc.base.party_names import HELPER, NAME_BYTES
-from fhe_auc.base.serialise import decode, encode
+from fhe_auc.base.serialise import SecretStruct, decode, encode
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.computation import Result
@@ -46,26 +46,20 @@ _SIGNATURE_BYTES = 64
 _UNFIT = "its blob is not signed by it, or not sealed to the helper for this session"
 
 
-class HelpedSecrets(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class HelpedSecrets(SecretStruct, frozen=True):
     """What a party starts from, as bytes: for `fhe_auc.session.protocol.Protocol.party`."""
 
     identity: bytes  # private keys, `Identity.to_bytes`
     helpers: tuple[bytes]  # the encryption key of the one that there is
     common_secret: bytes  # 32 bytes that the parties have in common
 
-    def __repr__(self) -> str:
-        return "HelpedSecrets(...)"
 
-
-class HelperMaterial(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class HelperMaterial(SecretStruct, frozen=True):
     """What a helper starts from, as bytes: for `fhe_auc.session.protocol.Protocol.helper`."""
 
     identity: bytes
     roster: Roster  # of the parties
     helpers: Roster  # of the one that there is
-
-    def __repr__(self) -> str:
-        return "HelperMaterial(...)"
 
 
 class HelpedSubmission(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

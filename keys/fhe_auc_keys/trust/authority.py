@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.party_names import alike
-from fhe_auc.base.serialise import KeptFormat
+from fhe_auc.base.serialise import KeptFormat, SecretStruct
 from fhe_auc_keys.errors import (
     DamagedFileError,
     ExpiredError,
@@ -54,14 +54,11 @@ class Issued(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     revoked: int = 0  # Unix seconds; 0: not revoked
 
 
-class _StoredAuthority(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _StoredAuthority(SecretStruct, frozen=True):
     key: bytes
     certificate: bytes
     register: tuple[Issued, ...]
     list_number: int
-
-    def __repr__(self) -> str:
-        return "_StoredAuthority(...)"
 
 
 _FORMAT = KeptFormat(b"fheauth", _StoredAuthority, "authority")

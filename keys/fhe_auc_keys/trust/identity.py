@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-import msgspec
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from fhe_auc.base.errors import DeserialisationError
-from fhe_auc.base.serialise import KeptFormat
+from fhe_auc.base.serialise import KeptFormat, SecretStruct
 from fhe_auc_keys.errors import UnfitCertificateError, unreadable
 from fhe_auc_keys.trust.certificates import certified_names, credential
 from fhe_auc_keys.trust.existing_certificate import CertifiedKey, bind_keys
@@ -20,14 +19,11 @@ from fhe_auc_keys.trust.public_keys import MALFORMED, certified_keys, check_name
 from fhe_auc_keys.trust.sealing import PrivateKey
 
 
-class _StoredIdentity(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _StoredIdentity(SecretStruct, frozen=True):
     name: str
     signing: bytes
     encryption: tuple[bytes, bytes]  # `PrivateKey.components`
     credential: bytes
-
-    def __repr__(self) -> str:
-        return "_StoredIdentity(...)"
 
 
 _FORMAT = KeptFormat(b"fheiden", _StoredIdentity, "identity")
