@@ -37,7 +37,7 @@ from fhe_auc_keys.bundles.session_keys import (
     party_secrets,
     public_context,
 )
-from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError, unreadable
+from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.certificates import Peer, Trust, verify
@@ -116,11 +116,7 @@ class Kept(SecretStruct, frozen=True):
     @classmethod
     def stored(cls, store: KeyStore, session: bytes) -> Kept:
         """Return what a store has of a session; errors as `fhe_auc_keys.store.key_store.KeyStore.get`."""
-        name = session.hex()
-        try:
-            return _KEPT.unframe(store.get("bundle", name))
-        except DeserialisationError as error:
-            raise unreadable(error, f"bundle/{name}: {error}") from None
+        return store.load("bundle", session.hex(), _KEPT)
 
     def to_bytes(self) -> bytes:
         """Serialise, for a key store."""

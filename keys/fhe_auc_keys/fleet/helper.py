@@ -190,7 +190,7 @@ def decrypt(session: FleetSession, store: KeyStore, result: bytes, out: str, *, 
 def _kept(store: KeyStore, session: bytes) -> _HelperState | None:
     if session.hex() not in store.names("fleet"):
         return None
-    return _FORMAT.unframe(store.get("fleet", session.hex()))
+    return store.load("fleet", session.hex(), _FORMAT)
 
 
 def _tally(verdicts: bytes) -> dict[str, int]:

@@ -34,12 +34,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from fhe_auc.base.errors import DeserialisationError, FheAucError, InputError
+from fhe_auc.base.errors import FheAucError, InputError
 from fhe_auc.base.serialise import KeptFormat
 from fhe_auc.machines.site_state import spent_by
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Spending
-from fhe_auc_keys.errors import KeysError, unreadable
+from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.store import audit
 from fhe_auc_keys.store.key_store import TRAIL, KeyStore, session_ids
 from fhe_auc_keys.store.trusted_authorities import Trusted
@@ -102,10 +102,7 @@ class Ledger(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
         """Return a key store's ledger, which may be empty; raise `DamagedFileError` where it cannot be read."""
         if LEDGER not in store.names("budget"):
             return cls()
-        try:
-            return _FORMAT.unframe(store.get("budget", LEDGER))
-        except DeserialisationError as error:
-            raise unreadable(error, f"budget/{LEDGER}: {error}; restore it from the backup") from None
+        return store.load("budget", LEDGER, _FORMAT, "; restore it from the backup")
 
     def to_bytes(self) -> bytes:
         """Serialise, for a key store."""

@@ -20,7 +20,7 @@ import stat
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, TypeVar, get_args
 
 import msgspec
 from cryptography.exceptions import InvalidTag
@@ -53,6 +53,7 @@ _SEEN, _BUNDLES = "seen", "bundles"
 _SALT_BYTES, _NONCE_BYTES = 16, 12
 _MAX_NAME_BYTES = 200
 _SESSION = re.compile(f"[0-9a-f]{{{2 * SESSION_BYTES}}}")
+T = TypeVar("T")
 
 
 class _StoreHeader(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -159,6 +160,13 @@ class KeyStore:
         `DamagedFileError` for a damaged one, or another entry's file; `UnsafeModeError` as the class.
         """
         return _decrypted(self._key, kind, name, _read(self._path(kind, name)))
+
+    def load(self, kind: Kind, name: str, form: KeptFormat[T], advice: str = "") -> T:
+        """Return what an entry holds in that format; errors as `get`, with `advice` where it is of another kind."""
+        try:
+            return form.unframe(self.get(kind, name))
+        except DeserialisationError as error:
+            raise unreadable(error, f"{kind}/{name}: {error}{advice}") from None
 
     def names(self, kind: Kind) -> tuple[str, ...]:
         """Return the names of all entries of a kind, sorted."""
