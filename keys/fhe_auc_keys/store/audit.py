@@ -13,7 +13,7 @@ import json
 import os
 import platform
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -151,10 +151,8 @@ def _about(manifest: Manifest, holder: str) -> dict[str, Any]:
 def _versions() -> Mapping[str, str]:
     found = {}
     for package in _PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             found[package] = version(package)
-        except PackageNotFoundError:
-            continue
     return found
 
 

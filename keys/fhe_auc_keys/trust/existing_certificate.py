@@ -120,11 +120,13 @@ def verify_binding(data: bytes, certificate: x509.Certificate, *, at: datetime) 
     """
     try:
         binding = _FORMAT.unframe(data)
-        _check_signature(certificate, binding.certified, _PURPOSE + binding.statement)
+        signed = _PURPOSE + binding.statement
+        if isinstance(key := _certified_key(certificate), rsa.RSAPublicKey):
+            key.verify(binding.certified, signed, _PSS, hashes.SHA256())
+        else:
+            key.verify(binding.certified, signed, _ECDSA)
         statement = decode(binding.statement, Statement, "key binding")
-        Ed25519PublicKey.from_public_bytes(statement.signing_key).verify(
-            binding.possession, _PURPOSE + binding.statement
-        )
+        Ed25519PublicKey.from_public_bytes(statement.signing_key).verify(binding.possession, signed)
     except (DeserialisationError, InvalidSignature, ValueError):
         raise TamperedError("a key binding is damaged or forged") from None
     if statement.certificate != fingerprint(certificate):
@@ -138,14 +140,6 @@ def verify_binding(data: bytes, certificate: x509.Certificate, *, at: datetime) 
     check_signing_key(statement.signing_key)
     encryption_key(statement.encryption_key)
     return statement
-
-
-def _check_signature(certificate: x509.Certificate, signature: bytes, signed: bytes) -> None:
-    key = _certified_key(certificate)
-    if isinstance(key, rsa.RSAPublicKey):
-        key.verify(signature, signed, _PSS, hashes.SHA256())
-    else:
-        key.verify(signature, signed, _ECDSA)
 
 
 def _certified_key(certificate: x509.Certificate) -> ec.EllipticCurvePublicKey | rsa.RSAPublicKey:

@@ -30,11 +30,11 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from fhe_auc.base.errors import DeserialisationError
-from fhe_auc.base.serialise import decode, encode
+from fhe_auc.base.serialise import encode
 from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.signed_documents import parsed
 
 _KEY_BYTES = _COMMITMENT_BYTES = 32
 _NONCE = bytes(12)  # every key encrypts one text
@@ -81,10 +81,7 @@ def unseal_under(key: bytes, part: bytes, ciphertext: bytes, *, associated: byte
 
 def unseal_mine(identity: Identity, sealed: bytes, *, info: bytes, associated: bytes) -> bytes:
     """Return what `seal_to_all` sealed to this identity; `KeysError` for other recipients, else `TamperedError`."""
-    try:
-        parts = decode(sealed, _Sealed, "sealed text")
-    except DeserialisationError as error:
-        raise TamperedError(str(error)) from None
+    parts = parsed(sealed, _Sealed, "sealed text")
     if identity.name not in parts.keys:
         raise KeysError(f"not sealed to {identity.name!r}")
     digest = hashlib.sha256(parts.ciphertext).digest()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -81,8 +82,7 @@ class Identity:
         if named != (self.name, self.signing_key, self.encryption_key):
             raise UnfitCertificateError(f"the certificate is for {named[0]!r} or other keys, not for {self.name!r}")
         # Written anew: the file may hold the authority's certificate as well, which is no part of a credential.
-        shown = credential(issued.public_bytes(Encoding.PEM))
-        return Identity(self.name, self._signing, self._encryption, shown)
+        return replace(self, credential=credential(issued.public_bytes(Encoding.PEM)))
 
     def bound(self, chain: bytes, certified_key: CertifiedKey, *, days: int, at: datetime) -> Identity:
         """Return this identity, vouched for by a certificate that the site already has, for so many days.
@@ -98,7 +98,7 @@ class Identity:
         if self.name not in names:
             raise UnfitCertificateError(f"the site's certificate is not for the name {self.name!r}")
         binding = bind_keys(self.name, self._signing, self.encryption_key, leaf, certified_key, days=days, at=at)
-        return Identity(self.name, self._signing, self._encryption, credential(chain, binding))
+        return replace(self, credential=credential(chain, binding))
 
     def sign(self, purpose: bytes, data: bytes) -> bytes:
         """Return the Ed25519 signature, 64 bytes, of `data` for one purpose (which holds no zero byte)."""
@@ -139,7 +139,12 @@ def signed_bytes(purpose: bytes, data: bytes) -> bytes:
 def has_signed(key: bytes, purpose: bytes, data: bytes, signature: bytes) -> bool:
     """Return whether `Identity.sign` has made a signature with this public key, 32 bytes, for that purpose."""
     try:
-        Ed25519PublicKey.from_public_bytes(key).verify(signature, signed_bytes(purpose, data))
+        _public_key(key).verify(signature, signed_bytes(purpose, data))
     except (InvalidSignature, ValueError):
         return False
     return True
+
+
+@lru_cache(maxsize=4096)  # of a session's roles, who sign in every round
+def _public_key(raw: bytes) -> Ed25519PublicKey:
+    return Ed25519PublicKey.from_public_bytes(raw)
