@@ -41,16 +41,12 @@ from fhe_auc_keys.trust.public_keys import MALFORMED, MAX_DAYS, check_name, fing
 )
 @click.argument("name", metavar="NAME")
 @trust.key_store
-@click.option(
-    "--certificate", metavar="FILE", type=common.FILE, help="The certificate that the consortium's authority issued."
-)
-@click.option(
+@common.file_option("--certificate", help="The certificate that the consortium's authority issued.")
+@common.file_option(
     "--chain",
-    metavar="FILE",
-    type=common.FILE,
     help="A certificate that the site has already (PEM, with intermediate ones behind it), for the name NAME.",
 )
-@click.option("--key", metavar="FILE", type=common.FILE, help="Its private key (PEM); used once, and not kept.")
+@common.file_option("--key", help="Its private key (PEM); used once, and not kept.")
 @trust.authority_option
 @trust.list_option
 @common.fingerprint_option

@@ -113,9 +113,10 @@ def open_pads(
         return kept.answer, _tally(session.read(OPENING, kept.answer, Opened, session.helper, at=at).verdicts)
     fleet = tables.read_members(members)
     session.loaded.fleet.require(fleet)
-    named = np.concatenate([np.empty(0, np.uint32), *(_members(blobs, each) for each in listed.files)])
+    tasks = [(tables.within(blobs, each.name), each) for each in listed.files]
+    members_in = (np.asarray(_read(*task, ["member"])["member"], np.uint32) for task in tasks)
+    named = np.concatenate([np.empty(0, np.uint32), *members_in])
     found, times = np.unique(named, return_counts=True)
-    tasks = ((tables.within(blobs, each.name), each) for each in listed.files)
     opened = workers.map(_opened, tasks, manifest.to_bytes(), session.identity.to_bytes(), fleet, found[times > 1])
     verdicts, keys, seeds = np.empty(len(named), np.uint8), np.empty((len(named), KEY_BYTES), np.uint8), []
     pads, taken, at_row = computation.added([]), set[int](), 0
@@ -196,11 +197,6 @@ def _kept(store: KeyStore, session: bytes) -> _HelperState | None:
 def _tally(verdicts: bytes) -> dict[str, int]:
     found = np.frombuffer(verdicts, np.uint8)
     return {each.sentence: number for each in Verdict if (number := int((found == each).sum()))}
-
-
-def _members(folder: str, file: BlobFile) -> NDArray[np.uint32]:
-    """Return whose blobs a file holds."""
-    return np.asarray(_read(tables.within(folder, file.name), file, ["member"])["member"], np.uint32)
 
 
 def _read(place: str, file: BlobFile, columns: list[str] | None = None) -> Mapping[str, list[Any]]:

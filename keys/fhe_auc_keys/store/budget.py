@@ -410,7 +410,7 @@ def _differences(store: KeyStore, ledger: Ledger, trail: _Told) -> Iterator[Diff
     for session, each in told.items():
         if session not in mine:
             yield Difference(f"session {session} has spent a budget, and the ledger has no entry of it", lost=True)
-        elif not _agree(mine[session], each):
+        elif msgspec.structs.replace(mine[session], at=each.at) != each:
             lost = _plain(mine[session]) != _plain(each) or bool(each.refused and not mine[session].refused)
             lost |= bool(mine[session].acknowledged and not each.acknowledged)
             yield Difference(f"the ledger's entry of session {session} is not what was submitted", lost=lost)
@@ -426,7 +426,3 @@ def _differences(store: KeyStore, ledger: Ledger, trail: _Told) -> Iterator[Diff
 
 def _plain(entry: Entry) -> Entry:
     return msgspec.structs.replace(entry, at=0, refused="", acknowledged="")
-
-
-def _agree(one: Entry, other: Entry) -> bool:
-    return msgspec.structs.replace(one, at=0) == msgspec.structs.replace(other, at=0)

@@ -76,18 +76,18 @@ class KeyStore:
     """
 
     def __init__(self, directory: Path, passphrase: str) -> None:
-        self._directory = Path(directory)
-        if not is_in(self._directory):
+        self.directory = Path(directory)
+        if not is_in(self.directory):
             raise StoreError(f"no key store in {str(directory)!r}")
-        self._lock = _locked(self._directory)
+        self._lock = _locked(self.directory)
         try:
-            self._key = _unlocked(_read(self._directory / _HEADER), passphrase)
-            for folder in (self._directory / each for each in (*_KINDS, _SEEN)):
+            self._key = _unlocked(_read(self.directory / _HEADER), passphrase)
+            for folder in (self.directory / each for each in (*_KINDS, _SEEN)):
                 if folder.name in _KINDS and not os.path.lexists(folder):
                     folder.mkdir(mode=0o700)  # some backups leave out what is empty
                 _check_directory(folder)
                 _tidy(folder)
-            _tidy(self._directory)
+            _tidy(self.directory)
         except BaseException:
             os.close(self._lock)
             raise
@@ -120,7 +120,7 @@ class KeyStore:
         return cls(directory, passphrase)
 
     def __repr__(self) -> str:
-        return f"<KeyStore {str(self._directory)!r}>"
+        return f"<KeyStore {str(self.directory)!r}>"
 
     def __reduce__(self) -> str:
         raise TypeError("an open key store is not pickled")
@@ -130,11 +130,6 @@ class KeyStore:
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-    @property
-    def directory(self) -> Path:
-        """The store's folder."""
-        return self._directory
 
     def close(self) -> None:
         """Release the lock; the store cannot be used afterwards."""
@@ -171,12 +166,12 @@ class KeyStore:
     def names(self, kind: Kind) -> tuple[str, ...]:
         """Return the names of all entries of a kind, sorted."""
         self._path(kind, "any")
-        return tuple(sorted(each.name for each in (self._directory / kind).iterdir() if each.name[0] != "."))
+        return tuple(sorted(each.name for each in (self.directory / kind).iterdir() if each.name[0] != "."))
 
     def strangers(self) -> tuple[str, ...]:
         """Return the files and folders in the store that no command has put there, from its own folder on, sorted."""
         self._check_open()
-        found = (each.relative_to(self._directory) for each in self._directory.rglob("*"))
+        found = (each.relative_to(self.directory) for each in self.directory.rglob("*"))
         return tuple(sorted(str(each) for each in found if not self._is_own(each)))
 
     def _is_own(self, path: Path) -> bool:
@@ -191,7 +186,7 @@ class KeyStore:
     def register(self, bundle_id: bytes) -> None:
         """Remember an opened bundle for good; raise `KeysError` where it is known already."""
         seen = _SEEN_FORMAT.frame((*self._unseen(bundle_id), bundle_id))
-        _write(self._directory / _SEEN / _BUNDLES, _encrypted(self._key, _SEEN, _BUNDLES, seen))
+        _write(self.directory / _SEEN / _BUNDLES, _encrypted(self._key, _SEEN, _BUNDLES, seen))
 
     def keep(self, kind: Kind, name: str, data: bytes, *, bundle_id: bytes) -> None:
         """Put what an opened bundle held, and remember the bundle for good: a crash in between loses nothing.
@@ -212,7 +207,7 @@ class KeyStore:
     def opened_bundles(self) -> tuple[bytes, ...]:
         """Return the ids of all bundles opened so far; `DamagedFileError` where the list cannot be read."""
         self._check_open()
-        data = _decrypted(self._key, _SEEN, _BUNDLES, _read(self._directory / _SEEN / _BUNDLES))
+        data = _decrypted(self._key, _SEEN, _BUNDLES, _read(self.directory / _SEEN / _BUNDLES))
         try:
             return _SEEN_FORMAT.unframe(data)
         except DeserialisationError as error:
@@ -236,7 +231,7 @@ class KeyStore:
             raise StoreError(
                 f"{name[:40]!a} is no name for an entry: letters, digits, blanks and ._@-, no blank or dot at an end"
             )
-        return self._directory / kind / name
+        return self.directory / kind / name
 
     def _check_open(self) -> None:
         if self._lock < 0:

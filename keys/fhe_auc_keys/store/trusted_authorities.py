@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 from cryptography import x509
@@ -21,8 +21,6 @@ from fhe_auc_keys.store.vault import OWN
 from fhe_auc_keys.trust.certificates import Trust
 from fhe_auc_keys.trust.public_keys import MALFORMED, subject_name
 from fhe_auc_keys.trust.revocation import ends_soon, is_of, newer_list
-
-T = TypeVar("T")
 
 
 class _StoredAuthorities(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -121,7 +119,11 @@ class Trusted:
 
 def read_certificates(path: Path) -> list[x509.Certificate]:
     """Return the certificates (PEM) in a file; `InputError` where there are none."""
-    return _loaded(read_from_others(path), path, _load_certificates, "certificate in PEM")
+    data = read_from_others(path)
+    with _loading(path, "certificate in PEM"):
+        found = x509.load_pem_x509_certificates(data)
+        str([each.subject for each in found])  # names are parsed late; a malformed one is to be noticed here
+        return found
 
 
 def read_list(path: Path) -> x509.CertificateRevocationList:
@@ -131,24 +133,17 @@ def read_list(path: Path) -> x509.CertificateRevocationList:
 
 def parse_list(data: bytes, place: str | Path) -> x509.CertificateRevocationList:
     """Return a revocation list as `read_list` does; `place` is for the error."""
-    return _loaded(data, place, _load_list, "revocation list")
+    with _loading(place, "revocation list"):
+        found = x509.load_pem_x509_crl(data) if data.startswith(b"-----") else x509.load_der_x509_crl(data)
+        str(found.issuer)
+        return found
 
 
-def _load_list(data: bytes) -> x509.CertificateRevocationList:
-    found = x509.load_pem_x509_crl(data) if data.startswith(b"-----") else x509.load_der_x509_crl(data)
-    str(found.issuer)  # names are parsed late; a malformed one is to be noticed here
-    return found
-
-
-def _load_certificates(data: bytes) -> list[x509.Certificate]:
-    found = x509.load_pem_x509_certificates(data)
-    str([each.subject for each in found])
-    return found
-
-
-def _loaded(data: bytes, place: str | Path, load: Callable[[bytes], T], what: str) -> T:
+@contextmanager
+def _loading(place: str | Path, what: str) -> Iterator[None]:
+    """Raise `InputError`, which says what the contents of `place` are not, where they cannot be loaded."""
     try:
-        return load(data)
+        yield
     except MALFORMED:
         raise InputError(
             f"{str(place)!r} is no {what}; `fhe-auc keys show` tells what a file is", file=str(place)
