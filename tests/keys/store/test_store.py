@@ -243,25 +243,6 @@ def test_a_store_without_its_header_is_not_taken_for_an_unfinished_one(directory
     assert {*before} - {*directory.rglob("*")} == {directory / "lock", directory / "state" / "north"}
 
 
-def test_an_entry_with_other_contents_is_neither_overwritten_nor_the_bundle_used_up(store) -> None:
-    with pytest.raises(StoreError, match="another state 'north'"):
-        store.keep("state", "north", SECRET[:-1], bundle_id=BUNDLE)
-    assert store.get("state", "north") == SECRET
-    store.keep("state", "south", b"other", bundle_id=BUNDLE)
-
-
-def test_a_replay_is_refused_also_where_the_entry_is_gone_or_the_name_is_another(directory, store) -> None:
-    store.keep("bundle", "session", SECRET, bundle_id=BUNDLE)
-    (directory / "bundle" / "session").unlink()
-    for name in ("session", "other"):
-        with pytest.raises(KeysError, match="has been opened before"):
-            store.keep("bundle", name, SECRET, bundle_id=BUNDLE)
-    assert store.names("bundle") == ()
-    with pytest.raises(StoreError, match="is no name for an entry: letters, digits"):
-        store.keep("bundle", "../session", SECRET, bundle_id=b"c" * 16)
-    store.register(b"c" * 16)
-
-
 # --- Odd directories --------------------------------------------------------------------------------------------------
 
 
