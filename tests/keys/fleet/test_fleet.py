@@ -8,7 +8,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -51,7 +51,7 @@ from fhe_auc_keys.fleet.session import (
 )
 from fhe_auc_keys.fleet.tasks import Workers
 from fhe_auc_keys.roles.local_consortium import LIFETIME, TRIAL, Consortium
-from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.store.key_store import TRAIL, KeyStore
 from fhe_auc_keys.store.trusted_authorities import Trusted
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.authority import Authority
@@ -60,7 +60,10 @@ from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.member_lists import sign_list, sign_members
 from fhe_auc_keys.trust.signed_documents import claimed_body
 from fhe_auc_protocols.exact_auc.padded_computation import ExactPaddedComputation
+from tests.support.certified import NOW
 from tests.support.exact_sessions import pairs_of, rows
+from tests.support.keys_commands import store_of
+from tests.support.keys_folder import ADDER, SITES, at
 
 GRID = thresholds.uniform(12)
 
@@ -352,8 +355,8 @@ def test_counts_below_zero_or_of_other_rows_than_there_are_do_not_leave(play: Pl
     task.check_counts(encoded)
     empty = int(np.flatnonzero(encoded[0][: 2 * len(GRID)] == 0)[0])
     for values, prime in zip(encoded, session.computation.plan.parameters.plain_moduli, strict=True):
-        for at, change in zip((empty, empty - 1), shift, strict=True):
-            values[at] = (int(values[at]) + change) % prime
+        for place, change in zip((empty, empty - 1), shift, strict=True):
+            values[place] = (int(values[place]) + change) % prime
     with pytest.raises(InputError, match=f"does not count its {play.rows[0].rows} rows, so nothing is"):
         task.check_counts(encoded)
 
@@ -523,7 +526,9 @@ def test_the_helper_is_given_no_sketch(play: Play, tmp_path: Path) -> None:
             assert kept not in given
 
 
-def test_asked_again_the_helper_gives_the_same_bytes_and_another_list_it_refuses(play: Play, tmp_path: Path) -> None:
+def test_asked_again_the_helper_gives_the_same_bytes_and_refuses_another_list_to_which_no_answer_fits(
+    play: Play, tmp_path: Path
+) -> None:
     play.write()
     play.collect()
     answer, verdicts = play.open()
@@ -533,6 +538,8 @@ def test_asked_again_the_helper_gives_the_same_bytes_and_another_list_it_refuses
     play.collect()
     with pytest.raises(KeysError, match="another list"):
         play.open()
+    with pytest.raises(KeysError, match="other blobs"):
+        play.add(answer)
     assert play.open("first")[0] == answer
 
 
@@ -592,17 +599,6 @@ def test_each_step_is_for_its_role_and_a_result_comes_after_an_opening(play: Pla
             step()
 
 
-def test_an_answer_about_other_blobs_is_refused(play: Play, tmp_path: Path) -> None:
-    play.write()
-    play.collect()
-    opening, _ = play.open()
-    (tmp_path / "blobs").rename(tmp_path / "first")
-    play.write(play.records[::-1])
-    play.collect()
-    with pytest.raises(KeysError, match="other blobs"):
-        play.add(opening)
-
-
 @pytest.mark.parametrize("left", [(4,), (4, 7), (4, 8, 1)], ids=["gone", "changed", "more"])
 def test_records_that_change_between_the_steps_are_told(play: Play, tmp_path: Path, left: tuple[int, ...]) -> None:
     play.write(play.records[:4], play.records[4:])
@@ -658,48 +654,37 @@ def test_members_of_another_fleet_are_refused(play: Play, tmp_path: Path) -> Non
         play.open()
 
 
-def test_the_commands_play_a_session_between_key_stores(play: Play, tmp_path: Path) -> None:
-    now = datetime.now(timezone.utc)
-    authority = Authority.create("a study", days=30, at=now)
-    trust = Trust.from_pem(authority.certificate_pem(), (authority.revocation_list(at=now),))
-    passphrase = tmp_path / "passphrase"
-    passphrase.touch(mode=0o600)
-    passphrase.write_text("four random words")
-    for name in ("vendor", "adder", "trustee", "authority"):
-        with KeyStore.create(tmp_path / name, "four random words", log2_cost=10) as store:
-            if name == "authority":
-                for each in play.identities:
-                    authority.issue(each.request(), each.name, days=20, at=now)
-                store.put("authority", "own", authority.to_bytes())
-                continue
-            identity = Identity.create(name)
-            identity = identity.certified(authority.issue(identity.request(), name, days=20, at=now))
-            (tmp_path / f"{name}.credential").write_bytes(identity.credential)
-            store.put("identity", "own", identity.to_bytes())
-            Trusted(trust.anchors, (), trust.revocation_lists).keep(store)
-    (tmp_path / "study.toml").write_text('model = "m"\noutcome = "o"\ncohort = "c"\nperiod = "p"\n')
+def test_the_commands_play_a_session_between_key_stores(play: Play, consortium: Path) -> None:
+    with store_of("authority") as store:
+        authority = Authority.from_bytes(store.get("authority", "own"))
+        for each in play.identities:
+            authority.issue(each.request(), each.name, days=20, at=NOW)
+        store.put("authority", "own", authority.to_bytes(), replace=True)
 
     def run(who: str, *arguments: str) -> Any:
-        secret = ["--store", play.place(who), "--passphrase-file", str(passphrase), "--json"]
-        done = CliRunner().invoke(command, [*arguments, *secret], catch_exceptions=False)
+        done = CliRunner().invoke(command, [*arguments, *at(who), "--json"], catch_exceptions=False)
         assert done.exit_code == 0, done.output
         return json.loads(done.stdout)
 
-    session, blobs, opening, result = map(play.place, ("session.fleet", "blobs", "opening", "result"))
-    credentials = "--aggregator", play.place("adder.credential"), "--helper", play.place("trustee.credential")
-    study = "--study", play.place("study.toml"), "--min-parties", "5", "--thresholds", "uniform:12"
-    listed = "--list", play.place("members.list"), "--row-cap", "12"
-    assert run("authority", "sign", play.place("members.parquet"), listed[1])["members"] == 8
-    run("vendor", "convene", play.place("members.parquet"), *credentials, *study, *listed, "--out", session)
-    play.announced = open_announcement(Path(session).read_bytes(), trust, holder="vendor", at=now)
+    convener, trustee = SITES
+    names = "session.fleet", "members.parquet", "members.list", "records", "blobs", "opening", "result", "responses"
+    session, members, listed, records, blobs, opening, result, responses = map(play.place, names)
+    roles = "--aggregator", f"{ADDER}/{ADDER}.credential", "--helper", f"{trustee}/{trustee}.credential"
+    asked = "--study", "study.toml", "--min-parties", "5", "--thresholds", "uniform:12", "--row-cap", "12"
+    assert run("authority", "sign", members, listed)["members"] == 8
+    run(convener, "convene", members, *roles, *asked, "--list", listed, "--out", session)
+    with store_of(convener) as store:
+        trust = Trusted.stored(store).trust
+    play.announced = open_announcement(Path(session).read_bytes(), trust, holder=convener, at=NOW)
     play.write(play.records[:7])
-    assert run("adder", "collect", session, play.place("records"), blobs, "--holder", "vendor")["records"] == 7
-    run("trustee", "open", session, play.place("members.parquet"), blobs, opening, "--holder", "vendor")
-    run("adder", "add", session, play.place("records"), blobs, opening, result, "--holder", "vendor")
-    assert run("trustee", "decrypt", session, result, play.place("responses"), "--holder", "vendor")["devices"] == 7
+    by = "--holder", convener
+    assert run(ADDER, "collect", session, records, blobs, *by)["records"] == 7
+    run(trustee, "open", session, members, blobs, opening, *by)
+    run(ADDER, "add", session, records, blobs, opening, result, *by)
+    assert run(trustee, "decrypt", session, result, responses, *by)["devices"] == 7
     assert play.reads(6, play.rows[:7])
-    for name, events in (("vendor", 1), ("trustee", 2)):
-        assert len((tmp_path / name / "audit.jsonl").read_text().splitlines()) == events
+    for name in SITES:  # north had made another session before
+        assert len(Path(name, "store", TRAIL).read_text().splitlines()) == 2
 
 
 def test_simulate_plays_a_session_and_says_whether_it_is_exact(tmp_path: Path) -> None:
