@@ -49,14 +49,10 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     not_after: int  # Unix seconds
 
     @property
-    def begins(self) -> datetime:
-        """Start of validity, UTC."""
-        return datetime.fromtimestamp(self.not_before, timezone.utc)
-
-    @property
-    def ends(self) -> datetime:
-        """End of validity, UTC."""
-        return datetime.fromtimestamp(self.not_after, timezone.utc)
+    def validity(self) -> tuple[datetime, datetime]:
+        """Its start and end, UTC."""
+        begins, ends = (datetime.fromtimestamp(each, timezone.utc) for each in (self.not_before, self.not_after))
+        return begins, ends
 
     @property
     def fingerprint(self) -> bytes:

@@ -53,7 +53,8 @@ def seal_to_all(recipients: Mapping[str, bytes], plaintext: bytes, *, info: byte
     key = secrets.token_bytes(_KEY_BYTES)
     ciphertext, digest = _encrypted(key, plaintext, associated)
     sealed = {
-        name: sealing.seal_classical(public, key, info=_info(info, name, digest)) for name, public in recipients.items()
+        name: sealing.seal_classical(public, key, info=encode((info, name, digest)))
+        for name, public in recipients.items()
     }
     return encode(_Sealed(sealed, ciphertext))
 
@@ -85,7 +86,7 @@ def unseal_mine(identity: Identity, sealed: bytes, *, info: bytes, associated: b
     if identity.name not in parts.keys:
         raise KeysError(f"not sealed to {identity.name!r}")
     digest = hashlib.sha256(parts.ciphertext).digest()
-    key = identity.unseal_classical(parts.keys[identity.name], info=_info(info, identity.name, digest))
+    key = identity.unseal_classical(parts.keys[identity.name], info=encode((info, identity.name, digest)))
     return _opened(key, parts.ciphertext, associated)
 
 
@@ -110,7 +111,3 @@ def _derived(key: bytes) -> tuple[bytes, bytes]:
     """Return encryption key and commitment."""
     drawn = HKDF(hashes.SHA256(), _KEY_BYTES + _COMMITMENT_BYTES, None, b"fhe-auc group sealing 2").derive(key)
     return drawn[:_KEY_BYTES], drawn[_KEY_BYTES:]
-
-
-def _info(info: bytes, recipient: str, digest: bytes) -> bytes:
-    return encode((info, recipient, digest))
