@@ -18,6 +18,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import read_from_others, write_atomically
 from fhe_auc.cli import failures, output
 from fhe_auc.cli.defaults import CommandGroup
+from fhe_auc.cli.inputs import whole_number
 from fhe_auc.session.manifest import SESSION_BYTES
 from fhe_auc_keys.bundles.announcement import MAX_LIFETIME
 from fhe_auc_keys.bundles.sealed_bundles import PARTY_KIND, claimed_in_bundle
@@ -32,9 +33,7 @@ credential_option = functools.partial(click.option, metavar="CREDENTIAL", type=F
 target_option = functools.partial(click.option, "--out", "target", metavar="FILE", type=NEW_FILE)
 """Decorator: the command receives ``target``, the file that it writes."""
 
-days_option = functools.partial(
-    click.option, "--days", metavar="N", type=click.IntRange(1, MAX_LIFETIME.days), default=7
-)
+days_option = functools.partial(whole_number, "--days", 1, MAX_LIFETIME.days, default=7)
 """Decorator: the command receives ``days``, how long a session lasts."""
 
 

@@ -64,12 +64,8 @@ def fleet() -> None:
     """Evaluate on a fleet."""
 
 
-_workers = click.option(
-    "--workers",
-    metavar="N",
-    type=click.IntRange(1),
-    default=1,
-    help="Processes that share the work; more than one need Ray (extra ray).",
+_workers = inputs.whole_number(
+    "--workers", 1, default=1, about="Processes that share the work; more than one need Ray (extra ray)."
 )
 
 
@@ -157,7 +153,7 @@ def sign_list(members_file: str, target: Path, vault: Vault, force: bool) -> com
 @inputs.backend_option
 @inputs.interval_options("Level of the confidence interval, Hanley and McNeil's.", "Leave the interval out.")
 @trust.key_store
-@common.days_option(help="How long the session lasts.")
+@common.days_option(about="How long the session lasts.")
 @trust.list_option
 @common.target_option(default="session.fleet", help="File to write.")
 @common.force_option

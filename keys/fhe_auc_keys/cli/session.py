@@ -69,7 +69,7 @@ _WITH_OLD = {"old", "without", "stated", "store", "passphrase_file", "lists", "f
     callback=lambda ctx, param, value: common.hexadecimal(value) if value else b"",
     help="Of exact and verified: id of the session that has found the thresholds, in which each site has taken part.",
 )
-@common.days_option(help="How long the bundles can be opened.")
+@common.days_option(about="How long the bundles can be opened.")
 @click.option(
     "--from",
     "old",

@@ -108,9 +108,8 @@ _FORMAT = KeptFormat(b"fhefmem", _Memory, "device's memory")
 class Device:
     """The member of a fleet with this index, in one session.
 
-    `announced` is from `open_announcement`; `identity` is the member's. Whether the fleet has it as a member,
-    `Fleet.has` says, given `known_by`. Raises `InputError` where the session is not a fleet's, has no member of this
-    index, or is below the device's floor.
+    `announced` is from `open_announcement`; `Fleet.has`, given `known_by`, says whether the fleet has this member.
+    Raises `InputError` where the session is not a fleet's, has no such member, or is below the device's floor.
     """
 
     def __init__(self, announced: Announcement, index: int, identity: Identity, floor: Floor) -> None:

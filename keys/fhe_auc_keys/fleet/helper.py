@@ -91,8 +91,7 @@ def open_pads(
 ) -> tuple[bytes, dict[str, int]]:
     """Return the answer for the aggregator, and how many blobs there are of each verdict.
 
-    `members` is the file of the fleet's, and `blobs` the folder that the aggregator has made. Of a member with several
-    records the first counts whose blob opens.
+    `members` is the fleet's file, `blobs` the aggregator's folder. Of a member's records the first counts that opens.
 
     Raises `KeysError` where this is not the helper, the list not the aggregator's or of another session, or the pads of
     another list have been opened; `InputError` where the members are not the fleet's, or a file cannot be read;

@@ -34,7 +34,6 @@ RESULT = Kind(b"fhefres", "fleet's result")
 
 BLOB, RESPONSE, SKETCH = b"fleet's blob 1", b"fleet's response 1", b"fleet's sketch 1"
 KEY_BYTES, DIGEST_BYTES = 32, 32
-WRAPPED_BYTES = 48  # a response key's part of the sums
 SIGNATURE_BYTES = 64
 BLOB_BYTES = sealing.OVERHEAD + SEED_BYTES + KEY_BYTES  # seed, and response key
 

@@ -2,8 +2,7 @@
 
 It lies in the role's key store as ``audit.jsonl``, and is only ever appended to. A line that is changed, or removed
 from the middle, shows (`read`). Lines removed from the end do not, unless somebody has noted the last one's digest.
-Whoever has the role's key and its disk can write the whole file anew: where that matters, the role keeps a copy of the
-lines on another machine of its own.
+Whoever has the role's key and its disk can write the file anew: where that matters, the role keeps a copy elsewhere.
 """
 
 from __future__ import annotations

@@ -5,8 +5,7 @@ sent again, is in the same line; a new session on the same rows is another one. 
 and chained, says the same of each session and limit, and each session's state what it has spent, and whether its result
 was refused. Where one of the three was lost, put back to an older version or changed, they differ (`differences`), and
 `spend` refuses what has to do with a budget, until somebody has looked into it and puts them right (`reconciled`).
-Who can write on the disk can still take away, or put back, all three together; who has the role's key besides can write
-a trail anew.
+Who can write on the disk can still remove or put back all three together, and with the role's key write a trail anew.
 
 **What adds up** (basic composition; Dwork and Roth, "The algorithmic foundations of differential privacy", 2014,
 theorem 3.16). Sessions on the same rows with (epsilon_i, delta_i) are together (sum of epsilon_i, sum of delta_i)
@@ -66,8 +65,7 @@ class Limit(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 class Entry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """What one session has spent; `at` is in seconds since 1970, and no part of what two entries have to agree on.
 
-    `rows` are those that the site has put in. `refused` names the error where the result failed the checks,
-    `acknowledged` who has looked into that.
+    `rows` were put in; `refused` names the error where the result failed the checks, `acknowledged` who looked into it.
     """
 
     data_set: str

@@ -19,6 +19,7 @@ import secrets
 import stat
 import unicodedata
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Literal, TypeVar, get_args
 
@@ -66,7 +67,7 @@ _FORMAT = KeptFormat(MAGIC, _StoreHeader, "key store header")
 _SEEN_FORMAT = KeptFormat[tuple[bytes, ...]](b"fheseen", tuple[bytes, ...], "list of opened bundles")
 
 
-class KeyStore:
+class KeyStore(AbstractContextManager["KeyStore"]):
     """An open, locked key store; use it as a context manager.
 
     `directory` was made by `create`. The passphrase is not kept; the key derived from it is, until the store is closed.
@@ -124,9 +125,6 @@ class KeyStore:
 
     def __reduce__(self) -> str:
         raise TypeError("an open key store is not pickled")
-
-    def __enter__(self) -> KeyStore:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.close()

@@ -68,8 +68,7 @@ _FORMAT = KeptFormat(b"fheauth", _StoredAuthority, "authority")
 class Authority:
     """The consortium's certificate authority; never printed or pickled.
 
-    `certificate` is X.509, self-signed (Ed25519), and parties get it by a way that cannot be tampered with. `register`
-    holds all certificates ever issued.
+    `certificate` is X.509, self-signed (Ed25519); parties get it by a trusted way. `register` is of all ever issued.
     """
 
     _key: Ed25519PrivateKey

@@ -82,8 +82,7 @@ def bind_keys(
     """Return the binding of a party's keys to its certificate, signed with both private keys.
 
     `encryption` is the party's public encryption key; the binding holds for `days`, 1 to 398, from `at`, the present.
-    Raise `UnfitCertificateError` where `certified_key` is not the certificate's or too weak, `days` are out of range,
-    or no party may have that name.
+    Raise `UnfitCertificateError` where `certified_key` is not the certificate's or too weak, or `days` or `name` unfit.
     """
     at = check_time(at)
     if not 1 <= days <= MAX_DAYS:

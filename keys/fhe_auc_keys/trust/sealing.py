@@ -84,8 +84,7 @@ def _opened(suite: Suite, sealed: bytes, key: MLKEM768X25519PrivateKey | X25519P
 def seal(recipient: bytes, plaintext: bytes, *, info: bytes) -> bytes:
     """Return `plaintext` sealed to an encryption key of 1,216 bytes: `OVERHEAD` bytes longer.
 
-    The opener must state the same `info`, which is bound into the key. Raise `UnfitCertificateError` where the
-    recipient's is no such key.
+    The opener must state the same `info`, bound into the key. `UnfitCertificateError` where `recipient` is no such key.
     """
     return _HYBRID.encrypt(plaintext, encryption_key(recipient), info=info)
 
