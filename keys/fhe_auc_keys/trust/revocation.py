@@ -62,7 +62,7 @@ def ends_soon(found: RevocationList, *, at: datetime) -> bool:
 def newer_list(new: RevocationList, old: RevocationList | None, issuer: x509.Certificate) -> RevocationList:
     """Return `new`, of whatever origin, which is to take the place of `old`, accepted by this function, if any.
 
-    An earlier one would undo what was revoked since. Numbers tell the order; dates, where one has none or both the same.
+    An earlier one would undo what was revoked since. Numbers tell the order; dates, where one has none or they agree.
 
     Raises `KeysError` where `new` is not in the name of `issuer`, who is trusted, or of another key, or is forged and
     names no key; `TamperedError` where it bears that name and key identifier and not the signature, or is no full list;
