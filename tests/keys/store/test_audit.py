@@ -62,9 +62,7 @@ def full(*_: object, **__: object) -> None:
 
 
 def shown(consortium: Consortium, name: str, *more: str) -> Result:
-    made = consortium.made.sites[name]
-    at = ("--store", made["store"], "--passphrase-file", made["passphrase-file"])
-    return CliRunner().invoke(main, ["audit", *at, *more])
+    return CliRunner().invoke(main, ["audit", *consortium.options(name), *more])
 
 
 def lines_of(consortium: Consortium, name: str) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from fhe_auc import InputError
 from fhe_auc.base.errors import FheAucError
 from fhe_auc.base.files import write_atomically
 from fhe_auc.session import registry
+from fhe_auc.session.aggregator import conduct
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request, Spending, new_session_id
 from fhe_auc.sums.residues import pack
@@ -95,8 +96,7 @@ class Site:
             return [each.wrong for each in problems(store, at=now())]
 
     def command(self, *options: str) -> Result:
-        config = self.made.made.sites[self.name]
-        return ok("budget", *options, "--store", config["store"], "--passphrase-file", config["passphrase-file"])
+        return ok("budget", *options, *self.made.options(self.name))
 
     def acknowledge(self) -> None:
         self.command("--acknowledge", self.id, "--by", "Ada Osei")
@@ -108,17 +108,16 @@ class Site:
         """Play a session whose aggregator adds one to a count: a guess, of which the verdict would tell it more."""
         self.made.done = done  # type: ignore[method-assign]
         aggregator = self.made.aggregator()
-        message: bytes | None = aggregator.start()
-        while message is not None:
-            for sender, submission in self.made.exchange(message):
-                aggregator.receive(sender, submission)
+
+        def exchange(message: bytes) -> Iterator[tuple[str, bytes]]:
+            yield from self.made.exchange(message)
             if aggregator.round == 1:
                 plan = aggregator.manifest.decoded_plan(ExactPlan)
-                one = np.zeros(plan.computed.sketch.size, dtype=np.uint64)
-                one[3] = 1
+                one = np.eye(1, plan.computed.sketch.size, 3, dtype=np.uint64)[0]
                 primes = plan.parameters.plain_moduli
                 aggregator._sum.add(tuple(pack(one, prime) for prime in primes))  # type: ignore[attr-defined]
-            message = aggregator.finish_round()
+
+        conduct(aggregator, exchange)
 
     @property
     def incident(self) -> str:

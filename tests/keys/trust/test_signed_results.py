@@ -86,9 +86,7 @@ def test_the_results_of_all_sites_are_verified_and_say_the_same(made: Made, prot
     told = json.loads(folder.files[0].read_text())
     assert (told["evaluation"]["soundness"] is not None, bool(told["version"])) == (protocol == "verified", True)
     assert outcomes.read(folder.files[0]).auc == told["evaluation"]["auc"]  # type: ignore[union-attr]
-    made_ = folder.consortium.made.sites["south"]
-    own = ("--store", made_["store"], "--passphrase-file", made_["passphrase-file"])
-    assert check(*folder.files, *own).exit_code == 0
+    assert check(*folder.files, *folder.consortium.options("south")).exit_code == 0
 
 
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
