@@ -136,22 +136,16 @@ def site(made: Consortium, tmp_path: Path) -> Site:
     return Site(made.copied(tmp_path / "sites"))
 
 
-def test_a_session_spends_once_however_often_it_is_asked(site: Site) -> None:
+def test_a_session_spends_once_however_often_it_is_asked_and_before_the_submission_is_written_down(site: Site) -> None:
     opening = site.made.aggregator().start()
     assert site.entries() == {}
+    with pytest.raises(OSError, match="no power"):
+        site.answer(opening, keep=crash)
+    assert len(site.entries()) == 1
     first = site.answer(opening)
     assert site.answer(opening) == first
     (entry,) = site.entries().values()
     assert (entry.data_set, entry.protocol, entry.epsilon, entry.unit) == ("rows", "verified", 0.5, "row")
-
-
-def test_it_is_written_down_before_the_submission_is_and_after_a_crash_between_the_two_once(site: Site) -> None:
-    opening = site.made.aggregator().start()
-    with pytest.raises(OSError, match="no power"):
-        site.answer(opening, keep=crash)
-    assert len(site.entries()) == 1
-    site.answer(opening)
-    assert len(site.entries()) == 1
 
 
 def test_beyond_the_limit_nothing_is_sent_and_nothing_kept_until_it_is_raised(site: Site) -> None:
