@@ -17,8 +17,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NoReturn
 
 import msgspec
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.base.keystream import COMMON_SECRET_BYTES
@@ -36,7 +34,7 @@ from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.roles.key_mode import KeyedParty, KeyMode, read_material, reading_material
 from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_keys.trust import sealing
-from fhe_auc_keys.trust.identity import Identity, signed_bytes
+from fhe_auc_keys.trust.identity import Identity, has_signed, signed_bytes
 
 OPEN = 2
 """The round in which the helper opens the sum of the pads."""
@@ -225,11 +223,12 @@ class OpeningHelper(Party[Any]):
     def _secret_in(self, signed: _SignedBlob) -> bytes | None:
         """Return what a party has sealed; None where it has not signed its blob, or that does not open."""
         (blob,), associated = signed.blobs, _associated(self.digest, signed.party)
+        about, key = associated + hashlib.sha256(blob).digest(), self._keys.get(signed.party, b"")
+        if not has_signed(key, _BLOB, about, signed.signature):
+            return None
         try:
-            key = Ed25519PublicKey.from_public_bytes(self._keys[signed.party])
-            key.verify(signed.signature, signed_bytes(_BLOB, associated + hashlib.sha256(blob).digest()))
             secret = self._identity.unseal(blob, info=signed_bytes(_BLOB, associated))
-        except (InvalidSignature, KeyError, TamperedError):
+        except TamperedError:
             return None
         return secret if len(secret) == self.secret_bytes else None
 
