@@ -64,6 +64,7 @@ from tests.support.certified import NOW
 from tests.support.exact_sessions import pairs_of, rows
 from tests.support.keys_commands import store_of
 from tests.support.keys_folder import ADDER, SITES, at
+from tests.support.wire import flipped
 
 GRID = thresholds.uniform(12)
 
@@ -215,10 +216,6 @@ def test_a_device_shows_by_its_path_that_it_is_a_member_and_no_secret(play: Play
 # --- What does not count, and does the rest no harm -------------------------------------------------------------------
 
 
-def flipped(data: bytes) -> bytes:
-    return data[:-1] + bytes([data[-1] ^ 1])
-
-
 def resealed(play: Play, record: Record, identity: Identity) -> Record:
     """The record with a blob that somebody else has made, who has this identity, for the same sketch."""
     key = play.announced.helper.encryption_key
@@ -287,9 +284,9 @@ def test_blobs_that_do_not_open_are_left_out_and_the_others_count(play: Play) ->
     records = play.records
     records[0] = resealed(play, records[0], Identity.create("a stranger"))
     records[1] = records[1]._replace(blob=records[2].blob, signature=records[2].signature)
-    records[3] = records[3]._replace(blob=flipped(records[3].blob))
+    records[3] = records[3]._replace(blob=flipped(records[3].blob, -1))
     records[4] = records[4]._replace(sketch=play.device(4).submit(play.rows[4], b"").record.sketch)
-    records[7] = signed(records[7], flipped(records[7].blob), play.identities[7])
+    records[7] = signed(records[7], flipped(records[7].blob, -1), play.identities[7])
     play.write(records)
     _, verdicts = play.to_the_end()
     assert verdicts == {"counts": 3, Verdict.UNSIGNED.sentence: 4, Verdict.UNOPENED.sentence: 1}
@@ -411,7 +408,7 @@ def test_a_device_answers_once_for_the_scores_of_a_model_whatever_other_models_a
 def test_a_device_whose_memory_is_damaged_sends_nothing(play: Play) -> None:
     memory = play.device(0).submit(play.rows[0], b"").memory
     with pytest.raises(DeserialisationError, match="device's memory"):
-        play.device(0).submit(play.rows[0], flipped(memory))
+        play.device(0).submit(play.rows[0], flipped(memory, -1))
 
 
 def test_one_device_that_runs_other_code_decides_the_auc(play: Play) -> None:
@@ -578,15 +575,15 @@ def test_a_blob_a_list_or_an_answer_that_is_changed_is_refused(play: Play, tmp_p
     for name, error in (("blobs-000000.parquet", DeserialisationError), ("list", TamperedError)):
         file = tmp_path / "blobs" / name
         whole = file.read_bytes()
-        file.write_bytes(flipped(whole))
+        file.write_bytes(flipped(whole, -1))
         with pytest.raises(error, match=r"not the file that the aggregator has listed|genuine|damaged"):
             play.open()
         file.write_bytes(whole)
     opening, _ = play.open()
     with pytest.raises(TamperedError):
-        play.add(flipped(opening))
+        play.add(flipped(opening, -1))
     with pytest.raises(TamperedError):
-        play.decrypt(flipped(play.add(opening)[0]))
+        play.decrypt(flipped(play.add(opening)[0], -1))
 
 
 def test_each_step_is_for_its_role_and_a_result_comes_after_an_opening(play: Play) -> None:
