@@ -31,6 +31,13 @@ _DIGEST = 32
 T = TypeVar("T")
 
 
+class SecretStruct(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A struct that holds secrets: never printed. On the wire it is as its fields are in any other struct."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(...)"
+
+
 def json_text(value: Any, indent: int | None = None) -> str:
     """Return plain types as JSON for readers outside, null for what is not finite: JSON has no NaN."""
     return json.dumps(_finite(value), allow_nan=False, indent=indent)

@@ -12,13 +12,12 @@ from typing import Any, get_args
 import msgspec
 import numpy as np
 
-from fhe_auc.machines.site_state import Joined, LocalSites, Records, SiteState, answer, site_storage
+from fhe_auc.machines.site_state import LocalSites, Records, answer, site_storage
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.aggregator import Aggregator
-from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import Party
-from fhe_auc.session.protocol import Request, Session, Spending, new_session_id
+from fhe_auc.session.protocol import Request, Session, new_session_id
 from fhe_auc_keys.roles.padded_roles import SealedPadsSession
 from fhe_auc_keys.store.key_store import KeyStore, Kind
 from fhe_auc_keys.store.vault import Vault
@@ -38,40 +37,6 @@ def _prepared(protocol: str, request: Request) -> Session:
     if isinstance(made, SealedPadsSession):  # an opening is for one session; such keys are quick to make
         return registry.load(protocol).prepare(request)
     return replace(made, manifest=msgspec.structs.replace(made.manifest, session=new_session_id()))
-
-
-class Failing(SiteState):
-    """A site's state; what is given is called in place of keeping or of erasing."""
-
-    def __init__(self, site: SiteState, keep: Callable[[], None] | None, spend: Callable[[], None] | None) -> None:
-        self.name, self._site, self._keep, self._spend = site.name, site, keep, spend
-
-    def session(self, session: bytes) -> Joined:
-        return self._site.session(session)
-
-    def state(self, session: bytes) -> bytes | None:
-        return self._site.state(session)
-
-    def others(self, session: bytes) -> list[bytes]:
-        return self._site.others(session)
-
-    def keep(self, session: bytes, state: bytes) -> None:
-        self._site.keep(session, state) if self._keep is None else self._keep()
-
-    def charge(self, manifest: Manifest, spending: Spending | None, *, rows: int) -> Mapping[str, Any]:
-        return self._site.charge(manifest, spending, rows=rows)
-
-    def stop(self, manifest: Manifest) -> None:
-        self._site.stop(manifest)
-
-    def refuse(self, manifest: Manifest, error: str) -> None:
-        self._site.refuse(manifest, error)
-
-    def spend(self, session: bytes) -> None:
-        self._site.spend(session) if self._spend is None else self._spend()
-
-    def close(self, session: bytes) -> None:
-        self._site.close(session)
 
 
 class Consortium:
@@ -111,9 +76,16 @@ class Consortium:
         keep: Callable[[], None] | None = None,
         spend: Callable[[], None] | None = None,
     ) -> bytes:
-        """As a process of its own would: the key store is opened and closed."""
+        """As a process of its own would: the key store is opened and closed.
+
+        `keep` and `spend` are called in place of keeping the site's state, and of erasing its seed.
+        """
         with site_storage().site(self.made.sites[name]) as site:
-            return answer(Failing(site, keep, spend), message, rows or (lambda name, _: self.sites[name]), self.done)
+            if keep is not None:
+                site.keep = lambda *_: keep()  # type: ignore[method-assign]
+            if spend is not None:
+                site.spend = lambda *_: spend()  # type: ignore[method-assign]
+            return answer(site, message, rows or (lambda name, _: self.sites[name]), self.done)
 
     @property
     def id(self) -> bytes:
@@ -122,6 +94,11 @@ class Consortium:
     def store(self, name: str) -> KeyStore:
         made = self.made.sites[name]
         return Vault(Path(made["store"]), Path(made["passphrase-file"])).open()
+
+    def options(self, name: str) -> tuple[str, ...]:
+        """How a command is told of a site's key store."""
+        made = self.made.sites[name]
+        return "--store", made["store"], "--passphrase-file", made["passphrase-file"]
 
     def kept(self, name: str) -> bytes:
         """All that is in a site's key store, decrypted."""

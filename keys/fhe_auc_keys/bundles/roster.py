@@ -11,7 +11,7 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fhe_auc.base.errors import DeserialisationError, InputError
-from fhe_auc.base.serialise import frame, unframe
+from fhe_auc.base.serialise import SecretStruct, frame, unframe
 from fhe_auc.session.manifest import Manifest
 from fhe_auc_keys.errors import UnfitCertificateError
 from fhe_auc_keys.trust.certificates import Peer
@@ -105,11 +105,8 @@ class Roster(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
             raise InputError(str(error)) from None
 
 
-class PartyMaterial(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class PartyMaterial(SecretStruct, frozen=True):
     """What a party of a joint session starts from, as bytes: for `fhe_auc.session.protocol.Protocol.party`."""
 
     roster: Roster
     identity: bytes  # private keys, `fhe_auc_keys.trust.identity.Identity.to_bytes`
-
-    def __repr__(self) -> str:
-        return "PartyMaterial(...)"

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from fhe_auc.base.errors import DeserialisationError
-from fhe_auc.base.serialise import KeptFormat, decode, encode
+from fhe_auc.base.serialise import KeptFormat, SecretStruct, decode, encode
 from fhe_auc.question.study import Study
 from fhe_auc.rlwe.context import BasePublicContext
 from fhe_auc.session.protocol import Session
@@ -37,7 +37,7 @@ from fhe_auc_keys.bundles.session_keys import (
     party_secrets,
     public_context,
 )
-from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError, unreadable
+from fhe_auc_keys.errors import ExpiredError, KeysError, TamperedError
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.certificates import Peer, Trust, verify
@@ -101,7 +101,7 @@ class _PartyBody(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
     sealed: bytes
 
 
-class Kept(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Kept(SecretStruct, frozen=True):
     """What a key store has of a session that it has opened; the announcement is unverified here.
 
     A later version of fhe-auc, which cannot go on with the session, reads this and closes it.
@@ -113,17 +113,10 @@ class Kept(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
     closed: bool = False
     has_result: bool = False  # whether it was closed because the site had the result
 
-    def __repr__(self) -> str:
-        return "Kept(...)"
-
     @classmethod
     def stored(cls, store: KeyStore, session: bytes) -> Kept:
         """Return what a store has of a session; errors as `fhe_auc_keys.store.key_store.KeyStore.get`."""
-        name = session.hex()
-        try:
-            return _KEPT.unframe(store.get("bundle", name))
-        except DeserialisationError as error:
-            raise unreadable(error, f"bundle/{name}: {error}") from None
+        return store.load("bundle", session.hex(), _KEPT)
 
     def to_bytes(self) -> bytes:
         """Serialise, for a key store."""

@@ -20,7 +20,7 @@ import msgspec
 from fhe_auc import bfv, ckks
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.keystream import COMMON_SECRET_BYTES
-from fhe_auc.base.serialise import decode, encode, frame, unframe
+from fhe_auc.base.serialise import SecretStruct, decode, encode, frame, unframe
 from fhe_auc.bfv import BfvParameters
 from fhe_auc.bfv.context import FACTORY as BFV_FACTORY
 from fhe_auc.ckks import CkksParameters
@@ -43,15 +43,12 @@ _PUBLIC = {each.public.kind: each for each in _FACTORIES.values()}
 _SECRET = {each.secret.kind for each in _FACTORIES.values()}
 
 
-class PartySecrets(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class PartySecrets(SecretStruct, frozen=True):
     """What a party of a session has, and the aggregator has not; in the clear, and not in the repr."""
 
     context: bytes  # the secret key, for `load_secret` of `fhe_auc.ckks` or `fhe_auc.bfv`; empty where there is none
     common_secret: bytes  # 32 random bytes
     seed: bytes = b""  # 32 random bytes, for this party's pad alone; empty without pads, and once it is used
-
-    def __repr__(self) -> str:
-        return "PartySecrets(...)"
 
     def __post_init__(self) -> None:
         if len(self.common_secret) != COMMON_SECRET_BYTES:

@@ -9,6 +9,7 @@ from cryptography import x509
 
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import read_from_others
+from fhe_auc.cli.inputs import whole_number
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.cli.trust import key_store
 from fhe_auc_keys.errors import StoreError
@@ -77,7 +78,7 @@ def ca_init(name: str, vault: Vault, folder: Path, force: bool) -> common.Report
 @click.argument("request", metavar="REQUEST", type=common.FILE)
 @click.argument("name", metavar="NAME")
 @key_store
-@click.option("--days", metavar="N", type=click.IntRange(1, MAX_DAYS), default=365, help="Validity.")
+@whole_number("--days", 1, MAX_DAYS, default=365, about="Validity.")
 @common.fingerprint_option
 @common.folder_option
 @common.force_option

@@ -18,13 +18,24 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.files import read_from_others, write_atomically
 from fhe_auc.cli import failures, output
 from fhe_auc.cli.defaults import CommandGroup
+from fhe_auc.cli.inputs import whole_number
 from fhe_auc.session.manifest import SESSION_BYTES
+from fhe_auc_keys.bundles.announcement import MAX_LIFETIME
 from fhe_auc_keys.bundles.sealed_bundles import PARTY_KIND, claimed_in_bundle
 from fhe_auc_keys.errors import KeysError
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 NEW_FILE = click.Path(dir_okay=False, path_type=Path)
 PRIVATE, PUBLIC = 0o600, 0o644
+
+file_option = functools.partial(click.option, metavar="FILE", type=FILE)
+credential_option = functools.partial(click.option, metavar="CREDENTIAL", type=FILE)
+target_option = functools.partial(click.option, "--out", "target", metavar="FILE", type=NEW_FILE)
+"""Decorator: the command receives ``target``, the file that it writes."""
+
+days_option = functools.partial(whole_number, "--days", 1, MAX_LIFETIME.days, default=7)
+"""Decorator: the command receives ``days``, how long a session lasts."""
+
 
 Rows: TypeAlias = "list[tuple[Any, ...]]"
 """Of a table: texts, and the values that `_cell` writes."""

@@ -16,7 +16,7 @@ from fhe_auc.cli import output
 from fhe_auc_keys.cli import common, trust
 from fhe_auc_keys.errors import KeysError, StoreError
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.store.list_places import is_standing, is_url
+from fhe_auc_keys.store.list_places import is_url
 from fhe_auc_keys.store.trusted_authorities import Trusted, read_certificates
 from fhe_auc_keys.store.vault import OWN, Vault
 from fhe_auc_keys.trust.certificates import verify
@@ -41,16 +41,12 @@ from fhe_auc_keys.trust.public_keys import MALFORMED, MAX_DAYS, check_name, fing
 )
 @click.argument("name", metavar="NAME")
 @trust.key_store
-@click.option(
-    "--certificate", metavar="FILE", type=common.FILE, help="The certificate that the consortium's authority issued."
-)
-@click.option(
+@common.file_option("--certificate", help="The certificate that the consortium's authority issued.")
+@common.file_option(
     "--chain",
-    metavar="FILE",
-    type=common.FILE,
     help="A certificate that the site has already (PEM, with intermediate ones behind it), for the name NAME.",
 )
-@click.option("--key", metavar="FILE", type=common.FILE, help="Its private key (PEM); used once, and not kept.")
+@common.file_option("--key", help="Its private key (PEM); used once, and not kept.")
 @trust.authority_option
 @trust.list_option
 @common.fingerprint_option
@@ -96,10 +92,9 @@ def enrol(
         if chain is not None:
             trusted = replace(trusted, intermediates=tuple(read_certificates(chain)[1:]))
         trusted = trust.extended(trusted, authorities, lists, fingerprints)
-        if standing := tuple(
-            place if is_url(place) else str(Path(place).absolute()) for place in lists if is_standing(place)
-        ):
-            trusted = replace(trusted, places=standing)
+        places = [place if is_url(place) else str(Path(place).absolute()) for place in lists]
+        if standing := tuple(place for place in places if is_url(place) or Path(place).is_dir()):
+            trusted = replace(trusted, places=standing)  # where new lists appear by themselves
         if certificate is not None:
             with common.about(certificate):
                 identity = identity.certified(read_from_others(certificate))

@@ -21,12 +21,12 @@ from fhe_auc.question.study import MOST_ROWS as MOST_OF_A_CAP
 from fhe_auc.question.study import Study
 from fhe_auc.session import registry
 from fhe_auc.session.protocol import Request
-from fhe_auc_keys.bundles.announcement import MAX_LIFETIME, announce, open_announcement
+from fhe_auc_keys.bundles.announcement import announce, open_announcement
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.cli.authority import stored
 from fhe_auc_keys.fleet import aggregator, helper, tables
 from fhe_auc_keys.fleet.session import FleetSession
-from fhe_auc_keys.fleet.simulation import MOST_ROWS, Simulated, simulate
+from fhe_auc_keys.fleet.simulation import MOST_ROWS, simulate
 from fhe_auc_keys.fleet.tasks import Workers
 from fhe_auc_keys.store import audit
 from fhe_auc_keys.store.key_store import KeyStore
@@ -64,12 +64,8 @@ def fleet() -> None:
     """Evaluate on a fleet."""
 
 
-_workers = click.option(
-    "--workers",
-    metavar="N",
-    type=click.IntRange(1),
-    default=1,
-    help="Processes that share the work; more than one need Ray (extra ray).",
+_workers = inputs.whole_number(
+    "--workers", 1, default=1, about="Processes that share the work; more than one need Ray (extra ray)."
 )
 
 
@@ -140,12 +136,10 @@ def sign_list(members_file: str, target: Path, vault: Vault, force: bool) -> com
     "--study study.toml --list members.list --row-cap 500 --min-parties 1000 --max-rows 2000000 --store keystore",
 )
 @click.argument("members_file", metavar="MEMBERS", type=str)
-@click.option("--aggregator", metavar="CREDENTIAL", type=common.FILE, required=True, help="Of who adds up.")
-@click.option("--helper", metavar="CREDENTIAL", type=common.FILE, required=True, help="Of who has the key.")
-@click.option(
-    "--study", "study_file", metavar="FILE", type=common.FILE, required=True, help="What is evaluated (TOML)."
-)
-@click.option("--list", "list_file", metavar="FILE", type=common.FILE, required=True, help="Of `fleet sign`.")
+@common.credential_option("--aggregator", required=True, help="Of who adds up.")
+@common.credential_option("--helper", required=True, help="Of who has the key.")
+@common.file_option("--study", "study_file", required=True, help="What is evaluated (TOML).")
+@common.file_option("--list", "list_file", required=True, help="Of `fleet sign`.")
 @click.option(
     "--row-cap",
     metavar="N",
@@ -159,11 +153,9 @@ def sign_list(members_file: str, target: Path, vault: Vault, force: bool) -> com
 @inputs.backend_option
 @inputs.interval_options("Level of the confidence interval, Hanley and McNeil's.", "Leave the interval out.")
 @trust.key_store
-@click.option(
-    "--days", metavar="N", type=click.IntRange(1, MAX_LIFETIME.days), default=7, help="How long the session lasts."
-)
+@common.days_option(about="How long the session lasts.")
 @trust.list_option
-@click.option("--out", "target", metavar="FILE", type=common.NEW_FILE, default="session.fleet", help="File to write.")
+@common.target_option(default="session.fleet", help="File to write.")
 @common.force_option
 @common.reported
 def convene(
@@ -342,21 +334,15 @@ def simulate_session(parties: int, thresholds: str, workers: int, folder: Path |
         ("of all rows", f"{float(found.expected):.6f}", "equal" if found.equal else "NOT EQUAL"),
     ]
     header = ("role", "step", "CPU s", "wall s", "CPU ms/device", "")
-    return common.Report(_facts(found), common.Table(costs, header, 2, 3), rows, failed=not found.equal)
-
-
-def _facts(found: Simulated) -> dict[str, Any]:
-    return {
-        "parties": found.parties,
-        "counted": found.counted,
+    facts = {
+        **vars(found),
         "equal": found.equal,
         "fraction": str(found.fraction),
         "expected": str(found.expected),
-        "record_bytes": found.record_bytes,
-        "peak_bytes": found.peak_bytes,
         "cpu_seconds": {role: found.cpu(role) for role in ("devices", "aggregator", "helper")},
         "steps": [each._asdict() for each in found.steps],
     }
+    return common.Report(facts, common.Table(costs, header, 2, 3), rows, failed=not found.equal)
 
 
 for _command in (sign_list, convene, collect, open_pads, add, decrypt, simulate_session):

@@ -55,22 +55,18 @@ _OPENED, _PASSED, _REFUSED = "opened", "passed over", "REFUSED"
     callback=common.session_id,
     help="Id of the session agreed on: no other is taken.",
 )
-@click.option(
+@common.file_option(
     "--thresholds",
     "agreed",
-    metavar="FILE",
-    type=common.FILE,
     help="Thresholds agreed on, or found by the session before: a session for others is not taken.",
 )
-@click.option(
+@common.file_option(
     "--study",
     "study_file",
-    metavar="FILE",
-    type=common.FILE,
     help="The study agreed to, in place of being asked: a session for another one is not taken.",
 )
 @trust.list_option
-@click.option("--out", "target", metavar="FILE", type=common.NEW_FILE, help="Aggregator only: where its keys go.")
+@common.target_option(help="Aggregator only: where its keys go.")
 @common.force_option
 @common.reported
 def open_bundle(
@@ -196,14 +192,7 @@ def _confirmed(study: Study) -> Study:
 @click.argument("file", metavar="FILE", type=common.FILE)
 @trust.key_store
 @trust.list_option
-@click.option(
-    "--out",
-    "target",
-    metavar="FILE",
-    required=True,
-    type=common.NEW_FILE,
-    help="Where the opening goes, for the aggregator.",
-)
+@common.target_option(required=True, help="Where the opening goes, for the aggregator.")
 @common.force_option
 @output.json_option
 def open_late(file: Path, vault: Vault, lists: tuple[str, ...], target: Path, force: bool, as_json: bool) -> None:

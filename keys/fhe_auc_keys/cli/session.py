@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -18,7 +17,7 @@ from fhe_auc.question.study import Study
 from fhe_auc.session import registry
 from fhe_auc.session.plan import large_download
 from fhe_auc.session.protocol import Request
-from fhe_auc_keys.bundles.announcement import MAX_LIFETIME, Announcement, announce, open_announcement
+from fhe_auc_keys.bundles.announcement import Announcement, announce, open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import SealedBundles, seal_session
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.site import made_sessions
@@ -45,25 +44,18 @@ _WITH_OLD = {"old", "without", "stated", "store", "passphrase_file", "lists", "f
     "fhe-auc keys session --from 31c4ce5c3af100a30dd3d4d0b7191bc8 --without south       south has withdrawn",
 )
 @click.argument("credentials", metavar="CREDENTIAL...", nargs=-1, type=common.FILE)
-@click.option(
-    "--aggregator",
-    metavar="CREDENTIAL",
-    type=common.FILE,
-    help="Credential of who adds up, written by its `enrol`; no party, nor the key holder.",
+@common.credential_option(
+    "--aggregator", help="Credential of who adds up, written by its `enrol`; no party, nor the key holder."
 )
-@click.option(
+@common.credential_option(
     "--helper",
     "helpers",
-    metavar="CREDENTIAL",
     multiple=True,
-    type=common.FILE,
     help="With --keys helper: the credential of who has the key in place of the parties, written by its `enrol`.",
 )
-@click.option(
+@common.file_option(
     "--study",
     "study_file",
-    metavar="FILE",
-    type=common.FILE,
     help="What is evaluated (TOML): model, outcome, cohort, period; a table [row-caps] may bound each party's rows.",
 )
 @trust.key_store
@@ -77,13 +69,7 @@ _WITH_OLD = {"old", "without", "stated", "store", "passphrase_file", "lists", "f
     callback=lambda ctx, param, value: common.hexadecimal(value) if value else b"",
     help="Of exact and verified: id of the session that has found the thresholds, in which each site has taken part.",
 )
-@click.option(
-    "--days",
-    metavar="N",
-    type=click.IntRange(1, MAX_LIFETIME.days),
-    default=7,
-    help="How long the bundles can be opened.",
-)
+@common.days_option(about="How long the bundles can be opened.")
 @click.option(
     "--from",
     "old",
@@ -274,23 +260,17 @@ def _make(
 ) -> tuple[Announcement, list[tuple[Path, str, str]]]:
     """Make the keys; write down in the key store what was made, then the files; return what they are."""
     plugin = registry.load(wanted.protocol)
-    given: dict[str, Any] = {
-        "aggregator": wanted.aggregator,
-        "helper": wanted.helper,
-        "study": wanted.study,
-        "lifetime": wanted.lifetime,
-        "at": common.now(),
-    }
+    given = {name: getattr(wanted, name) for name in ("aggregator", "helper", "study", "lifetime")}
     with output.progress("Making keys"):
         prepared = plugin.prepare(wanted.request)
         session = prepared.manifest.session
         folder = folder or Path(f"session-{session.hex()[:8]}")
         sealed = None
         if prepared.manifest.keys in ("sealed", "helper"):
-            sealed = seal_session(holder, prepared, wanted.credentials, trusted, **given)
+            sealed = seal_session(holder, prepared, wanted.credentials, trusted, **given, at=common.now())
             document = sealed.announcement
         else:
-            document = announce(holder, prepared.manifest, wanted.credentials, trusted, **given)
+            document = announce(holder, prepared.manifest, wanted.credentials, trusted, **given, at=common.now())
         announced = open_announcement(document, trusted, holder=holder.name, at=common.now())
         if replaced is not None:
             made_sessions.replace_by(store, replaced, session, stated=stated)

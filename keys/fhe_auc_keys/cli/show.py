@@ -195,7 +195,7 @@ def _revocation_list(data: bytes, trusted: Trusted | None) -> _Description:
 
 def _certificate(data: bytes, trusted: Trusted | None) -> _Description:
     first = x509.load_pem_x509_certificates(data)[0]
-    rows, facts = _certificate_rows(first), _certified(first)
+    rows, facts = _certified(first)
     constraints = extension(first, x509.BasicConstraints)
     if constraints is not None and constraints.ca:
         described = _Description("certificate of an authority: public, for everybody", rows, facts)
@@ -214,9 +214,8 @@ def _certificate(data: bytes, trusted: Trusted | None) -> _Description:
 
 def _credential(data: bytes, trusted: Trusted | None) -> _Description:
     leaf, bound = claimed(data)
-    facts = {**_certified(leaf), "keys_bound": bool(bound)}
-    rows = _certificate_rows(leaf, of=" of the certificate")
-    described = _Description("credential: public, for the key holder", rows, facts)
+    rows, facts = _certified(leaf, of=" of the certificate")
+    described = _Description("credential: public, for the key holder", rows, {**facts, "keys_bound": bool(bound)})
     if bound:
         described.rows.append(("keys", "bound", "the site's own certificate vouches for them"))
     return _judged(described, data, trusted)
@@ -261,9 +260,9 @@ def _document(kind: Kind, path: Path, data: bytes, trusted: Trusted | None) -> _
     return _Description(what, rows, {**facts, **describe.announcement_as_dict(announced)}, verified)
 
 
-def _certified(certificate: x509.Certificate) -> dict[str, Any]:
-    """Return what a certificate says, for JSON."""
-    return {
+def _certified(certificate: x509.Certificate, of: str = "") -> tuple[common.Rows, dict[str, Any]]:
+    """Return what a certificate says, for a table and for JSON."""
+    told = {
         "name": subject_name(certificate.subject),
         "issuer": subject_name(certificate.issuer),
         "serial": f"{certificate.serial_number:x}",
@@ -271,16 +270,12 @@ def _certified(certificate: x509.Certificate) -> dict[str, Any]:
         "not_before": certificate.not_valid_before_utc,
         "not_after": certificate.not_valid_after_utc,
     }
-
-
-def _certificate_rows(certificate: x509.Certificate, of: str = "") -> common.Rows:
-    """Return the same for a table."""
-    told = _certified(certificate)
-    return [
+    rows: common.Rows = [
         ("for", told["name"], f"issued by {told['issuer']!r}"),
         ("serial", told["serial"], _validity(certificate)),
         ("fingerprint", told["fingerprint"], f"SHA-256{of}"),
     ]
+    return rows, told
 
 
 def _validity(certificate: x509.Certificate) -> str:

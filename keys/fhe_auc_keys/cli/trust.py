@@ -54,10 +54,8 @@ def _with_store(command: Callable[..., Any], *, required: bool) -> Callable[...,
         required=required,
         help="Key store: a folder that only you can read.",
     )
-    @click.option(
+    @common.file_option(
         "--passphrase-file",
-        metavar="FILE",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
         help=f"Read the passphrase from FILE (mode 600). Without: {PASSPHRASE_VARIABLE}, else it is asked for.",
     )
     @functools.wraps(command)
@@ -98,12 +96,10 @@ def _places(ctx: click.Context, param: click.Parameter, values: tuple[str, ...])
     return tuple(each if is_url(each) else str(_EXISTING.convert(each, param, ctx)) for each in values)
 
 
-authority_option = click.option(
+authority_option = common.file_option(
     "--authority",
     "authorities",
-    metavar="FILE",
     multiple=True,
-    type=common.FILE,
     help="Certificate (PEM) of an authority to trust. May be repeated.",
 )
 """Decorator: the command receives ``authorities``, a tuple of Path."""

@@ -6,6 +6,7 @@ What the helper is given, the folder of `collect`, holds blobs and digests of se
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -15,7 +16,6 @@ import numpy as np
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.rlwe.polynomials import Words
-from fhe_auc.session.computation import PaddedComputation
 from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.fleet import tables
 from fhe_auc_keys.fleet.device import Record
@@ -100,7 +100,7 @@ def collect(session: FleetSession, records: str, blobs: str, workers: Workers, *
     for file, why in unreadable.items():
         refusals.add(UNREADABLE, f"{file}: {why}")
     files = []
-    names = [_name(number) for number in range(len(parts))]
+    names = [f"blobs-{number:06}.parquet" for number in range(len(parts))]
     tasks = ((part, tables.within(blobs, name)) for part, name in zip(parts, names, strict=True))
     found = workers.map(_collected, tasks, session.manifest.to_bytes(), session.identity.to_bytes())
     for name, (rows, digest, refused) in zip(names, found, strict=True):
@@ -154,10 +154,6 @@ _CHANGED = (
 )
 
 
-def _name(number: int) -> str:
-    return f"blobs-{number:06}.parquet"
-
-
 def _collected(part: RowGroup, target: str, manifest: bytes, identity: bytes) -> tuple[int, bytes, RefusedRecords]:
     """Write the blobs of a part's records that are whole; return how many, the file's SHA-256, and the others."""
     refusals = RefusedRecords()
@@ -208,7 +204,8 @@ def _checked(part: RowGroup, manifest: bytes, identity: bytes) -> Iterator[tuple
     """Yield a part's records with number, padded sketch, and why one is not whole: an empty text for those that are."""
     session, me = loaded(manifest), Identity.from_bytes(identity)
     computation = session.computation
-    lengths = OVERHEAD + sum(computation.part_bytes), BLOB_BYTES, SIGNATURE_BYTES
+    ends = [0, *itertools.accumulate(computation.part_bytes)]
+    lengths = OVERHEAD + ends[-1], BLOB_BYTES, SIGNATURE_BYTES
     probe = computation.running_sum()
     for number, row in enumerate(tables.rows_of(part, RECORDS)):
         record, padded, why = Record(*row), list[bytes](), ""
@@ -221,19 +218,11 @@ def _checked(part: RowGroup, manifest: bytes, identity: bytes) -> Iterator[tuple
         else:
             try:
                 info = sketch_info(session.digest, record.member)
-                padded = _parts(me.unseal(record.sketch, info=info), computation)
+                sketch = me.unseal(record.sketch, info=info)
+                padded = [sketch[start:end] for start, end in itertools.pairwise(ends)]
                 probe.add(padded)
             except TamperedError:
                 why = NOT_SEALED
             except DeserialisationError:
                 why = NO_SKETCH
         yield number, record, padded, why
-
-
-def _parts(sketch: bytes, computation: PaddedComputation[Any, Any, Any]) -> list[bytes]:
-    """Return a padded sketch part by part."""
-    found, at = [], 0
-    for length in computation.part_bytes:
-        found.append(sketch[at : at + length])
-        at += length
-    return found

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
-from fhe_auc.base.serialise import KeptFormat, decode, encode
+from fhe_auc.base.serialise import KeptFormat, SecretStruct, decode, encode
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.own_rows import check_scores, warnings_of
 from fhe_auc.rows.party_data import PartyData
@@ -97,12 +97,9 @@ class _DeviceAnswer(msgspec.Struct, frozen=True, array_like=True, forbid_unknown
     members: int  # of the fleet
 
 
-class _Memory(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _Memory(SecretStruct, frozen=True):
     salt: bytes
     answers: tuple[_DeviceAnswer, ...] = ()
-
-    def __repr__(self) -> str:
-        return "_Memory(...)"
 
 
 _FORMAT = KeptFormat(b"fhefmem", _Memory, "device's memory")
@@ -111,9 +108,8 @@ _FORMAT = KeptFormat(b"fhefmem", _Memory, "device's memory")
 class Device:
     """The member of a fleet with this index, in one session.
 
-    `announced` is from `open_announcement`; `identity` is the member's. Whether the fleet has it as a member,
-    `Fleet.has` says, given `known_by`. Raises `InputError` where the session is not a fleet's, has no member of this
-    index, or is below the device's floor.
+    `announced` is from `open_announcement`; `Fleet.has`, given `known_by`, says whether the fleet has this member.
+    Raises `InputError` where the session is not a fleet's, has no such member, or is below the device's floor.
     """
 
     def __init__(self, announced: Announcement, index: int, identity: Identity, floor: Floor) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, TooFewPartiesError
-from fhe_auc.base.serialise import KeptFormat, encode
+from fhe_auc.base.serialise import KeptFormat, SecretStruct, encode
 from fhe_auc.question.fleet import Members
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES, generate_context
@@ -50,7 +50,7 @@ SUMS_FILE = "sums"
 _RESPONSES_A_FILE = 100_000
 
 
-class _HelperState(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _HelperState(SecretStruct, frozen=True):
     """Of a session, in the key store. Once the responses are written, nothing secret is left in it."""
 
     blobs: bytes  # SHA-256 of the list that was opened
@@ -60,9 +60,6 @@ class _HelperState(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
     response_keys: bytes = b""  # theirs
     result: bytes = b""  # SHA-256 of the one that is decrypted
     content_key: bytes = b""  # under which its sums are sealed
-
-    def __repr__(self) -> str:
-        return "_HelperState(...)"
 
 
 _FORMAT = KeptFormat(b"fhefhlp", _HelperState, "fleet's session")
@@ -94,8 +91,7 @@ def open_pads(
 ) -> tuple[bytes, dict[str, int]]:
     """Return the answer for the aggregator, and how many blobs there are of each verdict.
 
-    `members` is the file of the fleet's, and `blobs` the folder that the aggregator has made. Of a member with several
-    records the first counts whose blob opens.
+    `members` is the fleet's file, `blobs` the aggregator's folder. Of a member's records the first counts that opens.
 
     Raises `KeysError` where this is not the helper, the list not the aggregator's or of another session, or the pads of
     another list have been opened; `InputError` where the members are not the fleet's, or a file cannot be read;
@@ -116,9 +112,10 @@ def open_pads(
         return kept.answer, _tally(session.read(OPENING, kept.answer, Opened, session.helper, at=at).verdicts)
     fleet = tables.read_members(members)
     session.loaded.fleet.require(fleet)
-    named = np.concatenate([np.empty(0, np.uint32), *(_members(blobs, each) for each in listed.files)])
+    tasks = [(tables.within(blobs, each.name), each) for each in listed.files]
+    members_in = (np.asarray(_read(*task, ["member"])["member"], np.uint32) for task in tasks)
+    named = np.concatenate([np.empty(0, np.uint32), *members_in])
     found, times = np.unique(named, return_counts=True)
-    tasks = ((tables.within(blobs, each.name), each) for each in listed.files)
     opened = workers.map(_opened, tasks, manifest.to_bytes(), session.identity.to_bytes(), fleet, found[times > 1])
     verdicts, keys, seeds = np.empty(len(named), np.uint8), np.empty((len(named), KEY_BYTES), np.uint8), []
     pads, taken, at_row = computation.added([]), set[int](), 0
@@ -193,17 +190,12 @@ def decrypt(session: FleetSession, store: KeyStore, result: bytes, out: str, *, 
 def _kept(store: KeyStore, session: bytes) -> _HelperState | None:
     if session.hex() not in store.names("fleet"):
         return None
-    return _FORMAT.unframe(store.get("fleet", session.hex()))
+    return store.load("fleet", session.hex(), _FORMAT)
 
 
 def _tally(verdicts: bytes) -> dict[str, int]:
     found = np.frombuffer(verdicts, np.uint8)
     return {each.sentence: number for each in Verdict if (number := int((found == each).sum()))}
-
-
-def _members(folder: str, file: BlobFile) -> NDArray[np.uint32]:
-    """Return whose blobs a file holds."""
-    return np.asarray(_read(tables.within(folder, file.name), file, ["member"])["member"], np.uint32)
 
 
 def _read(place: str, file: BlobFile, columns: list[str] | None = None) -> Mapping[str, list[Any]]:

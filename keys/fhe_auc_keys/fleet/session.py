@@ -34,7 +34,6 @@ RESULT = Kind(b"fhefres", "fleet's result")
 
 BLOB, RESPONSE, SKETCH = b"fleet's blob 1", b"fleet's response 1", b"fleet's sketch 1"
 KEY_BYTES, DIGEST_BYTES = 32, 32
-WRAPPED_BYTES = 48  # a response key's part of the sums
 SIGNATURE_BYTES = 64
 BLOB_BYTES = sealing.OVERHEAD + SEED_BYTES + KEY_BYTES  # seed, and response key
 
@@ -65,11 +64,23 @@ _SENTENCES = {
 }
 
 
+class Loaded(NamedTuple):
+    """What roles work with, made once for many tasks and devices."""
+
+    manifest: Manifest
+    digest: bytes  # the manifest's
+    fleet: Fleet
+    plugin: EncryptedProtocol[Any, Any]
+    computation: PaddedComputation[Any, Any, Any]
+
+
 @dataclass(frozen=True)
 class FleetSession:
     """A fleet's session, as the role sees it that `identity` is of: the aggregator or the helper."""
 
     announced: Announcement
+    loaded: Loaded = field(repr=False)
+    helper: Peer
     identity: Identity
     trust: Trust = field(repr=False)
 
@@ -77,23 +88,12 @@ class FleetSession:
     def open(cls, data: bytes, identity: Identity, trust: Trust, *, holder: str, at: datetime) -> FleetSession:
         """Return an announced session; `InputError` where it is not a fleet's, otherwise as `open_announcement`."""
         announced = open_announcement(data, trust, holder=holder, at=at)
-        loaded(announced.manifest.to_bytes())
-        return cls(announced, identity, trust)
+        return cls(announced, loaded(announced.manifest.to_bytes()), helper_of(announced), identity, trust)
 
     @property
     def manifest(self) -> Manifest:
         """Of the session."""
         return self.announced.manifest
-
-    @property
-    def loaded(self) -> Loaded:
-        """What there is to the session."""
-        return loaded(self.manifest.to_bytes())
-
-    @property
-    def helper(self) -> Peer:
-        """The session's helper."""
-        return helper_of(self.announced)
 
     def require(self, role: Peer, *, at: datetime) -> None:
         """Raise `KeysError` where this role is another's, or another certificate's."""
@@ -153,16 +153,6 @@ def helper_of(announced: Announcement) -> Peer:
     if announced.helper is None:
         raise InputError("a fleet's session has one helper")
     return announced.helper
-
-
-class Loaded(NamedTuple):
-    """What roles work with, made once for many tasks and devices."""
-
-    manifest: Manifest
-    digest: bytes  # the manifest's
-    fleet: Fleet
-    plugin: EncryptedProtocol[Any, Any]
-    computation: PaddedComputation[Any, Any, Any]
 
 
 @lru_cache(maxsize=2)

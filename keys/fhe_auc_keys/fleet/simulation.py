@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
@@ -35,7 +34,6 @@ from fhe_auc_keys.fleet.session import FleetSession
 from fhe_auc_keys.fleet.tasks import Workers
 from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_keys.store.key_store import KeyStore
-from fhe_auc_keys.trust.certificates import Trust
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.member_lists import sign_list
 from fhe_auc_keys.trust.sealing import PrivateKey
@@ -109,17 +107,16 @@ def simulate(
     request = Request(
         parties=(), thresholds=grid, fleet=fleet, max_rows=MOST_ROWS * parties, min_parties=parties, keys="helper"
     )
-    announced = consortium.convene(registry.load("exact").prepare(request).manifest)
+    document = consortium.convene(registry.load("exact").prepare(request).manifest)
     adder, trustee = (
-        FleetSession.open(announced, consortium.identities[name], consortium.trust, holder=holder, at=at)
+        FleetSession.open(document, consortium.identities[name], consortium.trust, holder=holder, at=at)
         for name in (consortium.aggregator, consortium.helper)
     )
-    pem = consortium.certificate_pem, consortium.revocation_list
+    announced = open_announcement(document, consortium.trust, holder=holder, at=at)
     wanted = frozenset(range(0, parties, max(1, parties // _READERS)))
     counted, kept, sizes = list[Counts](), dict[int, bytes](), set[int]()
     with measured("devices", "submit"):
-        given = (announced, holder, *pem, at, seed, f"{place}/records", wanted)
-        for counts, keys, size in workers.map(_submitted, chunks, *given):
+        for counts, keys, size in workers.map(_submitted, chunks, announced, seed, f"{place}/records", wanted):
             counted.append(counts)
             kept |= keys
             sizes.add(size)
@@ -134,7 +131,7 @@ def simulate(
         with measured("helper", "decrypts"):
             number = helper.decrypt(trustee, store, result, responses, at=at)
     with measured("devices", f"{len(kept)} of them read"):
-        found = _read(open_announcement(announced, consortium.trust, holder=holder, at=at), seed, responses, kept)
+        found = _read(announced, seed, responses, kept)
     expected = trapezoid(sum(counted[1:], counted[0])).fraction
     return Simulated(parties, number, found, expected, max(sizes), steps, workers.peak)
 
@@ -161,31 +158,21 @@ def _rows(seed: bytes, first: int, count: int) -> list[PartyData]:
 
 
 def _submitted(
-    first: int,
-    number: int,
-    announced: bytes,
-    holder: str,
-    authority: bytes,
-    revoked: bytes,
-    at: datetime,
-    seed: bytes,
-    folder: str,
-    wanted: frozenset[int],
+    first: int, number: int, announced: Announcement, seed: bytes, folder: str, wanted: frozenset[int]
 ) -> tuple[Counts, dict[int, bytes], int]:
     """Write these devices' records; return their rows counted in the clear, the wanted ones' keys, and a size."""
-    session = open_announcement(announced, Trust.from_pem(authority, (revoked,)), holder=holder, at=at)
     rows = _rows(seed, first, number)
     records: list[Record] = []
     keys: dict[int, bytes] = {}
     for index, data in enumerate(rows, first):
-        submitted = Device(session, index, _identity(seed, index), _FLOOR).submit(data, b"")
+        submitted = Device(announced, index, _identity(seed, index), _FLOOR).submit(data, b"")
         records.append(submitted.record)
         if index in wanted:
             keys[index] = submitted.response_key
     write_records(tables.within(folder, f"records-{first:010}.parquet"), records)
     labels, scores = (np.concatenate([getattr(each, name) for each in rows]) for name in ("y_true", "y_score"))
     pooled = PartyData.from_arrays("devices", labels, scores)
-    return count(pooled, session.manifest.thresholds), keys, 4 + sum(map(len, records[0][1:]))
+    return count(pooled, announced.manifest.thresholds), keys, 4 + sum(map(len, records[0][1:]))
 
 
 def _read(announced: Announcement, seed: bytes, folder: str, keys: dict[int, bytes]) -> Fraction:

@@ -21,23 +21,19 @@ from fhe_auc.base.errors import DeserialisationError, InputError
 from fhe_auc.base.files import write_atomically
 from fhe_auc.question.fleet import MEMBER_BYTES, Members
 
-RECORDS = pa.schema(
-    [
-        ("member", pa.uint32()),
-        ("session", pa.binary()),
-        ("sketch", pa.binary()),
-        ("blob", pa.binary()),
-        ("signature", pa.binary()),
-    ]
-)
+
+def _schema(*names: str) -> pa.Schema:
+    """Return the columns of a table of members: their index, and bytes by these names."""
+    return pa.schema([("member", pa.uint32()), *((name, pa.binary()) for name in names)])
+
+
+RECORDS = _schema("session", "sketch", "blob", "signature")
 """What devices submit."""
 
-BLOBS = pa.schema(
-    [("member", pa.uint32()), ("sketch_digest", pa.binary()), ("blob", pa.binary()), ("signature", pa.binary())]
-)
+BLOBS = _schema("sketch_digest", "blob", "signature")
 """What the helper is given of them."""
 
-RESPONSES = pa.schema([("member", pa.uint32()), ("part", pa.binary())])
+RESPONSES = _schema("part")
 """What devices are given."""
 
 _MEMBERS = pa.schema([("certificate", pa.binary())])

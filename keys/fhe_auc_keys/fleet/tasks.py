@@ -1,7 +1,6 @@
 """Tasks in this process, or in several processes, which Ray runs on this machine and starts anew where they die.
 
-A task is a function of a module, and is idempotent: what it returns is all that is kept of it, so a task that dies half
-way and is done again counts once.
+A task is a function of a module. Only what it returns is kept: one that dies half way and is done again counts once.
 """
 
 from __future__ import annotations

@@ -8,8 +8,6 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar
 
 import msgspec
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fhe_auc.base.errors import DeserialisationError, InputError
 from fhe_auc.base.keystream import COMMON_SECRET_BYTES
@@ -21,7 +19,7 @@ from fhe_auc_keys.bundles.roster import Roster
 from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.roles.key_mode import KeyedParty
 from fhe_auc_keys.trust.group_sealing import seal_to_all, unseal_mine
-from fhe_auc_keys.trust.identity import Identity, signed_bytes
+from fhe_auc_keys.trust.identity import Identity, has_signed, signed_bytes
 
 ALL_TAKE_PART = "with joint keys every party of the session takes part, and none can be left out"
 _PURPOSE = b"contribution 1"
@@ -172,11 +170,9 @@ def digests(parts: tuple[bytes, ...]) -> tuple[bytes, ...]:
 def _check_signature(
     signature: bytes, roster: Roster, session: bytes, round_number: int, author: str, digests: tuple[bytes, ...]
 ) -> None:
-    signed = signed_bytes(_PURPOSE, encode((session, round_number, author, digests)))
-    try:
-        Ed25519PublicKey.from_public_bytes(roster.signing_keys[author]).verify(signature, signed)
-    except InvalidSignature:
+    signed = encode((session, round_number, author, digests))
+    if not has_signed(roster.signing_keys[author], _PURPOSE, signed, signature):
         raise TamperedError(
             f"a contribution bears no genuine signature of {author!r} for this session and round, and for the same "
             "commitments as were shown here"
-        ) from None
+        )

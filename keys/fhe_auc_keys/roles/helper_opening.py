@@ -17,13 +17,11 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NoReturn
 
 import msgspec
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.base.keystream import COMMON_SECRET_BYTES
 from fhe_auc.base.party_names import HELPER, NAME_BYTES
-from fhe_auc.base.serialise import decode, encode
+from fhe_auc.base.serialise import SecretStruct, decode, encode
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.computation import Result
@@ -36,7 +34,7 @@ from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.roles.key_mode import KeyedParty, KeyMode, read_material, reading_material
 from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_keys.trust import sealing
-from fhe_auc_keys.trust.identity import Identity, signed_bytes
+from fhe_auc_keys.trust.identity import Identity, has_signed, signed_bytes
 
 OPEN = 2
 """The round in which the helper opens the sum of the pads."""
@@ -46,26 +44,20 @@ _SIGNATURE_BYTES = 64
 _UNFIT = "its blob is not signed by it, or not sealed to the helper for this session"
 
 
-class HelpedSecrets(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class HelpedSecrets(SecretStruct, frozen=True):
     """What a party starts from, as bytes: for `fhe_auc.session.protocol.Protocol.party`."""
 
     identity: bytes  # private keys, `Identity.to_bytes`
     helpers: tuple[bytes]  # the encryption key of the one that there is
     common_secret: bytes  # 32 bytes that the parties have in common
 
-    def __repr__(self) -> str:
-        return "HelpedSecrets(...)"
 
-
-class HelperMaterial(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class HelperMaterial(SecretStruct, frozen=True):
     """What a helper starts from, as bytes: for `fhe_auc.session.protocol.Protocol.helper`."""
 
     identity: bytes
     roster: Roster  # of the parties
     helpers: Roster  # of the one that there is
-
-    def __repr__(self) -> str:
-        return "HelperMaterial(...)"
 
 
 class HelpedSubmission(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -231,11 +223,12 @@ class OpeningHelper(Party[Any]):
     def _secret_in(self, signed: _SignedBlob) -> bytes | None:
         """Return what a party has sealed; None where it has not signed its blob, or that does not open."""
         (blob,), associated = signed.blobs, _associated(self.digest, signed.party)
+        about, key = associated + hashlib.sha256(blob).digest(), self._keys.get(signed.party, b"")
+        if not has_signed(key, _BLOB, about, signed.signature):
+            return None
         try:
-            key = Ed25519PublicKey.from_public_bytes(self._keys[signed.party])
-            key.verify(signed.signature, signed_bytes(_BLOB, associated + hashlib.sha256(blob).digest()))
             secret = self._identity.unseal(blob, info=signed_bytes(_BLOB, associated))
-        except (InvalidSignature, KeyError, TamperedError):
+        except TamperedError:
             return None
         return secret if len(secret) == self.secret_bytes else None
 

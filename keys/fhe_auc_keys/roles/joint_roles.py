@@ -36,7 +36,7 @@ import msgspec
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
 from fhe_auc.base.keystream import COMMON_SECRET_BYTES
-from fhe_auc.base.serialise import decode, encode
+from fhe_auc.base.serialise import SecretStruct, decode, encode
 from fhe_auc.bfv.joint_keys import JointShare, KeyParts
 from fhe_auc.rlwe.polynomials import PolynomialSum, Words
 from fhe_auc.session.computation import JointComputation, PartyTask, Result
@@ -75,7 +75,7 @@ _SLACK = 4096  # bytes of envelopes, signatures and names, generously
 T = TypeVar("T")
 
 
-class _State(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _State(SecretStruct, frozen=True):
     """What a party holds between rounds beside its share of the key; every round puts a new one in its place."""
 
     key_parts: tuple[bytes, ...] = ()  # drawn and committed to in the first round, sent in the second, then forgotten
@@ -86,16 +86,10 @@ class _State(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     partial: bytes = b""  # its partial decryption of the result
     key_bytes: int = 0  # sent so far for keys
 
-    def __repr__(self) -> str:
-        return "<state of a party of a joint session (secret)>"
 
-
-class _Saved(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _Saved(SecretStruct, frozen=True):
     share: bytes | None  # gone once the partial decryption is made
     state: _State
-
-    def __repr__(self) -> str:
-        return "<saved party of a joint session (secret)>"
 
 
 class JointAggregator(ContributionAggregator):

@@ -23,12 +23,11 @@ from __future__ import annotations
 
 import secrets
 
-import msgspec
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError
 from fhe_auc.base.keystream import COMMON_SECRET_BYTES
-from fhe_auc.base.serialise import decode, encode
+from fhe_auc.base.serialise import SecretStruct, decode, encode
 from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import R
@@ -56,16 +55,13 @@ _SLACK = 4096  # bytes of a signed contribution, beside what is sealed to each p
 _SEALED_BYTES = 512  # to one party, with its name
 
 
-class _MaskingState(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _MaskingState(SecretStruct, frozen=True):
     """What a party holds between rounds; the first two are gone once it has submitted."""
 
     private_key: bytes = b""  # X25519, of this session
     secret_part: bytes = b""  # its part of the common secret
     contribution: bytes = b""  # what it has sent in round 1
     common_secret: bytes = b""  # from round 2 on
-
-    def __repr__(self) -> str:
-        return "<state of a party of a joint session (secret)>"
 
 
 class JointVectorAggregator(ContributionAggregator):

@@ -23,15 +23,15 @@ from threading import Event, Thread
 
 import msgspec
 
-from fhe_auc.base.errors import DeserialisationError, EvaluationError
+from fhe_auc.base.errors import EvaluationError
 from fhe_auc.base.files import read_from_others, write_atomically
-from fhe_auc.base.serialise import KeptFormat, encode
+from fhe_auc.base.serialise import KeptFormat, SecretStruct, encode
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Session
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import check_opening
-from fhe_auc_keys.errors import ExpiredError, KeysError, StoreError, TamperedError, unreadable
+from fhe_auc_keys.errors import ExpiredError, KeysError, StoreError, TamperedError
 from fhe_auc_keys.roles import padded_roles
 from fhe_auc_keys.roles.encrypted_protocol import EncryptedProtocol
 from fhe_auc_keys.store.key_store import KeyStore, session_ids
@@ -58,7 +58,7 @@ class _OpeningBody(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
     sealed: bytes
 
 
-class _Held(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _Held(SecretStruct, frozen=True):
     """What the key holder keeps; secret context and seeds are empty once it has opened, or may no more.
 
     Where vectors are added up there is no context.
@@ -70,9 +70,6 @@ class _Held(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     seeds: tuple[bytes, ...]  # in the manifest's order
     request: bytes = b""  # `_Request`, encoded: what it has opened
     opening: bytes = b""  # the document that answers it
-
-    def __repr__(self) -> str:
-        return "_Held(...)"
 
 
 _FORMAT = KeptFormat(b"fheheld", _Held, "session held")
@@ -251,11 +248,7 @@ def verify_held(store: KeyStore, session: bytes, holder: Identity, trust: Trust,
 
 
 def _held(store: KeyStore, session: bytes) -> _Held:
-    name = session.hex()
-    try:
-        return _FORMAT.unframe(store.get("late", name))
-    except DeserialisationError as error:
-        raise unreadable(error, f"late/{name}: {error}") from None
+    return store.load("late", session.hex(), _FORMAT)
 
 
 def _pads(manifest: Manifest) -> padded_roles.KeyHolderPads | None:

@@ -16,14 +16,14 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from fhe_auc.base.errors import DeserialisationError, InputError
+from fhe_auc.base.errors import InputError
 from fhe_auc.base.serialise import KeptFormat
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.question.study import Study
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.announcement import claimed
 from fhe_auc_keys.bundles.sealed_bundles import Kept
-from fhe_auc_keys.errors import DamagedFileError, KeysError, StoreError, unreadable
+from fhe_auc_keys.errors import DamagedFileError, KeysError, StoreError
 from fhe_auc_keys.site import late_opening
 from fhe_auc_keys.store.key_store import KeyStore
 
@@ -167,7 +167,4 @@ def _stored(store: KeyStore, session: bytes) -> _Made:
     name = session.hex()
     if name not in store.names("made"):
         raise StoreError(f"no session {name} was made with this key store: `fhe-auc keys show` lists those that were")
-    try:
-        return _FORMAT.unframe(store.get("made", name))
-    except DeserialisationError as error:
-        raise unreadable(error, f"made/{name}: {error}") from None
+    return store.load("made", name, _FORMAT)

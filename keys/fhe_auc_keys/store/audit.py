@@ -2,8 +2,7 @@
 
 It lies in the role's key store as ``audit.jsonl``, and is only ever appended to. A line that is changed, or removed
 from the middle, shows (`read`). Lines removed from the end do not, unless somebody has noted the last one's digest.
-Whoever has the role's key and its disk can write the whole file anew: where that matters, the role keeps a copy of the
-lines on another machine of its own.
+Whoever has the role's key and its disk can write the file anew: where that matters, the role keeps a copy elsewhere.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import json
 import os
 import platform
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -151,10 +150,8 @@ def _about(manifest: Manifest, holder: str) -> dict[str, Any]:
 def _versions() -> Mapping[str, str]:
     found = {}
     for package in _PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             found[package] = version(package)
-        except PackageNotFoundError:
-            continue
     return found
 
 

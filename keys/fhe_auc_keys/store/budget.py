@@ -5,8 +5,7 @@ sent again, is in the same line; a new session on the same rows is another one. 
 and chained, says the same of each session and limit, and each session's state what it has spent, and whether its result
 was refused. Where one of the three was lost, put back to an older version or changed, they differ (`differences`), and
 `spend` refuses what has to do with a budget, until somebody has looked into it and puts them right (`reconciled`).
-Who can write on the disk can still take away, or put back, all three together; who has the role's key besides can write
-a trail anew.
+Who can write on the disk can still remove or put back all three together, and with the role's key write a trail anew.
 
 **What adds up** (basic composition; Dwork and Roth, "The algorithmic foundations of differential privacy", 2014,
 theorem 3.16). Sessions on the same rows with (epsilon_i, delta_i) are together (sum of epsilon_i, sum of delta_i)
@@ -34,12 +33,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from fhe_auc.base.errors import DeserialisationError, FheAucError, InputError
+from fhe_auc.base.errors import FheAucError, InputError
 from fhe_auc.base.serialise import KeptFormat
 from fhe_auc.machines.site_state import spent_by
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Spending
-from fhe_auc_keys.errors import KeysError, unreadable
+from fhe_auc_keys.errors import KeysError
 from fhe_auc_keys.store import audit
 from fhe_auc_keys.store.key_store import TRAIL, KeyStore, session_ids
 from fhe_auc_keys.store.trusted_authorities import Trusted
@@ -66,8 +65,7 @@ class Limit(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 class Entry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """What one session has spent; `at` is in seconds since 1970, and no part of what two entries have to agree on.
 
-    `rows` are those that the site has put in. `refused` names the error where the result failed the checks,
-    `acknowledged` who has looked into that.
+    `rows` were put in; `refused` names the error where the result failed the checks, `acknowledged` who looked into it.
     """
 
     data_set: str
@@ -102,10 +100,7 @@ class Ledger(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
         """Return a key store's ledger, which may be empty; raise `DamagedFileError` where it cannot be read."""
         if LEDGER not in store.names("budget"):
             return cls()
-        try:
-            return _FORMAT.unframe(store.get("budget", LEDGER))
-        except DeserialisationError as error:
-            raise unreadable(error, f"budget/{LEDGER}: {error}; restore it from the backup") from None
+        return store.load("budget", LEDGER, _FORMAT, "; restore it from the backup")
 
     def to_bytes(self) -> bytes:
         """Serialise, for a key store."""
@@ -413,7 +408,7 @@ def _differences(store: KeyStore, ledger: Ledger, trail: _Told) -> Iterator[Diff
     for session, each in told.items():
         if session not in mine:
             yield Difference(f"session {session} has spent a budget, and the ledger has no entry of it", lost=True)
-        elif not _agree(mine[session], each):
+        elif msgspec.structs.replace(mine[session], at=each.at) != each:
             lost = _plain(mine[session]) != _plain(each) or bool(each.refused and not mine[session].refused)
             lost |= bool(mine[session].acknowledged and not each.acknowledged)
             yield Difference(f"the ledger's entry of session {session} is not what was submitted", lost=lost)
@@ -429,7 +424,3 @@ def _differences(store: KeyStore, ledger: Ledger, trail: _Told) -> Iterator[Diff
 
 def _plain(entry: Entry) -> Entry:
     return msgspec.structs.replace(entry, at=0, refused="", acknowledged="")
-
-
-def _agree(one: Entry, other: Entry) -> bool:
-    return msgspec.structs.replace(one, at=0) == msgspec.structs.replace(other, at=0)

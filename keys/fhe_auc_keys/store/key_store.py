@@ -19,8 +19,9 @@ import secrets
 import stat
 import unicodedata
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, TypeVar, get_args
 
 import msgspec
 from cryptography.exceptions import InvalidTag
@@ -53,6 +54,7 @@ _SEEN, _BUNDLES = "seen", "bundles"
 _SALT_BYTES, _NONCE_BYTES = 16, 12
 _MAX_NAME_BYTES = 200
 _SESSION = re.compile(f"[0-9a-f]{{{2 * SESSION_BYTES}}}")
+T = TypeVar("T")
 
 
 class _StoreHeader(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -65,7 +67,7 @@ _FORMAT = KeptFormat(MAGIC, _StoreHeader, "key store header")
 _SEEN_FORMAT = KeptFormat[tuple[bytes, ...]](b"fheseen", tuple[bytes, ...], "list of opened bundles")
 
 
-class KeyStore:
+class KeyStore(AbstractContextManager["KeyStore"]):
     """An open, locked key store; use it as a context manager.
 
     `directory` was made by `create`. The passphrase is not kept; the key derived from it is, until the store is closed.
@@ -75,18 +77,18 @@ class KeyStore:
     """
 
     def __init__(self, directory: Path, passphrase: str) -> None:
-        self._directory = Path(directory)
-        if not is_in(self._directory):
+        self.directory = Path(directory)
+        if not is_in(self.directory):
             raise StoreError(f"no key store in {str(directory)!r}")
-        self._lock = _locked(self._directory)
+        self._lock = _locked(self.directory)
         try:
-            self._key = _unlocked(_read(self._directory / _HEADER), passphrase)
-            for folder in (self._directory / each for each in (*_KINDS, _SEEN)):
+            self._key = _unlocked(_read(self.directory / _HEADER), passphrase)
+            for folder in (self.directory / each for each in (*_KINDS, _SEEN)):
                 if folder.name in _KINDS and not os.path.lexists(folder):
                     folder.mkdir(mode=0o700)  # some backups leave out what is empty
                 _check_directory(folder)
                 _tidy(folder)
-            _tidy(self._directory)
+            _tidy(self.directory)
         except BaseException:
             os.close(self._lock)
             raise
@@ -119,21 +121,13 @@ class KeyStore:
         return cls(directory, passphrase)
 
     def __repr__(self) -> str:
-        return f"<KeyStore {str(self._directory)!r}>"
+        return f"<KeyStore {str(self.directory)!r}>"
 
     def __reduce__(self) -> str:
         raise TypeError("an open key store is not pickled")
 
-    def __enter__(self) -> KeyStore:
-        return self
-
     def __exit__(self, *error: object) -> None:
         self.close()
-
-    @property
-    def directory(self) -> Path:
-        """The store's folder."""
-        return self._directory
 
     def close(self) -> None:
         """Release the lock; the store cannot be used afterwards."""
@@ -160,15 +154,22 @@ class KeyStore:
         """
         return _decrypted(self._key, kind, name, _read(self._path(kind, name)))
 
+    def load(self, kind: Kind, name: str, form: KeptFormat[T], advice: str = "") -> T:
+        """Return what an entry holds in that format; errors as `get`, with `advice` where it is of another kind."""
+        try:
+            return form.unframe(self.get(kind, name))
+        except DeserialisationError as error:
+            raise unreadable(error, f"{kind}/{name}: {error}{advice}") from None
+
     def names(self, kind: Kind) -> tuple[str, ...]:
         """Return the names of all entries of a kind, sorted."""
         self._path(kind, "any")
-        return tuple(sorted(each.name for each in (self._directory / kind).iterdir() if each.name[0] != "."))
+        return tuple(sorted(each.name for each in (self.directory / kind).iterdir() if each.name[0] != "."))
 
     def strangers(self) -> tuple[str, ...]:
         """Return the files and folders in the store that no command has put there, from its own folder on, sorted."""
         self._check_open()
-        found = (each.relative_to(self._directory) for each in self._directory.rglob("*"))
+        found = (each.relative_to(self.directory) for each in self.directory.rglob("*"))
         return tuple(sorted(str(each) for each in found if not self._is_own(each)))
 
     def _is_own(self, path: Path) -> bool:
@@ -183,7 +184,7 @@ class KeyStore:
     def register(self, bundle_id: bytes) -> None:
         """Remember an opened bundle for good; raise `KeysError` where it is known already."""
         seen = _SEEN_FORMAT.frame((*self._unseen(bundle_id), bundle_id))
-        _write(self._directory / _SEEN / _BUNDLES, _encrypted(self._key, _SEEN, _BUNDLES, seen))
+        _write(self.directory / _SEEN / _BUNDLES, _encrypted(self._key, _SEEN, _BUNDLES, seen))
 
     def keep(self, kind: Kind, name: str, data: bytes, *, bundle_id: bytes) -> None:
         """Put what an opened bundle held, and remember the bundle for good: a crash in between loses nothing.
@@ -204,7 +205,7 @@ class KeyStore:
     def opened_bundles(self) -> tuple[bytes, ...]:
         """Return the ids of all bundles opened so far; `DamagedFileError` where the list cannot be read."""
         self._check_open()
-        data = _decrypted(self._key, _SEEN, _BUNDLES, _read(self._directory / _SEEN / _BUNDLES))
+        data = _decrypted(self._key, _SEEN, _BUNDLES, _read(self.directory / _SEEN / _BUNDLES))
         try:
             return _SEEN_FORMAT.unframe(data)
         except DeserialisationError as error:
@@ -228,7 +229,7 @@ class KeyStore:
             raise StoreError(
                 f"{name[:40]!a} is no name for an entry: letters, digits, blanks and ._@-, no blank or dot at an end"
             )
-        return self._directory / kind / name
+        return self.directory / kind / name
 
     def _check_open(self) -> None:
         if self._lock < 0:

@@ -40,11 +40,6 @@ def is_url(place: str) -> bool:
     return True
 
 
-def is_standing(place: str) -> bool:
-    """Whether new lists appear at a place by themselves: a URL, or a folder."""
-    return is_url(place) or Path(place).is_dir()
-
-
 def with_lists_of(trusted: Trusted, place: str) -> Trusted:
     """Return `trusted` with the lists at a place; of a folder's, which may be old or of strangers, those that are news.
 

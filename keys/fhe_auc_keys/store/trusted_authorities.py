@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 from cryptography import x509
@@ -19,10 +19,8 @@ from fhe_auc_keys.errors import KeysError, unreadable
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.store.vault import OWN
 from fhe_auc_keys.trust.certificates import Trust
-from fhe_auc_keys.trust.public_keys import MALFORMED, subject_name
+from fhe_auc_keys.trust.public_keys import MALFORMED, RevocationList, subject_name
 from fhe_auc_keys.trust.revocation import ends_soon, is_of, newer_list
-
-T = TypeVar("T")
 
 
 class _StoredAuthorities(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -41,7 +39,7 @@ class Trusted:
 
     authorities: tuple[x509.Certificate, ...] = ()
     intermediates: tuple[x509.Certificate, ...] = ()  # of the site's own chain: for nothing but their revocation lists
-    lists: tuple[x509.CertificateRevocationList, ...] = ()  # the newest of each authority
+    lists: tuple[RevocationList, ...] = ()  # the newest of each authority
     places: tuple[str, ...] = ()  # where lists are fetched from: URLs and folders
 
     @classmethod
@@ -79,7 +77,7 @@ class Trusted:
         """Return all whose revocation lists count."""
         return (*self.authorities, *self.intermediates)
 
-    def with_list(self, new: x509.CertificateRevocationList) -> Trusted:
+    def with_list(self, new: RevocationList) -> Trusted:
         """Return this with a newer revocation list; `KeysError` for nobody trusted here, otherwise as `newer_list`."""
         issuer = self._issuer(new)
         if issuer is None:
@@ -96,7 +94,7 @@ class Trusted:
         others = tuple(each for each in self.lists if each is not old)
         return replace(self, lists=(*others, newer_list(new, old, issuer)))
 
-    def wants(self, new: x509.CertificateRevocationList) -> bool:
+    def wants(self, new: RevocationList) -> bool:
         """Whether a list, which need not be genuine, says that it is of somebody trusted here, and newer than ours."""
         issuer = self._issuer(new)
         old = None if issuer is None else self._list_of(issuer)
@@ -112,43 +110,40 @@ class Trusted:
             if ends_soon(each, at=at)
         ]
 
-    def _issuer(self, found: x509.CertificateRevocationList) -> x509.Certificate | None:
+    def _issuer(self, found: RevocationList) -> x509.Certificate | None:
         return next((each for each in self.known() if is_of(found, each)), None)
 
-    def _list_of(self, issuer: x509.Certificate) -> x509.CertificateRevocationList | None:
+    def _list_of(self, issuer: x509.Certificate) -> RevocationList | None:
         return next((each for each in self.lists if is_of(each, issuer)), None)
 
 
 def read_certificates(path: Path) -> list[x509.Certificate]:
     """Return the certificates (PEM) in a file; `InputError` where there are none."""
-    return _loaded(read_from_others(path), path, _load_certificates, "certificate in PEM")
+    data = read_from_others(path)
+    with _loading(path, "certificate in PEM"):
+        found = x509.load_pem_x509_certificates(data)
+        str([each.subject for each in found])  # names are parsed late; a malformed one is to be noticed here
+        return found
 
 
-def read_list(path: Path) -> x509.CertificateRevocationList:
+def read_list(path: Path) -> RevocationList:
     """Return the revocation list in a file: PEM as we write it, or DER as most other authorities do."""
     return parse_list(read_from_others(path), path)
 
 
-def parse_list(data: bytes, place: str | Path) -> x509.CertificateRevocationList:
+def parse_list(data: bytes, place: str | Path) -> RevocationList:
     """Return a revocation list as `read_list` does; `place` is for the error."""
-    return _loaded(data, place, _load_list, "revocation list")
+    with _loading(place, "revocation list"):
+        found = x509.load_pem_x509_crl(data) if data.startswith(b"-----") else x509.load_der_x509_crl(data)
+        str(found.issuer)
+        return found
 
 
-def _load_list(data: bytes) -> x509.CertificateRevocationList:
-    found = x509.load_pem_x509_crl(data) if data.startswith(b"-----") else x509.load_der_x509_crl(data)
-    str(found.issuer)  # names are parsed late; a malformed one is to be noticed here
-    return found
-
-
-def _load_certificates(data: bytes) -> list[x509.Certificate]:
-    found = x509.load_pem_x509_certificates(data)
-    str([each.subject for each in found])
-    return found
-
-
-def _loaded(data: bytes, place: str | Path, load: Callable[[bytes], T], what: str) -> T:
+@contextmanager
+def _loading(place: str | Path, what: str) -> Iterator[None]:
+    """Raise `InputError`, which says what the contents of `place` are not, where they cannot be loaded."""
     try:
-        return load(data)
+        yield
     except MALFORMED:
         raise InputError(
             f"{str(place)!r} is no {what}; `fhe-auc keys show` tells what a file is", file=str(place)

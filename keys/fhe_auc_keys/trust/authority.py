@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.party_names import alike
-from fhe_auc.base.serialise import KeptFormat
+from fhe_auc.base.serialise import KeptFormat, SecretStruct
 from fhe_auc_keys.errors import (
     DamagedFileError,
     ExpiredError,
@@ -54,14 +54,11 @@ class Issued(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     revoked: int = 0  # Unix seconds; 0: not revoked
 
 
-class _StoredAuthority(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _StoredAuthority(SecretStruct, frozen=True):
     key: bytes
     certificate: bytes
     register: tuple[Issued, ...]
     list_number: int
-
-    def __repr__(self) -> str:
-        return "_StoredAuthority(...)"
 
 
 _FORMAT = KeptFormat(b"fheauth", _StoredAuthority, "authority")
@@ -71,8 +68,7 @@ _FORMAT = KeptFormat(b"fheauth", _StoredAuthority, "authority")
 class Authority:
     """The consortium's certificate authority; never printed or pickled.
 
-    `certificate` is X.509, self-signed (Ed25519), and parties get it by a way that cannot be tampered with. `register`
-    holds all certificates ever issued.
+    `certificate` is X.509, self-signed (Ed25519); parties get it by a trusted way. `register` is of all ever issued.
     """
 
     _key: Ed25519PrivateKey

@@ -206,8 +206,9 @@ def _bound(chain: list[x509.Certificate], binding: bytes, trust: Trust, at: date
     if statement.name not in (_dns_names(leaf) if constrained else certified_names(leaf)):
         raise UnfitCertificateError(f"{statement.name!r} is no name that the site's certificate is for")
     keys = statement.name, statement.signing_key, statement.encryption_key
-    begins, ends = max(leaf.not_valid_before_utc, statement.begins), min(leaf.not_valid_after_utc, statement.ends)
-    return Peer(*keys, begins, ends, leaf.serial_number, statement.fingerprint)
+    begins, ends = statement.validity
+    validity = max(leaf.not_valid_before_utc, begins), min(leaf.not_valid_after_utc, ends)
+    return Peer(*keys, *validity, leaf.serial_number, statement.fingerprint)
 
 
 def certified_names(certificate: x509.Certificate) -> set[str]:

@@ -49,14 +49,10 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     not_after: int  # Unix seconds
 
     @property
-    def begins(self) -> datetime:
-        """Start of validity, UTC."""
-        return datetime.fromtimestamp(self.not_before, timezone.utc)
-
-    @property
-    def ends(self) -> datetime:
-        """End of validity, UTC."""
-        return datetime.fromtimestamp(self.not_after, timezone.utc)
+    def validity(self) -> tuple[datetime, datetime]:
+        """Its start and end, UTC."""
+        begins, ends = (datetime.fromtimestamp(each, timezone.utc) for each in (self.not_before, self.not_after))
+        return begins, ends
 
     @property
     def fingerprint(self) -> bytes:
@@ -86,8 +82,7 @@ def bind_keys(
     """Return the binding of a party's keys to its certificate, signed with both private keys.
 
     `encryption` is the party's public encryption key; the binding holds for `days`, 1 to 398, from `at`, the present.
-    Raise `UnfitCertificateError` where `certified_key` is not the certificate's or too weak, `days` are out of range,
-    or no party may have that name.
+    Raise `UnfitCertificateError` where `certified_key` is not the certificate's or too weak, or `days` or `name` unfit.
     """
     at = check_time(at)
     if not 1 <= days <= MAX_DAYS:
@@ -120,11 +115,13 @@ def verify_binding(data: bytes, certificate: x509.Certificate, *, at: datetime) 
     """
     try:
         binding = _FORMAT.unframe(data)
-        _check_signature(certificate, binding.certified, _PURPOSE + binding.statement)
+        signed = _PURPOSE + binding.statement
+        if isinstance(key := _certified_key(certificate), rsa.RSAPublicKey):
+            key.verify(binding.certified, signed, _PSS, hashes.SHA256())
+        else:
+            key.verify(binding.certified, signed, _ECDSA)
         statement = decode(binding.statement, Statement, "key binding")
-        Ed25519PublicKey.from_public_bytes(statement.signing_key).verify(
-            binding.possession, _PURPOSE + binding.statement
-        )
+        Ed25519PublicKey.from_public_bytes(statement.signing_key).verify(binding.possession, signed)
     except (DeserialisationError, InvalidSignature, ValueError):
         raise TamperedError("a key binding is damaged or forged") from None
     if statement.certificate != fingerprint(certificate):
@@ -138,14 +135,6 @@ def verify_binding(data: bytes, certificate: x509.Certificate, *, at: datetime) 
     check_signing_key(statement.signing_key)
     encryption_key(statement.encryption_key)
     return statement
-
-
-def _check_signature(certificate: x509.Certificate, signature: bytes, signed: bytes) -> None:
-    key = _certified_key(certificate)
-    if isinstance(key, rsa.RSAPublicKey):
-        key.verify(signature, signed, _PSS, hashes.SHA256())
-    else:
-        key.verify(signature, signed, _ECDSA)
 
 
 def _certified_key(certificate: x509.Certificate) -> ec.EllipticCurvePublicKey | rsa.RSAPublicKey:

@@ -30,11 +30,11 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from fhe_auc.base.errors import DeserialisationError
-from fhe_auc.base.serialise import decode, encode
+from fhe_auc.base.serialise import encode
 from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.signed_documents import parsed
 
 _KEY_BYTES = _COMMITMENT_BYTES = 32
 _NONCE = bytes(12)  # every key encrypts one text
@@ -53,7 +53,8 @@ def seal_to_all(recipients: Mapping[str, bytes], plaintext: bytes, *, info: byte
     key = secrets.token_bytes(_KEY_BYTES)
     ciphertext, digest = _encrypted(key, plaintext, associated)
     sealed = {
-        name: sealing.seal_classical(public, key, info=_info(info, name, digest)) for name, public in recipients.items()
+        name: sealing.seal_classical(public, key, info=encode((info, name, digest)))
+        for name, public in recipients.items()
     }
     return encode(_Sealed(sealed, ciphertext))
 
@@ -81,14 +82,11 @@ def unseal_under(key: bytes, part: bytes, ciphertext: bytes, *, associated: byte
 
 def unseal_mine(identity: Identity, sealed: bytes, *, info: bytes, associated: bytes) -> bytes:
     """Return what `seal_to_all` sealed to this identity; `KeysError` for other recipients, else `TamperedError`."""
-    try:
-        parts = decode(sealed, _Sealed, "sealed text")
-    except DeserialisationError as error:
-        raise TamperedError(str(error)) from None
+    parts = parsed(sealed, _Sealed, "sealed text")
     if identity.name not in parts.keys:
         raise KeysError(f"not sealed to {identity.name!r}")
     digest = hashlib.sha256(parts.ciphertext).digest()
-    key = identity.unseal_classical(parts.keys[identity.name], info=_info(info, identity.name, digest))
+    key = identity.unseal_classical(parts.keys[identity.name], info=encode((info, identity.name, digest)))
     return _opened(key, parts.ciphertext, associated)
 
 
@@ -113,7 +111,3 @@ def _derived(key: bytes) -> tuple[bytes, bytes]:
     """Return encryption key and commitment."""
     drawn = HKDF(hashes.SHA256(), _KEY_BYTES + _COMMITMENT_BYTES, None, b"fhe-auc group sealing 2").derive(key)
     return drawn[:_KEY_BYTES], drawn[_KEY_BYTES:]
-
-
-def _info(info: bytes, recipient: str, digest: bytes) -> bytes:
-    return encode((info, recipient, digest))

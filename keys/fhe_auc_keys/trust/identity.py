@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 
-import msgspec
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from fhe_auc.base.errors import DeserialisationError
-from fhe_auc.base.serialise import KeptFormat
+from fhe_auc.base.serialise import KeptFormat, SecretStruct
 from fhe_auc_keys.errors import UnfitCertificateError, unreadable
 from fhe_auc_keys.trust.certificates import certified_names, credential
 from fhe_auc_keys.trust.existing_certificate import CertifiedKey, bind_keys
@@ -20,14 +20,11 @@ from fhe_auc_keys.trust.public_keys import MALFORMED, certified_keys, check_name
 from fhe_auc_keys.trust.sealing import PrivateKey
 
 
-class _StoredIdentity(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _StoredIdentity(SecretStruct, frozen=True):
     name: str
     signing: bytes
     encryption: tuple[bytes, bytes]  # `PrivateKey.components`
     credential: bytes
-
-    def __repr__(self) -> str:
-        return "_StoredIdentity(...)"
 
 
 _FORMAT = KeptFormat(b"fheiden", _StoredIdentity, "identity")
@@ -85,8 +82,7 @@ class Identity:
         if named != (self.name, self.signing_key, self.encryption_key):
             raise UnfitCertificateError(f"the certificate is for {named[0]!r} or other keys, not for {self.name!r}")
         # Written anew: the file may hold the authority's certificate as well, which is no part of a credential.
-        shown = credential(issued.public_bytes(Encoding.PEM))
-        return Identity(self.name, self._signing, self._encryption, shown)
+        return replace(self, credential=credential(issued.public_bytes(Encoding.PEM)))
 
     def bound(self, chain: bytes, certified_key: CertifiedKey, *, days: int, at: datetime) -> Identity:
         """Return this identity, vouched for by a certificate that the site already has, for so many days.
@@ -102,7 +98,7 @@ class Identity:
         if self.name not in names:
             raise UnfitCertificateError(f"the site's certificate is not for the name {self.name!r}")
         binding = bind_keys(self.name, self._signing, self.encryption_key, leaf, certified_key, days=days, at=at)
-        return Identity(self.name, self._signing, self._encryption, credential(chain, binding))
+        return replace(self, credential=credential(chain, binding))
 
     def sign(self, purpose: bytes, data: bytes) -> bytes:
         """Return the Ed25519 signature, 64 bytes, of `data` for one purpose (which holds no zero byte)."""
@@ -143,7 +139,12 @@ def signed_bytes(purpose: bytes, data: bytes) -> bytes:
 def has_signed(key: bytes, purpose: bytes, data: bytes, signature: bytes) -> bool:
     """Return whether `Identity.sign` has made a signature with this public key, 32 bytes, for that purpose."""
     try:
-        Ed25519PublicKey.from_public_bytes(key).verify(signature, signed_bytes(purpose, data))
+        _public_key(key).verify(signature, signed_bytes(purpose, data))
     except (InvalidSignature, ValueError):
         return False
     return True
+
+
+@lru_cache(maxsize=4096)  # of a session's roles, who sign in every round
+def _public_key(raw: bytes) -> Ed25519PublicKey:
+    return Ed25519PublicKey.from_public_bytes(raw)

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fhe_auc.base.errors import MessageError
 from fhe_auc.session.messages import Protection
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.trust import sealing
-from fhe_auc_keys.trust.identity import Identity, signed_bytes
+from fhe_auc_keys.trust.identity import Identity, has_signed, signed_bytes
 
 
 @dataclass(frozen=True)
@@ -36,10 +32,9 @@ class SessionProtection(Protection):
 
     def check(self, author: str, purpose: bytes, statement: bytes, signature: bytes) -> None:
         """Raise `MessageError` unless `author` has signed just that for this session."""
-        try:
-            _key(self.signing_keys[author]).verify(signature, signed_bytes(purpose, self.binding + statement))
-        except (InvalidSignature, KeyError):
-            raise MessageError(f"it bears no genuine signature of {author!r}", field="signature") from None
+        key = self.signing_keys.get(author, b"")
+        if not has_signed(key, purpose, self.binding + statement, signature):
+            raise MessageError(f"it bears no genuine signature of {author!r}", field="signature")
 
     def seal(self, recipient: str, purpose: bytes, about: bytes, payload: bytes) -> bytes:
         """Return `payload` sealed to the aggregator or the helper; 1,136 bytes longer."""
@@ -53,9 +48,3 @@ class SessionProtection(Protection):
         except TamperedError:
             who = self.identity.name
             raise MessageError(f"it is not sealed to {who!r} for this session and round", field="seal") from None
-
-
-@lru_cache(maxsize=4096)
-def _key(raw: bytes) -> Ed25519PublicKey:
-    """Return a public key, parsed once for all rounds."""
-    return Ed25519PublicKey.from_public_bytes(raw)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -44,8 +44,9 @@ MAX_DAYS = 398
 ENCRYPTION_KEY_OID = x509.ObjectIdentifier("2.25.169378221186205034665675055206817041249")
 """Extension that holds the encryption key. An arc under 2.25 comes from a random UUID, and needs no registration."""
 
-ML_KEM_BYTES, X25519_BYTES = 1184, 32
+ML_KEM_BYTES = 1184
 
+RevocationList: TypeAlias = x509.CertificateRevocationList
 E = TypeVar("E", bound=x509.ExtensionType)
 _MAX_SHOWN = 120
 _PRIME = 2**255 - 19  # of X25519's field
@@ -154,7 +155,7 @@ def encryption_key_extension(raw: bytes) -> x509.UnrecognizedExtension:
     return x509.UnrecognizedExtension(ENCRYPTION_KEY_OID, _KEY_INFO + raw)
 
 
-def extension(source: x509.Certificate | x509.CertificateRevocationList, kind: type[E]) -> E | None:
+def extension(source: x509.Certificate | RevocationList, kind: type[E]) -> E | None:
     """Return a certificate's or list's extension of that kind; None where it has none."""
     try:
         return source.extensions.get_extension_for_class(kind).value
@@ -162,7 +163,7 @@ def extension(source: x509.Certificate | x509.CertificateRevocationList, kind: t
         return None
 
 
-def whole_bytes(source: x509.Certificate | x509.CertificateSigningRequest | x509.CertificateRevocationList) -> bool:
+def whole_bytes(source: x509.Certificate | x509.CertificateSigningRequest | RevocationList) -> bool:
     """Return whether the signature's BIT STRING says that it has no unused bits.
 
     The library skips that count when it verifies, and it is the one byte that no signature covers: without this check

@@ -17,18 +17,14 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from fhe_auc_keys.errors import ExpiredError, KeysError, OutdatedListError, RevokedError, TamperedError
-from fhe_auc_keys.trust.public_keys import MALFORMED, extension, shown, whole_bytes
+from fhe_auc_keys.trust.public_keys import MALFORMED, RevocationList, extension, shown, whole_bytes
 
 _LAST_WEEK = timedelta(days=7)
 _UNDERSTOOD = {x509.CRLNumber.oid, x509.AuthorityKeyIdentifier.oid}
 
 
 def check_not_revoked(
-    certificate: x509.Certificate,
-    issuer: x509.Certificate,
-    lists: Iterable[x509.CertificateRevocationList],
-    *,
-    at: datetime,
+    certificate: x509.Certificate, issuer: x509.Certificate, lists: Iterable[RevocationList], *, at: datetime
 ) -> None:
     """Raise unless a current list of `issuer` is there and none of its lists names `certificate`.
 
@@ -52,24 +48,21 @@ def check_not_revoked(
         )
 
 
-def is_current(found: x509.CertificateRevocationList, *, at: datetime) -> bool:
+def is_current(found: RevocationList, *, at: datetime) -> bool:
     """Whether a list is valid at that time; one without an end never is, as an attacker could show it for ever."""
     return found.next_update_utc is not None and found.last_update_utc <= at < found.next_update_utc
 
 
-def ends_soon(found: x509.CertificateRevocationList, *, at: datetime) -> bool:
+def ends_soon(found: RevocationList, *, at: datetime) -> bool:
     """Whether a list is in its last week, in the last quarter of a shorter validity, or past it."""
     ends = found.next_update_utc
     return ends is not None and at > ends - min(_LAST_WEEK, (ends - found.last_update_utc) / 4)
 
 
-def newer_list(
-    new: x509.CertificateRevocationList, old: x509.CertificateRevocationList | None, issuer: x509.Certificate
-) -> x509.CertificateRevocationList:
+def newer_list(new: RevocationList, old: RevocationList | None, issuer: x509.Certificate) -> RevocationList:
     """Return `new`, of whatever origin, which is to take the place of `old`, accepted by this function, if any.
 
-    An earlier list would undo what was revoked since. Lists are in the order of their numbers, and of their dates where
-    one has no number or both have the same.
+    An earlier one would undo what was revoked since. Numbers tell the order; dates, where one has none or they agree.
 
     Raises `KeysError` where `new` is not in the name of `issuer`, who is trusted, or of another key, or is forged and
     names no key; `TamperedError` where it bears that name and key identifier and not the signature, or is no full list;
@@ -91,7 +84,7 @@ def newer_list(
     return new
 
 
-def _number(found: x509.CertificateRevocationList) -> int | None:
+def _number(found: RevocationList) -> int | None:
     try:
         number = extension(found, x509.CRLNumber)
     except MALFORMED:
@@ -99,7 +92,7 @@ def _number(found: x509.CertificateRevocationList) -> int | None:
     return None if number is None else number.crl_number
 
 
-def is_of(found: x509.CertificateRevocationList, issuer: x509.Certificate) -> bool:
+def is_of(found: RevocationList, issuer: x509.Certificate) -> bool:
     """Whether a list says that it is of this authority: by name and key identifier, or else by name and signature."""
     try:
         if found.issuer != issuer.subject:
@@ -112,7 +105,7 @@ def is_of(found: x509.CertificateRevocationList, issuer: x509.Certificate) -> bo
         return False
 
 
-def _is_signed(found: x509.CertificateRevocationList, issuer: x509.Certificate) -> bool:
+def _is_signed(found: RevocationList, issuer: x509.Certificate) -> bool:
     return _is_signed_list(found.public_bytes(Encoding.DER), issuer)
 
 
@@ -124,7 +117,7 @@ def _is_signed_list(der: bytes, issuer: x509.Certificate) -> bool:
     return x509.load_der_x509_crl(der).is_signature_valid(key)
 
 
-def _check_genuine(found: x509.CertificateRevocationList, issuer: x509.Certificate) -> None:
+def _check_genuine(found: RevocationList, issuer: x509.Certificate) -> None:
     try:
         usage = extension(issuer, x509.KeyUsage)
         genuine = usage is not None and usage.crl_sign and _is_signed(found, issuer) and whole_bytes(found)

@@ -67,27 +67,24 @@ class PrivateKey:
 
     def unseal(self, sealed: bytes, *, info: bytes) -> bytes:
         """Return what `seal` sealed; `TamperedError` for another key, another `info` or altered bytes."""
-        try:
-            return _HYBRID.decrypt(sealed, self._hybrid, info=info)
-        except (InvalidTag, ValueError):
-            raise TamperedError(_UNFIT) from None
+        return _opened(_HYBRID, sealed, self._hybrid, info)
 
     def unseal_classical(self, sealed: bytes, *, info: bytes) -> bytes:
         """Return what `seal_classical` sealed; errors as `unseal`."""
-        try:
-            return _CLASSICAL.decrypt(sealed, self._x25519, info=info)
-        except (InvalidTag, ValueError):
-            raise TamperedError(_UNFIT) from None
+        return _opened(_CLASSICAL, sealed, self._x25519, info)
 
 
-_UNFIT = "sealed bytes are damaged, or were sealed to another key or for another purpose"
+def _opened(suite: Suite, sealed: bytes, key: MLKEM768X25519PrivateKey | X25519PrivateKey, info: bytes) -> bytes:
+    try:
+        return suite.decrypt(sealed, key, info=info)
+    except (InvalidTag, ValueError):
+        raise TamperedError("sealed bytes are damaged, or were sealed to another key or for another purpose") from None
 
 
 def seal(recipient: bytes, plaintext: bytes, *, info: bytes) -> bytes:
     """Return `plaintext` sealed to an encryption key of 1,216 bytes: `OVERHEAD` bytes longer.
 
-    The opener must state the same `info`, which is bound into the key. Raise `UnfitCertificateError` where the
-    recipient's is no such key.
+    The opener must state the same `info`, bound into the key. `UnfitCertificateError` where `recipient` is no such key.
     """
     return _HYBRID.encrypt(plaintext, encryption_key(recipient), info=info)
 

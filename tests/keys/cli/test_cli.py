@@ -114,12 +114,12 @@ def test_the_aggregator_alone_gets_keys_that_it_can_load_and_nothing_else(consor
     assert (told["holder"], list(told["parties"]), list(told["aggregator"])) == ("north", list(SITES), [ADDER])
 
 
-def test_a_session_names_its_aggregator_which_is_neither_party_nor_key_holder(consortium: Path) -> None:
-    own = ("south/south.credential", *NORTH, *SMALL)
-    result = CliRunner().invoke(main, ["keys", "session", *own, "--study", "study.toml"])
-    assert_fails(result, 2, "missing option '--aggregator'")
-    for who in SITES:  # south is a party, north makes the keys
-        assert_fails(call("session", *own, "--aggregator", f"{who}/{who}.credential"), 1, "aggregator")
+def test_a_session_names_its_aggregator_which_is_no_party_and_what_is_evaluated(consortium: Path) -> None:
+    own, adder = ("south/south.credential", *NORTH, *SMALL), f"{ADDER}/{ADDER}.credential"
+    for missing, *named in (("--aggregator", "--study", "study.toml"), ("--study", "--aggregator", adder)):
+        result = CliRunner().invoke(main, ["keys", "session", *own, *named])
+        assert_fails(result, 2, f"missing option '{missing}'")
+    assert_fails(call("session", *own, "--aggregator", "south/south.credential"), 1, "aggregator")
 
 
 def test_a_joint_session_from_the_command_to_the_auc(
@@ -239,15 +239,11 @@ def test_the_key_holder_answers_a_request_by_open_late(consortium: Path) -> None
     with store_of(ADDER) as store:
         adder, trust = certified_identity(store), Trusted.stored(store).trust
     announced = open_announcement(Path("week-20/session.announcement").read_bytes(), trust, holder="north", at=NOW)
-    for name, counted in (("asked", sites[1:]), ("others", sites)):
-        Path(name).write_bytes(late_opening.request(adder, announced.manifest, counted))
+    Path("asked").write_bytes(late_opening.request(adder, announced.manifest, sites[1:]))
     answer = (*NORTH, "--out")
     said = ok("open-late", "asked", *answer, "opening").stderr
     assert "'opening'" in said
     assert late_opening.read_opening(Path("opening").read_bytes(), adder, trust, announced, sites[1:], at=NOW)
-    ok("open-late", "asked", *answer, "again")
-    assert Path("again").read_bytes() == Path("opening").read_bytes()
-    assert_fails(call("open-late", "others", *answer, "more"), 1, "for other parties has been made")
     assert_fails(call("open-late", "asked", *SOUTH, "--out", "more"), 1, "holds no seeds")
     assert not Path("more").exists()
 
@@ -339,26 +335,20 @@ def test_a_bundle_opens_once_for_its_party_and_is_not_used_up_where_it_is_refuse
     assert_fails(open_as("north"), 1, "week/north.bundle: .*opened before")
 
 
-def test_a_bundle_for_a_library_that_is_not_here_is_not_used_up(
+def test_a_bundle_for_a_library_that_is_not_here_is_not_used_up_and_a_joint_session_that_takes_none_is_opened(
     consortium: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    ok(*SESSION, "--keys", "joint", "--out", "joint")
     with monkeypatch.context() as elsewhere:
         elsewhere.setattr(backends, "_why_not", lambda name: "it is not installed")
         refused = "backend '(openfhe|tenseal)' cannot be imported here"
         assert_fails(open_as("north"), 2, refused)
         assert_fails(open_as_aggregator(), 2, refused)
         assert json_of("show", *NORTH)["sessions"] == {}
+        assert open_as("south", "joint/session.joint").exit_code == 0
+        assert open_as_aggregator("--out", "joint.keys", bundle="joint/session.joint").exit_code == 0
     assert open_as("north").exit_code == 0
     assert open_as_aggregator().exit_code == 0
-
-
-def test_a_joint_session_that_takes_no_library_is_opened_where_there_is_none(
-    consortium: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ok(*SESSION, "--keys", "joint", "--out", "joint")
-    monkeypatch.setattr(backends, "_why_not", lambda name: "it is not installed")
-    assert open_as("south", "joint/session.joint").exit_code == 0
-    assert open_as_aggregator(bundle="joint/session.joint").exit_code == 0
 
 
 def test_an_outdated_bundle_and_an_outdated_revocation_list(consortium: Path, clock: Clock) -> None:
@@ -373,23 +363,17 @@ def test_an_outdated_bundle_and_an_outdated_revocation_list(consortium: Path, cl
 def test_the_aggregator_s_bundle_needs_a_file_for_the_keys_and_every_file_a_store(consortium: Path) -> None:
     aggregators = ("open", "week/aggregator.bundle", "--holder", "north")
     assert_fails(call(*aggregators, *at(ADDER)), 2, "as the aggregator, give --out")
-    assert_fails(call("open", "week/north.bundle", "--holder", "north"), 2, "--store")
     assert_fails(call("open", "week/north.bundle", *NORTH), 2, "give one file, and --holder; or")
     assert_fails(call("open", "week/north.bundle"), 2, "missing option '--store'")
     party = ("open", "week/north.bundle", "--holder", "north", *NORTH)
     assert_fails(call(*party, "--out", "x"), 1, "not a aggregator bundle")
     assert not Path("x").exists()
-    Path("bad.bundle").write_bytes(flipped(Path("week/aggregator.bundle").read_bytes(), -1))
-    assert_fails(open_as_aggregator(bundle="bad.bundle"), 1, "bad.bundle: .*damaged")
-    assert not Path("evaluation.keys").exists()
 
 
 # --- What is evaluated ------------------------------------------------------------------------------------------------
 
 
 def test_a_session_says_what_is_evaluated_to_everybody(consortium: Path) -> None:
-    own = ("south/south.credential", *NORTH, "--aggregator", f"{ADDER}/{ADDER}.credential", *SMALL)
-    assert_fails(CliRunner().invoke(main, ["keys", "session", *own]), 2, "missing option '--study'")
     for said in (ok("show", "week/south.bundle", *SOUTH).stdout, open_as("south").stdout, open_as_aggregator().stdout):
         for name in ("model", "outcome", "cohort", "period"):
             assert re.search(rf"{name} +{getattr(STUDY, name)}", said)
@@ -521,14 +505,6 @@ def test_a_revoked_party_is_refused_at_the_session_and_cannot_open(consortium: P
     assert "south: REVOKED" in ok("show", *AUTHORITY).stdout
 
 
-def test_an_older_revocation_list_does_not_come_back(consortium: Path, clock: Clock) -> None:
-    shutil.copy("authority/ca.crl", "old.crl")
-    news = refresh(clock, DAY)
-    ok("enrol", "north", *NORTH, *news)
-    assert_fails(session_of_both("--revocation-list", "old.crl"), 1, "old.crl: .*not newer")
-    ok("enrol", "north", *NORTH, *news)
-
-
 def test_files_of_others_that_never_end_are_not_read(consortium: Path) -> None:
     with Path("endless").open("wb") as file:
         file.truncate(2**40)
@@ -546,26 +522,18 @@ def test_files_of_others_that_never_end_are_not_read(consortium: Path) -> None:
 
 def test_a_list_of_somebody_else_or_none(consortium: Path) -> None:
     Path("other").mkdir()
-    ok("ca-init", "Heart Study", *at("other"), "--out", "other")
-    ok("ca-init", "Lung Study", *at("lung"), "--out", "other", "--force")
+    ok("ca-init", "Lung Study", *at("lung"), "--out", "other")
     add = ("enrol", "north", *NORTH, "--revocation-list")
     assert_fails(call(*add, "other/ca.crl"), 1, "'Lung Study', which is no authority trusted here")
     assert_fails(call(*add, "other/ca.pem"), 2, "'other/ca.pem' is no revocation list")
     assert_fails(call(*add, "absent"), 2, "'absent' does not exist; see fhe-auc keys enrol --help")
-    ok("revoke", "--refresh", *at("other"), "--out", "other", "--force")
-    assert_fails(call(*add, "other/ca.crl"), 1, "other/ca.crl: .*of another key than the one trusted")
 
 
-def test_a_party_twice_a_damaged_credential_and_a_session_too_long_for_the_certificates(
-    consortium: Path, clock: Clock
-) -> None:
+def test_a_party_twice_and_a_damaged_credential(consortium: Path) -> None:
     twice = call("session", *["south/south.credential"] * 2, *NORTH, *SMALL)
     assert_fails(twice, 2, "south/south.credential: 'south' is there already")
     Path("south/south.credential").write_bytes(b"fhecred")
     assert_fails(session_of_both(), 1, "south/south.credential: a credential is damaged")
-    north = ("session", "north/north.credential", *NORTH, *SMALL)
-    news = refresh(clock, 364 * DAY)
-    assert_fails(call(*north, *news), 1, "'north' is not valid until")
     assert not list(Path().glob("session-*"))
 
 
@@ -758,7 +726,6 @@ def test_without_a_terminal_there_is_advice_instead_of_a_question(consortium: Pa
 
 
 def test_no_store_named_or_none_there(consortium: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert_fails(call("revoke", "--refresh"), 2, "missing option '--store'")
     assert_fails(
         call("session", "north/north.credential", "--store", "void"), 1, "no key store in 'void': .*enrol NAME"
     )
@@ -847,6 +814,11 @@ def test_show_tells_what_is_verified_and_what_only_claimed(consortium: Path) -> 
     assert claimed["week/south.bundle"]["details"] == {"signed_by": "north"}
     assert verified["week/south.bundle"]["details"]["sealed_to"] == "south"
     assert re.search("verified +no +only what the file claims", ok("show", "week/south.bundle").stdout)
+    chance = verified["week/south.bundle"]["details"]["soundness"]
+    assert chance < 2**-40
+    assert re.search(
+        rf"a lie passes +< {re.escape(chance_text(chance))}", ok("show", "week/south.bundle", *SOUTH).stdout
+    )
 
 
 def test_what_show_tells_programs_has_names_and_times_as_iso_8601_has_them(consortium: Path) -> None:
@@ -867,21 +839,11 @@ def test_what_show_tells_programs_has_names_and_times_as_iso_8601_has_them(conso
     stores = [json_of("show", *at(name)) for name in ("south", "authority")]
     (session,) = stores[0]["sessions"].values()
     assert session == {"state": "opened", "until": bundle["not_after"], "has_result": False}
-
-    def times(value: Any, name: str = "") -> Iterator[str]:
-        if isinstance(value, dict):
-            for key, inner in value.items():
-                yield from times(inner, key)
-        elif isinstance(value, list):
-            assert not any(isinstance(inner, list) for inner in value), name
-            for inner in value:
-                yield from times(inner, name)
-        elif name in ("until", "not_before", "not_after", "last_update", "next_update"):
-            yield value
-
-    found = list(times([told, *stores]))
-    assert len(found) > 10
-    assert {datetime.fromisoformat(each).utcoffset() for each in found} == {timedelta(0)}
+    text = json.dumps({"files": told, "stores": stores})
+    assert not re.search(r"\[\s*\[", text)
+    times = re.findall(r'"(?:until|not_before|not_after|last_update|next_update)": "(.*?)"', text)
+    assert len(times) > 10
+    assert {datetime.fromisoformat(each).utcoffset() for each in times} == {timedelta(0)}
 
 
 def test_show_refuses_what_is_not_genuine(consortium: Path, clock: Clock) -> None:
@@ -920,22 +882,12 @@ def test_show_quotes_no_private_key_and_no_control_characters(consortium: Path) 
     assert pem.splitlines()[1][:20] not in text
 
 
-def test_help_teaches_by_example_and_the_group_tells_the_story(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_group_s_help_tells_the_story_in_order_and_in_whole_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "110")
     story = call("--help").stdout
-    places = [
-        re.search(rf"^  (\w+ )+ *{name} ", story, re.MULTILINE).start() for name in ("ca-init", "enrol", "session")
-    ]
-    assert places == sorted(places)
+    assert re.search(r"(?s)\n  [^\n]* ca-init .*\n  [^\n]* enrol .*\n  [^\n]* session ", story)
     for command in group.commands:
-        result = call(command, "--help")
-        assert result.exit_code == 0
-        assert f"Examples:\n    fhe-auc keys {command}" in result.stdout
-        assert "--json" in result.stdout
         assert "..." not in re.search(rf"^  {command} .*$", story, re.MULTILINE)[0]
-    result = call()
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith("Usage: fhe-auc keys")
 
 
 def test_groups_are_made_with_all_their_levels_named_and_everybody_is_shown_them(consortium: Path) -> None:
@@ -945,13 +897,6 @@ def test_groups_are_made_with_all_their_levels_named_and_everybody_is_shown_them
     shown = ok("show", "grouped/north.bundle", *NORTH)
     assert re.search("groups +sex: F, M", shown.stdout)
     assert re.search("models +risk_a, risk_b", shown.stdout)
-
-
-def test_everybody_is_shown_the_chance_that_a_lie_passes_in_this_session(consortium: Path) -> None:
-    made = json.loads(session_of_both("--out", "chance", "--json").stdout)
-    assert made["soundness"] < 2**-40
-    shown = ok("show", "chance/north.bundle", "--store", "north/store")
-    assert f"a lie passes  < {chance_text(made['soundness'])}" in re.sub(" {3,}", "  ", shown.stdout)
 
 
 def test_a_site_sees_what_is_spent_and_sets_a_limit(consortium: Path) -> None:

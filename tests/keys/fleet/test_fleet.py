@@ -8,7 +8,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -51,7 +51,7 @@ from fhe_auc_keys.fleet.session import (
 )
 from fhe_auc_keys.fleet.tasks import Workers
 from fhe_auc_keys.roles.local_consortium import LIFETIME, TRIAL, Consortium
-from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.store.key_store import TRAIL, KeyStore
 from fhe_auc_keys.store.trusted_authorities import Trusted
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.authority import Authority
@@ -60,7 +60,11 @@ from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.member_lists import sign_list, sign_members
 from fhe_auc_keys.trust.signed_documents import claimed_body
 from fhe_auc_protocols.exact_auc.padded_computation import ExactPaddedComputation
+from tests.support.certified import NOW
 from tests.support.exact_sessions import pairs_of, rows
+from tests.support.keys_commands import store_of
+from tests.support.keys_folder import ADDER, SITES, at
+from tests.support.wire import flipped
 
 GRID = thresholds.uniform(12)
 
@@ -212,10 +216,6 @@ def test_a_device_shows_by_its_path_that_it_is_a_member_and_no_secret(play: Play
 # --- What does not count, and does the rest no harm -------------------------------------------------------------------
 
 
-def flipped(data: bytes) -> bytes:
-    return data[:-1] + bytes([data[-1] ^ 1])
-
-
 def resealed(play: Play, record: Record, identity: Identity) -> Record:
     """The record with a blob that somebody else has made, who has this identity, for the same sketch."""
     key = play.announced.helper.encryption_key
@@ -284,9 +284,9 @@ def test_blobs_that_do_not_open_are_left_out_and_the_others_count(play: Play) ->
     records = play.records
     records[0] = resealed(play, records[0], Identity.create("a stranger"))
     records[1] = records[1]._replace(blob=records[2].blob, signature=records[2].signature)
-    records[3] = records[3]._replace(blob=flipped(records[3].blob))
+    records[3] = records[3]._replace(blob=flipped(records[3].blob, -1))
     records[4] = records[4]._replace(sketch=play.device(4).submit(play.rows[4], b"").record.sketch)
-    records[7] = signed(records[7], flipped(records[7].blob), play.identities[7])
+    records[7] = signed(records[7], flipped(records[7].blob, -1), play.identities[7])
     play.write(records)
     _, verdicts = play.to_the_end()
     assert verdicts == {"counts": 3, Verdict.UNSIGNED.sentence: 4, Verdict.UNOPENED.sentence: 1}
@@ -352,8 +352,8 @@ def test_counts_below_zero_or_of_other_rows_than_there_are_do_not_leave(play: Pl
     task.check_counts(encoded)
     empty = int(np.flatnonzero(encoded[0][: 2 * len(GRID)] == 0)[0])
     for values, prime in zip(encoded, session.computation.plan.parameters.plain_moduli, strict=True):
-        for at, change in zip((empty, empty - 1), shift, strict=True):
-            values[at] = (int(values[at]) + change) % prime
+        for place, change in zip((empty, empty - 1), shift, strict=True):
+            values[place] = (int(values[place]) + change) % prime
     with pytest.raises(InputError, match=f"does not count its {play.rows[0].rows} rows, so nothing is"):
         task.check_counts(encoded)
 
@@ -408,7 +408,7 @@ def test_a_device_answers_once_for_the_scores_of_a_model_whatever_other_models_a
 def test_a_device_whose_memory_is_damaged_sends_nothing(play: Play) -> None:
     memory = play.device(0).submit(play.rows[0], b"").memory
     with pytest.raises(DeserialisationError, match="device's memory"):
-        play.device(0).submit(play.rows[0], flipped(memory))
+        play.device(0).submit(play.rows[0], flipped(memory, -1))
 
 
 def test_one_device_that_runs_other_code_decides_the_auc(play: Play) -> None:
@@ -523,7 +523,9 @@ def test_the_helper_is_given_no_sketch(play: Play, tmp_path: Path) -> None:
             assert kept not in given
 
 
-def test_asked_again_the_helper_gives_the_same_bytes_and_another_list_it_refuses(play: Play, tmp_path: Path) -> None:
+def test_asked_again_the_helper_gives_the_same_bytes_and_refuses_another_list_to_which_no_answer_fits(
+    play: Play, tmp_path: Path
+) -> None:
     play.write()
     play.collect()
     answer, verdicts = play.open()
@@ -533,6 +535,8 @@ def test_asked_again_the_helper_gives_the_same_bytes_and_another_list_it_refuses
     play.collect()
     with pytest.raises(KeysError, match="another list"):
         play.open()
+    with pytest.raises(KeysError, match="other blobs"):
+        play.add(answer)
     assert play.open("first")[0] == answer
 
 
@@ -571,15 +575,15 @@ def test_a_blob_a_list_or_an_answer_that_is_changed_is_refused(play: Play, tmp_p
     for name, error in (("blobs-000000.parquet", DeserialisationError), ("list", TamperedError)):
         file = tmp_path / "blobs" / name
         whole = file.read_bytes()
-        file.write_bytes(flipped(whole))
+        file.write_bytes(flipped(whole, -1))
         with pytest.raises(error, match=r"not the file that the aggregator has listed|genuine|damaged"):
             play.open()
         file.write_bytes(whole)
     opening, _ = play.open()
     with pytest.raises(TamperedError):
-        play.add(flipped(opening))
+        play.add(flipped(opening, -1))
     with pytest.raises(TamperedError):
-        play.decrypt(flipped(play.add(opening)[0]))
+        play.decrypt(flipped(play.add(opening)[0], -1))
 
 
 def test_each_step_is_for_its_role_and_a_result_comes_after_an_opening(play: Play) -> None:
@@ -590,17 +594,6 @@ def test_each_step_is_for_its_role_and_a_result_comes_after_an_opening(play: Pla
     for step in (play.collect, play.open, lambda: play.add(b""), lambda: play.decrypt(b"")):
         with pytest.raises(KeysError, match="is not, with this certificate"):
             step()
-
-
-def test_an_answer_about_other_blobs_is_refused(play: Play, tmp_path: Path) -> None:
-    play.write()
-    play.collect()
-    opening, _ = play.open()
-    (tmp_path / "blobs").rename(tmp_path / "first")
-    play.write(play.records[::-1])
-    play.collect()
-    with pytest.raises(KeysError, match="other blobs"):
-        play.add(opening)
 
 
 @pytest.mark.parametrize("left", [(4,), (4, 7), (4, 8, 1)], ids=["gone", "changed", "more"])
@@ -658,48 +651,37 @@ def test_members_of_another_fleet_are_refused(play: Play, tmp_path: Path) -> Non
         play.open()
 
 
-def test_the_commands_play_a_session_between_key_stores(play: Play, tmp_path: Path) -> None:
-    now = datetime.now(timezone.utc)
-    authority = Authority.create("a study", days=30, at=now)
-    trust = Trust.from_pem(authority.certificate_pem(), (authority.revocation_list(at=now),))
-    passphrase = tmp_path / "passphrase"
-    passphrase.touch(mode=0o600)
-    passphrase.write_text("four random words")
-    for name in ("vendor", "adder", "trustee", "authority"):
-        with KeyStore.create(tmp_path / name, "four random words", log2_cost=10) as store:
-            if name == "authority":
-                for each in play.identities:
-                    authority.issue(each.request(), each.name, days=20, at=now)
-                store.put("authority", "own", authority.to_bytes())
-                continue
-            identity = Identity.create(name)
-            identity = identity.certified(authority.issue(identity.request(), name, days=20, at=now))
-            (tmp_path / f"{name}.credential").write_bytes(identity.credential)
-            store.put("identity", "own", identity.to_bytes())
-            Trusted(trust.anchors, (), trust.revocation_lists).keep(store)
-    (tmp_path / "study.toml").write_text('model = "m"\noutcome = "o"\ncohort = "c"\nperiod = "p"\n')
+def test_the_commands_play_a_session_between_key_stores(play: Play, consortium: Path) -> None:
+    with store_of("authority") as store:
+        authority = Authority.from_bytes(store.get("authority", "own"))
+        for each in play.identities:
+            authority.issue(each.request(), each.name, days=20, at=NOW)
+        store.put("authority", "own", authority.to_bytes(), replace=True)
 
     def run(who: str, *arguments: str) -> Any:
-        secret = ["--store", play.place(who), "--passphrase-file", str(passphrase), "--json"]
-        done = CliRunner().invoke(command, [*arguments, *secret], catch_exceptions=False)
+        done = CliRunner().invoke(command, [*arguments, *at(who), "--json"], catch_exceptions=False)
         assert done.exit_code == 0, done.output
         return json.loads(done.stdout)
 
-    session, blobs, opening, result = map(play.place, ("session.fleet", "blobs", "opening", "result"))
-    credentials = "--aggregator", play.place("adder.credential"), "--helper", play.place("trustee.credential")
-    study = "--study", play.place("study.toml"), "--min-parties", "5", "--thresholds", "uniform:12"
-    listed = "--list", play.place("members.list"), "--row-cap", "12"
-    assert run("authority", "sign", play.place("members.parquet"), listed[1])["members"] == 8
-    run("vendor", "convene", play.place("members.parquet"), *credentials, *study, *listed, "--out", session)
-    play.announced = open_announcement(Path(session).read_bytes(), trust, holder="vendor", at=now)
+    convener, trustee = SITES
+    names = "session.fleet", "members.parquet", "members.list", "records", "blobs", "opening", "result", "responses"
+    session, members, listed, records, blobs, opening, result, responses = map(play.place, names)
+    roles = "--aggregator", f"{ADDER}/{ADDER}.credential", "--helper", f"{trustee}/{trustee}.credential"
+    asked = "--study", "study.toml", "--min-parties", "5", "--thresholds", "uniform:12", "--row-cap", "12"
+    assert run("authority", "sign", members, listed)["members"] == 8
+    run(convener, "convene", members, *roles, *asked, "--list", listed, "--out", session)
+    with store_of(convener) as store:
+        trust = Trusted.stored(store).trust
+    play.announced = open_announcement(Path(session).read_bytes(), trust, holder=convener, at=NOW)
     play.write(play.records[:7])
-    assert run("adder", "collect", session, play.place("records"), blobs, "--holder", "vendor")["records"] == 7
-    run("trustee", "open", session, play.place("members.parquet"), blobs, opening, "--holder", "vendor")
-    run("adder", "add", session, play.place("records"), blobs, opening, result, "--holder", "vendor")
-    assert run("trustee", "decrypt", session, result, play.place("responses"), "--holder", "vendor")["devices"] == 7
+    by = "--holder", convener
+    assert run(ADDER, "collect", session, records, blobs, *by)["records"] == 7
+    run(trustee, "open", session, members, blobs, opening, *by)
+    run(ADDER, "add", session, records, blobs, opening, result, *by)
+    assert run(trustee, "decrypt", session, result, responses, *by)["devices"] == 7
     assert play.reads(6, play.rows[:7])
-    for name, events in (("vendor", 1), ("trustee", 2)):
-        assert len((tmp_path / name / "audit.jsonl").read_text().splitlines()) == events
+    for name in SITES:  # north had made another session before
+        assert len(Path(name, "store", TRAIL).read_text().splitlines()) == 2
 
 
 def test_simulate_plays_a_session_and_says_whether_it_is_exact(tmp_path: Path) -> None:

@@ -103,11 +103,7 @@ def test_keys_that_are_another_session_s_or_incomplete_are_noticed(consortium: P
         assert "secret keys are not those of the manifest" in found["wrong"]
 
 
-def test_what_a_crash_has_left_is_removed_and_what_nobody_wrote_is_named(consortium: Path) -> None:
-    left = Path("north/store/bundle/.tmp-0123456789abcdef")
-    left.touch(mode=0o600)
-    assert problems() == []
-    assert not left.exists()
+def test_what_nobody_wrote_is_named(consortium: Path) -> None:
     strangers = ["bundle/.hidden", "north.csr", "seen/old", "trust/own~"]
     for each in strangers:
         Path("north/store", each).touch(mode=0o600)
@@ -152,10 +148,8 @@ def test_a_session_that_can_go_on_is_not_closed_unless_its_loss_is_accepted(cons
     session = opened()
     secrets = secrets_of(session)
     for wrong, status, why in (
-        ((), 2, "name a session, or give --ended"),
-        (("--ended", "ab" * 16), 2, "and not both"),
+        (("--ended", "ab" * 16), 2, "name a session, or give --ended, and not both"),
         (("--ended", "--lose-result"), 2, "for sessions that are named"),
-        (("ab",), 2, "expected 32 hexadecimal digits"),
         (("ab" * 16,), 1, "no session abab.*`fhe-auc keys show` lists them"),
     ):
         assert_fails(call("close", *wrong, *NORTH), status, why)

@@ -126,8 +126,11 @@ def missing(*_: object, **__: object) -> bytes:
     raise sealing.UnsupportedAlgorithm("ML-KEM-768 is not supported by this backend")
 
 
-def test_where_the_library_has_no_ml_kem_no_key_is_made_or_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on Intel Macs and Windows on Arm: nothing falls back to X25519 alone."""
+def test_where_the_library_has_no_ml_kem_no_key_is_made_or_read_and_no_certificate_verified(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As on Intel Macs and Windows on Arm: nothing falls back to X25519 alone. An authority has no such key itself."""
+    made = Consortium("north")
     monkeypatch.setattr(sealing, "seal", missing)
     sealing.require_hybrid.cache_clear()
     for make in (PrivateKey.generate, lambda: PrivateKey.from_components(*KEY.components)):
@@ -135,13 +138,6 @@ def test_where_the_library_has_no_ml_kem_no_key_is_made_or_read(monkeypatch: pyt
             make()
     monkeypatch.undo()
     PrivateKey.generate()
-
-
-def test_where_the_library_has_no_ml_kem_nobody_s_certificate_is_verified_either(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """An authority has no such key of its own, and still says what is missing."""
-    made = Consortium("north")
     monkeypatch.setattr(public_keys.MLKEM768PublicKey, "from_public_bytes", missing)
     public_keys.encryption_key.cache_clear()
     with pytest.raises(KeysError, match="nothing is sealed to less"):
