@@ -161,7 +161,9 @@ class SecretContext(BaseSecretContext[CkksParameters]):
         Raises `DeserialisationError` for what is damaged, made for another context, or not a ciphertext of these
         parameters; or one that hides nothing.
         """
-        ciphertext = self._scheme.at_degree(self._decryptor.ciphertext(self._result("result", data)), 2)
+        packed = wire_format.open_for("result", self.fingerprint, data)
+        words = transparent_ciphertexts.unpack(self._seeded.whole, packed)
+        ciphertext = self._scheme.at_degree(self._decryptor.ciphertext(words), 2)
         return self._scheme.decoded(self._decryptor.decrypt(ciphertext))
 
     def _encrypt(self, values: Slots) -> Words:

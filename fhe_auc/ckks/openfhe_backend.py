@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -100,9 +100,3 @@ class Scheme(OpenFheLibrary[CkksParameters], CkksLibrary):
         ciphertext.SetNoiseScaleDeg(degree)
         ciphertext.SetScalingFactor(self.library_scale**degree)
         return ciphertext
-
-
-@lru_cache(maxsize=4)
-def scheme_for(parameters: CkksParameters) -> Scheme:
-    """Return OpenFHE for these parameters; making it takes a second."""
-    return Scheme(parameters)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -74,9 +74,3 @@ class Scheme(SealLibrary[CkksParameters], CkksLibrary):
     def at_degree(self, ciphertext: Ciphertext, degree: int) -> Ciphertext:
         ciphertext.scale = self.parameters.scale**degree
         return ciphertext
-
-
-@lru_cache(maxsize=4)
-def scheme_for(parameters: CkksParameters) -> Scheme:
-    """Return SEAL for these parameters."""
-    return Scheme(parameters)

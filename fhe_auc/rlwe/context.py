@@ -9,7 +9,7 @@ from typing import ClassVar, Generic
 import msgspec
 
 from fhe_auc.base.serialise import encode
-from fhe_auc.rlwe import transparent_ciphertexts, wire_format
+from fhe_auc.rlwe import wire_format
 from fhe_auc.rlwe.library import Library, P
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.seeded import Seeded
@@ -114,7 +114,3 @@ class BaseSecretContext(_BaseContext[P]):
         """The secret key itself, as values at the roots of unity modulo all primes of Q."""
         words = self._scheme.secret_key.polynomials.unpack(self._stored.secret_key)
         return words[: len(self.parameters.modulus_bits)]  # SEAL has it modulo the special prime as well
-
-    def _result(self, kind: str, data: bytes) -> Words:
-        """Return a result's coefficients; errors as `wire_format.open_for` and `transparent_ciphertexts.unpack`."""
-        return transparent_ciphertexts.unpack(self._seeded.whole, wire_format.open_for(kind, self.fingerprint, data))

@@ -39,10 +39,6 @@ class Evaluator(LoadedKeys):
         """Add `ciphertext` to `total`."""
 
     @abstractmethod
-    def add_plain(self, ciphertext: Any, plaintext: Any) -> Any:
-        """Return `ciphertext` plus a plaintext."""
-
-    @abstractmethod
     def multiply(self, left: Any, right: Any) -> Any:
         """Return the relinearised product of two ciphertexts."""
 

@@ -214,11 +214,13 @@ class OpenFheLibrary(Library[P]):
     def evaluator(self, fingerprint: bytes, public_key: bytes, relinearisation_key: bytes) -> OpenFheEvaluator:
         tag = tag_of(fingerprint)
         relinearisation = self.load_switching_key(relinearisation_key, tag) if relinearisation_key else None
-        return OpenFheEvaluator(self, self.load_public_key(public_key, tag), relinearisation, tag)
+        raw = self.public_key.raw(self.expanded_public_key(public_key), tag.encode())
+        return OpenFheEvaluator(self, parsed(openfhe.DeserializePublicKeyString, raw), relinearisation, tag)
 
     def decryptor(self, fingerprint: bytes, secret_key: bytes) -> OpenFheDecryptor:
         tag = tag_of(fingerprint)
-        return OpenFheDecryptor(self, self.load_secret_key(secret_key, tag), tag)
+        raw = self.secret_key.unpack(secret_key, tag.encode())
+        return OpenFheDecryptor(self, parsed(openfhe.DeserializePrivateKeyString, raw), tag)
 
     def learn_submissions(self, plaintext: Any) -> None:
         """Learn the layout of ciphertexts, from encryptions of `plaintext`; errors as `verify_reseeding`."""
@@ -258,17 +260,11 @@ class OpenFheLibrary(Library[P]):
         find = partial(_polynomials, ring_dimension=self.parameters.ring_dimension)
         return CoefficientLayout(save(item), find, tag=tag.encode())
 
-    def load_public_key(self, packed: bytes, tag: str) -> Any:
-        """Return the library's object, called `tag`, from the packed key; `DeserialisationError` where it is none."""
-        raw = self.public_key.raw(self.expanded_public_key(packed), tag.encode())
-        return parsed(openfhe.DeserializePublicKeyString, raw)
-
-    def load_secret_key(self, packed: bytes, tag: str) -> Any:
-        """Return the same of a secret key, from packed coefficients."""
-        return parsed(openfhe.DeserializePrivateKeyString, self.secret_key.unpack(packed, tag.encode()))
-
     def load_switching_key(self, packed: bytes, tag: str) -> Any:
-        """Return the same of a relinearisation key, or of any one key that switches."""
+        """Return the library's object, called `tag`, from a packed relinearisation key, or any one that switches.
+
+        Raises `DeserialisationError` where it is none.
+        """
         return parsed(openfhe.DeserializeEvalKeyString, self.relinearisation_key.unpack(packed, tag.encode()))
 
     def ciphertext(self, words: Words, tag: str) -> Any:
@@ -301,9 +297,6 @@ class OpenFheEvaluator(_OpenFheKeys, Evaluator):
 
     def add_in_place(self, total: Any, ciphertext: Any) -> None:
         self._library.context.EvalAddInPlace(total, ciphertext)
-
-    def add_plain(self, ciphertext: Any, plaintext: Any) -> Any:
-        return self._library.context.EvalAdd(ciphertext, plaintext)
 
     def multiply(self, left: Any, right: Any) -> Any:
         context = self._library.context

@@ -136,9 +136,6 @@ class SealEvaluator(_SealKeys, Evaluator):
     def add_in_place(self, total: Any, ciphertext: Any) -> None:
         self._evaluation.add_inplace(total, ciphertext)
 
-    def add_plain(self, ciphertext: Any, plaintext: Any) -> Any:
-        return written(seal.Ciphertext(), self._evaluation.add_plain, ciphertext, plaintext)
-
     def multiply(self, left: Any, right: Any) -> Any:
         product = written(seal.Ciphertext(), self._evaluation.multiply, left, right)
         self._evaluation.relinearize_inplace(product, self._relinearisation_key)
