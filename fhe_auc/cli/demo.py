@@ -47,10 +47,7 @@ _IN_THE_PAPER = "6.81 MB in the paper that this follows (arXiv 2403.14428)"
 )
 @session_options(registry.evaluating)
 @click.option(
-    "--dataset",
-    type=click.Choice(tuple(_SITES)),
-    default="covid-clinics",
-    help="Which of the bundled data sets.",
+    "--dataset", type=click.Choice(tuple(_SITES)), default="covid-clinics", help="Which of the bundled data sets."
 )
 @click.option(
     "--cheat",

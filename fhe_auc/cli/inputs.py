@@ -57,11 +57,7 @@ class PartyFiles:
         if not questions.score_columns:
             questions = replace(questions, score_columns=(self.score_column,))
         return read_for(
-            questions,
-            self.paths,
-            site_column=self.site_column,
-            label_column=self.label_column,
-            entries=self.entries,
+            questions, self.paths, site_column=self.site_column, label_column=self.label_column, entries=self.entries
         )
 
 

@@ -71,6 +71,11 @@ class Interval:
     high: float
     method: str
 
+    @property
+    def heading(self) -> str:
+        """Its level for people: "95 % interval"."""
+        return f"{100 * self.level:.6g} % interval"
+
 
 def few_rows(rows: int, auc: float) -> str:
     """Return what to say of this AUC's interval from so few rows of the rarer label; nothing if they are enough."""
