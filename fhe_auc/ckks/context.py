@@ -167,7 +167,6 @@ class SecretContext(BaseSecretContext[CkksParameters]):
         return self._scheme.decoded(self._decryptor.decrypt(ciphertext))
 
     def _encrypt(self, values: Slots) -> Words:
-        """Return the coefficients of a fresh encryption under the secret key."""
         ciphertext = self._decryptor.encrypt(self._scheme.encoded(values, 1))
         return self._scheme.words(self._scheme.at_degree(ciphertext, 1))
 

@@ -267,7 +267,6 @@ min_rows_option = whole_number(
 
 
 def _names(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
-    """Return names that commas part."""
     return () if value is None else tuple(name.strip() for name in value.split(","))
 
 

@@ -158,7 +158,6 @@ def _check_folder(folder: Path, names: tuple[str, ...], *, force: bool) -> None:
 
 
 def _print(card: ReportCard, facts: Facts, saved: list[Path]) -> None:
-    """Print the metrics that people ask for first, and where the files are."""
     rows: list[tuple[output.Cell, ...]] = [
         (output.styled("AUC", "bold"), output.styled(f"{card.auc.value:.4f}", "bold"), _ABOUT_AUC[not card.noisy]),
         *interval_rows(card.interval),

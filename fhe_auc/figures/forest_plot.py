@@ -161,7 +161,6 @@ def _draw_mark(axes: Axes, mark: _Mark, y: float, colour: str, marker: str) -> N
 
 
 def _write(axes: Axes, y: float, *texts: str, weight: str = "normal") -> None:
-    """Write n, events and AUC in their columns right of the axes."""
     for text, end in zip(texts, _COLUMNS, strict=True):
         if text:
             axes.annotate(

@@ -110,7 +110,6 @@ class OneModel(NamedTuple):
 
 
 def _components(auc: Fraction, positives: int, negatives: int, q10: int, q01: int) -> tuple[Fraction, Fraction]:
-    """Return S10 and S01, of two rows of each label at least."""
     off = (2 * auc - 1) ** 2
     s10 = (Fraction(q10, negatives**2) - positives * off) / (4 * (positives - 1))
     s01 = (Fraction(q01, positives**2) - negatives * off) / (4 * (negatives - 1))

@@ -84,7 +84,6 @@ class OperatingPoint(NamedTuple):
 
 
 def _auc_interval(histogram: Histogram, level: float) -> Interval | None:
-    """Return DeLong's interval."""
     auc, standard_error = of_bins(histogram.positives, histogram.negatives)
     if standard_error is None:
         return None

@@ -68,6 +68,10 @@ class Library(ABC, Generic[P]):
     def fresh_keys(self) -> tuple[tuple[bytes, ...], bytes]:
         """Return fresh keys, packed: those of a public context (`context.PublicKeys`) in order, and the secret key."""
 
+    def _further_keys(self, made: Any) -> tuple[bytes, ...]:
+        """Return what else a public context of the scheme holds, packed; `made` are, or make, the library's keys."""
+        return ()
+
     @abstractmethod
     def evaluator(self, fingerprint: bytes, public_key: bytes, relinearisation_key: bytes) -> Evaluator:
         """Return the packed keys, loaded, of the context `fingerprint`; `DeserialisationError` where they are none.

@@ -207,10 +207,6 @@ class OpenFheLibrary(Library[P]):
         public = self.new_public_key(secret_key), relinearisation_key, *self._further_keys(keys)
         return public, secret_key
 
-    def _further_keys(self, keys: OpenFheKeys) -> tuple[bytes, ...]:
-        """Return what else a public context of the scheme holds, packed."""
-        return ()
-
     def evaluator(self, fingerprint: bytes, public_key: bytes, relinearisation_key: bytes) -> OpenFheEvaluator:
         tag = tag_of(fingerprint)
         relinearisation = self.load_switching_key(relinearisation_key, tag) if relinearisation_key else None

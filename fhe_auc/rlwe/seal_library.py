@@ -67,10 +67,6 @@ class SealLibrary(Library[P]):
         public = self.new_public_key(secret_key), relinearisation_key, *self._further_keys(generator)
         return public, secret_key
 
-    def _further_keys(self, generator: Any) -> tuple[bytes, ...]:
-        """Return what else a public context of the scheme holds, packed."""
-        return ()
-
     def evaluator(self, fingerprint: bytes, public_key: bytes, relinearisation_key: bytes) -> SealEvaluator:
         raw = self.public_key.raw(self.expanded_public_key(public_key))
         public = seal_format.parse(seal.PublicKey(), self.context, raw)

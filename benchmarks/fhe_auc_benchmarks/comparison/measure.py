@@ -276,7 +276,6 @@ def _spread(aucs: NDArray[np.float64], truth: float) -> dict[str, Any]:
 def _session(
     sample: _Sample, asked: ProtocolComparison, measured: _Measured, options: Mapping[str, Any]
 ) -> tuple[Evaluation, dict[str, Any]]:
-    """Run a real session; return its result and what it cost."""
     plugin = registry.load(measured.protocol)
     setup = Setup(max_rows=max(DEFAULT_MAX_ROWS, sample.rows), backend=asked.backend if plugin.encrypts else None)
     protocol = chosen(plugin.options, measured.protocol, options)

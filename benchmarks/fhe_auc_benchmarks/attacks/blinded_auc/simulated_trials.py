@@ -205,7 +205,6 @@ class Trials:
 
     @cached_property
     def _extra(self) -> tuple[Floats, Floats]:
-        """Return x and y of the extra element."""
         unit = self.rng.random((2, *self.shape, self.setting.extra), dtype=np.float32).astype(float)
         x, y = LEAST_MULTIPLIER + (1 - LEAST_MULTIPLIER) * unit
         return x, y / (x * y).sum(axis=-1, keepdims=True)

@@ -112,7 +112,6 @@ class Authenticators:
 
 
 def _entries(of: Residues) -> Iterator[Residues]:
-    """Return what stands at each place of the last axis."""
     return iter(np.moveaxis(of, -1, 0))
 
 
