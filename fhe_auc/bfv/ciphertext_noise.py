@@ -114,8 +114,7 @@ def kept_capacity_bits(parameters: BfvParameters, kept: int) -> float:
 def check_room(parameters: BfvParameters, bound: float, kept: int) -> None:
     """Raise `CapacityError` where a flooded result might not decrypt modulo q, the product of its `kept` primes.
 
-    (2^b + X)·q/Q + τ must stay below q/2t, X the `bound` of the noise before flooding. ValueError where there are not
-    so many primes.
+    (2^b + X)·q/Q + τ must stay below q/2t, X the `bound` of noise before flooding. ValueError without so many primes.
     """
     _check_capacity(parameters, switched_noise(parameters, 2.0**parameters.flooding_bits + bound, kept), kept)
 

@@ -82,11 +82,9 @@ class JointSetup:
 
     `binding` is 32 bytes that name the session and all parties' keys (`fhe_auc_keys.bundles.roster.Roster.binding`),
     which the common polynomials are expanded from. For each plaintext modulus so many `products` of two ciphertexts are
-    added up, of blocks 2j and 2j + 1, counted through all moduli. Results have the first `kept` primes of Q; ValueError
-    where there are not so many.
+    added up, of blocks 2j and 2j + 1, counted through all moduli. Results have the first `kept` primes of Q.
 
-    A party's part of one ciphertext has the shape `submission_part`, modulo Q, a polynomial of a result `result_part`,
-    modulo q.
+    A party's part of a ciphertext has the shape `submission_part`, modulo Q; a result's polynomial `result_part`.
     """
 
     def __init__(self, parameters: BfvParameters, binding: bytes, *, products: int, kept: int) -> None:
@@ -162,8 +160,7 @@ class _Share(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 class JointShare:
     """One party's share of a session's secret key: ternary, from a seed of 32 bytes, drawn when made.
 
-    It is never printed, pickled or sent. Between rounds it may be kept in an encrypted key store: `saved` and
-    `restored`.
+    It is never printed, pickled or sent; an encrypted key store may keep it between rounds: `saved` and `restored`.
     """
 
     def __init__(self, setup: JointSetup) -> None:
@@ -243,8 +240,7 @@ class JointShare:
 
         `prime` is the index of the plaintext modulus, `smudging_exponent` is c: the noise added is uniform on
         [-2^c, 2^c). It hides, as flooding does (`fhe_auc.bfv.flooding`), the noise of the result that could tell a
-        share. `mask`, in [0, t), is added to the slots. Raises `DeserialisationError` where `result` is none of these
-        parameters for that prime.
+        share. `mask`, in [0, t), is added to the slots. `DeserialisationError` where `result` is none for that prime.
         """
         setup, half = self.setup, self.setup.result_part
         _, second = setup.split_result(setup.result_kind(prime), result)

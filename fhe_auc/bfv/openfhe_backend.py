@@ -18,8 +18,7 @@ _LEAST_DEPTH, _MOST_DEPTH = 1, 5
 class Scheme(OpenFheLibrary[BfvParameters], BfvLibrary):
     """OpenFHE for BFV.
 
-    Raises `CapacityError` if the library has chosen another ring or modulus than the parameters say, or as
-    `BfvParameters.check_library`.
+    Raises `CapacityError` if it has chosen another ring or modulus, or as `BfvParameters.check_library`.
     """
 
     def __init__(self, parameters: BfvParameters) -> None:

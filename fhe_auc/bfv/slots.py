@@ -44,8 +44,7 @@ def decrypted(half: Polynomials, t: int, phase: Words) -> Residues:
 
     With y_i = phase·(Q/q_i)^-1 modulo q_i, t·phase/Q is Σ t·y_i/q_i but for multiples of t. Of each summand the
     remainder t·y_i modulo q_i is exact, and gives the whole part modulo t; the fractions add up to a number below the
-    count of primes, which is rounded. Double precision decides wrongly at most where the noise is within 2^-48 of the
-    largest that decrypts.
+    count of primes, which is rounded. Doubles are wrong at most where noise is within 2^-48 of the largest possible.
     """
     modulus = math.prod(half.moduli)
     fractions = np.zeros(half.ring_dimension)

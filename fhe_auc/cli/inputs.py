@@ -1,7 +1,6 @@
 """Options that several commands share, so that they are called and mean the same everywhere.
 
-Each decorates a command, which receives a keyword argument of the option's name: None for what is not given and has no
-default.
+Each decorates a command, which receives a keyword argument of its name: None for what is not given, without a default.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The forest plot of an evaluation: AUC and interval of each model in each group, and what a new site may expect.
 
 Models differ in colour and in marker, so that the plot reads in black and white; the colours are those of Okabe and Ito
-(jfly.uni-koeln.de/color), which colour-blind people tell apart. Names of models and groups are drawn as they are, never
-as formulas.
+(jfly.uni-koeln.de/color), which colour-blind people tell apart. Names are drawn as they are, never as formulas.
 """
 
 from __future__ import annotations

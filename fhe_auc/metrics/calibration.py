@@ -73,8 +73,7 @@ class CalibrationCurve(NamedTuple):
 def histogram_binning(histogram: Histogram) -> CalibrationMap:
     """Map each bin's scores to its share of positive rows ([FCE] section 6).
 
-    The edges lie in [0, 1]; at best, bins hold about equally many rows. One without rows says nothing: its scores
-    become its middle.
+    The edges lie in [0, 1]; at best, bins hold about equally many rows. Scores of one without rows become its middle.
 
     Raises `UndefinedMetricError` if there are no rows; `InputError` if the edges leave [0, 1].
     """
@@ -88,8 +87,7 @@ def calibration_curve(
 ) -> CalibrationCurve:
     """Compute the points of the reliability diagram.
 
-    Every bin of the histogram goes as a whole to the evaluation bin of its score, which is the middle of the bin, or
-    what `calibration` makes of that.
+    Every bin goes as a whole to the evaluation bin of its score: its middle, or what `calibration` makes of that.
 
     Parameters
     ----------
@@ -100,8 +98,7 @@ def calibration_curve(
     calibration : CalibrationMap, optional
         Judge calibrated scores instead.
 
-    Raises `UndefinedMetricError` if there are no rows; `InputError` if the edges leave [0, 1], or an argument is none
-    of the above.
+    Raises `UndefinedMetricError` if there are no rows; `InputError` if edges leave [0, 1], or for another argument.
     """
     if n_bins < 1:
         raise InputError(f"n_bins is {n_bins}; it must be at least 1")
@@ -126,10 +123,7 @@ def expected_calibration_error(
     of that bin's rows may be on either side.
 
     Naeini, Cooper, Hauskrecht, "Obtaining Well Calibrated Probabilities Using Bayesian Binning", AAAI 2015; [FCE]
-    section 2.1.
-
-    Raises `UndefinedMetricError` if there are no rows; `InputError` if the edges leave [0, 1], or an argument is none
-    of those.
+    section 2.1. Errors as of `calibration_curve`.
     """
     curve = calibration_curve(histogram, n_bins=n_bins, strategy=strategy, calibration=calibration)
     total = curve.rows.sum()

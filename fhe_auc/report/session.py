@@ -224,8 +224,7 @@ def make_report(
 ) -> Report:
     """Make the report of an evaluation that gave a histogram; groups and sites take one more session.
 
-    `thresholds` is their specification, `seconds` is what the session took, `setup` is that of both sessions. Raises as
-    `federated_report`.
+    `thresholds` is their specification, `seconds` is the session's time, `setup` of both. Errors as `federated_report`.
     """
     histogram = evaluation.histogram
     if histogram is None:

@@ -64,8 +64,7 @@ class Measure:
 class Decision:
     """The classifier at one threshold: a score at or above it is predicted positive.
 
-    `title` says which threshold this is, for people; `confusion` counts whole rows, shape (2, 2): ``[[TN, FP],
-    [FN, TP]]``.
+    `title` says which threshold this is; `confusion` counts whole rows, shape (2, 2): ``[[TN, FP], [FN, TP]]``.
     """
 
     title: str

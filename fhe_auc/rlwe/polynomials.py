@@ -76,10 +76,7 @@ class Polynomials:
             _reduce(row, modulus)
 
     def multiply(self, left: Words, right: Words) -> Words:
-        """Return the products, coefficient by coefficient, each modulo its prime.
-
-        Raises ValueError where a prime has more than 56 bits.
-        """
+        """Return the products, coefficient by coefficient; ValueError where a prime has more than 56 bits."""
         product = np.empty(self.shape, np.uint64)
         for row, x, y, modulus in zip(product, left, right, self.moduli, strict=True):
             row[:] = modular.multiply(x, y, modulus)

@@ -2,8 +2,7 @@
 
 Protocols that compute the same AUC each time (the encrypted ones, up to 1e-7) run once, for real. Of the [DPAUC] ones a
 real session is run for bytes and seconds, and their AUCs are drawn many times over by `simulated_dpauc`, whose law is
-that of the real roles; those of `verified` with a budget by `simulated_private_auc`. All use the same grid; the [DPAUC]
-ones the paper's preset.
+that of the real roles; those of `verified` with a budget by `simulated_private_auc`. All use the same grid.
 
 [DPAUC] Sun et al., "DPAUC: differentially private AUC computation in federated learning", AAAI 2023, arXiv 2208.12294.
 """

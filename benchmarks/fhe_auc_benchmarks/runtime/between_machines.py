@@ -1,7 +1,6 @@
 """What sites really run: a session of three by files, each role's commands as processes, with certificates and stores.
 
-`OurProtocol` times the protocol alone. Here every command starts Python, stretches a passphrase, opens a key store and
-verifies certificates again.
+`OurProtocol` times the protocol alone. Here every command starts Python, opens a key store and verifies certificates.
 """
 
 from __future__ import annotations

@@ -121,8 +121,7 @@ def unary_tallies(
 ) -> NDArray[np.int64]:
     """Draw tallies of the same law as `UnaryEncoding.tally`, shape (runs, d), from how many users each cell has.
 
-    Counts c_v have the shape (d,). A bit is set by Binomial(c_v, 1/2) + Binomial(n − c_v, q) of the reports; bits of a
-    user are independent.
+    Counts c_v: shape (d,). A bit is set by Binomial(c_v, 1/2) + Binomial(n − c_v, q) of the reports, independently.
     """
     others, shape = int(counts.sum()) - counts, (runs, encoding.cells)
     return random.binomial(counts, 0.5, shape) + random.binomial(others, encoding.flip_probability, shape)

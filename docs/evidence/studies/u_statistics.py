@@ -3,8 +3,7 @@
     python docs/evidence/studies/u_statistics.py [figure3 | figure4 | two-party] ...
 
 Without a name, all tables of docs/evidence/u-statistics.md. [USTAT] is cited in `fhe_auc_protocols.u_statistics`. Noise
-of the figures is SIMULATED, from a seeded generator, so that their tables can be made again; two-party uses secure
-randomness, as deployments do.
+of the figures is SIMULATED, from a seeded generator: tables can be made again; two-party uses secure randomness.
 
 - figure3: 100,000 users, beta-distributed scores, 200 runs.
 - figure4: 246,000 ratings of two columns, 0 to 5, with Kendall's tau-a of 0.58: marginals p, a share λ of users with

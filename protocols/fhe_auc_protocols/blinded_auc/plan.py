@@ -52,8 +52,7 @@ _SPLIT_BITS = math.log2(1 + math.hypot(1, 0.5))  # den once more, and tie, which
 class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything public that parties and aggregator must agree on for an encrypted AUC.
 
-    Raises `CapacityError`: the parts do not fit together, or would not hide what they must. A plan comes from whoever
-    wrote the manifest.
+    It comes from whoever wrote the manifest: `CapacityError` where parts do not fit, or would not hide what they must.
     """
 
     kind: ClassVar[str] = "blinded AUC"

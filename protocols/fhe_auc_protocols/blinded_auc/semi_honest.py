@@ -63,8 +63,7 @@ class SemiHonest(BlindedAuc):
 class SemiHonestTask(BlindedTask):
     """Counts a party's rows, and reads AUC and binning error off the blinded totals.
 
-    Raises `InputError`: the manifest's plan is not one for whole counts, or the party alone has more rows than the
-    session may have.
+    Raises `InputError`: the plan is not one for whole counts, or the party has more rows than the session may have.
     """
 
     def __init__(self, manifest: Manifest, data: PartyData) -> None:

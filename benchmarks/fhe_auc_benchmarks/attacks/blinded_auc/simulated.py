@@ -31,10 +31,7 @@ _MOST_NEIGHBOURS = 2_000
 
 
 class Verdicts(NamedTuple):
-    """Of every trial: the check that refuses, or `ACCEPTED`; and AUC + i·binning error as the party reads it.
-
-    Both have the shape (trials,).
-    """
+    """The check that refuses, or `ACCEPTED`, and AUC + i·binning error as the party reads it; shape (trials,) both."""
 
     refused_by: NDArray[np.str_]
     values: Complex

@@ -1,13 +1,11 @@
 """What a lying aggregator may try against ``semi-honest`` and ``malicious``, by name.
 
 Each strategy is played on real ciphertexts (`ciphertexts`) and, millions of times, on the numbers that they hold
-(`simulated`); `bounds` computes what luck may reach. A real lie returns what parties get as the result, a simulated one
-what it makes of honest totals.
+(`simulated`); `bounds` computes what luck may reach. A real lie returns the result, a simulated one changed totals.
 
 With the evaluation keys that there are, nothing moves from one class to another: all rotations are by multiples of the
 number of classes. A real lie that calls for it does what comes nearest. The simulation is kinder to the aggregator:
-`swap-executions` moves values between classes; `earlier-result` takes sessions to share their keys; scale factors and
-constants are exact.
+`swap-executions` moves values between classes; `earlier-result` has keys that sessions share; constants are exact.
 
 Where submissions are missing, doubled or replaced, the sum keeps masks, which are uniform modulo Q. So is what the
 trace makes of their products: one random value a class, the same in all its slots, and the executions disagree.
