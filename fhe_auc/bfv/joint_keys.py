@@ -18,8 +18,7 @@ of a single ciphertext is ours: it takes half the bytes of a public-key encrypti
 n, and only the sum of all parties' parts can be decrypted.
 
 Whoever chose `a`, H or G could read s_i from a single answer. So every party expands `a` itself, and adds up H and G
-itself from parts whose authors it has verified, and who had committed to them before they saw another one's. Whether a
-part is right nobody can tell; only that it is one.
+itself from parts whose authors it has verified, and who had committed to them before they saw another one's.
 
 A product of ciphertexts (c0, c1)·(c0', c1') = (d0, d1, d2) decrypts to d0 + d1·S + d2·S². Every second polynomial is a
 common one, which nobody chooses and everybody knows from the start; so is d2. What a relinearisation key must encrypt
@@ -209,8 +208,7 @@ class JointShare:
     def relinearisation_part(self, total: Words) -> bytes:
         """Return this party's second part of the relinearisation key.
 
-        `total`, uint64, is the sum of all parties' first parts, added up by the caller: from a sum chosen by somebody
-        else the answer would tell the share.
+        `total`, uint64, is the caller's own sum of all first parts: another's sum would make the answer tell the share.
         """
         setup, secret = self.setup, self._secret_modulo_q
         shape, parts = setup.result_part, []

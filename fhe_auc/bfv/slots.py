@@ -6,8 +6,7 @@
     decryption    m = round(t·(c0 + c1·s)/Q) modulo t, right as long as |x| is below Q/2t
 
 All in integers, and the same whatever the library: encryptions are encryptions of zero that the library makes, to which
-a message is added here. (OpenFHE's own encoding rounds up, by 1/2 on average, and its decryption fails from 51 bits of
-t on; both libraries' take long.)
+a message is added here. (OpenFHE's own encoding rounds up; its decryption fails from 51 bits of t on; both take long.)
 """
 
 from __future__ import annotations

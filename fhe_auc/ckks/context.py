@@ -158,8 +158,7 @@ class SecretContext(BaseSecretContext[CkksParameters]):
     def decrypt(self, data: bytes) -> Slots:
         """Return the slots, shape (N/2,), of a result that `PublicContext.dump_result` wrote.
 
-        Raises `DeserialisationError` for what is damaged, made for another context, or not a ciphertext of these
-        parameters; or one that hides nothing.
+        Raises `DeserialisationError`: damaged, of another context or parameters, or a ciphertext that hides nothing.
         """
         packed = wire_format.open_for("result", self.fingerprint, data)
         words = transparent_ciphertexts.unpack(self._seeded.whole, packed)

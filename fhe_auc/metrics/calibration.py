@@ -118,12 +118,9 @@ def expected_calibration_error(
 ) -> Estimate:
     """Compute the mean distance, over rows, between share of positives and mean score in evaluation bins; in [0, 1].
 
-    Arguments are those of `calibration_curve`. The range holds the error of the rows' own scores in their
+    Arguments and errors are those of `calibration_curve`. The range holds the error of the rows' own scores in their
     own evaluation bins, as scikit-learn would cut them: where an end of one may lie inside a bin of the histogram, any
-    of that bin's rows may be on either side.
-
-    Naeini, Cooper, Hauskrecht, "Obtaining Well Calibrated Probabilities Using Bayesian Binning", AAAI 2015; [FCE]
-    section 2.1. Errors as of `calibration_curve`.
+    of that bin's rows may be on either side. [BBQ] (see `bayesian_binning`); [FCE] section 2.1.
     """
     curve = calibration_curve(histogram, n_bins=n_bins, strategy=strategy, calibration=calibration)
     total = curve.rows.sum()

@@ -295,8 +295,7 @@ class QuantileThresholds(Outcome):
     def require(self, grid: ArrayLike, *, party: str) -> None:
         """Check the thresholds of an evaluation's manifest, which its key holder has made, against these.
 
-        `party` has found these. Raises `VerificationError` where they differ: the aggregator has told parties different
-        things, or the manifest has other thresholds.
+        `party` has found these. Raises `VerificationError` where they differ: somebody tells parties different things.
         """
         if not np.array_equal(self.grid, np.asarray(grid)):
             raise VerificationError(

@@ -48,8 +48,7 @@ class Measure:
     """One metric of the report, of the bins as they were counted; its estimate is None where `missing` says why.
 
     `name` is its key in the JSON, scikit-learn's name where it has one; `title` and `meaning`, one sentence, are for
-    people. The estimate's ends are infinite where it is not known what the bins leave open. `interval` is the
-    confidence interval, for metrics that have one.
+    people. The estimate's ends are infinite where it is not known what the bins leave open.
     """
 
     name: str

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property, partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -47,8 +47,6 @@ if not _found.startswith(f"{_TESTED_WITH}."):
 TAG_LENGTH = 32
 """Of a key's name in OpenFHE: 128 random bits in hexadecimal."""
 
-Made = TypeVar("Made")
-
 _key_maps = threading.Lock()
 _first_used_in: int | None = None
 
@@ -67,15 +65,6 @@ def _refuse_forks() -> None:
             "this process was forked from one that has used OpenFHE, and would repeat its random numbers; "
             "start processes afresh (multiprocessing: 'spawn')"
         )
-
-
-def freshly_seeded(make: Callable[[], Made]) -> Made:
-    """Return what `make` returns, from a thread of its own, for which OpenFHE seeds its random numbers anew.
-
-    It seeds once for each thread. A machine resumed twice from one snapshot would make the same keys.
-    """
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(make).result()
 
 
 def _polynomials(raw: bytes, ring_dimension: int) -> tuple[list[Run], list[tuple[int, int]]]:
@@ -192,7 +181,10 @@ class OpenFheLibrary(Library[P]):
         return OpenFheKeys(self.context)
 
     def fresh_keys(self) -> tuple[tuple[bytes, ...], bytes]:
-        return freshly_seeded(self._fresh_keys)
+        # In a thread of its own, as OpenFHE seeds its random numbers once for each: a machine resumed twice from one
+        # snapshot would make the same keys.
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(self._fresh_keys).result()
 
     def _fresh_keys(self) -> tuple[tuple[bytes, ...], bytes]:
         keys = self.new_keys()

@@ -1,7 +1,6 @@
 """The strategies on the numbers that ciphertexts hold, in millions of trials.
 
-What an attack leaves goes through the checks of `fhe_auc_protocols.blinded_auc.result_check.accept`, vectorised
-(`checked`; a test compares the two).
+What an attack leaves goes through `checked`: `fhe_auc_protocols.blinded_auc.result_check.accept`, vectorised.
 """
 
 from __future__ import annotations
