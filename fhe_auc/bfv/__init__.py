@@ -3,20 +3,12 @@
 What they share with CKKS contexts (`fhe_auc.ckks`) is `fhe_auc.rlwe`.
 """
 
-from fhe_auc.bfv.context import FACTORY, Ciphertext, KeyPair, PublicContext, SecretContext
-from fhe_auc.bfv.parameters import BfvParameters
-from fhe_auc.rlwe.modular import Residues
-
-__all__ = [
-    "BfvParameters",
-    "Ciphertext",
-    "KeyPair",
-    "PublicContext",
-    "Residues",
-    "SecretContext",
-    "generate",
-    "load_public",
-    "load_secret",
-]
+from fhe_auc.bfv.context import FACTORY
+from fhe_auc.bfv.context import Ciphertext as Ciphertext
+from fhe_auc.bfv.context import KeyPair as KeyPair
+from fhe_auc.bfv.context import PublicContext as PublicContext
+from fhe_auc.bfv.context import SecretContext as SecretContext
+from fhe_auc.bfv.parameters import BfvParameters as BfvParameters
+from fhe_auc.rlwe.modular import Residues as Residues
 
 generate, load_public, load_secret = FACTORY.generate, FACTORY.load_public, FACTORY.load_secret

@@ -97,15 +97,6 @@ def hidden_by(parameters: BfvParameters, exponent: int, bound: float) -> float:
     return exponent - math.log2(parameters.ring_dimension) - math.log2(bound)
 
 
-def switched_noise(parameters: BfvParameters, noise: float, kept: int) -> float:
-    """Return what `noise`, of any coefficient, is at most modulo q, the product of the first `kept` primes of Q.
-
-    That is noise·q/Q + τ. ValueError where there are not so many primes.
-    """
-    dropped = _dropped_bits(parameters, kept)
-    return noise * 2.0**-dropped + (MODULUS_SWITCHING_BOUND if dropped else 0.0)
-
-
 def kept_capacity_bits(parameters: BfvParameters, kept: int) -> float:
     """Return log2 of q/2t for the largest t, q of `kept` primes; ValueError where there are not so many."""
     return parameters.capacity_bits - _dropped_bits(parameters, kept)
@@ -114,10 +105,11 @@ def kept_capacity_bits(parameters: BfvParameters, kept: int) -> float:
 def check_room(parameters: BfvParameters, bound: float, kept: int) -> None:
     """Raise `CapacityError` where a flooded result might not decrypt modulo q, the product of its `kept` primes.
 
-    (2^b + X)·q/Q + τ must stay below q/2t, X the `bound` of the noise before flooding. ValueError where there are not
-    so many primes.
+    (2^b + X)·q/Q + τ must stay below q/2t, X the `bound` of noise before flooding. ValueError without so many primes.
     """
-    _check_capacity(parameters, switched_noise(parameters, 2.0**parameters.flooding_bits + bound, kept), kept)
+    dropped = _dropped_bits(parameters, kept)
+    noise = (2.0**parameters.flooding_bits + bound) * 2.0**-dropped
+    _check_capacity(parameters, noise + (MODULUS_SWITCHING_BOUND if dropped else 0.0), kept)
 
 
 def check_joint_room(

@@ -69,9 +69,8 @@ class PublicContext(BasePublicContext[BfvParameters]):
     def read_submission(self, data: bytes, prime: int) -> Words:
         """Return the coefficients, of `ciphertext_shape`, in what `SecretContext.encrypt` wrote.
 
-        Adding them up needs no encryption library: see `fhe_auc.rlwe.polynomials.PolynomialSum`. Raises
-        `DeserialisationError` for what is damaged, made for another context or another prime, or not a ciphertext of
-        these parameters.
+        Adding them up needs no encryption library (`fhe_auc.rlwe.polynomials.PolynomialSum`). `DeserialisationError`:
+        it is damaged, made for another context or another prime, or not a ciphertext of these parameters.
         """
         kind = kind_of("submission", self.parameters, prime)
         return Seeded(self.ciphertext_shape).expand(wire_format.open_for(kind, self.fingerprint, data))
@@ -131,8 +130,7 @@ class PublicContext(BasePublicContext[BfvParameters]):
     def dump_result(self, ciphertext: Ciphertext, kept: int | None = None) -> bytes:
         """Serialise a ciphertext for `SecretContext.decrypt`, switched down to its first `kept` primes; None: all.
 
-        Fewer primes, fewer bytes: `fhe_auc.bfv.ciphertext_noise.flooding_margin` knows how few do. Raises ValueError
-        where there are not so many.
+        Fewer primes, fewer bytes: `ciphertext_noise.flooding_margin` knows how few do. ValueError without so many.
         """
         shape = _result_shape(self._half, kept)
         both = [switched(self._half, each, len(shape.moduli) // 2) for each in np.split(ciphertext.words, 2)]
@@ -192,10 +190,7 @@ FACTORY = ContextFactory[BfvParameters, KeyPair, PublicContext, SecretContext](
 
 
 def checked(values: ArrayLike, parameters: BfvParameters, prime: int) -> Residues:
-    """Return `values`, shape (N,), as what a ciphertext holds.
-
-    Raises `ValueError`: not one integer in [0, t) a slot, or no prime of that index.
-    """
+    """Return `values`, shape (N,), for a ciphertext; ValueError unless all are in [0, t), and for another index."""
     given = np.asarray(values)
     if given.shape != (parameters.slots,) or given.dtype.kind not in "iu":
         raise ValueError(f"expected one integer for each of {parameters.slots} slots")

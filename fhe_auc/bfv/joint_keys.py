@@ -18,8 +18,7 @@ of a single ciphertext is ours: it takes half the bytes of a public-key encrypti
 n, and only the sum of all parties' parts can be decrypted.
 
 Whoever chose `a`, H or G could read s_i from a single answer. So every party expands `a` itself, and adds up H and G
-itself from parts whose authors it has verified, and who had committed to them before they saw another one's. Whether a
-part is right nobody can tell; only that it is one.
+itself from parts whose authors it has verified, and who had committed to them before they saw another one's.
 
 A product of ciphertexts (c0, c1)·(c0', c1') = (d0, d1, d2) decrypts to d0 + d1·S + d2·S². Every second polynomial is a
 common one, which nobody chooses and everybody knows from the start; so is d2. What a relinearisation key must encrypt
@@ -41,13 +40,15 @@ parties are independent given w. What this proves, and what is assumed: docs/sec
 to this one".
 
 Parties encrypt modulo Q; the product is rounded to q, the first primes of Q, as it is taken, and all keys are modulo q.
+`JointEvaluator` is what the aggregator does. No library takes part: a product is one over the integers
+(`fhe_auc.rlwe.integer_products`), its relinearisation two additions.
 """
 
 from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
@@ -91,11 +92,9 @@ class JointSetup:
 
     `binding` is 32 bytes that name the session and all parties' keys (`fhe_auc_keys.bundles.roster.Roster.binding`),
     which the common polynomials are expanded from. For each plaintext modulus so many `products` of two ciphertexts are
-    added up, of blocks 2j and 2j + 1, counted through all moduli. Results have the first `kept` primes of Q; ValueError
-    where there are not so many.
+    added up, of blocks 2j and 2j + 1, counted through all moduli. Results have the first `kept` primes of Q.
 
-    A party's part of one ciphertext has the shape `submission_part`, modulo Q, a polynomial of a result `result_part`,
-    modulo q.
+    A party's part of a ciphertext has the shape `submission_part`, modulo Q; a result's polynomial `result_part`.
     """
 
     def __init__(self, parameters: BfvParameters, binding: bytes, *, products: int, kept: int) -> None:
@@ -144,13 +143,6 @@ class JointSetup:
         )
         return first, second
 
-    def fused(self, kind: str, result: bytes, partials: Iterable[Words]) -> Words:
-        """Return c0 + Σ d_i of a result and all partial decryptions; errors as `split_result`."""
-        total, _ = self.split_result(kind, result)
-        for partial in partials:
-            self.result_part.add_in_place(total, partial)
-        return total
-
     def result_kind(self, prime: int) -> str:
         """Say what a result is, and for which plaintext modulus."""
         return f"joint result modulo {self.parameters.plain_moduli[prime]}"
@@ -178,8 +170,7 @@ class _Share(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 class JointShare:
     """One party's share of a session's secret key: ternary, from a seed of 32 bytes, drawn when made.
 
-    It is never printed, pickled or sent. Between rounds it may be kept in an encrypted key store: `saved` and
-    `restored`.
+    It is never printed, pickled or sent; an encrypted key store may keep it between rounds: `saved` and `restored`.
     """
 
     def __init__(self, setup: JointSetup) -> None:
@@ -228,8 +219,7 @@ class JointShare:
     def relinearisation_part(self, total: Words) -> bytes:
         """Return this party's second part of the relinearisation key.
 
-        `total`, uint64, is the sum of all parties' first parts, added up by the caller: from a sum chosen by somebody
-        else the answer would tell the share.
+        `total`, uint64, is the caller's own sum of all first parts: another's sum would make the answer tell the share.
         """
         setup, secret = self.setup, self._secret_modulo_q
         shape, parts = setup.result_part, []
@@ -239,12 +229,12 @@ class JointShare:
         whole = setup.relinearisation_part
         return whole.pack(np.array(parts, np.uint64).reshape(whole.shape))
 
-    def encrypt(self, values: ArrayLike, prime: int, block: int, mask: Words | None = None) -> bytes:
+    def encrypt(self, values: ArrayLike, prime: int, block: int) -> bytes:
         """Return this party's part of the encrypted sum of a ciphertext, of `values` in [0, t), of shape (N,).
 
         `prime` is the index of the plaintext modulus, `block` the number of the ciphertext among all of the session,
-        whatever its prime; a `mask`, of the shape of a part, is added to it. Raises ValueError as `checked`, or where
-        the ciphertext has been encrypted before: two values under the same random polynomials tell their difference.
+        whatever its prime. Raises ValueError as `checked`, or where the ciphertext has been encrypted before: two
+        values under the same random polynomials tell their difference.
         """
         setup, half = self.setup, self.setup.submission_part
         found = checked(values, setup.parameters, prime)
@@ -252,16 +242,14 @@ class JointShare:
             raise ValueError(f"block {block} has been encrypted before with this share")
         self._encrypted.add(block)
         message = values_of(half, slots.message(half, setup.parameters.plain_moduli[prime], found))
-        added = [message] if mask is None else [message, mask]
-        return half.pack(self._sample(half, setup.common(block), self.secret_words, *added))
+        return half.pack(self._sample(half, setup.common(block), self.secret_words, message))
 
     def partial_decryption(self, result: bytes, prime: int, smudging_exponent: int, mask: Residues) -> bytes:
         """Return this party's partial decryption of a result: one polynomial, of the shape `JointSetup.result_part`.
 
         `prime` is the index of the plaintext modulus, `smudging_exponent` is c: the noise added is uniform on
         [-2^c, 2^c). It hides, as flooding does (`fhe_auc.bfv.flooding`), the noise of the result that could tell a
-        share. `mask`, in [0, t), is added to the slots. Raises `DeserialisationError` where `result` is none of these
-        parameters for that prime.
+        share. `mask`, in [0, t), is added to the slots. `DeserialisationError` where `result` is none for that prime.
         """
         setup, half = self.setup, self.setup.result_part
         _, second = setup.split_result(setup.result_kind(prime), result)
@@ -284,12 +272,70 @@ class JointShare:
         return sample
 
 
+class JointEvaluator:
+    """The parties' public keys: sums of their parts, `key_parts` of the second round, `relinearisation` of the third.
+
+    Results here are two polynomials modulo q, as values at the roots of -1, of a plaintext modulus named by its index.
+    """
+
+    def __init__(self, setup: JointSetup, key_parts: Sequence[Words], relinearisation: Words) -> None:
+        self._setup = setup
+        self._half, self._small = setup.submission_part, setup.result_part
+        self._public_key, both, _ = key_parts
+        self._first = relinearisation.reshape(-1, *self._small.shape)
+        _, self._second = both.reshape(2, -1, *self._small.shape)
+
+    def product(self, totals: Sequence[Words], prime: int) -> Words:
+        """Return Σ left·right, slot by slot, relinearised; `totals` are the sums of the parts of all `blocks`."""
+        setup, half, small = self._setup, self._half, self._small
+        ciphertexts = iter(
+            [
+                (lifted(half, total), lifted(half, setup.common(block)))
+                for total, block in zip(totals, setup.blocks(prime), strict=True)
+            ]
+        )
+        pairs = list(zip(ciphertexts, ciphertexts, strict=True))
+        products = (
+            [(b, other_b) for (b, _), (other_b, _) in pairs],
+            [each for (b, a), (other_b, other_a) in pairs for each in ((b, other_a), (a, other_b))],
+        )
+        t = setup.parameters.plain_moduli[prime]
+        first, second = (rounded(half, summed_products(half, each), t, setup.kept) for each in products)
+        small.add_in_place(first, self._first[prime])
+        small.add_in_place(second, self._second[prime])
+        return np.concatenate((first, second))
+
+    def add_values(self, result: Words, values: ArrayLike, prime: int) -> None:
+        """Add plaintext values in [0, t), shape (N,), slot by slot; ValueError as `fhe_auc.bfv.context.checked`."""
+        summands = checked(values, self._setup.parameters, prime)
+        message = slots.message(self._small, self._setup.parameters.plain_moduli[prime], summands)
+        self._small.add_in_place(result[: self._setup.kept], values_of(self._small, message))
+
+    def flood(self, result: Words, exponent: int) -> None:
+        """Add a fresh encryption of zero, and noise uniform on ±2^exponent: see `fhe_auc.bfv.flooding`."""
+        small, setup = self._small, self._setup
+        ephemeral = ternary(small, secrets.token_bytes(_SEED_BYTES))
+        keys = self._public_key, small.uniform(setup.seed("public key", 0))
+        for polynomial, key in zip(np.split(result, 2), keys, strict=True):
+            small.add_in_place(polynomial, small.multiply(key, ephemeral))
+            small.add_in_place(polynomial, values_of(small, second_error(small, secrets.token_bytes(_SEED_BYTES))))
+        small.add_in_place(result[: setup.kept], uniform_noise(small, exponent))
+
+    def dump_result(self, result: Words, prime: int) -> bytes:
+        """Serialise a result for `JointShare.partial_decryption`."""
+        setup = self._setup
+        whole = Polynomials(self._small.ring_dimension, 2 * self._small.moduli)
+        return wire_format.seal(setup.result_kind(prime), setup.binding, whole.pack(result))
+
+
 def fuse(setup: JointSetup, result: bytes, prime: int, partials: Iterable[Words]) -> Residues:
     """Return the slots of a result from all parties' partial decryptions (unpacked), each once and none left out.
 
     `prime` and errors as of `JointShare.partial_decryption`.
     """
-    phase = setup.fused(setup.result_kind(prime), result, partials)
+    phase, _ = setup.split_result(setup.result_kind(prime), result)  # c0, to which all d_i are added
+    for partial in partials:
+        setup.result_part.add_in_place(phase, partial)
     return slots.decrypted(setup.result_part, setup.parameters.plain_moduli[prime], phase)
 
 

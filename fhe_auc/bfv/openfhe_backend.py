@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import Any
 
 from fhe_auc.base.errors import CapacityError
@@ -19,10 +18,11 @@ _LEAST_DEPTH, _MOST_DEPTH = 1, 5
 class Scheme(OpenFheLibrary[BfvParameters], BfvLibrary):
     """OpenFHE for BFV.
 
-    Raises `CapacityError` if the library has chosen another ring or modulus than the parameters say.
+    Raises `CapacityError` if it has chosen another ring or modulus, or as `BfvParameters.check_library`.
     """
 
     def __init__(self, parameters: BfvParameters) -> None:
+        parameters.check_library()
         super().__init__(parameters, _context(parameters, parameters.plain_moduli[0]))
         moduli = self.public_key.polynomials.moduli
         found = self.context.GetRingDimension(), tuple(modulus.bit_length() for modulus in moduli)
@@ -48,10 +48,3 @@ def _context(parameters: BfvParameters, plain_modulus: int) -> Any:
     raise CapacityError(
         f"OpenFHE takes no modulus of {parameters.log2_modulus} bits for plaintext modulus {plain_modulus}"
     )
-
-
-@lru_cache(maxsize=4)
-def scheme_for(parameters: BfvParameters) -> Scheme:
-    """Return OpenFHE for these parameters; errors as `Scheme` and `BfvParameters.check_library`."""
-    parameters.check_library()
-    return Scheme(parameters)

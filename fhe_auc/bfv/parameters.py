@@ -40,8 +40,7 @@ class BfvParameters(RingParameters, frozen=True, forbid_unknown_fields=True):
     Attributes
     ----------
     plain_moduli : tuple of int
-        1 to 8 different primes t, 1 modulo 2N, of 17 to 50 bits. Small ones are for experiments: planners never choose
-        them.
+        1 to 8 different primes t, 1 modulo 2N, of 17 to 50 bits. Small ones are for experiments, not for planners.
 
     Raises `CapacityError` if they are anything else, or as `RingParameters`.
     """

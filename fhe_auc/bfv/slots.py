@@ -6,8 +6,7 @@
     decryption    m = round(t·(c0 + c1·s)/Q) modulo t, right as long as |x| is below Q/2t
 
 All in integers, and the same whatever the library: encryptions are encryptions of zero that the library makes, to which
-a message is added here. (OpenFHE's own encoding rounds up, by 1/2 on average, and its decryption fails from 51 bits of
-t on; both libraries' take long.)
+a message is added here. (OpenFHE's own encoding rounds up; its decryption fails from 51 bits of t on; both take long.)
 """
 
 from __future__ import annotations
@@ -44,8 +43,7 @@ def decrypted(half: Polynomials, t: int, phase: Words) -> Residues:
 
     With y_i = phase·(Q/q_i)^-1 modulo q_i, t·phase/Q is Σ t·y_i/q_i but for multiples of t. Of each summand the
     remainder t·y_i modulo q_i is exact, and gives the whole part modulo t; the fractions add up to a number below the
-    count of primes, which is rounded. Double precision decides wrongly at most where the noise is within 2^-48 of the
-    largest that decrypts.
+    count of primes, which is rounded. Doubles are wrong at most where noise is within 2^-48 of the largest possible.
     """
     modulus = math.prod(half.moduli)
     fractions = np.zeros(half.ring_dimension)

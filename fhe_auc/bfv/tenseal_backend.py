@@ -6,7 +6,6 @@ exchange the random polynomial of a ciphertext for that of a seed only there.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import tenseal.sealapi as seal
@@ -21,10 +20,11 @@ from fhe_auc.rlwe.seal_library import SealLibrary, key_moduli, written
 class Scheme(SealLibrary[BfvParameters], BfvLibrary):
     """SEAL for BFV, with the first plaintext modulus; keys and encryptions of zero do not depend on it.
 
-    Raises `CapacityError` if a plaintext modulus is one of the library's primes.
+    Raises `CapacityError` if a plaintext modulus is one of the library's primes, or as `BfvParameters.check_library`.
     """
 
     def __init__(self, parameters: BfvParameters) -> None:
+        parameters.check_library()
         primes = key_moduli(parameters.ring_dimension, (*parameters.modulus_bits, parameters.special_bits))
         for modulus in parameters.plain_moduli:
             if modulus in primes:
@@ -40,10 +40,3 @@ class Scheme(SealLibrary[BfvParameters], BfvLibrary):
 
     def transformed(self, ciphertext: Any) -> Any:
         return written(seal.Ciphertext(), self.evaluation.transform_to_ntt, ciphertext)
-
-
-@lru_cache(maxsize=4)
-def scheme_for(parameters: BfvParameters) -> Scheme:
-    """Return SEAL for these parameters; errors as `Scheme` and `BfvParameters.check_library`."""
-    parameters.check_library()
-    return Scheme(parameters)

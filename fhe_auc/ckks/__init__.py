@@ -1,25 +1,16 @@
 """CKKS contexts on OpenFHE and on Microsoft SEAL (through TenSEAL), behind one interface."""
 
-from fhe_auc.ckks.context import FACTORY, Ciphertext, KeyPair, PublicContext, SecretContext, Slots
-from fhe_auc.ckks.parameters import CkksParameters
-from fhe_auc.rlwe.backends import BACKENDS, available_backends, choose_backend
-from fhe_auc.rlwe.parameters import SECURITY_BITS, BackendName
-
-__all__ = [
-    "BACKENDS",
-    "SECURITY_BITS",
-    "BackendName",
-    "Ciphertext",
-    "CkksParameters",
-    "KeyPair",
-    "PublicContext",
-    "SecretContext",
-    "Slots",
-    "available_backends",
-    "choose_backend",
-    "generate",
-    "load_public",
-    "load_secret",
-]
+from fhe_auc.ckks.context import FACTORY
+from fhe_auc.ckks.context import Ciphertext as Ciphertext
+from fhe_auc.ckks.context import KeyPair as KeyPair
+from fhe_auc.ckks.context import PublicContext as PublicContext
+from fhe_auc.ckks.context import SecretContext as SecretContext
+from fhe_auc.ckks.context import Slots as Slots
+from fhe_auc.ckks.parameters import CkksParameters as CkksParameters
+from fhe_auc.rlwe.backends import BACKENDS as BACKENDS
+from fhe_auc.rlwe.backends import available_backends as available_backends
+from fhe_auc.rlwe.backends import choose_backend as choose_backend
+from fhe_auc.rlwe.parameters import SECURITY_BITS as SECURITY_BITS
+from fhe_auc.rlwe.parameters import BackendName as BackendName
 
 generate, load_public, load_secret = FACTORY.generate, FACTORY.load_public, FACTORY.load_secret

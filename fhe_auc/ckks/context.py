@@ -158,14 +158,14 @@ class SecretContext(BaseSecretContext[CkksParameters]):
     def decrypt(self, data: bytes) -> Slots:
         """Return the slots, shape (N/2,), of a result that `PublicContext.dump_result` wrote.
 
-        Raises `DeserialisationError` for what is damaged, made for another context, or not a ciphertext of these
-        parameters; or one that hides nothing.
+        Raises `DeserialisationError`: damaged, of another context or parameters, or a ciphertext that hides nothing.
         """
-        ciphertext = self._scheme.at_degree(self._decryptor.ciphertext(self._result("result", data)), 2)
+        packed = wire_format.open_for("result", self.fingerprint, data)
+        words = transparent_ciphertexts.unpack(self._seeded.whole, packed)
+        ciphertext = self._scheme.at_degree(self._decryptor.ciphertext(words), 2)
         return self._scheme.decoded(self._decryptor.decrypt(ciphertext))
 
     def _encrypt(self, values: Slots) -> Words:
-        """Return the coefficients of a fresh encryption under the secret key."""
         ciphertext = self._decryptor.encrypt(self._scheme.encoded(values, 1))
         return self._scheme.words(self._scheme.at_degree(ciphertext, 1))
 

@@ -1,7 +1,6 @@
 """Flooding: noise that hides what a ciphertext's own noise would tell to those who can decrypt it.
 
-The aggregator adds it to a result, as fresh public-key encryptions of Gaussian noise. It comes from `secrets`, through
-a ChaCha20 key stream.
+The aggregator adds it to a result: fresh public-key encryptions of Gaussian noise, by ChaCha20 from `secrets`.
 """
 
 from __future__ import annotations
@@ -44,8 +43,7 @@ def flooding_layers(slots: int, standard_deviation: float, *, unit: float) -> li
 def _gaussian(slots: int, standard_deviation: float) -> Slots:
     """Return z of E|z|² = σ² a slot, by Box and Muller: |z|²/σ² is exponential, and the angle uniform.
 
-    Each comes from a fraction of 52 bits of its own, in double precision. |z| goes up to √(53 ln 2)·σ = 6.06 σ: larger
-    ones have a probability of 2^-53.
+    Each is of 52 bits of its own, in double precision; |z| up to √(53 ln 2)·σ = 6.06 σ: larger ones are 2^-53 likely.
     """
     above, turns = KeyStream(secrets.token_bytes(32)).fractions(2, slots)
     return np.asarray(standard_deviation * np.sqrt(-np.log(above)) * np.exp(2j * np.pi * turns))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -62,13 +62,13 @@ class Scheme(OpenFheLibrary[CkksParameters], CkksLibrary):
             self.context.EvalRotateKeyGen(keys.secret, list(self.parameters.rotations or _SOME_ROTATION))
             return self.context.GetEvalAutomorphismKeyMap(keys.tag)
 
-    def _further_keys(self, keys: OpenFheKeys) -> tuple[bytes, ...]:
+    def _further_keys(self, made: OpenFheKeys) -> tuple[bytes, ...]:
         if not self.parameters.rotations:
             return (b"",)
-        made = self._new_rotation_keys(keys)
+        rotation_keys = self._new_rotation_keys(made)
         if "rotation_keys" not in vars(self):  # making others to learn from takes as long
-            self.rotation_keys = self.learn(made, keys.tag)
-        return (self.packed_switching_keys(self.rotation_keys, self.rotation_halves, made, keys),)
+            self.rotation_keys = self.learn(rotation_keys, made.tag)
+        return (self.packed_switching_keys(self.rotation_keys, self.rotation_halves, rotation_keys, made),)
 
     def load_rotation_keys(self, fingerprint: bytes, rotation_keys: bytes) -> Any:
         if not self.parameters.rotations:
@@ -100,9 +100,3 @@ class Scheme(OpenFheLibrary[CkksParameters], CkksLibrary):
         ciphertext.SetNoiseScaleDeg(degree)
         ciphertext.SetScalingFactor(self.library_scale**degree)
         return ciphertext
-
-
-@lru_cache(maxsize=4)
-def scheme_for(parameters: CkksParameters) -> Scheme:
-    """Return OpenFHE for these parameters; making it takes a second."""
-    return Scheme(parameters)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -47,11 +47,11 @@ class Scheme(SealLibrary[CkksParameters], CkksLibrary):
     def _new_rotation_keys(self, generator: Any) -> Any:
         return generator.create_galois_keys(list(self.elements.values()))
 
-    def _further_keys(self, generator: Any) -> tuple[bytes, ...]:
-        made = self._new_rotation_keys(generator)
+    def _further_keys(self, made: Any) -> tuple[bytes, ...]:
+        rotation_keys = self._new_rotation_keys(made)
         if "rotation_keys" not in vars(self):  # making others to learn from takes as long
-            self.rotation_keys = self.learn(made)
-        return (self.rotation_keys.pack(seal_format.save(made)),)
+            self.rotation_keys = self.learn(rotation_keys)
+        return (self.rotation_keys.pack(seal_format.save(rotation_keys)),)
 
     def load_rotation_keys(self, fingerprint: bytes, rotation_keys: bytes) -> Any:
         return self.load(seal.GaloisKeys(), self.rotation_keys, rotation_keys)
@@ -74,9 +74,3 @@ class Scheme(SealLibrary[CkksParameters], CkksLibrary):
     def at_degree(self, ciphertext: Ciphertext, degree: int) -> Ciphertext:
         ciphertext.scale = self.parameters.scale**degree
         return ciphertext
-
-
-@lru_cache(maxsize=4)
-def scheme_for(parameters: CkksParameters) -> Scheme:
-    """Return SEAL for these parameters."""
-    return Scheme(parameters)

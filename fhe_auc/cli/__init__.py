@@ -176,10 +176,7 @@ Exit status: 0 done, 1 evaluation failed, 2 bad usage or input, 130 interrupted.
 )
 @click.version_option(__version__, message="%(prog)s %(version)s", allow_from_autoenv=False)
 @click.option(
-    "--debug",
-    is_flag=True,
-    allow_from_autoenv=False,
-    help="On an error, print the traceback too. May stand anywhere.",
+    "--debug", is_flag=True, allow_from_autoenv=False, help="On an error, print the traceback too. May stand anywhere."
 )
 @click.option(
     "--config",

@@ -55,8 +55,7 @@ WITHOUT_DEFAULT: Mapping[str, str] = {
 def give(ctx: click.Context, name: str, command: click.Command, arguments: list[str]) -> None:
     """Give a command its defaults, before it reads its arguments, and tell on stderr which of them it takes.
 
-    Raises `InputError` for a file that is not there or no TOML, and for a name in it that no command has; also for a
-    variable that is of no option.
+    Raises `InputError`: a file that is not there or no TOML, a name in it that no command has, or a variable of none.
     """
     options = _options(command)
     for option in options.values():

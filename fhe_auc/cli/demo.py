@@ -47,10 +47,7 @@ _IN_THE_PAPER = "6.81 MB in the paper that this follows (arXiv 2403.14428)"
 )
 @session_options(registry.evaluating)
 @click.option(
-    "--dataset",
-    type=click.Choice(tuple(_SITES)),
-    default="covid-clinics",
-    help="Which of the bundled data sets.",
+    "--dataset", type=click.Choice(tuple(_SITES)), default="covid-clinics", help="Which of the bundled data sets."
 )
 @click.option(
     "--cheat",
@@ -129,7 +126,6 @@ def _described(cheat: str, session: SessionOptions) -> str:
 def _print_caught(
     error: Exception, cheat: str, session: SessionOptions, title: str, pooled_auc: float, *, as_json: bool
 ) -> None:
-    """Print that parties have refused the result, and why."""
     if as_json:
         told = {"cheat": cheat, "protocol": session.plugin.name, "auc": None}
         output.print_json({**failures.as_dict(error), **told})
@@ -146,7 +142,6 @@ def _print_caught(
 
 
 def _pooled_auc(parties: Sequence[PartyData]) -> float:
-    """Return the AUC of all rows as they are."""
     y_true = np.concatenate([party.y_true for party in parties])
     y_score = np.concatenate([party.y_score for party in parties])
     return float(auc_of_rows(y_true, y_score))

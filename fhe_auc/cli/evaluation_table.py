@@ -253,9 +253,8 @@ def interval_rows(interval: Interval | None) -> list[tuple[output.Cell, ...]]:
     """Return the row of a confidence interval, if there is one."""
     if interval is None:
         return []
-    note = f"{interval.method}; for independent rows"
-    label, ends = f"{100 * interval.level:.6g} % interval", result_tables.ends(interval)
-    return [(output.styled(label, "bold"), output.styled(ends, "bold"), note)]
+    cells = (output.styled(text, "bold") for text in (interval.heading, result_tables.ends(interval)))
+    return [(*cells, f"{interval.method}; for independent rows")]
 
 
 def binning_error_rows(

@@ -46,10 +46,9 @@ def _describe(error: Exception) -> tuple[str, int]:
     if isinstance(error, (Interrupted, click.Abort)):
         return "interrupted", INTERRUPTED
     if isinstance(error, click.UsageError):
-        return (
-            f"error: {_one_sentence(error.format_message())}{_origin(error)}; see {_command(error)} --help",
-            BAD_INPUT,
-        )
+        text = " ".join(error.format_message().split()).rstrip(".")
+        command = error.ctx.command_path if error.ctx is not None else "fhe-auc"
+        return f"error: {text[:1].lower()}{text[1:]}{_origin(error)}; see {command} --help", BAD_INPUT
     if isinstance(error, click.ClickException):
         return f"error: {error.format_message()}", error.exit_code
     if isinstance(error, FheAucError):
@@ -64,18 +63,9 @@ def _describe(error: Exception) -> tuple[str, int]:
     return f"internal error: {type(error).__name__}{where} (run with --debug for the traceback)", FAILED
 
 
-def _one_sentence(message: str) -> str:
-    text = " ".join(message.split()).rstrip(".")
-    return text[:1].lower() + text[1:]
-
-
 def _origin(error: click.UsageError) -> str:
     """Say where a wrong value comes from, if it was not given."""
     if not isinstance(error, click.BadParameter) or error.ctx is None or error.param is None:
         return ""
     place = defaults.origin(error.ctx, error.param)
     return "" if place is None else f" (from {place})"
-
-
-def _command(error: click.UsageError) -> str:
-    return error.ctx.command_path if error.ctx is not None else "fhe-auc"

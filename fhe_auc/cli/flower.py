@@ -204,14 +204,8 @@ def rerun(app: Path, run_config: Path, arguments: tuple[str, ...]) -> None:
         return
     if journal.is_running(folder):
         raise EvaluationError("the session runs; `fhe-auc flower status` tells who is awaited")
-    command = [
-        str(Path(sys.executable).with_name("flwr")),
-        "run",
-        str(app),
-        *arguments,
-        "--run-config",
-        str(run_config),
-    ]
+    flwr = str(Path(sys.executable).with_name("flwr"))
+    command = [flwr, "run", str(app), *arguments, "--run-config", str(run_config)]
     sys.exit(subprocess.run(command, check=False).returncode)  # noqa: S603 - Flower's own command
 
 

@@ -1,7 +1,6 @@
 """Options that several commands share, so that they are called and mean the same everywhere.
 
-Each decorates a command, which receives a keyword argument of the option's name: None for what is not given and has no
-default.
+Each decorates a command, which receives a keyword argument of its name: None for what is not given, without a default.
 """
 
 from __future__ import annotations
@@ -57,11 +56,7 @@ class PartyFiles:
         if not questions.score_columns:
             questions = replace(questions, score_columns=(self.score_column,))
         return read_for(
-            questions,
-            self.paths,
-            site_column=self.site_column,
-            label_column=self.label_column,
-            entries=self.entries,
+            questions, self.paths, site_column=self.site_column, label_column=self.label_column, entries=self.entries
         )
 
 
@@ -271,7 +266,6 @@ min_rows_option = whole_number(
 
 
 def _names(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
-    """Return names that commas part."""
     return () if value is None else tuple(name.strip() for name in value.split(","))
 
 

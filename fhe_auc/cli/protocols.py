@@ -54,20 +54,17 @@ def protocols(name: str | None, as_json: bool) -> None:
     if as_json:
         output.print_json({"protocols": [_as_dict(each, plugin) for each, plugin in found.items()], "broken": broken})
     elif name is not None:
-        _print_one(_as_dict(name, found[name]))
+        told = _as_dict(name, found[name])
+        output.print_table([("what", told["summary"]), ("trust", told["trust"])])
+        if told["options"]:
+            output.print_text("\nOptions, as -o NAME=VALUE:")
+            output.print_table(list(told["options"].items()))
     else:
         _print_all(found)
 
 
 def _as_dict(name: str, plugin: Protocol[Any]) -> dict[str, Any]:
     return {"name": name, "summary": plugin.summary, "trust": plugin.trust, "options": described(plugin.options)}
-
-
-def _print_one(protocol: dict[str, Any]) -> None:
-    output.print_table([("what", protocol["summary"]), ("trust", protocol["trust"])])
-    if protocol["options"]:
-        output.print_text("\nOptions, as -o NAME=VALUE:")
-        output.print_table(list(protocol["options"].items()))
 
 
 def _print_all(found: dict[str, Protocol[Any]]) -> None:

@@ -158,7 +158,6 @@ def _check_folder(folder: Path, names: tuple[str, ...], *, force: bool) -> None:
 
 
 def _print(card: ReportCard, facts: Facts, saved: list[Path]) -> None:
-    """Print the metrics that people ask for first, and where the files are."""
     rows: list[tuple[output.Cell, ...]] = [
         (output.styled("AUC", "bold"), output.styled(f"{card.auc.value:.4f}", "bold"), _ABOUT_AUC[not card.noisy]),
         *interval_rows(card.interval),
@@ -175,7 +174,7 @@ def _print(card: ReportCard, facts: Facts, saved: list[Path]) -> None:
             rows.append((measure.title, value, between or measure.missing))
     for measure in card.calibration_measures:
         interval = measure.interval
-        within = "" if interval is None else f"{100 * interval.level:.6g} % interval {result_tables.ends(interval)}"
+        within = "" if interval is None else f"{interval.heading} {result_tables.ends(interval)}"
         rows.append((measure.title, _value(measure.estimate), within))
     rows += [_decision(card.best), _decision(card.chosen), *result_tables.of_sites(facts.site_summaries)]
     about = "about " if card.noisy else ""

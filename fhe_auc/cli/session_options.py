@@ -173,7 +173,11 @@ def session_options(plugin: Callable[[str], Protocol[Any]]) -> inputs.Decorator:
             **others: Any,
         ) -> Any:
             flags = inputs.with_flags(options, round_scores=round_scores, epsilon=epsilon, epsilon_unit=epsilon_unit)
-            _check_together(flags, chosen["setup"])
+            if "round_scores" in flags and inputs.given("thresholds"):
+                raise InputError("--thresholds does not go with rounded scores: every rounded score is a threshold")
+            setup: Setup = chosen["setup"]
+            if inputs.given("min_rows") and setup.min_rows > setup.max_rows:  # a default gives way
+                raise InputError(f"--min-rows is {setup.min_rows:,}, but --max-rows {setup.max_rows:,}")
             session = SessionOptions.checked(plugin(protocol), flags, questions=questions, interval=interval, **chosen)
             return command(*args, session=session, **others)
 
@@ -219,14 +223,6 @@ def histogram_options(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(*args, session=session, **others)
 
     return with_session
-
-
-def _check_together(options: Mapping[str, Any], setup: Setup) -> None:
-    """Raise `InputError` where one option that is given contradicts another; a default gives way."""
-    if "round_scores" in options and inputs.given("thresholds"):
-        raise InputError("--thresholds does not go with rounded scores: every rounded score is a threshold")
-    if inputs.given("min_rows") and setup.min_rows > setup.max_rows:
-        raise InputError(f"--min-rows is {setup.min_rows:,}, but --max-rows {setup.max_rows:,}")
 
 
 def _naming_the_aggregator(report: Progress) -> Progress:

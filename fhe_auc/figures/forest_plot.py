@@ -1,19 +1,18 @@
 """The forest plot of an evaluation: AUC and interval of each model in each group, and what a new site may expect.
 
 Models differ in colour and in marker, so that the plot reads in black and white; the colours are those of Okabe and Ito
-(jfly.uni-koeln.de/color), which colour-blind people tell apart. Names of models and groups are drawn as they are, never
-as formulas.
+(jfly.uni-koeln.de/color), which colour-blind people tell apart. Names are drawn as they are, never as formulas.
 """
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
-from itertools import cycle
+from itertools import accumulate, cycle
 from typing import TYPE_CHECKING, NamedTuple
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.figures.plot import GREY, INK, current, tidy
+from fhe_auc.figures.plot import GREY, INK, blank_figure, current, tidy
 from fhe_auc.results.estimates import GroupEstimate
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.results.intervals import Interval
@@ -61,12 +60,10 @@ class _ForestRow(NamedTuple):
 
 def draw(evaluation: Evaluation) -> Figure:
     """Return the forest plot in a figure of its own, as high as its rows take."""
-    from matplotlib.figure import Figure  # without pyplot: no display is needed, and no global state is left behind
-
     rows = _all_rows(evaluation)
     models = _models(evaluation, rows)
     height = sum(row.height for row in rows) + 1.2 + 0.2 * len(models)
-    figure = Figure(figsize=(9, height), layout="constrained")
+    figure = blank_figure(9, height)
     plot_forest(evaluation, figure.add_subplot())
     return figure
 
@@ -96,12 +93,13 @@ def plot_forest(evaluation: Evaluation, ax: Axes | None = None) -> Axes:
     models = _models(evaluation, rows)
     styles = dict.fromkeys((each.model for each in evaluation.estimates), (INK, "o"))
     styles.update(zip(models, zip(cycle(_COLOURS), cycle(_MARKERS), strict=False), strict=False))
-    axes.set(ylim=(sum(row.height for row in rows), -0.1), xlabel="AUC")
+    heights = [row.height for row in rows]
+    centres = [below - height / 2 for below, height in zip(accumulate(heights), heights, strict=True)]
+    axes.set(ylim=(sum(heights), -0.1), xlabel="AUC")
     tidy(axes)
     axes.spines["left"].set_visible(False)
     axes.tick_params(axis="y", length=0)
     axes.tick_params(axis="x", labelsize=_SIZE)
-    centres = list(_centres(rows))
     axes.set_yticks(centres, [row.name for row in rows], fontsize=_SIZE, parse_math=False)
     for row, centre in zip(rows, centres, strict=True):
         _write(axes, centre, row.n, row.events, "")
@@ -109,7 +107,8 @@ def plot_forest(evaluation: Evaluation, ax: Axes | None = None) -> Axes:
             _draw_mark(axes, mark, centre + (at - (len(row.marks) - 1) / 2) * _MARK, *styles[mark.model])
     for auc, colour in _references(evaluation, styles):
         axes.axvline(auc, color=colour, linestyle=":", linewidth=1, zorder=0)
-    _write(axes, -0.15, "n", "events", _heading(evaluation), weight="bold")
+    levels = (f"AUC ({each.interval.heading})" for each in evaluation.estimates if each.interval is not None)
+    _write(axes, -0.15, "n", "events", next(levels, "AUC"), weight="bold")
     if models:
         _legend(axes, models, styles)
     return axes
@@ -148,13 +147,6 @@ def _new_site(evaluation: Evaluation) -> Iterator[_ForestRow]:
         yield _ForestRow(f"a new site: prediction\n(IVhet, {usable} sites)", "", "", marks)
 
 
-def _centres(rows: list[_ForestRow]) -> Iterator[float]:
-    top = 0.0
-    for row in rows:
-        yield top + row.height / 2
-        top += row.height
-
-
 def _draw_mark(axes: Axes, mark: _Mark, y: float, colour: str, marker: str) -> None:
     if mark.auc is not None:
         low, high = (mark.interval.low, mark.interval.high) if mark.interval else (mark.auc, mark.auc)
@@ -168,7 +160,6 @@ def _draw_mark(axes: Axes, mark: _Mark, y: float, colour: str, marker: str) -> N
 
 
 def _write(axes: Axes, y: float, *texts: str, weight: str = "normal") -> None:
-    """Write n, events and AUC in their columns right of the axes."""
     for text, end in zip(texts, _COLUMNS, strict=True):
         if text:
             axes.annotate(
@@ -191,11 +182,6 @@ def _references(evaluation: Evaluation, styles: dict[str, tuple[str, str]]) -> l
     if not pooled:
         return [(evaluation.auc, GREY)]
     return [(each.auc, styles[each.model][0]) for each in pooled if each.auc is not None]
-
-
-def _heading(evaluation: Evaluation) -> str:
-    interval = next((each.interval for each in evaluation.estimates if each.interval is not None), None)
-    return "AUC" if interval is None else f"AUC ({100 * interval.level:.6g} % interval)"
 
 
 def _legend(axes: Axes, models: list[str], styles: dict[str, tuple[str, str]]) -> None:

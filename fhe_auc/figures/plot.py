@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,6 +73,17 @@ def check_writable(path: str | os.PathLike[str], what: str) -> None:
         raise InputError(f"{what} {str(file)!r}{problem}", file=str(file))
 
 
+def blank_figure(width: float, height: float, title: str = "") -> Figure:
+    """Return a figure of so many inches with nothing but a title, if that."""
+    require("plots")
+    from matplotlib.figure import Figure  # without pyplot: no display is needed, and no global state is left behind
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    if title:
+        figure.suptitle(title, fontsize=11)
+    return figure
+
+
 def site_aucs(parties: Sequence[PartyData]) -> NDArray[np.float64]:
     """Return each party's own AUC, in their order, for those that hold rows of both labels."""
     both = [party for party in parties if party.y_true.any() and not party.y_true.all()]
@@ -87,9 +98,7 @@ def draw(
     `parties` are the rows in the clear, which only a demonstration has in one place, and `pooled_auc` is scikit-learn's
     AUC of all of them; `title` says what the data are, and `sites` what a party is called, in the plural.
     """
-    from matplotlib.figure import Figure  # without pyplot: no display is needed, and no global state is left behind
-
-    figure = Figure(figsize=(12, 5), layout="constrained")
+    figure = blank_figure(12, 5)
     figure.suptitle(f"Encrypted AUC: {title}", fontsize=12, fontweight="bold")
     grid = figure.add_gridspec(2, 3, width_ratios=(1.3, 1, 1))
     _draw_interval(figure.add_subplot(grid[0, 0]), evaluation, pooled_auc)
@@ -192,6 +201,17 @@ def tidy(axes: Axes) -> Axes:
     """Take away the frame at the top and on the right; return the axes."""
     axes.spines[["top", "right"]].set_visible(False)
     return axes
+
+
+def make_logarithmic(axes: Axes, ticks: Mapping[int, str]) -> None:
+    """Make both axes logarithmic, label the horizontal one at these values alone, and draw a grid behind all."""
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xticks(list(ticks), list(ticks.values()), fontsize=9)
+    axes.set_xticks([], minor=True)
+    axes.grid(visible=True, which="major", color="0.9", linewidth=0.7)
+    axes.set_axisbelow(True)
+    tidy(axes)
 
 
 def _three_digits(number: float) -> str:

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.extras import require
-from fhe_auc.figures.plot import GREY, INK, LIGHT, current, tidy
+from fhe_auc.figures.plot import GREY, INK, LIGHT, blank_figure, current, tidy
 from fhe_auc.metrics import Histogram
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.results.report_card import ReportCard
@@ -48,10 +47,7 @@ class Illustration(NamedTuple):
 
 def draw(card: ReportCard, name: str) -> Figure:
     """Draw one figure; `name` is a key of `FIGURES`."""
-    require("plots")
-    from matplotlib.figure import Figure  # without pyplot: no display is needed, and no global state is left behind
-
-    figure = Figure(figsize=_SIZE, layout="constrained")
+    figure = blank_figure(*_SIZE)
     FIGURES[name].plot(card, figure.add_subplot())
     return figure
 
@@ -212,13 +208,9 @@ def _mark_decisions(axes: Axes, card: ReportCard, of_x: str, of_y: str) -> None:
         values = {each.name: each.estimate.value for each in decision.measures if each.estimate is not None}
         if of_x in values and of_y in values:
             x = 1 - values[of_x] if of_x == "specificity" else values[of_x]
-            style: dict[str, Any] = {
-                "color": "white",
-                "markeredgecolor": INK,
-                "markersize": 7,
-                "label": _label(decision),
-            }
-            axes.plot(x, values[of_y], marker, **style, clip_on=False, zorder=3)  # whole at the ends of the axes too
+            looks: dict[str, Any] = {"color": "white", "markeredgecolor": INK, "markersize": 7}
+            looks |= {"label": _label(decision), "clip_on": False, "zorder": 3}  # whole at the ends of the axes too
+            axes.plot(x, values[of_y], marker, **looks)
 
 
 def _label(decision: Decision) -> str:

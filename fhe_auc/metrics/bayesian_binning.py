@@ -49,9 +49,8 @@ def bayesian_binning(histogram: Histogram) -> CalibrationMap:
 def _binnings(histogram: Histogram, rows: float) -> Iterator[NDArray[np.intp]]:
     """Yield, for each B, the first fine bin of every merged bin.
 
-    Rows of a fine bin beyond its B-th part, as of a frequent score, do not count, so that the others get bins too: for
-    the largest B all fine bins weigh the same, if that is their number. One without rows goes with the next that has.
-    [BBQ] says nothing of ties.
+    Rows of a fine bin beyond its B-th part, as of a frequent score, do not count ([BBQ] says nothing of ties): for the
+    largest B all fine bins weigh the same, if that is their number. One without rows goes with the next that has.
     """
     occupied = np.flatnonzero(histogram.counts > 0)
     counts = histogram.counts[occupied]

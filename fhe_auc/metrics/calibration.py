@@ -73,8 +73,7 @@ class CalibrationCurve(NamedTuple):
 def histogram_binning(histogram: Histogram) -> CalibrationMap:
     """Map each bin's scores to its share of positive rows ([FCE] section 6).
 
-    The edges lie in [0, 1]; at best, bins hold about equally many rows. One without rows says nothing: its scores
-    become its middle.
+    The edges lie in [0, 1]; at best, bins hold about equally many rows. Scores of one without rows become its middle.
 
     Raises `UndefinedMetricError` if there are no rows; `InputError` if the edges leave [0, 1].
     """
@@ -88,8 +87,7 @@ def calibration_curve(
 ) -> CalibrationCurve:
     """Compute the points of the reliability diagram.
 
-    Every bin of the histogram goes as a whole to the evaluation bin of its score, which is the middle of the bin, or
-    what `calibration` makes of that.
+    Every bin goes as a whole to the evaluation bin of its score: its middle, or what `calibration` makes of that.
 
     Parameters
     ----------
@@ -100,8 +98,7 @@ def calibration_curve(
     calibration : CalibrationMap, optional
         Judge calibrated scores instead.
 
-    Raises `UndefinedMetricError` if there are no rows; `InputError` if the edges leave [0, 1], or an argument is none
-    of the above.
+    Raises `UndefinedMetricError` if there are no rows; `InputError` if edges leave [0, 1], or for another argument.
     """
     if n_bins < 1:
         raise InputError(f"n_bins is {n_bins}; it must be at least 1")
@@ -121,15 +118,9 @@ def expected_calibration_error(
 ) -> Estimate:
     """Compute the mean distance, over rows, between share of positives and mean score in evaluation bins; in [0, 1].
 
-    Arguments are those of `calibration_curve`. The range holds the error of the rows' own scores in their
+    Arguments and errors are those of `calibration_curve`. The range holds the error of the rows' own scores in their
     own evaluation bins, as scikit-learn would cut them: where an end of one may lie inside a bin of the histogram, any
-    of that bin's rows may be on either side.
-
-    Naeini, Cooper, Hauskrecht, "Obtaining Well Calibrated Probabilities Using Bayesian Binning", AAAI 2015; [FCE]
-    section 2.1.
-
-    Raises `UndefinedMetricError` if there are no rows; `InputError` if the edges leave [0, 1], or an argument is none
-    of those.
+    of that bin's rows may be on either side. [BBQ] (see `bayesian_binning`); [FCE] section 2.1.
     """
     curve = calibration_curve(histogram, n_bins=n_bins, strategy=strategy, calibration=calibration)
     total = curve.rows.sum()

@@ -32,8 +32,7 @@ class DecisionCurve(NamedTuple):
 def decision_curve(histogram: Histogram) -> DecisionCurve:
     """Compute TP/M - FP/M·t/(1 - t) at each threshold t of the bins, M being all rows.
 
-    Vickers, Elkin, "Decision curve analysis: a novel method for evaluating prediction models", Medical Decision Making
-    26 (2006), 565-574. At the bins' edges it is exact.
+    Vickers, Elkin, "Decision curve analysis", Medical Decision Making 26 (2006), 565-574. It is exact at bins' edges.
 
     Raises `UndefinedMetricError` if there are no rows, or all scores are 1; `InputError` if the edges leave [0, 1].
     """

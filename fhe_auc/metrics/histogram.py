@@ -86,8 +86,7 @@ class Histogram:
     def from_rows(cls, data: PartyData, edges: ArrayLike) -> Histogram:
         """Count a party's rows in bins of ascending edges, shape (B + 1,), that cover every score.
 
-        Raises `InputError` if a score lies outside the edges (the message names party, row and value), or they are no
-        edges.
+        Raises `InputError` if they are no edges, or a score lies outside (the message names party, row and value).
         """
         edges = _finite_vector(edges, "edges")
         bins = len(edges) - 1
@@ -169,8 +168,7 @@ def _without_negatives(counts: NDArray[np.float64]) -> NDArray[np.float64]:
 def _rising(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the nearest numbers, by least squares, of which none is below the one before (isotonic regression).
 
-    Where numbers fall, neighbours are pooled to their mean until the means rise (Ayer et al., Ann. Math. Stat. 26,
-    1955).
+    Where numbers fall, neighbours are pooled to their mean until means rise (Ayer et al., Ann. Math. Stat. 26, 1955).
     """
     means: list[float] = []
     sizes: list[int] = []

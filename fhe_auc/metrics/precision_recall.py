@@ -112,8 +112,7 @@ def _share(tp: float, fp: float) -> float:
 def negative_predictive_value(histogram: Histogram, threshold: float) -> Estimate:
     """Compute the share of rows predicted negative that are: TN / (TN + FN), in [0, 1].
 
-    scikit-learn's ``precision_score`` with ``pos_label=0``. Where rows may or may not be predicted negative, the range
-    includes 0, its value for none.
+    scikit-learn's ``precision_score`` with ``pos_label=0``. Where none may be predicted negative, the range includes 0.
 
     Raises `UndefinedMetricError` if every row is at or above the threshold.
     """
@@ -145,10 +144,7 @@ def specificity_score(histogram: Histogram, threshold: float) -> Estimate:
 
 
 def accuracy_score(histogram: Histogram, threshold: float) -> Estimate:
-    """Compute the share of rows that are predicted right: (TP + TN) / (P + N), in [0, 1].
-
-    Raises `UndefinedMetricError` if there are no rows.
-    """
+    """Compute the share of rows predicted right: (TP + TN) / (P + N); `UndefinedMetricError` if there are no rows."""
     split = _split(histogram, threshold)
     rows = split.positives + split.negatives
     _require(rows, "positive or negative", "accuracy")
@@ -156,10 +152,7 @@ def accuracy_score(histogram: Histogram, threshold: float) -> Estimate:
 
 
 def balanced_accuracy_score(histogram: Histogram, threshold: float) -> Estimate:
-    """Compute the mean of recall and specificity, in [0, 1].
-
-    Raises `UndefinedMetricError` if there are no positive or no negative rows.
-    """
+    """Compute the mean of recall and specificity; `UndefinedMetricError` unless there are rows of both labels."""
     split = _split(histogram, threshold)
     _require(split.positives, "positive", "balanced accuracy")
     _require(split.negatives, "negative", "balanced accuracy")

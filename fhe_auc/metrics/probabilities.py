@@ -86,8 +86,7 @@ def _surprise(probability: NDArray[np.float64]) -> NDArray[np.float64]:
 def normalised_entropy(histogram: Histogram) -> Estimate:
     """Compute the log loss over that of a classifier that always gives the share of positive rows; at least 0.
 
-    He et al., "Practical Lessons from Predicting Clicks on Ads at Facebook", ADKDD 2014, eq. 3. Below 1 the scores say
-    more than that share does. The edges lie in [0, 1].
+    He et al., "Practical Lessons from Predicting Clicks on Ads at Facebook", ADKDD 2014, eq. 3. Below 1 is better.
 
     Raises `UndefinedMetricError` if there are no positive or no negative rows; `InputError` if the edges leave [0, 1].
     """

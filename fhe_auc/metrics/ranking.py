@@ -66,8 +66,7 @@ def roc_auc_score(histogram: Histogram) -> Estimate:
 def roc_curve(histogram: Histogram) -> RocCurve:
     """Compute the points of the ROC curve at the bins' edges, where they are exact.
 
-    As scikit-learn's with ``drop_intermediate=False``. Raises `UndefinedAucError` if there are no positive or no
-    negative rows.
+    As scikit-learn's with ``drop_intermediate=False``. `UndefinedAucError` if there are no positive or negative rows.
     """
     tp, fp, thresholds = at_or_above(histogram)
     _require_both(tp[:1].sum(), fp[:1].sum(), "ROC curve")
@@ -156,8 +155,7 @@ def average_precision_bias(histogram: Histogram) -> float:
     """Compute by how much average precision A tends to be too high at most: rows count in the precision at their score.
 
     A row with k rows at or above it, itself among them, ought to count A there, and not the 1 that it is: so (1 − A)/k,
-    in the mean over positive rows. With 67 events in 20,000 rows, an A of 0.0145 is found as 0.020 in the mean. Rows of
-    a bin have its mean place.
+    in the mean over positive rows. Rows of a bin have its mean place. With 67 events in 20,000, 0.0145 becomes 0.020.
 
     Raises `UndefinedMetricError` if there are no positive rows.
     """
@@ -170,8 +168,7 @@ def average_precision_bias(histogram: Histogram) -> float:
 def ks_statistic(histogram: Histogram) -> Estimate:
     """Compute the Kolmogorov-Smirnov statistic: the largest distance between true and false positive rates, in [0, 1].
 
-    As `scipy.stats.ks_2samp` has it. The largest distance at an edge is both value and low end, since rows inside a bin
-    can only reach further.
+    As `scipy.stats.ks_2samp` has it. Value and low end are that at an edge: rows inside a bin can only reach further.
 
     Raises `UndefinedMetricError` if there are no positive or no negative rows.
     """

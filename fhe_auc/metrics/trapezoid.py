@@ -20,10 +20,7 @@ from fhe_auc.rows.counts import Counts
 
 
 def auc_of_rows(y_true: NDArray[np.bool_], y_score: NDArray[np.float64]) -> Fraction:
-    """Return the AUC of rows as they are, shape (n,) both, exactly: pairs ordered rightly, and half of the ties.
-
-    There are rows of both labels.
-    """
+    """Return the exact AUC of rows of both labels, shape (n,) both: pairs ordered rightly, and half of the ties."""
     _, at = np.unique(y_score, return_inverse=True)
     positives, negatives = (np.bincount(at[rows], minlength=int(at.max()) + 1) for rows in (y_true, ~y_true))
     twice = positives * (2 * np.cumsum(negatives) - negatives)
@@ -41,8 +38,7 @@ class Trapezoid:
     den : int
         2 P N, at least 2.
     tie : int
-        sum_k p_k F_k: pairs of a positive and a negative row that the thresholds do not tell apart, tied ones among
-        them, in [0, den / 2].
+        sum_k p_k F_k, in [0, den / 2]: pairs of a positive and a negative row that thresholds do not tell apart.
     """
 
     num: int

@@ -87,8 +87,7 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     min_cell : int
         Groups with fewer positive or negative rows than this are left out of what is shown; 1 shows all.
 
-    Names are different, of 1 to 40 printable characters without blanks at their ends. Raises `InputError` for others,
-    and for more than 2,000 estimates.
+    Names differ: 1 to 40 printable characters without blanks at the ends. `InputError`: others, or > 2,000 estimates.
     """
 
     models: tuple[str, ...] = ("model",)

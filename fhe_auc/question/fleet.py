@@ -3,14 +3,12 @@
     leaf i    SHA-256(0 | label | i, 8 bytes, the highest first | the member's 32 bytes)
     node      SHA-256(1 | left | right), the tree of RFC 6962
 
-A member's 32 bytes are the Ed25519 key of its certificate. With all of them anybody can check the root; with a path of
-log2 of their number, a member checks that it is among them.
+A member's 32 bytes are the Ed25519 key of its certificate. With all of them anybody can check the root.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -72,21 +70,6 @@ class Fleet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if len(members) != self.members or root_of(members) != self.root:
             raise InputError("these are not the members of the session's fleet: their number or Merkle root differs")
 
-    def has(self, index: int, member: bytes, path: Sequence[bytes]) -> bool:
-        """Whether the fleet's member of this index, from 0, has this key; `path` is `path_to` it."""
-        if not 0 <= index < self.members:
-            return False
-        node, at, last = _leaf(index, member), index, self.members - 1
-        rest = list(path)
-        while last:
-            if at % 2 or at < last:  # the last node of a level has no neighbour where it is a left one
-                if not rest:
-                    return False
-                other = rest.pop(0)
-                node = _node(other, node) if at % 2 else _node(node, other)
-            at, last = at // 2, last // 2
-        return not rest and node == self.root
-
 
 def root_of(members: Members) -> bytes:
     """Return the root over these members, 32 bytes; raise `InputError` for none, or one that is there twice."""
@@ -97,31 +80,14 @@ def root_of(members: Members) -> bytes:
         twice = int(firsts[times > 1].min())
         others = np.flatnonzero((members == members[twice]).all(axis=1))
         raise InputError(f"members {twice} and {int(others[1])} of the fleet are the same, and would count twice")
-    return _levels(members)[-1][0]
-
-
-def path_to(members: Members, index: int) -> tuple[bytes, ...]:
-    """Return the nodes, of 32 bytes, with which `Fleet.has` works out the root from the member of this index."""
-    found = []
-    for level in _levels(members)[:-1]:
-        if index ^ 1 < len(level):
-            found.append(level[index ^ 1])
-        index //= 2
-    return tuple(found)
-
-
-def _levels(members: Members) -> list[list[bytes]]:
-    levels = [[_leaf(index, member.tobytes()) for index, member in enumerate(members)]]
-    while len(levels[-1]) > 1:
-        below = levels[-1]
-        above = [_node(left, right) for left, right in zip(below[::2], below[1::2], strict=False)]
-        levels.append(above + below[2 * len(above) :])
-    return levels
+    level = [_leaf(index, member.tobytes()) for index, member in enumerate(members)]
+    while len(level) > 1:
+        above = [
+            hashlib.sha256(_NODE + left + right).digest() for left, right in zip(level[::2], level[1::2], strict=False)
+        ]
+        level = above + level[2 * len(above) :]  # the last of an odd number goes up as it is
+    return level[0]
 
 
 def _leaf(index: int, member: bytes) -> bytes:
     return hashlib.sha256(_LEAF + index.to_bytes(8, "big") + member).digest()
-
-
-def _node(left: bytes, right: bytes) -> bytes:
-    return hashlib.sha256(_NODE + left + right).digest()

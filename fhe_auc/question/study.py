@@ -22,8 +22,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """What is evaluated.
 
     A cap is checked by each party about itself: it stops honest mistakes, such as a wrong file. A party that lies goes
-    past its cap, as nobody else sees its rows; others notice at most where they know one another's numbers of rows, and
-    the result shows that of all together.
+    past its cap, as nobody else sees its rows.
 
     Attributes
     ----------

@@ -73,8 +73,7 @@ def hybrid(m: int = DEFAULT_SIZE) -> NDArray[np.float64]:
     are sigmoid(x), with x equidistant between the knots of `_LOGITS`: most lie between 0.0003 and 0.38, where scores of
     rare events crowd, and some as far as 5e-324, the least positive float64, and 1 - 2e-15, for naive Bayes.
 
-    The points are the same to the last bit on every machine, by decimal arithmetic. Where two of them are the same
-    float64, one moves to the next free one.
+    Points are the same to the last bit on every machine. Where two are one float64, one moves to the next free one.
     """
     return _hybrid(_checked_size(m))
 
@@ -298,8 +297,7 @@ def _parse_lines(path: Path) -> NDArray[np.float64]:
 def resolve(thresholds: str | os.PathLike[str] | ArrayLike) -> NDArray[np.float64]:
     """Return the thresholds meant by an argument of the public API, read-only, shape (m,).
 
-    Text and paths are for `parse`, and so is a whole number, which it refuses with the remedy; anything else is for
-    `explicit`. Raises `InputError` as they do.
+    Text, paths and a whole number, refused with the remedy, are for `parse`, all else for `explicit`; errors as they.
     """
     if isinstance(thresholds, (str, os.PathLike)):
         return parse(os.fspath(thresholds))

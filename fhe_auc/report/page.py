@@ -41,8 +41,7 @@ _RANGE_HOLDS = {
 def render(metrics: ReportCard, facts: Facts) -> str:
     """Write the report as one self-contained page in HTML 5.
 
-    Style and figures are inside; there is no script, and a policy forbids any request. The texts of `facts` are
-    escaped: they appear as they are.
+    Style and figures are inside; there is no script, and a policy forbids any request. Texts of `facts` are escaped.
     """
     template = resources.files(__package__) / "page.html"
     return Template(template.read_text(encoding="utf-8")).substitute(
@@ -114,8 +113,7 @@ def render(metrics: ReportCard, facts: Facts) -> str:
 def save(metrics: ReportCard, facts: Facts, folder: str | os.PathLike[str]) -> list[Path]:
     """Write the page, the same content as JSON, and each figure as PNG; return the paths of `FILES`.
 
-    The folder is made if it does not exist; files in it with these names are overwritten. Raises `OSError` where a file
-    cannot be written.
+    The folder is made if it does not exist; such files in it are overwritten. `OSError` where one cannot be written.
     """
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)

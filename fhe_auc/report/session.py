@@ -26,7 +26,7 @@ from fhe_auc.question import thresholds as grids
 from fhe_auc.question.analysis import MOST_MIN_CELL, PLAIN, Analysis, Questions
 from fhe_auc.report.page import render, save
 from fhe_auc.results.evaluation import NOT_TOLD_APART, Evaluation, QuantileThresholds, verified_as_dict
-from fhe_auc.results.intervals import BELOW_HALF, DEFAULT_LEVEL, REVERSED, Interval, few_rows
+from fhe_auc.results.intervals import BELOW_HALF, DEFAULT_LEVEL, REVERSED, few_rows
 from fhe_auc.results.report_card import Facts, ReportCard, report_card
 from fhe_auc.results.report_json import as_dict
 from fhe_auc.results.result_tables import TextTable, ends, notebook_html, of_estimates, of_sites
@@ -67,7 +67,7 @@ class Report:
     def __str__(self) -> str:
         """Return one line: title, AUC, interval, number of rows, and share of positive rows."""
         card, interval = self.card, self.card.interval
-        within = "" if interval is None else f" ({_level(interval)} {ends(interval)}, {interval.method})"
+        within = "" if interval is None else f" ({interval.heading} {ends(interval)}, {interval.method})"
         about = "about " if card.noisy else ""
         total = f"{about}{card.histogram.counts.sum():,.0f} rows, {100 * card.prevalence:.3g} % positive"
         return f"{self.facts.title}: AUC {card.auc.value:.4f}{within}; {total}"
@@ -78,7 +78,7 @@ class Report:
     def _repr_html_(self) -> str:
         """Return HTML for a notebook: the line, tables of metrics and groups, sites, warnings; not `own_warnings`."""
         measures = [*self.card.measures, *self.card.calibration_measures]
-        level = next((_level(measure.interval) for measure in measures if measure.interval is not None), "interval")
+        level = next((measure.interval.heading for measure in measures if measure.interval is not None), "interval")
         rows = (
             (
                 measure.title,
@@ -172,6 +172,9 @@ def federated_report(
     refuse_noisy_panels(questions, options)
     if thresholds is None:
         thresholds = registry.evaluating(name).options.thresholds_for(several=False)
+    specification = thresholds if isinstance(thresholds, str) else "of one's own"
+    if isinstance(thresholds, QuantileThresholds):
+        specification = f"quantile:{len(thresholds.grid)}"
     started = time.perf_counter()
     with shown(progress) as report:
         evaluation = evaluate(
@@ -188,7 +191,7 @@ def federated_report(
             evaluation,
             parties,
             analysis,
-            thresholds=_specification(thresholds),
+            thresholds=specification,
             seconds=time.perf_counter() - started,
             threshold=threshold,
             title=title,
@@ -197,16 +200,6 @@ def federated_report(
             progress=report,
             setup=setup,
         )
-
-
-def _specification(thresholds: str | ArrayLike | QuantileThresholds) -> str:
-    if isinstance(thresholds, QuantileThresholds):
-        return f"quantile:{len(thresholds.grid)}"
-    return thresholds if isinstance(thresholds, str) else "of one's own"
-
-
-def _level(interval: Interval) -> str:
-    return f"{100 * interval.level:.6g} % interval"
 
 
 def refuse_noisy_panels(questions: Questions, options: Mapping[str, object]) -> None:
@@ -231,8 +224,7 @@ def make_report(
 ) -> Report:
     """Make the report of an evaluation that gave a histogram; groups and sites take one more session.
 
-    `thresholds` is their specification, `seconds` is what the session took, `setup` is that of both sessions. Raises as
-    `federated_report`.
+    `thresholds` is their specification, `seconds` is the session's time, `setup` of both. Errors as `federated_report`.
     """
     histogram = evaluation.histogram
     if histogram is None:

@@ -39,10 +39,7 @@ def save(path: str | os.PathLike[str], calibration: CalibrationMap) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> CalibrationMap:
-    """Read a map that `save` has written.
-
-    Raises `InputError` for anything else; the message names the file and the field.
-    """
+    """Read a map that `save` has written; `InputError` for anything else, which names the file and the field."""
     file = Path(path)
     try:
         if file.stat().st_size > _MAX_BYTES:

@@ -116,15 +116,13 @@ class Comparison:
         of them, otherwise over at most 72 wider ones of either's scores. None where the protocol does not release what
         it takes, or both models order all rows alike.
     standard_error_off : float or None
-        Share by which the standard error may differ from DeLong's over the same bins, about
-        (`fhe_auc.results.intervals.paired_delong`).
+        About the share by which it may differ from DeLong's over the bins (`fhe_auc.results.intervals.paired_delong`).
     interval : Interval or None
         Confidence interval of the difference.
     p_value : float or None
         Two-sided. None, as is the interval, where `missing` says why.
     missing : str
-        The standard error may be off by too much (`fhe_auc.results.intervals.MOST_OFF`), or the binning error exceeds
-        it; empty where neither is so.
+        The standard error may be off by too much (`fhe_auc.results.intervals.MOST_OFF`), or be below the binning error.
     """
 
     first: str

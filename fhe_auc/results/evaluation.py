@@ -214,7 +214,7 @@ class Evaluation(Outcome):
         """Return one line with what is known of AUC, interval, rows, events, protocol and parties."""
         line = f"AUC {self.auc:.4f}"
         if self.interval is not None:
-            line += f" ({100 * self.interval.level:.6g} % interval {ends(self.interval)}, {self.interval.method})"
+            line += f" ({self.interval.heading} {ends(self.interval)}, {self.interval.method})"
         if self.rows is not None:
             line += f"; n {self.rows:,}, events {self.positives:,}"
         return f"{line}; protocol {self.protocol}, {_parties(self)}"
@@ -295,8 +295,7 @@ class QuantileThresholds(Outcome):
     def require(self, grid: ArrayLike, *, party: str) -> None:
         """Check the thresholds of an evaluation's manifest, which its key holder has made, against these.
 
-        `party` has found these. Raises `VerificationError` where they differ: the aggregator has told parties different
-        things, or the manifest has other thresholds.
+        `party` has found these. Raises `VerificationError` where they differ: somebody tells parties different things.
         """
         if not np.array_equal(self.grid, np.asarray(grid)):
             raise VerificationError(

@@ -71,6 +71,11 @@ class Interval:
     high: float
     method: str
 
+    @property
+    def heading(self) -> str:
+        """Its level for people: "95 % interval"."""
+        return f"{100 * self.level:.6g} % interval"
+
 
 def few_rows(rows: int, auc: float) -> str:
     """Return what to say of this AUC's interval from so few rows of the rarer label; nothing if they are enough."""
@@ -105,7 +110,6 @@ class OneModel(NamedTuple):
 
 
 def _components(auc: Fraction, positives: int, negatives: int, q10: int, q01: int) -> tuple[Fraction, Fraction]:
-    """Return S10 and S01, of two rows of each label at least."""
     off = (2 * auc - 1) ** 2
     s10 = (Fraction(q10, negatives**2) - positives * off) / (4 * (positives - 1))
     s01 = (Fraction(q01, positives**2) - negatives * off) / (4 * (negatives - 1))
@@ -260,8 +264,7 @@ def widened(
     """Return an interval with ends moved outward by the binning error, where that exceeds the standard error.
 
     Only then: a smaller one hardly moves the interval, and is a bound that seldom is reached. The interval stays
-    between these `ends`, an AUC's unless given, and the method says that it is widened. None where the binning error is
-    infinite: nothing is known then.
+    between these `ends`, an AUC's unless given, and the method says so. None where the binning error is infinite.
     """
     if interval is None or standard_error is None or binning_error <= standard_error:
         return interval
@@ -291,8 +294,7 @@ def wilson(successes: ArrayLike, rows: ArrayLike, level: float) -> tuple[NDArray
 
         (k + z²/2 ± z·√(k(n − k)/n + z²/4)) / (n + z²)
 
-    Wilson, JASA 22 (1927), 209-212. `successes` k and `rows` n > 0 have one shape, and so have the ends. Raises
-    `InputError` as `check_level`.
+    Wilson, JASA 22 (1927), 209-212. `successes` k, `rows` n > 0 and the ends have one shape. Errors as `check_level`.
     """
     z = quantile(level)
     k, n = np.asarray(successes, np.float64), np.asarray(rows, np.float64)

@@ -236,8 +236,7 @@ def _groups(fine: Histogram, threshold: float, min_cell: int) -> tuple[Calibrati
 
     Of the most groups that leave no count from 1 to ``min_cell - 1``, neither in a group nor between the threshold and
     its ends: if need be the end nearest to the threshold moves there. Groups have about equally many rows. Where events
-    are rare, or scores sure, few such groups would do, so that they then are about equally uncertain. Labels have no
-    other part in where groups end.
+    are rare, or scores sure, few such groups would do: they then are about equally uncertain. Labels decide no more.
     """
     at = np.flatnonzero(fine.edges[1:-1] == threshold) + 1
     held = at if _without_small_counts(fine, at, min_cell) else at[:0]

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -47,8 +48,7 @@ class Measure:
     """One metric of the report, of the bins as they were counted; its estimate is None where `missing` says why.
 
     `name` is its key in the JSON, scikit-learn's name where it has one; `title` and `meaning`, one sentence, are for
-    people. The estimate's ends are infinite where it is not known what the bins leave open. `interval` is the
-    confidence interval, for metrics that have one.
+    people. The estimate's ends are infinite where it is not known what the bins leave open.
     """
 
     name: str
@@ -63,8 +63,7 @@ class Measure:
 class Decision:
     """The classifier at one threshold: a score at or above it is predicted positive.
 
-    `title` says which threshold this is, for people; `confusion` counts whole rows, shape (2, 2): ``[[TN, FP],
-    [FN, TP]]``.
+    `title` says which threshold this is; `confusion` counts whole rows, shape (2, 2): ``[[TN, FP], [FN, TP]]``.
     """
 
     title: str
@@ -83,7 +82,6 @@ class OperatingPoint(NamedTuple):
 
 
 def _auc_interval(histogram: Histogram, level: float) -> Interval | None:
-    """Return DeLong's interval."""
     auc, standard_error = of_bins(histogram.positives, histogram.negatives)
     if standard_error is None:
         return None
@@ -97,17 +95,9 @@ def _average_precision_interval(histogram: Histogram, level: float) -> Interval 
     return _wald_logit(estimate, error, level, metrics.average_precision_bias(histogram) / 2)
 
 
-def _brier_interval(histogram: Histogram, level: float) -> Interval | None:
-    return _wald_logit(metrics.brier_score_loss(histogram), metrics.brier_score_error(histogram), level)
-
-
 def _wald_logit(estimate: Estimate, error: float, level: float, bias: float = 0.0) -> Interval | None:
     interval = on_logit_scale(Fraction(estimate.value - bias), error, level, WALD_LOGIT)
     return widened(interval, error, estimate.half_width)
-
-
-def _calibration_error(histogram: Histogram) -> Estimate:
-    return metrics.expected_calibration_error(histogram, n_bins=CALIBRATION_BINS, strategy="quantile")
 
 
 _OF_SCORES: tuple[tuple[str, str, str, Callable[[Histogram], Estimate], _IntervalOf | None], ...] = (
@@ -136,7 +126,7 @@ _OF_SCORES: tuple[tuple[str, str, str, Callable[[Histogram], Estimate], _Interva
         "expected_calibration_error",
         "Calibration error",
         "Mean distance between score and observed share of positive rows, in ten bins of equally many rows; 0 is best.",
-        _calibration_error,
+        partial(metrics.expected_calibration_error, n_bins=CALIBRATION_BINS, strategy="quantile"),
         None,
     ),
     (
@@ -144,7 +134,7 @@ _OF_SCORES: tuple[tuple[str, str, str, Callable[[Histogram], Estimate], _Interva
         "Brier score",
         "Mean squared distance between score and label; 0 is best.",
         metrics.brier_score_loss,
-        _brier_interval,
+        lambda bins, level: _wald_logit(metrics.brier_score_loss(bins), metrics.brier_score_error(bins), level),
     ),
     ("log_loss", "Log loss", "Mean surprise at the labels, in nats; 0 is best.", metrics.log_loss, None),
     (

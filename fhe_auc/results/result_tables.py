@@ -75,9 +75,9 @@ def of_sites(sites: Sequence[SiteSummary]) -> list[tuple[str, str, str]]:
             rows.append(("within sites", f"{each.within:.4f}", note))
         if each.prediction is not None and each.i2 is not None and each.tau2 is not None:
             note = (
-                f"{of_model}{_percent(each.prediction.level)} prediction interval of its AUC, from {each.usable} sites "
-                f"whose AUC has a standard error, around their fixed-effect mean {each.mean:.4f} (IVhet); between: "
-                f"I² {100 * each.i2:.0f} %, τ {each.tau2**0.5:.2f} (logit)"
+                f"{of_model}{100 * each.prediction.level:.6g} % prediction interval of its AUC, from {each.usable} "
+                f"sites whose AUC has a standard error, around their fixed-effect mean {each.mean:.4f} (IVhet); "
+                f"between: I² {100 * each.i2:.0f} %, τ {each.tau2**0.5:.2f} (logit)"
             )
             rows.append(("a new site", ends(each.prediction), note))
     return rows
@@ -107,13 +107,7 @@ def _count(number: int | None) -> str:
 
 
 def _level(lines: Sequence[GroupEstimate] | Sequence[Comparison]) -> str:
-    """Return the heading of intervals, which all have one level."""
-    level = next((each.interval.level for each in lines if each.interval is not None), None)
-    return "interval" if level is None else f"{_percent(level)} interval"
-
-
-def _percent(level: float) -> str:
-    return f"{100 * level:.6g} %"
+    return next((each.interval.heading for each in lines if each.interval is not None), "interval")
 
 
 def notebook_html(headline: str, tables: Iterable[TextTable], lines: Iterable[str]) -> str:

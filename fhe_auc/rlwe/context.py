@@ -9,9 +9,9 @@ from typing import ClassVar, Generic
 import msgspec
 
 from fhe_auc.base.serialise import encode
-from fhe_auc.rlwe import transparent_ciphertexts, wire_format
+from fhe_auc.rlwe import wire_format
 from fhe_auc.rlwe.library import Library, P
-from fhe_auc.rlwe.polynomials import Polynomials, Words
+from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rlwe.seeded import Seeded
 
 
@@ -91,7 +91,10 @@ class BasePublicContext(_BaseContext[P]):
 
 
 class BaseSecretContext(_BaseContext[P]):
-    """What a party holds: parameters and the secret key, which is never printed, pickled or logged."""
+    """What a party holds: parameters and the secret key, which is never printed, pickled or logged.
+
+    `mask_shape` is the shape of a ciphertext's first polynomial, modulo all primes of Q.
+    """
 
     _not_pickled = "a secret key is not pickled; use to_bytes() and keep the bytes encrypted"
     _stored: SecretKey[P]
@@ -99,22 +102,14 @@ class BaseSecretContext(_BaseContext[P]):
     def __init__(self, stored: SecretKey[P], scheme: Library[P]) -> None:
         super().__init__(stored, scheme)
         self._seeded = Seeded(scheme.submission.polynomials)
+        self.mask_shape = self._seeded.half
         self._decryptor = scheme.decryptor(self.fingerprint, stored.secret_key)
 
     def __repr__(self) -> str:
         return f"{super().__repr__()[:-1]} (secret)>"
-
-    @property
-    def mask_shape(self) -> Polynomials:
-        """Shape of a ciphertext's first polynomial, modulo all primes of Q."""
-        return self._seeded.half
 
     @cached_property
     def secret_words(self) -> Words:
         """The secret key itself, as values at the roots of unity modulo all primes of Q."""
         words = self._scheme.secret_key.polynomials.unpack(self._stored.secret_key)
         return words[: len(self.parameters.modulus_bits)]  # SEAL has it modulo the special prime as well
-
-    def _result(self, kind: str, data: bytes) -> Words:
-        """Return a result's coefficients; errors as `wire_format.open_for` and `transparent_ciphertexts.unpack`."""
-        return transparent_ciphertexts.unpack(self._seeded.whole, wire_format.open_for(kind, self.fingerprint, data))

@@ -6,6 +6,7 @@ import hashlib
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
@@ -14,7 +15,8 @@ from fhe_auc.base.serialise import decode
 from fhe_auc.rlwe import wire_format
 from fhe_auc.rlwe.backends import choose_backend
 from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, PublicKeys, SecretKey
-from fhe_auc.rlwe.library import Library, P
+from fhe_auc.rlwe.library import P
+from fhe_auc.rlwe.parameters import RingParameters
 
 Pair = TypeVar("Pair")
 Public = TypeVar("Public", bound=BasePublicContext[Any])
@@ -40,7 +42,7 @@ class ContextFactory(Generic[P, Pair, Public, Secret]):
 
         Raises `BackendUnavailableError` where the parameters' library cannot be imported here.
         """
-        scheme = _scheme(parameters)
+        scheme = library_for(parameters)
         public_keys, secret_key = scheme.fresh_keys()
         stored = self.public_keys(parameters, *public_keys)
         secret = self.secret_key(parameters, stored.digest, secret_key)
@@ -57,7 +59,7 @@ class ContextFactory(Generic[P, Pair, Public, Secret]):
     def _loaded(self, stored: PublicKeys[P]) -> Public:
         found = self._public_in_use.get(stored.fingerprint)  # SHA-256 of all that is stored
         if found is None:
-            found = self.public(stored, _scheme(stored.parameters))
+            found = self.public(stored, library_for(stored.parameters))
             self._public_in_use[found.fingerprint] = found
         return found
 
@@ -67,15 +69,15 @@ class ContextFactory(Generic[P, Pair, Public, Secret]):
         found = self._in_use.get(digest)
         if found is None:
             stored = _opened(self.secret.kind, data, self.secret_key)
-            self._in_use[digest] = found = self.secret(stored, _scheme(stored.parameters))
+            self._in_use[digest] = found = self.secret(stored, library_for(stored.parameters))
         return found
 
 
-def _scheme(parameters: P) -> Library[P]:
-    """Return the parameters' library for the parameters' scheme; errors as `choose_backend`."""
-    backend = importlib.import_module(f"fhe_auc.{parameters.scheme}.{choose_backend(parameters.backend)}_backend")
-    scheme: Library[P] = backend.scheme_for(parameters)
-    return scheme
+@lru_cache(maxsize=8)
+def library_for(parameters: RingParameters) -> Any:
+    """Return the parameters' library, a `Library`; errors as of its `Scheme`, and as `choose_backend`."""
+    backend = choose_backend(parameters.backend)
+    return importlib.import_module(f"fhe_auc.{parameters.scheme}.{backend}_backend").Scheme(parameters)
 
 
 def _opened(kind: str, data: bytes, shape: type[Stored]) -> Stored:

@@ -42,8 +42,7 @@ class CoefficientLayout:
     """Where the coefficients of one kind of object stand.
 
     It is learned from `template`, a serialised object of that kind that the receiver has made itself. `find` returns
-    where runs and seeds stand in bytes of the library's format. `tag` is the key's name in `template`; names are never
-    sent, the receiver writes in its own.
+    where runs and seeds stand in the library's bytes. `tag` is the key's name in `template`: names are never sent.
     """
 
     def __init__(self, template: bytes, find: Callable[[bytes], Found], *, tag: bytes = b"") -> None:

@@ -39,10 +39,6 @@ class Evaluator(LoadedKeys):
         """Add `ciphertext` to `total`."""
 
     @abstractmethod
-    def add_plain(self, ciphertext: Any, plaintext: Any) -> Any:
-        """Return `ciphertext` plus a plaintext."""
-
-    @abstractmethod
     def multiply(self, left: Any, right: Any) -> Any:
         """Return the relinearised product of two ciphertexts."""
 
@@ -71,6 +67,10 @@ class Library(ABC, Generic[P]):
     @abstractmethod
     def fresh_keys(self) -> tuple[tuple[bytes, ...], bytes]:
         """Return fresh keys, packed: those of a public context (`context.PublicKeys`) in order, and the secret key."""
+
+    def _further_keys(self, made: Any) -> tuple[bytes, ...]:
+        """Return what else a public context of the scheme holds, packed; `made` are, or make, the library's keys."""
+        return ()
 
     @abstractmethod
     def evaluator(self, fingerprint: bytes, public_key: bytes, relinearisation_key: bytes) -> Evaluator:

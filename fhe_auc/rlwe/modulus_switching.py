@@ -1,8 +1,7 @@
 """Switch polynomials to a smaller modulus: divide by the primes that are dropped, and round each coefficient.
 
 A ciphertext (c0, c1) whose noise is far below its modulus Q says as much modulo q, both polynomials times q/Q: message
-and noise get smaller together, and rounding adds little (`fhe_auc.bfv.ciphertext_noise`). Whoever holds the ciphertext
-can do it, so what is sent hides no less.
+and noise get smaller together, and rounding adds little (`fhe_auc.bfv.ciphertext_noise`). Anybody can do it.
 """
 
 from __future__ import annotations
@@ -24,8 +23,7 @@ def kept_shape(half: Polynomials, kept: int) -> Polynomials:
 def switched(half: Polynomials, values: Words, kept: int) -> Words:
     """Return one polynomial modulo the first `kept` primes, divided by the others; both as values at roots of unity.
 
-    `half` is the shape of `values`. Each coefficient is off by at most 1/2 and, where several primes are dropped, by
-    next to nothing more. Errors as `kept_shape`.
+    `half` is the shape of `values`. Each coefficient is off by at most 1/2, or hardly more. Errors as `kept_shape`.
     """
     shape = kept_shape(half, kept)
     if shape == half:

@@ -11,8 +11,7 @@ the textbook's transform in time, whose products with powers of ψ come last.
 
 Numbers grow from stage to stage and are reduced at the end. A stage adds to each number a product between -q/2 and q/2,
 so that after 15 stages none is above 9q. The quotient of its product with a factor (at most q/2) is taken in double
-precision, three roundings; what is left is below 100q, which for 56 bits fits into a signed word, and is reduced in the
-same way once more.
+precision, three roundings; what is left, below 100q, fits into a signed word for 56 bits, and is reduced once more.
 
 Short runs of numbers are slow in numpy. So the N numbers stand in a square, more or less, and half of the stages work
 on the square turned over: a stage always works on whole rows.

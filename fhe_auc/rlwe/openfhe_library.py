@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property, partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -47,8 +47,6 @@ if not _found.startswith(f"{_TESTED_WITH}."):
 TAG_LENGTH = 32
 """Of a key's name in OpenFHE: 128 random bits in hexadecimal."""
 
-Made = TypeVar("Made")
-
 _key_maps = threading.Lock()
 _first_used_in: int | None = None
 
@@ -67,15 +65,6 @@ def _refuse_forks() -> None:
             "this process was forked from one that has used OpenFHE, and would repeat its random numbers; "
             "start processes afresh (multiprocessing: 'spawn')"
         )
-
-
-def freshly_seeded(make: Callable[[], Made]) -> Made:
-    """Return what `make` returns, from a thread of its own, for which OpenFHE seeds its random numbers anew.
-
-    It seeds once for each thread. A machine resumed twice from one snapshot would make the same keys.
-    """
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(make).result()
 
 
 def _polynomials(raw: bytes, ring_dimension: int) -> tuple[list[Run], list[tuple[int, int]]]:
@@ -192,7 +181,10 @@ class OpenFheLibrary(Library[P]):
         return OpenFheKeys(self.context)
 
     def fresh_keys(self) -> tuple[tuple[bytes, ...], bytes]:
-        return freshly_seeded(self._fresh_keys)
+        # In a thread of its own, as OpenFHE seeds its random numbers once for each: a machine resumed twice from one
+        # snapshot would make the same keys.
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(self._fresh_keys).result()
 
     def _fresh_keys(self) -> tuple[tuple[bytes, ...], bytes]:
         keys = self.new_keys()
@@ -207,18 +199,16 @@ class OpenFheLibrary(Library[P]):
         public = self.new_public_key(secret_key), relinearisation_key, *self._further_keys(keys)
         return public, secret_key
 
-    def _further_keys(self, keys: OpenFheKeys) -> tuple[bytes, ...]:
-        """Return what else a public context of the scheme holds, packed."""
-        return ()
-
     def evaluator(self, fingerprint: bytes, public_key: bytes, relinearisation_key: bytes) -> OpenFheEvaluator:
         tag = tag_of(fingerprint)
         relinearisation = self.load_switching_key(relinearisation_key, tag) if relinearisation_key else None
-        return OpenFheEvaluator(self, self.load_public_key(public_key, tag), relinearisation, tag)
+        raw = self.public_key.raw(self.expanded_public_key(public_key), tag.encode())
+        return OpenFheEvaluator(self, parsed(openfhe.DeserializePublicKeyString, raw), relinearisation, tag)
 
     def decryptor(self, fingerprint: bytes, secret_key: bytes) -> OpenFheDecryptor:
         tag = tag_of(fingerprint)
-        return OpenFheDecryptor(self, self.load_secret_key(secret_key, tag), tag)
+        raw = self.secret_key.unpack(secret_key, tag.encode())
+        return OpenFheDecryptor(self, parsed(openfhe.DeserializePrivateKeyString, raw), tag)
 
     def learn_submissions(self, plaintext: Any) -> None:
         """Learn the layout of ciphertexts, from encryptions of `plaintext`; errors as `verify_reseeding`."""
@@ -258,17 +248,11 @@ class OpenFheLibrary(Library[P]):
         find = partial(_polynomials, ring_dimension=self.parameters.ring_dimension)
         return CoefficientLayout(save(item), find, tag=tag.encode())
 
-    def load_public_key(self, packed: bytes, tag: str) -> Any:
-        """Return the library's object, called `tag`, from the packed key; `DeserialisationError` where it is none."""
-        raw = self.public_key.raw(self.expanded_public_key(packed), tag.encode())
-        return parsed(openfhe.DeserializePublicKeyString, raw)
-
-    def load_secret_key(self, packed: bytes, tag: str) -> Any:
-        """Return the same of a secret key, from packed coefficients."""
-        return parsed(openfhe.DeserializePrivateKeyString, self.secret_key.unpack(packed, tag.encode()))
-
     def load_switching_key(self, packed: bytes, tag: str) -> Any:
-        """Return the same of a relinearisation key, or of any one key that switches."""
+        """Return the library's object, called `tag`, from a packed relinearisation key, or any one that switches.
+
+        Raises `DeserialisationError` where it is none.
+        """
         return parsed(openfhe.DeserializeEvalKeyString, self.relinearisation_key.unpack(packed, tag.encode()))
 
     def ciphertext(self, words: Words, tag: str) -> Any:
@@ -301,9 +285,6 @@ class OpenFheEvaluator(_OpenFheKeys, Evaluator):
 
     def add_in_place(self, total: Any, ciphertext: Any) -> None:
         self._library.context.EvalAddInPlace(total, ciphertext)
-
-    def add_plain(self, ciphertext: Any, plaintext: Any) -> Any:
-        return self._library.context.EvalAdd(ciphertext, plaintext)
 
     def multiply(self, left: Any, right: Any) -> Any:
         context = self._library.context

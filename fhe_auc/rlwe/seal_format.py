@@ -1,7 +1,6 @@
 """SEAL's objects as packed coefficients and back: `save`, `layout_of` and `parse`, for every scheme of the library.
 
-SEAL's own loader sees only what it has written itself on this machine, with coefficients filled in
-(`fhe_auc.rlwe.layout`).
+SEAL's own loader sees only what SEAL has written on this machine, coefficients filled in (`fhe_auc.rlwe.layout`).
 """
 
 from __future__ import annotations

@@ -67,10 +67,6 @@ class SealLibrary(Library[P]):
         public = self.new_public_key(secret_key), relinearisation_key, *self._further_keys(generator)
         return public, secret_key
 
-    def _further_keys(self, generator: Any) -> tuple[bytes, ...]:
-        """Return what else a public context of the scheme holds, packed."""
-        return ()
-
     def evaluator(self, fingerprint: bytes, public_key: bytes, relinearisation_key: bytes) -> SealEvaluator:
         raw = self.public_key.raw(self.expanded_public_key(public_key))
         public = seal_format.parse(seal.PublicKey(), self.context, raw)
@@ -135,9 +131,6 @@ class SealEvaluator(_SealKeys, Evaluator):
 
     def add_in_place(self, total: Any, ciphertext: Any) -> None:
         self._evaluation.add_inplace(total, ciphertext)
-
-    def add_plain(self, ciphertext: Any, plaintext: Any) -> Any:
-        return written(seal.Ciphertext(), self._evaluation.add_plain, ciphertext, plaintext)
 
     def multiply(self, left: Any, right: Any) -> Any:
         product = written(seal.Ciphertext(), self._evaluation.multiply, left, right)

@@ -7,8 +7,7 @@ and s, b = b' + (a' - a)·s is the same encryption, message and error unchanged,
 an error e2 of our own (`error_sampling`): a library that repeats e under another `a` would give s away. Both libraries
 keep polynomials as values at roots of unity, where products are taken value by value.
 
-A public key is an encryption of zero. With b' = a' = 0, whatever the library, it is made in the same way, and e2 is its
-one error.
+A public key is an encryption of zero, made in the same way with b' = a' = 0, whatever the library: e2 is its one error.
 
 A seed is used once: two ciphertexts with the same `a` tell the difference of what they encrypt. (Under different
 secrets the same `a` is harmless: `fhe_auc.bfv.joint_keys`.)

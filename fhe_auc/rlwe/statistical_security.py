@@ -22,19 +22,15 @@ def gaussian_distance(ring_dimension: int, bits: int) -> float:
     return math.erf(math.sqrt(ring_dimension / 2) * 2.0**-bits)
 
 
-def check_flooding(flooding_bits: int) -> None:
-    """Raise `CapacityError` for flooding that hides nothing, or more than any plan has room for: outside 30 to 80."""
-    _check("flooding_bits", flooding_bits)
-
-
 def check_smudging(joint_keys: bool, smudging_bits: int) -> None:
     """Raise `CapacityError` unless smudging has 30 to 80 bits with joint keys, and 0 without, where there is none."""
     if joint_keys:
-        _check("smudging_bits", smudging_bits)
+        check_bits("smudging_bits", smudging_bits)
     elif smudging_bits:
         raise CapacityError("only partial decryptions under joint keys are smudged: smudging_bits must be 0")
 
 
-def _check(name: str, bits: int) -> None:
+def check_bits(name: str, bits: int) -> None:
+    """Raise `CapacityError` for noise that hides nothing, or more than any plan has room for: outside 30 to 80 bits."""
     if not _MIN_BITS <= bits <= _MAX_BITS:
         raise CapacityError(f"{name} must lie between {_MIN_BITS} and {_MAX_BITS}, got {bits}")

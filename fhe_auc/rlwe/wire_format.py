@@ -30,8 +30,7 @@ def kind_of(data: bytes) -> str:
 def open_any(kind: str, data: bytes) -> tuple[bytes, bytes]:
     """Return (fingerprint, payload) of a container of `kind`.
 
-    Raises `DeserialisationError` for what is no container, of another format version, damaged, truncated, or of
-    another kind.
+    Raises `DeserialisationError` for what is none, of another format version or kind, damaged or truncated.
     """
     container = unframe(MAGIC, data, _Container, kind)
     if len(container.fingerprint) != FINGERPRINT_BYTES:

@@ -11,6 +11,7 @@ import pytest
 
 from fhe_auc import Setup
 from fhe_auc.api import federated_auc
+from fhe_auc.rlwe import context_factory
 from fhe_auc.rlwe.context import BasePublicContext
 from fhe_auc.rows.party_data import PartyData
 
@@ -28,9 +29,7 @@ def counting(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, calls: Coun
 @pytest.fixture
 def calls(backend: str, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Counts of what is made and loaded, in a process that has had no session before."""
-    for scheme in ("ckks", "bfv"):
-        library = importlib.import_module(f"fhe_auc.{scheme}.{backend}_backend")
-        monkeypatch.setattr(library, "scheme_for", lru_cache(library.scheme_for.__wrapped__))
+    monkeypatch.setattr(context_factory, "library_for", lru_cache(context_factory.library_for.__wrapped__))
     calls: Counter[str] = Counter()
     counting(monkeypatch, BasePublicContext, "__init__", calls)
     ckks = importlib.import_module(f"fhe_auc.ckks.{backend}_backend")

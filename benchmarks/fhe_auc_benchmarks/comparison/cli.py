@@ -148,7 +148,6 @@ def compare(
 
 
 def _print(rows: Sequence[Row], grid: str) -> None:
-    """Print a table for each number of rows, and what the columns mean."""
     for truth in (row for row in rows if row.thresholds is None):
         of = f"{truth.rows:,} rows of {truth.parties:,} parties; scikit-learn, on all of them in the clear:"
         output.print_text(output.styled(f"{of} {truth.auc:.6f}", "bold"))

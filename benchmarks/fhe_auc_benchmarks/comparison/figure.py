@@ -11,9 +11,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from fhe_auc.figures.plot import GREY, INK
+from fhe_auc.figures.plot import GREY, INK, blank_figure, make_logarithmic
 from fhe_auc_benchmarks.comparison.measure import SKLEARN, Row
-from fhe_auc_benchmarks.drawing import blank, make_logarithmic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,7 +40,7 @@ def draw(rows: Sequence[Row]) -> Figure:
     legend_columns = int(width / _LEGEND_ENTRY)
     legend_lines = math.ceil((len(styles) + 1) / legend_columns)
     title = f"How far off the AUC is, by protocol{_caption(rows)}"
-    figure = blank(width, 3.4 * lines + 0.9 + 0.22 * legend_lines, title)
+    figure = blank_figure(width, 3.4 * lines + 0.9 + 0.22 * legend_lines, title)
     panels = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False).ravel()
     for axes, count in zip(panels, counts, strict=False):
         _draw_panel(axes, [row for row in rows if row.thresholds == count], styles, truth)
@@ -60,7 +59,9 @@ def _draw_protocols(rows: Sequence[Row], counts: Sequence[int], truth: tuple[int
     """Return the figure for one number of rows, with its AUC in the clear: protocols from top to bottom."""
     measured = [row for row in rows if row.thresholds is not None and not math.isnan(row.error)]
     labels = list(dict.fromkeys(_label(row) for row in measured))
-    figure = blank(7.5, 1.4 + 0.2 * len(labels) * max(2, len(counts) ** 0.5), f"How far off the AUC is{_caption(rows)}")
+    figure = blank_figure(
+        7.5, 1.4 + 0.2 * len(labels) * max(2, len(counts) ** 0.5), f"How far off the AUC is{_caption(rows)}"
+    )
     axes = figure.subplots()
     for at, count in enumerate(counts):
         of = [row for row in measured if row.thresholds == count]

@@ -2,8 +2,7 @@
 
 Protocols that compute the same AUC each time (the encrypted ones, up to 1e-7) run once, for real. Of the [DPAUC] ones a
 real session is run for bytes and seconds, and their AUCs are drawn many times over by `simulated_dpauc`, whose law is
-that of the real roles; those of `verified` with a budget by `simulated_private_auc`. All use the same grid; the [DPAUC]
-ones the paper's preset.
+that of the real roles; those of `verified` with a budget by `simulated_private_auc`. All use the same grid.
 
 [DPAUC] Sun et al., "DPAUC: differentially private AUC computation in federated learning", AAAI 2023, arXiv 2208.12294.
 """
@@ -276,7 +275,6 @@ def _spread(aucs: NDArray[np.float64], truth: float) -> dict[str, Any]:
 def _session(
     sample: _Sample, asked: ProtocolComparison, measured: _Measured, options: Mapping[str, Any]
 ) -> tuple[Evaluation, dict[str, Any]]:
-    """Run a real session; return its result and what it cost."""
     plugin = registry.load(measured.protocol)
     setup = Setup(max_rows=max(DEFAULT_MAX_ROWS, sample.rows), backend=asked.backend if plugin.encrypts else None)
     protocol = chosen(plugin.options, measured.protocol, options)

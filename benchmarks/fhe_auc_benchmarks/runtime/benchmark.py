@@ -79,17 +79,13 @@ class Benchmark:
         for problem in problems:
             runs = 1 if problem.parties >= _ONCE else _RUNS
             seconds = (runs + 1) * (3 + (0.2 if problem.parties <= _MOST["joint"] else 0.03) * problem.parties)
-            found.append(BenchmarkStep(problem, tuple(_ours(problem.parties)), runs, seconds))
+            kinds = (keys for keys in KEYS if problem.parties <= _MOST.get(keys, problem.parties))
+            ours = [partial(OurProtocol, protocol=PROTOCOL, keys=keys, interval=LEVEL) for keys in kinds]
+            found.append(BenchmarkStep(problem, ours, runs, seconds))
         for problem in PEERS:
             slow = not self.quick and problem is PEERS[0]
             found.append(BenchmarkStep(problem, tuple(_peers(slow=slow)), _RUNS, 60 + 90 * slow))
         return found
-
-
-def _ours(parties: int) -> Iterable[Maker]:
-    for keys in KEYS:
-        if parties <= _MOST.get(keys, parties):
-            yield partial(OurProtocol, protocol=PROTOCOL, keys=keys, interval=LEVEL)
 
 
 def _peers(*, slow: bool) -> Iterable[Maker]:

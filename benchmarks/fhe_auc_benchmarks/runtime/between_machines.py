@@ -1,7 +1,6 @@
 """What sites really run: a session of three by files, each role's commands as processes, with certificates and stores.
 
-`OurProtocol` times the protocol alone. Here every command starts Python, stretches a passphrase, opens a key store and
-verifies certificates again.
+`OurProtocol` times the protocol alone. Here every command starts Python, opens a key store and verifies certificates.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from fhe_auc.base.errors import EvaluationError
-from fhe_auc_benchmarks.runtime.contender import Clock
-from fhe_auc_benchmarks.runtime.measure import Measurement
+from fhe_auc_benchmarks.runtime.contender import Clock, Played
+from fhe_auc_benchmarks.runtime.measure import Measurement, checked, summary
 from fhe_auc_benchmarks.runtime.problem import BenchmarkProblem
 
 BY_FILES = "by files"
@@ -72,23 +71,12 @@ class _Session:
             raise EvaluationError(f"{BY_FILES}: the session failed: {error.strip()[-500:]}")
         (result,) = (self._folder / "results").glob("*.json")
         auc = json.loads(result.read_text(encoding="utf-8"))["evaluation"]["auc"]
-        if not abs(auc - self._problem.auc) <= 1e-9:
-            raise EvaluationError(f"{BY_FILES}: AUC {auc}, but {self._problem.auc} is right; nothing is reported")
         exchange = self._folder / "exchange"
-        cpu, wall = self._clock.read()
-        return Measurement(
-            contender=f"{self._protocol}, {self._keys} keys, {BY_FILES}",
-            parties=len(SITES),
-            thresholds=self._problem.thresholds,
-            runs=1,
-            cpu=cpu,
-            wall=wall,
-            before_bytes=_sizes(self._folder / each for each in files),
-            upload_bytes=_sizes(exchange.glob(f"round-*/{SITES[0]}.submission")),
-            download_bytes=_sizes(exchange.glob("*.message")),
-            auc=auc,
-            exact_auc=self._problem.auc,
-        )
+        upload, download = exchange.glob(f"round-*/{SITES[0]}.submission"), exchange.glob("*.message")
+        sent_before = (self._folder / each for each in files)
+        played = Played(auc, *self._clock.read(), *map(_sizes, (upload, download, sent_before)))
+        name = f"{self._protocol}, {self._keys} keys, {BY_FILES}"
+        return summary(self._problem, name, [checked(name, played, self._problem.auc, 1e-9)])
 
     def _prepare(self) -> list[str]:
         """Certify all, make the session and have all open it; return the files that the first site was sent."""

@@ -53,15 +53,20 @@ def measure(problem: BenchmarkProblem, makers: Iterable[Maker], runs: int) -> li
         for _ in range(runs + 1 if runs > 1 else 1):
             for contender in contenders:
                 gc.collect()
-                found, right = contender.play(), contender.right
-                if not abs(found.auc - right) <= contender.tolerance:
-                    told = f"{contender.name}: AUC {found.auc}, but {right} is right; nothing is reported"
-                    raise EvaluationError(told)
+                found = checked(contender.name, contender.play(), contender.right, contender.tolerance)
                 played[contender.name].append(found)
-        return [_summary(problem, name, each[-runs:]) for name, each in played.items()]
+        return [summary(problem, name, each[-runs:]) for name, each in played.items()]
 
 
-def _summary(problem: BenchmarkProblem, name: str, played: list[Played]) -> Measurement:
+def checked(name: str, played: Played, right: float, tolerance: float) -> Played:
+    """Return what was played; raise `EvaluationError` where the AUC is not the right one."""
+    if not abs(played.auc - right) <= tolerance:
+        raise EvaluationError(f"{name}: AUC {played.auc}, but {right} is right; nothing is reported")
+    return played
+
+
+def summary(problem: BenchmarkProblem, name: str, played: list[Played]) -> Measurement:
+    """Return what several runs come to."""
     return Measurement(
         contender=name,
         parties=problem.parties,

@@ -23,8 +23,7 @@ _POSITIVE = 0.2
 class BenchmarkProblem:
     """So many parties of a hundred made-up rows each, and so many thresholds, evenly spaced.
 
-    The rows of party i are those of party i + 20 and so on: peers whose submissions take minutes and gigabytes may make
-    20 and send them again and again.
+    Party i + 20 has the rows of party i: peers whose submissions take minutes and gigabytes may repeat 20 of them.
     """
 
     parties: int

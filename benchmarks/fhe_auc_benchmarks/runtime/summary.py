@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from fhe_auc.figures.plot import GREY, INK
+from fhe_auc.figures.plot import GREY, INK, blank_figure, make_logarithmic
 from fhe_auc_benchmarks import tables
-from fhe_auc_benchmarks.drawing import blank, make_logarithmic
 from fhe_auc_benchmarks.runtime.benchmark import (
     DEFAULT_THRESHOLDS,
     KEYS,
@@ -69,7 +68,7 @@ def beside_peers(measurements: Iterable[Measurement]) -> Table:
 
 def against_sites(measurements: list[Measurement]) -> Figure:
     """Return what a session costs the server, a site and its link, against the number of sites; medians of all runs."""
-    figure = blank(
+    figure = blank_figure(
         11, 3.6, f"What a session costs ({PROTOCOL}, {DEFAULT_THRESHOLDS:,} thresholds, {LEVEL:.0%} interval)"
     )
     panels: tuple[tuple[str, Callable[[Measurement], float]], ...] = (

@@ -1,7 +1,6 @@
 """The tables of [DPAUC], as printed and as we get them, row by row.
 
-    python docs/evidence/studies/dpauc.py                     print the tables of docs/evidence/dpauc.md
-    python docs/evidence/studies/dpauc.py --data rows.npz     save epoch 0's rows, dealt to 10 sites
+    python docs/evidence/studies/dpauc.py        # prints the tables of docs/evidence/dpauc.md
 
 [DPAUC] Sun et al., "DPAUC: differentially private AUC computation in federated learning", AAAI 2023, arXiv 2208.12294.
 
@@ -21,7 +20,6 @@ import argparse
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -245,14 +243,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Compare the tables of DPAUC with ours.")
     parser.add_argument("--runs", type=int, default=PAPER_RUNS, help="runs a cell (default 100)")
     parser.add_argument("--seed", type=int, default=0, help="of the simulated noise")
-    parser.add_argument("--data", type=Path, metavar="FILE", help="save the rows of epoch 0 as .npz, and stop")
     arguments = parser.parse_args(argv)
     runs, seed = arguments.runs, arguments.seed
-    if arguments.data is not None:
-        y_true, y_score = criteo_like(0)
-        site = np.random.default_rng(seed).integers(0, 10, len(y_true))
-        np.savez(arguments.data, y_true=y_true, y_score=y_score, site=site)
-        return
     truth = ", ".join(f"{auc:.6f}" for auc in CRITEO_AUC)
     print(f"\nSeed {seed}; {runs} runs a cell, as in the paper; limit: {MANY_RUNS:,} runs.")
     print(f"The paper's scikit-learn AUC, epochs 0 to 2: {truth}.\n")

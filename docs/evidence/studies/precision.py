@@ -3,9 +3,8 @@
     OMP_NUM_THREADS=1 python docs/evidence/studies/precision.py [--trials 6]
 
 What is run is the engine's own circuit (`fhe_auc_protocols.blinded_auc.encrypted_trapezoid.blinded_totals`), serialised
-on both sides, and the party's own `recover`; what is left out is the envelopes. A cell is one workload (backend,
-thresholds, parties), one number of pooled rows, one class balance and one kind of multiplier, and its figure the worst
-error of `--trials` sessions:
+on both sides, and the party's own `recover`, without envelopes. A cell is one workload (backend, thresholds, parties),
+one number of pooled rows, one class balance and one kind of multiplier; its figure the worst error of `--trials` runs:
 
 - One context per workload, new data, new encryptions and new flooding in every session.
 - One party holds all rows, which makes the counts that it encodes as large as they can be. All others submit

@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc.figures.plot import save_figure
+from fhe_auc.figures.plot import blank_figure, make_logarithmic, save_figure
 from fhe_auc.question import thresholds
 from fhe_auc_benchmarks.comparison import simulated_dpauc, simulated_private_auc
 from fhe_auc_benchmarks.comparison.simulated_private_auc import NoiselessRelease, aucs, budget, pool_of, releases
-from fhe_auc_benchmarks.drawing import blank, make_logarithmic
 from fhe_auc_benchmarks.tables import show
 from fhe_auc_protocols.dpauc.budget import GAUSSIAN, LAPLACE, RANDOMIZED_RESPONSE, Budget
 from fhe_auc_protocols.dpauc.roc import statistics
@@ -177,7 +176,7 @@ def times(draws: int) -> list[tuple[str, int, float]]:
 
 def draw(found: Mapping[float, Mapping[str, float]], size: int) -> Figure:
     """Return the figure: error against epsilon."""
-    figure = blank(6.4, 3.8, f"Error of a private AUC: {size:,} rows, 25 % positive, {PARTIES} sites")
+    figure = blank_figure(6.4, 3.8, f"Error of a private AUC: {size:,} rows, 25 % positive, {PARTIES} sites")
     axes = figure.subplots()
     for name in next(iter(found.values())):
         values = [of[name] for of in found.values()]

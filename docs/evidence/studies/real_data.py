@@ -8,8 +8,7 @@ session with one party for each bundled site, and with three parties otherwise. 
 scikit-learn's AUC, in exact integers, lies within AUC ± half-width, all of them fractions. "SE off" is the relative
 difference of the standard error to DeLong's from the rows.
 
-A second table is of `semi-honest` on the bundled sets: its distance from scikit-learn's AUC, and of each backend from
-the exact trapezoid over the same thresholds.
+A second table is of `semi-honest` on the bundled sets: its distance from scikit-learn's AUC, and from the trapezoid.
 """
 
 from __future__ import annotations

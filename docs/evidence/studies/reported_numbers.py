@@ -91,19 +91,17 @@ def coverage(rows: int, mean: float, deviation: float, repeats: int) -> list[str
 
 
 class Off(NamedTuple):
-    """By how much the standard error of a comparison is off, whether it has a p-value, and whether bins hide it."""
+    """By how much the standard error of a comparison is off, and whether it has a p-value."""
 
     off: float
     shown: bool
-    binned: bool
 
     @classmethod
     def of(cls, labels: NDArray, scores: Sequence[NDArray], grid: NDArray, *, rounded: bool = False) -> Off | None:
         error, found = of_rows(labels, *scores), compared(labels, scores, grid, rounded=rounded)
         if not error or found.standard_error is None:
             return None
-        binned = found.binning_error > found.standard_error
-        return cls(abs(found.standard_error / error - 1), not found.missing, binned)
+        return cls(abs(found.standard_error / error - 1), not found.missing)
 
 
 def compared(labels: NDArray, scores: Sequence[NDArray], grid: NDArray, *, rounded: bool) -> Comparison:
@@ -135,7 +133,7 @@ def paired(rows: int, repeats: int) -> Iterator[list[object]]:
                 if (found := Off.of(labels, list(models), grid, rounded=grid is DECIMALS)) is not None:
                     tried[name].append(found)
     for name, each in tried.items():
-        errors, told, _ = map(np.array, zip(*each, strict=True))
+        errors, told = map(np.array, zip(*each, strict=True))
         of_all = f"{len(errors):,}", f"{100 * np.mean(errors > 0.04):.1f} %", f"{100 * told.mean():.0f} %"
         of_shown = f"{100 * np.mean(errors[told] > 0.04):.1f} %", f"{100 * errors[told].max():.0f} %"
         yield [f"{rows:,}", f"`{name}`", *of_all, *of_shown]
@@ -166,11 +164,10 @@ def real() -> None:
                 if (found := Off.of(labels, pair, grid)) is not None:
                     tried_on[name].append(found)
     for name, found in tried_on.items():
-        errors, told, binned = map(np.array, zip(*found, strict=True))
+        errors, told = map(np.array, zip(*found, strict=True))
         print(
-            f"{name}: {len(errors)} comparisons, {binned.sum()} with a binning error above the standard error; "
-            f"{told.sum()} shown, {(errors[told] > 0.04).sum()} of these off by more than 4 %, "
-            f"the worst by {100 * errors[told].max():.1f} %"
+            f"{name}: {len(errors)} comparisons; {told.sum()} shown, {(errors[told] > 0.04).sum()} of these off by "
+            f"more than 4 %, the worst by {100 * errors[told].max():.1f} %"
         )
 
 

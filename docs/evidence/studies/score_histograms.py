@@ -9,8 +9,7 @@ the probability of label 1. *squeezed*: the same with scores 0.05 u^2, u uniform
 
     thresholds   error of real sessions by thresholds; also with all scores multiplied by 0.05
     sets         error of the AUC, without noise by quantile / by uniform bins, and with it, edges being quantiles from
-                 noisy counts of the same rows; beside it how far the AUC varies if the rows of a bin come in random
-                 order, which no histogram can know
+                 noisy counts of the same rows
     decisions    precision, recall and accuracy at i/11, i = 1 ... 10, from 2^h equal bins
     calibration  error of calibrated scores: maps from 10^6 rows, judged on 10^6 others
     laws         how errors fall, as slopes on logarithmic scales, beside [FCE] table 1
@@ -118,14 +117,13 @@ def local_hierarchy(counts: HierarchicalCounts, epsilon: float, random: Random) 
 
 
 def unary_tallies(
-    encoding: UnaryEncoding, counts: NDArray[np.int64], *, without: int = 0, runs: int, random: Random
+    encoding: UnaryEncoding, counts: NDArray[np.int64], *, runs: int, random: Random
 ) -> NDArray[np.int64]:
     """Draw tallies of the same law as `UnaryEncoding.tally`, shape (runs, d), from how many users each cell has.
 
-    Counts c_v have the shape (d,). A bit is set by Binomial(c_v, 1/2) + Binomial(n − c_v, q) of the reports; bits of a
-    user are independent. So many users `without` a value report besides.
+    Counts c_v: shape (d,). A bit is set by Binomial(c_v, 1/2) + Binomial(n − c_v, q) of the reports, independently.
     """
-    others, shape = int(counts.sum()) + without - counts, (runs, encoding.cells)
+    others, shape = int(counts.sum()) - counts, (runs, encoding.cells)
     return random.binomial(counts, 0.5, shape) + random.binomial(others, encoding.flip_probability, shape)
 
 
@@ -212,12 +210,6 @@ class CountedRows:
         return np.array([self.error(self.private_bins(bins, model, random)) for _ in range(runs)])
 
 
-def chance(histogram: Histogram) -> float:
-    """Return the standard deviation of the AUC where rows of a bin come in random order: Mann and Whitney's."""
-    p, n = histogram.positives, histogram.negatives
-    return float(np.sqrt((p * n * (p + n + 1) / 12).sum()) / (p.sum() * n.sum()))
-
-
 def cell(errors: np.ndarray) -> str:
     missing = int(np.isnan(errors).sum())
     none = f", none in {missing} of {len(errors)}" if missing else ""
@@ -233,12 +225,12 @@ def sets() -> None:
         for bins in (100, 200):
             uniform = Histogram.from_rows(data, np.linspace(0, 1, bins + 1))
             cells.append(f"{pool.error(pool.quantile_bins(bins)):.1e} / {pool.error(uniform):.1e}")
-        return [data.name, *cells, f"{chance(pool.quantile_bins(100)):.1e}"]
+        return [data.name, *cells]
 
     def by_noise(pool: CountedRows, bins: int) -> list[object]:
         return [pool.data.name, bins, *(cell(pool.private_errors(bins, model, random)) for model in MODELS)]
 
-    show(["set", "B = 100", "B = 200", "chance"], map(by_bins, rows))
+    show(["set", "B = 100", "B = 200"], map(by_bins, rows))
     show(["set", "bins", *MODELS], (by_noise(pool, bins) for pool in map(CountedRows, rows) for bins in (20, 100)))
 
 

@@ -3,8 +3,7 @@
     python docs/evidence/studies/u_statistics.py [figure3 | figure4 | two-party] ...
 
 Without a name, all tables of docs/evidence/u-statistics.md. [USTAT] is cited in `fhe_auc_protocols.u_statistics`. Noise
-of the figures is SIMULATED, from a seeded generator, so that their tables can be made again; two-party uses secure
-randomness, as deployments do.
+of the figures is SIMULATED, from a seeded generator: tables can be made again; two-party uses secure randomness.
 
 - figure3: 100,000 users, beta-distributed scores, 200 runs.
 - figure4: 246,000 ratings of two columns, 0 to 5, with Kendall's tau-a of 0.58: marginals p, a share λ of users with
@@ -33,7 +32,6 @@ from fhe_auc_protocols.u_statistics.two_party import FirstUser, SecondUser, TwoP
 RATINGS = 246_000
 TAU = 0.58
 MARGINAL = np.array([0.05, 0.05, 0.10, 0.15, 0.30, 0.35])
-DELTA = 1e-8
 
 
 def krr_counts(
@@ -58,7 +56,6 @@ class IdealResponse(pairs.PairStep):
 
     @property
     def noise_variance(self) -> float:
-        """Largest variance of an answer, given the kernel's value."""
         return self._response.noise_variance
 
     def noisy(self, first: Floats, second: Floats) -> Floats:
@@ -67,33 +64,6 @@ class IdealResponse(pairs.PairStep):
         drawn = response.table[exact_sampling.integers(self._source, len(response.table), len(first))]
         answers = (response.index(self._kernel.clipped(first, second)) + drawn) % len(response.values)
         return response.unbiased(answers)
-
-
-def composed_epsilon(epsilon: float, delta: float, times: int) -> float:
-    """Return ε₀ such that `times` uses of an ε₀-private step are (ε, δ)-private by advanced composition.
-
-    ε = √(2·times·ln(1/δ))·ε₀ + times·ε₀·(e^ε₀ - 1): Dwork, Rothblum, Vadhan, "Boosting and Differential Privacy", FOCS
-    2010, theorem III.3.
-    """
-
-    def excess(step: float) -> float:
-        return math.sqrt(2 * times * math.log(1 / delta)) * step + times * step * math.expm1(step) - epsilon
-
-    return float(brentq(excess, 0.0, epsilon, xtol=1e-300, rtol=1e-12))
-
-
-def all_pairs(
-    u_statistic: float, users: int, epsilon: float, delta: float, generator: np.random.Generator, width: float = 1.0
-) -> float:
-    """Return an estimate from all n(n-1)/2 pairs under advanced composition, (ε, δ)-DP: the foil of `pairs`.
-
-    A user is in n - 1 pairs. The sum of N Laplace variables is the difference of two Gamma(N) variables: drawn as such,
-    the exact statistic and two draws are all that it takes.
-    """
-    number = users * (users - 1) // 2
-    scale = width / composed_epsilon(epsilon, delta, users - 1)
-    noise = generator.gamma(number, scale) - generator.gamma(number, scale)
-    return u_statistic + float(noise) / number
 
 
 def whole_numbers(size: int, columns: int = 1) -> Domain:
@@ -177,8 +147,6 @@ def figure4(generator: np.random.Generator) -> None:
         values = pairs.ValueResponse((-1.0, 0.0, 1.0), epsilon, 4060)
         step = IdealResponse(kernels.KENDALL, values, exact_sampling.SeededExperiment(generator))
         found["pairs, response, P = 1"] = pair_errors(generator, users, truth, step, 1, runs)
-        everything = [all_pairs(truth, len(users), epsilon, DELTA, generator, 2.0) - truth for _ in range(runs)]
-        found["all pairs, δ = 1e-8"] = np.array(everything)
         cells = [f"{np.abs(of).mean():.4f}" for of in found.values()]
         krr_error, pairs_error = (np.abs(found[name]).mean() for name in ("krr", "pairs, P = 1"))
         rows.append((epsilon, *cells, f"{krr_error / pairs_error:.1f}"))

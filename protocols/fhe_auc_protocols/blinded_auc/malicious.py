@@ -57,10 +57,7 @@ class Malicious(BlindedAuc):
     options = options_of.Malicious
 
     def workload(self, request: Request) -> Workload:
-        """Return what the parameters must carry; options: ``splits`` (2 to 4), ``executions`` (2, 4 or 8).
-
-        Raise `InputError` for other values.
-        """
+        """Return what the parameters must carry; `InputError` unless ``splits`` is 2 to 4, ``executions`` 2, 4 or 8."""
         splits = request.options.get("splits", self.options.splits)
         executions = request.options.get("executions", self.options.executions)
         if not isinstance(splits, int) or splits not in _SPLITS:

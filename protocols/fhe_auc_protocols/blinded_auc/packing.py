@@ -33,10 +33,7 @@ _MAX_X_BITS = 32
 
 
 class Packing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The layout of `blocks` ciphertexts.
-
-    Raises `ValueError`: a number is out of its range, or classes and bins do not fit the slots.
-    """
+    """The layout of `blocks` ciphertexts; ValueError where a number is out of range, or bins do not fit the slots."""
 
     slots: int
     """Slots of a ciphertext, N/2: a power of two."""

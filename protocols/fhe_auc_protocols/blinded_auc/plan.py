@@ -18,7 +18,7 @@ import msgspec
 from fhe_auc.base import quantities
 from fhe_auc.base.errors import CapacityError
 from fhe_auc.ckks import CkksParameters
-from fhe_auc.rlwe.statistical_security import check_flooding, gaussian_distance
+from fhe_auc.rlwe.statistical_security import check_bits, gaussian_distance
 from fhe_auc.session.plan import (
     Keys,
     Parameter,
@@ -52,8 +52,7 @@ _SPLIT_BITS = math.log2(1 + math.hypot(1, 0.5))  # den once more, and tie, which
 class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything public that parties and aggregator must agree on for an encrypted AUC.
 
-    Raises `CapacityError`: the parts do not fit together, or would not hide what they must. A plan comes from whoever
-    wrote the manifest.
+    It comes from whoever wrote the manifest: `CapacityError` where parts do not fit, or would not hide what they must.
     """
 
     kind: ClassVar[str] = "blinded AUC"
@@ -78,7 +77,7 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def __post_init__(self) -> None:
         packing, workload = self.packing, self.workload
         check_blinding(self.blinding_bits)
-        check_flooding(self.flooding_bits)
+        check_bits("flooding_bits", self.flooding_bits)
         if workload.joint_keys or self.smudging_bits:
             raise CapacityError("a blinded AUC has no joint keys, and no smudging")
         if packing != fitting_packing(workload, self.parameters.slots):

@@ -7,8 +7,7 @@ One ciphertext per party (block), two classes:
 
 T, p, F and the totals are those of `fhe_auc.rows.counts` and `fhe_auc.metrics.trapezoid`; P and N are the rows of
 either label. The second imaginary part is redundancy: no wrap-around of the modulus keeps Im = κ·Re, so a result beyond
-capacity is refused instead of read. Parties decrypt r·(num + i·tie) and r·den·(1 + iκ) and divide; r is the
-aggregator's secret.
+capacity is refused. Parties decrypt r·(num + i·tie) and r·den·(1 + iκ) and divide; r is the aggregator's secret.
 
 The aggregator sees ciphertexts only. Parties learn the AUC, the binning error, and den times a multiplier r unknown to
 them. That is a blur, not a theorem: few values of den fit so precise an AUC, so assume that parties can work out P·N. A
@@ -63,8 +62,7 @@ class SemiHonest(BlindedAuc):
 class SemiHonestTask(BlindedTask):
     """Counts a party's rows, and reads AUC and binning error off the blinded totals.
 
-    Raises `InputError`: the manifest's plan is not one for whole counts, or the party alone has more rows than the
-    session may have.
+    Raises `InputError`: the plan is not one for whole counts, or the party has more rows than the session may have.
     """
 
     def __init__(self, manifest: Manifest, data: PartyData) -> None:

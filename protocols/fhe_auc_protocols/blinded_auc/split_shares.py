@@ -9,8 +9,7 @@ phases. With bins k = 1…m, S splits and L positions:
     extra element         the others     X = R2·2P·x_j               Y = R3·N·y_j        Σ_j x_j·y_j = 1
     totals                all L          X = R4·2P·x'_j              Y = R5·N·y'_j       Σ_j x'_j·y'_j = 1
 
-and X of every position turned by a phase φ, Y by -φ. All this is common to all parties, so that the products of the
-parties' sums come out as
+and X of every position turned by a phase φ, Y by -φ. All is common to the parties: products of their sums come out as
 
     num' = r·(R0R1·(num + i·tie) + R2R3·den)      den' = r·R4R5·den
     AUC + i·binning error = (num'/den' - R2R3/(R4R5)) · R4R5/(R0R1)

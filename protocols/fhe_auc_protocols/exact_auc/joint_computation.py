@@ -21,8 +21,7 @@ import numpy as np
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.base.serialise import encode
-from fhe_auc.bfv.joint_evaluation import JointEvaluator
-from fhe_auc.bfv.joint_keys import JointSetup, JointShare, fuse
+from fhe_auc.bfv.joint_keys import JointEvaluator, JointSetup, JointShare, fuse
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.polynomials import Polynomials, Words

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import NamedTuple
 
 from fhe_auc.base.errors import InputError, ResultCheckError, UndefinedAucError, VerificationError
@@ -124,15 +124,9 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
     def _evaluation(self, first: Headline, parties: int) -> Evaluation:
         """Return what there is to say of any result of so many parties."""
         plan, options = self.plan, self._manifest.options
+        said = {each.name: getattr(first, each.name) for each in fields(first)}
         return Evaluation(
-            auc=first.auc,
-            binning_error=first.binning_error,
-            fraction=first.fraction,
-            binning_error_fraction=first.binning_error_fraction,
-            positives=first.positives,
-            negatives=first.negatives,
-            standard_error=first.standard_error,
-            interval=first.interval,
+            **said,
             numerical_error=0.0,
             soundness=plan.soundness(self._manifest.min_parties),
             protocol=self._manifest.protocol,

@@ -10,7 +10,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from scipy.stats import chi2_contingency, ks_2samp
+from scipy.stats import chi2_contingency
 
 import u_statistics as figures
 from fhe_auc_protocols import opendp_samplers
@@ -42,9 +42,7 @@ def test_the_ratings_are_as_many_and_as_correlated_as_in_the_paper() -> None:
 
 
 @pytest.mark.parametrize(("epsilon", "factor"), [(0.25, 4.5), pytest.param(1.0, 2.5, marks=pytest.mark.slow)])
-def test_pairs_beat_randomised_response_several_times_at_small_budgets_and_all_pairs_lose(
-    epsilon: float, factor: float
-) -> None:
+def test_pairs_beat_randomised_response_several_times_at_small_budgets(epsilon: float, factor: float) -> None:
     generator = np.random.default_rng(2)
     domain, counts = figures.ratings()
     matrix = kernels.KENDALL.matrix(domain.points)
@@ -53,25 +51,7 @@ def test_pairs_beat_randomised_response_several_times_at_small_budgets_and_all_p
     by_krr = [response.estimate(figures.krr_counts(response, counts, generator), matrix) - truth for _ in range(200)]
     step = pairs.IdealLaplace(kernels.KENDALL, epsilon, pairs.seeded_laplace(generator))
     by_pairs = figures.pair_errors(generator, users, truth, step, 1, 20)
-    everything = [figures.all_pairs(truth, len(users), epsilon, 1e-8, generator, 2.0) - truth for _ in range(200)]
     assert np.std(by_krr) > factor * np.std(by_pairs)
-    assert np.std(everything) > 3 * np.std(by_pairs)
-
-
-def test_advanced_composition_is_solved() -> None:
-    times, delta = 245_999, 1e-8
-    step = figures.composed_epsilon(1.0, delta, times)
-    assert math.sqrt(2 * times * math.log(1 / delta)) * step + times * step * math.expm1(step) == pytest.approx(1.0)
-    assert figures.composed_epsilon(1.0, delta, 1) < 1.0
-
-
-def test_all_pairs_in_two_draws_have_the_distribution_of_a_draw_for_each_pair() -> None:
-    users, epsilon, delta = 6, 1.0, 1e-3
-    generator = np.random.default_rng(4)
-    fast = [figures.all_pairs(0.5, users, epsilon, delta, generator) for _ in range(5000)]
-    scale = 1 / figures.composed_epsilon(epsilon, delta, users - 1)
-    slow = 0.5 + generator.laplace(0, scale, (5000, 15)).mean(axis=1)
-    assert ks_2samp(fast, slow).pvalue > 1e-6
 
 
 def test_simulated_counts_have_the_distribution_of_counted_reports() -> None:

@@ -22,8 +22,7 @@ from scipy import stats
 from fhe_auc import bfv, ckks
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.bfv.ciphertext_noise import CONFIDENCE, product_bound, product_deviation
-from fhe_auc.bfv.joint_evaluation import JointEvaluator
-from fhe_auc.bfv.joint_keys import JointSetup, JointShare, fuse
+from fhe_auc.bfv.joint_keys import JointEvaluator, JointSetup, JointShare, fuse
 from fhe_auc.bfv.parameters import JOINT_CHAINS
 from fhe_auc.bfv.slots import phase_of
 from fhe_auc.rlwe import error_sampling, wire_format

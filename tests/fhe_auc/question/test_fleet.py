@@ -1,9 +1,8 @@
-"""A fleet's root stands for its members in their order, and each can show that it is one."""
+"""A fleet's root stands for its members in their order."""
 
 from __future__ import annotations
 
 import hashlib
-import math
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.question.fleet import Fleet, Members, path_to, root_of
+from fhe_auc.question.fleet import Fleet, Members, root_of
 
 sizes = st.integers(2, 70)
 
@@ -40,25 +39,6 @@ def test_the_root_is_that_of_rfc_6962(number: int) -> None:
         for index, each in enumerate(members(number))
     ]
     assert root_of(members(number)) == root_by_definition(leaves)
-
-
-@given(sizes, st.data())
-def test_a_path_shows_its_member_at_its_index_and_no_other(number: int, data: st.DataObject) -> None:
-    index, other = (data.draw(st.integers(0, number - 1)) for _ in range(2))
-    fleet, known = fleet_of(members(number)), members(number)
-    path = path_to(known, index)
-    assert len(path) <= math.ceil(math.log2(number))
-    assert fleet.has(index, known[index].tobytes(), path)
-    assert fleet.has(other, known[index].tobytes(), path) == (other == index)
-    assert fleet.has(index, known[other].tobytes(), path) == (other == index)
-    assert not fleet.has(index, known[index].tobytes(), (*path, bytes(32)))
-    for wrong in (path[1:], path[:-1]):
-        assert not path or not fleet.has(index, known[index].tobytes(), wrong)
-
-
-@pytest.mark.parametrize("index", [-1, 5, 2**40])
-def test_an_index_beyond_the_fleet_is_no_member_s(index: int) -> None:
-    assert not fleet_of(members(5)).has(index, bytes(32), path_to(members(5), 1))
 
 
 def test_members_that_are_changed_left_out_or_exchanged_are_not_the_fleet_s() -> None:

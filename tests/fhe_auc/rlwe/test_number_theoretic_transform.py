@@ -119,10 +119,10 @@ def test_products_of_values_are_products_of_polynomials_modulo_their_last_power_
 def test_seal_keeps_the_same_values_in_the_same_order() -> None:
     import tenseal.sealapi as seal
 
-    from fhe_auc.bfv.tenseal_backend import scheme_for
     from fhe_auc.rlwe import seal_format
+    from fhe_auc.rlwe.context_factory import library_for
 
-    scheme = scheme_for(parameters_of("tenseal", primes_above(2**41, 1, 8192)))
+    scheme = library_for(parameters_of("tenseal", primes_above(2**41, 1, 8192)))
     shape = scheme.submission.polynomials
     ciphertext = seal.Ciphertext()
     seal.Encryptor(scheme.context, seal.KeyGenerator(scheme.context).secret_key()).encrypt_zero_symmetric(ciphertext)

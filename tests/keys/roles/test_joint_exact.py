@@ -9,8 +9,7 @@ import numpy as np
 
 from fhe_auc.base.errors import DeserialisationError
 from fhe_auc.base.serialise import decode, encode
-from fhe_auc.bfv.joint_evaluation import JointEvaluator
-from fhe_auc.bfv.joint_keys import JointSetup, JointShare, fuse
+from fhe_auc.bfv.joint_keys import JointEvaluator, JointSetup, JointShare, fuse
 from fhe_auc.results.evaluation import Outcome
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.polynomials import Polynomials, Words

@@ -24,7 +24,7 @@ from fhe_auc.base.errors import (
 )
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.bfv import PublicContext, SecretContext
-from fhe_auc.bfv.joint_evaluation import JointEvaluator
+from fhe_auc.bfv.joint_keys import JointEvaluator
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.session.computation import Result

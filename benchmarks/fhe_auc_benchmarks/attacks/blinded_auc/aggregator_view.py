@@ -152,8 +152,7 @@ class Positions:
     def totals(self, x_weights: Floats, y_weights: Floats | None = None, *, shift: int = 0) -> Ciphertext:
         """Return the totals of X·Y times `x_weights` and the multiplier, Y `shift` bins further on.
 
-        Every product is there twice, as X·Y and, half a period further on, as Y·X. `y_weights` are for the second;
-        None: the same. Weights have the shape `shape`.
+        Every product is there twice, as X·Y and, half a period on, as Y·X, for `y_weights` (None: the same).
         """
         context, packing = self._context, self._packing
 

@@ -1,8 +1,7 @@
 """Attacks on real ciphertexts: an aggregator that lies, against parties that follow the protocol.
 
 The liar holds what every aggregator holds: public and evaluation keys, and what parties send. It has neither the secret
-key nor the common secret. A strategy is handed these things (`aggregator_view`) and returns the ciphertext that parties
-get as the result.
+key nor the common secret. A strategy gets these things (`aggregator_view`) and returns the result's ciphertext.
 
 To give attacks their best chance, liars know about how many rows there are, and choose the blinding multiplier as large
 as the modulus allows: weights are rounded to integer polynomials, and so become as exact as they can be.

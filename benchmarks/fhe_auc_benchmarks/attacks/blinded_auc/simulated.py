@@ -1,7 +1,6 @@
 """The strategies on the numbers that ciphertexts hold, in millions of trials.
 
-What an attack leaves goes through the checks of `fhe_auc_protocols.blinded_auc.result_check.accept`, vectorised
-(`checked`; a test compares the two).
+What an attack leaves goes through `checked`: `fhe_auc_protocols.blinded_auc.result_check.accept`, vectorised.
 """
 
 from __future__ import annotations
@@ -31,10 +30,7 @@ _MOST_NEIGHBOURS = 2_000
 
 
 class Verdicts(NamedTuple):
-    """Of every trial: the check that refuses, or `ACCEPTED`; and AUC + i·binning error as the party reads it.
-
-    Both have the shape (trials,).
-    """
+    """The check that refuses, or `ACCEPTED`, and AUC + i·binning error as the party reads it; shape (trials,) both."""
 
     refused_by: NDArray[np.str_]
     values: Complex

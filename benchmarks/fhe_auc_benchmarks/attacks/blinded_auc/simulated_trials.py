@@ -105,8 +105,7 @@ class Totals(NamedTuple):
 class Trials:
     """Secrets and honest totals of some trials.
 
-    `multipliers`, R0…R5, has shape (trials, E, 6). `size`, of shape (trials, 1), is r·gain·den: what totals are
-    relative to.
+    `multipliers`, R0…R5: shape (trials, E, 6). `size`: r·gain·den, which totals are relative to, shape (trials, 1).
     """
 
     def __init__(self, of: TrialSetting, trials: int, rng: np.random.Generator) -> None:
@@ -168,10 +167,7 @@ class Trials:
 
     @cached_property
     def position_factors(self) -> tuple[Complex, Complex]:
-        """X/(2P) and Y/N at every position, turned by its phase, in the same order: shape (trials, E, L) each.
-
-        Single precision is enough here.
-        """
+        """X/(2P), Y/N at every position in that order, turned by its phase, single precision: shape (trials, E, L)."""
         heights, negatives = (each.astype(np.complex64) for each in self._bins)
         roles = self.rng.random((*self.shape, 1, self.setting.plan.workload.thresholds), dtype=np.float32) < 0.5
         weights, one = self._weights.astype(np.complex64), np.complex64(1)
@@ -205,7 +201,6 @@ class Trials:
 
     @cached_property
     def _extra(self) -> tuple[Floats, Floats]:
-        """Return x and y of the extra element."""
         unit = self.rng.random((2, *self.shape, self.setting.extra), dtype=np.float32).astype(float)
         x, y = LEAST_MULTIPLIER + (1 - LEAST_MULTIPLIER) * unit
         return x, y / (x * y).sum(axis=-1, keepdims=True)

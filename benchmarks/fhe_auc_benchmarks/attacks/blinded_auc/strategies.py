@@ -1,13 +1,11 @@
 """What a lying aggregator may try against ``semi-honest`` and ``malicious``, by name.
 
 Each strategy is played on real ciphertexts (`ciphertexts`) and, millions of times, on the numbers that they hold
-(`simulated`); `bounds` computes what luck may reach. A real lie returns what parties get as the result, a simulated one
-what it makes of honest totals.
+(`simulated`); `bounds` computes what luck may reach. A real lie returns the result, a simulated one changed totals.
 
 With the evaluation keys that there are, nothing moves from one class to another: all rotations are by multiples of the
 number of classes. A real lie that calls for it does what comes nearest. The simulation is kinder to the aggregator:
-`swap-executions` moves values between classes; `earlier-result` takes sessions to share their keys; scale factors and
-constants are exact.
+`swap-executions` moves values between classes; `earlier-result` has keys that sessions share; constants are exact.
 
 Where submissions are missing, doubled or replaced, the sum keeps masks, which are uniform modulo Q. So is what the
 trace makes of their products: one random value a class, the same in all its slots, and the executions disagree.
@@ -140,12 +138,6 @@ def _guessed_positions(of: TrialSetting) -> tuple[Parameter, ...]:
     between = max(1, of.positions // (2 * of.extra))
     sizes = {of.positions - of.extra, of.positions // 2, of.plan.workload.splits, between, 1}
     return tuple((value, size) for size in sorted(sizes) for value in (0.002, 0.02, 0.2, 2.0))
-
-
-def _scaled_positions(of: TrialSetting) -> tuple[Parameter, ...]:
-    """Return factors and numbers of positions, for `_scale_positions`."""
-    sizes = sorted({1, of.plan.workload.splits, of.positions // 2})
-    return tuple((value, size) for size in sizes for value in (0.02, 0.1, 0.5, 2.0, 8.0))
 
 
 def _shift_bins(view: BlindedView) -> bytes:
@@ -307,11 +299,6 @@ def _flipped(view: BlindedView, data: bytes) -> bytes:
     return data[:position] + bytes([data[position] ^ mask]) + data[position + 1 :]
 
 
-def _spoil_slots(trials: Trials, parameter: Parameter) -> Totals:
-    """After the trace: nothing makes the slots of a class equal any more."""
-    return _leave_masks(trials, parameter)._replace(slots_differ=np.ones(trials.shape[0], bool))
-
-
 STRATEGIES: Mapping[str, BlindedStrategy] = {
     "scale-num": BlindedStrategy(
         "multiply num' of every execution by a constant",
@@ -378,7 +365,11 @@ STRATEGIES: Mapping[str, BlindedStrategy] = {
         "scale random positions before the product",
         lambda view: _with_weights(view, lambda size: view.generator.uniform(0.5, 1, size)),
         _scale_positions,
-        _scaled_positions,
+        lambda of: tuple(
+            (value, size)
+            for size in sorted({1, of.plan.workload.splits, of.positions // 2})
+            for value in (0.02, 0.1, 0.5, 2.0, 8.0)
+        ),
         by_position=True,
     ),
     "shift-bins": BlindedStrategy(
@@ -408,7 +399,11 @@ STRATEGIES: Mapping[str, BlindedStrategy] = {
     ),
     "earlier-result": BlindedStrategy("return an earlier session's result", _earlier_result, _another_session),
     "other-subset": BlindedStrategy("return the result over some of the parties only", _other_subset),
-    "flip-bytes": BlindedStrategy("flip bytes of the result", _flip_bytes, _spoil_slots),
+    "flip-bytes": BlindedStrategy(  # simulated: after the trace, nothing makes the slots of a class equal any more
+        "flip bytes of the result",
+        _flip_bytes,
+        lambda of, by: _leave_masks(of, by)._replace(slots_differ=np.ones(of.shape[0], bool)),
+    ),
 }
 """By name, in the order of the printed table."""
 

@@ -49,8 +49,7 @@ _GRID = thresholds.uniform(8)
 class Liar:
     """What a strategy makes of padded sketches and openings, flooded as honest results are.
 
-    `earlier` are the padded sketches of an earlier session of the same parties, if there was one. Generator and `guess`
-    are for its choices.
+    `earlier` are padded sketches of an earlier session, if there was one. Generator and `guess` are for its choices.
     """
 
     def __init__(

@@ -112,7 +112,6 @@ class Authenticators:
 
 
 def _entries(of: Residues) -> Iterator[Residues]:
-    """Return what stands at each place of the last axis."""
     return iter(np.moveaxis(of, -1, 0))
 
 
@@ -160,8 +159,7 @@ def run(name: str, prime: int, trials: int, seed: int, *, interval: bool = False
 
     With `interval` the cubic sums of a standard error are released too.
 
-    "passed" are results that parties accept and that hold a wrong integer, modulo the prime, which may be of any size
-    from the number of rows on.
+    "passed" are accepted results with a wrong integer modulo the prime, which may be of any size above the rows.
     """
     strategy, release = STRATEGIES[name], AnalysisSums(PLAIN, _BINS, interval).release
     computed = authenticated(release)

@@ -176,9 +176,8 @@ def _forge(name: str, z: int | None) -> Lie:
 def _guess_point(view: ExactView) -> Claim:
     """Add c·(z − r_1)·(z − r_2) to the difference: another polynomial, that agrees at two places.
 
-    With cubic sums c·(z − r_1)·(z − r_2)·(z − r_3) to one of these. Nobody does better, though he sees everything in
-    the clear: two different polynomials of a degree agree no more often, and nothing that is to be seen says at which
-    values the point is rather than at others.
+    With cubic sums c·(z − r_1)·(z − r_2)·(z − r_3) to one of these. Nobody does better, whatever he sees: different
+    polynomials of a degree agree no more often, and nothing says at which values the point is rather than at others.
     """
     values = view.which("Q10") or view.which("difference")
     drawn = view.generator.choice(view.prime - 1, len(values) - 1, replace=False, shuffle=False)

@@ -2,8 +2,7 @@
 
 Each party splits its counts, modulo 2^61 − 1, into three shares of which any two tell them. Servers add up what they
 get, multiply once, and open rows of each label and the numerator: what `exact` releases, without an interval. No two
-servers may collude, and all must compute as they should. Shares travel as they are: no signature, no TLS, no check of
-what arrives, which favours it.
+servers may collude, and all must compute as they should. Shares travel unsigned and unchecked, which favours it.
 """
 
 from __future__ import annotations
