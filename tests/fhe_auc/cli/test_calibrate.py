@@ -135,23 +135,22 @@ def test_fit_says_by_how_much_a_map_lowers_the_auc(folder: Path) -> None:
     scores = grid[np.searchsorted(grid, scores, side="right") - 1]
     warnings, calibrated = fitted_and_applied(write_csv("rare.csv", labels, scores))
     before, after = roc_auc_score(labels, scores), roc_auc_score(labels, calibrated)
-    found = re.search(
-        r"lowers the AUC of the pooled counts by (\S+), from (\S+) to (\S+): rank by the scores", warnings
-    )
-    assert found is not None
-    assert [float(each) for each in found.groups()] == pytest.approx([before - after, before, after], abs=1e-4)
+    said = re.findall(r"lowers the AUC of the pooled counts by (\S+), from (\S+) to (\S+): rank by the", warnings)
+    assert np.array(said, float) == pytest.approx(np.array([[before - after, before, after]]), abs=1e-4)
     assert before - after > 0.005
 
 
 def test_fit_refuses_what_it_cannot_do(folder: Path, map_json: str) -> None:
-    good, bad = write_csv("good.csv", [0, 1], [0.2, 0.9]), write_csv("bad.csv", [0, 1], [0.2, -0.5])
-    assert_refused(call("fit", good, "--out", "map.json"), "'map.json' is there already")
-    assert_refused(call("fit", good, "--out", "map.txt"), "'map.txt': its name must end in .json")
-    assert_refused(call("fit", good, "--out", "no/map.json"), "there is no folder")
-    assert_refused(
-        call("fit", good, bad, "--out", "new.json"), "'bad', bad.csv, line 3, column 'y_score': score is -0.5"
-    )
-    assert_refused(call("fit", good, "--out", "new.json", "--model", "other"), "'other' is not installed")
+    write_csv("good.csv", [0, 1], [0.2, 0.9])
+    write_csv("bad.csv", [0, 1], [0.2, -0.5])
+    for arguments, message in (
+        ("good.csv --out map.json", "'map.json' is there already"),
+        ("good.csv --out map.txt", "'map.txt': its name must end in .json"),
+        ("good.csv --out no/map.json", "there is no folder"),
+        ("good.csv bad.csv --out new.json", "'bad', bad.csv, line 3, column 'y_score': score is -0.5"),
+        ("good.csv --out new.json --model other", "'other' is not installed"),
+    ):
+        assert_refused(call("fit", *arguments.split()), message)
     assert not Path("new.json").exists()
 
 
@@ -170,27 +169,23 @@ def test_a_folder_that_cannot_be_written_to_is_an_error_before_the_session(
 @pytest.mark.parametrize("kind", ["csv", "parquet", "npz"])
 def test_apply_copies_the_table_and_adds_the_scores(folder: Path, map_json: str, kind: str) -> None:
     source, target = Path(f"in.{kind}"), Path(f"out.{kind}")
-    if kind == "csv":
-        source.write_text('id,note,risk\n007,"a, ""b""\nc",0.1\n008,,0.25\n009,NA,0.9\n', newline="")
-    elif kind == "parquet":
-        table = {"id": ["007", "008", None], "seen": pa.array([1, None, 3], pa.timestamp("s")), "risk": SCORES}
-        pq.write_table(pa.table(table), source)
-    else:
-        np.savez(source, **{"risk": SCORES, "grid": np.eye(2), "name": ["x"]})
+    table = {"id": ["007", "008", None], "seen": pa.array([1, None, 3], pa.timestamp("s")), "risk": SCORES}
+    {
+        "csv": lambda: source.write_text('id,note,risk\n007,"a, ""b""\nc",0.1\n008,,0.25\n009,NA,0.9\n', newline=""),
+        "parquet": lambda: pq.write_table(pa.table(table), source),
+        "npz": lambda: np.savez(source, **{"risk": SCORES, "grid": np.eye(2), "name": ["x"]}),
+    }[kind]()
     result = call("apply", map_json, str(source), "--score-column", "risk", "--column", "p", "--out", str(target))
     assert result.exit_code == 0, result.stderr
     assert result.stdout == f"3 rows, with the calibrated score in column 'p': {target}\n"
     if kind == "csv":
         assert target.read_text() == 'id,note,risk,p\n007,"a, ""b""\nc",0.1,0.05\n008,,0.25,0.4\n009,NA,0.9,0.3\n'
     elif kind == "parquet":
-        written = pq.read_table(target)
-        assert written.drop_columns("p").equals(pq.read_table(source))
-        assert written["p"].to_pylist() == CALIBRATED
+        assert pq.read_table(target).equals(pq.read_table(source).append_column("p", [CALIBRATED]))
     else:
         with np.load(target) as written:
-            assert sorted(written.files) == ["grid", "name", "p", "risk"]
-            assert (written["grid"] == np.eye(2)).all()
-            assert written["p"].tolist() == CALIBRATED
+            found = {name: written[name].tolist() for name in sorted(written.files)}
+        assert found == {"grid": np.eye(2).tolist(), "name": ["x"], "p": CALIBRATED, "risk": SCORES}
 
 
 def test_an_npz_array_of_any_name_is_copied(folder: Path) -> None:
@@ -243,23 +238,17 @@ def test_a_copy_keeps_the_byte_order_mark_and_the_ends_of_lines(
 @pytest.mark.parametrize(
     ("scores", "message"),
     [
-        ([0.2, 1.5], r"row 1 of file 'in.csv': score is 1.5, but the map covers 0.0 to 1.0"),
+        ([0.2, 0.8, 0.85, 0.1], r"row 2 of file 'in.csv': score is 0.85, but the map covers 0.2 to 0.8"),
         ([-1e-9, 0.5], r"row 0 of file 'in.csv': score is -1e-09"),
         ([0.2, "x"], r"in.csv, line 3: 'y_score' value is 'x', which is not a number"),
         ([0.2, ""], r"in.csv, line 3: 'y_score' value is missing"),
     ],
 )
-def test_a_score_that_cannot_be_calibrated_names_its_row(
-    folder: Path, map_json: str, scores: list[Any], message: str
-) -> None:
-    assert_refused(call("apply", map_json, write_csv("in.csv", [0, 1], scores), "--out", "out.csv"), message)
-    assert not Path("out.csv").exists()
-
-
-def test_a_map_of_a_part_of_the_scores_refuses_the_others(folder: Path) -> None:
+def test_a_score_that_cannot_be_calibrated_names_its_row(folder: Path, scores: list[Any], message: str) -> None:
     calibration_file.save("part.json", CalibrationMap(np.array([0.2, 0.5, 0.8]), np.array([0.1, 0.9])))
-    file = write_csv("in.csv", [0, 1, 1, 0], [0.2, 0.8, 0.85, 0.1])
-    assert_refused(call("apply", "part.json", file, "--out", "out.csv"), "row 2 .* 0.85, but the map covers 0.2 to 0.8")
+    file = write_csv("in.csv", np.arange(len(scores)) % 2, scores)
+    assert_refused(call("apply", "part.json", file, "--out", "out.csv"), message)
+    assert not Path("out.csv").exists()
 
 
 @pytest.mark.parametrize(
@@ -286,13 +275,6 @@ def test_apply_refuses_what_it_cannot_do(folder: Path, map_json: str, arguments:
     assert_refused(call("apply", map_json, *arguments), message)
     assert Path("there.csv").read_text() == "mine"
     assert not list(folder.glob("out.*"))
-
-
-def test_no_subcommand_is_bad_usage_answered_with_the_help() -> None:
-    result = call()
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith("Usage: fhe-auc calibrate")
-    assert "\n  apply  Write a copy" in result.stderr
 
 
 # --- the map's file ---------------------------------------------------------------------------------------------------
@@ -332,10 +314,7 @@ def test_a_tampered_map_is_refused_by_its_field(folder: Path, map_json: str, fie
         (b"\xff\xfe", "it is no JSON"),
         (b"[1, 2]", "Expected `object`"),
         (b'{"version": 1, "version": 1}', "a field is there twice"),
-        (
-            b'{"format": "fhe-auc calibration map", "version": 1, "method": "bbq", "probabilities": [1]}',
-            "field `edges`",
-        ),
+        (b'{"format": "fhe-auc calibration map", "version": 1, "method": "bbq", "probabilities": [1]}', "`edges`"),
     ],
 )
 def test_what_is_no_map_is_refused(folder: Path, text: bytes, message: str) -> None:

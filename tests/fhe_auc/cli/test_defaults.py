@@ -145,16 +145,10 @@ def test_a_wrong_value_in_a_variable_names_the_variable(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("variable", "message"),
     [
-        (
-            "FHE_AUC_EVALUATE_LABEL_COLUM",
-            "FHE_AUC_EVALUATE_LABEL_COLUM is of no option of evaluate; did you mean 'FHE_AUC_EVALUATE_LABEL_COLUMN'?",
-        ),
+        ("FHE_AUC_EVALUATE_LABEL_COLUM", "no option of evaluate; did you mean 'FHE_AUC_EVALUATE_LABEL_COLUMN'?"),
         ("FHE_AUC_LABEL_COLUMN", "is of no command; for evaluate it is FHE_AUC_EVALUATE_LABEL_COLUMN"),
-        (
-            "FHE_AUC_EVALUATE_MIN_CELL",
-            "--min-cell can only be given on the command line: it bounds what a result tells",
-        ),
-        ("FHE_AUC_EVALUATE_PROTOCOL", "--protocol can only be given on the command line: it decides who is trusted"),
+        ("FHE_AUC_EVALUATE_MIN_CELL", "can only be given on the command line: it bounds what a result tells"),
+        ("FHE_AUC_EVALUATE_PROTOCOL", "can only be given on the command line: it decides who is trusted"),
     ],
 )
 def test_a_variable_that_would_be_ignored_is_refused(folder: Path, variable: str, message: str) -> None:
