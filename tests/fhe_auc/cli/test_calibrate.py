@@ -198,14 +198,11 @@ def test_an_npz_array_of_any_name_is_copied(folder: Path) -> None:
     assert found == {"risk": SCORES, "file": CALIBRATED, "p": CALIBRATED}
 
 
-def test_apply_takes_percentages_as_what_they_are(folder: Path, map_json: str) -> None:
+def test_apply_reads_percentages_and_text_as_evaluate_does_and_copies_alike(folder: Path, map_json: str) -> None:
     file = write_csv("in.csv", [0, 1, 1], [100 * score for score in SCORES])
-    found = told("apply", map_json, file, "--score-scale", "percent", "--out", "out.csv")
-    assert found == {"file": "out.csv", "column": "y_calibrated", "rows": 3}
-    assert [float(row["y_calibrated"]) for row in read_csv("out.csv")] == CALIBRATED
-
-
-def test_apply_reads_text_as_evaluate_does_and_writes_its_copy_alike(folder: Path, map_json: str) -> None:
+    found = told("apply", map_json, file, "--score-scale", "percent", "--out", "shares.csv")
+    assert found == {"file": "shares.csv", "column": "y_calibrated", "rows": 3}
+    assert [float(row["y_calibrated"]) for row in read_csv("shares.csv")] == CALIBRATED
     text = 'ort;y_score\nKöln;0,1\nBonn;0,25\n"A; B";0,9\n'
     Path("in.csv").write_text("sep=;\n" + text, "windows-1252")
     arguments = ["apply", map_json, "in.csv", "--out", "out.csv", "--decimal", ","]

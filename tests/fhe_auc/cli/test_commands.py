@@ -137,7 +137,9 @@ def test_every_kind_of_file_and_the_site_column_give_the_same_auc(hospitals: lis
         assert evaluation["parties"] == 3
 
 
-def test_a_person_gets_a_table_without_colour_codes(hospitals: list[str], exact: Trapezoid) -> None:
+def test_people_get_a_table_or_one_line_without_colour_codes_that_fits_on_a_small_terminal(
+    hospitals: list[str], exact: Trapezoid, monkeypatch: pytest.MonkeyPatch
+) -> None:
     result = call("evaluate", *hospitals, *SMALL)
     assert (result.exit_code, result.stderr) == (0, "")
     assert re.search(rf"^AUC, encrypted +{exact.auc:.6f} ", result.stdout)
@@ -147,9 +149,13 @@ def test_a_person_gets_a_table_without_colour_codes(hospitals: list[str], exact:
     assert all(line == line.rstrip() for line in result.stdout.splitlines())
     costs = call("evaluate", *hospitals, *SMALL, "--costs").stdout
     assert all(text in costs for text in ("a party sent", "128-bit security"))
-
-
-def test_a_table_fits_on_a_small_terminal(hospitals: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    found = told("evaluate", *hospitals, *SMALL)
+    result = call("evaluate", *hospitals, *SMALL, "--brief")
+    (line,) = result.stdout.splitlines()
+    assert line.startswith(f"AUC {found['auc']:.4f} (95 % interval {found['interval']['low']:.4f} to ")
+    assert f"; n {found['positives'] + found['negatives']:,}, events {found['positives']:,}; protocol verified" in line
+    assert [f"warning: {text}" for text in found["warnings"]] == result.stderr.splitlines()
+    assert_fails(call("evaluate", *hospitals, "--brief", "--costs"), 2, "give one of them")
     monkeypatch.setenv("COLUMNS", "80")
     found, shown = told("evaluate", *hospitals, *SMALL), call("evaluate", *hospitals, *SMALL).stdout
     assert len(shown.splitlines()) <= 20
@@ -159,16 +165,6 @@ def test_a_table_fits_on_a_small_terminal(hospitals: list[str], monkeypatch: pyt
     assert events == sum(sum(labels) for labels, _ in HOSPITALS.values())
     assert f"rows {rows} {events} positive, {rows - events} negative" in words
     assert f"fraction exact {found['fraction']} over these thresholds" in words
-
-
-def test_brief_is_one_line_with_the_numbers_of_json(hospitals: list[str]) -> None:
-    found = told("evaluate", *hospitals, *SMALL)
-    result = call("evaluate", *hospitals, *SMALL, "--brief")
-    (line,) = result.stdout.splitlines()
-    assert line.startswith(f"AUC {found['auc']:.4f} (95 % interval {found['interval']['low']:.4f} to ")
-    assert f"; n {found['positives'] + found['negatives']:,}, events {found['positives']:,}; protocol verified" in line
-    assert [f"warning: {text}" for text in found["warnings"]] == result.stderr.splitlines()
-    assert_fails(call("evaluate", *hospitals, "--brief", "--costs"), 2, "give one of them")
 
 
 @pytest.mark.parametrize("demo", [False, pytest.param(True, marks=pytest.mark.slow)])

@@ -67,7 +67,7 @@ def test_every_option_has_a_variable_or_a_reason_to_have_none() -> None:
     assert defaults.WITHOUT_DEFAULT.keys() <= seen  # no reason is there for an option that is gone
 
 
-def test_the_command_line_goes_before_the_variable_and_that_before_the_file(folder: Path) -> None:
+def test_the_command_line_goes_before_the_variable_and_that_before_the_file_and_mistakes_are_told(folder: Path) -> None:
     Path("fhe-auc.toml").write_text('label-column = "died"\nscore-column = "from_file"\n')
     variable = {"FHE_AUC_EVALUATE_SCORE_COLUMN": "from_variable"}
     for arguments, variables, wanted in (
@@ -77,6 +77,10 @@ def test_the_command_line_goes_before_the_variable_and_that_before_the_file(fold
     ):
         told = call("evaluate", "north.csv", *arguments, **variables).stderr
         assert f"there is no column {wanted!r}" in told
+    result = call("--config", "none.toml", "evaluate", "north.csv")
+    assert (result.exit_code, result.stderr) == (2, "error: settings file 'none.toml' does not exist\n")
+    told = call("evaluate", "north.csv", FHE_AUC_EVALUATE_MAX_ROWS="ten").stderr
+    assert "'ten' is not a valid integer range (from FHE_AUC_EVALUATE_MAX_ROWS)" in told
 
 
 def test_a_study_is_evaluated_with_its_settings_and_it_is_told(folder: Path) -> None:
@@ -130,16 +134,6 @@ def test_a_mistake_in_the_file_is_one_helpful_line(folder: Path, text: str, mess
     line = result.stderr.splitlines()[-1]
     assert line.startswith("error: ")
     assert message in line
-
-
-def test_a_file_that_is_named_has_to_be_there(folder: Path) -> None:
-    result = call("--config", "none.toml", "evaluate", "north.csv")
-    assert (result.exit_code, result.stderr) == (2, "error: settings file 'none.toml' does not exist\n")
-
-
-def test_a_wrong_value_in_a_variable_names_the_variable(folder: Path) -> None:
-    told = call("evaluate", "north.csv", FHE_AUC_EVALUATE_MAX_ROWS="ten").stderr
-    assert "'ten' is not a valid integer range (from FHE_AUC_EVALUATE_MAX_ROWS)" in told
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,9 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "110")  # lines are wrapped to this
 
 
-def test_protocols_begins_with_five_lines_that_lead_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_protocols_begins_with_five_lines_that_lead_to_one_and_tells_of_one_whom_it_trusts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     lines = call("protocols").stdout.splitlines()
     assert lines[5] == ""
@@ -31,9 +33,6 @@ def test_protocols_begins_with_five_lines_that_lead_to_one(monkeypatch: pytest.M
     assert "verified --epsilon 1" in lines[3]
     listed = [line.split()[0] for line in lines[6:] if re.match(r"  [a-z]", line)]
     assert sorted(listed) == list(registry.names())
-
-
-def test_protocols_tells_of_one_whom_it_trusts_and_its_options() -> None:
     shown = " ".join(call("protocols", "malicious").stdout.split())
     (entry,) = told("protocols", "malicious")["protocols"]
     assert f"trust {entry['trust']}" in shown

@@ -181,19 +181,18 @@ def test_the_report_says_that_scores_may_be_reversed_and_which_have_no_logit(fol
     assert "scores nearer than 1e-08 to 0 or 1 count as 1e-08 away from it" in said
 
 
-def test_a_threshold_with_few_rows_beyond_it_gives_way_with_a_warning(folder: Path, pool: PartyData) -> None:
-    few = float(np.floor(np.sort(pool.y_score)[-5] * 1000) / 1000)
-    assert 0 < (pool.y_score >= few).sum() < 10
-    result = call(*CREDIT, "--threshold", str(few), "--thresholds", "uniform:1000", "--backend", "tenseal")
-    assert f"warning: threshold {few} parts too few rows" in " ".join(result.stdout.split())
-
-
-def test_a_class_too_small_to_show_fails_and_leaves_nothing(folder: Path) -> None:
+def test_few_rows_beyond_a_threshold_are_warned_of_and_a_class_too_small_fails_and_leaves_nothing(
+    folder: Path, pool: PartyData
+) -> None:
     file = write_csv("north.csv", [0.2, 0.7] * 8)
     result = call(file, "--backend", "tenseal", "--thresholds", "uniform:10")
     assert result.exit_code == 1
     assert "fewer than 10 positives" in result.stderr
     assert not (folder / "report").exists()
+    few = float(np.floor(np.sort(pool.y_score)[-5] * 1000) / 1000)
+    assert 0 < (pool.y_score >= few).sum() < 10
+    result = call(*CREDIT, "--threshold", str(few), "--thresholds", "uniform:1000", "--backend", "tenseal")
+    assert f"warning: threshold {few} parts too few rows" in " ".join(result.stdout.split())
 
 
 # --- models with noise ------------------------------------------------------------------------------------------------
@@ -306,9 +305,10 @@ def test_without_groups_and_sites_there_is_no_second_session(folder: Path) -> No
     assert "second session" not in said["privacy"]
 
 
-def test_exact_numbers_of_groups_do_not_go_with_noise(folder: Path) -> None:
+def test_groups_do_not_go_with_noise_and_scores_that_are_no_probabilities_are_told_of_evaluate(folder: Path) -> None:
     files = grouped(folder, 3)
     assert_refused(call(*files, "--by", "age", "--model", "local-dp", "--epsilon", "5"), "do not go with a model")
+    assert_refused(call(write_csv("north.csv", [-2.0, 0.7, 3.0, 0.9])), "or give `evaluate` thresholds that span them")
 
 
 @pytest.mark.parametrize("command", ["report --by sex", "calibrate fit --out map.json"])
@@ -333,7 +333,3 @@ def test_advice_is_of_options_that_a_command_has_and_is_not_given_again(folder: 
                           "which a session before finds")  # fmt: skip
     assert again.endswith("most of them have equal scores, and nothing helps")
     assert not re.search("logit|round|widened", first + again)
-
-
-def test_scores_that_are_no_probabilities_are_told_which_command_has_thresholds_for_them(folder: Path) -> None:
-    assert_refused(call(write_csv("north.csv", [-2.0, 0.7, 3.0, 0.9])), "or give `evaluate` thresholds that span them")

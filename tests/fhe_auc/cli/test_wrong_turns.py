@@ -96,15 +96,12 @@ def test_one_data_frame_says_which_argument_it_lacks(files: list[str]) -> None:
         federated_auc(frame, columns=Columns(site="hospital"))
 
 
-def test_two_parties_are_told_what_each_learns_of_the_other(files: list[str]) -> None:
+def test_two_parties_and_a_party_with_few_rows_are_told_what_others_learn(files: list[str]) -> None:
     warnings = call("evaluate", *files, *CHEAP, "--brief").stderr.splitlines()
     (told,) = (line for line in warnings if "only two parties" in line)
     assert "each can subtract its own rows" in told
     three = [*files, write_csv("west.csv", 40, 3)]
     assert "only two parties" not in call("evaluate", *three, *CHEAP, "--brief").stderr
-
-
-def test_a_party_with_few_rows_is_told_what_they_risk(files: list[str]) -> None:
     few = [*files, write_csv("west.csv", 8, 3)]
     told = call("evaluate", *few, *CHEAP, "--brief").stderr
     assert "party 'west' has fewer than 10 rows: " in told

@@ -172,11 +172,15 @@ def test_at_the_bins_edges_decisions_are_exact(data: PartyData, edges: Rows) -> 
                 assert estimate.half_width == 0, name
 
 
-def test_between_edges_rows_are_spread_evenly_over_their_bin() -> None:
+def test_between_edges_rows_are_spread_evenly_and_those_at_the_upper_end_are_not_lost() -> None:
     histogram = Histogram([0, 0.5, 1], [0, 10], [10, 10])
     estimate = metrics.recall_score(histogram, 0.6)
     assert (estimate.value, estimate.low, estimate.high) == (pytest.approx(0.8), 0.0, 1.0)
     assert metrics.confusion_matrix(histogram, 0.6) == pytest.approx(np.array([[12, 8], [2, 8]]))
+    data = PartyData.from_arrays("rows", [0, 1, 1, 0], [0.2, 1.0, 0.7, 0.6])
+    estimate = metrics.recall_score(Histogram.from_rows(data, [0, 0.5, 1]), 1.0)
+    assert estimate.low <= 0.5 <= estimate.high
+    assert metrics.recall_score(Histogram.from_rows(data, [0, 0.5, 1, 1]), 1.0) == Estimate(0.5, 0.5, 0.5)
 
 
 @pytest.mark.parametrize(("positives", "negatives"), [([3, 7], [11, 5]), ([2.4, 7.7], [10.6, 5.2])])
@@ -193,13 +197,6 @@ def test_a_confusion_matrix_has_whole_rows_that_add_up_and_are_nearest(
     assert tp == pytest.approx(float(share @ positives), abs=0.5 + 1e-9)
     assert fp == pytest.approx(float(share @ negatives), abs=0.5 + 1e-9)
     assert found.min() >= 0
-
-
-def test_rows_at_the_upper_end_are_not_lost_at_a_threshold_there() -> None:
-    data = PartyData.from_arrays("rows", [0, 1, 1, 0], [0.2, 1.0, 0.7, 0.6])
-    estimate = metrics.recall_score(Histogram.from_rows(data, [0, 0.5, 1]), 1.0)
-    assert estimate.low <= 0.5 <= estimate.high
-    assert metrics.recall_score(Histogram.from_rows(data, [0, 0.5, 1, 1]), 1.0) == Estimate(0.5, 0.5, 0.5)
 
 
 def test_the_ends_of_the_average_precisions_range_are_reached() -> None:
@@ -277,7 +274,7 @@ def test_a_positive_in_a_higher_bin_than_a_negative_counts_one() -> None:
         assert metrics.roc_auc_score(histogram) == Estimate(*expected)
 
 
-def test_the_best_f1_is_the_largest_on_scikit_learns_curve() -> None:
+def test_the_best_f1_and_operating_points_are_the_best_on_scikit_learns_curve() -> None:
     data = make_rows(0)
     histogram = Histogram.exact(data)
     threshold = metrics.best_f1_threshold(histogram)
@@ -285,20 +282,17 @@ def test_the_best_f1_is_the_largest_on_scikit_learns_curve() -> None:
     f1 = 2 * precision[:-1] * recall[:-1] / np.maximum(precision[:-1] + recall[:-1], 1e-300)
     assert metrics.f1_score(histogram, threshold).value == pytest.approx(f1.max(), abs=EXACT)
     assert threshold in thresholds
-
-
-@pytest.mark.parametrize("least", [0.5, 0.9, 0.95])
-def test_operating_points_are_the_best_on_scikit_learns_curve(least: float) -> None:
-    data = make_rows(0)
-    histogram = Histogram.exact(data)
-    fpr, tpr, _ = sklearn_metrics.roc_curve(data.y_true, data.y_score, drop_intermediate=False)
-    threshold = metrics.threshold_of_specificity(histogram, least)
-    assert metrics.specificity_score(histogram, threshold).value >= least
-    assert metrics.recall_score(histogram, threshold).value == tpr[1 - fpr >= least].max()
-    threshold = metrics.threshold_of_recall(histogram, least)
-    assert metrics.recall_score(histogram, threshold).value >= least
-    expected = 1 - fpr[tpr >= least].min()
-    assert metrics.specificity_score(histogram, threshold).value == pytest.approx(expected, abs=EXACT)
+    for least in [0.5, 0.9, 0.95]:
+        data = make_rows(0)
+        histogram = Histogram.exact(data)
+        fpr, tpr, _ = sklearn_metrics.roc_curve(data.y_true, data.y_score, drop_intermediate=False)
+        threshold = metrics.threshold_of_specificity(histogram, least)
+        assert metrics.specificity_score(histogram, threshold).value >= least
+        assert metrics.recall_score(histogram, threshold).value == tpr[1 - fpr >= least].max()
+        threshold = metrics.threshold_of_recall(histogram, least)
+        assert metrics.recall_score(histogram, threshold).value >= least
+        expected = 1 - fpr[tpr >= least].min()
+        assert metrics.specificity_score(histogram, threshold).value == pytest.approx(expected, abs=EXACT)
 
 
 def test_a_specificity_that_is_nine_of_ten_is_reached_in_spite_of_rounding_unless_the_highest_bin_spoils_it() -> None:
@@ -425,21 +419,18 @@ def test_metrics_of_noisy_counts_stay_in_range_or_say_why_not(p: list[float], n:
         assert rates[:, -1].tolist() == [1, 1]
 
 
-@pytest.mark.parametrize(("p", "n", "missing"), [([0, 0], [1, 2], "positive"), ([1, 2], [3, -4], "negative")])
-def test_one_class_alone_has_no_auc(p: list[float], n: list[float], missing: str) -> None:
-    histogram = Histogram([0, 0.5, 1], p, n)
-    for ours, error, message in (
-        (metrics.roc_auc_score, UndefinedAucError, f"no {missing} row"),
-        (metrics.roc_curve, UndefinedAucError, f"no {missing} row"),
-        (metrics.ks_statistic, UndefinedMetricError, "one class only"),
-        (metrics.normalised_entropy, UndefinedMetricError, "one class only"),
-        (lambda h: metrics.balanced_accuracy_score(h, 0.5), UndefinedMetricError, f"no {missing} row"),
-    ):
-        with pytest.raises(error, match=message):
-            ours(histogram)
-
-
-def test_without_rows_each_metric_says_what_is_missing() -> None:
+def test_what_has_no_value_says_what_is_missing() -> None:
+    for p, n, missing in [([0, 0], [1, 2], "positive"), ([1, 2], [3, -4], "negative")]:
+        histogram = Histogram([0, 0.5, 1], p, n)
+        for ours, error, message in (
+            (metrics.roc_auc_score, UndefinedAucError, f"no {missing} row"),
+            (metrics.roc_curve, UndefinedAucError, f"no {missing} row"),
+            (metrics.ks_statistic, UndefinedMetricError, "one class only"),
+            (metrics.normalised_entropy, UndefinedMetricError, "one class only"),
+            (lambda h: metrics.balanced_accuracy_score(h, 0.5), UndefinedMetricError, f"no {missing} row"),
+        ):
+            with pytest.raises(error, match=message):
+                ours(histogram)
     histogram = Histogram([0, 0.5, 1], [0, 0], [-1, 0])
     for ours in (metrics.log_loss, metrics.brier_score_loss, metrics.average_precision_score):
         with pytest.raises(UndefinedMetricError, match=r"no (positive )?row"):
@@ -452,12 +443,18 @@ def test_without_rows_each_metric_says_what_is_missing() -> None:
         metrics.precision_score(Histogram([0, 0.5, 1], [3, 0], [4, 0]), 0.7)
 
 
-def test_scores_that_are_no_probabilities_have_no_log_loss() -> None:
+def test_scores_outside_the_bins_or_0_to_1_and_thresholds_that_are_no_numbers_are_refused() -> None:
     histogram = Histogram([-2, 0, 2], [1, 2], [2, 1])
     for ours in (metrics.log_loss, metrics.brier_score_loss, metrics.normalised_entropy, metrics.histogram_binning):
         with pytest.raises(InputError, match=r"from -2\.0 to 2\.0; scores must be probabilities"):
             ours(histogram)
     assert metrics.roc_auc_score(histogram).value == pytest.approx(0.5 + 1 / 6)
+    data = PartyData.from_arrays("north", [0, 1], [0.5, 1.25])
+    with pytest.raises(InputError, match=r"party 'north', row 1: score is 1\.25, but the bins cover 0\.0 to 1\.0"):
+        Histogram.from_rows(data, [0, 0.5, 1])
+    for threshold in (np.nan, np.inf):
+        with pytest.raises(InputError, match="it must be finite"):
+            metrics.recall_score(Histogram([0, 1], [1], [1]), threshold)
 
 
 @pytest.mark.parametrize(
@@ -480,15 +477,6 @@ def test_what_cannot_be_a_histogram_is_refused(edges: list[float], positives: li
         Histogram(edges, positives, [1] * max(1, len(edges) - 1))
 
 
-def test_scores_outside_the_bins_and_thresholds_that_are_no_numbers_are_refused() -> None:
-    data = PartyData.from_arrays("north", [0, 1], [0.5, 1.25])
-    with pytest.raises(InputError, match=r"party 'north', row 1: score is 1\.25, but the bins cover 0\.0 to 1\.0"):
-        Histogram.from_rows(data, [0, 0.5, 1])
-    for threshold in (np.nan, np.inf):
-        with pytest.raises(InputError, match="it must be finite"):
-            metrics.recall_score(Histogram([0, 1], [1], [1]), threshold)
-
-
 @pytest.mark.parametrize("digits", [1, 3, 17])
 def test_the_auc_of_rows_is_scikit_learns(digits: int) -> None:
     data = make_rows(digits, 500, digits)
@@ -496,7 +484,7 @@ def test_the_auc_of_rows_is_scikit_learns(digits: int) -> None:
     assert float(auc_of_rows(data.y_true, data.y_score)) == pytest.approx(expected, abs=1e-12)
 
 
-def test_a_histogram_is_frozen_copied_and_silent_about_its_counts() -> None:
+def test_histograms_are_frozen_and_silent_and_no_metric_warns_on_extreme_ones() -> None:
     positives = np.array([71.0, 2.0])
     histogram = Histogram([0, 0.5, 1], positives, [3, 4])
     positives[0] = 0
@@ -504,9 +492,6 @@ def test_a_histogram_is_frozen_copied_and_silent_about_its_counts() -> None:
     with pytest.raises(ValueError, match="read-only"):
         histogram.positives[0] = 0
     assert repr(histogram) == "Histogram(bins=2)"
-
-
-def test_no_metric_warns_on_extreme_histograms() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for p, n in (([0, 0, 5], [7, 0, 0]), ([1e15, 0, 0], [0, 0, 1e15]), ([1e-9, 0, 0], [0, 0, 1e-9])):
@@ -515,3 +500,27 @@ def test_no_metric_warns_on_extreme_histograms() -> None:
                 ours(histogram)
             for ours, _ in OF_DECISIONS.values():
                 ours(histogram, 0.5)
+
+
+def test_net_benefit_is_its_definition_over_rows_and_that_of_treating_all_0_at_the_prevalence() -> None:
+    generator = np.random.default_rng(6)
+    scores = np.round(generator.random(300), 2)
+    data = PartyData.from_arrays("rows", generator.random(300) < scores, scores)
+    edges = np.append(np.arange(0, 100, 5) / 100, [1.0, 1.0])  # the last bin is the score 1 alone
+    curve = metrics.decision_curve(Histogram.from_rows(data, edges))
+    assert curve.thresholds.tolist() == edges[:-2].tolist()
+    for threshold, model, treat_all in zip(*curve, strict=True):
+        odds = Fraction(threshold) / (1 - Fraction(threshold))
+        for treated, found in ((data.y_score >= threshold, model), (np.ones(300, bool), treat_all)):
+            tp, fp = int((treated & data.y_true).sum()), int((treated & ~data.y_true).sum())
+            assert found == pytest.approx(float((tp - fp * odds) / 300), abs=1e-12)
+    # Treating all is worth nothing at the share of positive rows (Vickers and Elkin, 2006).
+    curve = metrics.decision_curve(Histogram([0, 0.25, 0.5, 1], [10, 5, 10], [60, 10, 5]))
+    assert curve.treat_all[1] == pytest.approx(0, abs=1e-12)
+
+
+def test_without_rows_or_probabilities_there_is_no_net_benefit() -> None:
+    with pytest.raises(UndefinedMetricError, match="no row"):
+        metrics.decision_curve(Histogram([0, 1], [0], [0]))
+    with pytest.raises(InputError, match="must be probabilities"):
+        metrics.decision_curve(Histogram([0, 2], [1], [1]))

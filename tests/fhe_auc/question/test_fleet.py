@@ -56,30 +56,21 @@ def test_a_path_shows_its_member_at_its_index_and_no_other(number: int, data: st
         assert not path or not fleet.has(index, known[index].tobytes(), wrong)
 
 
-@pytest.mark.parametrize("index", [-1, 5, 2**40])
-def test_an_index_beyond_the_fleet_is_no_member_s(index: int) -> None:
-    assert not fleet_of(members(5)).has(index, bytes(32), path_to(members(5), 1))
-
-
-def test_members_that_are_changed_left_out_or_exchanged_are_not_the_fleet_s() -> None:
+def test_what_is_not_the_fleet_or_its_member_is_refused() -> None:
+    for index in [-1, 5, 2**40]:
+        assert not fleet_of(members(5)).has(index, bytes(32), path_to(members(5), 1))
     fleet, known = fleet_of(members(9)), members(9)
     fleet.require(known)
     exchanged = known[[1, 0, *range(2, 9)]]
     for other in (known[:-1], exchanged, members(9, seed=1)):
         with pytest.raises(InputError, match="not the members of the session's fleet"):
             fleet.require(other)
-
-
-def test_a_member_that_is_there_twice_is_refused_by_its_places() -> None:
-    """Its device would count twice."""
+    # Its device would count twice.
     twice = np.concatenate([members(4), members(4)[1:2]])
     with pytest.raises(InputError, match="members 1 and 4 of the fleet are the same"):
         root_of(twice)
-
-
-@pytest.mark.parametrize(
-    "fields", [{"members": 1}, {"members": 2**33}, {"root": bytes(31)}, {"row_cap": 0}, {"row_cap": 2**41}]
-)
-def test_fields_out_of_range_are_refused(fields: dict[str, object]) -> None:
-    with pytest.raises(InputError):
-        Fleet(**{"known_by": "certificates", "members": 2, "root": bytes(32), "row_cap": 1, "listed": b"", **fields})  # type: ignore[arg-type]
+    for fields in [{"members": 1}, {"members": 2**33}, {"root": bytes(31)}, {"row_cap": 0}, {"row_cap": 2**41}]:
+        with pytest.raises(InputError):
+            Fleet(
+                **{"known_by": "certificates", "members": 2, "root": bytes(32), "row_cap": 1, "listed": b"", **fields}
+            )  # type: ignore[arg-type]

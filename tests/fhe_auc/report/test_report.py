@@ -128,7 +128,7 @@ def test_the_page_holds_the_numbers_of_the_json() -> None:
     assert {"1,234", "keys: 0.275346, submit: 0.5", "north, south", "yes"} <= set(texts)
 
 
-def test_every_text_passed_in_is_escaped() -> None:
+def test_every_text_is_escaped_and_what_a_page_cannot_hold_is_replaced() -> None:
     hostile = "<script>alert(1)</script><img src=x onerror=y>\"'&amp;$title ${privacy}"
     texts = {"title": hostile, "privacy": hostile, "session": {hostile: [hostile]}, "warnings": (hostile,)}
     facts = dataclasses.replace(FACTS, **texts)
@@ -137,9 +137,6 @@ def test_every_text_passed_in_is_escaped() -> None:
     assert "<script" not in text
     assert page.texts.count(hostile) == 5
     assert {attributes["src"][:26] for tag, attributes in page.tags if tag == "img"} == {"data:image/svg+xml;base64,"}
-
-
-def test_what_a_page_cannot_hold_is_replaced() -> None:
     unfit = {"title": "a\x1b\udcff", "privacy": "b\x00", "session": {"c\udcff": "d\x7f"}, "warnings": ("e\x85",)}
     facts = dataclasses.replace(FACTS, **unfit)
     text = report.render(card(), facts)
@@ -194,20 +191,21 @@ def test_the_same_report_is_written_byte_for_byte_again_and_figures_carry_no_dat
     assert b"dc:date" not in svg(one)
 
 
-def test_nothing_predicted_positive_is_said_so() -> None:
+def test_what_is_undefined_exact_or_without_an_interval_is_said_so() -> None:
     data = rows("rare")
     ours = report.report_card(Histogram.from_rows(data, [0, 0.01, 0.05, 1]), threshold=1.5)
     plain = report.as_dict(ours, FACTS)
     assert plain["decisions"]["chosen"]["metrics"]["precision"] is None
     assert "undefined" in Page(report.render(ours, FACTS)).texts
     assert "there are no such rows" in Page(report.render(ours, FACTS)).texts
-
-
-def test_exact_counts_say_that_nothing_is_open_and_no_warnings_leave_no_empty_box() -> None:
     facts = dataclasses.replace(FACTS, warnings=())
     texts = Page(report.render(report.report_card(Histogram([0, 0.5, 1], [0, 4], [6, 0])), facts)).texts
     assert {"the bins leave nothing open", "nothing"} <= set(texts)
     assert "Read this first" not in texts
+    for positives, negatives in (([0, 4], [6, 0]), ([1, 0], [3, 4]), ([1.5, 3], [4, 2])):
+        ours = report.report_card(Histogram([0, 0.5, 1], positives, negatives))
+        assert ours.interval is None
+        assert "no confidence interval" in Page(report.render(ours, FACTS)).words
 
 
 @pytest.mark.parametrize(
@@ -239,13 +237,6 @@ def test_the_interval_is_delongs_on_the_rows_as_bins_tell_them_apart_widened_whe
     method = "DeLong, logit scale, widened by the binning error"
     assert told == {"level": 0.95, "low": ours.interval.low, "high": ours.interval.high, "method": method}
     assert f"{low:.3f} to {high:.3f} ({method})" in " ".join(Page(report.render(ours, FACTS)).texts)
-
-
-def test_counts_that_allow_no_interval_have_none() -> None:
-    for positives, negatives in (([0, 4], [6, 0]), ([1, 0], [3, 4]), ([1.5, 3], [4, 2])):
-        ours = report.report_card(Histogram([0, 0.5, 1], positives, negatives))
-        assert ours.interval is None
-        assert "no confidence interval" in Page(report.render(ours, FACTS)).words
 
 
 def test_noise_is_said_so_and_no_range_is_claimed_to_hold() -> None:
@@ -609,11 +600,16 @@ def test_figures_are_the_same_without_colour() -> None:
         assert np.ptp(np.asarray(canvas.buffer_rgba())[..., :3].astype(int), axis=2).max() == 0
 
 
-def test_the_outlines_of_the_scores_hold_all_rows_of_either_class() -> None:
+def test_the_outlines_of_scores_hold_all_rows_and_precision_recall_curves_grow_inside_bins_as_both_counts_do() -> None:
     for kind in ("plain", "rare", "sure"):
         cells, shares = _shares(card(kind).histogram)
         assert [share.sum() for share in shares] == pytest.approx([1, 1])
         assert 0 <= cells[0] < cells[-1] <= 1
+    # Davis and Goadrich (2006): half of each bin's rows; straight lines and steps are too high or too low there.
+    figure = report.draw(report.report_card(Histogram([0, 0.5, 1], [2, 8], [8, 2])), "precision_recall")
+    recall, precision = figure.axes[0].lines[0].get_data()
+    for tp, fp in ((4, 1), (8, 2), (9, 6), (10, 10)):
+        assert np.interp(tp / 10, recall, precision) == pytest.approx(tp / (tp + fp), abs=1e-9)
 
 
 SITES = SiteSummary(
@@ -646,11 +642,3 @@ def test_groups_and_sites_have_a_panel_each_where_there_are_any_and_names_are_es
     assert (hidden["auc"], hidden["n"]) == (None, None)
     assert (sites["within"], sites["prediction"]["low"]) == (0.7726, 0.6597)
     assert report.as_dict(card(), FACTS)["sites"] is None
-
-
-def test_inside_a_bin_of_the_precision_recall_curve_true_and_false_positives_grow_together() -> None:
-    """Davis and Goadrich (2006): half of each bin's rows; straight lines and steps are too high or too low there."""
-    figure = report.draw(report.report_card(Histogram([0, 0.5, 1], [2, 8], [8, 2])), "precision_recall")
-    recall, precision = figure.axes[0].lines[0].get_data()
-    for tp, fp in ((4, 1), (8, 2), (9, 6), (10, 10)):
-        assert np.interp(tp / 10, recall, precision) == pytest.approx(tp / (tp + fp), abs=1e-9)
