@@ -393,16 +393,13 @@ def test_no_text_overlaps_another_or_leaves_the_figure(
     assert_texts_apart(drawn, least=11)
 
 
-def test_every_panel_says_what_it_shows() -> None:
+def test_panels_say_what_they_show_and_methods_can_be_told_apart_without_colour() -> None:
     drawn = figure.draw(made_up((25, 50), (100, 1000)))
     panels = drawn.axes
     assert [axes.get_title(loc="left") for axes in panels] == ["25 thresholds", "50 thresholds"]
     assert {axes.get_xlabel() for axes in panels} == {"rows of all parties together"}
     assert panels[0].get_ylabel() == "|AUC − scikit-learn's|"
     assert "mean of 100 runs; bands: 10th to 90th percentile" in drawn.get_suptitle()
-
-
-def test_methods_can_be_told_apart_without_colour() -> None:
     lines = figure.draw(made_up((25,), (100, 1000))).axes[0].get_lines()
     hollow = (line.get_markerfacecolor() == "none" for line in lines)
     looks = {(str(line.get_marker()), str(line._unscaled_dash_pattern), next(hollow)) for line in lines}

@@ -250,7 +250,7 @@ def test_a_benchmark_measures_every_number_of_sites_and_thresholds_once_and_the_
     assert [make(SMALL).name for make in most.makers] == ["verified, helper keys"]
 
 
-def test_tables_tell_sites_thresholds_and_peers_apart() -> None:
+def test_tables_tell_sites_thresholds_and_peers_apart_and_several_runs_the_least_and_the_most() -> None:
     header, rows = summary.by_sites(MADE_UP)
     assert rows[0] == ("sealed", "3", "3.0", "0.030", "–", "0.030", "168", "0.00100", "233")
     assert (len(header), len(rows)) == (len(rows[0]), 6)
@@ -258,19 +258,17 @@ def test_tables_tell_sites_thresholds_and_peers_apart() -> None:
     (by_files,) = summary.between_machines(MADE_UP)[1]
     assert by_files == ("joint", "0.40", "4.0", "–", "4.0", "1,680", "0.00100", "233")
     assert [row[1] for row in summary.beside_peers(MADE_UP)[1]] == ["verified, sealed keys", PUBLISHED]
-
-
-def test_several_runs_give_the_least_and_the_most() -> None:
     _, rows = summary.by_sites([measurement("verified, sealed keys", 3, 4000, seconds) for seconds in (0.5, 2, 0.1)])
     assert rows == [("sealed", "3", "10 – 200", "0.10 – 2.0", "–", "0.10 – 2.0", "168", "0.00100", "233")]
-
-
-@pytest.mark.parametrize(
-    ("number", "digits", "text"),
-    [(1234.5, 2, "1,200"), (0.0996, 2, "0.100"), (99.6, 2, "100"), (169.4, 3, "169"), (4.993, 3, "4.99"), (0, 2, "–")],
-)
-def test_numbers_have_as_many_digits_as_they_deserve(number: float, digits: int, text: str) -> None:
-    assert summary._text(number, digits) == text
+    for number, digits, text in [
+        (1234.5, 2, "1,200"),
+        (0.0996, 2, "0.100"),
+        (99.6, 2, "100"),
+        (169.4, 3, "169"),
+        (4.993, 3, "4.99"),
+        (0, 2, "–"),
+    ]:
+        assert summary._text(number, digits) == text
 
 
 @pytest.mark.usefixtures("made_up")

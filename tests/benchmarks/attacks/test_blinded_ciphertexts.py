@@ -390,7 +390,7 @@ def test_every_strategy_can_be_asked_for_in_the_demo(protocol: str) -> None:
 # --- The tally --------------------------------------------------------------------------------------------------------
 
 
-def test_an_attack_that_moves_the_auc_by_less_than_harm_is_harmless() -> None:
+def test_an_attack_below_harm_is_harmless_and_a_run_repeats_its_rows_and_lies() -> None:
     def barely(view: BlindedView) -> bytes:
         return view.result(view.totals(), 1 - HARM / 2 * view.num_classes)
 
@@ -398,9 +398,6 @@ def test_an_attack_that_moves_the_auc_by_less_than_harm_is_harmless() -> None:
     message = scene.message(barely)
     assert not scene.parties.says_the_same(message)
     assert scene.parties.verdict(message) == HARMLESS
-
-
-def test_a_run_repeats_its_rows_and_lies() -> None:
     first, second = (ciphertexts.run("other-subset", "semi-honest", TRIALS, 3, backend=BACKENDS[0]) for _ in range(2))
     assert first == second
 
