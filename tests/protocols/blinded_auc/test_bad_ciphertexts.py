@@ -159,7 +159,6 @@ def test_what_is_no_result_or_someones_submission_is_refused_by_a_party(roles: R
     (raw,) = decode(payload_of(submissions[1]), tuple[bytes, ...], "")
     with pytest.raises(MessageError, match="expected a result, got a 'submission'"):
         roles.parties[0].respond(changed(result, payload=encode((roles.aggregator.counted, raw))))
-    result = roles.deliver(submissions)
     counted, ciphertext = decode(payload_of(result), tuple[tuple[str, ...], bytes], "")
     for spoilt in BAD_RESULTS.values():
         bad = changed(result, payload=encode(spoilt(counted, ciphertext)))
