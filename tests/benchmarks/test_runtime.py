@@ -48,9 +48,6 @@ paillier = peer("paillier", "Paillier", needs="phe")
 secret_shares = peer("secret_shares", "SecretShares", needs="mpyc")
 
 
-# --- Problems and contenders ------------------------------------------------------------------------------------------
-
-
 def test_a_problem_repeats_the_rows_of_twenty_parties_and_knows_their_auc() -> None:
     from sklearn.metrics import roc_auc_score
 
@@ -140,10 +137,8 @@ def test_every_message_is_signed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_published_design_has_the_parameters_of_the_paper() -> None:
     contender: Any = published(SMALL)
     context = contender._context
-    assert context.GetRingDimension() == 16384
-    assert context.GetMultiplicativeDepth() == 3
-    assert context.GetScalingFactorReal(0) == pytest.approx(2**50, rel=1e-3)
-    assert len(contender._sent[0]) == 4
+    assert (context.GetRingDimension(), context.GetMultiplicativeDepth()) == (16384, 3)
+    assert (context.GetScalingFactorReal(0), len(contender._sent[0])) == (pytest.approx(2**50, rel=1e-3), 4)
     four_of_two_polynomials_of_four_primes = 4 * 2 * 4 * 16384 * 8
     assert contender.upload_bytes == pytest.approx(four_of_two_polynomials_of_four_primes, rel=0.01)
     contender.close()
@@ -155,9 +150,6 @@ def test_tuning_spares_the_published_design_most_of_its_parsing() -> None:
     plain, tuned = measure(BenchmarkProblem(30, 8), [published, published_tuned], runs=2)
     assert tuned.upload_bytes == plain.upload_bytes
     assert tuned.cpu["aggregator"] < 0.7 * plain.cpu["aggregator"]
-
-
-# --- Measuring --------------------------------------------------------------------------------------------------------
 
 
 class Wrong(Plaintext):
@@ -204,9 +196,6 @@ def test_a_stopwatch_tells_work_from_waiting() -> None:
     with Stopwatch() as watch:
         time.sleep(0.05)
     assert watch.cpu < 0.03 < watch.wall
-
-
-# --- Benchmark, figure, summary ---------------------------------------------------------------------------------------
 
 
 def measurement(contender: str, parties: int, thresholds: int, seconds: float, upload: int = 168_000) -> Measurement:

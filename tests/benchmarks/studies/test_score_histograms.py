@@ -30,9 +30,6 @@ def pool() -> bench.CountedRows:
     return bench.CountedRows(bench.bell(np.random.default_rng(10)))
 
 
-# --- Slopes -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in LAWS],
@@ -65,9 +62,6 @@ def test_the_noise_of_the_auc_is_that_of_its_counts(model: str) -> None:
     gradient = np.stack([(below - auc) / p.sum(), (above - auc) / n.sum()])
     found = [bench.auc_of(noisy) for noisy in draw(counts, epsilon, runs=1000, random=np.random.default_rng(11))]
     assert np.std(found) == pytest.approx(math.sqrt((variance * gradient**2).sum()), rel=0.12)
-
-
-# --- No bias ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("model", ["distributed", pytest.param("local", marks=pytest.mark.slow)])
@@ -112,9 +106,6 @@ def test_simulated_levels_have_the_law_of_real_ones() -> None:
         assert stats.ks_2samp(real[:, column], other[:, column]).pvalue < 1e-7
 
 
-# --- Who has which rows -----------------------------------------------------------------------------------------------
-
-
 def test_how_rows_are_dealt_out_has_no_influence_on_local_noise() -> None:
     """Sorted, or dealt at random, or nearly all with one: Kolmogorov–Smirnov on 6 counts, twice; 1e-6 in all."""
     cells = np.repeat(np.arange(6), (5, 40, 10, 3, 30, 12))
@@ -128,9 +119,6 @@ def test_how_rows_are_dealt_out_has_no_influence_on_local_noise() -> None:
     for deal in (np.array_split(cells, 5), [cells[:96], *np.array_split(cells[96:], 4)]):
         for found, usual in zip(pooled(deal).T, alike.T, strict=True):
             assert stats.ks_2samp(found, usual).pvalue > 1e-7
-
-
-# --- What the issue asks for, on 10^6 rows ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("bins", "most"), [(20, 2e-3), (60, 2e-4), (100, 5e-5)])

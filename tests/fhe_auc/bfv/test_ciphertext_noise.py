@@ -57,9 +57,6 @@ def times(pair: bfv.KeyPair, factor: int) -> bfv.Ciphertext:
     return pair.public.multiply_values(loaded(pair, some(1, PRIME)), np.full(SLOTS, factor))
 
 
-# --- Bounds -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.backends("all")
 @pytest.mark.parametrize("parties", [pytest.param(1, marks=pytest.mark.slow), 20])
 def test_noise_of_sums_is_as_derived(pair: bfv.KeyPair, parties: int) -> None:
@@ -111,9 +108,6 @@ def test_a_modulus_that_cannot_hold_the_flooding_is_no_plan(backend: str, monkey
             flooding_margin(parameters, 1, kept)
 
 
-# --- Switching down ---------------------------------------------------------------------------------------------------
-
-
 def test_switching_adds_no_more_noise_than_the_bound_which_fails_less_than_once_in_two_to_the_78(case: Case) -> None:
     """The phase modulo q, less q/Q of the phase modulo Q: the roundings alone."""
     half, secret = case.half, case.pair.secret.secret_words
@@ -148,9 +142,6 @@ def test_the_largest_noise_that_a_plan_admits_decrypts(case: Case, sign: int) ->
     half.add_in_place(ciphertext.words[: len(half.moduli)], values_of(half, constant))
     for kept in (None, case.kept):
         assert secret.decrypt(public.dump_result(ciphertext, kept), 0, kept).tolist() == values.tolist()
-
-
-# --- Flooding ---------------------------------------------------------------------------------------------------------
 
 
 def test_flooding_takes_what_there_is_and_hides_by_the_margin(case: Case) -> None:

@@ -32,9 +32,6 @@ SMALL, LARGE = PRIMES.values()
 pytestmark = pytest.mark.backends("one")  # the library makes keys and encryptions of zero; the rest is ours
 
 
-# --- Arithmetic is exact ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.backends("all")
 @pytest.mark.parametrize("products", [1, 3])
 def test_sums_of_plaintext_products_come_out_exactly_at_every_size(case: Case, products: int) -> None:
@@ -115,9 +112,6 @@ def test_an_error_that_the_library_repeats_does_not_tell_the_secret_key(
     assert (noise(secret, first) ** 2).mean() == pytest.approx(2 * VARIANCE, rel=0.15)
 
 
-# --- There is no relinearisation key ----------------------------------------------------------------------------------
-
-
 def test_there_is_no_evaluation_key_and_a_relinearisation_key_is_refused(case: Case) -> None:
     public = case.pair.public
     assert public._stored.relinearisation_key == b""
@@ -132,9 +126,6 @@ def test_there_is_no_evaluation_key_and_a_relinearisation_key_is_refused(case: C
 def test_no_library_makes_evaluation_keys_for_them(case: Case) -> None:
     """Not even one to learn their layout from, which is made when somebody asks for it."""
     assert "relinearisation_key" not in vars(case.pair.public._scheme)
-
-
-# --- Ciphertexts that do not belong are refused -----------------------------------------------------------------------
 
 
 def test_what_is_of_another_prime_key_or_number_of_primes_is_refused(case: Case) -> None:
@@ -194,9 +185,6 @@ def test_a_switched_result_that_hides_nothing_is_refused(case: Case, second: str
         case.pair.secret.decrypt(wire_format.seal(kind, case.pair.public.fingerprint, packed), 0, case.kept)
 
 
-# --- Arguments that make no sense are refused -------------------------------------------------------------------------
-
-
 def test_primes_that_there_are_none_of_and_products_that_hide_nothing_are_refused(case: Case) -> None:
     (public, secret), zeros, count = case.pair, np.zeros(SLOTS, int), len(case.primes)
     encrypt = ((secret.encrypt, zeros), (public.encrypt, zeros), (public.read_submission, b""), (secret.decrypt, b""))
@@ -225,9 +213,6 @@ def test_what_is_no_vector_of_residues_is_refused(case: Case) -> None:
         ):
             with pytest.raises(ValueError, match=shown):
                 call(*arguments)
-
-
-# --- Parameters -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

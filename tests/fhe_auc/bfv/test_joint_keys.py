@@ -133,9 +133,6 @@ def finished(session: Joint) -> tuple[bytes, list[Words], list[int]]:
     return result, session.partials(result, 1), expected
 
 
-# --- What comes out ---------------------------------------------------------------------------------------------------
-
-
 def test_all_partial_decryptions_give_the_exact_sum_and_without_one_nothing(session: Joint, finished: Any) -> None:
     result, partials, expected = finished
     assert fuse(session.setup, result, 1, partials).tolist() == expected
@@ -224,9 +221,6 @@ def test_a_sum_that_lacks_a_party_decrypts_to_nothing_even_for_all() -> None:
         assert agreeing == 1 if len(present) == 3 else agreeing < 0.01
 
 
-# --- Noise ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("prime", [0, 1])
 @pytest.mark.parametrize("parties", [2, pytest.param(8, marks=pytest.mark.slow)])
 def test_noise_of_products_is_as_derived(parties: int, prime: int) -> None:
@@ -300,9 +294,6 @@ def test_flooding_is_uniform_and_changes_both_polynomials(session: Joint) -> Non
     assert ((product == flooded).mean(axis=1) < 0.01).all()
     added = session.noise(flooded, 0) - session.noise(product, 0)
     assert stats.kstest(added / 2.0**80, stats.uniform(-1, 2).cdf).pvalue > FALSE_ALARM
-
-
-# --- What is secret ---------------------------------------------------------------------------------------------------
 
 
 def test_errors_of_all_parts_are_as_large_as_the_security_table_supposes(session: Joint) -> None:
@@ -475,9 +466,6 @@ def test_a_share_is_ternary_and_neither_shown_nor_pickled_nor_copied(session: Jo
     for duplicate in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(TypeError, match="not pickled"):
             duplicate(share)
-
-
-# --- What does not belong is refused ----------------------------------------------------------------------------------
 
 
 def opens(session: Joint, result: bytes, prime: int) -> list[Any]:

@@ -48,9 +48,6 @@ def square(pair: ckks.KeyPair, plain: ckks.Slots) -> ckks.Ciphertext:
     return pair.public.multiply(ciphertext, ciphertext)
 
 
-# --- What does not belong to a context is refused ---------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("changes", "shown"),
     [
@@ -94,9 +91,6 @@ def test_a_ciphertext_of_the_other_backend_is_refused_with_our_fingerprint_forge
         pair.public.load_submission(wire_format.seal("submission", pair.public.fingerprint, payload))
 
 
-# --- The evaluation keys are those named, no more ---------------------------------------------------------------------
-
-
 def test_rotating_by_a_step_without_a_key_raises_inside_the_library_too(pair: ckks.KeyPair) -> None:
     for step in [3, 4, 1024, 2047, -1, 0, 4095]:
         ciphertext = loaded(pair, values(1))
@@ -137,9 +131,6 @@ def test_parameters_without_rotations_make_a_context_that_multiplies(parameters:
     assert np.allclose(decrypted(bare, square(bare, plain)), plain**2, atol=1e-2)
 
 
-# --- Slots come out as the algebra says -------------------------------------------------------------------------------
-
-
 @few
 @given(seed=seeds)
 def test_products_are_slot_by_slot(pair: ckks.KeyPair, seed: int) -> None:
@@ -177,8 +168,7 @@ def test_rotation_is_to_the_left_and_cyclic_at_both_degrees(
 def test_rotating_moves_slot_one_to_slot_zero_and_no_operation_changes_its_operands(pair: ckks.KeyPair) -> None:
     plain = np.arange(SLOTS, dtype=complex)
     rotated = decrypted(pair, pair.public.rotate(pair.public.encrypt(plain, degree=2), 1))
-    assert rotated[0] == pytest.approx(1, abs=1e-6)
-    assert rotated[-1] == pytest.approx(0, abs=1e-6)
+    assert (rotated[0], rotated[-1]) == (pytest.approx(1, abs=1e-6), pytest.approx(0, abs=1e-6))
     plain = values(9)
     ciphertext = pair.public.encrypt(plain, degree=2)
     pair.public.rotate(ciphertext, 1)

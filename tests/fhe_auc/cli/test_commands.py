@@ -81,15 +81,11 @@ def exact() -> Trapezoid:
     return trapezoid(pooled_counts(parties, thresholds.uniform(25)))
 
 
-# --- evaluate ---------------------------------------------------------------------------------------------------------
-
-
 def test_json_is_one_object_with_the_promised_keys(hospitals: list[str], exact: Trapezoid) -> None:
     result = call("evaluate", *hospitals, *SMALL, "--json")
     assert (result.exit_code, result.stderr) == (0, "")
     evaluation = json.loads(result.stdout)
-    assert set(evaluation) == KEYS
-    assert evaluation["auc"] == pytest.approx(exact.auc, abs=1e-7)
+    assert (set(evaluation), evaluation["auc"]) == (KEYS, pytest.approx(exact.auc, abs=1e-7))
     assert evaluation["binning_error"] == pytest.approx(exact.binning_error, abs=1e-6)
     assert (evaluation["parties"], evaluation["thresholds"], evaluation["backend"]) == (3, 25, "tenseal")
     assert evaluation["verified"] == {"aggregation": True, "parties": False}
@@ -133,8 +129,7 @@ def test_every_kind_of_file_and_the_site_column_give_the_same_auc(hospitals: lis
     by_site = ("all.parquet", "--site-column", "hospital", "--label-column", "outcome", "--score-column", "risk")
     for files in (["north.csv", "south.parquet", "west.npz"], by_site):
         evaluation = told("evaluate", *files, *SMALL)
-        assert evaluation["auc"] == pytest.approx(exact.auc, abs=1e-7)
-        assert evaluation["parties"] == 3
+        assert (evaluation["auc"], evaluation["parties"]) == (pytest.approx(exact.auc, abs=1e-7), 3)
 
 
 def test_people_get_a_table_or_one_line_without_colour_codes_that_fits_on_a_small_terminal(
@@ -179,8 +174,7 @@ def test_the_figure_is_saved_before_json_is_printed(
     monkeypatch.setattr(plot, "save_figure", full)
     command = ["demo", "--dataset", "credit-default"] if demo else ["evaluate", *hospitals]
     result = call(*command, *SMALL, "--plot", "figure.png", "--json")
-    assert result.exit_code == 1
-    assert json.loads(result.stdout)["error"] == "[Errno 28] No space left on device"
+    assert (result.exit_code, json.loads(result.stdout)["error"]) == (1, "[Errno 28] No space left on device")
 
 
 def test_joint_keys_give_the_same_auc(hospitals: list[str], exact: Trapezoid) -> None:
@@ -209,9 +203,6 @@ def test_joint_keys_say_what_they_cost(hospitals: list[str]) -> None:
 )
 def test_keys_that_cannot_be_had_are_refused(hospitals: list[str], options: str, message: str) -> None:
     assert_fails(call("evaluate", *hospitals, *options.split()), 2, message)
-
-
-# --- Errors -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -284,9 +275,6 @@ def test_debug_adds_the_traceback_wherever_it_stands(folder: Path, arguments: li
     assert result.stderr.splitlines()[-1] == "error: file 'none.csv' does not exist"
 
 
-# --- A real process ---------------------------------------------------------------------------------------------------
-
-
 def test_the_demo_agrees_with_scikit_learn_and_keeps_stdout_clean(folder: Path) -> None:
     result = run("demo", "--json", "--plot", "figure.png", *SMALL, FORCE_COLOR="1")
     assert (result.returncode, result.stderr) == (0, "figure saved as figure.png\n")
@@ -343,8 +331,7 @@ def on_terminal(*arguments: str, interrupt_at: str | None = None, **environment:
 def test_progress_shows_on_a_terminal_without_colours_where_asked_and_stdout_stays_json(coloured: bool) -> None:
     small = ("--dataset", "credit-default", *SMALL)
     status, stdout, terminal = on_terminal("demo", "--json", *small, NO_COLOR="" if coloured else "1")
-    assert status == 0
-    assert set(json.loads(stdout)) == KEYS | {"pooled_auc"}
+    assert (status, set(json.loads(stdout))) == (0, KEYS | {"pooled_auc"})
     assert "Keys and parties" in terminal  # drawn at once; a round may be over before anything is drawn again
     assert "of 6 parties" in terminal
     assert bool(re.search(r"\x1b\[[0-9;]*m", terminal)) is coloured
@@ -355,9 +342,6 @@ def test_ctrl_c_ends_with_one_line_and_status_130() -> None:
     assert (status, stdout) == (130, "")
     assert terminal.splitlines()[-1].endswith("interrupted")
     assert "Traceback" not in terminal
-
-
-# --- Numbers as text --------------------------------------------------------------------------------------------------
 
 
 def test_json_has_null_for_what_is_not_finite(capsys: pytest.CaptureFixture[str]) -> None:

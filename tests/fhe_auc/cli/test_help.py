@@ -35,8 +35,7 @@ def test_protocols_begins_with_five_lines_that_lead_to_one_and_tells_of_one_whom
     assert sorted(listed) == list(registry.names())
     shown = " ".join(call("protocols", "malicious").stdout.split())
     (entry,) = told("protocols", "malicious")["protocols"]
-    assert f"trust {entry['trust']}" in shown
-    assert "executions how often the AUC is computed" in shown
+    assert all(each in shown for each in (f"trust {entry['trust']}", "executions how often the AUC is computed"))
     assert_fails(call("protocols", "malicous"), 2, "unknown protocol 'malicous'; did you mean 'malicious'")
 
 
@@ -74,9 +73,6 @@ def test_no_command_is_bad_usage_answered_with_the_help(group: tuple[str, ...]) 
 
 def test_version() -> None:
     assert call("--version").stdout == f"fhe-auc {fhe_auc.__version__}\n"
-
-
-# --- Plug-in commands -------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

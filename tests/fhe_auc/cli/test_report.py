@@ -73,9 +73,6 @@ def edges(grid: str) -> NDArray[np.float64]:
     return np.concatenate(([0.0], thresholds.parse(grid)[1:], [1.0]))
 
 
-# --- what it says -----------------------------------------------------------------------------------------------------
-
-
 def test_the_json_file_holds_what_stdout_does_but_for_warnings_of_own_rows(made: Made) -> None:
     folder, said = made
     assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)
@@ -149,9 +146,6 @@ def test_joint_keys_give_the_same_counts(folder: Path, made: tuple[Path, dict[st
     assert [said[name] for name in NUMBERS] == [made[1][name] for name in NUMBERS]
 
 
-# --- small counts and intervals ---------------------------------------------------------------------------------------
-
-
 def test_small_counts_are_merged_and_nothing_shown_is_of_the_bins_before(made: Made, pool: PartyData) -> None:
     folder, said = made
     counts = np.array([said["histogram"]["positives"], said["histogram"]["negatives"]])
@@ -195,9 +189,6 @@ def test_few_rows_beyond_a_threshold_are_warned_of_and_a_class_too_small_fails_a
     assert f"warning: threshold {few} parts too few rows" in " ".join(result.stdout.split())
 
 
-# --- models with noise ------------------------------------------------------------------------------------------------
-
-
 def test_a_noisy_model_is_reported_with_its_budget_and_without_a_half_width(folder: Path) -> None:
     result = call(*CREDIT, "--model", "local-dp", "--epsilon", "8", "--thresholds", "uniform:20")
     assert result.exit_code == 0, result.stderr
@@ -227,9 +218,6 @@ def test_a_protocol_without_a_histogram_has_no_report() -> None:
     options = {"thresholds": "", "seconds": 0.0, "threshold": 0.5, "title": "", "interval": None, "min_cell": 1}
     with pytest.raises(EvaluationError, match="'verified' gives the parties no score histogram"):
         make_report(made_evaluation(), [], PLAIN, progress=lambda *_: None, setup=Setup(), **options)
-
-
-# --- what is refused --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -293,8 +281,7 @@ def test_groups_and_sites_come_from_a_session_of_their_own_and_small_groups_are_
     (shown,) = (each for each in said["groups"] if each["auc"] is not None)
     lines = [line.split(",") for file in files for line in Path(file).read_text().splitlines()]
     labels = [int(line[0]) for line in lines if line[2] == shown["group"].removeprefix("age: ")]
-    assert (shown["n"], shown["events"]) == (len(labels), sum(labels))
-    assert said["sites"]["both_classes"] == 5
+    assert ((shown["n"], shown["events"]), said["sites"]["both_classes"]) == ((len(labels), sum(labels)), 5)
     assert "a second session, of protocol verified" in said["privacy"]
     assert "who knows all sites but two can work out these two's AUCs" in said["privacy"]
 

@@ -56,8 +56,7 @@ def test_a_path_that_cannot_be_written_is_refused_and_checking_leaves_nothing_be
 
 
 def test_sites_of_one_label_have_no_auc_of_their_own() -> None:
-    assert plot.site_aucs(PARTIES).tolist() == [0.75, 1.0]
-    assert plot.site_aucs(PARTIES[2:]).tolist() == []
+    assert (plot.site_aucs(PARTIES).tolist(), plot.site_aucs(PARTIES[2:]).tolist()) == ([0.75, 1.0], [])
 
 
 @pytest.mark.parametrize(

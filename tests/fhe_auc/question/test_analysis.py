@@ -39,8 +39,7 @@ def test_classes_are_told_each_from_the_others_and_pair_by_pair_by_the_score_of_
         ("c from others", 2, Cell(0, (2,)), Cell(0, (0, 1)), True),
     ]
     assert [label for label, *_ in found[3:]] == [f"{x} from {y}" for x in "abc" for y in "abc" if x != y]
-    assert found[3] == ("a from b", 0, Cell(0, (0,)), Cell(0, (1,)), False)
-    assert CLASSES.comparisons == ()
+    assert (found[3], CLASSES.comparisons) == (("a from b", 0, Cell(0, (0,)), Cell(0, (1,)), False), ())
 
 
 @pytest.mark.parametrize(
@@ -85,9 +84,6 @@ def test_so_many_estimates_that_a_reader_of_the_manifest_would_be_stuck_are_refu
     """They are counted, not made: that took half a minute."""
     with pytest.raises(InputError, match=told):
         Analysis(models=SIXTEEN, by=(HUNDRED,), **asked)
-
-
-# --- Questions --------------------------------------------------------------------------------------------------------
 
 
 def test_levels_that_are_found_come_in_the_order_of_their_numbers_and_then_of_the_alphabet() -> None:

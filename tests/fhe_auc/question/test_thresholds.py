@@ -15,8 +15,6 @@ roc_auc_score = Lazy("sklearn.metrics").roc_auc_score
 expit = Lazy("scipy.special").expit
 logit = Lazy("scipy.special").logit
 
-# --- Bad thresholds ---------------------------------------------------------------------------------------------------
-
 
 @pytest.mark.parametrize("grid", [thresholds.uniform, thresholds.hybrid])
 @pytest.mark.parametrize("size", [-1, 1, 2**20 + 1, 10**30, 100.0, "100", None, [100]])
@@ -114,9 +112,6 @@ def test_a_file_without_thresholds_is_refused(tmp_path: Path, name: str, content
         thresholds.parse(str(tmp_path / name))
 
 
-# --- Grids ------------------------------------------------------------------------------------------------------------
-
-
 def digest(grid: np.ndarray) -> str:
     """SHA-256 of the bytes that stand in a manifest."""
     return hashlib.sha256(grid.astype("<f8").tobytes()).hexdigest()
@@ -128,8 +123,7 @@ def test_grids_have_exactly_the_size_ends_and_bytes_that_are_asked_for() -> None
         assert len(thresholds.hybrid(size)) == size
     assert np.isin([float(f"{number / 1000:.3f}") for number in range(1001)], thresholds.hybrid(5000)).all()
     grid = thresholds.hybrid()
-    assert grid[:2].tolist() == [0.0, 5e-324]
-    assert grid[-1] == 1.0
+    assert (grid[:2].tolist(), grid[-1]) == ([0.0, 5e-324], 1.0)
     assert grid[-2] > 1 - 1e-14
     assert digest(thresholds.hybrid()) == "4b54c1ba3e7665a030456bc41340e09953ee9f65c78f51a47c60d06e2d84e338"
 
@@ -160,8 +154,7 @@ def test_at_the_default_the_auc_of_rare_and_crowded_scores_is_within_1e_4(
 @pytest.mark.slow
 def test_hybrid_of_the_largest_size_has_no_point_twice() -> None:
     grid = thresholds.hybrid(2**20)
-    assert len(grid) == 2**20
-    assert (grid[0], grid[-1]) == (0.0, 1.0)
+    assert (len(grid), (grid[0], grid[-1])) == (2**20, (0.0, 1.0))
 
 
 @pytest.mark.parametrize("reach", [5, 30, 300])
@@ -189,9 +182,6 @@ def test_grids_are_read_only_copies_and_their_bytes_depend_on_the_values_only() 
     assert digest(thresholds.explicit([0.0, np.nextafter(1.0, 2.0)])) != known
 
 
-# --- Specifications ---------------------------------------------------------------------------------------------------
-
-
 def test_specifications_files_paths_and_arrays_name_grids(tmp_path: Path) -> None:
     assert np.array_equal(thresholds.parse("uniform:100"), thresholds.uniform(100))
     assert np.array_equal(thresholds.parse("hybrid:64"), thresholds.hybrid(64))
@@ -209,9 +199,6 @@ def test_specifications_files_paths_and_arrays_name_grids(tmp_path: Path) -> Non
     for number in (100, np.int64(100)):
         with pytest.raises(InputError, match="say uniform:100 or hybrid:100"):
             thresholds.resolve(number)
-
-
-# --- The grid of DPAUC ------------------------------------------------------------------------------------------------
 
 
 def test_the_dpauc_grid_has_half_its_points_below_a_fifth_and_repeated_ones_are_neighbouring_numbers() -> None:

@@ -101,8 +101,7 @@ def test_a_figure_is_drawn_on_the_axes_given_and_is_the_reports_and_its_cards(na
     of_report, of_card, empty = Figure().subplots(1, 3)
     assert (function(report, ax=of_report), function(report.card, ax=of_card)) == (of_report, of_card)
     drawn = [[line.get_xydata().tolist() for line in axes.lines] for axes in (of_report, of_card)]
-    assert drawn[0] == drawn[1]
-    assert (of_report.has_data(), empty.has_data()) == (True, False)
+    assert (drawn[0], (of_report.has_data(), empty.has_data())) == (drawn[1], (True, False))
     assert function in [each.plot for each in FIGURES.values()]
 
 

@@ -196,8 +196,7 @@ def test_what_is_undefined_exact_or_without_an_interval_is_said_so() -> None:
     ours = report.report_card(Histogram.from_rows(data, [0, 0.01, 0.05, 1]), threshold=1.5)
     plain = report.as_dict(ours, FACTS)
     assert plain["decisions"]["chosen"]["metrics"]["precision"] is None
-    assert "undefined" in Page(report.render(ours, FACTS)).texts
-    assert "there are no such rows" in Page(report.render(ours, FACTS)).texts
+    assert all(each in Page(report.render(ours, FACTS)).texts for each in ("undefined", "there are no such rows"))
     facts = dataclasses.replace(FACTS, warnings=())
     texts = Page(report.render(report.report_card(Histogram([0, 0.5, 1], [0, 4], [6, 0])), facts)).texts
     assert {"the bins leave nothing open", "nothing"} <= set(texts)
@@ -288,8 +287,7 @@ def test_any_counts_make_a_report_in_valid_json_or_an_error_that_says_why(
         assert 0 <= estimate["low"] <= estimate["value"] <= estimate["high"]
     for axis in ("fpr", "tpr"):
         points = plain["roc_curve"][axis]
-        assert points == sorted(points)
-        assert (points[0], points[-1]) == (0, 1)
+        assert (points, (points[0], points[-1])) == (sorted(points), (0, 1))
     assert plain["precision_recall_curve"]["recall"] == sorted(plain["precision_recall_curve"]["recall"], reverse=True)
     if drawn:
         Page(report.render(ours, FACTS))
@@ -356,8 +354,7 @@ def test_groups_of_the_reliability_diagram_end_where_scores_say(kind: str, thres
     """With other labels, groups end at the same scores as long as as many are shown."""
     fine, shown = card(kind, threshold).histogram, card(kind, threshold, min_cell=10)
     mixed = Histogram(fine.edges, fine.counts // 2, fine.counts - fine.counts // 2)
-    assert len(shown.calibration.rows) == groups
-    assert shown.calibration.rows.sum() == fine.counts.sum()
+    assert (len(shown.calibration.rows), shown.calibration.rows.sum()) == (groups, fine.counts.sum())
     for weights in (fine.counts, fine.counts * fine.centres * (1 - fine.centres)):
         cuts = report_card_module._cuts(fine, weights, 5)
         assert np.array_equal(cuts, report_card_module._cuts(mixed, weights, 5))

@@ -126,8 +126,7 @@ def test_the_html_shows_all_tables_without_colours_and_no_name_is_html() -> None
 
 def test_an_evaluation_is_one_line_and_a_number_and_one_auc_has_no_table() -> None:
     evaluation = make_evaluation()
-    assert str(evaluation) == HEADLINE
-    assert float(evaluation) == 0.8
+    assert (str(evaluation), float(evaluation)) == (HEADLINE, 0.8)
     plain = made_evaluation(protocol="semi-honest", parties=3, verified=False)
     assert Page(plain._repr_html_()).words == "AUC 0.8000; protocol semi-honest, 3 parties"
 

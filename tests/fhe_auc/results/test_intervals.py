@@ -80,13 +80,11 @@ def test_other_levels_are_refused() -> None:
 
 def test_where_the_normal_distribution_says_nothing_there_is_no_interval_and_elsewhere_one_on_the_logit_scale() -> None:
     found = on_logit_scale(Fraction(9, 10), 0.04, 0.9, "DeLong")
-    assert found is not None
     low, high = (math.log(end / (1 - end)) for end in (found.low, found.high))
     assert (low + high) / 2 == pytest.approx(math.log(9))
     assert (high - low) / 2 == pytest.approx(norm.ppf(0.95) * 0.04 / 0.09)
     assert found == Interval(0.9, found.low, found.high, "DeLong")
     wide = on_logit_scale(Fraction(99, 100), 0.2, 0.9999, "DeLong")
-    assert wide is not None
     assert 0 < wide.low < 0.99 < wide.high <= 1
     for auc, error in [(Fraction(0), 0.0), (Fraction(1), 0.0), (Fraction(1, 2), 0.0)]:
         assert on_logit_scale(auc, error, 0.95, "DeLong") is None
@@ -101,7 +99,6 @@ def test_the_plain_interval_is_procs_cut_at_1() -> None:
     auc, error = of_bins(*bins)
     assert error == pytest.approx(0.104615698843, abs=1e-12)
     found = plain(auc, error, 0.95)
-    assert found is not None
     assert (found.low, found.high) == (pytest.approx(0.678290331383, abs=1e-12), 1.0)
     assert found.method == "DeLong, plain"
 
@@ -110,7 +107,6 @@ def test_an_interval_is_widened_by_a_binning_error_above_the_standard_error_alon
     interval = Interval(0.95, 0.6, 0.7, "DeLong, logit scale")
     assert widened(interval, 0.02, 0.02) is interval
     wide = widened(interval, 0.02, 0.25)
-    assert wide is not None
     assert (wide.low, wide.high) == pytest.approx((0.35, 0.95))
     assert wide.method == "DeLong, logit scale, widened by the binning error"
     assert widened(interval, 0.02, 0.9) == Interval(0.95, 0.0, 1.0, wide.method)
@@ -126,7 +122,6 @@ def test_an_interval_of_an_auc_next_to_0_or_1_is_as_wide_as_can_be_and_no_error(
     auc = Fraction(1, 2 * positives * negatives)
     auc = 1 - auc if mirrored else auc
     found = on_logit_scale(auc, hanley_mcneil(auc, positives, negatives), 0.95, "Hanley and McNeil")
-    assert found is not None
     assert 0 <= found.low <= float(auc) <= found.high <= 1
 
 
@@ -154,7 +149,6 @@ def test_the_paired_standard_error_of_exact_placements_is_delongs(seed: int) -> 
         for u, v in ((2 * x, 2 * y) for x, y in zip(*sides, strict=True))
     ]
     found = paired_delong(of_models[0], of_models[1], PairedSums(*moments), int(labels.sum()), int((~labels).sum()))
-    assert found is not None
     assert found.standard_error == pytest.approx(paired_of_rows(labels, models[0], models[1])[1], abs=1e-7)
     assert found.off == pytest.approx(0, abs=1e-6) or not found.standard_error  # nothing is missing
 

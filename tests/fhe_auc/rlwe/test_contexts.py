@@ -81,9 +81,6 @@ def readers(scheme: Any, pair: Any) -> dict[str, Callable[[bytes], Any]]:
     }
 
 
-# --- What does not belong to a context is refused ---------------------------------------------------------------------
-
-
 def test_ciphertexts_under_another_key_are_refused_by_fingerprint(scheme: Any, pair: Any, other_pair: Any) -> None:
     for kind in (scheme.submission, scheme.result):
         with pytest.raises(DeserialisationError, match=f"{kind} was made under another key") as caught:
@@ -172,9 +169,6 @@ def test_nothing_is_kept_of_the_keys_that_formats_are_learned_from(scheme: Any, 
         assert not words.any(), name
 
 
-# --- The secret key shows nowhere -------------------------------------------------------------------------------------
-
-
 def test_neither_public_context_nor_submissions_contain_the_secret_key(scheme: Any, pair: Any) -> None:
     """Looked for are 200 pieces of seven bytes, of packed coefficients each: too many to occur by chance."""
     key = pair.secret._stored.secret_key
@@ -189,8 +183,7 @@ def test_text_forms_attributes_and_the_public_type_show_no_key(scheme: Any, pair
     name, fresh = pair.public.fingerprint.hex()[:16], scheme.fresh(pair.public, scheme.some(1))
     for show in (repr, str, "{}".format, "{!r}".format):
         assert show(pair.secret) == f"<SecretContext {name} (secret)>"
-        assert show(pair.public) == f"<PublicContext {name}>"
-        assert show(pair.secret._stored) == "SecretKey(...)"
+        assert (show(pair.public), show(pair.secret._stored)) == (f"<PublicContext {name}>", "SecretKey(...)")
         assert len(show(fresh)) < 200
     # What error reporters and rich tracebacks do with the locals of a frame.
     key, text = pair.secret._stored.secret_key, repr(vars(pair.secret))
@@ -234,9 +227,6 @@ def test_pickling_a_public_context_is_refused(scheme: Any, pair: Any, run_child:
     assert set(run_child(_PICKLE, scheme.name, data=pair.public.to_bytes())) == {"refused"}
 
 
-# --- Encryption is fresh ----------------------------------------------------------------------------------------------
-
-
 def test_equal_values_never_encrypt_to_equal_bytes_of_half_a_ciphertext_and_a_seed(scheme: Any, pair: Any) -> None:
     """A seed or a polynomial used twice would give away the difference of the plaintexts."""
     zeros = 0 * scheme.some(1)
@@ -249,9 +239,6 @@ def test_equal_values_never_encrypt_to_equal_bytes_of_half_a_ciphertext_and_a_se
     size = len(scheme.encrypt(pair.secret, scheme.some(1)))
     assert 0 <= size - pair.public.parameters.submission_bytes - SEED_BYTES < 200
     assert pair.public.parameters.submission_bytes * 2 == pair.public.ciphertext_shape.packed_size
-
-
-# --- Contexts travel --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("scheme", [SCHEMES["ckks"], *map(Bfv, range(3))], ids=str, scope="module")
@@ -314,8 +301,6 @@ def test_contexts_made_side_by_side_in_threads_do_not_mix(scheme: Any, backend: 
         result = result_of(scheme, each.public, scheme.encrypt(each.secret, values))
         assert scheme.agree(scheme.decrypt(each.secret, result), scheme.expected(values))
 
-
-# --- Nothing is left behind -------------------------------------------------------------------------------------------
 
 _NEIGHBOUR = """
 import hashlib, json, sys

@@ -36,9 +36,6 @@ def words(values: list[list[int]]) -> Words:
     return np.array(values, np.uint64)
 
 
-# --- Packing ----------------------------------------------------------------------------------------------------------
-
-
 @few
 @given(samples())
 def test_what_is_packed_is_unpacked_again(sample: tuple[Polynomials, list[list[list[int]]]]) -> None:
@@ -59,8 +56,7 @@ def test_a_coefficient_is_its_integer_in_as_few_bytes_as_the_modulus_needs(
         for row, modulus in zip(values, polynomials.moduli, strict=True)
         for value in row
     )
-    assert polynomials.pack(words(values)) == expected
-    assert polynomials.packed_size == len(expected)
+    assert (polynomials.pack(words(values)), polynomials.packed_size) == (expected, len(expected))
 
 
 def test_other_lengths_and_coefficients_that_are_not_below_their_modulus_are_refused() -> None:
@@ -95,9 +91,6 @@ def test_what_was_unpacked_may_be_added_to_a_thousand_times_without_overflow() -
     assert total.words.tolist() == [[(q - 1) * 1000 % q] * N for q in MODULI]
 
 
-# --- Sums -------------------------------------------------------------------------------------------------------------
-
-
 @few
 @given(samples(count=3))
 def test_addition_is_addition_modulo_each_prime(sample: tuple[Polynomials, list[list[list[int]]]]) -> None:
@@ -129,8 +122,6 @@ def test_subtraction_is_subtraction_modulo_each_prime(sample: tuple[Polynomials,
     polynomials.subtract_in_place(total, total.copy())
     assert np.array_equal(total, polynomials.zeros())
 
-
-# --- Expansion from a seed --------------------------------------------------------------------------------------------
 
 # Primes in use, and one just above a power of two, of which every second draw is thrown away.
 EXPANDED = Polynomials(8192, (36028797018652673, 2251799813554177, 36028797018652673, 2**56 + 81, 257, 2**63 - 25))

@@ -64,9 +64,6 @@ def typical(**changes: Any) -> Workload:
     return Workload(**{"thresholds": 100, "parties": 10, **changes})
 
 
-# --- Workloads that make no sense -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("changes", "shown"),
     [
@@ -124,9 +121,6 @@ def test_what_no_parameters_hold_is_said_with_what_to_do(workload: Workload) -> 
         assert "lower max_rows, raise min_rows, or take fewer thresholds or splits" in text
 
 
-# --- Whatever is planned is secure and fits ---------------------------------------------------------------------------
-
-
 @settings(max_examples=60, deadline=None)
 @given(plans(workloads()))
 def test_the_security_table_is_never_exceeded_and_the_largest_honest_result_fits(found: AucPlan) -> None:
@@ -151,8 +145,7 @@ def test_the_security_table_is_never_exceeded_and_the_largest_honest_result_fits
 @given(plans(workloads()))
 def test_packing_and_keys_are_those_of_the_workload_and_equal_plans_travel_unchanged(found: AucPlan) -> None:
     workload, packing, parameters = found.workload, found.packing, found.parameters
-    assert packing.slots == parameters.slots
-    assert packing.classes == workload.classes
+    assert (packing.slots, packing.classes) == (parameters.slots, workload.classes)
     assert packing.blocks * packing.bins >= workload.thresholds
     assert (packing.blocks - 1) * packing.bins < workload.thresholds
     assert packing.half in parameters.rotations
@@ -162,12 +155,9 @@ def test_packing_and_keys_are_those_of_the_workload_and_equal_plans_travel_uncha
     assert plan(found.workload, found.parameters.backend) == found
     manifest = manifest_with(encoded(found), thresholds=2)
     copied = Manifest.from_bytes(manifest.to_bytes())
-    assert copied == manifest
-    assert copied.to_bytes() == manifest.to_bytes()
-    assert copied.digest == manifest.digest
+    assert (copied, copied.to_bytes(), copied.digest) == (manifest, manifest.to_bytes(), manifest.digest)
     read = decode(copied.plan.content, AucPlan, "plan")
-    assert read == found
-    assert encoded(read) == copied.plan
+    assert (read, encoded(read)) == (found, copied.plan)
     assert (read.flooding_deviation, read.capacity_bits) == (found.flooding_deviation, found.capacity_bits)
 
 
@@ -181,9 +171,6 @@ def test_what_was_asked_for_is_kept(workload: Workload, backend: str) -> None:
     assert 20 <= found.blinding_bits <= 50
     assert found.flooding_bits == 35
     assert 0 < error_bound(found) <= 1e-6
-
-
-# --- More asks for more -----------------------------------------------------------------------------------------------
 
 
 def cost(found: AucPlan | None) -> float:
@@ -227,14 +214,10 @@ def test_uploads_grow_by_whole_ciphertexts_defaults_take_one_and_more_rows_a_lar
                 }[backend]
             )
     small, large = (plan(typical(min_rows=1000, max_rows=each), backend) for each in (10**6, 10**9))
-    assert small.parameters.ring_dimension == 8192
-    assert large.parameters.ring_dimension == 16384
+    assert (small.parameters.ring_dimension, large.parameters.ring_dimension) == (8192, 16384)
     sizes = [cost(planned(typical(splits=s, classes=8), backend, flooding_bits=34)) for s in (2, 3, 4)]
     assert sizes == sorted(sizes)
     assert sizes[0] == cost(planned(typical(), backend))  # four executions ride in the same ciphertext
-
-
-# --- The libraries agree ----------------------------------------------------------------------------------------------
 
 
 def every_chain() -> list[Any]:
@@ -321,9 +304,6 @@ def test_the_precision_holds_for_few_parties_where_key_switching_errs_most(backe
     assert np.sqrt(np.mean(np.square(errors))) <= 1.9 * fresh_error(found) / 7
 
 
-# --- A plan that is not the planner's ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
@@ -351,9 +331,6 @@ def test_a_manifest_with_a_plan_that_protects_nothing_is_refused(changes: dict[s
     assert msgspec.to_builtins(manifest(genuine).decoded_plan(AucPlan)) == genuine
     with pytest.raises(InputError, match=why):
         manifest({**genuine, **changes}).decoded_plan(AucPlan)
-
-
-# --- Split shares -----------------------------------------------------------------------------------------------------
 
 
 @st.composite

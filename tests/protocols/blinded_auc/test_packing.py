@@ -39,9 +39,6 @@ def circuit(packing: Packing, sums: list[np.ndarray]) -> np.ndarray:
     return product
 
 
-# --- Shapes that make no sense ----------------------------------------------------------------------------------------
-
-
 def test_sizes_that_make_no_sense_or_do_not_fit_are_refused() -> None:
     for name in ["slots", "classes", "bins"]:
         for value in [0, -2, 3, 6, 4097]:
@@ -60,9 +57,6 @@ def test_sizes_that_make_no_sense_or_do_not_fit_are_refused() -> None:
         for x, y in ((bad, good), (good, bad), (bad, bad), (good, good[:, :5])):
             with pytest.raises((ValueError, IndexError)):
                 packing.pack(x, y)
-
-
-# --- The layout -------------------------------------------------------------------------------------------------------
 
 
 @given(packed_integers())
@@ -105,9 +99,6 @@ def test_derived_numbers_fit_together(packing: Packing) -> None:
     assert packing.trace_steps == tuple(sorted(set(packing.trace_steps)))
     assert sum(packing.trace_steps) == packing.slots - packing.classes  # each slot of a class is added once
     assert all(step % packing.classes == 0 for step in packing.trace_steps)  # no value moves to another class
-
-
-# --- The circuit on it ------------------------------------------------------------------------------------------------
 
 
 @given(packed_integers())

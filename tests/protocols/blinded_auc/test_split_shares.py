@@ -139,8 +139,7 @@ class TestAlgebra:
         assert np.abs(execution.weights - 0.5).max() <= 1.5
         execution, splits, m = drawn
         positions = execution.order.shape[1]
-        assert execution.extra.shape == (2, positions - splits * m)
-        assert execution.totals.shape == (2, positions)
+        assert (execution.extra.shape, execution.totals.shape) == ((2, positions - splits * m), (2, positions))
         for x, y in (execution.extra, execution.totals):
             assert math.fsum(x * y) == pytest.approx(1, rel=0, abs=1e-14)
             assert (x >= 0.25).all()
@@ -415,8 +414,7 @@ class TestStream:
         info = b"fhe-auc malicious 1\0" + encode(("execution", 3))
         key = hmac.digest(extracted, info + b"\1", hashlib.sha256)
         found = Stream(secret, session, "execution", 3)
-        assert found.key == key
-        assert found.words(24).tobytes() == chacha20(key, 3)
+        assert (found.key, found.words(24).tobytes()) == (key, chacha20(key, 3))
 
     def test_uniform_is_uniform_and_never_an_end_even_for_the_extreme_words(self, monkeypatch):
         for low, high in [(0.25, 1), (-1, 2)]:
