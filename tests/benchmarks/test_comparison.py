@@ -57,9 +57,6 @@ def of(found: list[Row], method: str, **fields: Any) -> Row:
     return row
 
 
-# --- The story --------------------------------------------------------------------------------------------------------
-
-
 def story(size: int | None) -> list[Row]:
     protocols = ("semi-honest", "dpauc-laplace", "dpauc-gaussian", "dpauc-rr")
     wanted = asked(protocols=protocols, epsilons=(1.0, 8.0), thresholds=(100,), sizes=(size,), backend="tenseal")
@@ -79,10 +76,8 @@ def test_on_small_data_noise_is_worse_than_guessing_and_the_encrypted_auc_exact_
     assert 3800 < of(rows, "dpauc-laplace", epsilon=1.0).upload_bytes_per_party < 4000
     assert all(row.seconds > 0 for row in rows)
     told = {(row.method, row.epsilon): row.privacy for row in rows}
-    assert told["semi-honest", None] == "encrypted"
-    assert told["dpauc-laplace", 1.0] == "ε = 1"
-    assert told["dpauc-gaussian", 8.0] == "ε = 8, δ = 1e-06"
-    assert told["dpauc-rr", 8.0] == "ε = 8 (scores show)"
+    assert (told["semi-honest", None], told["dpauc-laplace", 1.0]) == ("encrypted", "ε = 1")
+    assert (told["dpauc-gaussian", 8.0], told["dpauc-rr", 8.0]) == ("ε = 8, δ = 1e-06", "ε = 8 (scores show)")
     assert told[SKLEARN, None] == "none"
 
 
@@ -97,9 +92,6 @@ def test_on_large_data_both_are_good_and_the_papers_cell_comes_out() -> None:
     row = of(rows, "dpauc-laplace", epsilon=1.0)
     assert row.auc == pytest.approx(0.748206, abs=0.0015)  # 50 runs: 5 standard errors
     assert row.deviation == pytest.approx(0.001649, rel=0.35)
-
-
-# --- Measures ---------------------------------------------------------------------------------------------------------
 
 
 def test_mean_deviation_and_errors_are_those_of_the_runs() -> None:
@@ -180,9 +172,6 @@ def test_loading_opendp_is_no_sessions_time() -> None:
     assert loaded == [1]
 
 
-# --- Subsamples -------------------------------------------------------------------------------------------------------
-
-
 @settings(max_examples=25)
 @given(st.integers(2, 300), st.integers(0, 5))
 def test_a_subsample_has_its_size_and_the_proportion_of_labels_and_rows_of_the_parties(size: int, seed: int) -> None:
@@ -205,9 +194,6 @@ def test_a_subsample_of_all_rows_is_all_a_party_without_any_takes_no_part_and_ot
     for size in (-1, 0, 1, 61):
         with pytest.raises(InputError, match=f"a subsample of {size} rows was asked for; take 2 to 60"):
             subsample(parties, size, 0)
-
-
-# --- Command line -----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -238,8 +224,7 @@ def test_json_csv_and_figure_of_one_comparison_tell_the_same(file: str) -> None:
     with Path("table.csv").open(encoding="utf-8", newline="") as table:
         rows = list(csv.DictReader(table))
     for one, other in zip(rows, found["rows"], strict=True):
-        assert set(one) == set(other)
-        assert one["warnings"] == " | ".join(other["warnings"])
+        assert (set(one), one["warnings"]) == (set(other), " | ".join(other["warnings"]))
         assert float(one["error"]) == other["error"]
         assert (one["verified"], other["verified"]) == ("nothing", {"aggregation": False, "parties": False})
         assert one["epsilon"] == ("" if other["epsilon"] is None else str(other["epsilon"]))
@@ -361,9 +346,6 @@ def test_the_encrypted_protocols_run_for_real_and_agree(file: str) -> None:
     assert rows["semi-honest"]["auc"] == pytest.approx(direct.auc, abs=1e-6)
 
 
-# --- Figure -----------------------------------------------------------------------------------------------------------
-
-
 def made_up(counts: tuple[int, ...], sizes: tuple[int, ...]) -> list[Row]:
     """As if errors fell with the rows, from method to method."""
     rows = []
@@ -393,16 +375,13 @@ def test_no_text_overlaps_another_or_leaves_the_figure(
     assert_texts_apart(drawn, least=11)
 
 
-def test_every_panel_says_what_it_shows() -> None:
+def test_panels_say_what_they_show_and_methods_can_be_told_apart_without_colour() -> None:
     drawn = figure.draw(made_up((25, 50), (100, 1000)))
     panels = drawn.axes
     assert [axes.get_title(loc="left") for axes in panels] == ["25 thresholds", "50 thresholds"]
     assert {axes.get_xlabel() for axes in panels} == {"rows of all parties together"}
     assert panels[0].get_ylabel() == "|AUC − scikit-learn's|"
     assert "mean of 100 runs; bands: 10th to 90th percentile" in drawn.get_suptitle()
-
-
-def test_methods_can_be_told_apart_without_colour() -> None:
     lines = figure.draw(made_up((25,), (100, 1000))).axes[0].get_lines()
     hollow = (line.get_markerfacecolor() == "none" for line in lines)
     looks = {(str(line.get_marker()), str(line._unscaled_dash_pattern), next(hollow)) for line in lines}

@@ -48,9 +48,6 @@ paillier = peer("paillier", "Paillier", needs="phe")
 secret_shares = peer("secret_shares", "SecretShares", needs="mpyc")
 
 
-# --- Problems and contenders ------------------------------------------------------------------------------------------
-
-
 def test_a_problem_repeats_the_rows_of_twenty_parties_and_knows_their_auc() -> None:
     from sklearn.metrics import roc_auc_score
 
@@ -140,10 +137,8 @@ def test_every_message_is_signed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_published_design_has_the_parameters_of_the_paper() -> None:
     contender: Any = published(SMALL)
     context = contender._context
-    assert context.GetRingDimension() == 16384
-    assert context.GetMultiplicativeDepth() == 3
-    assert context.GetScalingFactorReal(0) == pytest.approx(2**50, rel=1e-3)
-    assert len(contender._sent[0]) == 4
+    assert (context.GetRingDimension(), context.GetMultiplicativeDepth()) == (16384, 3)
+    assert (context.GetScalingFactorReal(0), len(contender._sent[0])) == (pytest.approx(2**50, rel=1e-3), 4)
     four_of_two_polynomials_of_four_primes = 4 * 2 * 4 * 16384 * 8
     assert contender.upload_bytes == pytest.approx(four_of_two_polynomials_of_four_primes, rel=0.01)
     contender.close()
@@ -155,9 +150,6 @@ def test_tuning_spares_the_published_design_most_of_its_parsing() -> None:
     plain, tuned = measure(BenchmarkProblem(30, 8), [published, published_tuned], runs=2)
     assert tuned.upload_bytes == plain.upload_bytes
     assert tuned.cpu["aggregator"] < 0.7 * plain.cpu["aggregator"]
-
-
-# --- Measuring --------------------------------------------------------------------------------------------------------
 
 
 class Wrong(Plaintext):
@@ -206,9 +198,6 @@ def test_a_stopwatch_tells_work_from_waiting() -> None:
     assert watch.cpu < 0.03 < watch.wall
 
 
-# --- Benchmark, figure, summary ---------------------------------------------------------------------------------------
-
-
 def measurement(contender: str, parties: int, thresholds: int, seconds: float, upload: int = 168_000) -> Measurement:
     spent = {"keys": seconds, "party": seconds / 10, "aggregator": seconds, "helper": 0.0}
     return Measurement(
@@ -250,7 +239,7 @@ def test_a_benchmark_measures_every_number_of_sites_and_thresholds_once_and_the_
     assert [make(SMALL).name for make in most.makers] == ["verified, helper keys"]
 
 
-def test_tables_tell_sites_thresholds_and_peers_apart() -> None:
+def test_tables_tell_sites_thresholds_and_peers_apart_and_several_runs_the_least_and_the_most() -> None:
     header, rows = summary.by_sites(MADE_UP)
     assert rows[0] == ("sealed", "3", "3.0", "0.030", "–", "0.030", "168", "0.00100", "233")
     assert (len(header), len(rows)) == (len(rows[0]), 6)
@@ -258,19 +247,17 @@ def test_tables_tell_sites_thresholds_and_peers_apart() -> None:
     (by_files,) = summary.between_machines(MADE_UP)[1]
     assert by_files == ("joint", "0.40", "4.0", "–", "4.0", "1,680", "0.00100", "233")
     assert [row[1] for row in summary.beside_peers(MADE_UP)[1]] == ["verified, sealed keys", PUBLISHED]
-
-
-def test_several_runs_give_the_least_and_the_most() -> None:
     _, rows = summary.by_sites([measurement("verified, sealed keys", 3, 4000, seconds) for seconds in (0.5, 2, 0.1)])
     assert rows == [("sealed", "3", "10 – 200", "0.10 – 2.0", "–", "0.10 – 2.0", "168", "0.00100", "233")]
-
-
-@pytest.mark.parametrize(
-    ("number", "digits", "text"),
-    [(1234.5, 2, "1,200"), (0.0996, 2, "0.100"), (99.6, 2, "100"), (169.4, 3, "169"), (4.993, 3, "4.99"), (0, 2, "–")],
-)
-def test_numbers_have_as_many_digits_as_they_deserve(number: float, digits: int, text: str) -> None:
-    assert summary._text(number, digits) == text
+    for number, digits, text in [
+        (1234.5, 2, "1,200"),
+        (0.0996, 2, "0.100"),
+        (99.6, 2, "100"),
+        (169.4, 3, "169"),
+        (4.993, 3, "4.99"),
+        (0, 2, "–"),
+    ]:
+        assert summary._text(number, digits) == text
 
 
 @pytest.mark.usefixtures("made_up")

@@ -92,16 +92,13 @@ def test_noised_scores_lose_order_and_a_boundless_budget_keeps_it() -> None:
     assert 0.5 < lost.mean() < exact - 0.1
 
 
-@pytest.mark.parametrize("most", [10_000, 50])
-def test_many_runs_are_drawn_in_batches_of_bounded_size(most: int) -> None:
-    exact = statistics(*rows(100), GRID)
-    sizes = simulation.batch_sizes(500, exact.size, most)
-    assert sum(sizes) == 500
-    assert max(sizes) * exact.size < max(1.2 * most, 2 * exact.size)
-    assert min(sizes) > 0
-
-
-def test_batches_hold_all_runs_and_equal_seeds_give_equal_ones() -> None:
+def test_many_runs_are_drawn_in_batches_that_hold_all_and_equal_seeds_give_equal_ones() -> None:
+    for most in [10_000, 50]:
+        exact = statistics(*rows(100), GRID)
+        sizes = simulation.batch_sizes(500, exact.size, most)
+        assert sum(sizes) == 500
+        assert max(sizes) * exact.size < max(1.2 * most, 2 * exact.size)
+        assert min(sizes) > 0
     exact = statistics(*rows(100), GRID)
 
     def drawn(runs: int) -> np.ndarray:

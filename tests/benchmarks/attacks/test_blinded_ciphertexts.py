@@ -93,9 +93,6 @@ def protocol(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-# --- The parties and the circuit around a lie are the real ones -------------------------------------------------------
-
-
 @pytest.mark.backends("all")
 def test_a_liar_that_does_not_lie_gives_every_party_the_right_auc(protocol: str, backend: str) -> None:
     scene = Scene(protocol, backend)
@@ -168,9 +165,6 @@ def test_two_trials_have_neither_the_rows_nor_the_secret_nor_the_session_in_comm
     assert first.manifest.session != second.manifest.session
     assert first.auc != second.auc
     assert first._common_secret != second._common_secret
-
-
-# --- What works, and on whom ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", of_families(UNNOTICED))
@@ -275,9 +269,6 @@ def test_another_sessions_message_is_refused_for_its_session(protocol: str, back
     assert caught.value.field == "session"
 
 
-# --- What a party is told ---------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", of_families([*CAUGHT_BY_AGREEMENT, "earlier-result"], ("scale-num", "drop-party")))
 def test_a_refusal_names_its_check_says_that_no_number_is_given_and_carries_none(name: str) -> None:
     scene = Scene("malicious", BACKENDS[0])
@@ -295,11 +286,7 @@ def test_the_liar_sees_the_same_acknowledgement_whether_it_was_caught_or_not() -
         last = scene.parties.last(scene.message(lie))
         answers.append(scene.parties._parties[1].respond(last))
     first, second = (Message.from_bytes(answer, limit=2**16) for answer in answers)
-    assert first == second
-    assert first.payload == b""
-
-
-# --- The demo ---------------------------------------------------------------------------------------------------------
+    assert (first, first.payload) == (second, b"")
 
 
 def demo(*arguments: str) -> Called:
@@ -387,10 +374,7 @@ def test_every_strategy_can_be_asked_for_in_the_demo(protocol: str) -> None:
     assert list(registry.attacks(protocol).descriptions) == list(STRATEGIES)
 
 
-# --- The tally --------------------------------------------------------------------------------------------------------
-
-
-def test_an_attack_that_moves_the_auc_by_less_than_harm_is_harmless() -> None:
+def test_an_attack_below_harm_is_harmless_and_a_run_repeats_its_rows_and_lies() -> None:
     def barely(view: BlindedView) -> bytes:
         return view.result(view.totals(), 1 - HARM / 2 * view.num_classes)
 
@@ -398,9 +382,6 @@ def test_an_attack_that_moves_the_auc_by_less_than_harm_is_harmless() -> None:
     message = scene.message(barely)
     assert not scene.parties.says_the_same(message)
     assert scene.parties.verdict(message) == HARMLESS
-
-
-def test_a_run_repeats_its_rows_and_lies() -> None:
     first, second = (ciphertexts.run("other-subset", "semi-honest", TRIALS, 3, backend=BACKENDS[0]) for _ in range(2))
     assert first == second
 

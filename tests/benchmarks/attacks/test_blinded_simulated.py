@@ -192,21 +192,18 @@ def test_nothing_passes_ten_million_trials(default, name):
     assert simulated.run(name, default, 10**7, seed=9).passed == 0
 
 
-def test_scaling_everything_is_harmless(default):
-    assert simulated.run("scale-all", default, 10_000).harmless == 10_000
-
-
 @pytest.mark.parametrize("executions", [2, 4])
 def test_equal_multipliers_let_scaling_pass_always(executions):
     of = setting(executions=executions, published=True)
     assert simulated.run("scale-num", of, 10_000, parameter=(-0.05,)).passed == 10_000
 
 
-def test_leftover_masks_make_executions_disagree_and_partial_sums_slots(default):
+def test_leftover_masks_make_executions_disagree_partial_sums_slots_and_scaling_everything_nothing(default):
     assert simulated.run("drop-party", default, 1_000).refused.keys() <= {"executions", "range"}
     assert simulated.run("stop-rotations", default, 1_000).refused == {"slots": 1_000}
     copies = math.log2(default.plan.packing.copies)
     assert simulated.run("stop-rotations", default, 1_000, parameter=(copies,)).harmless == 1_000
+    assert simulated.run("scale-all", default, 10_000).harmless == 10_000
 
 
 @pytest.mark.parametrize("name", quick("scale-num", "scale-but-guessed", "add-constant", of=(*BOUNDED, LUCKY[2])))
@@ -240,17 +237,14 @@ def test_guessing_is_maximised_over_all_sizes():
         assert found == pytest.approx(expected, rel=1e-9, abs=0)
 
 
-def test_density_of_products():
+def test_density_of_products_and_coefficient_of_a_uniform_density():
     rng = np.random.default_rng(10)
     sample = rng.uniform(0.25, 1, (2, 100_000)).prod(axis=0)
     points = np.linspace(1 / 16, 1, 20_001)
     cumulative = np.cumsum(bounds.product_density(points)) * (points[1] - points[0])
     assert cumulative[-1] == pytest.approx(1, abs=1e-4)
     assert stats.kstest(sample, lambda t: np.interp(t, points, cumulative)).pvalue > 1e-6
-
-
-def test_coefficient_of_a_uniform_density():
-    """C = ∫ |q|²/π² = 1/(2π) for q uniform in the unit disc, and (1/π²)·∫ (1 + s)²·2πs ds about a point at 1."""
+    # C = ∫ |q|²/π² = 1/(2π) for q uniform in the unit disc, and (1/π²)·∫ (1 + s)²·2πs ds about a point at 1.
     distances = np.sqrt(np.linspace(0, 1, 400_001))
     ones = np.ones_like(distances)
     assert bounds.coefficient(distances, ones) == pytest.approx(1 / (2 * math.pi), rel=0.01)
@@ -285,15 +279,10 @@ def test_no_search_finds_a_polynomial_much_worse_than_those_that_the_bound_takes
     assert rate < 1.5 * known
 
 
-def test_clopper_pearson_bound():
+def test_clopper_pearson_bound_and_what_is_no_strategy():
     assert clopper_pearson(0, 100) == pytest.approx(1 - 0.05 ** (1 / 100))
     for passes, trials in ((3, 50), (20, 1000)):
         assert stats.binom.cdf(passes, trials, clopper_pearson(passes, trials)) == pytest.approx(0.05)
-    assert clopper_pearson(5, 5) == 1.0
-
-
-def test_what_is_no_strategy_is_refused():
-    assert len(STRATEGIES) == 20
-    assert HARM == 0.001
+    assert (clopper_pearson(5, 5), len(STRATEGIES), HARM) == (1.0, 20, 0.001)
     with pytest.raises(InputError, match="no attack 'nonsense'"):
         simulated.run("nonsense", setting(), 1)

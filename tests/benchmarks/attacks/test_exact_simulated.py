@@ -79,8 +79,7 @@ def test_what_is_right_is_accepted(name: str) -> None:
 def test_a_verdict_would_tell_whether_a_guess_at_a_count_is_right() -> None:
     """One bit a session, which is why the aggregator hears no verdict; the number accepted is right all the same."""
     right, wrong = (simulated.run(name, PRIME, 2_000, seed=3) for name in ("guess-right", "guess-wrong"))
-    assert (right.harmless, right.passed) == (2_000, 0)
-    assert wrong.refused == {"authenticator": 2_000}
+    assert ((right.harmless, right.passed), wrong.refused) == ((2_000, 0), {"authenticator": 2_000})
 
 
 def test_the_best_liar_passes_modulo_257_as_often_as_is_proved() -> None:

@@ -6,6 +6,7 @@ Where a test has an oracle it is Python's integers. What contexts of all schemes
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import msgspec
@@ -31,9 +32,6 @@ SMALL, LARGE = PRIMES.values()
 pytestmark = pytest.mark.backends("one")  # the library makes keys and encryptions of zero; the rest is ours
 
 
-# --- Arithmetic is exact ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.backends("all")
 @pytest.mark.parametrize("products", [1, 3])
 def test_sums_of_plaintext_products_come_out_exactly_at_every_size(case: Case, products: int) -> None:
@@ -46,7 +44,7 @@ def test_sums_of_plaintext_products_come_out_exactly_at_every_size(case: Case, p
             assert secret.decrypt(public.dump_result(flooded, kept), prime, kept).tolist() == expected
 
 
-def test_submissions_add_up_without_the_library_and_decrypt_exactly(case: Case) -> None:
+def test_submissions_add_up_exactly_and_two_sessions_and_all_primes_work_in_turns(case: Case) -> None:
     public, secret = case.pair
     for prime, t in enumerate(case.primes):
         parts = [case.some(seed, prime) for seed in range(5)]
@@ -56,6 +54,15 @@ def test_submissions_add_up_without_the_library_and_decrypt_exactly(case: Case) 
         expected = [sum(column) % t for column in zip(*(part.tolist() for part in parts), strict=True)]
         result = public.dump_result(public.ciphertext(total.words, prime))
         assert secret.decrypt(result, prime).tolist() == expected
+    turns = [(pair, prime) for prime in range(len(case.primes)) for pair in (case.pair, case.other)]
+    held = [loaded(pair, case.some(prime, prime), prime) for pair, prime in turns]
+    products = [
+        pair.public.multiply_values(each, case.some(prime, prime))
+        for (pair, prime), each in zip(turns, held, strict=True)
+    ]
+    for (pair, prime), product in zip(turns, products, strict=True):
+        expected = [x * x % case.primes[prime] for x in case.some(prime, prime).tolist()]
+        assert pair.secret.decrypt(pair.public.dump_result(product), prime).tolist() == expected
 
 
 @pytest.mark.backends("all")
@@ -69,33 +76,15 @@ def test_public_key_encryptions_add_to_secret_key_encryptions(case: Case) -> Non
         assert secret.decrypt(public.dump_result(total), prime).tolist() == expected
 
 
-def test_two_sessions_and_all_primes_work_in_turns(case: Case) -> None:
-    turns = [(pair, prime) for prime in range(len(case.primes)) for pair in (case.pair, case.other)]
-    held = [loaded(pair, case.some(prime, prime), prime) for pair, prime in turns]
-    products = [
-        pair.public.multiply_values(each, case.some(prime, prime))
-        for (pair, prime), each in zip(turns, held, strict=True)
-    ]
-    for (pair, prime), product in zip(turns, products, strict=True):
-        expected = [x * x % case.primes[prime] for x in case.some(prime, prime).tolist()]
-        assert pair.secret.decrypt(pair.public.dump_result(product), prime).tolist() == expected
-
-
-def test_a_result_of_two_polynomials_modulo_one_prime_is_short(case: Case) -> None:
+def test_results_are_short_all_primes_are_the_default_and_operands_are_left_as_they_were(case: Case) -> None:
     flooded = case.pair.public.flood(case.sum_of_products(1)[0])
     for kept in range(1, len(case.half.moduli) + 1):
         assert 0 <= len(case.pair.public.dump_result(flooded, kept)) - 2 * 7 * SLOTS * kept < 200
-
-
-def test_all_primes_by_number_are_all_primes_by_default(case: Case) -> None:
     public, secret = case.pair
     values, total = case.some(1), len(case.half.moduli)
     ciphertext = public.encrypt(values, 0)
     assert public.dump_result(ciphertext, total) == public.dump_result(ciphertext)
     assert secret.decrypt(public.dump_result(ciphertext), 0, total).tolist() == values.tolist()
-
-
-def test_operands_and_what_was_read_are_left_as_they_were(case: Case) -> None:
     public, secret = case.pair
     values = case.some(1)
     words = public.read_submission(secret.encrypt(values, 0), 0)
@@ -123,17 +112,11 @@ def test_an_error_that_the_library_repeats_does_not_tell_the_secret_key(
     assert (noise(secret, first) ** 2).mean() == pytest.approx(2 * VARIANCE, rel=0.15)
 
 
-# --- There is no relinearisation key ----------------------------------------------------------------------------------
-
-
-def test_there_is_no_evaluation_key(case: Case) -> None:
+def test_there_is_no_evaluation_key_and_a_relinearisation_key_is_refused(case: Case) -> None:
     public = case.pair.public
     assert public._stored.relinearisation_key == b""
     # Half of the public key, a seed for the other half, and nothing else of their size.
     assert 0 <= len(public.to_bytes()) - case.parameters.polynomial_bytes(case.parameters.special_bits) < 300
-
-
-def test_a_relinearisation_key_that_the_parameters_do_not_call_for_is_refused(case: Case) -> None:
     more = msgspec.structs.replace(case.pair.public._stored, relinearisation_key=b"\0" * 64)
     with pytest.raises(DeserialisationError, match="has no relinearisation key"):
         bfv.load_public(wire_format.seal(case.pair.public.kind, more.fingerprint, encode(more)))
@@ -145,31 +128,20 @@ def test_no_library_makes_evaluation_keys_for_them(case: Case) -> None:
     assert "relinearisation_key" not in vars(case.pair.public._scheme)
 
 
-# --- Ciphertexts that do not belong are refused -----------------------------------------------------------------------
-
-
-def test_a_submission_for_another_prime_is_refused(case: Case) -> None:
+def test_what_is_of_another_prime_key_or_number_of_primes_is_refused(case: Case) -> None:
     t, other = case.primes[:2]
     with pytest.raises(DeserialisationError, match=f"a submission modulo {other}, got a 'submission modulo {t}'"):
         case.pair.public.read_submission(case.pair.secret.encrypt(case.some(1), 0), 1)
-
-
-@pytest.mark.parametrize("switched", [False, True])
-def test_a_result_under_another_key_or_for_another_prime_is_refused_and_a_submission_is_none(
-    case: Case, switched: bool
-) -> None:
-    public, secret = case.pair
-    kept = case.kept if switched else None
-    data = public.dump_result(case.fresh(), kept)
-    with pytest.raises(DeserialisationError, match="made under another key"):
-        case.other.secret.decrypt(data, 0, kept)
-    with pytest.raises(DeserialisationError, match=f"expected a result .*modulo {case.primes[1]}"):
-        secret.decrypt(data, 1, kept)
-    with pytest.raises(DeserialisationError, match="expected a result"):
-        secret.decrypt(secret.encrypt(case.some(1), 0), 0, kept)
-
-
-def test_a_result_in_another_number_of_primes_than_agreed_is_refused(case: Case) -> None:
+    for switched in [False, True]:
+        public, secret = case.pair
+        kept = case.kept if switched else None
+        data = public.dump_result(case.fresh(), kept)
+        with pytest.raises(DeserialisationError, match="made under another key"):
+            case.other.secret.decrypt(data, 0, kept)
+        with pytest.raises(DeserialisationError, match=f"expected a result .*modulo {case.primes[1]}"):
+            secret.decrypt(data, 1, kept)
+        with pytest.raises(DeserialisationError, match="expected a result"):
+            secret.decrypt(secret.encrypt(case.some(1), 0), 0, kept)
     flooded = case.pair.public.flood(case.loaded(case.some(1)))
     everyone: list[int | None] = [None, *range(1, len(case.half.moduli))]
     for sent in everyone:
@@ -180,13 +152,20 @@ def test_a_result_in_another_number_of_primes_than_agreed_is_refused(case: Case)
                     case.pair.secret.decrypt(data, 0, agreed)
 
 
-def test_damage_of_a_switched_result_behind_a_good_checksum_is_refused(case: Case) -> None:
+def test_damage_of_a_switched_result_is_refused_and_any_forged_one_decrypts_without_harm(case: Case) -> None:
     data = case.pair.public.dump_result(case.fresh(), case.kept)
     kind = wire_format.kind_of(data)
     fingerprint, payload = wire_format.open_any(kind, data)
     for damaged in DAMAGE.values():
         with pytest.raises(DeserialisationError, match=r"bytes of coefficients|not below its modulus"):
             case.pair.secret.decrypt(wire_format.seal(kind, fingerprint, damaged(payload)), 0, case.kept)
+    shape, t = case.pair.public.ciphertext_shape, case.primes[0]
+    for seed in range(5):
+        forged = shape.pack(shape.uniform(bytes([seed]) * 32))
+        data = wire_format.seal(f"result modulo {t}", case.pair.public.fingerprint, forged)
+        found = case.pair.secret.decrypt(data, 0)
+        assert found.shape == (SLOTS,)
+        assert int(found.max()) < t
 
 
 @pytest.mark.parametrize("second", ["zero", "one", "small"])
@@ -206,83 +185,34 @@ def test_a_switched_result_that_hides_nothing_is_refused(case: Case, second: str
         case.pair.secret.decrypt(wire_format.seal(kind, case.pair.public.fingerprint, packed), 0, case.kept)
 
 
-def test_any_other_forged_result_decrypts_to_something_without_harm(case: Case) -> None:
-    shape, t = case.pair.public.ciphertext_shape, case.primes[0]
-    for seed in range(5):
-        forged = shape.pack(shape.uniform(bytes([seed]) * 32))
-        data = wire_format.seal(f"result modulo {t}", case.pair.public.fingerprint, forged)
-        found = case.pair.secret.decrypt(data, 0)
-        assert found.shape == (SLOTS,)
-        assert int(found.max()) < t
-
-
-# --- Arguments that make no sense are refused -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("beyond", [False, True])
-def test_a_prime_that_there_is_none_of_is_refused(case: Case, beyond: bool) -> None:
-    zeros, count = np.zeros(SLOTS, int), len(case.primes)
-    prime = count if beyond else -1
-    for call in (
-        lambda: case.pair.secret.encrypt(zeros, prime),
-        lambda: case.pair.public.encrypt(zeros, prime),
-        lambda: case.pair.public.read_submission(b"", prime),
-        lambda: case.pair.secret.decrypt(b"", prime),
-    ):
+def test_primes_that_there_are_none_of_and_products_that_hide_nothing_are_refused(case: Case) -> None:
+    (public, secret), zeros, count = case.pair, np.zeros(SLOTS, int), len(case.primes)
+    encrypt = ((secret.encrypt, zeros), (public.encrypt, zeros), (public.read_submission, b""), (secret.decrypt, b""))
+    for (call, data), prime in itertools.product(encrypt, (-1, count)):
         with pytest.raises(ValueError, match=f"prime must be an index below {count}"):
-            call()
-
-
-@pytest.mark.parametrize("kept", [-1, 0, 5])
-def test_another_number_of_primes_than_there_are_is_refused(case: Case, kept: int) -> None:
-    ciphertext = case.fresh()
-    for call in (
-        lambda: case.pair.public.dump_result(ciphertext, kept),
-        lambda: case.pair.secret.decrypt(b"", 0, kept),
-        lambda: flooding_margin(case.parameters, 1, kept),
-    ):
+            call(data, prime)
+    keep = ((public.dump_result, case.fresh()), (secret.decrypt, b"", 0), (flooding_margin, case.parameters, 1))
+    for (call, *arguments), kept in itertools.product(keep, (-1, 0, 5)):
         with pytest.raises(ValueError, match="can be kept"):
-            call()
-
-
-def test_ciphertexts_for_different_primes_do_not_meet(case: Case) -> None:
+            call(*arguments, kept)
     with pytest.raises(ValueError, match="different primes, 0 and 1"):
-        case.pair.public.add_in_place(case.fresh(0), case.fresh(1))
-
-
-@pytest.mark.parametrize(
-    ("values", "shown"),
-    [
-        (np.zeros(SLOTS - 1, int), "one integer for each of 8192"),
-        (np.zeros((2, SLOTS), int), "one integer for each of 8192"),
-        (np.zeros(SLOTS), "one integer for each of 8192"),
-        (np.zeros(SLOTS, bool), "one integer for each of 8192"),
-        (np.full(SLOTS, -1), "not in"),
-        ("t itself", "not in"),
-        (np.full(SLOTS, 2**64 - 1, np.uint64), "not in"),
-    ],
-    ids=["too few", "two-dimensional", "floats", "booleans", "negative", "t itself", "2^64 - 1"],
-)
-def test_what_is_no_vector_of_residues_is_refused(case: Case, values: Any, shown: str) -> None:
-    public, secret = case.pair
-    given = np.full(SLOTS, case.primes[0]) if isinstance(values, str) else values
-    ciphertext = case.fresh()
-    for call in (
-        lambda: secret.encrypt(given, 0),
-        lambda: public.encrypt(given, 0),
-        lambda: public.multiply_values(ciphertext, given),
-        lambda: public.add_values(ciphertext, given),
-    ):
-        with pytest.raises(ValueError, match=shown):
-            call()
-
-
-def test_a_product_with_nothing_but_zeros_is_refused(case: Case) -> None:
+        public.add_in_place(case.fresh(0), case.fresh(1))
     with pytest.raises(ValueError, match="hides nothing"):
-        case.pair.public.multiply_values(case.fresh(), np.zeros(SLOTS, int))
+        public.multiply_values(case.fresh(), zeros)
 
 
-# --- Parameters -------------------------------------------------------------------------------------------------------
+def test_what_is_no_vector_of_residues_is_refused(case: Case) -> None:
+    (public, secret), ciphertext = case.pair, case.fresh()
+    no_vectors = np.zeros(SLOTS - 1, int), np.zeros((2, SLOTS), int), np.zeros(SLOTS), np.zeros(SLOTS, bool)
+    beyond = [np.full(SLOTS, each, kind) for each, kind in ((-1, int), (case.primes[0], int), (2**64 - 1, np.uint64))]
+    for values in (*no_vectors, *beyond):
+        shown = "one integer for each of 8192" if any(values is each for each in no_vectors) else "not in"
+        for call, *arguments in (
+            *((secret.encrypt, values, 0), (public.encrypt, values, 0)),
+            *((public.multiply_values, ciphertext, values), (public.add_values, ciphertext, values)),
+        ):
+            with pytest.raises(ValueError, match=shown):
+                call(*arguments)
 
 
 @pytest.mark.parametrize(
@@ -301,9 +231,8 @@ def test_chains_that_the_libraries_must_not_see_are_refused(backend: str, change
 
 
 @pytest.mark.parametrize("chain", [0, 1])
-@pytest.mark.parametrize(
-    ("plain_moduli", "shown"),
-    [
+def test_plaintext_moduli_beyond_fifty_bits_or_not_prime_are_refused(backend: str, chain: int) -> None:
+    for plain_moduli, shown in (
         ((), "1 to 8 plaintext moduli"),
         ((65537, 65537), "all different"),
         (primes_above(2**41, 9, SLOTS), "1 to 8 plaintext moduli"),
@@ -313,13 +242,9 @@ def test_chains_that_the_libraries_must_not_see_are_refused(backend: str, change
         ((2**49 + 27,), "must be a prime that is 1 modulo 16384"),
         ((40961,), "17 to 50 bits"),
         (primes_above(2**50, 1, SLOTS), "17 to 50 bits"),
-    ],
-)
-def test_plaintext_moduli_beyond_fifty_bits_or_not_prime_are_refused(
-    backend: str, chain: int, plain_moduli: tuple[int, ...], shown: str
-) -> None:
-    with pytest.raises(CapacityError, match=shown):
-        parameters_of(backend, plain_moduli, chain=chain)
+    ):
+        with pytest.raises(CapacityError, match=shown):
+            parameters_of(backend, plain_moduli, chain=chain)
 
 
 def test_a_plaintext_modulus_that_divides_the_ciphertext_modulus_is_refused(backend: str) -> None:
@@ -337,14 +262,11 @@ def test_chains_stay_within_the_security_table() -> None:
     assert [sum(chain.modulus_bits) for chain in JOINT_CHAINS] == [192, 212]
 
 
-def test_no_library_makes_keys_of_the_chain_for_joint_keys(backend: str) -> None:
+def test_no_library_makes_keys_of_the_chain_for_joint_keys_nor_divides_t_its_modulus(backend: str) -> None:
     parameters = bfv.BfvParameters(backend, SLOTS, JOINT_CHAINS[0].modulus_bits, 0, SMALL)
     assert parameters.joint_keys
     with pytest.raises(CapacityError, match="for joint keys, which no library makes"):
         bfv.generate(parameters)
-
-
-def test_a_plaintext_modulus_that_divides_the_modulus_of_joint_keys_is_refused(backend: str) -> None:
     taken = bfv.BfvParameters(backend, SLOTS, JOINT_CHAINS[0].modulus_bits, 0, SMALL).joint_moduli
     with pytest.raises(CapacityError, match=f"must not be a prime of the modulus of ciphertexts: {taken[1]}"):
         bfv.BfvParameters(backend, SLOTS, JOINT_CHAINS[0].modulus_bits, 0, (SMALL[0], taken[1]))

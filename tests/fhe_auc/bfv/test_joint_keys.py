@@ -132,12 +132,14 @@ def finished(session: Joint) -> tuple[bytes, list[Words], list[int]]:
     return result, session.partials(result, 1), expected
 
 
-# --- What comes out ---------------------------------------------------------------------------------------------------
-
-
-def test_all_partial_decryptions_together_give_the_exact_sum_of_products(session: Joint, finished: Any) -> None:
+def test_all_partial_decryptions_give_the_exact_sum_and_without_one_nothing(session: Joint, finished: Any) -> None:
     result, partials, expected = finished
     assert fuse(session.setup, result, 1, partials).tolist() == expected
+    for missing in [0, 1, 2]:
+        result, partials, expected = finished
+        without = [each for party, each in enumerate(partials) if party != missing]
+        agreeing = np.mean(fuse(session.setup, result, 1, without) == np.array(expected, np.uint64))
+        assert agreeing < 0.01
 
 
 @pytest.mark.parametrize("kept", [pytest.param(2, marks=pytest.mark.slow), 4])
@@ -206,14 +208,6 @@ def test_masks_of_all_parties_and_of_the_aggregator_add_up(session: Joint) -> No
     assert fuse(session.setup, result, 0, partials).tolist() == [sum(column) % PRIMES[0] for column in columns]
 
 
-@pytest.mark.parametrize("missing", [0, 1, 2])
-def test_all_but_one_partial_decryption_give_nothing(session: Joint, finished: Any, missing: int) -> None:
-    result, partials, expected = finished
-    without = [each for party, each in enumerate(partials) if party != missing]
-    agreeing = np.mean(fuse(session.setup, result, 1, without) == np.array(expected, np.uint64))
-    assert agreeing < 0.01
-
-
 def test_a_sum_that_lacks_a_party_decrypts_to_nothing_even_for_all() -> None:
     session = Joint(3, products=1)
     blocks = session.setup.blocks(0)
@@ -224,9 +218,6 @@ def test_a_sum_that_lacks_a_party_decrypts_to_nothing_even_for_all() -> None:
         found = fuse(session.setup, result, 0, session.partials(result, 0))
         agreeing = np.mean(found == (5 * len(present)) ** 2)
         assert agreeing == 1 if len(present) == 3 else agreeing < 0.01
-
-
-# --- Noise ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("prime", [0, 1])
@@ -281,7 +272,7 @@ def test_the_largest_noise_that_a_plan_admits_decrypts(sign: int) -> None:
     assert fuse(setup, result, 0, []).tolist() == values.tolist()
 
 
-def test_smudging_is_uniform_and_hides_the_share_by_forty_bits(session: Joint, finished: Any) -> None:
+def test_smudging_is_uniform_hides_the_share_by_forty_bits_and_is_never_the_same(session: Joint, finished: Any) -> None:
     result, plan = finished[0], planned(3)
     partials = session.partials(result, 1, plan.smudging_exponent)
     _, second = session.setup.split_result(session.setup.result_kind(1), result)
@@ -291,6 +282,8 @@ def test_smudging_is_uniform_and_hides_the_share_by_forty_bits(session: Joint, f
     assert stats.kstest(smudging, stats.uniform(-1, 2).cdf).pvalue > FALSE_ALARM
     bound = product_bound(plan.parameters, 3, products=plan.layout.ciphertexts, kept=plan.kept)
     assert plan.smudging_exponent - math.log2(SLOTS * bound) > plan.smudging_bits == 40
+    made = {session.shares[0].partial_decryption(finished[0], 1, 60, NO_MASK) for _ in range(3)}
+    assert len(made) == 3
 
 
 def test_flooding_is_uniform_and_changes_both_polynomials(session: Joint) -> None:
@@ -300,14 +293,6 @@ def test_flooding_is_uniform_and_changes_both_polynomials(session: Joint) -> Non
     assert ((product == flooded).mean(axis=1) < 0.01).all()
     added = session.noise(flooded, 0) - session.noise(product, 0)
     assert stats.kstest(added / 2.0**80, stats.uniform(-1, 2).cdf).pvalue > FALSE_ALARM
-
-
-# --- What is secret ---------------------------------------------------------------------------------------------------
-
-
-def test_no_two_partial_decryptions_of_a_share_are_alike(session: Joint, finished: Any) -> None:
-    made = {session.shares[0].partial_decryption(finished[0], 1, 60, NO_MASK) for _ in range(3)}
-    assert len(made) == 3
 
 
 def test_errors_of_all_parts_are_as_large_as_the_security_table_supposes(session: Joint) -> None:
@@ -413,13 +398,17 @@ def test_a_usual_relinearisation_key_yields_one_of_this_form_by_a_public_linear_
     assert max(map(abs, centred(shape, switched))) < bound
 
 
-def test_a_ciphertext_is_encrypted_once_with_a_share() -> None:
+def test_a_ciphertext_is_encrypted_once_with_a_share_and_what_is_refused_uses_none_up(session: Joint) -> None:
     share = JointShare(joint(3).setup)
     share.encrypt(some(1, 0), 0, 300)
     again = JointShare.restored(joint(3).setup, share.saved())
     for prime, each in ((0, share), (1, share), (0, again)):
         with pytest.raises(ValueError, match="block 300 has been encrypted before"):
             each.encrypt(some(1, prime), prime, 300)
+    share = JointShare(session.setup)
+    with pytest.raises(ValueError, match="not in"):
+        share.encrypt(np.full(SLOTS, PRIMES[0]), 0, 301)
+    share.encrypt(some(1, 0), 0, 301)
 
 
 def test_a_saved_share_makes_what_the_share_itself_makes(session: Joint) -> None:
@@ -447,14 +436,7 @@ def test_randomness_that_repeats_makes_other_errors_for_other_messages(
     assert np.var(errors[0] - errors[1]) == pytest.approx(2 * VARIANCE, rel=0.15)
 
 
-def test_what_is_refused_does_not_use_a_ciphertext_up(session: Joint) -> None:
-    share = JointShare(session.setup)
-    with pytest.raises(ValueError, match="not in"):
-        share.encrypt(np.full(SLOTS, PRIMES[0]), 0, 301)
-    share.encrypt(some(1, 0), 0, 301)
-
-
-def test_common_polynomials_differ_for_every_purpose_ciphertext_and_session(session: Joint) -> None:
+def test_common_polynomials_differ_everywhere_and_all_find_the_same_one_to_switch(session: Joint) -> None:
     other = JointSetup(PARAMETERS, b"t" * 32, products=1, kept=3)
     fewer = msgspec.structs.replace(PARAMETERS, plain_moduli=PRIMES[:1])
     setups = session.setup, other, JointSetup(fewer, session.setup.binding, products=1, kept=3)
@@ -465,10 +447,7 @@ def test_common_polynomials_differ_for_every_purpose_ciphertext_and_session(sess
         for index in (0, 1, 2)
     }
     assert len(seen) == 27
-
-
-def test_every_party_and_the_aggregator_find_the_same_polynomial_to_switch(session: Joint) -> None:
-    """It depends on the session and nothing else: nobody chooses it. Computed anew, it is the same."""
+    # It depends on the session and nothing else: nobody chooses it. Computed anew, it is the same.
     found = session.setup.switched_keys()
     JointSetup(PARAMETERS, b"u" * 32, products=PRODUCTS, kept=KEPT).switched_keys()  # takes its place in the memory
     again = JointSetup(PARAMETERS, session.setup.binding, products=PRODUCTS, kept=KEPT).switched_keys()
@@ -488,9 +467,6 @@ def test_a_share_is_ternary_and_neither_shown_nor_pickled_nor_copied(session: Jo
             duplicate(share)
 
 
-# --- What does not belong is refused ----------------------------------------------------------------------------------
-
-
 def opens(session: Joint, result: bytes, prime: int) -> list[Any]:
     """Both that a party does with a result."""
     return [
@@ -499,33 +475,13 @@ def opens(session: Joint, result: bytes, prime: int) -> list[Any]:
     ]
 
 
-def test_another_primes_result_is_refused(session: Joint, finished: Any) -> None:
+def test_results_of_other_primes_and_sessions_and_damaged_ones_are_refused(session: Joint, finished: Any) -> None:
     for call in opens(session, finished[0], 0):
         with pytest.raises(DeserialisationError, match=f"expected a joint result modulo {PRIMES[0]}"):
             call()
-
-
-def test_another_sessions_result_is_refused(finished: Any) -> None:
     for call in opens(Joint(1), finished[0], 1):
         with pytest.raises(DeserialisationError, match="made under another key"):
             call()
-
-
-def test_a_result_that_keeps_other_primes_than_was_agreed_is_refused(session: Joint) -> None:
-    for kept in (1, 2, 4):
-        shape = Polynomials(SLOTS, 2 * session.half.moduli[:kept])
-        forged = wire_format.seal(
-            session.setup.result_kind(0), session.setup.binding, shape.pack(shape.uniform(bytes(32)))
-        )
-        for call in opens(session, forged, 0):
-            with pytest.raises(DeserialisationError, match="bytes of coefficients"):
-                call()
-    for kept in (-1, 0, 5):
-        with pytest.raises(ValueError, match=f"1 to 4 can be kept, got {kept}"):
-            JointSetup(PARAMETERS, bytes(32), products=1, kept=kept)
-
-
-def test_a_damaged_result_is_refused(session: Joint, finished: Any) -> None:
     result = finished[0]
     fingerprint, payload = wire_format.open_any(session.setup.result_kind(1), result)
     above = wire_format.seal(session.setup.result_kind(1), fingerprint, b"\xff" * 6 + payload[6:])
@@ -537,13 +493,24 @@ def test_a_damaged_result_is_refused(session: Joint, finished: Any) -> None:
                 call()
 
 
-@pytest.mark.parametrize("second", ["zero", "one"])
-def test_a_result_that_hides_nothing_is_refused(session: Joint, second: str) -> None:
-    """With c1 = 1 a party would publish its share, but for the smudging."""
-    small = session.small
-    words = np.concatenate((small.uniform(bytes(32)), small.zeros() + np.uint64(second == "one")))
-    packed = Polynomials(SLOTS, 2 * small.moduli).pack(words)
-    forged = wire_format.seal(session.setup.result_kind(0), session.setup.binding, packed)
-    for call in opens(session, forged, 0):
-        with pytest.raises(DeserialisationError, match=r"second polynomial is (zero|small)"):
-            call()
+def test_results_that_keep_other_primes_or_hide_nothing_are_refused(session: Joint) -> None:
+    for kept in (1, 2, 4):
+        shape = Polynomials(SLOTS, 2 * session.half.moduli[:kept])
+        forged = wire_format.seal(
+            session.setup.result_kind(0), session.setup.binding, shape.pack(shape.uniform(bytes(32)))
+        )
+        for call in opens(session, forged, 0):
+            with pytest.raises(DeserialisationError, match="bytes of coefficients"):
+                call()
+    for kept in (-1, 0, 5):
+        with pytest.raises(ValueError, match=f"1 to 4 can be kept, got {kept}"):
+            JointSetup(PARAMETERS, bytes(32), products=1, kept=kept)
+    for second in ["zero", "one"]:
+        # With c1 = 1 a party would publish its share, but for the smudging.
+        small = session.small
+        words = np.concatenate((small.uniform(bytes(32)), small.zeros() + np.uint64(second == "one")))
+        packed = Polynomials(SLOTS, 2 * small.moduli).pack(words)
+        forged = wire_format.seal(session.setup.result_kind(0), session.setup.binding, packed)
+        for call in opens(session, forged, 0):
+            with pytest.raises(DeserialisationError, match=r"second polynomial is (zero|small)"):
+                call()

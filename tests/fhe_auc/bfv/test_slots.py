@@ -51,38 +51,29 @@ def of_integers(half: Polynomials, numbers: list[int]) -> Words:
     return values_of(half, np.array([[each % q for each in numbers] for q in half.moduli], np.uint64))
 
 
-def test_a_message_is_its_polynomial_times_the_modulus_over_t_rounded(half: Polynomials, t: int) -> None:
+def test_messages_are_polynomials_times_q_over_t_and_factors_of_least_coefficients(half: Polynomials, t: int) -> None:
     values, modulus = some(1, t), math.prod(half.moduli)
     expected = [rounded(modulus * each, t) % modulus for each in plaintext(t, values)]
     assert integers(half, slots.message(half, t, values)) == expected
-
-
-def test_a_factor_is_the_polynomial_of_least_coefficients(half: Polynomials, t: int) -> None:
     values = some(2, t)
     centred = [each - t if each > t // 2 else each for each in plaintext(t, values)]
     assert signed(half, coefficients_of(half, slots.factor(half, t, values))) == centred
+    for constant in [1, -1]:
+        factor = slots.factor(half, t, np.full(SIZE, constant % t, np.uint64))
+        assert signed(half, coefficients_of(half, factor)) == [constant, *[0] * (SIZE - 1)]
 
 
-@pytest.mark.parametrize("constant", [1, -1])
-def test_a_constant_multiplies_noise_by_itself(half: Polynomials, t: int, constant: int) -> None:
-    factor = slots.factor(half, t, np.full(SIZE, constant % t, np.uint64))
-    assert signed(half, coefficients_of(half, factor)) == [constant, *[0] * (SIZE - 1)]
-
-
-@pytest.mark.parametrize("share", [-1, -(1 - 2**-40), 0, 1 - 2**-40, 1])
-def test_any_noise_below_the_capacity_decrypts_and_none_beyond(half: Polynomials, t: int, share: float) -> None:
+def test_noise_below_the_capacity_decrypts_and_any_phase_to_the_nearest_message(half: Polynomials, t: int) -> None:
     """A phase is Q·m/t + x by definition; the largest |x| that is below Q/2t, and the least beyond it."""
-    values, modulus = some(3, t), math.prod(half.moduli)
-    noise = int(share * 2**52) * modulus // (2 * t) >> 52
-    beyond = 2 * t if abs(share) == 1 else 0  # the message is rounded by 1/2
-    phase = [rounded(modulus * each, t) + noise + beyond * int(share) for each in plaintext(t, values)]
-    if beyond:
-        phase = [each + int(share) * (modulus >> 48) for each in phase]  # double precision decides nearer than that
-    found = slots.decrypted(half, t, of_integers(half, phase))
-    assert (found.tolist() == values.tolist()) == (abs(share) < 1)
-
-
-def test_any_phase_decrypts_to_the_nearest_message(half: Polynomials, t: int) -> None:
+    for share in [-1, -(1 - 2**-40), 0, 1 - 2**-40, 1]:
+        values, modulus = some(3, t), math.prod(half.moduli)
+        noise = int(share * 2**52) * modulus // (2 * t) >> 52
+        beyond = 2 * t if abs(share) == 1 else 0  # the message is rounded by 1/2
+        phase = [rounded(modulus * each, t) + noise + beyond * int(share) for each in plaintext(t, values)]
+        if beyond:
+            phase = [each + int(share) * (modulus >> 48) for each in phase]  # double precision decides nearer than that
+        found = slots.decrypted(half, t, of_integers(half, phase))
+        assert (found.tolist() == values.tolist()) == (abs(share) < 1)
     modulus = math.prod(half.moduli)
     generator = np.random.default_rng(4)
     phase = [int.from_bytes(generator.bytes(40), "little") % modulus for _ in range(SIZE)]

@@ -95,21 +95,15 @@ def test_fractions_become_noise_by_the_chi_square_laws_quantiles_out_to_the_last
     assert np.angle(drawn) / (2 * np.pi) % 1 == pytest.approx(turns, rel=1e-12)
 
 
-def test_two_calls_never_give_the_same() -> None:
+def test_no_two_calls_give_the_same_and_each_layer_has_a_key_stream_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     one, two = flooding_layers(1.0), flooding_layers(1.0)
     values = np.concatenate([*one, *two])
     assert np.unique(values.real).size == values.size
     assert not np.array_equal(one[0], one[1] * 2.0**40)
-
-
-def test_each_layer_has_a_key_stream_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     genuine = flooding.secrets.token_bytes
     monkeypatch.setattr(flooding.secrets, "token_bytes", lambda size: asked.append(size) or genuine(size))
     flooding_layers(1.0)
     assert asked == [32, 32]
-
-
-def test_neither_numpy_nor_the_standard_library_generates(monkeypatch: pytest.MonkeyPatch) -> None:
     general_purpose_generators.forbid(monkeypatch)
     assert np.isfinite(flooding_layers(1.0, slots=16)).all()

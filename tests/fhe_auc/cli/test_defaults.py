@@ -67,7 +67,7 @@ def test_every_option_has_a_variable_or_a_reason_to_have_none() -> None:
     assert defaults.WITHOUT_DEFAULT.keys() <= seen  # no reason is there for an option that is gone
 
 
-def test_the_command_line_goes_before_the_variable_and_that_before_the_file(folder: Path) -> None:
+def test_the_command_line_goes_before_the_variable_and_that_before_the_file_and_mistakes_are_told(folder: Path) -> None:
     Path("fhe-auc.toml").write_text('label-column = "died"\nscore-column = "from_file"\n')
     variable = {"FHE_AUC_EVALUATE_SCORE_COLUMN": "from_variable"}
     for arguments, variables, wanted in (
@@ -77,6 +77,10 @@ def test_the_command_line_goes_before_the_variable_and_that_before_the_file(fold
     ):
         told = call("evaluate", "north.csv", *arguments, **variables).stderr
         assert f"there is no column {wanted!r}" in told
+    result = call("--config", "none.toml", "evaluate", "north.csv")
+    assert (result.exit_code, result.stderr) == (2, "error: settings file 'none.toml' does not exist\n")
+    told = call("evaluate", "north.csv", FHE_AUC_EVALUATE_MAX_ROWS="ten").stderr
+    assert "'ten' is not a valid integer range (from FHE_AUC_EVALUATE_MAX_ROWS)" in told
 
 
 def test_a_study_is_evaluated_with_its_settings_and_it_is_told(folder: Path) -> None:
@@ -132,29 +136,13 @@ def test_a_mistake_in_the_file_is_one_helpful_line(folder: Path, text: str, mess
     assert message in line
 
 
-def test_a_file_that_is_named_has_to_be_there(folder: Path) -> None:
-    result = call("--config", "none.toml", "evaluate", "north.csv")
-    assert (result.exit_code, result.stderr) == (2, "error: settings file 'none.toml' does not exist\n")
-
-
-def test_a_wrong_value_in_a_variable_names_the_variable(folder: Path) -> None:
-    told = call("evaluate", "north.csv", FHE_AUC_EVALUATE_MAX_ROWS="ten").stderr
-    assert "'ten' is not a valid integer range (from FHE_AUC_EVALUATE_MAX_ROWS)" in told
-
-
 @pytest.mark.parametrize(
     ("variable", "message"),
     [
-        (
-            "FHE_AUC_EVALUATE_LABEL_COLUM",
-            "FHE_AUC_EVALUATE_LABEL_COLUM is of no option of evaluate; did you mean 'FHE_AUC_EVALUATE_LABEL_COLUMN'?",
-        ),
+        ("FHE_AUC_EVALUATE_LABEL_COLUM", "no option of evaluate; did you mean 'FHE_AUC_EVALUATE_LABEL_COLUMN'?"),
         ("FHE_AUC_LABEL_COLUMN", "is of no command; for evaluate it is FHE_AUC_EVALUATE_LABEL_COLUMN"),
-        (
-            "FHE_AUC_EVALUATE_MIN_CELL",
-            "--min-cell can only be given on the command line: it bounds what a result tells",
-        ),
-        ("FHE_AUC_EVALUATE_PROTOCOL", "--protocol can only be given on the command line: it decides who is trusted"),
+        ("FHE_AUC_EVALUATE_MIN_CELL", "can only be given on the command line: it bounds what a result tells"),
+        ("FHE_AUC_EVALUATE_PROTOCOL", "can only be given on the command line: it decides who is trusted"),
     ],
 )
 def test_a_variable_that_would_be_ignored_is_refused(folder: Path, variable: str, message: str) -> None:

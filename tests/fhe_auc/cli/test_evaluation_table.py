@@ -80,7 +80,7 @@ def lines(text: str) -> list[list[str]]:
     return [re.split(r" {2,}", line) for line in text.splitlines()]
 
 
-def test_json_has_scikit_learns_auc_for_each_model_and_group_and_none_of_small_groups(
+def test_json_has_scikit_learns_auc_for_models_and_groups_but_small_ones_the_comparison_and_the_sites(
     found: dict[str, Any], pooled: pd.DataFrame
 ) -> None:
     groups = ["all", "sex: F", "sex: M", "band: 18-49", "band: 50-64", "band: 65-79", "band: 80+"]
@@ -97,9 +97,6 @@ def test_json_has_scikit_learns_auc_for_each_model_and_group_and_none_of_small_g
             continue
         assert each["auc"] == pytest.approx(roc_auc_score(rows["died"], rows[each["model"]]), abs=1e-12)
         assert (each["n"], each["events"], each["missing"]) == (len(rows), rows["died"].sum(), "")
-
-
-def test_json_has_the_comparison_and_what_sites_have_in_common(found: dict[str, Any], pooled: pd.DataFrame) -> None:
     (comparison,) = found["comparisons"]
     aucs = {model: roc_auc_score(pooled["died"], pooled[model]) for model in ("risk_a", "risk_b")}
     assert (comparison["first"], comparison["second"]) == ("risk_a", "risk_b")
@@ -115,7 +112,9 @@ def test_json_has_the_comparison_and_what_sites_have_in_common(found: dict[str, 
     assert [each["model"] for each in found["sites"]] == ["risk_a", "risk_b"]
 
 
-def test_the_table_shows_what_json_says(shown: str, found: dict[str, Any]) -> None:
+def test_the_table_shows_what_json_says_aligned_on_100_columns_headline_first(
+    shown: str, found: dict[str, Any], pooled: pd.DataFrame
+) -> None:
     cells = lines(shown)
     for each in found["estimates"]:
         name = "all rows" if each["group"] == "all" else str(each["group"])
@@ -135,18 +134,12 @@ def test_the_table_shows_what_json_says(shown: str, found: dict[str, Any]) -> No
     (row,) = (row for row in cells if row[0] == "risk_b minus risk_a")
     assert row[1] == f"{comparison['difference']:+.4f}"
     assert row[3:] == [p_text(float(str(comparison["p_value"]))), "DeLong, paired, on binned scores"]
-
-
-def test_a_terminal_of_100_columns_shows_aligned_numbers_without_colours(shown: str) -> None:
     assert "\x1b" not in shown
     assert max(map(len, shown.splitlines())) <= 100
     rows = [line for line in shown.splitlines() if re.match(r"risk_[ab]  ", line) and " to " in line]
     assert len(rows) == 10
     assert len({line.index(" to ") for line in rows}) == 1
     assert len({len(re.search(r" \d[\d,]* +\d[\d,]* +0\.", line)[0]) for line in rows}) == 1
-
-
-def test_the_headline_comes_first_then_the_table_then_who_learnt_what(shown: str, pooled: pd.DataFrame) -> None:
     auc = roc_auc_score(pooled["died"], pooled["risk_a"])
     assert shown.startswith(f"AUC, encrypted  {auc:.6f}")
     order = ["95 % interval", "rows  ", "within sites", "model   ", "comparison", "Every party learnt", "protocol"]

@@ -34,42 +34,21 @@ def test_bad_usage_of_every_command_is_one_object() -> None:
         assert str(told["error"]).endswith(f"see fhe-auc {' '.join(words)} --help")
 
 
-def test_a_wrong_file_and_a_wrong_column_are_named(tmp_path: Path) -> None:
-    told = failure(call("evaluate", "none.csv", "--json"), 2)
-    assert told == {
-        "error": "file 'none.csv' does not exist",
-        "kind": "InputError",
-        "party": None,
-        "file": "none.csv",
-        "line": None,
-        "column": None,
-    }
-    file = tmp_path / "north.csv"
-    file.write_text("died,risk\n0,0.5\n1,0.7\n")
-    told = failure(call("evaluate", str(file), "--label-column", "died", "--score-column", "rsk", "--json"), 2)
-    assert (told["file"], told["column"]) == (str(file), "rsk")
-    assert str(told["error"]).endswith("there is no column 'rsk'; did you mean 'risk'? (there are: died, risk)")
-
-
-def test_a_wrong_line_of_a_file_is_named(tmp_path: Path) -> None:
-    grid = tmp_path / "thresholds.txt"
-    grid.write_text("0.1\n\n0.2\nhalf\n")
-    told = failure(call("evaluate", "none.csv", "--thresholds", str(grid), "--json"), 2)
-    assert (told["kind"], told["file"], told["line"]) == ("InputError", str(grid), 4)
-
-
-def test_a_score_that_is_no_probability_names_its_party(tmp_path: Path) -> None:
-    file = tmp_path / "north.csv"
-    file.write_text("y_true,y_score\n0,12.5\n1,87\n")
-    told = failure(call("evaluate", str(file), "--thresholds", "uniform:5", "--json"), 2)
-    assert told["party"] == "north"
-    assert "set the score scale to percent or logit (--score-scale" in str(told["error"])
-
-
-def test_an_evaluation_that_fails_is_an_object_with_status_1(tmp_path: Path) -> None:
-    file = tmp_path / "north.csv"
-    file.write_text("y_true,y_score\n1,0.5\n1,0.7\n")
-    assert failure(call("evaluate", str(file), "--thresholds", "uniform:5", "--json"), 1)["kind"] == "UndefinedAucError"
+def test_party_file_line_and_column_are_named(folder: Path) -> None:
+    Path("grid.txt").write_text("0.1\n\n0.2\nhalf\n")
+    Path("north.csv").write_text("died,risk\n0,12.5\n1,87\n")
+    Path("alive.csv").write_text("died,risk\n1,0.5\n1,0.7\n")
+    missing = {"error": "file 'none.csv' does not exist", "kind": "InputError", "file": "none.csv"}
+    columns = "--label-column died --score-column risk --thresholds uniform:5"
+    for arguments, status, expected in (
+        ("none.csv", 2, {**missing, "party": None, "line": None, "column": None}),
+        ("north.csv --label-column died --score-column rsk", 2, {"file": "north.csv", "column": "rsk"}),
+        ("none.csv --thresholds grid.txt", 2, {"kind": "InputError", "file": "grid.txt", "line": 4}),
+        (f"north.csv {columns}", 2, {"party": "north"}),
+        (f"alive.csv {columns}", 1, {"kind": "UndefinedAucError"}),
+    ):
+        told = failure(call("evaluate", *arguments.split(), "--json"), status)
+        assert {name: told[name] for name in expected} == expected
 
 
 @pytest.mark.parametrize(
@@ -98,8 +77,7 @@ def test_a_bug_tells_its_place_but_quotes_nothing(monkeypatch: pytest.MonkeyPatc
     where = r"test_failures.py, line \d+ \(run with --debug for the traceback\)\n"
     assert re.fullmatch(rf"internal error: ZeroDivisionError in .*{where}", result.stderr)
     told = failure(call("protocols", "--json"), 1)
-    assert told["kind"] == "ZeroDivisionError"
-    assert "0.123" not in str(told["error"])
+    assert (told["kind"], "0.123" in str(told["error"])) == ("ZeroDivisionError", False)
     assert "0.123" in call("protocols", "--debug").stderr
 
 
@@ -118,17 +96,16 @@ def test_a_file_called_json_does_not_ask_for_json() -> None:
 @pytest.mark.parametrize(
     ("arguments", "status"),
     [
-        (["protocols"], 0),
-        pytest.param(["protocols", "--json"], 0, marks=pytest.mark.slow),
-        pytest.param(["--help"], 0, marks=pytest.mark.slow),
-        pytest.param(["evaluate", "none.csv"], 2, marks=pytest.mark.slow),
+        ("protocols", 0),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in (("--help", 0), ("evaluate none.csv", 2))),
     ],
 )
-def test_a_reader_that_leaves_early_changes_nothing(arguments: list[str], status: int) -> None:
+def test_a_reader_that_leaves_early_changes_nothing(arguments: str, status: int) -> None:
     read_end, write_end = os.pipe()
     os.close(read_end)
-    process = subprocess.run([*PROGRAM, *arguments], stdout=write_end, stderr=subprocess.PIPE, timeout=60, check=False)
-    both = subprocess.run([*PROGRAM, *arguments], stdout=write_end, stderr=write_end, timeout=60, check=False)
+    command = [*PROGRAM, *arguments.split()]
+    process = subprocess.run(command, stdout=write_end, stderr=subprocess.PIPE, timeout=60)
+    both = subprocess.run(command, stdout=write_end, stderr=write_end, timeout=60)
     os.close(write_end)
     assert (process.returncode, both.returncode) == (status, status)
     assert b"Broken" not in process.stderr

@@ -22,12 +22,9 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "110")  # lines are wrapped to this
 
 
-def test_protocols_are_listed_with_whom_they_trust() -> None:
-    listed = {entry["name"]: entry for entry in told("protocols")["protocols"]}
-    assert "does not collude" in listed["semi-honest"]["trust"]
-
-
-def test_protocols_begins_with_five_lines_that_lead_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_protocols_begins_with_five_lines_that_lead_to_one_and_tells_of_one_whom_it_trusts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     lines = call("protocols").stdout.splitlines()
     assert lines[5] == ""
@@ -36,13 +33,9 @@ def test_protocols_begins_with_five_lines_that_lead_to_one(monkeypatch: pytest.M
     assert "verified --epsilon 1" in lines[3]
     listed = [line.split()[0] for line in lines[6:] if re.match(r"  [a-z]", line)]
     assert sorted(listed) == list(registry.names())
-
-
-def test_protocols_tells_of_one_whom_it_trusts_and_its_options() -> None:
     shown = " ".join(call("protocols", "malicious").stdout.split())
     (entry,) = told("protocols", "malicious")["protocols"]
-    assert f"trust {entry['trust']}" in shown
-    assert "executions how often the AUC is computed" in shown
+    assert all(each in shown for each in (f"trust {entry['trust']}", "executions how often the AUC is computed"))
     assert_fails(call("protocols", "malicous"), 2, "unknown protocol 'malicous'; did you mean 'malicious'")
 
 
@@ -70,9 +63,9 @@ def test_help_teaches_by_example() -> None:
     assert "fhe-auc demo" in call("--help").stdout
 
 
-@pytest.mark.parametrize(("group", "heading"), [((), "Evaluate"), (("flower",), "Commands")])
-def test_no_command_is_bad_usage_answered_with_the_help(group: tuple[str, ...], heading: str) -> None:
-    result = call(*group)
+@pytest.mark.parametrize("group", [(), ("flower",), ("calibrate",)])
+def test_no_command_is_bad_usage_answered_with_the_help(group: tuple[str, ...]) -> None:
+    result, heading = call(*group), "Commands" if group else "Evaluate"
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith(f"Usage: {' '.join(('fhe-auc', *group))} [OPTIONS] COMMAND")
     assert f"\n{heading}:\n" in result.stderr
@@ -80,9 +73,6 @@ def test_no_command_is_bad_usage_answered_with_the_help(group: tuple[str, ...], 
 
 def test_version() -> None:
     assert call("--version").stdout == f"fhe-auc {fhe_auc.__version__}\n"
-
-
-# --- Plug-in commands -------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -121,12 +111,14 @@ def test_a_plug_in_command_runs_like_ours() -> None:
 def test_a_broken_plug_in_is_a_warning_in_the_help_and_an_error_when_called() -> None:
     result = call("--help")
     assert result.exit_code == 0
-    assert "Greet somebody." in result.stdout
-    assert "evaluate" in result.stdout
-    assert re.search("^warning: command 'absent' .* does not load: ModuleNotFoundError", result.stderr, re.MULTILINE)
-    assert re.search("^warning: command 'number' .* TypeError: expected a click.Command", result.stderr, re.MULTILINE)
+    assert all(text in result.stdout for text in ("Greet somebody.", "evaluate"))
+    for name, why in (("absent", "does not load: ModuleNotFoundError"), ("number", "TypeError: expected a click.Com")):
+        assert re.search(f"^warning: command '{name}' .*{why}", result.stderr, re.MULTILINE)
     assert_fails(call("absent", "--any", "thing"), 1, "command 'absent' .* does not load")
     assert call("plan", "--backend", "tenseal").stderr == ""
+    found = described()
+    assert list(found)[-1] == "Added by other packages"
+    assert found["Added by other packages"] == ["greet"]  # the two that do not load have no sentence
 
 
 def described() -> dict[str, list[str]]:
@@ -147,10 +139,3 @@ def test_the_help_has_each_command_that_is_installed_with_this_package_below_one
     assert {"demo", "evaluate", "report"} <= set(found["Evaluate"])
     assert {"keys", "session", "flower"} <= set(found["Between machines"])
     assert found["Laboratory"] == ["attack", "benchmark", "compare-protocols", "ustat"]
-
-
-@pytest.mark.usefixtures("plug_ins")
-def test_commands_of_other_packages_stand_below_a_heading_of_their_own() -> None:
-    found = described()
-    assert list(found)[-1] == "Added by other packages"
-    assert found["Added by other packages"] == ["greet"]  # the two that do not load have no sentence

@@ -62,8 +62,7 @@ def test_a_file_of_thresholds_serves_several_evaluations(truth: float) -> None:
     with_file, wished = (
         told("evaluate", *FILES, "--thresholds", spec, *TENSEAL) for spec in ("found.txt", "quantile:40")
     )
-    assert with_file["auc"] == pytest.approx(wished["auc"], abs=1e-6)
-    assert with_file["rounds"] == 3
+    assert (with_file["auc"], with_file["rounds"]) == (pytest.approx(wished["auc"], abs=1e-6), 3)
 
 
 def test_private_thresholds_take_their_options(truth: float) -> None:
@@ -77,34 +76,36 @@ def test_private_thresholds_take_their_options(truth: float) -> None:
 
 def test_thresholds_are_not_written_where_they_should_not_be(truth: float) -> None:
     Path("there.txt").write_text("0\n1\n")
-    assert_refused(call("thresholds", *FILES, "--out", "there.txt"), "is there already; choose another --out")
-    assert_refused(call("thresholds", *FILES, "--out", "found.npy"), r"must end in \.txt or \.csv")
-    assert_refused(call("thresholds", *FILES, "--out", "absent/found.txt"), "there is no folder")
+    for out, message in (
+        ("there.txt", "is there already; choose another --out"),
+        ("found.npy", r"must end in \.txt or \.csv"),
+        ("absent/found.txt", "there is no folder"),
+    ):
+        assert_refused(call("thresholds", *FILES, "--out", out), message)
     assert Path("there.txt").read_text() == "0\n1\n"
     ok("thresholds", *FILES, *TENSEAL, "--bins", "3", "--out", "there.txt", "--force")
     assert len(thresholds.parse("there.txt")) == 3
 
 
-def test_what_cannot_find_quantiles_says_so_before_a_file_is_read(truth: float) -> None:
-    quantiles = ("--thresholds", "quantile:20")
-    dpauc = call("evaluate", "absent.csv", *quantiles, "--protocol", "dpauc-laplace", "-o", "epsilon=1")
-    assert_refused(
-        dpauc, "'dpauc-laplace' has no private way to find quantile thresholds; give thresholds that no data"
-    )
-    no_auc = call("evaluate", "absent.csv", "--protocol", "boundaries-federated")
-    assert_refused(no_auc, "finds thresholds and gives no AUC; fhe-auc thresholds and federated_thresholds run it")
-    no_thresholds = call("thresholds", "absent.csv", "--protocol", "semi-honest", "--out", "a.txt")
-    assert_refused(no_thresholds, "'semi-honest' finds no thresholds")
-    assert_refused(call("evaluate", "absent.csv", "--thresholds", "quantile:1"), "from 2 to 1,048,576, not 1")
-    assert_refused(call("compare-protocols", "absent.csv", "--grid", "quantile"), "'quantile' is not one of")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            "evaluate absent.csv --thresholds quantile:20 --protocol dpauc-laplace -o epsilon=1",
+            "'dpauc-laplace' has no private way to find quantile thresholds; give thresholds that no data",
+        ),
+        (
+            "evaluate absent.csv --protocol boundaries-federated",
+            "finds thresholds and gives no AUC; fhe-auc thresholds and federated_thresholds run it",
+        ),
+        ("thresholds absent.csv --protocol semi-honest --out a.txt", "'semi-honest' finds no thresholds"),
+        ("evaluate absent.csv --thresholds quantile:1", "from 2 to 1,048,576, not 1"),
+        ("compare-protocols absent.csv --grid quantile", "'quantile' is not one of"),
+    ],
+)
+def test_what_cannot_find_quantiles_says_so_before_a_file_is_read(folder: Path, arguments: str, message: str) -> None:
+    assert_refused(call(*arguments.split()), message)
     assert "no private way to find quantiles" in " ".join(ok("compare-protocols", "--help").stdout.split())
-
-
-def test_a_score_outside_0_to_1_is_one_line_with_the_remedy(truth: float) -> None:
-    Path("logits.csv").write_text("y_true,y_score\n0,-1.5\n1,2.0\n")
-    refused = call("evaluate", "logits.csv", "north.csv", "--thresholds", "quantile:20", *TENSEAL)
-    named = "party 'logits', logits.csv, line 2, column 'y_score'"
-    assert_refused(refused, f"{named}: score is -1.5, .* percent or logit .--score-scale, in Python score_scale=")
 
 
 @pytest.mark.usefixtures("without_figures")

@@ -58,7 +58,7 @@ def texts(figure: Any) -> list[str]:
     return [text.get_text() for text in figure.axes[0].texts]
 
 
-def test_every_point_and_bar_is_an_estimate_and_its_interval_in_the_order_of_groups() -> None:
+def test_points_bars_numbers_and_lines_are_those_of_the_estimates_in_the_order_of_groups() -> None:
     evaluation = two_models()
     figure = forest_plot.draw(evaluation)
     by_group = [each for group in GROUPS for each in evaluation.estimates if each.group == group]
@@ -70,17 +70,10 @@ def test_every_point_and_bar_is_an_estimate_and_its_interval_in_the_order_of_gro
     assert [min(range(len(tops)), key=lambda at: abs(tops[at] - row[0])) for row in bars(figure)] == [
         at for at in range(len(tops)) for _ in range(2)
     ]
-
-
-def test_numbers_stand_beside_their_rows_once_for_all_models() -> None:
     found = texts(forest_plot.draw(two_models()))
     assert found.count("35,200") == found.count("1,200") == len(GROUPS)
-    assert "0.800 (0.750 to 0.825)" in found
-    assert "0.700 (0.650 to 0.725)" in found
+    assert all(each in found for each in ("0.800 (0.750 to 0.825)", "0.700 (0.650 to 0.725)"))
     assert {"n", "events", "AUC (95 % interval)"} <= set(found)
-
-
-def test_a_line_goes_through_each_models_auc_over_all_rows() -> None:
     figure = forest_plot.draw(two_models())
     lines = [line.get_xdata()[0] for line in figure.axes[0].lines if line.get_linestyle() == ":"]
     assert lines == [0.8, 0.7]
@@ -95,15 +88,11 @@ def test_models_differ_in_colour_and_marker_and_the_legend_names_them() -> None:
     assert [text.get_text() for text in legend.get_texts()] == models
 
 
-def test_a_group_that_is_not_shown_has_no_point_and_no_numbers() -> None:
+def test_groups_that_are_not_shown_have_no_point_and_of_several_classes_the_line_is_their_average() -> None:
     shown, hidden = make_estimate("", "", 0.8), make_estimate("", "sex: F", None)
     figure = forest_plot.draw(make_evaluation([shown, hidden]))
-    assert len(bars(figure)) == 1
-    assert texts(figure).count("not shown") == 1
+    assert (len(bars(figure)), texts(figure).count("not shown")) == (1, 1)
     assert figure.axes[0].get_legend() is None
-
-
-def test_of_several_classes_the_line_is_their_average() -> None:
     estimates = [make_estimate(model, "", 0.9, contrast=f"{model} from others") for model in ("a", "b", "c")]
     figure = forest_plot.draw(make_evaluation(estimates))
     assert [line.get_xdata()[0] for line in figure.axes[0].lines if line.get_linestyle() == ":"] == [0.8]

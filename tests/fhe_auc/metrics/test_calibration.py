@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import tracemalloc
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
@@ -239,16 +238,13 @@ def reference_bbq(data: PartyData, edges: np.ndarray, scores: np.ndarray) -> np.
     return likelihoods @ np.array(answers) / likelihoods.sum()
 
 
-@pytest.mark.parametrize(("rows", "fine"), [(60, 16), (700, 64), (1500, 40)])
-def test_bayesian_binning_equals_a_straightforward_program(rows: int, fine: int) -> None:
-    data = distorted(rows)
-    edges = np.linspace(0, 1, fine + 1)
-    scores = np.linspace(0, 1, 301)
-    ours = bayesian_binning(Histogram.from_rows(data, edges))
-    np.testing.assert_allclose(ours(scores), reference_bbq(data, edges, scores), rtol=0, atol=1e-10)
-
-
-def test_bayesian_binning_merges_what_lies_beyond_all_rows_with_the_last_bin() -> None:
+def test_bayesian_binning_equals_a_straightforward_program_and_merges_what_lies_beyond_all_rows() -> None:
+    for rows, fine in [(60, 16), (700, 64), (1500, 40)]:
+        data = distorted(rows)
+        edges = np.linspace(0, 1, fine + 1)
+        scores = np.linspace(0, 1, 301)
+        ours = bayesian_binning(Histogram.from_rows(data, edges))
+        np.testing.assert_allclose(ours(scores), reference_bbq(data, edges, scores), rtol=0, atol=1e-10)
     data = distorted(300)
     data = PartyData.from_arrays("low", data.y_true, np.minimum(data.y_score / 4, 0.2))  # a spike at the end
     edges = np.linspace(0, 1, 33)
@@ -284,14 +280,11 @@ def test_a_frequent_score_among_others_keeps_a_share_of_its_own() -> None:
     assert calibration(beside) == pytest.approx(beside, abs=0.1)
 
 
-def test_bayesian_binning_comes_near_the_truth_on_a_million_rows() -> None:
+def test_bayesian_binning_comes_near_the_truth_on_a_million_rows_and_bears_noise() -> None:
     data = distorted(10**6)
     calibration = bayesian_binning(Histogram.from_rows(data, np.arange(2**12 + 1) / 2**12))
     scores = np.linspace(0, 1, 1001)
     assert np.abs(calibration(scores) - (0.25 + 0.5 * scores)).mean() < 0.01
-
-
-def test_bayesian_binning_bears_noise() -> None:
     # Discrete Laplace noise of scale 2, negative counts among it. Seeded: an experiment.
     data = distorted(20_000)
     true = Histogram.from_rows(data, np.linspace(0, 1, 1025))
@@ -313,34 +306,22 @@ def test_the_map_of_many_rows_in_many_bins_takes_little_memory() -> None:
     assert calibration.probabilities == pytest.approx(0.25, abs=0.01)
 
 
-@pytest.mark.parametrize(
-    ("edges", "probabilities", "message"),
-    [
+def test_bad_maps_scores_and_evaluation_bins_and_empty_histograms_are_refused() -> None:
+    for edges, probabilities, message in [
         ([0, 1], [1.5], r"probability 0 is 1\.5"),
         ([0, 2], [0.5], "must be probabilities"),
         ([0, 1], [0.5, 0.5], "1 bins, but 2"),
         ([0, 1], "0.5", "one-dimensional"),
-    ],
-)
-def test_what_is_no_calibration_map_is_refused(edges: list[float], probabilities: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        CalibrationMap(edges, probabilities)
-
-
-@pytest.mark.parametrize("score", [-0.1, 1.1, math.nan])
-def test_a_score_that_is_no_probability_is_not_calibrated(score: float) -> None:
-    with pytest.raises(InputError, match="row 1: score is"):
-        CalibrationMap([0, 1], [0.5])([0.5, score])
-
-
-def test_an_empty_histogram_calibrates_nothing() -> None:
+    ]:
+        with pytest.raises(InputError, match=message):
+            CalibrationMap(edges, probabilities)
+    for score in [-0.1, 1.1, math.nan]:
+        with pytest.raises(InputError, match="row 1: score is"):
+            CalibrationMap([0, 1], [0.5])([0.5, score])
     empty = Histogram([0, 1], [0], [0])
     for function in (histogram_binning, bayesian_binning, calibration_curve, expected_calibration_error):
         with pytest.raises(UndefinedMetricError, match="nothing to calibrate by"):
             function(empty)
-
-
-def test_unknown_evaluation_bins_are_refused() -> None:
     histogram = Histogram([0, 1], [1], [1])
     with pytest.raises(InputError, match="n_bins is 0"):
         calibration_curve(histogram, n_bins=0)

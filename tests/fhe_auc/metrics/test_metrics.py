@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,32 +31,27 @@ isotonic_regression = Lazy("sklearn.isotonic").isotonic_regression
 
 EXACT = 1e-12
 
-Labels = NDArray[np.bool_]
-Scores = NDArray[np.float64]
+
+Rows = NDArray[Any]
 
 
-def sklearn_log_loss(labels: Labels, scores: Scores) -> float:
+def sklearn_log_loss(labels: Rows, scores: Rows) -> float:
     return float(sklearn_metrics.log_loss(labels, scores, labels=[0, 1]))
 
 
-def sklearn_normalised_entropy(labels: Labels, scores: Scores) -> float:
-    return sklearn_log_loss(labels, scores) / sklearn_log_loss(labels, np.full(len(labels), labels.mean()))
-
-
-def largest_gap(labels: Labels, scores: Scores) -> float:
-    return float(Lazy("scipy.stats").ks_2samp(scores[labels], scores[~labels]).statistic)
-
-
-OF_SCORES: dict[str, tuple[Callable[[Histogram], Estimate], Callable[[Labels, Scores], float]]] = {
+OF_SCORES: dict[str, tuple[Callable[[Histogram], Estimate], Callable[[Rows, Rows], float]]] = {
     "roc_auc": (metrics.roc_auc_score, sklearn_metrics.roc_auc_score),
     "average_precision": (metrics.average_precision_score, sklearn_metrics.average_precision_score),
-    "ks": (metrics.ks_statistic, largest_gap),
+    "ks": (metrics.ks_statistic, lambda y, s: float(Lazy("scipy.stats").ks_2samp(s[y], s[~y]).statistic)),
     "log_loss": (metrics.log_loss, sklearn_log_loss),
-    "normalised_entropy": (metrics.normalised_entropy, sklearn_normalised_entropy),
+    "normalised_entropy": (
+        metrics.normalised_entropy,
+        lambda y, s: sklearn_log_loss(y, s) / sklearn_log_loss(y, np.full(len(y), y.mean())),
+    ),
     "brier": (metrics.brier_score_loss, sklearn_metrics.brier_score_loss),
 }
 
-OF_DECISIONS: dict[str, tuple[Callable[[Histogram, float], Estimate], Callable[[Labels, Labels], float]]] = {
+OF_DECISIONS: dict[str, tuple[Callable[[Histogram, float], Estimate], Callable[[Rows, Rows], float]]] = {
     "precision": (metrics.precision_score, lambda y, p: sklearn_metrics.precision_score(y, p, zero_division=0)),
     "recall": (metrics.recall_score, sklearn_metrics.recall_score),
     "npv": (
@@ -138,7 +134,7 @@ def test_curves_and_confusion_matrix_equal_scikit_learns_point_by_point() -> Non
 
 @settings(max_examples=30)
 @given(data=rows_of_both_labels(), edges=edges_over(0, 1))
-def test_the_range_of_a_metric_of_scores_holds_scikit_learns_value(data: PartyData, edges: Scores) -> None:
+def test_the_range_of_a_metric_of_scores_holds_scikit_learns_value(data: PartyData, edges: Rows) -> None:
     histogram = Histogram.from_rows(data, edges)
     for name, (ours, theirs) in OF_SCORES.items():
         estimate, expected = ours(histogram), theirs(data.y_true, data.y_score)
@@ -149,7 +145,7 @@ def test_the_range_of_a_metric_of_scores_holds_scikit_learns_value(data: PartyDa
 
 @settings(max_examples=30)
 @given(data=rows_of_both_labels(-3, 5), edges=edges_over(-3, 5), threshold=st.floats(-4, 6))
-def test_the_range_at_any_threshold_holds_scikit_learns_value(data: PartyData, edges: Scores, threshold: float) -> None:
+def test_the_range_at_any_threshold_holds_scikit_learns_value(data: PartyData, edges: Rows, threshold: float) -> None:
     histogram = Histogram.from_rows(data, edges)
     predicted = data.y_score >= threshold
     for name, (ours, theirs) in OF_DECISIONS.items():
@@ -165,7 +161,7 @@ def test_the_range_at_any_threshold_holds_scikit_learns_value(data: PartyData, e
 
 @settings(max_examples=15)
 @given(data=rows_of_both_labels(), edges=edges_over(0, 1))
-def test_at_the_bins_edges_decisions_are_exact(data: PartyData, edges: Scores) -> None:
+def test_at_the_bins_edges_decisions_are_exact(data: PartyData, edges: Rows) -> None:
     histogram = Histogram.from_rows(data, edges)
     for threshold in edges[:-1]:  # rows at the upper end share a bin with others
         predicted = data.y_score >= threshold
@@ -176,11 +172,15 @@ def test_at_the_bins_edges_decisions_are_exact(data: PartyData, edges: Scores) -
                 assert estimate.half_width == 0, name
 
 
-def test_between_edges_rows_are_spread_evenly_over_their_bin() -> None:
+def test_between_edges_rows_are_spread_evenly_and_those_at_the_upper_end_are_not_lost() -> None:
     histogram = Histogram([0, 0.5, 1], [0, 10], [10, 10])
     estimate = metrics.recall_score(histogram, 0.6)
     assert (estimate.value, estimate.low, estimate.high) == (pytest.approx(0.8), 0.0, 1.0)
     assert metrics.confusion_matrix(histogram, 0.6) == pytest.approx(np.array([[12, 8], [2, 8]]))
+    data = PartyData.from_arrays("rows", [0, 1, 1, 0], [0.2, 1.0, 0.7, 0.6])
+    estimate = metrics.recall_score(Histogram.from_rows(data, [0, 0.5, 1]), 1.0)
+    assert estimate.low <= 0.5 <= estimate.high
+    assert metrics.recall_score(Histogram.from_rows(data, [0, 0.5, 1, 1]), 1.0) == Estimate(0.5, 0.5, 0.5)
 
 
 @pytest.mark.parametrize(("positives", "negatives"), [([3, 7], [11, 5]), ([2.4, 7.7], [10.6, 5.2])])
@@ -197,13 +197,6 @@ def test_a_confusion_matrix_has_whole_rows_that_add_up_and_are_nearest(
     assert tp == pytest.approx(float(share @ positives), abs=0.5 + 1e-9)
     assert fp == pytest.approx(float(share @ negatives), abs=0.5 + 1e-9)
     assert found.min() >= 0
-
-
-def test_rows_at_the_upper_end_are_not_lost_at_a_threshold_there() -> None:
-    data = PartyData.from_arrays("rows", [0, 1, 1, 0], [0.2, 1.0, 0.7, 0.6])
-    estimate = metrics.recall_score(Histogram.from_rows(data, [0, 0.5, 1]), 1.0)
-    assert estimate.low <= 0.5 <= estimate.high
-    assert metrics.recall_score(Histogram.from_rows(data, [0, 0.5, 1, 1]), 1.0) == Estimate(0.5, 0.5, 0.5)
 
 
 def test_the_ends_of_the_average_precisions_range_are_reached() -> None:
@@ -273,12 +266,15 @@ def test_the_bias_of_average_precision_is_what_rows_count_in_their_own_precision
 
 
 def test_a_positive_in_a_higher_bin_than_a_negative_counts_one() -> None:
-    assert metrics.roc_auc_score(Histogram([0, 1, 2], [0, 3], [2, 0])) == Estimate(1.0, 1.0, 1.0)
-    assert metrics.roc_auc_score(Histogram([0, 1, 2], [3, 0], [0, 2])) == Estimate(0.0, 0.0, 0.0)
-    assert metrics.roc_auc_score(Histogram([0, 2], [3], [2])) == Estimate(0.5, 0.0, 1.0)
+    for histogram, expected in (
+        (Histogram([0, 1, 2], [0, 3], [2, 0]), (1.0, 1.0, 1.0)),
+        (Histogram([0, 1, 2], [3, 0], [0, 2]), (0.0, 0.0, 0.0)),
+        (Histogram([0, 2], [3], [2]), (0.5, 0.0, 1.0)),
+    ):
+        assert metrics.roc_auc_score(histogram) == Estimate(*expected)
 
 
-def test_the_best_f1_is_the_largest_on_scikit_learns_curve() -> None:
+def test_the_best_f1_and_operating_points_are_the_best_on_scikit_learns_curve() -> None:
     data = make_rows(0)
     histogram = Histogram.exact(data)
     threshold = metrics.best_f1_threshold(histogram)
@@ -286,20 +282,17 @@ def test_the_best_f1_is_the_largest_on_scikit_learns_curve() -> None:
     f1 = 2 * precision[:-1] * recall[:-1] / np.maximum(precision[:-1] + recall[:-1], 1e-300)
     assert metrics.f1_score(histogram, threshold).value == pytest.approx(f1.max(), abs=EXACT)
     assert threshold in thresholds
-
-
-@pytest.mark.parametrize("least", [0.5, 0.9, 0.95])
-def test_operating_points_are_the_best_on_scikit_learns_curve(least: float) -> None:
-    data = make_rows(0)
-    histogram = Histogram.exact(data)
-    fpr, tpr, _ = sklearn_metrics.roc_curve(data.y_true, data.y_score, drop_intermediate=False)
-    threshold = metrics.threshold_of_specificity(histogram, least)
-    assert metrics.specificity_score(histogram, threshold).value >= least
-    assert metrics.recall_score(histogram, threshold).value == tpr[1 - fpr >= least].max()
-    threshold = metrics.threshold_of_recall(histogram, least)
-    assert metrics.recall_score(histogram, threshold).value >= least
-    expected = 1 - fpr[tpr >= least].min()
-    assert metrics.specificity_score(histogram, threshold).value == pytest.approx(expected, abs=EXACT)
+    for least in [0.5, 0.9, 0.95]:
+        data = make_rows(0)
+        histogram = Histogram.exact(data)
+        fpr, tpr, _ = sklearn_metrics.roc_curve(data.y_true, data.y_score, drop_intermediate=False)
+        threshold = metrics.threshold_of_specificity(histogram, least)
+        assert metrics.specificity_score(histogram, threshold).value >= least
+        assert metrics.recall_score(histogram, threshold).value == tpr[1 - fpr >= least].max()
+        threshold = metrics.threshold_of_recall(histogram, least)
+        assert metrics.recall_score(histogram, threshold).value >= least
+        expected = 1 - fpr[tpr >= least].min()
+        assert metrics.specificity_score(histogram, threshold).value == pytest.approx(expected, abs=EXACT)
 
 
 def test_a_specificity_that_is_nine_of_ten_is_reached_in_spite_of_rounding_unless_the_highest_bin_spoils_it() -> None:
@@ -323,10 +316,11 @@ def test_the_parts_of_the_brier_score_are_murphys_and_add_up() -> None:
     assert found.reliability - found.resolution + found.uncertainty == pytest.approx(brier, abs=EXACT)
 
 
-def calibrated_uniform(rows: int) -> PartyData:
+def calibrated_uniform(rows: int, seed: int = 20261121, squeezed: bool = False) -> PartyData:
     """Uniform scores, each the probability of label 1: the AUC is 5/6, B equal bins miss it by exactly 1/(3 B^2)."""
-    generator = np.random.default_rng(20261121)
+    generator = np.random.default_rng(seed)
     scores = generator.random(rows)
+    scores = 0.05 * scores**2 if squeezed else scores
     return PartyData.from_arrays("pool", generator.random(rows) < scores, scores)
 
 
@@ -334,12 +328,6 @@ def binormal(rows: int) -> PartyData:
     generator = np.random.default_rng(20261122)
     labels = generator.random(rows) < 0.5
     return PartyData.from_arrays("pool", labels, expit(2 * generator.standard_normal(rows) + 2.28 * labels - 1.14))
-
-
-def squeezed(rows: int) -> PartyData:
-    generator = np.random.default_rng(20261123)
-    scores = 0.05 * generator.random(rows) ** 2
-    return PartyData.from_arrays("pool", generator.random(rows) < scores, scores)
 
 
 @pytest.mark.parametrize("make", [calibrated_uniform, pytest.param(binormal, marks=pytest.mark.slow)])
@@ -356,7 +344,7 @@ def test_the_auc_error_of_quantile_bins_follows_one_over_three_b_squared(make: C
 
 
 def test_quantile_bins_beat_uniform_ones_on_squeezed_scores() -> None:
-    data = squeezed(10**5)
+    data = calibrated_uniform(10**5, 20261123, squeezed=True)
     expected = sklearn_metrics.roc_auc_score(data.y_true, data.y_score)
     counts = hierarchy.count(data, 14)
     for bins in (20, 100):
@@ -387,17 +375,13 @@ def test_the_clean_up_leaves_no_negative_count_the_same_total_and_no_larger_erro
 
 @settings(max_examples=40)
 @given(counts=st.lists(st.floats(-30, 60), min_size=2, max_size=12))
-def test_the_clean_up_is_the_nearest_by_least_squares(counts: list[float]) -> None:
-    total = sum(counts)
+def test_the_clean_up_is_the_nearest_by_least_squares_and_leaves_true_counts(counts: list[float]) -> None:
+    histogram, total = Histogram(np.arange(len(counts) + 1), counts, np.zeros(len(counts))), sum(counts)
+    if min(counts) >= 0:
+        assert histogram.cleaned() is histogram
     if total > 0:
-        cleaned = Histogram(np.arange(len(counts) + 1), counts, np.zeros(len(counts))).cleaned().positives
         expected = isotonic_regression(np.cumsum(counts)[:-1], y_min=0, y_max=total)
-        np.testing.assert_allclose(np.cumsum(cleaned)[:-1], expected, rtol=0, atol=1e-9)
-
-
-def test_the_clean_up_leaves_true_counts_as_they_are() -> None:
-    histogram = Histogram([0, 0.5, 0.7, 1], [0, 1e9, 0.25], [5, 0, 0])
-    assert histogram.cleaned() is histogram
+        np.testing.assert_allclose(np.cumsum(histogram.cleaned().positives)[:-1], expected, rtol=0, atol=1e-9)
 
 
 def test_the_clean_up_keeps_the_auc_where_zeroing_negative_counts_ruins_it() -> None:
@@ -430,46 +414,47 @@ def test_metrics_of_noisy_counts_stay_in_range_or_say_why_not(p: list[float], n:
         assert 0 <= estimate.low <= estimate.value <= estimate.high
         assert np.isfinite(estimate.high)
     if sum(p) > 0 and sum(n) > 0:
-        fpr, tpr, _ = metrics.roc_curve(histogram)
-        assert (np.diff(fpr) >= 0).all()
-        assert (np.diff(tpr) >= 0).all()
-        assert (fpr[-1], tpr[-1]) == (1, 1)
+        rates = np.stack(metrics.roc_curve(histogram)[:2])
+        assert (np.diff(rates) >= 0).all()
+        assert rates[:, -1].tolist() == [1, 1]
 
 
-@pytest.mark.parametrize(("p", "n", "missing"), [([0, 0], [1, 2], "positive"), ([1, 2], [3, -4], "negative")])
-def test_one_class_alone_has_no_auc(p: list[float], n: list[float], missing: str) -> None:
-    histogram = Histogram([0, 0.5, 1], p, n)
-    for ours in (metrics.roc_auc_score, metrics.roc_curve):
-        with pytest.raises(UndefinedAucError, match=f"no {missing} row"):
-            ours(histogram)
-    for ours in (metrics.ks_statistic, metrics.normalised_entropy):
-        with pytest.raises(UndefinedMetricError, match="one class only"):
-            ours(histogram)
-    with pytest.raises(UndefinedMetricError, match=f"no {missing} row"):
-        metrics.balanced_accuracy_score(histogram, 0.5)
-
-
-def test_without_rows_each_metric_says_what_is_missing() -> None:
+def test_what_has_no_value_says_what_is_missing() -> None:
+    for p, n, missing in [([0, 0], [1, 2], "positive"), ([1, 2], [3, -4], "negative")]:
+        histogram = Histogram([0, 0.5, 1], p, n)
+        for ours, error, message in (
+            (metrics.roc_auc_score, UndefinedAucError, f"no {missing} row"),
+            (metrics.roc_curve, UndefinedAucError, f"no {missing} row"),
+            (metrics.ks_statistic, UndefinedMetricError, "one class only"),
+            (metrics.normalised_entropy, UndefinedMetricError, "one class only"),
+            (lambda h: metrics.balanced_accuracy_score(h, 0.5), UndefinedMetricError, f"no {missing} row"),
+        ):
+            with pytest.raises(error, match=message):
+                ours(histogram)
     histogram = Histogram([0, 0.5, 1], [0, 0], [-1, 0])
     for ours in (metrics.log_loss, metrics.brier_score_loss, metrics.average_precision_score):
         with pytest.raises(UndefinedMetricError, match=r"no (positive )?row"):
             ours(histogram)
-    for ours in (metrics.precision_recall_curve, metrics.best_f1_threshold):
-        with pytest.raises(UndefinedMetricError, match="no positive row"):
-            ours(histogram)
-    for ours, _ in OF_DECISIONS.values():
+    of_decisions = [lambda h, f=ours: f(h, 0.5) for ours, _ in OF_DECISIONS.values()]
+    for ours in (metrics.precision_recall_curve, metrics.best_f1_threshold, *of_decisions):
         with pytest.raises(UndefinedMetricError, match="no "):
-            ours(histogram, 0.5)
+            ours(histogram)
     with pytest.raises(UndefinedMetricError, match=r"at or above the threshold 0\.7"):
         metrics.precision_score(Histogram([0, 0.5, 1], [3, 0], [4, 0]), 0.7)
 
 
-def test_scores_that_are_no_probabilities_have_no_log_loss() -> None:
+def test_scores_outside_the_bins_or_0_to_1_and_thresholds_that_are_no_numbers_are_refused() -> None:
     histogram = Histogram([-2, 0, 2], [1, 2], [2, 1])
     for ours in (metrics.log_loss, metrics.brier_score_loss, metrics.normalised_entropy, metrics.histogram_binning):
         with pytest.raises(InputError, match=r"from -2\.0 to 2\.0; scores must be probabilities"):
             ours(histogram)
     assert metrics.roc_auc_score(histogram).value == pytest.approx(0.5 + 1 / 6)
+    data = PartyData.from_arrays("north", [0, 1], [0.5, 1.25])
+    with pytest.raises(InputError, match=r"party 'north', row 1: score is 1\.25, but the bins cover 0\.0 to 1\.0"):
+        Histogram.from_rows(data, [0, 0.5, 1])
+    for threshold in (np.nan, np.inf):
+        with pytest.raises(InputError, match="it must be finite"):
+            metrics.recall_score(Histogram([0, 1], [1], [1]), threshold)
 
 
 @pytest.mark.parametrize(
@@ -492,18 +477,6 @@ def test_what_cannot_be_a_histogram_is_refused(edges: list[float], positives: li
         Histogram(edges, positives, [1] * max(1, len(edges) - 1))
 
 
-def test_a_score_outside_the_bins_is_refused_by_party_row_and_value() -> None:
-    data = PartyData.from_arrays("north", [0, 1], [0.5, 1.25])
-    with pytest.raises(InputError, match=r"party 'north', row 1: score is 1\.25, but the bins cover 0\.0 to 1\.0"):
-        Histogram.from_rows(data, [0, 0.5, 1])
-
-
-@pytest.mark.parametrize("threshold", [np.nan, np.inf])
-def test_a_threshold_that_is_no_number_is_refused(threshold: float) -> None:
-    with pytest.raises(InputError, match="it must be finite"):
-        metrics.recall_score(Histogram([0, 1], [1], [1]), threshold)
-
-
 @pytest.mark.parametrize("digits", [1, 3, 17])
 def test_the_auc_of_rows_is_scikit_learns(digits: int) -> None:
     data = make_rows(digits, 500, digits)
@@ -511,7 +484,7 @@ def test_the_auc_of_rows_is_scikit_learns(digits: int) -> None:
     assert float(auc_of_rows(data.y_true, data.y_score)) == pytest.approx(expected, abs=1e-12)
 
 
-def test_a_histogram_is_frozen_copied_and_silent_about_its_counts() -> None:
+def test_histograms_are_frozen_and_silent_and_no_metric_warns_on_extreme_ones() -> None:
     positives = np.array([71.0, 2.0])
     histogram = Histogram([0, 0.5, 1], positives, [3, 4])
     positives[0] = 0
@@ -519,9 +492,6 @@ def test_a_histogram_is_frozen_copied_and_silent_about_its_counts() -> None:
     with pytest.raises(ValueError, match="read-only"):
         histogram.positives[0] = 0
     assert repr(histogram) == "Histogram(bins=2)"
-
-
-def test_no_metric_warns_on_extreme_histograms() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for p, n in (([0, 0, 5], [7, 0, 0]), ([1e15, 0, 0], [0, 0, 1e15]), ([1e-9, 0, 0], [0, 0, 1e-9])):
@@ -530,3 +500,27 @@ def test_no_metric_warns_on_extreme_histograms() -> None:
                 ours(histogram)
             for ours, _ in OF_DECISIONS.values():
                 ours(histogram, 0.5)
+
+
+def test_net_benefit_is_its_definition_over_rows_and_that_of_treating_all_0_at_the_prevalence() -> None:
+    generator = np.random.default_rng(6)
+    scores = np.round(generator.random(300), 2)
+    data = PartyData.from_arrays("rows", generator.random(300) < scores, scores)
+    edges = np.append(np.arange(0, 100, 5) / 100, [1.0, 1.0])  # the last bin is the score 1 alone
+    curve = metrics.decision_curve(Histogram.from_rows(data, edges))
+    assert curve.thresholds.tolist() == edges[:-2].tolist()
+    for threshold, model, treat_all in zip(*curve, strict=True):
+        odds = Fraction(threshold) / (1 - Fraction(threshold))
+        for treated, found in ((data.y_score >= threshold, model), (np.ones(300, bool), treat_all)):
+            tp, fp = int((treated & data.y_true).sum()), int((treated & ~data.y_true).sum())
+            assert found == pytest.approx(float((tp - fp * odds) / 300), abs=1e-12)
+    # Treating all is worth nothing at the share of positive rows (Vickers and Elkin, 2006).
+    curve = metrics.decision_curve(Histogram([0, 0.25, 0.5, 1], [10, 5, 10], [60, 10, 5]))
+    assert curve.treat_all[1] == pytest.approx(0, abs=1e-12)
+
+
+def test_without_rows_or_probabilities_there_is_no_net_benefit() -> None:
+    with pytest.raises(UndefinedMetricError, match="no row"):
+        metrics.decision_curve(Histogram([0, 1], [0], [0]))
+    with pytest.raises(InputError, match="must be probabilities"):
+        metrics.decision_curve(Histogram([0, 2], [1], [1]))

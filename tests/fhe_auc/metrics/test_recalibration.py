@@ -43,18 +43,6 @@ def test_line_and_intercept_are_those_of_statsmodels() -> None:
     assert metrics.calibration_line(histogram) == pytest.approx((*expected, 0, 0), abs=2e-8)
     large, error = metrics.calibration_in_the_large(histogram)
     assert (large.value, error) == pytest.approx((0.01483882, 0.09313813), abs=2e-8)
-
-
-def test_the_error_of_observed_over_expected_is_that_of_a_ratio_of_rows() -> None:
-    data = rows(SCORES, POSITIVES, NEGATIVES)
-    ratio = data.y_true.sum() / data.y_score.sum()
-    expected = math.sqrt(np.square(data.y_true - ratio * data.y_score).sum()) / data.y_true.sum()
-    assert metrics.observed_expected_error(Histogram.exact(data)) == pytest.approx(expected, rel=1e-12)
-    with pytest.raises(UndefinedMetricError, match="no positive rows"):
-        metrics.observed_expected_error(Histogram.exact(rows(SCORES, [0] * len(SCORES), NEGATIVES)))
-
-
-def test_without_scores_of_0_and_1_too() -> None:
     inner = slice(1, -1)
     histogram = Histogram.exact(rows(SCORES[inner], POSITIVES[inner], NEGATIVES[inner]))
     expected = (0.03754426, 1.02933138, 0.10311542, 0.074301)  # White's, and Fisher's
@@ -100,21 +88,36 @@ def test_ranges_hold_the_rows_own_values(scores: list[float], edges: np.ndarray)
         assert ratio.high * expected >= data.y_true.sum() * (1 - 1e-9)
 
 
-def test_observed_over_expected_is_the_ratio_of_sums() -> None:
+def test_observed_over_expected_and_its_error_are_the_definitions_over_rows() -> None:
     data = rows(SCORES, POSITIVES, NEGATIVES)
     found = metrics.observed_expected_ratio(Histogram.exact(data))
     assert found.value == pytest.approx(data.y_true.sum() / data.y_score.sum(), rel=1e-12)
+    data = rows(SCORES, POSITIVES, NEGATIVES)
+    ratio = data.y_true.sum() / data.y_score.sum()
+    expected = math.sqrt(np.square(data.y_true - ratio * data.y_score).sum()) / data.y_true.sum()
+    assert metrics.observed_expected_error(Histogram.exact(data)) == pytest.approx(expected, rel=1e-12)
+    with pytest.raises(UndefinedMetricError, match="no positive rows"):
+        metrics.observed_expected_error(Histogram.exact(rows(SCORES, [0] * len(SCORES), NEGATIVES)))
 
 
-@pytest.mark.parametrize(
-    ("positives", "negatives"),
-    [([0, 0, 3], [4, 0, 0]), ([3, 0, 0], [0, 0, 4]), ([0, 2, 3], [4, 2, 0]), ([0, 5, 0], [0, 5, 0])],
-)
-def test_labels_that_a_score_parts_have_no_slope_but_an_intercept(positives: list[int], negatives: list[int]) -> None:
-    histogram = Histogram([0, 0.2, 0.7, 1], positives, negatives)
-    with pytest.raises(UndefinedMetricError, match="no calibration slope"):
-        metrics.calibration_line(histogram)
-    assert math.isfinite(metrics.calibration_in_the_large(histogram)[0].value)
+def test_what_has_no_slope_or_no_value_is_said() -> None:
+    for positives, negatives in [
+        ([0, 0, 3], [4, 0, 0]),
+        ([3, 0, 0], [0, 0, 4]),
+        ([0, 2, 3], [4, 2, 0]),
+        ([0, 5, 0], [0, 5, 0]),
+    ]:
+        histogram = Histogram([0, 0.2, 0.7, 1], positives, negatives)
+        with pytest.raises(UndefinedMetricError, match="no calibration slope"):
+            metrics.calibration_line(histogram)
+        assert math.isfinite(metrics.calibration_in_the_large(histogram)[0].value)
+    with pytest.raises(UndefinedMetricError, match="one class only"):
+        metrics.calibration_line(Histogram([0, 0.5, 1], [1, 2], [0, 0]))
+    with pytest.raises(UndefinedMetricError, match="no row has a score above 0"):
+        metrics.observed_expected_ratio(Histogram.exact(PartyData.from_arrays("rows", [0, 1], [0.0, 0.0])))
+    for metric in (metrics.calibration_line, metrics.calibration_in_the_large, metrics.observed_expected_ratio):
+        with pytest.raises(InputError, match="must be probabilities"):
+            metric(Histogram([-1, 0, 1], [1, 2], [2, 1]))
 
 
 @pytest.mark.filterwarnings("error")
@@ -129,13 +132,3 @@ def test_bins_whose_ends_part_the_labels_leave_the_slope_open(histogram: Histogr
     line = metrics.calibration_line(histogram)
     assert math.isfinite(line.slope)
     assert (line.intercept_off, line.slope_off) == (math.inf, math.inf)
-
-
-def test_what_has_no_value_is_said() -> None:
-    with pytest.raises(UndefinedMetricError, match="one class only"):
-        metrics.calibration_line(Histogram([0, 0.5, 1], [1, 2], [0, 0]))
-    with pytest.raises(UndefinedMetricError, match="no row has a score above 0"):
-        metrics.observed_expected_ratio(Histogram.exact(PartyData.from_arrays("rows", [0, 1], [0.0, 0.0])))
-    for metric in (metrics.calibration_line, metrics.calibration_in_the_large, metrics.observed_expected_ratio):
-        with pytest.raises(InputError, match="must be probabilities"):
-            metric(Histogram([-1, 0, 1], [1, 2], [2, 1]))

@@ -83,33 +83,24 @@ def test_many_bins_are_merged_as_a_search_over_all_starts_would() -> None:
     assert 10 < merged.bins < 300
 
 
-def test_a_minimum_of_1_merges_nothing() -> None:
+def test_a_minimum_of_1_merges_nothing_and_no_edge_stays_with_few_rows_beyond_it() -> None:
     fine = histogram([(1, 2), (0, 3)])
     assert merge_small_cells(fine, 1).positives.tolist() == [1, 0]
-
-
-def test_a_threshold_with_few_rows_beyond_it_does_not_stay() -> None:
     fine = histogram([(20, 20), (20, 20), (4, 0)])
     assert merge_small_cells(fine, 10, keep=float(fine.edges[2])).edges.tolist() == [0, fine.edges[1], 1]
 
 
-def test_a_class_with_few_rows_is_refused_without_saying_how_few() -> None:
+def test_small_classes_are_refused_without_a_number_and_so_is_what_cannot_be_merged() -> None:
     with pytest.raises(EvaluationError, match=r"fewer than 10 positives.*--min-cell") as refused:
         merge_small_cells(histogram([(3, 40), (4, 40)]), 10)
     assert "7" not in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("positives", "least", "message"),
-    [
+    for positives, least, message in [
         ([1, 2], 0, "min_cell is 0"),
         ([1.5, 20], 10, "not all positives are integers"),
         ([-1, 20], 10, "not all positives"),
-    ],
-)
-def test_what_cannot_be_merged_is_refused(positives: list[float], least: int, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        merge_small_cells(Histogram([0, 0.5, 1], positives, [20, 20]), least)
+    ]:
+        with pytest.raises(InputError, match=message):
+            merge_small_cells(Histogram([0, 0.5, 1], positives, [20, 20]), least)
 
 
 def test_every_count_at_every_edge_is_none_or_enough() -> None:

@@ -14,7 +14,7 @@ HUNDRED = Variable("v", tuple(f"level {k}" for k in range(100)))
 SIXTEEN = tuple(f"m{k}" for k in range(16))
 
 
-def test_estimates_are_of_all_rows_then_of_each_level_model_by_model() -> None:
+def test_estimates_are_of_all_rows_then_of_each_level_model_by_model_and_across_groups_of_ordered_pairs() -> None:
     analysis = Analysis(models=("x", "y"), by=(SEX, AGE))
     groups = [ALL, "sex: F", "sex: M", "age: 0-39", "age: 40-64", "age: 65+"]
     assert [each.name for each in analysis.groups] == groups
@@ -23,9 +23,6 @@ def test_estimates_are_of_all_rows_then_of_each_level_model_by_model() -> None:
     ]
     assert {(each.positives.classes, each.negatives.classes) for each in analysis.contrasts} == {((1,), (0,))}
     assert analysis.comparisons == ((0, 1),)
-
-
-def test_across_groups_are_all_ordered_pairs_of_levels_of_one_variable() -> None:
     analysis = Analysis(by=(SEX, AGE), cross_groups=True)
     across = [analysis.group_name(each) for each in analysis.contrasts if each.label == ACROSS]
     assert across == [
@@ -42,8 +39,7 @@ def test_classes_are_told_each_from_the_others_and_pair_by_pair_by_the_score_of_
         ("c from others", 2, Cell(0, (2,)), Cell(0, (0, 1)), True),
     ]
     assert [label for label, *_ in found[3:]] == [f"{x} from {y}" for x in "abc" for y in "abc" if x != y]
-    assert found[3] == ("a from b", 0, Cell(0, (0,)), Cell(0, (1,)), False)
-    assert CLASSES.comparisons == ()
+    assert (found[3], CLASSES.comparisons) == (("a from b", 0, Cell(0, (0,)), Cell(0, (1,)), False), ())
 
 
 @pytest.mark.parametrize(
@@ -90,9 +86,6 @@ def test_so_many_estimates_that_a_reader_of_the_manifest_would_be_stuck_are_refu
         Analysis(models=SIXTEEN, by=(HUNDRED,), **asked)
 
 
-# --- Questions --------------------------------------------------------------------------------------------------------
-
-
 def test_levels_that_are_found_come_in_the_order_of_their_numbers_and_then_of_the_alphabet() -> None:
     questions = Questions(score_columns=("x",), by={"age": (), "sex": ("M", "F")})
     found = questions.analysis({"age": ["5-9", "10-14", "<5", None, "other", "5-9"]})
@@ -100,21 +93,15 @@ def test_levels_that_are_found_come_in_the_order_of_their_numbers_and_then_of_th
     assert Questions.of(found, "x").analysis({}) == found
 
 
-@pytest.mark.parametrize(
-    ("levels", "shown"),
-    [
+def test_columns_that_are_no_groups_and_levels_that_nobody_can_see_are_refused() -> None:
+    for levels, shown in [
         (["F", "F", None], "column 'sex' has one level, 'F': there is nothing to group by"),
         ([str(k / 7) for k in range(21)], "column 'sex' has 21 different values: .*cut numbers into bands first"),
         ([None], "level of 'sex': 2 to 100 names are possible, got 0"),
         ([], "got 0"),
-    ],
-)
-def test_columns_that_are_no_groups_are_refused(levels: list[str | None], shown: str) -> None:
-    with pytest.raises(InputError, match=shown):
-        Questions(score_columns=("x",), by={"sex": ()}).analysis({"sex": levels})
-
-
-def test_levels_that_nobody_can_see_and_columns_of_scores_are_to_be_named() -> None:
+    ]:
+        with pytest.raises(InputError, match=shown):
+            Questions(score_columns=("x",), by={"sex": ()}).analysis({"sex": levels})
     with pytest.raises(InputError, match=r"which levels does 'sex' have.* --by sex=LEVEL,LEVEL"):
         Questions(score_columns=("x",), by={"sex": ()}).analysis({})
     with pytest.raises(InputError, match="there is no column of scores"):

@@ -48,18 +48,12 @@ def test_members_that_are_changed_left_out_or_exchanged_are_not_the_fleet_s() ->
     for other in (known[:-1], exchanged, members(9, seed=1)):
         with pytest.raises(InputError, match="not the members of the session's fleet"):
             fleet.require(other)
-
-
-def test_a_member_that_is_there_twice_is_refused_by_its_places() -> None:
-    """Its device would count twice."""
+    # Its device would count twice.
     twice = np.concatenate([members(4), members(4)[1:2]])
     with pytest.raises(InputError, match="members 1 and 4 of the fleet are the same"):
         root_of(twice)
-
-
-@pytest.mark.parametrize(
-    "fields", [{"members": 1}, {"members": 2**33}, {"root": bytes(31)}, {"row_cap": 0}, {"row_cap": 2**41}]
-)
-def test_fields_out_of_range_are_refused(fields: dict[str, object]) -> None:
-    with pytest.raises(InputError):
-        Fleet(**{"known_by": "certificates", "members": 2, "root": bytes(32), "row_cap": 1, "listed": b"", **fields})  # type: ignore[arg-type]
+    for fields in [{"members": 1}, {"members": 2**33}, {"root": bytes(31)}, {"row_cap": 0}, {"row_cap": 2**41}]:
+        with pytest.raises(InputError):
+            Fleet(
+                **{"known_by": "certificates", "members": 2, "root": bytes(32), "row_cap": 1, "listed": b"", **fields}
+            )  # type: ignore[arg-type]

@@ -15,8 +15,6 @@ roc_auc_score = Lazy("sklearn.metrics").roc_auc_score
 expit = Lazy("scipy.special").expit
 logit = Lazy("scipy.special").logit
 
-# --- Bad thresholds ---------------------------------------------------------------------------------------------------
-
 
 @pytest.mark.parametrize("grid", [thresholds.uniform, thresholds.hybrid])
 @pytest.mark.parametrize("size", [-1, 1, 2**20 + 1, 10**30, 100.0, "100", None, [100]])
@@ -81,12 +79,19 @@ def test_quantiles_are_a_wish_that_no_grid_is_made_of() -> None:
     assert [thresholds.quantiles_wanted(other) for other in ("uniform:5", None, [0.1, 0.5], "q.txt")] == [None] * 4
 
 
-def test_saved_thresholds_are_read_back_to_the_last_bit(tmp_path: Path) -> None:
+def test_saved_thresholds_are_read_back_to_the_last_bit_and_no_pickle_or_archive_is_loaded(tmp_path: Path) -> None:
     grid = np.sort(np.random.default_rng(0).random(50))
     thresholds.save(tmp_path / "grid.txt", grid)
     assert thresholds.parse(str(tmp_path / "grid.txt")).tobytes() == grid.tobytes()
     with pytest.raises(InputError, match=r"must end in \.txt or \.csv"):
         thresholds.save(tmp_path / "grid.npy", grid)
+    np.save(tmp_path / "pickle.npy", np.array([0.1, None]), allow_pickle=True)
+    with (tmp_path / "archive.npy").open("wb") as file:
+        np.savez(file, np.array([0.1, 0.2]))
+    with pytest.raises(InputError, match=r"pickle\.npy' cannot be read"):
+        thresholds.resolve(tmp_path / "pickle.npy")
+    with pytest.raises(InputError, match=r"archive\.npy': holds an archive"):
+        thresholds.resolve(tmp_path / "archive.npy")
 
 
 @pytest.mark.parametrize(
@@ -107,35 +112,20 @@ def test_a_file_without_thresholds_is_refused(tmp_path: Path, name: str, content
         thresholds.parse(str(tmp_path / name))
 
 
-def test_pickles_and_archives_are_not_loaded(tmp_path: Path) -> None:
-    np.save(tmp_path / "pickle.npy", np.array([0.1, None]), allow_pickle=True)
-    with (tmp_path / "archive.npy").open("wb") as file:
-        np.savez(file, np.array([0.1, 0.2]))
-    with pytest.raises(InputError, match=r"pickle\.npy' cannot be read"):
-        thresholds.resolve(tmp_path / "pickle.npy")
-    with pytest.raises(InputError, match=r"archive\.npy': holds an archive"):
-        thresholds.resolve(tmp_path / "archive.npy")
-
-
-# --- Grids ------------------------------------------------------------------------------------------------------------
-
-
 def digest(grid: np.ndarray) -> str:
     """SHA-256 of the bytes that stand in a manifest."""
     return hashlib.sha256(grid.astype("<f8").tobytes()).hexdigest()
 
 
-def test_uniform_is_equidistant_from_0_to_1() -> None:
+def test_grids_have_exactly_the_size_ends_and_bytes_that_are_asked_for() -> None:
     assert np.array_equal(thresholds.uniform(100), np.linspace(0, 1, 100))
-
-
-def test_hybrid_has_exactly_the_size_asked_for() -> None:
     for size in [*range(2, 40), 299, 1000, 1001, 4096]:
         assert len(thresholds.hybrid(size)) == size
-
-
-def test_hybrid_of_5000_holds_every_number_of_three_decimals_as_files_write_it() -> None:
     assert np.isin([float(f"{number / 1000:.3f}") for number in range(1001)], thresholds.hybrid(5000)).all()
+    grid = thresholds.hybrid()
+    assert (grid[:2].tolist(), grid[-1]) == ([0.0, 5e-324], 1.0)
+    assert grid[-2] > 1 - 1e-14
+    assert digest(thresholds.hybrid()) == "4b54c1ba3e7665a030456bc41340e09953ee9f65c78f51a47c60d06e2d84e338"
 
 
 def test_hybrid_is_equidistant_in_log_odds_between_its_knots() -> None:
@@ -161,18 +151,10 @@ def test_at_the_default_the_auc_of_rare_and_crowded_scores_is_within_1e_4(
     assert roc_auc_score(y_true, bins) == pytest.approx(roc_auc_score(y_true, y_score), abs=1e-4)
 
 
-def test_hybrid_reaches_from_the_least_to_the_largest_score_that_is_not_0_or_1() -> None:
-    grid = thresholds.hybrid()
-    assert grid[:2].tolist() == [0.0, 5e-324]
-    assert grid[-1] == 1.0
-    assert grid[-2] > 1 - 1e-14
-
-
 @pytest.mark.slow
 def test_hybrid_of_the_largest_size_has_no_point_twice() -> None:
     grid = thresholds.hybrid(2**20)
-    assert len(grid) == 2**20
-    assert (grid[0], grid[-1]) == (0.0, 1.0)
+    assert (len(grid), (grid[0], grid[-1])) == (2**20, (0.0, 1.0))
 
 
 @pytest.mark.parametrize("reach", [5, 30, 300])
@@ -185,42 +167,31 @@ def test_hybrid_tells_scores_apart_that_are_squeezed_to_the_ends(reach: int) -> 
     assert roc_auc_score(y_true, bins) == pytest.approx(roc_auc_score(y_true, y_score), abs=1e-4)
 
 
-def test_hybrid_is_the_same_to_the_last_bit_everywhere() -> None:
-    assert digest(thresholds.hybrid()) == "4b54c1ba3e7665a030456bc41340e09953ee9f65c78f51a47c60d06e2d84e338"
-
-
-def test_grids_are_read_only() -> None:
+def test_grids_are_read_only_copies_and_their_bytes_depend_on_the_values_only() -> None:
     for grid in thresholds.uniform(5), thresholds.hybrid(5), thresholds.explicit([1, 2]):
         assert grid.dtype == np.float64
         assert not grid.flags.writeable
-
-
-def test_explicit_takes_margins_as_well_and_copies() -> None:
     given = np.array([-7.5, 0.0, 12.0])
     grid = thresholds.explicit(given)
     given[0] = 5.0
     assert grid.tolist() == [-7.5, 0.0, 12.0]
+    known = "fc62429c3e69001d65972cdeb94fb9aa18a7d9c16bc449e1e474e7e41bb95a7d"
+    assert digest(thresholds.explicit(np.array([0.0, 1.0]))) == known
+    assert digest(thresholds.explicit([-0.0, 1])) == known
+    assert digest(thresholds.explicit(np.array([0, 1], dtype=">f4"))) == known
+    assert digest(thresholds.explicit([0.0, np.nextafter(1.0, 2.0)])) != known
 
 
-# --- Specifications ---------------------------------------------------------------------------------------------------
-
-
-def test_specifications_name_grids() -> None:
+def test_specifications_files_paths_and_arrays_name_grids(tmp_path: Path) -> None:
     assert np.array_equal(thresholds.parse("uniform:100"), thresholds.uniform(100))
     assert np.array_equal(thresholds.parse("hybrid:64"), thresholds.hybrid(64))
     assert np.array_equal(thresholds.parse(" hybrid "), thresholds.hybrid(1000))
-
-
-def test_thresholds_come_from_files(tmp_path: Path) -> None:
     grid = thresholds.hybrid(50)
     np.save(tmp_path / "grid.npy", grid)
     np.savetxt(tmp_path / "grid.txt", grid, fmt="%.17g")
     (tmp_path / "grid.CSV").write_text("\ufeff" + "\r\n".join(map(repr, grid.tolist())) + "\r\n\r\n", encoding="utf-8")
     for name in "grid.npy", "grid.txt", "grid.CSV":
         assert np.array_equal(thresholds.parse(str(tmp_path / name)), grid)
-
-
-def test_resolve_takes_a_specification_a_path_or_an_array(tmp_path: Path) -> None:
     np.save(tmp_path / "grid.npy", [0.25, 0.5])
     assert np.array_equal(thresholds.resolve("uniform:7"), thresholds.uniform(7))
     assert thresholds.resolve(tmp_path / "grid.npy").tolist() == [0.25, 0.5]
@@ -230,27 +201,13 @@ def test_resolve_takes_a_specification_a_path_or_an_array(tmp_path: Path) -> Non
             thresholds.resolve(number)
 
 
-def test_the_bytes_of_a_grid_depend_on_the_values_only() -> None:
-    known = "fc62429c3e69001d65972cdeb94fb9aa18a7d9c16bc449e1e474e7e41bb95a7d"
-    assert digest(thresholds.explicit(np.array([0.0, 1.0]))) == known
-    assert digest(thresholds.explicit([-0.0, 1])) == known
-    assert digest(thresholds.explicit(np.array([0, 1], dtype=">f4"))) == known
-    assert digest(thresholds.explicit([0.0, np.nextafter(1.0, 2.0)])) != known
-
-
-# --- The grid of DPAUC ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("size", "points"), [(4, 4), (10, 9), (25, 24), (100, 100), (200, 200)])
-def test_the_dpauc_grid_has_half_its_points_below_a_fifth_and_shares_rounded_down(size: int, points: int) -> None:
-    grid = thresholds.dpauc(size)
-    assert len(grid) == points
-    shares = ((0, 0.2, size // 2), (0.2, 0.5, size // 4), (0.5, 1, size // 4))
-    np.testing.assert_allclose(grid, np.concatenate([np.linspace(*share) for share in shares]), rtol=3e-16, atol=0)
-    np.testing.assert_array_equal(thresholds.parse(f"dpauc:{size}"), grid)
-
-
-def test_repeated_points_of_the_dpauc_grid_are_neighbouring_numbers() -> None:
+def test_the_dpauc_grid_has_half_its_points_below_a_fifth_and_repeated_ones_are_neighbouring_numbers() -> None:
+    for size, points in [(4, 4), (10, 9), (25, 24), (100, 100), (200, 200)]:
+        grid = thresholds.dpauc(size)
+        assert len(grid) == points
+        shares = ((0, 0.2, size // 2), (0.2, 0.5, size // 4), (0.5, 1, size // 4))
+        np.testing.assert_allclose(grid, np.concatenate([np.linspace(*share) for share in shares]), rtol=3e-16, atol=0)
+        np.testing.assert_array_equal(thresholds.parse(f"dpauc:{size}"), grid)
     grid = thresholds.dpauc(100)
     assert (grid[49], grid[50]) == (0.2, np.nextafter(0.2, 1))
     assert (grid[74], grid[75]) == (0.5, np.nextafter(0.5, 1))

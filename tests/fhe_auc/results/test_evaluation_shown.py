@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
+from fractions import Fraction
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fhe_auc import Breakdown, Columns, Setup, federated_auc
 from fhe_auc.base.errors import InputError
-from fhe_auc.results.estimates import Comparison, GroupEstimate, too_few
+from fhe_auc.base.serialise import json_text
+from fhe_auc.results.estimates import ONE_CLASS, Comparison, GroupEstimate, too_few
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.results.heterogeneity import SiteSummary
 from fhe_auc.results.intervals import Interval, widened
@@ -52,7 +57,7 @@ def make_evaluation(name: str = "risk_b") -> Evaluation:
     )
 
 
-def test_a_frame_has_a_row_for_each_estimate() -> None:
+def test_a_frame_has_a_row_for_each_estimate_and_then_for_each_comparison() -> None:
     frame = make_evaluation().to_frame()
     assert list(frame.columns) == COLUMNS
     first, second = (frame.iloc[at].to_dict() for at in range(2))
@@ -65,9 +70,6 @@ def test_a_frame_has_a_row_for_each_estimate() -> None:
     assert (second["group"], second["missing"]) == ("sex: risk_b", too_few(10))
     assert all(pd.isna(second[name]) for name in COLUMNS[3:12])
     assert frame["n"].dtype == "Int64"
-
-
-def test_a_frame_has_a_row_for_each_comparison_after_them() -> None:
     last = make_evaluation().to_frame().iloc[-1]
     assert [last[name] for name in ("model", "minus", "group", "n", "events")] == ["risk_b", "risk_a", "all", 1300, 300]
     assert [last[name] for name in ("difference", "low", "high", "p_value")] == [-0.04, -0.07, -0.01, 2e-5]
@@ -107,7 +109,7 @@ def test_a_table_of_estimates_says_which_interval_is_widened() -> None:
     assert [row[-1] for row in of_estimates(lines).rows] == ["", "widened by the binning error"]
 
 
-def test_the_html_shows_headline_estimates_comparisons_and_sites_without_colours() -> None:
+def test_the_html_shows_all_tables_without_colours_and_no_name_is_html() -> None:
     html = make_evaluation()._repr_html_()
     shown = Page(html)
     assert shown.texts[0] == HEADLINE
@@ -116,9 +118,6 @@ def test_the_html_shows_headline_estimates_comparisons_and_sites_without_colours
     assert any(text.startswith("within sites 0.7726: risk_b: ") for text in shown.texts)
     assert [tag for tag, _ in shown.tags].count("table") == 2
     assert not re.search(r"color|background|#[0-9a-f]{3}|src=|href=|class=", html)  # so that dark notebooks can
-
-
-def test_names_are_no_html_whatever_they_hold() -> None:
     attacked, plain = (Page(make_evaluation(name)._repr_html_()) for name in (ATTACK, "risk_b"))
     assert attacked.tags == plain.tags
     assert "script" not in [tag for tag, _ in attacked.tags]
@@ -127,7 +126,37 @@ def test_names_are_no_html_whatever_they_hold() -> None:
 
 def test_an_evaluation_is_one_line_and_a_number_and_one_auc_has_no_table() -> None:
     evaluation = make_evaluation()
-    assert str(evaluation) == HEADLINE
-    assert float(evaluation) == 0.8
+    assert (str(evaluation), float(evaluation)) == (HEADLINE, 0.8)
     plain = made_evaluation(protocol="semi-honest", parties=3, verified=False)
     assert Page(plain._repr_html_()).words == "AUC 0.8000; protocol semi-honest, 3 parties"
+
+
+shares = st.floats(0, 1)
+estimates = st.builds(
+    GroupEstimate,
+    model=st.text(max_size=5),
+    group=st.sampled_from(["", "sex: F", "sex: all"]),
+    contrast=st.sampled_from(["", "a from others"]),
+    auc=st.none() | shares,
+    standard_error=st.none() | shares,
+    binning_error=st.none() | shares,
+    interval=st.none() | st.builds(Interval, shares, shares, shares, st.just("DeLong")),
+    fraction=st.none() | st.fractions(0, 1),
+    missing=st.sampled_from(["", ONE_CLASS, too_few(10)]),
+)
+
+
+@settings(max_examples=25)
+@given(estimates, st.none() | st.tuples(st.integers(0, 10**9), st.integers(0, 10**9)))
+def test_estimates_are_the_same_after_json(estimate: GroupEstimate, rows: tuple[int, int] | None) -> None:
+    positives, negatives = rows or (None, None)
+    whole = GroupEstimate(
+        **{name: getattr(estimate, name) for name in GroupEstimate.__slots__}
+        | {"positives": positives, "negatives": negatives}
+    )
+    assert GroupEstimate.from_dict(json.loads(json_text(whole.as_dict()))) == whole
+
+
+def test_numbers_of_rows_are_called_n_and_events() -> None:
+    plain = GroupEstimate(model="", group="", auc=0.75, positives=3, negatives=4, fraction=Fraction(3, 4)).as_dict()
+    assert (plain["n"], plain["events"], plain["group"], plain["fraction"]) == (7, 3, "all", "3/4")

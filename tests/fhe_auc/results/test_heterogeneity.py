@@ -31,7 +31,6 @@ def test_heterogeneity_is_that_of_statsmodels(sites: int, spread: float) -> None
     theta = 1.2 + spread * generator.normal(size=sites) + np.sqrt(variance) * generator.normal(size=sites)
     theirs = combine_effects(theta, variance, method_re="chi2")  # DerSimonian and Laird
     found = random_effects(sums_of(theta, variance), 0.9)
-    assert found is not None
     mean, i2, tau2, prediction = found
     assert mean == pytest.approx(expit(theirs.mean_effect_fe), rel=1e-9)
     assert tau2 == pytest.approx(max(0.0, theirs.tau2), abs=1e-9)
@@ -66,12 +65,17 @@ def test_students_quantiles_are_scipys(freedom: int, level: float) -> None:
     assert _student_t(freedom, level) == pytest.approx(t.ppf((1 + level) / 2, freedom), rel=1e-9)
 
 
-def test_sites_that_are_alike_do_not_differ() -> None:
+def test_sites_that_are_alike_do_not_differ_and_extreme_ones_give_numbers_from_0_to_1() -> None:
     found = random_effects(sums_of(np.full(6, 0.8), np.full(6, 0.1)), 0.95)
-    assert found is not None
     mean, i2, tau2, prediction = found
     assert (mean, i2, tau2) == (pytest.approx(expit(0.8)), 0.0, 0.0)
     assert prediction.low < mean < prediction.high
+    for theta in (-16.0, 16.0):
+        found = random_effects(sums_of(np.array([theta, -theta, theta, theta, theta]), np.full(5, 1e-6)), 0.9999)
+        mean, i2, tau2, prediction = found
+        assert 0 <= prediction.low <= mean <= prediction.high <= 1
+        assert 0 <= i2 <= 1
+        assert math.isfinite(tau2)
 
 
 @pytest.mark.parametrize(
@@ -86,13 +90,3 @@ def test_sites_that_are_alike_do_not_differ() -> None:
 )
 def test_too_few_sites_or_sums_of_none_have_no_summary(sums: UsableSites) -> None:
     assert random_effects(sums, 0.95) is None
-
-
-def test_extreme_sites_give_numbers_from_0_to_1() -> None:
-    for theta in (-16.0, 16.0):
-        found = random_effects(sums_of(np.array([theta, -theta, theta, theta, theta]), np.full(5, 1e-6)), 0.9999)
-        assert found is not None
-        mean, i2, tau2, prediction = found
-        assert 0 <= prediction.low <= mean <= prediction.high <= 1
-        assert 0 <= i2 <= 1
-        assert math.isfinite(tau2)

@@ -51,6 +51,9 @@ def test_the_standard_error_is_that_of_delongs_placements(ones: list[int], zeros
 def test_one_row_of_a_class_has_no_standard_error_by_delong() -> None:
     assert delong(Fraction(1, 2), 1, 5, 25, 5) is None
     assert delong(Fraction(1, 2), 5, 1, 5, 25) is None
+    sums, model = PairedSums(*[Moments(0, 0, 1, 1, 1)] * 2), OneModel(Fraction(1, 2), 4, 4)
+    assert paired_delong(model, model, sums, 1, 5) is None
+    assert paired_delong(model, model, sums, 5, 1) is None
 
 
 def test_hanley_and_mcneils_own_example() -> None:
@@ -67,21 +70,24 @@ def test_wilsons_interval_is_scipys_and_holds_the_rate(rows: int, share: float, 
     assert 0 <= low[0] <= successes / rows <= high[0] <= 1
 
 
-def test_wilsons_interval_of_another_level_is_refused() -> None:
+def test_other_levels_are_refused() -> None:
     with pytest.raises(InputError, match="the level of an interval"):
         wilson([1], [2], 95.0)
+    for level in [0.4, 1.0, 95.0, math.nan, "0.95", True, None, 1]:
+        with pytest.raises(InputError, match=r"a number from 0\.5 to 0\.9999, such as 0\.95"):
+            check_level(level)
 
 
-def test_an_interval_is_symmetric_on_the_logit_scale_and_lies_between_0_and_1() -> None:
+def test_where_the_normal_distribution_says_nothing_there_is_no_interval_and_elsewhere_one_on_the_logit_scale() -> None:
     found = on_logit_scale(Fraction(9, 10), 0.04, 0.9, "DeLong")
-    assert found is not None
     low, high = (math.log(end / (1 - end)) for end in (found.low, found.high))
     assert (low + high) / 2 == pytest.approx(math.log(9))
     assert (high - low) / 2 == pytest.approx(norm.ppf(0.95) * 0.04 / 0.09)
     assert found == Interval(0.9, found.low, found.high, "DeLong")
     wide = on_logit_scale(Fraction(99, 100), 0.2, 0.9999, "DeLong")
-    assert wide is not None
     assert 0 < wide.low < 0.99 < wide.high <= 1
+    for auc, error in [(Fraction(0), 0.0), (Fraction(1), 0.0), (Fraction(1, 2), 0.0)]:
+        assert on_logit_scale(auc, error, 0.95, "DeLong") is None
 
 
 def test_the_plain_interval_is_procs_cut_at_1() -> None:
@@ -93,7 +99,6 @@ def test_the_plain_interval_is_procs_cut_at_1() -> None:
     auc, error = of_bins(*bins)
     assert error == pytest.approx(0.104615698843, abs=1e-12)
     found = plain(auc, error, 0.95)
-    assert found is not None
     assert (found.low, found.high) == (pytest.approx(0.678290331383, abs=1e-12), 1.0)
     assert found.method == "DeLong, plain"
 
@@ -102,22 +107,10 @@ def test_an_interval_is_widened_by_a_binning_error_above_the_standard_error_alon
     interval = Interval(0.95, 0.6, 0.7, "DeLong, logit scale")
     assert widened(interval, 0.02, 0.02) is interval
     wide = widened(interval, 0.02, 0.25)
-    assert wide is not None
     assert (wide.low, wide.high) == pytest.approx((0.35, 0.95))
     assert wide.method == "DeLong, logit scale, widened by the binning error"
     assert widened(interval, 0.02, 0.9) == Interval(0.95, 0.0, 1.0, wide.method)
     assert widened(None, 0.02, 0.9) is None
-
-
-@pytest.mark.parametrize(("auc", "error"), [(Fraction(0), 0.0), (Fraction(1), 0.0), (Fraction(1, 2), 0.0)])
-def test_where_the_normal_distribution_says_nothing_there_is_no_interval(auc: Fraction, error: float) -> None:
-    assert on_logit_scale(auc, error, 0.95, "DeLong") is None
-
-
-@pytest.mark.parametrize("level", [0.4, 1.0, 95.0, math.nan, "0.95", True, None, 1])
-def test_other_levels_are_refused(level: object) -> None:
-    with pytest.raises(InputError, match=r"a number from 0\.5 to 0\.9999, such as 0\.95"):
-        check_level(level)
 
 
 @pytest.mark.parametrize(("positives", "negatives"), [(10**6, 2), (2, 10**6)])
@@ -129,7 +122,6 @@ def test_an_interval_of_an_auc_next_to_0_or_1_is_as_wide_as_can_be_and_no_error(
     auc = Fraction(1, 2 * positives * negatives)
     auc = 1 - auc if mirrored else auc
     found = on_logit_scale(auc, hanley_mcneil(auc, positives, negatives), 0.95, "Hanley and McNeil")
-    assert found is not None
     assert 0 <= found.low <= float(auc) <= found.high <= 1
 
 
@@ -157,15 +149,8 @@ def test_the_paired_standard_error_of_exact_placements_is_delongs(seed: int) -> 
         for u, v in ((2 * x, 2 * y) for x, y in zip(*sides, strict=True))
     ]
     found = paired_delong(of_models[0], of_models[1], PairedSums(*moments), int(labels.sum()), int((~labels).sum()))
-    assert found is not None
     assert found.standard_error == pytest.approx(paired_of_rows(labels, models[0], models[1])[1], abs=1e-7)
     assert found.off == pytest.approx(0, abs=1e-6) or not found.standard_error  # nothing is missing
-
-
-def test_a_difference_with_one_row_of_a_label_has_no_standard_error() -> None:
-    sums, model = PairedSums(*[Moments(0, 0, 1, 1, 1)] * 2), OneModel(Fraction(1, 2), 4, 4)
-    assert paired_delong(model, model, sums, 1, 5) is None
-    assert paired_delong(model, model, sums, 5, 1) is None
 
 
 @given(st.fractions(-1, 1), st.floats(1e-3, 1), st.sampled_from([0.5, 0.9, 0.95]))

@@ -81,14 +81,16 @@ def readers(scheme: Any, pair: Any) -> dict[str, Callable[[bytes], Any]]:
     }
 
 
-# --- What does not belong to a context is refused ---------------------------------------------------------------------
-
-
-def test_ciphertexts_under_another_key_are_refused(scheme: Any, pair: Any, other_pair: Any) -> None:
+def test_ciphertexts_under_another_key_are_refused_by_fingerprint(scheme: Any, pair: Any, other_pair: Any) -> None:
     for kind in (scheme.submission, scheme.result):
         with pytest.raises(DeserialisationError, match=f"{kind} was made under another key") as caught:
             readers(scheme, pair)[kind](of_pair(scheme, other_pair)[kind])
         assert caught.value.field == "fingerprint"
+    key, parameters = pair.public._stored.digest, pair.public.parameters
+    assert pair.public.fingerprint == pair.secret.fingerprint != other_pair.public.fingerprint
+    assert len(pair.public.fingerprint) == 32
+    assert scheme.other_parameters(parameters.backend).fingerprint(key) != pair.public.fingerprint
+    assert parameters.fingerprint(key[:-1] + bytes([key[-1] ^ 1])) != pair.public.fingerprint
 
 
 @pytest.mark.openfhe
@@ -114,27 +116,16 @@ def test_one_kind_of_object_does_not_pass_for_another_nor_for_one_of_the_other_s
             read(b"")
 
 
-def test_a_context_whose_fingerprint_is_not_its_own_is_refused(scheme: Any, pair: Any) -> None:
+def test_contexts_with_another_fingerprint_or_other_keys_are_refused(scheme: Any, pair: Any, other_pair: Any) -> None:
     for context in pair:
         _, payload = wire_format.open_any(context.kind, context.to_bytes())
         with pytest.raises(DeserialisationError, match="does not match its fingerprint"):
             readers(scheme, pair)[context.kind](wire_format.seal(context.kind, bytes(32), payload))
-
-
-def test_other_keys_of_whatever_kind_make_another_context(scheme: Any, pair: Any, other_pair: Any) -> None:
     for key in scheme.public_keys:
         swapped = msgspec.structs.replace(pair.public._stored, **{key: getattr(other_pair.public._stored, key)})
         assert swapped.fingerprint != pair.public.fingerprint
         with pytest.raises(DeserialisationError, match="does not match its fingerprint"):
             scheme.library.load_public(wire_format.seal(pair.public.kind, pair.public.fingerprint, encode(swapped)))
-
-
-def test_the_fingerprint_changes_with_key_and_with_parameters(scheme: Any, pair: Any, other_pair: Any) -> None:
-    key, parameters = pair.public._stored.digest, pair.public.parameters
-    assert pair.public.fingerprint == pair.secret.fingerprint != other_pair.public.fingerprint
-    assert len(pair.public.fingerprint) == 32
-    assert scheme.other_parameters(parameters.backend).fingerprint(key) != pair.public.fingerprint
-    assert parameters.fingerprint(key[:-1] + bytes([key[-1] ^ 1])) != pair.public.fingerprint
 
 
 def test_a_coefficient_of_a_key_above_its_modulus_is_refused(scheme: Any, pair: Any) -> None:
@@ -145,15 +136,12 @@ def test_a_coefficient_of_a_key_above_its_modulus_is_refused(scheme: Any, pair: 
                 readers(scheme, pair)[context.kind](wire_format.seal(context.kind, spoilt.fingerprint, encode(spoilt)))
 
 
-def test_any_changed_byte_of_a_ciphertext_is_noticed(scheme: Any, pair: Any) -> None:
+def test_any_changed_byte_and_damage_behind_a_good_checksum_are_refused(scheme: Any, pair: Any) -> None:
     objects, read = of_pair(scheme, pair), readers(scheme, pair)
     for kind in (scheme.submission, scheme.result):
         for place in (0, 7, 8, 40, 60, 100, 5000, -1):
             with pytest.raises(DeserialisationError):
                 read[kind](flipped(objects[kind], place))
-
-
-def test_damage_behind_a_good_checksum_is_refused(scheme: Any, pair: Any) -> None:
     for kind in (scheme.submission, scheme.result):
         fingerprint, payload = wire_format.open_any(kind, of_pair(scheme, pair)[kind])
         for damaged in DAMAGE.values():
@@ -181,9 +169,6 @@ def test_nothing_is_kept_of_the_keys_that_formats_are_learned_from(scheme: Any, 
         assert not words.any(), name
 
 
-# --- The secret key shows nowhere -------------------------------------------------------------------------------------
-
-
 def test_neither_public_context_nor_submissions_contain_the_secret_key(scheme: Any, pair: Any) -> None:
     """Looked for are 200 pieces of seven bytes, of packed coefficients each: too many to occur by chance."""
     key = pair.secret._stored.secret_key
@@ -194,28 +179,33 @@ def test_neither_public_context_nor_submissions_contain_the_secret_key(scheme: A
         assert not any(piece in data for piece in pieces)
 
 
-def test_text_forms_of_a_context_show_its_name_alone(scheme: Any, pair: Any) -> None:
+def test_text_forms_attributes_and_the_public_type_show_no_key(scheme: Any, pair: Any) -> None:
     name, fresh = pair.public.fingerprint.hex()[:16], scheme.fresh(pair.public, scheme.some(1))
     for show in (repr, str, "{}".format, "{!r}".format):
         assert show(pair.secret) == f"<SecretContext {name} (secret)>"
-        assert show(pair.public) == f"<PublicContext {name}>"
-        assert show(pair.secret._stored) == "SecretKey(...)"
+        assert (show(pair.public), show(pair.secret._stored)) == (f"<PublicContext {name}>", "SecretKey(...)")
         assert len(show(fresh)) < 200
-
-
-def test_a_debugger_that_prints_attributes_shows_no_key(pair: Any) -> None:
-    """What error reporters and rich tracebacks do with the locals of a frame."""
+    # What error reporters and rich tracebacks do with the locals of a frame.
     key, text = pair.secret._stored.secret_key, repr(vars(pair.secret))
     for start in range(0, 2000, 8):
         assert repr(key[start : start + 8])[2:-1] not in text
         assert key[start : start + 8].hex() not in text
+    assert not hasattr(pair.public, "decrypt")
+    assert "secret" not in " ".join([*vars(pair.public), *type(pair.public).__dict__]).lower()
 
 
-def test_a_secret_context_cannot_be_pickled(pair: Any) -> None:
+def test_a_secret_context_is_neither_pickled_nor_copied_nor_serialised(pair: Any) -> None:
     for holder in (pair.secret, {"keys": [pair.secret]}):
         for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
             with pytest.raises(TypeError, match="not pickled"):
                 pickle.dumps(holder, protocol)
+    for duplicate in (copy.copy, copy.deepcopy):
+        for context in pair:
+            with pytest.raises(TypeError, match="not pickled"):
+                duplicate(context)
+    for encoder in (json.dumps, msgspec.msgpack.encode, msgspec.json.encode):
+        with pytest.raises(TypeError):
+            encoder(pair.secret)
 
 
 _PICKLE = """
@@ -237,25 +227,7 @@ def test_pickling_a_public_context_is_refused(scheme: Any, pair: Any, run_child:
     assert set(run_child(_PICKLE, scheme.name, data=pair.public.to_bytes())) == {"refused"}
 
 
-def test_a_context_cannot_be_copied_nor_a_secret_one_serialised_by_accident(pair: Any) -> None:
-    for duplicate in (copy.copy, copy.deepcopy):
-        for context in pair:
-            with pytest.raises(TypeError, match="not pickled"):
-                duplicate(context)
-    for encoder in (json.dumps, msgspec.msgpack.encode, msgspec.json.encode):
-        with pytest.raises(TypeError):
-            encoder(pair.secret)
-
-
-def test_the_public_type_has_no_secret_attribute(pair: Any) -> None:
-    assert not hasattr(pair.public, "decrypt")
-    assert "secret" not in " ".join([*vars(pair.public), *type(pair.public).__dict__]).lower()
-
-
-# --- Encryption is fresh ----------------------------------------------------------------------------------------------
-
-
-def test_equal_values_never_encrypt_to_equal_bytes(scheme: Any, pair: Any) -> None:
+def test_equal_values_never_encrypt_to_equal_bytes_of_half_a_ciphertext_and_a_seed(scheme: Any, pair: Any) -> None:
     """A seed or a polynomial used twice would give away the difference of the plaintexts."""
     zeros = 0 * scheme.some(1)
     payloads = [wire_format.open_any(scheme.submission, scheme.encrypt(pair.secret, zeros))[1] for _ in range(10)]
@@ -264,15 +236,9 @@ def test_equal_values_never_encrypt_to_equal_bytes(scheme: Any, pair: Any) -> No
     one, other = (Seeded(pair.public.ciphertext_shape).expand(payload) for payload in payloads[:2])
     assert (one != other).mean() > 0.999
     assert len({pair.public.dump_result(scheme.fresh(pair.public, zeros)) for _ in range(5)}) == 5
-
-
-def test_a_submission_is_half_a_ciphertext_and_a_seed(scheme: Any, pair: Any) -> None:
     size = len(scheme.encrypt(pair.secret, scheme.some(1)))
     assert 0 <= size - pair.public.parameters.submission_bytes - SEED_BYTES < 200
     assert pair.public.parameters.submission_bytes * 2 == pair.public.ciphertext_shape.packed_size
-
-
-# --- Contexts travel --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("scheme", [SCHEMES["ckks"], *map(Bfv, range(3))], ids=str, scope="module")
@@ -335,8 +301,6 @@ def test_contexts_made_side_by_side_in_threads_do_not_mix(scheme: Any, backend: 
         result = result_of(scheme, each.public, scheme.encrypt(each.secret, values))
         assert scheme.agree(scheme.decrypt(each.secret, result), scheme.expected(values))
 
-
-# --- Nothing is left behind -------------------------------------------------------------------------------------------
 
 _NEIGHBOUR = """
 import hashlib, json, sys

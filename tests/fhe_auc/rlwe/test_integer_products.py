@@ -10,9 +10,11 @@ import pytest
 
 from fhe_auc.rlwe.integer_products import lifted, rounded, summed_products, wide
 from fhe_auc.rlwe.modular import combined
+from fhe_auc.rlwe.modulus_switching import kept_shape, switched
 from fhe_auc.rlwe.number_theoretic_transform import coefficients_of, values_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.rlwe.primes import primes_below
+from fhe_auc.rlwe.primes import primes_above, primes_below
+from tests.support.bfv_contexts import integers
 
 SIZE = 16
 HALF = Polynomials(SIZE, primes_below(48, 4, SIZE))
@@ -60,14 +62,61 @@ def test_sums_of_products_are_scaled_and_rounded_exactly(kept: int, pairs: int) 
     assert found.tolist() == [[each % modulus for each in scaled] for modulus in small.moduli]
 
 
-@pytest.mark.parametrize("size", [SIZE, 8192])
-def test_a_million_products_of_the_largest_integers_do_not_wrap(size: int) -> None:
-    half = Polynomials(size, primes_below(48, 4, size))
-    largest = 2**20 * size * (math.prod(half.moduli) // 2) ** 2
-    assert math.prod(wide(half).moduli) > 2 * largest
+def test_a_million_products_of_the_largest_integers_do_not_wrap_and_no_other_primes_are_kept() -> None:
+    for size in [SIZE, 8192]:
+        half = Polynomials(size, primes_below(48, 4, size))
+        largest = 2**20 * size * (math.prod(half.moduli) // 2) ** 2
+        assert math.prod(wide(half).moduli) > 2 * largest
+    for kept in [0, 5]:
+        with pytest.raises(ValueError, match="1 to 4 can be kept"):
+            rounded(HALF, wide(HALF).zeros(), 17, kept)
 
 
-@pytest.mark.parametrize("kept", [0, 5])
-def test_other_primes_than_there_are_are_not_kept(kept: int) -> None:
-    with pytest.raises(ValueError, match="1 to 4 can be kept"):
-        rounded(HALF, wide(HALF).zeros(), 17, kept)
+RING = 64
+SHAPES = {
+    "54 bits": Polynomials(RING, primes_above(2**53, 3, RING)),
+    "sizes mixed": Polynomials(RING, (*primes_above(2**47, 2, RING), *primes_above(2**55, 2, RING))),
+    "small": Polynomials(RING, primes_above(2**17, 3, RING)),
+}
+
+
+def extremes(shape: Polynomials) -> list[int]:
+    """Coefficients modulo Q: the extremes, multiples of what is dropped and their halves, and any others."""
+    modulus = math.prod(shape.moduli)
+    last = shape.moduli[-1]
+    special = [0, 1, modulus - 1, modulus // 2, modulus // 2 + 1, last // 2, last // 2 + 1, 5 * last, 5 * last - 1]
+    generator = np.random.default_rng(1)
+    return special + [int.from_bytes(generator.bytes(40), "little") % modulus for _ in range(RING - len(special))]
+
+
+def residues(shape: Polynomials, numbers: list[int]) -> Words:
+    return np.array([[each % modulus for each in numbers] for modulus in shape.moduli], np.uint64)
+
+
+@pytest.mark.parametrize(("name", "kept"), [(name, kept) for name in SHAPES for kept in (1, 2)])
+def test_each_coefficient_is_divided_and_rounded(name: str, kept: int) -> None:
+    shape = SHAPES[name]
+    numbers = extremes(shape)
+    small = kept_shape(shape, kept)
+    found = integers(small, coefficients_of(small, switched(shape, values_of(shape, residues(shape, numbers)), kept)))
+    modulus, dropped = math.prod(small.moduli), math.prod(shape.moduli[kept:])
+    for number, result in zip(numbers, found, strict=True):
+        off = (result * dropped - number) % (modulus * dropped)
+        off = min(off, modulus * dropped - off)
+        assert 2 * off * shape.moduli[kept] <= dropped * (shape.moduli[kept] + 2)  # rounding twice adds 2/q at most
+    if kept == len(shape.moduli) - 1:
+        assert found == [(each + dropped // 2) // dropped % modulus for each in numbers]
+
+
+def test_nothing_is_dropped_or_changed_that_should_not_be_and_other_numbers_of_primes_are_refused() -> None:
+    shape = SHAPES["54 bits"]
+    values = shape.uniform(bytes(32))
+    assert np.array_equal(switched(shape, values, 3), values)
+    shape = SHAPES["54 bits"]
+    values = shape.uniform(bytes(32))
+    switched(shape, values, 1)
+    assert np.array_equal(values, shape.uniform(bytes(32)))
+    for kept in [-1, 0, 4]:
+        shape = SHAPES["54 bits"]
+        with pytest.raises(ValueError, match=f"of 3 primes, 1 to 3 can be kept, got {kept}"):
+            switched(shape, shape.zeros(), kept)

@@ -36,9 +36,6 @@ def words(values: list[list[int]]) -> Words:
     return np.array(values, np.uint64)
 
 
-# --- Packing ----------------------------------------------------------------------------------------------------------
-
-
 @few
 @given(samples())
 def test_what_is_packed_is_unpacked_again(sample: tuple[Polynomials, list[list[list[int]]]]) -> None:
@@ -59,41 +56,39 @@ def test_a_coefficient_is_its_integer_in_as_few_bytes_as_the_modulus_needs(
         for row, modulus in zip(values, polynomials.moduli, strict=True)
         for value in row
     )
-    assert polynomials.pack(words(values)) == expected
-    assert polynomials.packed_size == len(expected)
+    assert (polynomials.pack(words(values)), polynomials.packed_size) == (expected, len(expected))
 
 
-@pytest.mark.parametrize("surplus", [-(10**6), -WORD, -1, 1, WORD])
-def test_another_length_is_refused_with_both_numbers(surplus: int) -> None:
-    polynomials = Polynomials(N, MODULI)
-    data = bytes(max(polynomials.packed_size + surplus, 0))
-    with pytest.raises(DeserialisationError, match=f"expected {polynomials.packed_size} bytes .* got {len(data)}"):
-        polynomials.unpack(data)
+def test_other_lengths_and_coefficients_that_are_not_below_their_modulus_are_refused() -> None:
+    for surplus in [-(10**6), -WORD, -1, 1, WORD]:
+        polynomials = Polynomials(N, MODULI)
+        data = bytes(max(polynomials.packed_size + surplus, 0))
+        with pytest.raises(DeserialisationError, match=f"expected {polynomials.packed_size} bytes .* got {len(data)}"):
+            polynomials.unpack(data)
+    for row in range(len(MODULI)):
+        for position in [0, N - 1]:
+            polynomials = Polynomials(N, MODULI)
+            values = np.array([[q - 1] * N for q in MODULI], np.uint64)
+            largest = (1 << 8 * polynomials.widths[row]) - 1
+            polynomials.unpack(polynomials.pack(values))  # as large as may be
+            for excess in {MODULI[row], largest}:
+                values[row, position] = excess
+                with pytest.raises(DeserialisationError, match="not below its modulus"):
+                    polynomials.unpack(polynomials.pack(values))
 
 
-@pytest.mark.parametrize("row", range(len(MODULI)))
-@pytest.mark.parametrize("position", [0, N - 1])
-def test_a_coefficient_that_is_not_below_its_modulus_is_refused(row: int, position: int) -> None:
-    polynomials = Polynomials(N, MODULI)
-    values = np.array([[q - 1] * N for q in MODULI], np.uint64)
-    largest = (1 << 8 * polynomials.widths[row]) - 1
-    polynomials.unpack(polynomials.pack(values))  # as large as may be
-    for excess in {MODULI[row], largest}:
-        values[row, position] = excess
-        with pytest.raises(DeserialisationError, match="not below its modulus"):
-            polynomials.unpack(polynomials.pack(values))
-
-
-def test_what_was_unpacked_is_a_copy_and_may_be_added_to() -> None:
+def test_what_was_unpacked_may_be_added_to_a_thousand_times_without_overflow() -> None:
     polynomials = Polynomials(N, MODULI)
     packed = polynomials.pack(polynomials.uniform(bytes(32)))
     total = polynomials.unpack(packed)
     polynomials.add_in_place(total, polynomials.unpack(packed))
     assert not np.array_equal(total, polynomials.unpack(packed))
     assert polynomials.pack(polynomials.unpack(packed)) == packed
-
-
-# --- Sums -------------------------------------------------------------------------------------------------------------
+    polynomials = Polynomials(N, MODULI)
+    total, largest = PolynomialSum(polynomials), np.array([[q - 1] * N for q in MODULI], np.uint64)
+    for _ in range(1000):
+        total.add(largest)
+    assert total.words.tolist() == [[(q - 1) * 1000 % q] * N for q in MODULI]
 
 
 @few
@@ -128,16 +123,6 @@ def test_subtraction_is_subtraction_modulo_each_prime(sample: tuple[Polynomials,
     assert np.array_equal(total, polynomials.zeros())
 
 
-def test_a_thousand_largest_coefficients_do_not_overflow() -> None:
-    polynomials = Polynomials(N, MODULI)
-    total, largest = PolynomialSum(polynomials), np.array([[q - 1] * N for q in MODULI], np.uint64)
-    for _ in range(1000):
-        total.add(largest)
-    assert total.words.tolist() == [[(q - 1) * 1000 % q] * N for q in MODULI]
-
-
-# --- Expansion from a seed --------------------------------------------------------------------------------------------
-
 # Primes in use, and one just above a power of two, of which every second draw is thrown away.
 EXPANDED = Polynomials(8192, (36028797018652673, 2251799813554177, 36028797018652673, 2**56 + 81, 257, 2**63 - 25))
 
@@ -169,14 +154,11 @@ def test_the_expansion_is_the_key_stream_of_chacha20() -> None:
         assert expanded[0].tolist()[8 * block :][:4] == expected
 
 
-def test_different_seeds_give_polynomials_that_have_nothing_in_common() -> None:
+def test_polynomials_of_two_seeds_or_of_one_have_nothing_in_common() -> None:
     first, second = EXPANDED.uniform(seed(1)), EXPANDED.uniform(seed(2))
     for left, right, modulus in zip(first, second, EXPANDED.moduli, strict=True):
         # Equal places: 8192/q on average, so none or one modulo the large primes, and 32 modulo 257.
         assert (left == right).sum() <= 1 + 3 * EXPANDED.ring_dimension / modulus
-
-
-def test_no_two_polynomials_of_one_seed_are_alike_even_modulo_the_same_prime() -> None:
     expanded = EXPANDED.uniform(seed(3))
     assert EXPANDED.moduli[0] == EXPANDED.moduli[2]
     assert (expanded[0] == expanded[2]).sum() <= 1

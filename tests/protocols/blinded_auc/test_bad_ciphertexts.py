@@ -154,8 +154,11 @@ BAD_RESULTS: dict[str, Callable[[tuple[str, ...], bytes], object]] = {
 }
 
 
-def test_a_party_refuses_a_result_that_is_not_one(roles: Roles, submissions: list[bytes]) -> None:
+def test_what_is_no_result_or_someones_submission_is_refused_by_a_party(roles: Roles, submissions: list[bytes]) -> None:
     result = roles.deliver(submissions)
+    (raw,) = decode(payload_of(submissions[1]), tuple[bytes, ...], "")
+    with pytest.raises(MessageError, match="expected a result, got a 'submission'"):
+        roles.parties[0].respond(changed(result, payload=encode((roles.aggregator.counted, raw))))
     counted, ciphertext = decode(payload_of(result), tuple[tuple[str, ...], bytes], "")
     for spoilt in BAD_RESULTS.values():
         bad = changed(result, payload=encode(spoilt(counted, ciphertext)))
@@ -163,13 +166,6 @@ def test_a_party_refuses_a_result_that_is_not_one(roles: Roles, submissions: lis
             roles.parties[0].respond(bad)
     roles.parties[0].respond(result)
     assert roles.parties[0].result().auc == auc_of(roles.sites)
-
-
-def test_a_result_that_is_someones_submission_is_refused(roles: Roles, submissions: list[bytes]) -> None:
-    result = roles.deliver(submissions)
-    (raw,) = decode(payload_of(submissions[1]), tuple[bytes, ...], "")
-    with pytest.raises(MessageError, match="expected a result, got a 'submission'"):
-        roles.parties[0].respond(changed(result, payload=encode((roles.aggregator.counted, raw))))
 
 
 def well_formed_result(session: Session, draw: Callable[[Any], Any]) -> bytes:
@@ -245,18 +241,13 @@ def test_a_party_whose_check_failed_answers_no_second_result(roles: Roles, submi
         roles.parties[0].result()
 
 
-def test_keys_of_another_session_are_refused(
+def test_keys_of_another_session_or_role_are_refused(
     prepared: Session, other_prepared: Session, site_rows: list[PartyData]
 ) -> None:
     with pytest.raises(InputError, match="not those of this session"):
         SemiHonest().aggregator(prepared.manifest, other_prepared.aggregator_material)
     with pytest.raises(InputError, match="not those of the manifest"):
         SemiHonest().party(prepared.manifest, other_prepared.party_material, site_rows[0])
-
-
-def test_the_aggregators_and_the_parties_material_are_not_interchangeable(
-    prepared: Session, site_rows: list[PartyData]
-) -> None:
     with pytest.raises(InputError, match="not those of the manifest"):
         SemiHonest().party(prepared.manifest, prepared.aggregator_material, site_rows[0])
     with pytest.raises(DeserialisationError, match="public context"):
@@ -288,12 +279,11 @@ def test_a_failure_of_the_circuit_can_be_tried_again(prepared: Session, site_row
     roles.finish(submissions)
 
 
-def test_the_session_hides_material_from_text(prepared: Session) -> None:
+def test_neither_the_session_as_text_nor_a_message_has_the_secret_key(
+    prepared: Session, roles: Roles, submissions: list[bytes]
+) -> None:
     assert "material" not in repr(prepared)
     assert len(repr(prepared)) < 3000
-
-
-def test_no_message_of_a_session_contains_the_secret_key(roles: Roles, submissions: list[bytes]) -> None:
     result = roles.deliver(submissions)
     key = ckks.load_secret(decode(roles.session.party_material, PartySecrets, "").context)._stored.secret_key
     needles = [key[start : start + 7] for start in range(0, 7 * 2000, 7 * 100)]

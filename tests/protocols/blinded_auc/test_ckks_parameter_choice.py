@@ -64,9 +64,6 @@ def typical(**changes: Any) -> Workload:
     return Workload(**{"thresholds": 100, "parties": 10, **changes})
 
 
-# --- Workloads that make no sense -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("changes", "shown"),
     [
@@ -124,21 +121,13 @@ def test_what_no_parameters_hold_is_said_with_what_to_do(workload: Workload) -> 
         assert "lower max_rows, raise min_rows, or take fewer thresholds or splits" in text
 
 
-# --- Whatever is planned is secure and fits ---------------------------------------------------------------------------
-
-
 @settings(max_examples=60, deadline=None)
 @given(plans(workloads()))
-def test_the_security_table_is_never_exceeded(found: AucPlan) -> None:
+def test_the_security_table_is_never_exceeded_and_the_largest_honest_result_fits(found: AucPlan) -> None:
     parameters = found.parameters
     assert parameters.log2_modulus + parameters.special_bits <= MAX_MODULUS_BITS[parameters.ring_dimension]
     # The key-switching prime is not smaller than any other, or its noise would be.
     assert parameters.special_bits >= max(parameters.modulus_bits)
-
-
-@settings(max_examples=60, deadline=None)
-@given(plans(workloads()))
-def test_the_largest_honest_result_fits_the_modulus(found: AucPlan) -> None:
     # P = N = n/2 and AUC = 1: num = den = n²/2, den carries its check in the imaginary part; one class of each, so
     # that half their sum is the largest coefficient.
     n, parameters = found.workload.max_rows, found.parameters
@@ -154,16 +143,22 @@ def test_the_largest_honest_result_fits_the_modulus(found: AucPlan) -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(plans(workloads()))
-def test_packing_and_keys_are_those_of_the_workload(found: AucPlan) -> None:
+def test_packing_and_keys_are_those_of_the_workload_and_equal_plans_travel_unchanged(found: AucPlan) -> None:
     workload, packing, parameters = found.workload, found.packing, found.parameters
-    assert packing.slots == parameters.slots
-    assert packing.classes == workload.classes
+    assert (packing.slots, packing.classes) == (parameters.slots, workload.classes)
     assert packing.blocks * packing.bins >= workload.thresholds
     assert (packing.blocks - 1) * packing.bins < workload.thresholds
     assert packing.half in parameters.rotations
     # Nothing beyond the circuit: no key moves values between classes.
     assert parameters.rotations == packing.trace_steps
     assert all(step % packing.classes == 0 for step in parameters.rotations)
+    assert plan(found.workload, found.parameters.backend) == found
+    manifest = manifest_with(encoded(found), thresholds=2)
+    copied = Manifest.from_bytes(manifest.to_bytes())
+    assert (copied, copied.to_bytes(), copied.digest) == (manifest, manifest.to_bytes(), manifest.digest)
+    read = decode(copied.plan.content, AucPlan, "plan")
+    assert (read, encoded(read)) == (found, copied.plan)
+    assert (read.flooding_deviation, read.capacity_bits) == (found.flooding_deviation, found.capacity_bits)
 
 
 @settings(max_examples=50, deadline=None)
@@ -176,24 +171,6 @@ def test_what_was_asked_for_is_kept(workload: Workload, backend: str) -> None:
     assert 20 <= found.blinding_bits <= 50
     assert found.flooding_bits == 35
     assert 0 < error_bound(found) <= 1e-6
-
-
-@settings(max_examples=50, deadline=None)
-@given(plans(workloads()))
-def test_equal_workloads_give_equal_plans_that_travel_unchanged(found: AucPlan) -> None:
-    assert plan(found.workload, found.parameters.backend) == found
-    manifest = manifest_with(encoded(found), thresholds=2)
-    copied = Manifest.from_bytes(manifest.to_bytes())
-    assert copied == manifest
-    assert copied.to_bytes() == manifest.to_bytes()
-    assert copied.digest == manifest.digest
-    read = decode(copied.plan.content, AucPlan, "plan")
-    assert read == found
-    assert encoded(read) == copied.plan
-    assert (read.flooding_deviation, read.capacity_bits) == (found.flooding_deviation, found.capacity_bits)
-
-
-# --- More asks for more -----------------------------------------------------------------------------------------------
 
 
 def cost(found: AucPlan | None) -> float:
@@ -214,18 +191,14 @@ def test_harder_workloads_never_cost_less(workload: Workload, backend: str, fact
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_uploads_grow_with_the_thresholds_by_whole_ciphertexts(backend: Any) -> None:
+def test_uploads_grow_by_whole_ciphertexts_defaults_take_one_and_more_rows_a_larger_ring(backend: Any) -> None:
     sizes = [
         plan(typical(thresholds=m, min_rows=1000), backend).submission_bytes
         for m in (2, 100, 1000, 1024, 1025, 3000, 10_000)
     ]
     assert sizes == sorted(sizes)
     assert sizes[0] == sizes[3] < sizes[4]
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_the_default_workloads_take_one_ciphertext(backend: Any) -> None:
-    """At the smaller ring with SEAL; with OpenFHE from 200 rows on, and below at the larger."""
+    # At the smaller ring with SEAL; with OpenFHE from 200 rows on, and below at the larger.
     for parties in (2, 100, 1000):
         for thresholds in (100, 1000):
             rings = {}
@@ -240,16 +213,11 @@ def test_the_default_workloads_take_one_ciphertext(backend: Any) -> None:
                     "openfhe": {100: (16384, 458_752), 200: (8192, 172_032)},
                 }[backend]
             )
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_larger_ring_is_taken_when_the_smaller_one_does_not_hold_the_rows(backend: Any) -> None:
     small, large = (plan(typical(min_rows=1000, max_rows=each), backend) for each in (10**6, 10**9))
-    assert small.parameters.ring_dimension == 8192
-    assert large.parameters.ring_dimension == 16384
-
-
-# --- The libraries agree ----------------------------------------------------------------------------------------------
+    assert (small.parameters.ring_dimension, large.parameters.ring_dimension) == (8192, 16384)
+    sizes = [cost(planned(typical(splits=s, classes=8), backend, flooding_bits=34)) for s in (2, 3, 4)]
+    assert sizes == sorted(sizes)
+    assert sizes[0] == cost(planned(typical(), backend))  # four executions ride in the same ciphertext
 
 
 def every_chain() -> list[Any]:
@@ -336,9 +304,6 @@ def test_the_precision_holds_for_few_parties_where_key_switching_errs_most(backe
     assert np.sqrt(np.mean(np.square(errors))) <= 1.9 * fresh_error(found) / 7
 
 
-# --- A plan that is not the planner's ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
@@ -368,9 +333,6 @@ def test_a_manifest_with_a_plan_that_protects_nothing_is_refused(changes: dict[s
         manifest({**genuine, **changes}).decoded_plan(AucPlan)
 
 
-# --- Split shares -----------------------------------------------------------------------------------------------------
-
-
 @st.composite
 def split_workloads(draw: st.DrawFn) -> Workload:
     min_rows = draw(st.integers(2, 10**4))
@@ -386,7 +348,7 @@ def split_workloads(draw: st.DrawFn) -> Workload:
 
 @settings(max_examples=50, deadline=None)
 @given(plans(split_workloads(), flooding_bits=34))
-def test_every_bin_has_a_position_for_each_split_and_the_extra_element_some(found: AucPlan) -> None:
+def test_split_shares_have_positions_for_every_split_and_their_largest_result_fits(found: AucPlan) -> None:
     workload = found.workload
     assert workload.is_split
     positions = found.packing.blocks * found.packing.bins
@@ -396,12 +358,7 @@ def test_every_bin_has_a_position_for_each_split_and_the_extra_element_some(foun
     assert 0 < error_bound(found) < found.tolerance == disagreement(found) < math.sqrt(2) * error_bound(found)
     written = manifest_with(encoded(found), thresholds=workload.thresholds, parties=min(workload.parties, 3))
     assert Manifest.from_bytes(written.to_bytes()).decoded_plan(AucPlan) == found
-
-
-@settings(max_examples=50, deadline=None)
-@given(plans(split_workloads(), flooding_bits=34))
-def test_the_largest_result_of_split_shares_fits_the_modulus(found: AucPlan) -> None:
-    """All multipliers 1, P = N = n/2, AUC 1: num' = num + den = n²; AUC 1/2 of ties alone: |1 + 1/2 + i/2|·n²/2."""
+    # All multipliers 1, P = N = n/2, AUC 1: num' = num + den = n²; AUC 1/2 of ties alone: |1 + 1/2 + i/2|·n²/2.
     parameters = found.parameters
     # Of each pair of classes half the sum is the largest coefficient: as many num' as den'.
     den = found.workload.max_rows**2 / 2
@@ -410,17 +367,19 @@ def test_the_largest_result_of_split_shares_fits_the_modulus(found: AucPlan) -> 
     assert bits <= parameters.log2_modulus - 1 + 1e-9
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_more_splits_never_cost_less(backend: Any) -> None:
-    sizes = [cost(planned(typical(splits=s, classes=8), backend, flooding_bits=34)) for s in (2, 3, 4)]
-    assert sizes == sorted(sizes)
-    assert sizes[0] == cost(planned(typical(), backend))  # four executions ride in the same ciphertext
-
-
-@pytest.mark.parametrize("splits", [-1, 0, 5, 2.0, 2.5, "2", None, True])
-def test_splits_out_of_range_are_refused(splits: Any) -> None:
-    with pytest.raises(CapacityError, match="splits must be"):
-        typical(splits=splits)
+def test_splits_and_tolerances_that_make_no_sense_are_refused() -> None:
+    for splits in [-1, 0, 5, 2.0, 2.5, "2", None, True]:
+        with pytest.raises(CapacityError, match="splits must be"):
+            typical(splits=splits)
+    for tolerance in [0.0, -1e-7, 1.01e-3, 1.0, math.inf, math.nan, 1e-12]:
+        with pytest.raises(CapacityError, match=r"tolerance|AUC error below"):
+            plan(typical(splits=2, classes=8), "openfhe", flooding_bits=34, tolerance=tolerance)
+    whole = plan(typical(), "openfhe")
+    assert whole.tolerance == 0
+    with pytest.raises(CapacityError, match="be 0 where they are not"):
+        msgspec.structs.replace(whole, tolerance=1e-6)
+    with pytest.raises(CapacityError, match="tolerance must lie above 0"):
+        msgspec.structs.replace(plan(typical(splits=2), "openfhe", flooding_bits=34), tolerance=0.0)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -430,18 +389,3 @@ def test_a_tolerance_is_kept_and_the_error_stays_below_it(backend: Any, toleranc
     assert found.tolerance == tolerance
     assert error_bound(found) < disagreement(found) <= tolerance
     assert error_bound(found) <= ckks_parameter_choice.DEFAULT_LOOSE_PRECISION
-
-
-@pytest.mark.parametrize("tolerance", [0.0, -1e-7, 1.01e-3, 1.0, math.inf, math.nan, 1e-12])
-def test_a_tolerance_that_makes_no_sense_is_refused(tolerance: float) -> None:
-    with pytest.raises(CapacityError, match=r"tolerance|AUC error below"):
-        plan(typical(splits=2, classes=8), "openfhe", flooding_bits=34, tolerance=tolerance)
-
-
-def test_only_split_shares_have_a_tolerance() -> None:
-    whole = plan(typical(), "openfhe")
-    assert whole.tolerance == 0
-    with pytest.raises(CapacityError, match="be 0 where they are not"):
-        msgspec.structs.replace(whole, tolerance=1e-6)
-    with pytest.raises(CapacityError, match="tolerance must lie above 0"):
-        msgspec.structs.replace(plan(typical(splits=2), "openfhe", flooding_bits=34), tolerance=0.0)

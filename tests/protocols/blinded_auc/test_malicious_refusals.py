@@ -66,7 +66,7 @@ class TestRequests:
         assert workload.classes == 2 * options.get("executions", 4)
 
     @backends
-    def test_a_tight_tolerance_takes_a_larger_ring_or_coarser_blinding(self, backend):
+    def test_a_tolerance_changes_what_is_accepted_and_a_tight_one_ring_or_blinding(self, backend):
         rows = {"max_rows": 10**4} if backend == "openfhe" else {}  # with the default its ring is the larger anyway
         loose, tight = plan_for(backend=backend, **rows), plan_for(backend=backend, tolerance=4e-7, **rows)
         assert tight.tolerance == 4e-7
@@ -75,33 +75,25 @@ class TestRequests:
             tight.submission_bytes > loose.submission_bytes
             or loose.blinding_bits > tight.blinding_bits >= ckks_parameter_choice.DEFAULT_BLINDING_BITS
         )
-
-    @backends
-    @pytest.mark.parametrize("tolerance", [5e-8, 1e-9])
-    def test_a_tolerance_that_honest_errors_would_exceed_is_refused(self, backend, tolerance):
-        with pytest.raises(CapacityError, match=f"with an AUC error below {tolerance:g} .*lower max_rows"):
-            plan_for(backend=backend, tolerance=tolerance)
-
-    @backends
-    @pytest.mark.parametrize(("splits", "grid"), [(3, 10_000), (4, 10_000)])
-    def test_where_splits_cost_too_much_precision_fewer_rows_help_as_the_refusal_says(self, backend, splits, grid):
-        with pytest.raises(CapacityError, match="lower max_rows"):
-            plan_for(backend=backend, splits=splits, thresholds=grid)
-        chosen = plan_for(backend=backend, splits=splits, thresholds=grid, max_rows=10**5)
-        assert error_bound(chosen) <= ckks_parameter_choice.DEFAULT_LOOSE_PRECISION
-
-    @backends
-    def test_a_loose_tolerance_changes_nothing_but_what_is_accepted(self, backend):
         normal, loose = plan_for(backend=backend), plan_for(backend=backend, tolerance=1e-3)
         assert normal.tolerance == disagreement(normal)
         assert msgspec.structs.replace(loose, tolerance=normal.tolerance) == normal
 
-    @pytest.mark.parametrize("least", [2, 3])
-    def test_nobody_can_be_left_out(self, least):
-        with pytest.raises(InputError, match="min_parties does not apply"):
-            Malicious().prepare(request(sites(4), min_parties=least))
+    @backends
+    def test_where_precision_is_too_little_plans_are_refused_and_fewer_rows_help(self, backend):
+        for tolerance in [5e-8, 1e-9]:
+            with pytest.raises(CapacityError, match=f"with an AUC error below {tolerance:g} .*lower max_rows"):
+                plan_for(backend=backend, tolerance=tolerance)
+        for splits, grid in [(3, 10_000), (4, 10_000)]:
+            with pytest.raises(CapacityError, match="lower max_rows"):
+                plan_for(backend=backend, splits=splits, thresholds=grid)
+            chosen = plan_for(backend=backend, splits=splits, thresholds=grid, max_rows=10**5)
+            assert error_bound(chosen) <= ckks_parameter_choice.DEFAULT_LOOSE_PRECISION
 
-    def test_all_parties_said_explicitly_is_all_parties(self):
+    def test_nobody_can_be_left_out(self):
+        for least in [2, 3]:
+            with pytest.raises(InputError, match="min_parties does not apply"):
+                Malicious().prepare(request(sites(4), min_parties=least))
         session = Malicious().prepare(request(sites(2), min_parties=2))
         assert session.manifest.min_parties == 2
 
@@ -130,32 +122,29 @@ class TestRequests:
 
 
 class TestManifests:
-    def test_one_of_the_semi_honest_protocol_is_refused(self):
+    def test_manifests_of_other_plans_or_that_leave_parties_out_are_refused(self):
         chosen = plan(Workload(thresholds=16, parties=5), "tenseal")
         with pytest.raises(InputError, match="not one for split shares of all parties"):
             task_for(manifest_for(chosen=chosen))
+        data = PartyData.from_arrays("site 0", [0, 1], [0.2, 0.7])
+        with pytest.raises(InputError, match="not one for whole counts"):
+            SemiHonestTask(manifest_for(), data)
+        for least in [2, 3]:
+            with pytest.raises(InputError, match="of all parties"):
+                task_for(manifest_for(4, min_parties=least))
+        for classes in [1, 2, 32]:
+            # One execution agrees with itself, whatever the aggregator has done.
+            with pytest.raises(InputError):
+                task_for(manifest_for(chosen=plan_for(classes=classes)))
+        manifest = manifest_for(chosen=plan_for(max_rows=100))
+        with pytest.raises(InputError, match="more than max_rows = "):
+            MaliciousTask(manifest, PartyData.from_arrays("site 0", [0, 1] * 60, np.linspace(0, 1, 120)))
 
     @backends
     def test_the_roles_of_both_protocols_refuse_the_others_manifest(self, backend):
         semi = SemiHonest().prepare(request(sites(2), backend=backend))
         with pytest.raises(InputError, match="not one for split shares"):
             Malicious().party(semi.manifest, semi.party_material, sites(2)[0])
-
-    def test_a_semi_honest_party_refuses_a_manifest_for_split_shares(self):
-        data = PartyData.from_arrays("site 0", [0, 1], [0.2, 0.7])
-        with pytest.raises(InputError, match="not one for whole counts"):
-            SemiHonestTask(manifest_for(), data)
-
-    @pytest.mark.parametrize("least", [2, 3])
-    def test_one_that_lets_parties_be_left_out_is_refused(self, least):
-        with pytest.raises(InputError, match="of all parties"):
-            task_for(manifest_for(4, min_parties=least))
-
-    @pytest.mark.parametrize("classes", [1, 2, 32])
-    def test_a_plan_for_another_number_of_executions_than_the_protocol_has_is_refused(self, classes):
-        """One execution agrees with itself, whatever the aggregator has done."""
-        with pytest.raises(InputError):
-            task_for(manifest_for(chosen=plan_for(classes=classes)))
 
     @pytest.mark.parametrize(
         "changes",
@@ -174,11 +163,6 @@ class TestManifests:
         with pytest.raises(CapacityError):
             msgspec.structs.replace(chosen, **changes)
 
-    def test_a_party_larger_than_the_bound_is_refused(self):
-        manifest = manifest_for(chosen=plan_for(max_rows=100))
-        with pytest.raises(InputError, match="more than max_rows = "):
-            MaliciousTask(manifest, PartyData.from_arrays("site 0", [0, 1] * 60, np.linspace(0, 1, 120)))
-
     def test_every_part_of_the_manifest_changes_all_secrets(self):
         genuine = manifest_for()
         others = [
@@ -191,14 +175,12 @@ class TestManifests:
         multipliers = [task_for(each).executions(SECRET)[0].multipliers for each in (genuine, *others)]
         assert len({complex(value) for row in multipliers for value in row}) == 6 * len(multipliers)
 
-    def test_all_parties_derive_the_same_executions(self):
+    def test_all_parties_derive_the_same_executions_half_as_many_as_classes_and_all_different(self):
         manifest = manifest_for(4)
         ours, others = (task_for(manifest, index).executions(SECRET) for index in (0, 3))
         for mine, theirs in zip(ours, others, strict=True):
             np.testing.assert_array_equal(mine.multipliers, theirs.multipliers)
             np.testing.assert_array_equal(mine.order, theirs.order)
-
-    def test_executions_are_as_many_as_half_the_classes_and_all_different(self):
         for classes in (4, 8, 16):
             executions = task_for(manifest_for(chosen=plan_for(classes=classes))).executions(SECRET)
             assert len(executions) == classes // 2

@@ -213,9 +213,6 @@ def test_no_refusal_is_anything_but_an_evaluation_error():
     assert issubclass(VerificationError, EvaluationError)
 
 
-# --- Honest sessions, many --------------------------------------------------------------------------------------------
-
-
 def random_split(rng: np.random.Generator, name: str, number: int) -> list[PartyData]:
     """Rows of a bundled set, all or some (at least 100, both labels), dealt to parties in one of four ways."""
     y_true, y_score = bundled(name)

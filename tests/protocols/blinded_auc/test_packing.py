@@ -39,41 +39,24 @@ def circuit(packing: Packing, sums: list[np.ndarray]) -> np.ndarray:
     return product
 
 
-# --- Shapes that make no sense ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["slots", "classes", "bins"])
-@pytest.mark.parametrize("value", [0, -2, 3, 6, 4097])
-def test_a_size_that_is_no_power_of_two_is_refused(name: str, value: int) -> None:
-    sizes = {"slots": 4096, "classes": 2, "bins": 128, "blocks": 1, "x_bits": 4}
-    with pytest.raises(ValueError, match=f"{name} must be a power of two, got {value}"):
-        Packing(**{**sizes, name: value})
-
-
-@pytest.mark.parametrize(
-    ("slots", "classes", "bins", "blocks"), [(4096, 2, 2048, 1), (4096, 4096, 1, 1), (2, 2, 1, 1), (4096, 2, 1024, 0)]
-)
-def test_what_does_not_fit_is_refused(slots: int, classes: int, bins: int, blocks: int) -> None:
-    with pytest.raises(ValueError, match=f"{classes} classes of {bins} bins do not fit {slots} slots"):
-        Packing(slots, classes, bins, blocks, 4)
-
-
-@pytest.mark.parametrize("x_bits", [-1, 33])
-def test_a_unit_of_x_that_is_no_fraction_or_next_to_nothing_is_refused(x_bits: int) -> None:
-    with pytest.raises(ValueError, match=f"x_bits must lie between 0 and 32, got {x_bits}"):
-        Packing(64, 2, 4, 1, x_bits)
-
-
-@pytest.mark.parametrize("shape", [(2, 9), (3, 8), (1, 8), (4, 8), (8,), (2, 8, 1)])
-def test_vectors_of_the_wrong_shape_are_refused(shape: tuple[int, ...]) -> None:
-    packing = Packing(64, 2, 4, 2, 2)  # two blocks of four bins
-    good, bad = np.ones((2, 8), complex), np.ones(shape, complex)
-    for x, y in ((bad, good), (good, bad), (bad, bad), (good, good[:, :5])):
-        with pytest.raises((ValueError, IndexError)):
-            packing.pack(x, y)
-
-
-# --- The layout -------------------------------------------------------------------------------------------------------
+def test_sizes_that_make_no_sense_or_do_not_fit_are_refused() -> None:
+    for name in ["slots", "classes", "bins"]:
+        for value in [0, -2, 3, 6, 4097]:
+            sizes = {"slots": 4096, "classes": 2, "bins": 128, "blocks": 1, "x_bits": 4}
+            with pytest.raises(ValueError, match=f"{name} must be a power of two, got {value}"):
+                Packing(**{**sizes, name: value})
+    for slots, classes, bins, blocks in [(4096, 2, 2048, 1), (4096, 4096, 1, 1), (2, 2, 1, 1), (4096, 2, 1024, 0)]:
+        with pytest.raises(ValueError, match=f"{classes} classes of {bins} bins do not fit {slots} slots"):
+            Packing(slots, classes, bins, blocks, 4)
+    for x_bits in [-1, 33]:
+        with pytest.raises(ValueError, match=f"x_bits must lie between 0 and 32, got {x_bits}"):
+            Packing(64, 2, 4, 1, x_bits)
+    for shape in [(2, 9), (3, 8), (1, 8), (4, 8), (8,), (2, 8, 1)]:
+        packing = Packing(64, 2, 4, 2, 2)  # two blocks of four bins
+        good, bad = np.ones((2, 8), complex), np.ones(shape, complex)
+        for x, y in ((bad, good), (good, bad), (bad, bad), (good, good[:, :5])):
+            with pytest.raises((ValueError, IndexError)):
+                packing.pack(x, y)
 
 
 @given(packed_integers())
@@ -91,7 +74,7 @@ def test_every_slot_holds_what_the_formula_says(drawn: tuple[Packing, np.ndarray
             assert value == (side[q, k] if k < side.shape[1] else 0)
 
 
-def test_the_layout_of_a_small_case_written_out() -> None:
+def test_the_layout_of_a_small_case_written_out_and_its_products_without_the_trace() -> None:
     x, y = np.array([[4, 8, 12], [44, 48, 52]], complex), np.array([[5, 6, 7], [15, 16, 17]], complex)
     assert Packing(16, 2, 4, 1, 2).x_unit == 1 / 4
     (vector,) = Packing(16, 2, 4, 1, 2).pack(x, y)
@@ -99,6 +82,12 @@ def test_the_layout_of_a_small_case_written_out() -> None:
     first, second = Packing(8, 2, 2, 2, 2).pack(x, y)
     assert first.real.astype(int).tolist() == [1, 11, 2, 12, 5, 15, 6, 16]
     assert second.real.astype(int).tolist() == [3, 13, 0, 0, 7, 17, 0, 0]
+    # What the trace is there for: this must differ from slot to slot.
+    packing = Packing(64, 2, 4, 1, 2)
+    x = np.arange(8, dtype=complex).reshape(2, 4)
+    (vector,) = packing.pack(x, x)
+    product = packing.by_class(vector * np.roll(vector, -packing.half))
+    assert len(set(product[0])) > 1
 
 
 @given(packings())
@@ -112,15 +101,20 @@ def test_derived_numbers_fit_together(packing: Packing) -> None:
     assert all(step % packing.classes == 0 for step in packing.trace_steps)  # no value moves to another class
 
 
-# --- The circuit on it ------------------------------------------------------------------------------------------------
-
-
 @given(packed_integers())
-def test_every_slot_of_a_class_ends_up_with_its_whole_total(drawn: tuple[Packing, np.ndarray, np.ndarray]) -> None:
+def test_every_slot_ends_up_with_its_class_total_in_any_blocks(
+    drawn: tuple[Packing, np.ndarray, np.ndarray],
+) -> None:
     packing, x, y = drawn
     result = circuit(packing, packing.pack(x, y))
     totals = packing.gain * (x * y).sum(axis=1)
     assert np.array_equal(packing.by_class(result), np.tile(totals[:, None], packing.slots // packing.classes))
+    packing, x, y = drawn
+    bins = 1 << (packing.blocks * packing.bins - 1).bit_length()
+    whole = Packing(2 * packing.classes * bins, packing.classes, bins, 1, 2)
+    split_total = packing.by_class(circuit(packing, packing.pack(x, y)))[:, 0] / packing.gain
+    whole_total = whole.by_class(circuit(whole, whole.pack(x, y)))[:, 0] / whole.gain
+    assert np.array_equal(split_total, whole_total)
 
 
 @settings(max_examples=30)
@@ -133,25 +127,6 @@ def test_packed_parties_add_up(drawn: tuple[Packing, np.ndarray, np.ndarray], pa
     pooled_y = y * parties + sum(range(1, parties + 1))
     expected = packing.gain * (pooled_x * pooled_y).sum(axis=1)
     assert np.array_equal(packing.by_class(circuit(packing, sums))[:, 0], expected)
-
-
-@given(packed_integers())
-def test_blocks_change_nothing(drawn: tuple[Packing, np.ndarray, np.ndarray]) -> None:
-    packing, x, y = drawn
-    bins = 1 << (packing.blocks * packing.bins - 1).bit_length()
-    whole = Packing(2 * packing.classes * bins, packing.classes, bins, 1, 2)
-    split_total = packing.by_class(circuit(packing, packing.pack(x, y)))[:, 0] / packing.gain
-    whole_total = whole.by_class(circuit(whole, whole.pack(x, y)))[:, 0] / whole.gain
-    assert np.array_equal(split_total, whole_total)
-
-
-def test_without_the_trace_slots_show_partial_products() -> None:
-    # What the trace is there for: this must differ from slot to slot.
-    packing = Packing(64, 2, 4, 1, 2)
-    x = np.arange(8, dtype=complex).reshape(2, 4)
-    (vector,) = packing.pack(x, x)
-    product = packing.by_class(vector * np.roll(vector, -packing.half))
-    assert len(set(product[0])) > 1
 
 
 @given(packings(), st.integers(0, 2**32 - 1))

@@ -173,37 +173,31 @@ class TestAcceptance:
             totals[2 * index] *= 1 + 1e-4
             self.refused(totals, executions, "the executions disagree")
 
-    @pytest.mark.parametrize("expected", [1.0, 0.0], ids=["just above 1", "just below 0"])
-    def test_within_the_tolerance_of_its_ends_the_auc_is_clipped(self, expected):
-        executions = drawn_executions(4)
-        beyond = expected + 0.9 * self.CHOSEN.tolerance * (1 if expected else -1)
-        assert self.accepted(totals_of(beyond, 5000, executions, self.scale), executions).auc == expected
-
-    @pytest.mark.parametrize("value", ["1 + 1.1τ", "-1.1τ", "2", "-3"])
-    def test_an_auc_that_is_none_is_refused(self, value):
-        tau = self.CHOSEN.tolerance
-        number = {"1 + 1.1τ": 1 + 1.1 * tau, "-1.1τ": -1.1 * tau, "2": 2.0, "-3": -3.0}[value]
-        executions = drawn_executions(4)
-        totals = totals_of(number, 5000, executions, self.scale)
-        text = self.refused(totals, executions, "the AUC is outside its range")
-        assert not re.search(r"\d", text)  # not even the range
-
-    def test_a_negative_resolution_within_the_tolerance_is_zero(self):
+    def test_the_auc_and_a_negative_resolution_are_clipped_within_the_tolerance_and_refused_beyond(self):
+        for expected in [1.0, 0.0]:
+            executions = drawn_executions(4)
+            beyond = expected + 0.9 * self.CHOSEN.tolerance * (1 if expected else -1)
+            assert self.accepted(totals_of(beyond, 5000, executions, self.scale), executions).auc == expected
         executions = drawn_executions(4)
         totals = totals_of(complex(0.7, -0.5 * self.CHOSEN.tolerance), 5000, executions, self.scale)
         assert self.accepted(totals, executions).binning_error == 0
+        for value in ["1 + 1.1τ", "-1.1τ", "2", "-3"]:
+            tau = self.CHOSEN.tolerance
+            number = {"1 + 1.1τ": 1 + 1.1 * tau, "-1.1τ": -1.1 * tau, "2": 2.0, "-3": -3.0}[value]
+            executions = drawn_executions(4)
+            totals = totals_of(number, 5000, executions, self.scale)
+            text = self.refused(totals, executions, "the AUC is outside its range")
+            assert not re.search(r"\d", text)  # not even the range
 
-    @pytest.mark.parametrize("size", [0.0, 1e-30, 0.1, 0.49])
-    @pytest.mark.parametrize("which", [0, 1, 3])
-    def test_a_denominator_below_half_of_the_least_there_is_is_refused(self, size, which):
+    def test_a_denominator_near_zero_is_refused_and_that_of_one_pair_of_rows_is_not(self):
         """Of one execution or all; one positive and one negative row give 2 at the smallest multiplier."""
-        executions = drawn_executions(4)
-        totals = totals_of(0.6, 2, executions, self.scale)
-        totals[2 * which : 2 * which + 2] *= size
-        self.refused(totals, executions, "a denominator is near zero")
-        self.refused(totals_of(0.6, 2 * size, executions, self.scale), executions, "a denominator is near zero")
-
-    def test_one_pair_of_rows_at_the_smallest_multiplier_is_not_near_zero(self):
+        for size in [0.0, 1e-30, 0.1, 0.49]:
+            for which in [0, 1, 3]:
+                executions = drawn_executions(4)
+                totals = totals_of(0.6, 2, executions, self.scale)
+                totals[2 * which : 2 * which + 2] *= size
+                self.refused(totals, executions, "a denominator is near zero")
+                self.refused(totals_of(0.6, 2 * size, executions, self.scale), executions, "a denominator is near zero")
         for seed in range(50):
             executions = drawn_executions(4, seed)
             for den in (2, 1.01):
@@ -258,39 +252,27 @@ class TestSlots:
         slots[position] += 0.03 * limit * part
         self.refused(slots, executions, "the slots of a class differ")
 
-    def test_partial_sums_in_the_slots_are_refused(self):
+    def test_partial_sums_and_values_that_are_not_finite_zero_random_or_of_other_classes_are_refused(self):
         """Half of the slots with half of the total: what rotations that stop early leave."""
         slots, executions = self.slots()
         slots.reshape(-1, 8)[::2] /= 2
         self.refused(slots, executions, "the slots of a class differ")
-
-    @pytest.mark.parametrize(
-        "value", [math.nan, math.inf, -math.inf, complex(0, math.inf), complex(1, math.nan)], ids=str
-    )
-    @pytest.mark.parametrize("whole", [False, True])
-    def test_values_that_are_not_finite_are_refused(self, value, whole):
-        slots, executions = self.slots()
-        slots[:: 1 if whole else 4096] = value
-        self.refused(slots, executions, "values are not finite")
-
-    def test_slots_that_are_all_zero_are_refused(self):
+        for value in [math.nan, math.inf, -math.inf, complex(0, math.inf), complex(1, math.nan)]:
+            for whole in [False, True]:
+                slots, executions = self.slots()
+                slots[:: 1 if whole else 4096] = value
+                self.refused(slots, executions, "values are not finite")
         slots, executions = self.slots()
         self.refused(0 * slots, executions, "a denominator is near zero")
-
-    def test_random_slots_are_refused(self):
         rng = np.random.default_rng(0)
         _, executions = self.slots()
         for size in (1e-3, 1.0, 1e9, 1e15, 1e100):
             self.refused(size * complex_normal(rng, 4096), executions, "slots of a class differ|near zero")
-
-    def test_the_other_label_for_classes_is_refused(self):
-        """Executions' classes rotated by one."""
+        # Executions' classes rotated by one.
         slots, executions = self.slots(noise=False)
         self.refused(np.roll(slots, 1), executions, "the executions disagree")
         self.refused(np.roll(slots, 2), executions, "the executions disagree")
-
-    def test_with_other_secrets_nothing_is_accepted(self):
-        """Fixed secrets; by chance four executions would agree in 1 of 10^15 cases."""
+        # Fixed secrets; by chance four executions would agree in 1 of 10^15 cases.
         slots, _ = self.slots()
         for seed in range(1, 200):
             self.refused(slots, drawn_executions(4, seed), "the executions disagree")

@@ -100,7 +100,7 @@ class TestBeyondItsLimits:
                 assert auc == pytest.approx(trapezoid(counts).auc, abs=PRECISION)
 
     @pytest.mark.backends("all")
-    def test_a_wrapped_result_is_always_noticed(self, engine):
+    def test_a_wrapped_result_is_always_noticed_and_the_largest_workload_fits(self, engine):
         """Four times the rows are 16 times the largest denominator: at the largest multiplier it must wrap."""
         rng = np.random.default_rng(0)
         for _ in range(5):
@@ -108,10 +108,7 @@ class TestBeyondItsLimits:
             counts = counts_of(*(share * engine.plan.workload.max_rows * 2))
             with pytest.raises(ResultCheckError, match="raise max_rows"):
                 engine.recover([counts], LARGEST_MULTIPLIER)
-
-    @pytest.mark.backends("all")
-    def test_the_largest_workload_fits_at_the_largest_multiplier(self, engine):
-        """AUC 1, AUC 0 and one bin for all: the extremes of num, tie and den."""
+        # AUC 1, AUC 0 and one bin for all: the extremes of num, tie and den.
         half = engine.plan.workload.max_rows // 2
         for positive_bin, negative_bin, auc in ((99, 0, 1.0), (0, 99, 0.0), (5, 5, 0.5)):
             counts = counts_of(np.eye(100)[positive_bin] * half, np.eye(100)[negative_bin] * half)
@@ -259,48 +256,31 @@ class TestWarnings:
         rows = ([0, 1] * 23, [0.1, 0.9] * 23)
         assert (f"fewer than min_rows = {least}" in self.warnings([rows, rows], min_rows=least)) is warned
 
-    def test_digits_cannot_be_limited(self):
-        """Blurred digits gave the counts away all the same (docs/security/protocol.md)."""
-        with pytest.raises(InputError, match="'semi-honest' has no option 'release_digits'"):
-            self.warnings([([0, 1], [0.1, 0.9])], release_digits=3)
-
 
 class TestCallers:
     """The public function names what is wrong with its arguments."""
 
     PAIR = ([0, 1], [0.1, 0.9])
 
-    @pytest.mark.slow
-    def test_a_mapping_names_the_parties(self):
-        evaluation = federated_auc({"north": self.PAIR, "south": self.PAIR}, thresholds="uniform:5")
-        assert (evaluation.auc, evaluation.parties) == (pytest.approx(1, abs=1e-6), 2)
-
-    @pytest.mark.parametrize("parties", [None, 5, [], PAIR[0], "ab"])
-    def test_what_is_no_list_of_pairs_is_refused(self, parties):
-        with pytest.raises(InputError, match=r"list of|no parties|pair"):
-            federated_auc(parties)
-
-    def test_names_that_clash_are_named(self):
+    def test_parties_or_names_that_are_none_are_refused(self):
+        for parties in [None, 5, [], self.PAIR[0], "ab"]:
+            with pytest.raises(InputError, match=r"list of|no parties|pair"):
+                federated_auc(parties)
         twice = [PartyData.from_arrays("north", *self.PAIR)] * 2
         with pytest.raises(InputError, match="party 'north' is there twice"):
             federated_auc(twice)
         with pytest.raises(InputError, match="party 'NORTH' is there twice, also as 'north'"):
             federated_auc({"north": self.PAIR, "NORTH": self.PAIR})
-
-    @pytest.mark.parametrize(
-        ("name", "problem"),
-        [
+        for name, problem in [
             ("x" * 65, "must have at most 64 characters, got 65"),
             ("half a surrogate \udcff", "must be printable text"),
             (" north", "without blanks at its ends"),
             ("nor\tth", "must be printable text"),
             ("AGGREGATOR", "must not be 'aggregator'"),
             ("Helper-1", "must not be 'helper-1'"),
-        ],
-    )
-    def test_names_that_fit_no_certificate_are_refused(self, name, problem):
-        with pytest.raises(InputError, match=f"the name of a party {problem}|{problem}"):
-            federated_auc({name: self.PAIR})
+        ]:
+            with pytest.raises(InputError, match=f"the name of a party {problem}|{problem}"):
+                federated_auc({name: self.PAIR})
 
 
 class TestInvariance:

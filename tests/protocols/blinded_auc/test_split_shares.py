@@ -131,12 +131,25 @@ def fractions(execution: Execution) -> tuple[Exact, Exact, Exact]:
 class TestAlgebra:
     @examples
     @given(executions())
-    def test_weights_of_every_bin_add_up_to_one(self, drawn):
+    def test_weights_add_up_to_one_and_pairs_of_extra_element_and_totals_too(self, drawn):
         execution, splits, m = drawn
         assert execution.weights.shape == (splits, m)
         sums = [complex(math.fsum(column.real), math.fsum(column.imag)) for column in execution.weights.T]
         np.testing.assert_allclose(sums, 1, rtol=0, atol=2e-15)
         assert np.abs(execution.weights - 0.5).max() <= 1.5
+        execution, splits, m = drawn
+        positions = execution.order.shape[1]
+        assert (execution.extra.shape, execution.totals.shape) == ((2, positions - splits * m), (2, positions))
+        for x, y in (execution.extra, execution.totals):
+            assert math.fsum(x * y) == pytest.approx(1, rel=0, abs=1e-14)
+            assert (x >= 0.25).all()
+            assert (x <= 1).all()
+            assert (y > 0).all()
+        execution, _, _ = drawn
+        for row in execution.order:
+            assert sorted(row) == list(range(len(row)))
+        np.testing.assert_allclose(np.abs(execution.phases), 1, rtol=1e-15)
+        assert (execution.phases[0] != execution.phases[1]).all()  # each class has its own
 
     @examples
     @given(executions())
@@ -154,19 +167,6 @@ class TestAlgebra:
         for rows, whole, norm in ((x, 2000, x_norm), (y, 500, y_norm)):
             assert np.linalg.norm(rows, axis=1).max() <= whole * norm
             assert np.abs(rows).max() <= 2 * whole
-
-    @examples
-    @given(executions())
-    def test_pairs_of_extra_element_and_totals_fill_all_positions_and_their_products_add_up_to_one(self, drawn):
-        execution, splits, m = drawn
-        positions = execution.order.shape[1]
-        assert execution.extra.shape == (2, positions - splits * m)
-        assert execution.totals.shape == (2, positions)
-        for x, y in (execution.extra, execution.totals):
-            assert math.fsum(x * y) == pytest.approx(1, rel=0, abs=1e-14)
-            assert (x >= 0.25).all()
-            assert (x <= 1).all()
-            assert (y > 0).all()
 
     @examples
     @given(pools())
@@ -192,15 +192,6 @@ class TestAlgebra:
         expected, _ = class_totals(plain, parties)
         for one, other, size in zip(found, expected, sizes, strict=True):
             assert abs(one - other) <= ROUNDING * size
-
-    @examples
-    @given(executions())
-    def test_order_is_a_permutation_and_phases_are_phases(self, drawn):
-        execution, _, _ = drawn
-        for row in execution.order:
-            assert sorted(row) == list(range(len(row)))
-        np.testing.assert_allclose(np.abs(execution.phases), 1, rtol=1e-15)
-        assert (execution.phases[0] != execution.phases[1]).all()  # each class has its own
 
     @examples
     @given(executions(thresholds=6), st.lists(st.booleans(), min_size=6, max_size=6))
@@ -295,7 +286,7 @@ class TestRecovery:
         # First order, and the second: den' itself is at least 1/16.
         assert abs(found - value) <= float(amplification(execution.multipliers)) * largest * (1 + size * 32)
 
-    def test_the_amplification_is_reached_at_an_auc_of_one(self):
+    def test_the_amplification_is_reached_at_an_auc_of_one_and_phases_do_not_change_it(self):
         """It is no larger than it need be: with errors of opposite sign, and multipliers of the same phase."""
         for number in range(50):
             execution = Execution.draw(stream(number), thresholds=2, splits=2, positions=8)
@@ -304,8 +295,6 @@ class TestRecovery:
             size = 1e-7
             found = execution.recover(main + extra + size, totals - size)
             assert (found.real - 1) / size == pytest.approx(amplification(execution.multipliers), rel=1e-4)
-
-    def test_phases_do_not_change_the_amplification(self):
         r = np.array([0.3, 0.9, 0.25, 1.0, 0.7, 0.8])
         turned = r * np.exp(2j * np.pi * np.random.default_rng(4).random((20, 6)))
         np.testing.assert_allclose(amplification(turned), amplification(r), rtol=1e-14)
@@ -318,20 +307,16 @@ def drawn() -> np.ndarray:
 
 
 class TestMultipliers:
-    def test_magnitudes_lie_between_a_quarter_and_one_and_use_that_range(self, drawn):
+    def test_multipliers_lie_between_a_quarter_and_one_and_amplify_no_more_than_the_plan_assumes(self, drawn):
         sizes = np.abs(drawn)
         assert (sizes >= 0.25).all()
         assert (sizes <= 1).all()
         # Even conditioned on the amplification, hundreds of 20,000 fall into the last hundredth of either end.
         assert (sizes[:, 2:4].min(axis=0) < 0.26).all()
         assert (sizes.max(axis=0) > 0.99).all()
-
-    def test_none_amplifies_errors_more_than_the_plan_assumes(self, drawn):
         worst = [amplification(r) for r in drawn]
         assert max(worst) <= MAX_AMPLIFICATION
         assert max(worst) > 0.99 * MAX_AMPLIFICATION  # the bound is what decides
-
-    def test_the_amplification_is_the_first_order_error_written_out(self, drawn):
         for r in drawn[:200]:
             r0, r1, r2 = (abs(Exact.of(a) * Exact.of(b)) for a, b in r.reshape(3, 2))
             assert amplification(r) == pytest.approx(1 / r0 + (r0 + r1) / (r0 * r2), rel=1e-12)
@@ -429,40 +414,30 @@ class TestStream:
         info = b"fhe-auc malicious 1\0" + encode(("execution", 3))
         key = hmac.digest(extracted, info + b"\1", hashlib.sha256)
         found = Stream(secret, session, "execution", 3)
-        assert found.key == key
-        assert found.words(24).tobytes() == chacha20(key, 3)
+        assert (found.key, found.words(24).tobytes()) == (key, chacha20(key, 3))
 
-    @pytest.mark.parametrize(("low", "high"), [(0.25, 1), (-1, 2)])
-    def test_uniform_is_uniform_and_never_an_end(self, low, high):
-        values = stream().uniform(low, high, 50_000)
-        assert kstest(values, uniform(low, high - low).cdf).pvalue > FALSE_ALARM
-        assert low < values.min()
-        assert values.max() < high
+    def test_uniform_is_uniform_and_never_an_end_even_for_the_extreme_words(self, monkeypatch):
+        for low, high in [(0.25, 1), (-1, 2)]:
+            values = stream().uniform(low, high, 50_000)
+            assert kstest(values, uniform(low, high - low).cdf).pvalue > FALSE_ALARM
+            assert low < values.min()
+            assert values.max() < high
+        for word in [0, 2**64 - 1]:
+            extreme = stream()
+            monkeypatch.setattr(Stream, "words", lambda self, *shape, word=word: np.full(shape, word, np.uint64))
+            assert 0 < extreme.uniform(0, 1, 1)[0] < 1
 
-    @pytest.mark.parametrize("word", [0, 2**64 - 1])
-    def test_uniform_stays_inside_even_for_the_extreme_words(self, word):
-        class Extreme(Stream):
-            def words(self, *shape: int) -> np.ndarray:
-                return np.full(shape, word, np.uint64)
-
-        value = Extreme(bytes(32), bytes(32), "test").uniform(0, 1, 1)
-        assert 0 < value[0] < 1
-
-    def test_coins_are_fair_and_independent_of_their_neighbours(self):
+    def test_coins_are_fair_permutations_uniform_and_phases_and_the_disc_filled_evenly(self):
         """Chi-square over runs of five."""
         runs = stream().bits(20_000, 5) @ (1 << np.arange(5))
         assert chisquare(np.bincount(runs, minlength=32)).pvalue > FALSE_ALARM
-
-    def test_phases_are_uniform_on_the_circle_and_the_disc_is_filled_evenly(self):
         drawn = stream().phases(50_000)
         np.testing.assert_allclose(np.abs(drawn), 1, rtol=1e-15)
         assert kstest(np.angle(drawn) / (2 * np.pi) + 0.5, uniform.cdf).pvalue > FALSE_ALARM
         inside = stream().disc(50_000)
         assert kstest(np.abs(inside) ** 2, uniform.cdf).pvalue > FALSE_ALARM
         assert kstest(np.angle(inside) / (2 * np.pi) + 0.5, uniform.cdf).pvalue > FALSE_ALARM
-
-    def test_permutations_are_uniform(self):
-        """Chi-square over all 24 orders of four things."""
+        # Chi-square over all 24 orders of four things.
         source = stream()
         orders = list(itertools.permutations(range(4)))
         found = [orders.index(tuple(source.permutation(4))) for _ in range(24_000)]
@@ -499,15 +474,13 @@ class TestStream:
             assert ks_2samp(row.real, expected.real).pvalue > FALSE_ALARM
             assert ks_2samp(row.imag, expected.imag).pvalue > FALSE_ALARM
 
-    def test_equal_secrets_give_equal_numbers(self):
+    def test_equal_secrets_give_equal_numbers_of_no_general_purpose_generator(self, monkeypatch):
         one, other = (
             Execution.draw(stream("execution", 1, secret=b"x" * 32), thresholds=20, splits=2, positions=64)
             for _ in range(2)
         )
         for each in fields(Execution):
             np.testing.assert_array_equal(getattr(one, each.name), getattr(other, each.name))
-
-    def test_no_general_purpose_generator_is_used(self, monkeypatch):
         before = Execution.draw(stream(), thresholds=20, splits=2, positions=64)
         general_purpose_generators.forbid(monkeypatch)
         after = Execution.draw(stream(), thresholds=20, splits=2, positions=64)
