@@ -22,7 +22,7 @@ _OTHER_LABELS = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Coded:
-    """A column of text: the names that are there (None: missing), and for each row the index of its own."""
+    """A column of text: its names (None: missing), and for each row the index of its own."""
 
     codes: NDArray[np.int32]
     names: Sequence[str | None]
@@ -166,20 +166,32 @@ def missing_entries(values: NDArray[Any] | Coded) -> NDArray[np.bool_]:
     return np.fromiter((level_text(entry) is None for entry in values.tolist()), np.bool_, len(values))
 
 
-def label_spellings(names: Iterable[str]) -> tuple[str, str] | None:
-    """Return two labels that are one, spelt in two ways: they differ in case, blanks, or how a number is written.
+def as_coded(entries: NDArray[Any], text_of: Callable[[object], str | None]) -> Coded:
+    """Return a column, shape (n,), as text; names come in the order of first appearance."""
+    codes: dict[str | None, int] = {}
+    of_entry: dict[Any, int] = {}  # text is slow to make
+    of_row = np.empty(len(entries), np.int32)
+    for row, entry in enumerate(entries.tolist()):
+        if (code := of_entry.get(entry)) is None:
+            code = of_entry[entry] = codes.setdefault(text_of(entry), len(codes))
+        of_row[row] = code
+    return Coded(of_row, list(codes))
 
-    None where there are none. Which one somebody means who names one of them, only they know.
+
+def require_one_spelling(labels: Iterable[str], column: str) -> None:
+    """Raise `InputError` for labels that differ in case, blanks, or how a number is written alone.
+
+    Which of them somebody means who names one, only they know.
     """
     seen: dict[object, str] = {}
-    for name in names:
+    for label in labels:
         try:
-            looks: object = float(name)
+            looks: object = float(label)
         except ValueError:
-            looks = "".join(alike(name).split())
-        if seen.setdefault(looks, name) != name:
-            return seen[looks], name
-    return None
+            looks = "".join(alike(label).split())
+        if (first := seen.setdefault(looks, label)) != label:
+            what = f"label {first!r} is also written {label!r}"
+            raise InputError(f"{what}: write it in one way, so that all its rows count alike", column=column)
 
 
 def finite_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str], InputError]) -> NDArray[np.float64]:

@@ -175,6 +175,7 @@ class PartyData:
         groups: Mapping[str, ArrayLike] | Mapping[str, Coded],
         analysis: Analysis,
         *,
+        label_column: str = "",
         place: Callable[[int], Place] = _numbered,
         refuse: Callable[[int, str, str], InputError] | None = None,
     ) -> PartyData:
@@ -188,9 +189,11 @@ class PartyData:
             Each model's, in the analysis's order, as `y_score` of `from_arrays`; keys name them in errors.
         groups : mapping of str to array-like or Coded, shape (n,)
             Each variable's levels, in the analysis's order, as text or whole numbers.
+        label_column : str, optional
+            Name of the labels' column, for errors.
         refuse : callable, optional
-            Makes the error from a row (from 0), what is wrong with it, and the column (empty: labels); by default it
-            names party and row, by `place`.
+            Makes the error from a row (from 0), what is wrong with it, and the column; by default it names party and
+            row, by `place`.
 
         Errors are those of `from_arrays`, and of levels that the analysis does not have.
         """
@@ -221,9 +224,9 @@ class PartyData:
             return refused
 
         if analysis.classes:
-            checked = coded_entries(of_rows, "label", analysis.classes, refusing(""))
+            checked = coded_entries(of_rows, "label", analysis.classes, refusing(label_column))
         else:
-            checked = checked_labels(of_rows, refusing(""))
+            checked = checked_labels(of_rows, refusing(label_column))
         return cls(
             name,
             checked,

@@ -22,7 +22,7 @@ from fhe_auc.base.errors import InputError, Place
 from fhe_auc.question.analysis import Analysis, Questions
 from fhe_auc.rows.arrow_columns import Piece
 from fhe_auc.rows.csv_files import STDIN, TextFormat
-from fhe_auc.rows.entries import Coded, finite_numbers, label_spellings, level_text, missing_entries
+from fhe_auc.rows.entries import Coded, finite_numbers, level_text, missing_entries, require_one_spelling
 from fhe_auc.rows.party_data import PartyData, checked_name, left_out_beside
 from fhe_auc.rows.row_store import Column, parted
 from fhe_auc.rows.score_scale import DEFAULT_SCALE, rescaled
@@ -210,7 +210,8 @@ class _Kept:
             of_scores,
             {name: piece.texts[name] for name in groups},
             self._analysis,
-            refuse=lambda row, what, column: refuse(row, what, column or label),
+            label_column=label,
+            refuse=refuse,
         )
         data = rescaled(data, self._entries.score_scale, refuse=refuse)
         self._sites.append(names[part.sites.codes])
@@ -249,17 +250,15 @@ class _Kept:
         if wanted is None:
             return coded.values(_label)
         self._labels_seen |= dict.fromkeys(sorted({coded.names[code] or wanted for code in coded.present()}))
-        _, *others = self._labels_seen
-        if (pair := label_spellings(self._labels_seen)) is not None:
-            told = f"label {pair[0]!r} is also written {pair[1]!r}: write it in one way, that all its rows count alike"
-        elif len(others) > 1:
-            told = (
-                f"with the positive label {wanted!r} there is one other label, and these are two: "
-                f"{others[0]!r} and {others[1]!r}"
-            )
-        else:
-            return coded.values(lambda name: None if name is None else name == wanted)
-        raise InputError(f"file {part.file.name!r}: {told}", file=part.file.name, column=self._columns.label)
+        try:
+            require_one_spelling(self._labels_seen, self._columns.label)
+            if len(self._labels_seen) > 2:
+                _, first, second, *_ = self._labels_seen
+                two = f"there is one other label, and these are two: {first!r} and {second!r}"
+                raise InputError(f"with the positive label {wanted!r} {two}", column=self._columns.label)
+        except InputError as error:
+            raise error.within(f"file {part.file.name!r}", file=part.file.name) from None
+        return coded.values(lambda name: None if name is None else name == wanted)
 
     def parties(self, files: Sequence[TableFile]) -> list[PartyData]:
         """Return every party, its rows in the order of the files."""
