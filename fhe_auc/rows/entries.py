@@ -54,20 +54,23 @@ class Coded:
         return table[self.codes]
 
 
-def one_dimensional(values: ArrayLike | Coded, party: str, what: str) -> Any:
-    """Return the column as an array of its entries, shape (n,), or as it is; raise `InputError` for other shapes."""
-    if isinstance(values, Coded):
-        return values
-    array = values
-    if not isinstance(array, np.ndarray):
-        try:
-            array = np.asarray(values)
-            if array.dtype.kind not in "biuf":  # numpy may have turned numbers beside a text into text: keep each
-                array = np.asarray(values, dtype=object)
-        except (ValueError, TypeError, OverflowError) as error:
-            raise InputError(f"party {party!r}: the {what} must be one-dimensional numbers ({error})") from None
-    if array.ndim != 1:
-        raise InputError(f"party {party!r}: the {what} must be one-dimensional, but have shape {array.shape}")
+def one_dimensional(values: ArrayLike, party: str, what: str) -> NDArray[Any]:
+    """Return a column as an array, shape (n,), with every entry as it is; raise `InputError` for other shapes."""
+    kind = type(values).__name__
+    try:
+        array = values if isinstance(values, np.ndarray) else np.asarray(values)
+        if array is not values and array.dtype.kind not in "biuf":  # numpy may have made numbers beside a text text
+            array = np.asarray(values, dtype=object)
+    except Exception as error:  # each library has its own
+        raise InputError(
+            f"party {party!r}: {what}: {kind} makes no array of one dimension ({type(error).__name__}): convert it to "
+            "one of numpy first"
+        ) from None
+    if not array.ndim:
+        raise InputError(f"party {party!r}: {what} must be one-dimensional, an entry for each row, got {kind}")
+    if array.ndim > 1:
+        remedy = "give one column, as predict_proba(X)[:, 1]; a table has it once"
+        raise InputError(f"party {party!r}: {what} must be one-dimensional, but have shape {array.shape}: {remedy}")
     return array
 
 

@@ -13,14 +13,21 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, Place
 from fhe_auc.base.options import CheckedNames
 from fhe_auc.base.party_names import first_alike
 from fhe_auc.base.suggestions import known_names
 from fhe_auc.question.analysis import DEFAULT_MIN_CELL, Analysis, Questions
-from fhe_auc.rows.entries import as_coded, level_text, missing_entries, name_text, require_one_spelling
+from fhe_auc.rows.entries import (
+    as_coded,
+    level_text,
+    missing_entries,
+    name_text,
+    one_dimensional,
+    require_one_spelling,
+)
 from fhe_auc.rows.party_data import PartyData, left_out_beside
 from fhe_auc.rows.score_scale import DEFAULT_SCALE, rescaled
 
@@ -352,33 +359,16 @@ def _column(table: Any, name: str, where: str, party: str) -> NDArray[Any]:
     return _entries(values, party, name)
 
 
-def _entries(values: ArrayLike, party: str, what: str) -> NDArray[Any]:
-    """Return a column as an array, shape (n,), in which every entry is as it was given, and one value."""
-    try:
-        array = values if isinstance(values, np.ndarray) else np.asarray(values)
-        if array is not values and array.dtype.kind not in "biuf":  # numpy may have made numbers beside a text text
-            array = np.asarray(values, dtype=object)
-    except Exception as error:  # each library has its own
-        kind = type(values).__name__
-        raise InputError(
-            f"party {party!r}: {what}: {kind} makes no array of one dimension ({type(error).__name__}): convert it to "
-            "one of numpy first"
-        ) from None
-    if not array.ndim:
-        kind = type(values).__name__
-        raise InputError(f"party {party!r}: {what} must be one-dimensional, an entry for each row, got {kind}")
-    if array.ndim > 1:
-        remedy = "give one column, as predict_proba(X)[:, 1]; a table has it once"
-        raise InputError(f"party {party!r}: {what} must be one-dimensional, but have shape {array.shape}: {remedy}")
-    if array.dtype == object:
-        odd = next((row for row, entry in enumerate(array.tolist()) if isinstance(entry, _SEVERAL)), None)
-        if odd is not None:
-            got = type(array[odd]).__name__
-            raise InputError(f"party {party!r}, row {odd}: {what} must be one value for each row, got a {got}")
+def _entries(values: Any, party: str, what: str) -> NDArray[Any]:
+    """Return a column as an array, shape (n,), in which every entry is one value."""
+    array = one_dimensional(values, party, what)
+    for row, entry in enumerate(array.tolist() if array.dtype == object else ()):
+        if isinstance(entry, (list, tuple, dict, set, np.ndarray)):
+            got = type(entry).__name__
+            raise InputError(f"party {party!r}, row {row}: {what} must be one value for each row, got a {got}")
     return array
 
 
-_SEVERAL = (list, tuple, dict, set, np.ndarray)
 _NOT_READ = (
     "toPandas",  # Spark
     "to_arrow_table",  # DuckDB, which has columns by name, but not as arrays
@@ -410,11 +400,11 @@ def _with_binary_labels(tables: Sequence[_Party], column: str, pos_label: Label)
     seen = sorted({label for coded in labels for label in coded.names if label is not None})
     require_one_spelling(sorted({wanted, *seen}), column)
     if wanted not in seen or len(seen) > 2:
-        raise InputError(f"with pos_label={pos_label!r}, labels must be {wanted!r} and one other; they are {_some(seen)}")
+        raise InputError(
+            f"with pos_label={pos_label!r}, labels must be {wanted!r} and one other; they are {_some(seen)}"
+        )
     booleans = [coded.values(lambda label: None if label is None else label == wanted) for coded in labels]
-    return [
-        replace(table, columns={**table.columns, column: own}) for table, own in zip(tables, booleans, strict=True)
-    ]
+    return [replace(table, columns={**table.columns, column: own}) for table, own in zip(tables, booleans, strict=True)]
 
 
 def _some(labels: Sequence[Any]) -> str:

@@ -205,7 +205,9 @@ class PartyData:
             *zip(of_scores, scores.values(), strict=True),
             *zip(of_levels, groups.values(), strict=True),
         ]
-        arrays = [one_dimensional(values, name, f"{what}s") for what, values in named]
+        arrays: list[Any] = [
+            values if isinstance(values, Coded) else one_dimensional(values, name, f"{what}s") for what, values in named
+        ]
         of_rows, of_models, of_groups = arrays[0], arrays[1 : 1 + len(scores)], arrays[1 + len(scores) :]
         for (what, _), values in zip(named, arrays, strict=True):
             if (n := len(values)) != len(of_rows):
