@@ -34,8 +34,7 @@ T = TypeVar("T", bound=Outcome)
 class LocalCarrier(AbstractContextManager["LocalCarrier"], ABC):
     """What carries one session on this machine; a context manager that ends it all."""
 
-    folder: Path
-    """Private; holds the rows, keys and results of all sites."""
+    folder: Path  # private; holds the rows, keys and results of all sites
 
     @abstractmethod
     def run(self, config: dict[str, Any], nodes: Mapping[str, Mapping[str, str]]) -> Mapping[str, Any]:

@@ -71,8 +71,7 @@ class Joined:
     open_late: Callable[[tuple[str, ...]], bytes] | None = field(default=None, repr=False)
     loaded: object = field(default=None, repr=False, compare=False)
     """The public context in an aggregator's material, as of `fhe_auc.session.protocol.Session`."""
-    helps: bool = False
-    """Whether the role is the session's helper, which has no rows and no result."""
+    helps: bool = False  # whether the role is the session's helper, which has no rows and no result
 
     def aggregator(self) -> Aggregator:
         """Return the session's aggregator."""
@@ -103,8 +102,7 @@ class Joined:
 class SiteState(ABC):
     """An open, locked place where one site keeps what must not be lost nor seen."""
 
-    name: str
-    """Of the site, as its certificate has it: the party it is in every session."""
+    name: str  # of the site, as its certificate has it: the party it is in every session
 
     @abstractmethod
     def session(self, session: bytes) -> Joined:

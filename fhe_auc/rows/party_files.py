@@ -80,8 +80,7 @@ class _Part(NamedTuple):
     file: TableFile
     piece: Piece
     sites: Coded
-    rows: Sequence[int] | NDArray[np.int64]
-    """The number of each in the file."""
+    rows: Sequence[int] | NDArray[np.int64]  # the number of each in the file
 
     def chosen(self, which: NDArray[np.bool_]) -> _Part:
         """Return some of the rows."""

@@ -17,8 +17,7 @@ from fhe_auc.session.manifest import Manifest
 class Attacks(ABC):
     """Attacks on one protocol, with sealed keys or a helper; `registry.attacks` finds what is installed."""
 
-    descriptions: ClassVar[Mapping[str, str]]
-    """By name: what the aggregator does."""
+    descriptions: ClassVar[Mapping[str, str]]  # by name: what the aggregator does
 
     @abstractmethod
     def aggregator(self, attack: str, manifest: Manifest, material: bytes, *, rows: int) -> Aggregator:

@@ -60,11 +60,8 @@ class Result(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 class PartyTask(ABC, Generic[Values, Decrypted, R]):
     """One party's part in a computation: it encodes its rows, which are checked already, and reads the result."""
 
-    party: str
-    """Name."""
-
-    masked: bool = False
-    """Whether ciphertexts get masks that vanish in the sum over all parties alone, each of which must take part."""
+    party: str  # name
+    masked: bool = False  # whether ciphertexts get masks, which vanish in the sum over all parties alone
 
     @abstractmethod
     def encode(self, common_secret: bytes) -> Sequence[Values]:
@@ -96,9 +93,7 @@ class Computation(ABC, Generic[Task, Public, Secret, Decrypted]):
 class WholeKeyComputation(Computation[Task, Public, Secret, Decrypted]):
     """A computation under keys that one role has made as a whole, for the manifest `_manifest`."""
 
-    library: ClassVar[Any]
-    """The scheme's package, `fhe_auc.bfv` or `fhe_auc.ckks`."""
-
+    library: ClassVar[Any]  # the scheme's package, `fhe_auc.bfv` or `fhe_auc.ckks`
     _manifest: Manifest
 
     def load_public(self, material: bytes) -> Any:
@@ -191,11 +186,8 @@ class PaddedComputation(WholeKeyComputation[Task, Public, Secret, list[Residues]
 class JointComputation(Computation[Task, Public, JointShare, Decrypted]):
     """A computation under keys that the parties make together."""
 
-    setup: JointSetup
-    """Common polynomials, and shapes of all parts of keys and submissions."""
-
-    partial_shape: Polynomials
-    """Shape of a party's partial decryption of the whole result."""
+    setup: JointSetup  # common polynomials, and shapes of all parts of keys and submissions
+    partial_shape: Polynomials  # shape of a party's partial decryption of the whole result
 
     @abstractmethod
     def encrypt(self, keys: JointShare, task: Task, common_secret: bytes) -> tuple[bytes, ...]:

@@ -75,8 +75,7 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     """In a signed message of the aggregator, from the second round on: the parties whose submissions of the round
     before count, each with the SHA-256 of the whole message."""
 
-    signature: bytes
-    """The sender's, of `statement`; empty in sessions that are played in one process."""
+    signature: bytes  # the sender's, of `statement`; empty in sessions that are played in one process
 
     def __repr__(self) -> str:
         return f"<Message {self.protocol} round {self.round} from {self.sender!r}, {len(self.payload)} bytes>"

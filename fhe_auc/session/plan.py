@@ -57,8 +57,7 @@ class Terms(NamedTuple):
 class Plan(Protocol):
     """Everything public that parties and aggregator must agree on for a computation."""
 
-    kind: ClassVar[str]
-    """Names the type in a manifest."""
+    kind: ClassVar[str]  # names the type in a manifest
 
     @property
     def parties(self) -> int:

@@ -129,10 +129,8 @@ class Delivery:
 
     aggregator: bytes = field(repr=False)
     parties: Mapping[str, bytes] = field(repr=False)
-    open_late: Callable[[tuple[str, ...]], bytes] | None = field(default=None, repr=False)
-    """For `Aggregator.open_late`: asks the key holder, where there is something to ask for."""
-    helper: bytes | None = field(default=None, repr=False)
-    """For `Protocol.helper`; None where the session has none."""
+    open_late: Callable[[tuple[str, ...]], bytes] | None = field(default=None, repr=False)  # as of `Aggregator`
+    helper: bytes | None = field(default=None, repr=False)  # for `Protocol.helper`; None where the session has none
 
 
 @dataclass(frozen=True)
@@ -150,8 +148,7 @@ class Spending(NamedTuple):
     """What a session spends of the privacy of a site's rows."""
 
     epsilon: float
-    unit: str
-    """"row": one row is replaced, label and score; "label": one label flips; "score": one score is another."""
+    unit: str  # "row": one row is replaced, label and score; "label": one label flips; "score": one score is another
     delta: float = 0.0
 
 
@@ -161,29 +158,14 @@ class Protocol(ABC, Generic[R]):
     Its sessions yield an `Evaluation`, or what `yields` says: `QuantileThresholds`, for an evaluation to come.
     """
 
-    name: ClassVar[str]
-    """The plug-in's name, as on the command line."""
-
-    summary: ClassVar[str]
-    """One line for ``fhe-auc protocols``."""
-
-    trust: ClassVar[str]
-    """One line: what has to be trusted."""
-
-    encrypts: ClassVar[bool] = True
-    """Whether results come out of an encrypted computation; otherwise they are noisy."""
-
-    options: ClassVar[type[Options]] = Options
-    """What `Request.options` may hold, by the names of its fields."""
-
-    yields: ClassVar[type[Outcome]] = Evaluation
-    """What a session yields to each party."""
-
-    several: ClassVar[bool] = False
-    """Whether a session can answer for several models, groups or classes."""
-
-    boundaries: ClassVar[str | None] = None
-    """Name of the protocol whose session finds quantile thresholds for this one's; None: there is none."""
+    name: ClassVar[str]  # the plug-in's name, as on the command line
+    summary: ClassVar[str]  # one line for ``fhe-auc protocols``
+    trust: ClassVar[str]  # one line: what has to be trusted
+    encrypts: ClassVar[bool] = True  # whether results come out of an encrypted computation; otherwise they are noisy
+    options: ClassVar[type[Options]] = Options  # what `Request.options` may hold, by the names of its fields
+    yields: ClassVar[type[Outcome]] = Evaluation  # what a session yields to each party
+    several: ClassVar[bool] = False  # whether a session can answer for several models, groups or classes
+    boundaries: ClassVar[str | None] = None  # name of the protocol that finds quantile thresholds for this one
 
     @abstractmethod
     def prepare(self, request: Request) -> Session:

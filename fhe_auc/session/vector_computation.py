@@ -43,20 +43,11 @@ class VectorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     kind: ClassVar[str] = VECTOR_SUMS
 
-    keys: Keys
-    """Who has the seeds of the pads: a key holder, a helper, or with joint keys each two parties."""
-
-    thresholds: int
-    """Points of the session's grid."""
-
-    entries: int
-    """Integers of a vector."""
-
-    parties: int
-    """Most that submit."""
-
-    max_total: int
-    """Public bound on the absolute value of every sum."""
+    keys: Keys  # who has the seeds of the pads: a key holder, a helper, or with joint keys each two parties
+    thresholds: int  # points of the session's grid
+    entries: int  # integers of a vector
+    parties: int  # most that submit
+    max_total: int  # public bound on the absolute value of every sum
 
     def __post_init__(self) -> None:
         for name in ("thresholds", "entries", "parties", "max_total"):
@@ -121,12 +112,9 @@ class VectorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class VectorTask(ABC, Generic[R]):
     """One party's part in a sum of vectors: it encodes its rows, which are checked already, and reads the sums."""
 
-    party: str
-    """Name."""
-
+    party: str  # name
     least: int
-    most: int
-    """Every entry of the sum lies between these two, where the parties have kept to the session's bounds."""
+    most: int  # every entry of the sum lies between these two, where the parties have kept to the session's bounds
 
     @abstractmethod
     def encode(self) -> NDArray[np.int64]:

@@ -80,10 +80,8 @@ def released(release: Release, totals: Residues) -> Residues:
 class Share(NamedTuple):
     """A party's secrets, or the sum of several parties'."""
 
-    entries: Residues
-    """ρ, shape (sketch.size,)."""
-    offsets: Residues
-    """u of each sum of degree two or more, shape (such sums,)."""
+    entries: Residues  # ρ, shape (sketch.size,)
+    offsets: Residues  # u of each sum of degree two or more, shape (such sums,)
 
 
 class Authenticator:

@@ -26,8 +26,7 @@ class MaskingParty(NamedTuple):
 
     position: int
     name: str
-    public_key: bytes
-    """X25519, 32 bytes."""
+    public_key: bytes  # X25519, 32 bytes
 
 
 def pairwise_pad(
