@@ -26,6 +26,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from fhe_auc.base.keystream import KeyStream, derived_key
@@ -63,12 +64,8 @@ def _at(total: Sum, z: int) -> Sum:
 def _factor_at(factor: Factor, z: int) -> Factor:
     if not z:
         return factor
-    return Factor(
-        factor.parts + tuple(Part(part.vector + _TAG, part.over, part.weight * z) for part in factor.parts),
-        factor.constants,
-        factor.each,
-        factor.times,
-    )
+    tags = tuple(Part(part.vector + _TAG, part.over, part.weight * z) for part in factor.parts)
+    return msgspec.structs.replace(factor, parts=factor.parts + tags)
 
 
 def released(release: Release, totals: Residues) -> Residues:

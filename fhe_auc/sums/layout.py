@@ -43,14 +43,14 @@ class Layout:
         Raises `CapacityError`: more than 2^10 are needed, or ciphertexts are larger.
         """
         lengths = dict(release.sketch.vectors)
-        counts = [sum(monomial_count(term) * term.length(lengths) for term in each.terms) for each in release.sums]
+        counts = [sum(monomial_count(term) * term.length(lengths) for term in total.terms) for total in release.sums]
         return cls.fitting(counts, slots)
 
     @classmethod
     def of_entries(cls, release: Release, slots: int) -> Layout:
         """As `of`, where each entry of a sum stands once: for ciphertexts of factors, which are multiplied."""
         lengths = dict(release.sketch.vectors)
-        return cls.fitting([sum(term.length(lengths) for term in each.terms) for each in release.sums], slots)
+        return cls.fitting([sum(term.length(lengths) for term in total.terms) for total in release.sums], slots)
 
     @classmethod
     def fitting(cls, counts: Sequence[int], slots: int) -> Layout:

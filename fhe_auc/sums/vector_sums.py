@@ -41,22 +41,14 @@ _DIGEST_BYTES = 32
 class VectorSums:
     """What everybody knows of a session's vectors; key holder, helper and aggregator need no more.
 
-    Attributes
-    ----------
-    entries : int
-        n, of each party's vector, 1 to 2^20.
-    parties : int
-        Of the manifest.
-    modulus, tags : int
-        t, and the tags behind a vector; others only to count at a small prime what holds for any.
-
-    Raises `InputError` where entries or parties are fewer than one, `CapacityError` where there are too many.
+    Raises `InputError` where entries or parties are fewer than one, `CapacityError` where there are too many. Tests
+    count at a small prime what holds for any.
     """
 
-    entries: int
-    parties: int
-    modulus: int = MODULUS
-    tags: int = 2
+    entries: int  # n, of each party's vector, 1 to 2^20
+    parties: int  # of the manifest
+    modulus: int = MODULUS  # t
+    tags: int = 2  # behind each vector
 
     def __post_init__(self) -> None:
         if min(self.entries, self.parties) < 1:
@@ -107,7 +99,7 @@ class VectorSums:
     def result(self, total: Residues, opening: bytes | None) -> bytes:
         """Return y from the sum of the submissions that count, shape (size,), and the opening for the same parties.
 
-        The opening is None where pads add up to zero (`pairwise_pads`). Raises `DeserialisationError` as `unpacked`.
+        The opening is None where pads add up to zero (`pairwise_pad`). Raises `DeserialisationError` as `unpacked`.
         """
         if opening is not None:
             total = modular.subtract(total, self.unpacked(opening), self.modulus)
@@ -115,7 +107,7 @@ class VectorSums:
 
     def check_indices(self, counted: Iterable[int]) -> None:
         """Raise `InputError` unless all are indices of parties."""
-        if not all(0 <= each < self.parties for each in counted):
+        if not all(0 <= index < self.parties for index in counted):
             raise InputError(f"there are {self.parties} parties; a party that counts has an index below that")
 
 
@@ -152,10 +144,8 @@ class VectorAuthenticator:
         if own_pad.shape != (sums.size,) or own_pad.dtype != np.uint64 or int(own_pad.max()) >= t:
             raise InputError(f"a pad has {sums.size} residues modulo {t}")
         entries = modular.residues(values, t)
-        sent = np.concatenate([entries, self._tags(entries)])
-        for each in (own_pad, self._pads.total([party])):
-            sent = modular.add(sent, each, t)
-        return pack(sent, t)
+        tagged = np.concatenate([entries, self._tags(entries)])
+        return pack(modular.add(modular.add(tagged, own_pad, t), self._pads.total([party]), t), t)
 
     def read(self, result: bytes, counted: Sequence[int], least: int, most: int) -> NDArray[np.int64]:
         """Return W, the sum of the vectors of the parties that count, shape (entries,).
