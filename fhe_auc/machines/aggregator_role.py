@@ -122,16 +122,12 @@ class Transport(ABC):
 def run(config: Mapping[str, Any], connect: Callable[[Aggregator, Journal, float], Transport]) -> SessionRecord:
     """Play the aggregator of one session, or go on with it; return who took part, which is written down as well.
 
-    Parameters
-    ----------
-    config : mapping
-        ``session`` (a file from the key holder), ``holder``, ``store``, ``passphrase-file`` and ``late-opening`` are as
-        the plug-in of `fhe_auc.machines.site_state` takes them. ``protocol``, ``thresholds``, ``min-parties``: what the
-        session must be for; empty takes any. ``round-timeout``: seconds that a round may take. ``close-at``: with how
-        many submissions the first round ends, whoever else may come; 0 waits for all. ``journal``: folder of
-        `fhe_auc.session.journal`, by default beside ``session``; where it holds a session that has begun, that goes on.
-    connect : callable
-        Takes the aggregator, its journal and a round's seconds, and returns the session's transport.
+    Of the configuration, ``session`` (a file from the key holder), ``holder``, ``store``, ``passphrase-file`` and
+    ``late-opening`` are as the plug-in of `fhe_auc.machines.site_state` takes them. ``protocol``, ``thresholds``,
+    ``min-parties``: what the session must be for; empty takes any. ``round-timeout``: seconds that a round may take.
+    ``close-at``: with how many submissions the first round ends, whoever else may come; 0 waits for all. ``journal``:
+    folder of `fhe_auc.session.journal`, by default beside ``session``; where it holds a session that has begun, that
+    goes on. `connect` takes the aggregator, its journal and a round's seconds, and returns the session's transport.
 
     Events are logged (`fhe_auc.base.logs`); the session's beginning and end are in the role's audit trail. Raises
     `InputError` where configuration and session do not fit; `EvaluationError`, which names the sites to blame, where

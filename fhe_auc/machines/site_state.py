@@ -232,18 +232,12 @@ def answer(
 ) -> bytes:
     """Return a site's submission for an aggregator's message; the same one where it has been asked before.
 
-    Parameters
-    ----------
-    site : SiteState
-    message : bytes
-        From the aggregator.
-    rows : callable
-        Returns the site's rows for the session's analysis, as the party of that name. Until they are submitted they
-        must be the same; where they have changed afterwards, or cannot be read, the session goes on without them.
-    done : callable
-        Takes the party after the last round, to read its result, and the records that sign it; before the last answer
-        is written down or sent, so that a crash cannot lose the result. A warning says where the site has put nearly
-        as many rows into another session of the same model and outcome.
+    `rows` returns the site's rows for the session's analysis, as the party of that name. Until they are submitted they
+    must be the same; where they have changed afterwards, or cannot be read, the session goes on without them.
+
+    `done` takes the party after the last round, to read its result, and the records that sign it; before the last
+    answer is written down or sent, so that a crash cannot lose the result. A warning says where the site has put nearly
+    as many rows into another session of the same model and outcome.
 
     The site's audit trail says when it has submitted, how many rows, and what that spends of their privacy; whose pads
     a helper has opened; and how the session has ended. A crash may put a line there twice, as it is written first.

@@ -181,19 +181,11 @@ class PartyData:
     ) -> PartyData:
         """Check a party's rows for an analysis and take a read-only copy of them.
 
-        Parameters
-        ----------
-        labels : array-like or Coded, shape (n,)
-            As `y_true` of `from_arrays`; where the analysis has classes, these, as text or whole numbers.
-        scores : mapping of str to array-like, shape (n,)
-            Each model's, in the analysis's order, as `y_score` of `from_arrays`; keys name them in errors.
-        groups : mapping of str to array-like or Coded, shape (n,)
-            Each variable's levels, in the analysis's order, as text or whole numbers.
-        label_column : str, optional
-            Name of the labels' column, for errors.
-        refuse : callable, optional
-            Makes the error from a row (from 0), what is wrong with it, and the column; by default it names party and
-            row, by `place`.
+        Labels, shape (n,), are as `y_true` of `from_arrays`; where the analysis has classes, these, as text or whole
+        numbers. `scores` and `groups` hold, in the analysis's order, each model's scores, as `y_score` of
+        `from_arrays`, and each variable's levels, as text or whole numbers; errors name them by their keys, and the
+        labels by `label_column`. `refuse` makes the error from a row (from 0), what is wrong with it, and the column;
+        by default it names party and row, by `place`.
 
         Errors are those of `from_arrays`, and of levels that the analysis does not have.
         """

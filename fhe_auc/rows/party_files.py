@@ -35,19 +35,12 @@ _DROP = "--drop-missing leaves such rows out"
 class Entries:
     """How files are written, and what entries mean.
 
-    Attributes
-    ----------
-    form : TextFormat
-        Of text files.
-    positive_label : str or None
-        The label that counts as 1; all other rows have one other label, which counts as 0. None: labels are 0 and 1.
-    drop_missing : bool
-        Leave out rows in which an entry is missing, and say how many; otherwise they are refused.
-    score_scale : str
-        What scores are, one of `fhe_auc.rows.score_scale.SCALES`; they are turned into probabilities.
+    `positive_label` counts as 1; all other rows have one other label, which counts as 0. None: labels are 0 and 1. With
+    `drop_missing`, rows in which an entry is missing are left out, and counted; otherwise they are refused. Scores are
+    on `score_scale`, one of `fhe_auc.rows.score_scale.SCALES`, and turned into probabilities.
     """
 
-    form: TextFormat = field(default_factory=TextFormat)
+    form: TextFormat = field(default_factory=TextFormat)  # of text files
     positive_label: str | None = None
     drop_missing: bool = False
     score_scale: str = DEFAULT_SCALE
@@ -99,17 +92,12 @@ def read_parties(
 ) -> list[PartyData]:
     """Read the parties' test rows of one model from files.
 
-    Parameters
-    ----------
-    paths : sequence of paths
-        ``.csv``, ``.tsv`` (also ``.gz``), ``.parquet``, ``.feather`` or ``.npz`` files; a single path will do. ``-`` is
-        standard input, CSV; without a site column the party is called "stdin".
-    site_column : str, optional
-        Without it every file is one party, named by the file name without its suffix. With it the rows of all files
-        are grouped by the text in this column, which names the party (``007`` stays ``007``), in order of first
-        appearance. In an ``.npz`` file that has an array ``<site_column>_names`` the column holds indices into it.
-    label_column, score_column : str, optional
-    entries : Entries, optional
+    Files are ``.csv``, ``.tsv`` (also ``.gz``), ``.parquet``, ``.feather`` or ``.npz``. ``-`` is standard input, CSV;
+    without a site column its party is called "stdin".
+
+    Without `site_column` every file is one party, named by the file name without its suffix. With it the rows of all
+    files are grouped by the text in this column, which names the party (``007`` stays ``007``), in order of first
+    appearance. In an ``.npz`` file that has an array ``<site_column>_names`` the column holds indices into it.
 
     Raises `InputError` for a file that is missing, given twice, no plain file, unreadable or of an unknown kind; lacks
     a column (the message lists its columns); names the same party as another; or holds an entry that is missing or no

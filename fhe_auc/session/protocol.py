@@ -63,49 +63,27 @@ class Setup(CheckedNames):
 
     def _make_integers(self, *names: str) -> None:
         for name in names:
-            given = getattr(self, name)
-            if given is None and name in ("min_parties", "smudging_bits"):
+            value = getattr(self, name)
+            if value is None and name in ("min_parties", "smudging_bits"):
                 continue
-            if (value := integer(given)) is None:
-                raise InputError(f"{name} must be an integer, got {given!r}")
-            object.__setattr__(self, name, value)
+            if (number := integer(value)) is None:
+                raise InputError(f"{name} must be an integer, got {value!r}")
+            object.__setattr__(self, name, number)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request(Setup):
-    """What people have agreed on before any key exists: how a session is set up, and what it evaluates.
+    """What people have agreed on before any key exists: how a session is set up, and what it evaluates."""
 
-    Attributes
-    ----------
-    parties : tuple of str
-        Names; none where a fleet takes part.
-    thresholds : ndarray of float64, shape (m,)
-        Ascending decision points. Protocols that find thresholds set their own.
-    min_parties : int or None
-        The session goes on with this many submissions; None: all.
-    rows : tuple of int or None
-        Number of rows of each party, where that is known and may be public; for a privacy budget.
-    interval : float or None
-        Level of the AUC's confidence interval; None: no interval.
-    before : bytes
-        For average precision: id of the session that has counted the rows at or above each threshold; otherwise empty.
-    analysis : Analysis
-        Models, groups and classes; only some protocols have more than one model over all rows.
-    fleet : Fleet or None
-        Devices in place of parties that have names.
-    options : mapping
-        The protocol's own; unknown ones are refused.
-    """
-
-    parties: tuple[str, ...]
-    thresholds: NDArray[np.float64]
-    min_parties: int | None = None
-    rows: tuple[int, ...] | None = None
-    interval: float | None = None
-    before: bytes = b""
-    analysis: Analysis = PLAIN
-    fleet: Fleet | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
+    parties: tuple[str, ...]  # names; none where a fleet takes part
+    thresholds: NDArray[np.float64]  # ascending, shape (m,); protocols that find thresholds set their own
+    min_parties: int | None = None  # the session goes on with this many submissions; None: all
+    rows: tuple[int, ...] | None = None  # of each party, where that is known and may be public; for a privacy budget
+    interval: float | None = None  # level of the AUC's confidence interval; None: no interval
+    before: bytes = b""  # for average precision: id of the session that has counted at each threshold; otherwise empty
+    analysis: Analysis = PLAIN  # only some protocols have more than one model over all rows
+    fleet: Fleet | None = None  # devices in place of parties that have names
+    options: Mapping[str, Any] = field(default_factory=dict)  # the protocol's own; unknown ones are refused
 
     def __post_init__(self) -> None:
         super().__post_init__()

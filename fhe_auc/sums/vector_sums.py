@@ -153,14 +153,9 @@ class VectorAuthenticator:
         `result` is y and `counted` L, indices in ascending order, as the aggregator sent them; every entry of W lies
         between `least` and `most` where parties have kept to what was agreed on.
 
-        Raises
-        ------
-        DeserialisationError, InputError
-            This is no result, or no list of the session's parties, each once.
-        VerificationError
-            W is not the sum of what these parties have submitted. Nothing else is said of it.
-        ResultCheckError
-            W is that sum, and an entry is below `least` or above `most`.
+        Raises `DeserialisationError` and `InputError` where this is no result, or no list of the session's parties,
+        each once; `VerificationError` where W is not the sum of what these parties have submitted, and nothing else is
+        said of it; `ResultCheckError` where it is, and an entry is below `least` or above `most`.
 
         Where the bytes are a result's, all is computed whatever fails: the time it takes tells the aggregator nothing.
         """
