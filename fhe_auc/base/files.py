@@ -23,8 +23,7 @@ from fhe_auc.base.suggestions import known_names
 LONGEST = 2**28
 """Bytes; three times as many as the longest bundle, an aggregator's with all rotation keys at ring dimension 16384."""
 
-TEMPORARY = ".tmp-"
-"""How the names of unfinished files begin; a process that is killed leaves one behind."""
+TEMPORARY = ".tmp-"  # how the names of unfinished files begin; a process that is killed leaves one behind
 
 _PATIENCE, _PAUSE = 0.5, 0.02  # seconds
 

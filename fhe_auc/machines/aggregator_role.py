@@ -211,7 +211,6 @@ def _run(
 
 
 def _logged(transport: Transport, aggregator: Aggregator, message: bytes) -> Iterator[tuple[str, bytes]]:
-    """Exchange messages, and log how the round goes."""
     log, awaited = transport.log, len(transport.awaited())
     log.round = aggregator.round
     log.info("round %d of %d: %d bytes for each party, %d awaited", log.round, aggregator.rounds, len(message), awaited)
@@ -235,7 +234,6 @@ def _blaming(error: EvaluationError, transport: Transport, aggregator: Aggregato
 
 
 def _require(manifest: Manifest, config: Mapping[str, Any]) -> None:
-    """Raise `InputError` where the session is not what the configuration says."""
     protocol, thresholds, least = (config.get(name) for name in ("protocol", "thresholds", "min-parties"))
     if protocol and protocol != manifest.protocol:
         raise InputError(f"the session is for protocol {manifest.protocol!r}, not {protocol!r}")

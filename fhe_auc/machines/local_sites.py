@@ -108,7 +108,6 @@ class Stage:
 
 
 def _site(folder: Path, number: int, data: PartyData, analysis: Analysis, made: LocalSites) -> dict[str, str]:
-    """Write a site's rows to a file of its own; return its configuration."""
     rows = folder / f"rows-{number}.npz"
     rows.touch(mode=0o600)
     write_rows(rows, data, analysis)

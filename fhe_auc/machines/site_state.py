@@ -269,7 +269,8 @@ def answer(
         party.restore(last.party)
     if data.rows == 0 and not joined.helps:
         party.own_warnings = (_GONE.format(party=party.name),)
-    question = _question(joined.manifest)
+    study = joined.manifest.study
+    question = b"" if study is None else hashlib.sha256(encode((study.model, study.outcome))).digest()
     spent: Mapping[str, Any] = {} if last is None else last.spent
 
     def answered(
@@ -396,11 +397,6 @@ def without_secrets(state: bytes, *, answer: bool) -> bytes:
     kept = _FORMAT.unframe(state)
     bare = {} if answer else {"message": b"", "submission": b""}
     return _FORMAT.frame(msgspec.structs.replace(kept, party=b"", **bare))
-
-
-def _question(manifest: Manifest) -> bytes:
-    study = manifest.study
-    return b"" if study is None else hashlib.sha256(encode((study.model, study.outcome))).digest()
 
 
 def _digest(data: PartyData) -> bytes:

@@ -277,7 +277,6 @@ def _batches(file: TextFile, wanted: Sequence[str], delimiter: str, types: Mappi
 
 
 def _refuse_other_lengths(file: TextFile, delimiter: str) -> None:
-    """Raise `InputError` for the first row that is not as long as the header."""
     records = file.records(delimiter)
     _, header = next(records)
     for number, (line, row) in enumerate(records):

@@ -30,10 +30,6 @@ class Coded:
     def __len__(self) -> int:
         return len(self.codes)
 
-    def with_gaps(self) -> Coded:
-        """Return the column with None for every name that stands for a missing entry (`level_text`)."""
-        return Coded(self.codes, [level_text(name) for name in self.names])
-
     def chosen(self, rows: NDArray[Any] | slice) -> Coded:
         """Return the column at some rows."""
         return Coded(self.codes[rows], self.names)
@@ -169,6 +165,11 @@ def missing_entries(values: NDArray[Any] | Coded) -> NDArray[np.bool_]:
     return np.fromiter((level_text(entry) is None for entry in values.tolist()), np.bool_, len(values))
 
 
+def incomplete_rows(columns: Iterable[NDArray[Any] | Coded]) -> NDArray[np.bool_]:
+    """Return the rows in which an entry of one of these columns is missing, as Booleans."""
+    return np.asarray(np.logical_or.reduce([missing_entries(values) for values in columns]))
+
+
 def as_coded(entries: NDArray[Any], text_of: Callable[[object], str | None]) -> Coded:
     """Return a column, shape (n,), as text; names come in the order of first appearance."""
     codes: dict[str | None, int] = {}
@@ -252,7 +253,6 @@ def _plain(entry: object) -> object:
 
 
 def _show(value: object) -> str:
-    """Write one entry on one line, shortened."""
     return reprlib.repr(_plain(value))
 
 

@@ -22,8 +22,8 @@ from fhe_auc.base.suggestions import known_names
 from fhe_auc.question.analysis import DEFAULT_MIN_CELL, Analysis, Questions
 from fhe_auc.rows.entries import (
     as_coded,
+    incomplete_rows,
     level_text,
-    missing_entries,
     name_text,
     one_dimensional,
     require_one_spelling,
@@ -31,9 +31,7 @@ from fhe_auc.rows.entries import (
 from fhe_auc.rows.party_data import PartyData, left_out_beside
 from fhe_auc.rows.score_scale import DEFAULT_SCALE, rescaled
 
-Label: TypeAlias = str | int | float | bool
-"""One label of a row."""
-
+Label: TypeAlias = str | int | float | bool  # one label of a row
 Rows: TypeAlias = Any
 """A table with a column of sites; or an iterable of parties, or a mapping of their names to them.
 
@@ -133,7 +131,6 @@ class Breakdown(CheckedNames):
 
 
 def _levels_of(by: str | Sequence[str] | Mapping[str, Sequence[Label]]) -> dict[str, tuple[str, ...]]:
-    """Return the columns that rows are grouped by, with their levels, as text, where these are given."""
     if isinstance(by, Mapping):
         return {name: _texts(levels, f"by: the levels of {name!r} must be a list") for name, levels in by.items()}
     named = [by] if isinstance(by, str) else by
@@ -252,7 +249,7 @@ def _complete(
         if isinstance(party, PartyData) or len({*map(len, party.columns.values())}) > 1:  # which is refused later
             kept.append(party)
             continue
-        gaps = np.logical_or.reduce([missing_entries(values) for values in party.columns.values()])
+        gaps = incomplete_rows(party.columns.values())
         if party.name == _NO_SITE:
             dropped[None] = len(gaps)
             continue
@@ -267,7 +264,6 @@ def _complete(
 
 
 def _several_parties(rows: Rows, columns: _Read) -> Iterable[_Party | PartyData]:
-    """Return the parties of a mapping, or of an iterable."""
     if isinstance(rows, Mapping):
         for name, own in rows.items():
             if not isinstance(name, str):
@@ -316,7 +312,6 @@ def _remedy(rows: Any) -> str:
 
 
 def _split(table: Any, columns: _Read) -> list[_Party | PartyData]:
-    """Return the parties of one table, by its column of sites."""
     site = str(columns.site)
     if _column_names(table) is None:
         raise InputError(f"site={site!r} is for one table with all parties' rows, got {type(table).__name__}")

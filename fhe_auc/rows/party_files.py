@@ -22,7 +22,7 @@ from fhe_auc.base.errors import InputError, Place
 from fhe_auc.question.analysis import Analysis, Questions
 from fhe_auc.rows.arrow_columns import Piece
 from fhe_auc.rows.csv_files import STDIN, TextFormat
-from fhe_auc.rows.entries import Coded, finite_numbers, level_text, missing_entries, require_one_spelling
+from fhe_auc.rows.entries import Coded, finite_numbers, incomplete_rows, level_text, require_one_spelling
 from fhe_auc.rows.party_data import PartyData, checked_name, left_out_beside
 from fhe_auc.rows.row_store import Column, parted
 from fhe_auc.rows.score_scale import DEFAULT_SCALE, rescaled
@@ -51,8 +51,6 @@ class Entries:
 
 
 class _Columns(NamedTuple):
-    """Names of the columns to read."""
-
     label: str
     scores: tuple[str, ...]
     groups: tuple[str, ...]
@@ -74,6 +72,11 @@ class _Part(NamedTuple):
     piece: Piece
     sites: Coded
     rows: Sequence[int] | NDArray[np.int64]  # the number of each in the file
+
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        """In which rows an entry is missing."""
+        return incomplete_rows([*self.piece.texts.values(), *self.piece.numbers.values()])
 
     def chosen(self, which: NDArray[np.bool_]) -> _Part:
         """Return some of the rows."""
@@ -141,18 +144,17 @@ def read_for(
 
 
 def _parts(files: Sequence[TableFile], columns: _Columns, entries: Entries) -> Iterator[_Part]:
-    """Yield the rows of all files, without those that are to be dropped."""
     for file in files:
         start = 0
         for piece in file.pieces(columns.scores, columns.texts):
             size = len(piece.texts[columns.label].codes)
-            texts = {name: each if name == columns.site else each.with_gaps() for name, each in piece.texts.items()}
-            rows = range(start, start + size)
-            if columns.site is None:
-                sites = Coded(np.zeros(size, np.int32), [_party_name(file)])
-            else:
-                sites = piece.texts[columns.site]
-            yield _Part(file, Piece(piece.numbers, texts), sites, rows)
+            texts = {
+                name: coded if name == columns.site else Coded(coded.codes, [level_text(text) for text in coded.names])
+                for name, coded in piece.texts.items()
+            }
+            one_site = Coded(np.zeros(size, np.int32), [_party_name(file)])
+            sites = one_site if columns.site is None else piece.texts[columns.site]
+            yield _Part(file, Piece(piece.numbers, texts), sites, range(start, start + size))
             start += size
 
 
@@ -209,15 +211,13 @@ class _Kept:
 
     def _complete(self, part: _Part) -> _Part:
         """Return the rows without a missing entry, where others are to be dropped, and count these."""
-        missing = _missing(part, self._entries)
-        if not missing.any():
+        if not self._entries.drop_missing or not (missing := part.missing).any():
             return part
         for code, times in zip(*np.unique(part.sites.codes[missing], return_counts=True), strict=True):
             self._dropped[part.sites.names[code]] += int(times)
         return part.chosen(~missing)
 
     def _named(self, part: _Part) -> NDArray[np.int32]:
-        """Return the party's code for each name of the part's sites."""
         names = np.zeros(len(part.sites.names), np.int32)
         first = {int(np.argmax(part.sites.codes == code)): int(code) for code in part.sites.present()}
         for row, code in sorted(first.items()):
@@ -272,24 +272,15 @@ class _Kept:
         ]
 
 
-def _missing(part: _Part, entries: Entries) -> NDArray[np.bool_]:
-    """Return which rows are to be dropped, since an entry is missing."""
-    missing = np.zeros(len(part.rows), np.bool_)
-    if not entries.drop_missing:
-        return missing
-    columns: list[Any] = [*part.piece.texts.values(), *part.piece.numbers.values()]
-    for values in columns:
-        missing |= missing_entries(values)
-    return missing
-
-
 def _place(files: Sequence[TableFile], columns: _Columns, entries: Entries, party: str, row: int) -> Place:
     """Return where a party's row, from 0, comes from. Rows do not remember it: the files are read again."""
     for part in _parts(files, columns, entries):
-        own = np.array([name == party for name in part.sites.names])[part.sites.codes] & ~_missing(part, entries)
-        if row < (found := int(own.sum())):
+        own = np.array([name == party for name in part.sites.names])[part.sites.codes]
+        if entries.drop_missing:
+            own &= ~part.missing
+        if row < (rows := int(own.sum())):
             return part.file.place(int(np.array(part.rows)[own][row]), columns.names)
-        row -= found
+        row -= rows
     raise InputError(f"party {party!r}: its files have changed", party=party)
 
 

@@ -206,5 +206,4 @@ _READERS = {
     ".npz": _npz_pieces,
 }
 
-SUFFIXES = (*_TEXT_SUFFIXES, *_READERS)
-"""Kinds of files, by their suffix."""
+SUFFIXES = (*_TEXT_SUFFIXES, *_READERS)  # kinds of files, by their suffix

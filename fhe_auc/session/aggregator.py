@@ -130,7 +130,6 @@ class Aggregator(ABC):
         return self._open_next(self._close)
 
     def _count(self, answered: tuple[str, ...]) -> None:
-        """Go on with those who have answered the round."""
         self._parties.count(answered)
 
     @property

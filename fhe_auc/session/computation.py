@@ -37,17 +37,10 @@ from fhe_auc.session.plan import EncryptedPlan
 from fhe_auc.session.running_sum import RunningSum
 
 Task = TypeVar("Task", bound="PartyTask[Any, Any, Any]")
-Public = TypeVar("Public")
-"""What the aggregator computes with."""
-
-Secret = TypeVar("Secret")
-"""What a party encrypts with: the secret key, or its share of it."""
-
-Values = TypeVar("Values")
-"""What is encrypted as one part of a submission."""
-
-Decrypted = TypeVar("Decrypted")
-"""What a decrypted result holds."""
+Public = TypeVar("Public")  # what the aggregator computes with
+Secret = TypeVar("Secret")  # what a party encrypts with: the secret key, or its share of it
+Values = TypeVar("Values")  # what is encrypted as one part of a submission
+Decrypted = TypeVar("Decrypted")  # what a decrypted result holds
 
 
 class Result(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -112,7 +105,6 @@ class WholeKeyComputation(Computation[Task, Public, Secret, Decrypted]):
         """Return what an encrypted result holds; raise `DeserialisationError` where it is none of this session."""
 
     def _checked(self, context: BasePublicContext[Any] | BaseSecretContext[Any]) -> Any:
-        """Return these keys; raise `InputError` unless they are the session's."""
         if self._manifest.joint_keys:
             raise InputError("the session's manifest asks for joint keys")
         if self.plan.parameters != context.parameters:

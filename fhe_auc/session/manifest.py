@@ -38,7 +38,6 @@ P = TypeVar("P", bound=Plan)
 
 @lru_cache(maxsize=8)  # a role's parts ask for it one by one, and in one process all roles for the same
 def _decoded(content: bytes, kind: type[P]) -> P:
-    """Return a plan, which is frozen; raise `DeserialisationError` for anything else."""
     return decode(content, kind, "plan")
 
 

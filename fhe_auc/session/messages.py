@@ -21,14 +21,9 @@ from fhe_auc.session.manifest import Manifest
 
 _MAGIC = b"fheamsg"
 
-ENVELOPE_BYTES = 2560
-"""More than any envelope and seal, with a name of reasonable length."""
-
-MESSAGE = b"message 1"
-"""The purpose of signatures on messages; a signature for one purpose says nothing for another."""
-
-SEALED = b"sealed message 1"
-"""The purpose of seals on messages."""
+ENVELOPE_BYTES = 2560  # more than any envelope and seal, with a name of reasonable length
+MESSAGE = b"message 1"  # the purpose of signatures on messages; a signature for one purpose says nothing for another
+SEALED = b"sealed message 1"  # the purpose of seals on messages
 
 
 class Protection(ABC):

@@ -19,12 +19,8 @@ Keys = Literal["none", "sealed", "joint", "helper"]
 BLOB_BYTES, WRAPPED_BYTES = 1270, 50
 """With a helper: what a party sends it, signed; and what of a result is for one party alone. With their lengths."""
 
-VECTOR_SUMS = "vector sums"
-"""The kind of the plan of sums of vectors (`fhe_auc.session.vector_computation`)."""
-
-ONE_TIME_PADS = "one-time pads"
-"""In place of an encryption library, where what parties send is padded and nothing else."""
-
+VECTOR_SUMS = "vector sums"  # the kind of the plan of sums of vectors (`fhe_auc.session.vector_computation`)
+ONE_TIME_PADS = "one-time pads"  # in place of an encryption library, where what parties send is padded and nothing else
 _LARGE_DOWNLOAD = 100_000_000  # bytes
 
 

@@ -23,10 +23,10 @@ ATTACKS_GROUP = "fhe_auc.attacks"
 @lru_cache(maxsize=2)  # it reads the metadata of every installed package
 def _installed(group: str) -> dict[str, set[EntryPoint]]:
     """Return the plug-ins of each name: a second one means that two packages fight over it."""
-    found: dict[str, set[EntryPoint]] = {}
+    points: dict[str, set[EntryPoint]] = {}
     for point in entry_points(group=group):
-        found.setdefault(point.name, set()).add(point)
-    return found
+        points.setdefault(point.name, set()).add(point)
+    return points
 
 
 def names() -> tuple[str, ...]:
@@ -88,7 +88,6 @@ def attacks(protocol: str) -> Attacks:
 
 
 def _made(kind: type[T], name: str, points: set[EntryPoint], *, brings: str) -> T:
-    """Load and make the one plug-in of a name; errors as `load`."""
     if len({point.value for point in points}) > 1:
         values = " and ".join(sorted(point.value for point in points))
         raise UnknownProtocolError(f"more than one package brings {brings} {name!r} ({values}); remove one")

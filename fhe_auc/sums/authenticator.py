@@ -53,7 +53,6 @@ def authenticated(release: Release) -> Release:
 
 
 def _at(total: Sum, z: int) -> Sum:
-    """Return a sum at z."""
     terms = tuple(Term(tuple(_factor_at(factor, z) for factor in term.factors)) for term in total.terms)
     if z and total.degree > 1:
         powers = Factor(constants=tuple(z**power for power in range(1, total.degree + 1)))
@@ -133,7 +132,6 @@ class Authenticator:
         return right
 
     def _share(self, counted: Sequence[int]) -> Share:
-        """Return the sum of these parties' shares."""
         size = self._release.sketch.size
         both = self._shares.total(counted)
         return Share(both[:size], both[size:])

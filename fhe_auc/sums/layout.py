@@ -24,8 +24,7 @@ from fhe_auc.sums.monomials import monomial_count
 from fhe_auc.sums.terms import Release
 
 MOST_CIPHERTEXTS = 2**10
-MOST_SLOTS = 2**14
-"""So many residues of 50 bits add up in 64."""
+MOST_SLOTS = 2**14  # so many residues of 50 bits add up in 64
 
 
 @dataclass(frozen=True)

@@ -21,13 +21,9 @@ from fhe_auc.sums.sketch import MOST_CHARACTERS, MOST_ENTRIES, Sketch, check_nam
 Over = Literal["each", "below", "above", "total"]
 """Which entries x_j are added up to entry k of a linear map: that with j = k, all with j < k, with j > k, or all."""
 
-LARGEST = 2**40
-"""Of weights and constants, in absolute value."""
-
+LARGEST = 2**40  # of weights and constants, in absolute value
 MOST_FACTORS = 3
-MOST_PARTS = 2**14
-"""Of all sums together, with constants."""
-
+MOST_PARTS = 2**14  # of all sums together, with constants
 MOST_EVALUATED = 2**24
 """Entries that all parts of all sums are evaluated to, with constants.
 
