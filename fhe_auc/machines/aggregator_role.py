@@ -19,7 +19,7 @@ from fhe_auc.base.logs import RoleLog
 from fhe_auc.machines.site_state import Joined, site_storage
 from fhe_auc.question import thresholds as grids
 from fhe_auc.session.aggregator import Aggregator, conduct
-from fhe_auc.session.journal import Journal, is_finished
+from fhe_auc.session.journal import Journal, is_finished, read_record
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.record import SessionRecord
 
@@ -134,7 +134,7 @@ def run(config: Mapping[str, Any], connect: Callable[[Aggregator, Journal, float
     the session could not be finished, or another process runs it.
     """
     with Journal(journal_folder(config)) as journal:
-        before = journal.record
+        before = read_record(journal.folder)
         if before is not None and "counted" not in before:  # whoever waits for it is to see this run's
             journal.forget_record()
             before = None

@@ -145,11 +145,6 @@ class Journal(AbstractContextManager["Journal"]):
         """Return the error of a journal that cannot be gone on from."""
         return EvaluationError(f"the journal {str(self.folder)!r} is damaged or of another session: {what}")
 
-    @property
-    def record(self) -> dict[str, Any] | None:
-        """What `keep_record` was given last; None: nothing yet."""
-        return read_record(self.folder)
-
     def keep_record(self, record: Mapping[str, Any]) -> None:
         """Write down how the session has ended; where all have their results, what it took to go on is removed."""
         write_atomically(self.folder / _RECORD, json_text(record).encode(), mode=0o600, durable=True)
@@ -182,7 +177,7 @@ def is_finished(record: Mapping[str, Any]) -> bool:
 
 
 def read_record(folder: Path) -> dict[str, Any] | None:
-    """Return the record in a journal's folder, whether or not a process runs the session; None: there is none."""
+    """Return what `Journal.keep_record` has written last, whether or not the session runs; None: nothing yet."""
     return _read_json(folder / _RECORD)
 
 

@@ -212,6 +212,25 @@ class Protocol(ABC, Generic[R]):
         """Return the party, for `party`, which has checked the scores."""
 
 
+class Attacks(ABC):
+    """Aggregators that lie about one protocol, for demonstrations; `registry.attacks` finds what is installed.
+
+    The engine brings none. A package adds some, on sessions with sealed keys or a helper, through the entry-point group
+    ``fhe_auc.attacks``, under the protocol's name.
+    """
+
+    descriptions: ClassVar[Mapping[str, str]]  # by name: what the aggregator does
+
+    @abstractmethod
+    def aggregator(self, attack: str, manifest: Manifest, material: bytes, *, rows: int) -> Aggregator:
+        """Return an aggregator that lies; it holds what the honest one does.
+
+        `attack` is a name in `descriptions`, `material` is as for `Protocol.aggregator`, and `rows` is about how many
+        rows all parties have, which liars are taken to know. Raises `InputError` where there is no such attack, or none
+        on this session.
+        """
+
+
 def new_manifest(
     protocol: Protocol[Any],
     request: Request,

@@ -10,8 +10,7 @@ from fhe_auc.base.errors import InputError, UnknownProtocolError
 from fhe_auc.base.options import Options
 from fhe_auc.base.suggestions import known_names
 from fhe_auc.results.evaluation import Evaluation, Outcome, QuantileThresholds
-from fhe_auc.session.attacks import Attacks
-from fhe_auc.session.protocol import Protocol
+from fhe_auc.session.protocol import Attacks, Protocol
 
 R = TypeVar("R", bound=Outcome)
 T = TypeVar("T")
