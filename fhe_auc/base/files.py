@@ -23,8 +23,7 @@ from fhe_auc.base.suggestions import known_names
 LONGEST = 2**28
 """Bytes; three times as many as the longest bundle, an aggregator's with all rotation keys at ring dimension 16384."""
 
-TEMPORARY = ".tmp-"
-"""How the names of unfinished files begin; a process that is killed leaves one behind."""
+TEMPORARY = ".tmp-"  # how the names of unfinished files begin; a process that is killed leaves one behind
 
 _PATIENCE, _PAUSE = 0.5, 0.02  # seconds
 
@@ -118,13 +117,25 @@ def read_from_others(path: str | os.PathLike[str]) -> bytes:
     raise InputError(f"{os.fspath(path)!r} is longer than {LONGEST:,} bytes, which no file of fhe-auc is")
 
 
-def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise `OSError` where a file that the user has named cannot be written; leave it as it is."""
-    target = Path(path)
-    if _is_special(target):
-        target.open("ab").close()
+def require_writable(path: str | os.PathLike[str], what: str) -> None:
+    """Raise `InputError` where a file that the user has named cannot be written; leave it as it is.
+
+    `what` it is (a "figure") is for messages.
+    """
+    file = Path(path)
+    problem = ""
+    if file.is_dir():
+        problem = " is a folder; name a file"
+    elif not file.parent.is_dir():
+        problem = f": there is no folder {str(file.parent)!r}; make it first"
     else:
-        tempfile.TemporaryFile(dir=target.resolve().parent).close()
+        try:
+            with file.open("ab") if _is_special(file) else tempfile.TemporaryFile(dir=file.resolve().parent):
+                pass
+        except OSError as error:
+            problem = f" cannot be written: {error.strerror}; choose another place"
+    if problem:
+        raise InputError(f"{what} {str(file)!r}{problem}", file=str(file))
 
 
 def _is_special(path: Path) -> bool:

@@ -13,9 +13,7 @@ from fhe_auc.base.serialise import encode
 
 COMMON_SECRET_BYTES = 32
 
-UNIFORM_BITS = 52
-"""Of a fraction: one less than a double holds, so that (n + ½)/2^52 is exact, and never 0 or 1."""
-
+UNIFORM_BITS = 52  # of a fraction: one less than a double holds, so that (n + ½)/2^52 is exact, and never 0 or 1
 _WORD = 8
 
 

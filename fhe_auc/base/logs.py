@@ -27,9 +27,7 @@ else:  # Python 3.10 has no parameters for them
 
 Format: TypeAlias = Literal["text", "json"]
 LOGGER = logging.getLogger("fhe_auc")
-VARIABLE = "FHE_AUC_LOG_FORMAT"
-"""In the environment: the format, for this process and what it starts."""
-
+VARIABLE = "FHE_AUC_LOG_FORMAT"  # in the environment: the format, for this process and what it starts
 _FACTS = ("session", "round", "party")
 _BEGINNING = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}\+00:00 [A-Z]+ ")
 

@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, TextIO, TypeAlias
 if TYPE_CHECKING:
     from rich.console import Console
 
-Progress: TypeAlias = Callable[[str, int, int], None]
-"""Called with (phase, parties done, parties in all)."""
-
+Progress: TypeAlias = Callable[[str, int, int], None]  # called with (phase, parties done, parties in all)
 _WIDEST = 110  # columns; longer lines are hard to read
 _COLUMNS_OF_A_FILE = 100
 

@@ -17,6 +17,7 @@ import click
 from click.core import ParameterSource
 
 from fhe_auc.base.errors import InputError
+from fhe_auc.base.files import require_writable
 from fhe_auc.ckks import BACKENDS
 from fhe_auc.question.analysis import DEFAULT_MIN_CELL, MOST_MIN_CELL, Analysis, Questions
 from fhe_auc.question.thresholds import MAX_PLACES
@@ -147,11 +148,9 @@ def plot_option(about: str) -> Decorator:
 
 def check_out_file(path: Path, *, force: bool) -> None:
     """Raise `InputError` where the file should not, or cannot, be written, before anything expensive starts."""
-    from fhe_auc.figures.plot import check_writable
-
     if os.path.lexists(path) and not force:
         raise InputError(f"file {str(path)!r} is there already; choose another --out, or say --force", file=str(path))
-    check_writable(path, "file")
+    require_writable(path, "file")
 
 
 def whole_number(

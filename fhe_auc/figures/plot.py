@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.base import files
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.extras import require
+from fhe_auc.base.files import replacing, require_writable
 from fhe_auc.metrics.trapezoid import auc_of_rows
 from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rows.party_data import PartyData
@@ -50,27 +50,7 @@ def check_path(path: str | os.PathLike[str]) -> None:
         raise InputError(
             f"figure {str(file)!r}: the name must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}", file=str(file)
         )
-    check_writable(file, "figure")
-
-
-def check_writable(path: str | os.PathLike[str], what: str) -> None:
-    """Check that a file can be written there, without writing it; `what` it is (a "figure") is for messages.
-
-    Raises `InputError` where it is a folder, in no folder, or the place cannot be written to.
-    """
-    file = Path(path)
-    problem = ""
-    if file.is_dir():
-        problem = " is a folder; name a file"
-    elif not file.parent.is_dir():
-        problem = f": there is no folder {str(file.parent)!r}; make it first"
-    else:
-        try:
-            files.check_writable(file)
-        except OSError as error:
-            problem = f" cannot be written: {error.strerror}; choose another place"
-    if problem:
-        raise InputError(f"{what} {str(file)!r}{problem}", file=str(file))
+    require_writable(file, "figure")
 
 
 def blank_figure(width: float, height: float, title: str = "") -> Figure:
@@ -110,7 +90,7 @@ def draw(
 
 def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
     """Save a figure as a whole, in the format that the file's name ends in; raise `OSError` where that fails."""
-    with files.replacing(path) as file:
+    with replacing(path) as file:
         figure.savefig(file, format=Path(path).suffix[1:].lower(), dpi=160)
 
 

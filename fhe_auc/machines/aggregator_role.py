@@ -19,7 +19,7 @@ from fhe_auc.base.logs import RoleLog
 from fhe_auc.machines.site_state import Joined, site_storage
 from fhe_auc.question import thresholds as grids
 from fhe_auc.session.aggregator import Aggregator, conduct
-from fhe_auc.session.journal import Journal, is_finished
+from fhe_auc.session.journal import Journal, is_finished, read_record
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.record import SessionRecord
 
@@ -122,23 +122,19 @@ class Transport(ABC):
 def run(config: Mapping[str, Any], connect: Callable[[Aggregator, Journal, float], Transport]) -> SessionRecord:
     """Play the aggregator of one session, or go on with it; return who took part, which is written down as well.
 
-    Parameters
-    ----------
-    config : mapping
-        ``session`` (a file from the key holder), ``holder``, ``store``, ``passphrase-file`` and ``late-opening`` are as
-        the plug-in of `fhe_auc.machines.site_state` takes them. ``protocol``, ``thresholds``, ``min-parties``: what the
-        session must be for; empty takes any. ``round-timeout``: seconds that a round may take. ``close-at``: with how
-        many submissions the first round ends, whoever else may come; 0 waits for all. ``journal``: folder of
-        `fhe_auc.session.journal`, by default beside ``session``; where it holds a session that has begun, that goes on.
-    connect : callable
-        Takes the aggregator, its journal and a round's seconds, and returns the session's transport.
+    Of the configuration, ``session`` (a file from the key holder), ``holder``, ``store``, ``passphrase-file`` and
+    ``late-opening`` are as the plug-in of `fhe_auc.machines.site_state` takes them. ``protocol``, ``thresholds``,
+    ``min-parties``: what the session must be for; empty takes any. ``round-timeout``: seconds that a round may take.
+    ``close-at``: with how many submissions the first round ends, whoever else may come; 0 waits for all. ``journal``:
+    folder of `fhe_auc.session.journal`, by default beside ``session``; where it holds a session that has begun, that
+    goes on. `connect` takes the aggregator, its journal and a round's seconds, and returns the session's transport.
 
     Events are logged (`fhe_auc.base.logs`); the session's beginning and end are in the role's audit trail. Raises
     `InputError` where configuration and session do not fit; `EvaluationError`, which names the sites to blame, where
     the session could not be finished, or another process runs it.
     """
     with Journal(journal_folder(config)) as journal:
-        before = journal.record
+        before = read_record(journal.folder)
         if before is not None and "counted" not in before:  # whoever waits for it is to see this run's
             journal.forget_record()
             before = None
@@ -215,7 +211,6 @@ def _run(
 
 
 def _logged(transport: Transport, aggregator: Aggregator, message: bytes) -> Iterator[tuple[str, bytes]]:
-    """Exchange messages, and log how the round goes."""
     log, awaited = transport.log, len(transport.awaited())
     log.round = aggregator.round
     log.info("round %d of %d: %d bytes for each party, %d awaited", log.round, aggregator.rounds, len(message), awaited)
@@ -239,7 +234,6 @@ def _blaming(error: EvaluationError, transport: Transport, aggregator: Aggregato
 
 
 def _require(manifest: Manifest, config: Mapping[str, Any]) -> None:
-    """Raise `InputError` where the session is not what the configuration says."""
     protocol, thresholds, least = (config.get(name) for name in ("protocol", "thresholds", "min-parties"))
     if protocol and protocol != manifest.protocol:
         raise InputError(f"the session is for protocol {manifest.protocol!r}, not {protocol!r}")

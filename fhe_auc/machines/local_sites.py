@@ -22,7 +22,7 @@ from fhe_auc.machines.site_state import LocalSites, remember, site_storage
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.results.evaluation import Evaluation, Outcome, QuantileThresholds, preceded
 from fhe_auc.rows.own_rows import check_scores
-from fhe_auc.rows.party_data import CountedBefore, PartyData
+from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.party_files import write_rows
 from fhe_auc.session import registry
 from fhe_auc.session.one_process import first_of, with_costs
@@ -34,8 +34,7 @@ T = TypeVar("T", bound=Outcome)
 class LocalCarrier(AbstractContextManager["LocalCarrier"], ABC):
     """What carries one session on this machine; a context manager that ends it all."""
 
-    folder: Path
-    """Private; holds the rows, keys and results of all sites."""
+    folder: Path  # private; holds the rows, keys and results of all sites
 
     @abstractmethod
     def run(self, config: dict[str, Any], nodes: Mapping[str, Mapping[str, str]]) -> Mapping[str, Any]:
@@ -95,9 +94,10 @@ class Stage:
                 data.name: _site(folder, number, data, request.analysis, made) for number, data in enumerate(parties)
             }
             for data in parties:  # each session has key stores of its own here
-                if data.name in found:
+                if (quantiles := found.get(data.name)) is not None:
+                    own = data.rows - np.searchsorted(np.sort(data.scores[0]), quantiles.grid)  # in no result file
                     with site_storage().site(made.sites[data.name]) as site:
-                        remember(site, _counted_before(found[data.name], data))
+                        remember(site, replace(quantiles, own_rows_above=tuple(own.tolist())).before)
             seconds = {"keys": time.perf_counter() - started}
             config: dict[str, Any] = {**made.aggregator, "round-timeout": self.round_timeout, "ask-again": False}
             self.report("the session runs")
@@ -109,17 +109,10 @@ class Stage:
 
 
 def _site(folder: Path, number: int, data: PartyData, analysis: Analysis, made: LocalSites) -> dict[str, str]:
-    """Write a site's rows to a file of its own; return its configuration."""
     rows = folder / f"rows-{number}.npz"
     rows.touch(mode=0o600)
     write_rows(rows, data, analysis)
     return {**made.sites[data.name], "data": str(rows), "results": str(folder / f"results-{number}")}
-
-
-def _counted_before(found: QuantileThresholds, data: PartyData) -> CountedBefore | None:
-    """Return what a site has in its key store of a session before; result files do not have its own counts."""
-    own = data.rows - np.searchsorted(np.sort(data.scores[0]), found.grid)
-    return replace(found, own_rows_above=tuple(own.tolist())).before
 
 
 def _told(sites: Mapping[str, Mapping[str, str]], counted: Sequence[str]) -> dict[str, Any]:

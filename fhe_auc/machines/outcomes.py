@@ -61,7 +61,13 @@ def file_of(folder: Path, session: str) -> Path | None:
 
 def plain(found: Evaluation | QuantileThresholds) -> dict[str, dict[str, Any]]:
     """Return what a session has yielded as plain types, under its kind: "evaluation" or "boundaries"."""
-    return {"evaluation": found.as_dict()} if isinstance(found, Evaluation) else {"boundaries": _fields(found)}
+    if isinstance(found, Evaluation):
+        return {"evaluation": found.as_dict()}
+    told = {each.name: getattr(found, each.name) for each in fields(found) if each.name != "own_rows_above"}
+    told["verified"] = verified_as_dict(aggregation=told["verified"])
+    told["study"] = None if found.study is None else found.study.as_dict()
+    plain_values = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in told.items()}
+    return {"boundaries": plain_values}
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
@@ -88,13 +94,6 @@ def read(path: Path) -> Outcome:
 
         found["histogram"] = Histogram(**{name: np.array(values) for name, values in found["histogram"].items()})
     return Evaluation(**found)
-
-
-def _fields(found: QuantileThresholds) -> dict[str, Any]:
-    told = {each.name: getattr(found, each.name) for each in fields(found) if each.name != "own_rows_above"}
-    told["verified"] = verified_as_dict(aggregation=told["verified"])
-    told["study"] = None if found.study is None else found.study.as_dict()
-    return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in told.items()}
 
 
 def _restored(told: Mapping[str, Any]) -> dict[str, Any]:

@@ -71,8 +71,7 @@ class Joined:
     open_late: Callable[[tuple[str, ...]], bytes] | None = field(default=None, repr=False)
     loaded: object = field(default=None, repr=False, compare=False)
     """The public context in an aggregator's material, as of `fhe_auc.session.protocol.Session`."""
-    helps: bool = False
-    """Whether the role is the session's helper, which has no rows and no result."""
+    helps: bool = False  # whether the role is the session's helper, which has no rows and no result
 
     def aggregator(self) -> Aggregator:
         """Return the session's aggregator."""
@@ -103,8 +102,7 @@ class Joined:
 class SiteState(ABC):
     """An open, locked place where one site keeps what must not be lost nor seen."""
 
-    name: str
-    """Of the site, as its certificate has it: the party it is in every session."""
+    name: str  # of the site, as its certificate has it: the party it is in every session
 
     @abstractmethod
     def session(self, session: bytes) -> Joined:
@@ -234,18 +232,12 @@ def answer(
 ) -> bytes:
     """Return a site's submission for an aggregator's message; the same one where it has been asked before.
 
-    Parameters
-    ----------
-    site : SiteState
-    message : bytes
-        From the aggregator.
-    rows : callable
-        Returns the site's rows for the session's analysis, as the party of that name. Until they are submitted they
-        must be the same; where they have changed afterwards, or cannot be read, the session goes on without them.
-    done : callable
-        Takes the party after the last round, to read its result, and the records that sign it; before the last answer
-        is written down or sent, so that a crash cannot lose the result. A warning says where the site has put nearly
-        as many rows into another session of the same model and outcome.
+    `rows` returns the site's rows for the session's analysis, as the party of that name. Until they are submitted they
+    must be the same; where they have changed afterwards, or cannot be read, the session goes on without them.
+
+    `done` takes the party after the last round, to read its result, and the records that sign it; before the last
+    answer is written down or sent, so that a crash cannot lose the result. A warning says where the site has put nearly
+    as many rows into another session of the same model and outcome.
 
     The site's audit trail says when it has submitted, how many rows, and what that spends of their privacy; whose pads
     a helper has opened; and how the session has ended. A crash may put a line there twice, as it is written first.
@@ -277,7 +269,8 @@ def answer(
         party.restore(last.party)
     if data.rows == 0 and not joined.helps:
         party.own_warnings = (_GONE.format(party=party.name),)
-    question = _question(joined.manifest)
+    study = joined.manifest.study
+    question = b"" if study is None else hashlib.sha256(encode((study.model, study.outcome))).digest()
     spent: Mapping[str, Any] = {} if last is None else last.spent
 
     def answered(
@@ -404,11 +397,6 @@ def without_secrets(state: bytes, *, answer: bool) -> bytes:
     kept = _FORMAT.unframe(state)
     bare = {} if answer else {"message": b"", "submission": b""}
     return _FORMAT.frame(msgspec.structs.replace(kept, party=b"", **bare))
-
-
-def _question(manifest: Manifest) -> bytes:
-    study = manifest.study
-    return b"" if study is None else hashlib.sha256(encode((study.model, study.outcome))).digest()
 
 
 def _digest(data: PartyData) -> bytes:

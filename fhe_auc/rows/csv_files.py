@@ -39,16 +39,15 @@ _TEXT = pa.dictionary(pa.int32(), pa.string())
 
 @dataclass(frozen=True, kw_only=True)
 class TextFormat:
-    """How text files are written."""
+    """How text files are written.
+
+    `delimiter` is one character between columns; None: the one of comma, semicolon, tab and | that gives the columns
+    asked for. `decimal` is "." or ",", `encoding` any that Python knows. Raises `InputError` for others.
+    """
 
     delimiter: str | None = None
-    """One character between columns; None: the one of comma, semicolon, tab and | that gives the columns asked for."""
-
     decimal: str = "."
-    """"." or ","."""
-
     encoding: str = "utf-8"
-    """Any that Python knows, such as "utf-8", "windows-1252", "utf-16"."""
 
     def __post_init__(self) -> None:
         if self.delimiter is not None and (len(self.delimiter) != 1 or not self.delimiter.isascii()):
@@ -278,7 +277,6 @@ def _batches(file: TextFile, wanted: Sequence[str], delimiter: str, types: Mappi
 
 
 def _refuse_other_lengths(file: TextFile, delimiter: str) -> None:
-    """Raise `InputError` for the first row that is not as long as the header."""
     records = file.records(delimiter)
     _, header = next(records)
     for number, (line, row) in enumerate(records):

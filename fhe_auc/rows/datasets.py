@@ -8,8 +8,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.party_files import read_parties
 
-NAMES = ("covid-clinics", "credit-default")
-"""The bundled data sets."""
+NAMES = ("covid-clinics", "credit-default")  # the bundled data sets
 
 
 def load(name: str) -> list[PartyData]:

@@ -22,17 +22,13 @@ _OTHER_LABELS = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Coded:
-    """A column of text: the names that are there (None: missing), and for each row the index of its own."""
+    """A column of text: its names (None: missing), and for each row the index of its own."""
 
     codes: NDArray[np.int32]
     names: Sequence[str | None]
 
     def __len__(self) -> int:
         return len(self.codes)
-
-    def with_gaps(self) -> Coded:
-        """Return the column with None for every name that stands for a missing entry (`level_text`)."""
-        return Coded(self.codes, [level_text(name) for name in self.names])
 
     def chosen(self, rows: NDArray[Any] | slice) -> Coded:
         """Return the column at some rows."""
@@ -54,20 +50,23 @@ class Coded:
         return table[self.codes]
 
 
-def one_dimensional(values: ArrayLike | Coded, party: str, what: str) -> Any:
-    """Return the column as an array of its entries, shape (n,), or as it is; raise `InputError` for other shapes."""
-    if isinstance(values, Coded):
-        return values
-    array = values
-    if not isinstance(array, np.ndarray):
-        try:
-            array = np.asarray(values)
-            if array.dtype.kind not in "biuf":  # numpy may have turned numbers beside a text into text: keep each
-                array = np.asarray(values, dtype=object)
-        except (ValueError, TypeError, OverflowError) as error:
-            raise InputError(f"party {party!r}: the {what} must be one-dimensional numbers ({error})") from None
-    if array.ndim != 1:
-        raise InputError(f"party {party!r}: the {what} must be one-dimensional, but have shape {array.shape}")
+def one_dimensional(values: ArrayLike, party: str, what: str) -> NDArray[Any]:
+    """Return a column as an array, shape (n,), with every entry as it is; raise `InputError` for other shapes."""
+    kind = type(values).__name__
+    try:
+        array = values if isinstance(values, np.ndarray) else np.asarray(values)
+        if array is not values and array.dtype.kind not in "biuf":  # numpy may have made numbers beside a text text
+            array = np.asarray(values, dtype=object)
+    except Exception as error:  # each library has its own
+        raise InputError(
+            f"party {party!r}: {what}: {kind} makes no array of one dimension ({type(error).__name__}): convert it to "
+            "one of numpy first"
+        ) from None
+    if not array.ndim:
+        raise InputError(f"party {party!r}: {what} must be one-dimensional, an entry for each row, got {kind}")
+    if array.ndim > 1:
+        remedy = "give one column, as predict_proba(X)[:, 1]; a table has it once"
+        raise InputError(f"party {party!r}: {what} must be one-dimensional, but have shape {array.shape}: {remedy}")
     return array
 
 
@@ -166,20 +165,37 @@ def missing_entries(values: NDArray[Any] | Coded) -> NDArray[np.bool_]:
     return np.fromiter((level_text(entry) is None for entry in values.tolist()), np.bool_, len(values))
 
 
-def label_spellings(names: Iterable[str]) -> tuple[str, str] | None:
-    """Return two labels that are one, spelt in two ways: they differ in case, blanks, or how a number is written.
+def incomplete_rows(columns: Iterable[NDArray[Any] | Coded]) -> NDArray[np.bool_]:
+    """Return the rows in which an entry of one of these columns is missing, as Booleans."""
+    return np.asarray(np.logical_or.reduce([missing_entries(values) for values in columns]))
 
-    None where there are none. Which one somebody means who names one of them, only they know.
+
+def as_coded(entries: NDArray[Any], text_of: Callable[[object], str | None]) -> Coded:
+    """Return a column, shape (n,), as text; names come in the order of first appearance."""
+    codes: dict[str | None, int] = {}
+    of_entry: dict[Any, int] = {}  # text is slow to make
+    of_row = np.empty(len(entries), np.int32)
+    for row, entry in enumerate(entries.tolist()):
+        if (code := of_entry.get(entry)) is None:
+            code = of_entry[entry] = codes.setdefault(text_of(entry), len(codes))
+        of_row[row] = code
+    return Coded(of_row, list(codes))
+
+
+def require_one_spelling(labels: Iterable[str], column: str) -> None:
+    """Raise `InputError` for labels that differ in case, blanks, or how a number is written alone.
+
+    Which of them somebody means who names one, only they know.
     """
     seen: dict[object, str] = {}
-    for name in names:
+    for label in labels:
         try:
-            looks: object = float(name)
+            looks: object = float(label)
         except ValueError:
-            looks = "".join(alike(name).split())
-        if seen.setdefault(looks, name) != name:
-            return seen[looks], name
-    return None
+            looks = "".join(alike(label).split())
+        if (first := seen.setdefault(looks, label)) != label:
+            what = f"label {first!r} is also written {label!r}"
+            raise InputError(f"{what}: write it in one way, so that all its rows count alike", column=column)
 
 
 def finite_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str], InputError]) -> NDArray[np.float64]:
@@ -237,7 +253,6 @@ def _plain(entry: object) -> object:
 
 
 def _show(value: object) -> str:
-    """Write one entry on one line, shortened."""
     return reprlib.repr(_plain(value))
 
 

@@ -13,20 +13,25 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, Place
 from fhe_auc.base.options import CheckedNames
 from fhe_auc.base.party_names import first_alike
 from fhe_auc.base.suggestions import known_names
 from fhe_auc.question.analysis import DEFAULT_MIN_CELL, Analysis, Questions
-from fhe_auc.rows.entries import label_spellings, level_text, missing_entries, name_text
+from fhe_auc.rows.entries import (
+    as_coded,
+    incomplete_rows,
+    level_text,
+    name_text,
+    one_dimensional,
+    require_one_spelling,
+)
 from fhe_auc.rows.party_data import PartyData, left_out_beside
 from fhe_auc.rows.score_scale import DEFAULT_SCALE, rescaled
 
-Label: TypeAlias = str | int | float | bool
-"""One label of a row."""
-
+Label: TypeAlias = str | int | float | bool  # one label of a row
 Rows: TypeAlias = Any
 """A table with a column of sites; or an iterable of parties, or a mapping of their names to them.
 
@@ -126,7 +131,6 @@ class Breakdown(CheckedNames):
 
 
 def _levels_of(by: str | Sequence[str] | Mapping[str, Sequence[Label]]) -> dict[str, tuple[str, ...]]:
-    """Return the columns that rows are grouped by, with their levels, as text, where these are given."""
     if isinstance(by, Mapping):
         return {name: _texts(levels, f"by: the levels of {name!r} must be a list") for name, levels in by.items()}
     named = [by] if isinstance(by, str) else by
@@ -169,7 +173,7 @@ class _Party:
     """A party's columns, by name; a pair's scores have no column."""
 
     name: str
-    columns: Mapping[str, NDArray[Any]]
+    columns: Mapping[str, Any]
     is_pair: bool = False
     rows: NDArray[np.intp] | None = None
     """Of each row, where it is in the table that it comes from; None: where it is here."""
@@ -177,6 +181,18 @@ class _Party:
 
     def place(self, row: int) -> Place:
         return Place(f"row {row if self.rows is None else self.rows[row]}")
+
+    def checked(self, columns: _Read, analysis: Analysis) -> PartyData:
+        data = PartyData.from_columns(
+            self.name,
+            self.columns[columns.label],
+            {"" if self.is_pair else name: self.columns[name] for name in columns.questions.score_columns},
+            {name: self.columns[name] for name in columns.questions.by},
+            analysis,
+            label_column="" if self.is_pair else columns.label,
+            place=self.place,
+        )
+        return replace(data, dropped=self.dropped)
 
 
 def parties_of(rows: Rows, asked: Columns, questions: Questions) -> tuple[list[PartyData], Analysis]:
@@ -193,72 +209,61 @@ def parties_of(rows: Rows, asked: Columns, questions: Questions) -> tuple[list[P
     if twice := next((name for name in wanted if wanted.count(name) > 1), None):
         raise InputError(f"label, score, site and group columns must differ, but {twice!r} is there twice")
     _refuse_lazy_or_grouped(rows, "rows")
-    found = _split(rows, columns) if columns.site is not None else list(_each(rows, columns))
+    parties = _split(rows, columns) if columns.site is not None else list(_several_parties(rows, columns))
     lost: tuple[str, ...] = ()
     if columns.drop_missing:
-        found, lost = _complete(found, columns)
-    if not found:
+        parties, lost = _complete(parties, columns)
+    if not parties:
         raise InputError("; ".join(["there are no parties" if columns.site is None else "there are no rows", *lost]))
-    if (pair := first_alike(each.name for each in found)) is not None:
+    if (pair := first_alike(party.name for party in parties)) is not None:
         raise InputError(f"party {pair[1]!r} is there twice, also as {pair[0]!r}; every party needs its own name")
-    tables = [each for each in found if isinstance(each, _Party)]
+    tables = [party for party in parties if isinstance(party, _Party)]
     levels = {
-        name: {level_text(entry) for each in tables for entry in set(each.columns[name].tolist())}
-        for name, named in columns.questions.by.items()
+        name: {level_text(entry) for table in tables for entry in set(table.columns[name].tolist())}
+        for name, named in questions.by.items()
         if not named
     }
-    analysis = columns.questions.analysis(levels)
+    analysis = questions.analysis(levels)
     if columns.pos_label is not None:
-        labels = _binary(tables, columns.label, columns.pos_label)
-    else:
-        if not columns.questions.classes:
-            _require_zero_and_one(tables, columns.label)
-        labels = {each.name: each.columns[columns.label] for each in tables}
-
-    def checked(each: _Party | PartyData) -> PartyData:
-        if isinstance(each, PartyData):
-            return each
-        score, by = columns.questions.score_columns, columns.questions.by
-        made = PartyData.from_columns(
-            each.name,
-            labels[each.name],
-            {"" if each.is_pair else name: each.columns[name] for name in score},
-            {name: each.columns[name] for name in by},
-            analysis,
-            place=each.place,
+        tables = _with_binary_labels(tables, columns.label, columns.pos_label)
+    elif not questions.classes:
+        _require_zero_and_one(tables, columns.label)
+    of_name = {table.name: table for table in tables}
+    data = [
+        rescaled(
+            party if isinstance(party, PartyData) else of_name[party.name].checked(columns, analysis),
+            columns.score_scale,
         )
-        return replace(made, dropped=each.dropped)
+        for party in parties
+    ]
+    return [replace(data[0], lost=lost), *data[1:]], analysis
 
-    parties = [rescaled(checked(each), columns.score_scale) for each in found]
-    return [replace(parties[0], lost=lost), *parties[1:]], analysis
 
-
-def _complete(found: Sequence[_Party | PartyData], columns: _Read) -> tuple[list[_Party | PartyData], tuple[str, ...]]:
+def _complete(
+    parties: Sequence[_Party | PartyData], columns: _Read
+) -> tuple[list[_Party | PartyData], tuple[str, ...]]:
     """Return the parties without their rows in which an entry is missing, and what to say of those without others."""
     kept: list[_Party | PartyData] = []
     dropped: dict[str | None, int] = {}
-    for each in found:
-        sizes = set() if isinstance(each, PartyData) else {len(values) for values in each.columns.values()}
-        if isinstance(each, PartyData) or len(sizes) > 1:  # which is refused later
-            kept.append(each)
+    for party in parties:
+        if isinstance(party, PartyData) or len({*map(len, party.columns.values())}) > 1:  # which is refused later
+            kept.append(party)
             continue
-        gaps = np.logical_or.reduce([missing_entries(values) for values in each.columns.values()])
-        if each.name == _NO_SITE:
+        gaps = incomplete_rows(party.columns.values())
+        if party.name == _NO_SITE:
             dropped[None] = len(gaps)
             continue
-        dropped[each.name] = int(gaps.sum())
-        if len(gaps) and gaps.all():
-            if columns.site is None:
-                raise InputError(f"party {each.name!r}: there are no rows: each has a missing entry and was left out")
-            continue
-        own = {name: values[~gaps] for name, values in each.columns.items()}
-        numbers = np.arange(len(gaps)) if each.rows is None else each.rows
-        kept.append(replace(each, columns=own, rows=numbers[~gaps], dropped=dropped[each.name]))
-    return kept, left_out_beside({each.name for each in kept}, dropped)
+        dropped[party.name] = int(gaps.sum())
+        if not len(gaps) or not gaps.all():
+            own = {name: values[~gaps] for name, values in party.columns.items()}
+            numbers = np.arange(len(gaps)) if party.rows is None else party.rows
+            kept.append(replace(party, columns=own, rows=numbers[~gaps], dropped=dropped[party.name]))
+        elif columns.site is None:
+            raise InputError(f"party {party.name!r}: there are no rows: each has a missing entry and was left out")
+    return kept, left_out_beside({party.name for party in kept}, dropped)
 
 
-def _each(rows: Rows, columns: _Read) -> Iterable[_Party | PartyData]:
-    """Return the parties of a mapping, or of an iterable."""
+def _several_parties(rows: Rows, columns: _Read) -> Iterable[_Party | PartyData]:
     if isinstance(rows, Mapping):
         for name, own in rows.items():
             if not isinstance(name, str):
@@ -307,34 +312,25 @@ def _remedy(rows: Any) -> str:
 
 
 def _split(table: Any, columns: _Read) -> list[_Party | PartyData]:
-    """Return the parties of one table, by its column of sites."""
     site = str(columns.site)
     if _column_names(table) is None:
         raise InputError(f"site={site!r} is for one table with all parties' rows, got {type(table).__name__}")
     if isinstance(table, Mapping) and any(_column_names(each) is not None for each in table.values()):
         raise InputError(f"site={site!r} is for one table with all parties' rows; these are several: leave it out")
     read = {name: _column(table, name, "the table", "table") for name in (*columns.names, site)}
-    codes: dict[str, int] = {}
-    texts: dict[Any, int] = {}  # of each distinct entry, as text is slow to make
-    of_row = np.empty(len(read[site]), np.int64)
-    for row, entry in enumerate(read[site].tolist()):
-        code = texts.get(entry)
-        if code is None:
-            if (name := name_text(entry)) is None:
-                if not columns.drop_missing:
-                    where = f"the table, row {row}: the site is missing in column {site!r}"
-                    raise InputError(f"{where}; drop the row, as drop_missing=True does", column=site)
-                name = _NO_SITE
-            code = texts[entry] = codes.setdefault(name, len(codes))
-        of_row[row] = code
+    sites = as_coded(read[site], name_text)
+    if None in sites.names and not columns.drop_missing:
+        row = int((sites.codes == sites.names.index(None)).argmax())
+        where = f"the table, row {row}: the site is missing in column {site!r}"
+        raise InputError(f"{where}; drop the row, as drop_missing=True does", column=site)
     for name, values in read.items():
-        if len(values) != len(of_row):
-            raise InputError(f"the table: {len(of_row)} entries in column {site!r} but {len(values)} in {name!r}")
-    order = np.argsort(of_row, kind="stable")  # stable: a party's rows stay in the table's order
-    places = np.split(order, np.bincount(of_row, minlength=len(codes)).cumsum()[:-1]) if codes else []
+        if len(values) != len(sites):
+            raise InputError(f"the table: {len(sites)} entries in column {site!r} but {len(values)} in {name!r}")
+    order = np.argsort(sites.codes, kind="stable")  # stable: a party's rows stay in the table's order
+    places = np.split(order, np.bincount(sites.codes).cumsum()[:-1])
     return [
-        _Party(name, {column: read[column][own] for column in columns.names}, rows=own)
-        for name, own in zip(codes, places, strict=True)
+        _Party(name or _NO_SITE, {column: read[column][own] for column in columns.names}, rows=own)
+        for name, own in zip(sites.names, places, strict=False)  # of no rows there is one place
     ]
 
 
@@ -358,33 +354,16 @@ def _column(table: Any, name: str, where: str, party: str) -> NDArray[Any]:
     return _entries(values, party, name)
 
 
-def _entries(values: ArrayLike, party: str, what: str) -> NDArray[Any]:
-    """Return a column as an array, shape (n,), in which every entry is as it was given, and one value."""
-    try:
-        array = values if isinstance(values, np.ndarray) else np.asarray(values)
-        if array is not values and array.dtype.kind not in "biuf":  # numpy may have made numbers beside a text text
-            array = np.asarray(values, dtype=object)
-    except Exception as error:  # each library has its own
-        kind = type(values).__name__
-        raise InputError(
-            f"party {party!r}: {what}: {kind} makes no array of one dimension ({type(error).__name__}): convert it to "
-            "one of numpy first"
-        ) from None
-    if not array.ndim:
-        kind = type(values).__name__
-        raise InputError(f"party {party!r}: {what} must be one-dimensional, an entry for each row, got {kind}")
-    if array.ndim > 1:
-        remedy = "give one column, as predict_proba(X)[:, 1]; a table has it once"
-        raise InputError(f"party {party!r}: {what} must be one-dimensional, but have shape {array.shape}: {remedy}")
-    if array.dtype == object:
-        odd = next((row for row, entry in enumerate(array.tolist()) if isinstance(entry, _SEVERAL)), None)
-        if odd is not None:
-            got = type(array[odd]).__name__
-            raise InputError(f"party {party!r}, row {odd}: {what} must be one value for each row, got a {got}")
+def _entries(values: Any, party: str, what: str) -> NDArray[Any]:
+    """Return a column as an array, shape (n,), in which every entry is one value."""
+    array = one_dimensional(values, party, what)
+    for row, entry in enumerate(array.tolist() if array.dtype == object else ()):
+        if isinstance(entry, (list, tuple, dict, set, np.ndarray)):
+            got = type(entry).__name__
+            raise InputError(f"party {party!r}, row {row}: {what} must be one value for each row, got a {got}")
     return array
 
 
-_SEVERAL = (list, tuple, dict, set, np.ndarray)
 _NOT_READ = (
     "toPandas",  # Spark
     "to_arrow_table",  # DuckDB, which has columns by name, but not as arrays
@@ -409,31 +388,22 @@ def _refuse_lazy_or_grouped(rows: Any, what: str) -> None:
             raise InputError(f"{what}: {kind} holds no rows before they are read: give what .{name}() returns")
 
 
-def _binary(tables: Iterable[_Party], column: str, pos_label: Label) -> dict[str, NDArray[Any]]:
-    """Return each party's labels as Booleans: whether they are the positive one. All others must be one label."""
+def _with_binary_labels(tables: Sequence[_Party], column: str, pos_label: Label) -> list[_Party]:
+    """Return the parties with Booleans for labels: whether they are the positive one. All others must be one label."""
     wanted = str(level_text(pos_label))
-    seen, binary = set[str](), {}
-    for each in tables:
-        entries = each.columns[column].tolist()
-        texts = {entry: level_text(entry) for entry in set(entries)}
-        if None in texts.values():
-            row = next(row for row, entry in enumerate(entries) if level_text(entry) is None)
-            where = f"party {each.name!r}, {each.place(row).text}"
-            message = f"{where}: label is missing; drop the row, as drop_missing=True does"
-            raise InputError(message, party=each.name, column=column)
-        binary[each.name] = np.fromiter((texts[entry] == wanted for entry in entries), np.bool_, len(entries))
-        seen.update(text for text in texts.values() if text is not None)
-    if (pair := label_spellings(sorted({wanted, *seen}))) is not None:
-        raise InputError(
-            f"label {pair[0]!r} is also written {pair[1]!r}: write it in one way, so that all its rows count alike",
-            column=column,
-        )
+    labels = [as_coded(table.columns[column], level_text) for table in tables]
+    seen = sorted({label for coded in labels for label in coded.names if label is not None})
+    require_one_spelling(sorted({wanted, *seen}), column)
     if wanted not in seen or len(seen) > 2:
         raise InputError(
-            f"with pos_label={pos_label!r}, labels must be {wanted!r} and one other; they are "
-            f"{', '.join(map(repr, sorted(seen)[:5]))}{' and others' if len(seen) > 5 else ''}"
+            f"with pos_label={pos_label!r}, labels must be {wanted!r} and one other; they are {_some(seen)}"
         )
-    return binary
+    booleans = [coded.values(lambda label: None if label is None else label == wanted) for coded in labels]
+    return [replace(table, columns={**table.columns, column: own}) for table, own in zip(tables, booleans, strict=True)]
+
+
+def _some(labels: Sequence[Any]) -> str:
+    return f"{', '.join(map(repr, labels[:5]))}{' and others' if len(labels) > 5 else ''}"
 
 
 def _require_zero_and_one(tables: Sequence[_Party], column: str) -> None:
@@ -441,48 +411,41 @@ def _require_zero_and_one(tables: Sequence[_Party], column: str) -> None:
 
     What is missing, masked or not finite passes: `PartyData` refuses it.
     """
-    if all(_are_zero_and_one(each.columns[column]) for each in tables):
-        return
-    entries = [entry for each in tables for entry in _distinct(each.columns[column])]
+    entries = [entry for table in tables for entry in _distinct(table.columns[column])]
     entries.sort(key=_is_zero_or_one, reverse=True)  # of 1 and "1", the text is the one that is shown
     labels = {text: entry for entry in entries if (text := level_text(entry)) is not None}
     others = {text for text, entry in labels.items() if not _is_zero_or_one(entry)}
     if not others:
         return
-    shown = [repr(labels[text]) for text in sorted(labels)]
-    odd, row, bad = next(
-        (each, row, entry)
-        for each in tables
-        for row, entry in enumerate(each.columns[column].tolist())
+    shown = [labels[text] for text in sorted(labels)]
+    odd, row, label = next(
+        (table, row, entry)
+        for table in tables
+        for row, entry in enumerate(table.columns[column].tolist())
         if level_text(entry) in others
     )
     where = "" if odd.is_pair else f" in column {column!r}"
     if len(shown) == 1:
-        told = f"all labels{where} are {shown[0]}; labels are 0 and 1"
+        what = f"all labels{where} are {shown[0]!r}; labels are 0 and 1"
     elif len(shown) == 2:
-        told = (
-            f"the labels{where} are {' and '.join(shown)}, not 0 and 1; say which one is positive: "
-            f"{' or '.join(f'pos_label={each}' for each in shown)}"
+        what = (
+            f"the labels{where} are {shown[0]!r} and {shown[1]!r}, not 0 and 1; say which one is positive: "
+            f"pos_label={shown[0]!r} or pos_label={shown[1]!r}"
         )
     else:
-        several = f"{', '.join(shown[:5])}{' and others' if len(shown) > 5 else ''}"
-        told = (
-            f"party {odd.name!r}, {odd.place(row).text}: label is {reprlib.repr(_plain(bad))}, and the {len(shown)} "
-            f"labels{where} are {several}; two labels are 0 and 1, or pos_label= says which one is positive; three "
-            "classes or more are named with classes=; survival times are not supported: choose a horizon"
+        what = (
+            f"party {odd.name!r}, {odd.place(row).text}: label is {reprlib.repr(_plain(label))}, and the {len(shown)} "
+            f"labels{where} are {_some(shown)}; two labels are 0 and 1, or pos_label= says which one is positive; "
+            "three classes or more are named with classes=; survival times are not supported: choose a horizon"
         )
-    raise InputError(told, party=odd.name, column=column)
-
-
-def _are_zero_and_one(values: NDArray[Any]) -> bool:
-    if values.dtype.kind in "biuf":
-        return bool(((values == 0) | (values == 1)).all())
-    return _distinct(values) <= {0, 1}
+    raise InputError(what, party=odd.name, column=column)
 
 
 def _distinct(values: NDArray[Any]) -> set[Any]:
     """Return the entries of a column; none where they cannot be labels, which `PartyData` refuses."""
     try:
+        if values.dtype.kind in "biuf" and len(values) and ((values == 0) | (values == 1)).all():
+            return {values.min().item(), values.max().item()}  # is quicker
         return {_plain(entry) for entry in set(values.tolist())}
     except TypeError:  # of lists
         return set()

@@ -175,22 +175,17 @@ class PartyData:
         groups: Mapping[str, ArrayLike] | Mapping[str, Coded],
         analysis: Analysis,
         *,
+        label_column: str = "",
         place: Callable[[int], Place] = _numbered,
         refuse: Callable[[int, str, str], InputError] | None = None,
     ) -> PartyData:
         """Check a party's rows for an analysis and take a read-only copy of them.
 
-        Parameters
-        ----------
-        labels : array-like or Coded, shape (n,)
-            As `y_true` of `from_arrays`; where the analysis has classes, these, as text or whole numbers.
-        scores : mapping of str to array-like, shape (n,)
-            Each model's, in the analysis's order, as `y_score` of `from_arrays`; keys name them in errors.
-        groups : mapping of str to array-like or Coded, shape (n,)
-            Each variable's levels, in the analysis's order, as text or whole numbers.
-        refuse : callable, optional
-            Makes the error from a row (from 0), what is wrong with it, and the column (empty: labels); by default it
-            names party and row, by `place`.
+        Labels, shape (n,), are as `y_true` of `from_arrays`; where the analysis has classes, these, as text or whole
+        numbers. `scores` and `groups` hold, in the analysis's order, each model's scores, as `y_score` of
+        `from_arrays`, and each variable's levels, as text or whole numbers; errors name them by their keys, and the
+        labels by `label_column`. `refuse` makes the error from a row (from 0), what is wrong with it, and the column;
+        by default it names party and row, by `place`.
 
         Errors are those of `from_arrays`, and of levels that the analysis does not have.
         """
@@ -202,7 +197,9 @@ class PartyData:
             *zip(of_scores, scores.values(), strict=True),
             *zip(of_levels, groups.values(), strict=True),
         ]
-        arrays = [one_dimensional(values, name, f"{what}s") for what, values in named]
+        arrays: list[Any] = [
+            values if isinstance(values, Coded) else one_dimensional(values, name, f"{what}s") for what, values in named
+        ]
         of_rows, of_models, of_groups = arrays[0], arrays[1 : 1 + len(scores)], arrays[1 + len(scores) :]
         for (what, _), values in zip(named, arrays, strict=True):
             if (n := len(values)) != len(of_rows):
@@ -221,9 +218,9 @@ class PartyData:
             return refused
 
         if analysis.classes:
-            checked = coded_entries(of_rows, "label", analysis.classes, refusing(""))
+            checked = coded_entries(of_rows, "label", analysis.classes, refusing(label_column))
         else:
-            checked = checked_labels(of_rows, refusing(""))
+            checked = checked_labels(of_rows, refusing(label_column))
         return cls(
             name,
             checked,

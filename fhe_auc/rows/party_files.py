@@ -22,7 +22,7 @@ from fhe_auc.base.errors import InputError, Place
 from fhe_auc.question.analysis import Analysis, Questions
 from fhe_auc.rows.arrow_columns import Piece
 from fhe_auc.rows.csv_files import STDIN, TextFormat
-from fhe_auc.rows.entries import Coded, finite_numbers, label_spellings, level_text, missing_entries
+from fhe_auc.rows.entries import Coded, finite_numbers, incomplete_rows, level_text, require_one_spelling
 from fhe_auc.rows.party_data import PartyData, checked_name, left_out_beside
 from fhe_auc.rows.row_store import Column, parted
 from fhe_auc.rows.score_scale import DEFAULT_SCALE, rescaled
@@ -35,19 +35,12 @@ _DROP = "--drop-missing leaves such rows out"
 class Entries:
     """How files are written, and what entries mean.
 
-    Attributes
-    ----------
-    form : TextFormat
-        Of text files.
-    positive_label : str or None
-        The label that counts as 1; all other rows have one other label, which counts as 0. None: labels are 0 and 1.
-    drop_missing : bool
-        Leave out rows in which an entry is missing, and say how many; otherwise they are refused.
-    score_scale : str
-        What scores are, one of `fhe_auc.rows.score_scale.SCALES`; they are turned into probabilities.
+    `positive_label` counts as 1; all other rows have one other label, which counts as 0. None: labels are 0 and 1. With
+    `drop_missing`, rows in which an entry is missing are left out, and counted; otherwise they are refused. Scores are
+    on `score_scale`, one of `fhe_auc.rows.score_scale.SCALES`, and turned into probabilities.
     """
 
-    form: TextFormat = field(default_factory=TextFormat)
+    form: TextFormat = field(default_factory=TextFormat)  # of text files
     positive_label: str | None = None
     drop_missing: bool = False
     score_scale: str = DEFAULT_SCALE
@@ -58,8 +51,6 @@ class Entries:
 
 
 class _Columns(NamedTuple):
-    """Names of the columns to read."""
-
     label: str
     scores: tuple[str, ...]
     groups: tuple[str, ...]
@@ -80,8 +71,12 @@ class _Part(NamedTuple):
     file: TableFile
     piece: Piece
     sites: Coded
-    rows: Sequence[int] | NDArray[np.int64]
-    """The number of each in the file."""
+    rows: Sequence[int] | NDArray[np.int64]  # the number of each in the file
+
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        """In which rows an entry is missing."""
+        return incomplete_rows([*self.piece.texts.values(), *self.piece.numbers.values()])
 
     def chosen(self, which: NDArray[np.bool_]) -> _Part:
         """Return some of the rows."""
@@ -100,17 +95,12 @@ def read_parties(
 ) -> list[PartyData]:
     """Read the parties' test rows of one model from files.
 
-    Parameters
-    ----------
-    paths : sequence of paths
-        ``.csv``, ``.tsv`` (also ``.gz``), ``.parquet``, ``.feather`` or ``.npz`` files; a single path will do. ``-`` is
-        standard input, CSV; without a site column the party is called "stdin".
-    site_column : str, optional
-        Without it every file is one party, named by the file name without its suffix. With it the rows of all files
-        are grouped by the text in this column, which names the party (``007`` stays ``007``), in order of first
-        appearance. In an ``.npz`` file that has an array ``<site_column>_names`` the column holds indices into it.
-    label_column, score_column : str, optional
-    entries : Entries, optional
+    Files are ``.csv``, ``.tsv`` (also ``.gz``), ``.parquet``, ``.feather`` or ``.npz``. ``-`` is standard input, CSV;
+    without a site column its party is called "stdin".
+
+    Without `site_column` every file is one party, named by the file name without its suffix. With it the rows of all
+    files are grouped by the text in this column, which names the party (``007`` stays ``007``), in order of first
+    appearance. In an ``.npz`` file that has an array ``<site_column>_names`` the column holds indices into it.
 
     Raises `InputError` for a file that is missing, given twice, no plain file, unreadable or of an unknown kind; lacks
     a column (the message lists its columns); names the same party as another; or holds an entry that is missing or no
@@ -154,18 +144,17 @@ def read_for(
 
 
 def _parts(files: Sequence[TableFile], columns: _Columns, entries: Entries) -> Iterator[_Part]:
-    """Yield the rows of all files, without those that are to be dropped."""
     for file in files:
         start = 0
         for piece in file.pieces(columns.scores, columns.texts):
             size = len(piece.texts[columns.label].codes)
-            texts = {name: each if name == columns.site else each.with_gaps() for name, each in piece.texts.items()}
-            rows = range(start, start + size)
-            if columns.site is None:
-                sites = Coded(np.zeros(size, np.int32), [_party_name(file)])
-            else:
-                sites = piece.texts[columns.site]
-            yield _Part(file, Piece(piece.numbers, texts), sites, rows)
+            texts = {
+                name: coded if name == columns.site else Coded(coded.codes, [level_text(text) for text in coded.names])
+                for name, coded in piece.texts.items()
+            }
+            one_site = Coded(np.zeros(size, np.int32), [_party_name(file)])
+            sites = one_site if columns.site is None else piece.texts[columns.site]
+            yield _Part(file, Piece(piece.numbers, texts), sites, range(start, start + size))
             start += size
 
 
@@ -210,7 +199,8 @@ class _Kept:
             of_scores,
             {name: piece.texts[name] for name in groups},
             self._analysis,
-            refuse=lambda row, what, column: refuse(row, what, column or label),
+            label_column=label,
+            refuse=refuse,
         )
         data = rescaled(data, self._entries.score_scale, refuse=refuse)
         self._sites.append(names[part.sites.codes])
@@ -221,15 +211,13 @@ class _Kept:
 
     def _complete(self, part: _Part) -> _Part:
         """Return the rows without a missing entry, where others are to be dropped, and count these."""
-        missing = _missing(part, self._entries)
-        if not missing.any():
+        if not self._entries.drop_missing or not (missing := part.missing).any():
             return part
         for code, times in zip(*np.unique(part.sites.codes[missing], return_counts=True), strict=True):
             self._dropped[part.sites.names[code]] += int(times)
         return part.chosen(~missing)
 
     def _named(self, part: _Part) -> NDArray[np.int32]:
-        """Return the party's code for each name of the part's sites."""
         names = np.zeros(len(part.sites.names), np.int32)
         first = {int(np.argmax(part.sites.codes == code)): int(code) for code in part.sites.present()}
         for row, code in sorted(first.items()):
@@ -249,17 +237,15 @@ class _Kept:
         if wanted is None:
             return coded.values(_label)
         self._labels_seen |= dict.fromkeys(sorted({coded.names[code] or wanted for code in coded.present()}))
-        _, *others = self._labels_seen
-        if (pair := label_spellings(self._labels_seen)) is not None:
-            told = f"label {pair[0]!r} is also written {pair[1]!r}: write it in one way, that all its rows count alike"
-        elif len(others) > 1:
-            told = (
-                f"with the positive label {wanted!r} there is one other label, and these are two: "
-                f"{others[0]!r} and {others[1]!r}"
-            )
-        else:
-            return coded.values(lambda name: None if name is None else name == wanted)
-        raise InputError(f"file {part.file.name!r}: {told}", file=part.file.name, column=self._columns.label)
+        try:
+            require_one_spelling(self._labels_seen, self._columns.label)
+            if len(self._labels_seen) > 2:
+                _, first, second, *_ = self._labels_seen
+                two = f"there is one other label, and these are two: {first!r} and {second!r}"
+                raise InputError(f"with the positive label {wanted!r} {two}", column=self._columns.label)
+        except InputError as error:
+            raise error.within(f"file {part.file.name!r}", file=part.file.name) from None
+        return coded.values(lambda name: None if name is None else name == wanted)
 
     def parties(self, files: Sequence[TableFile]) -> list[PartyData]:
         """Return every party, its rows in the order of the files."""
@@ -286,24 +272,15 @@ class _Kept:
         ]
 
 
-def _missing(part: _Part, entries: Entries) -> NDArray[np.bool_]:
-    """Return which rows are to be dropped, since an entry is missing."""
-    missing = np.zeros(len(part.rows), np.bool_)
-    if not entries.drop_missing:
-        return missing
-    columns: list[Any] = [*part.piece.texts.values(), *part.piece.numbers.values()]
-    for values in columns:
-        missing |= missing_entries(values)
-    return missing
-
-
 def _place(files: Sequence[TableFile], columns: _Columns, entries: Entries, party: str, row: int) -> Place:
     """Return where a party's row, from 0, comes from. Rows do not remember it: the files are read again."""
     for part in _parts(files, columns, entries):
-        own = np.array([name == party for name in part.sites.names])[part.sites.codes] & ~_missing(part, entries)
-        if row < (found := int(own.sum())):
+        own = np.array([name == party for name in part.sites.names])[part.sites.codes]
+        if entries.drop_missing:
+            own &= ~part.missing
+        if row < (rows := int(own.sum())):
             return part.file.place(int(np.array(part.rows)[own][row]), columns.names)
-        row -= found
+        row -= rows
     raise InputError(f"party {party!r}: its files have changed", party=party)
 
 

@@ -15,11 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-BATCH = 2**20
-"""Rows at a time."""
-
-IN_MEMORY = 2**20
-"""Rows of a column that are kept in memory; more go to a file."""
+BATCH = 2**20  # rows at a time
+IN_MEMORY = 2**20  # rows of a column that are kept in memory; more go to a file
 
 
 class Column:

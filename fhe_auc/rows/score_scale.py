@@ -21,8 +21,7 @@ from fhe_auc.rows.party_data import PartyData
 DEFAULT_SCALE = "probability"
 _LOGIT, _PERCENT = "logit", "percent"
 
-SCALES = (DEFAULT_SCALE, _LOGIT, _PERCENT)
-"""Names of the scales; scores on the first one stay as they are."""
+SCALES = (DEFAULT_SCALE, _LOGIT, _PERCENT)  # names of the scales; scores on the first one stay as they are
 
 
 def to_probabilities(scores: NDArray[np.float64], scale: str) -> NDArray[np.float64]:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.base.errors import InputError, Place
 from fhe_auc.rows.arrow_columns import Piece, arrow_values, as_objects, coded, require_columns
-from fhe_auc.rows.csv_files import STDIN, TextFile, TextFormat, text_pieces
+from fhe_auc.rows.csv_files import STDIN, TextFile, text_pieces
 from fhe_auc.rows.entries import Coded, name_text
 from fhe_auc.rows.quotes import QuoteError
 from fhe_auc.rows.row_store import BATCH
@@ -28,11 +27,8 @@ OBJECTS = "it holds Python objects, which could run code; save numbers or text, 
 
 
 @dataclass(frozen=True, eq=False)
-class TableFile:
-    """One file; `path` "-" is standard input, which is text."""
-
-    path: Path
-    form: TextFormat = field(default_factory=TextFormat)
+class TableFile(TextFile):
+    """One file, whose text is read as that of a `TextFile` where it is one; `path` "-" is standard input, which is."""
 
     @property
     def name(self) -> str:
@@ -47,7 +43,7 @@ class TableFile:
 
     def place(self, row: int, wanted: Sequence[str]) -> Place:
         """Return where a row, from 0, is; `wanted` are the columns that were read."""
-        line = self.text.line_of(row, wanted) if self.is_text else None
+        line = self.line_of(row, wanted) if self.is_text else None
         return Place(f"{self.name}, {f'row {row}' if line is None else f'line {line}'}", self.name, line)
 
     def pieces(self, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Piece]:
@@ -58,16 +54,16 @@ class TableFile:
             raise InputError(f"file {self.name!r}: unknown suffix {self.suffix!r}; known are {known}", file=self.name)
         try:
             if self.is_text:
-                yield from text_pieces(self.text, numbers, texts)
+                yield from text_pieces(self, numbers, texts)
             else:
                 yield from _READERS[self.suffix](self, numbers, texts)
         except QuoteError as error:
-            line = self.text.line_at(error.offset)
+            line = self.line_at(error.offset)
             raise InputError(f"file {self.name!r}: line {line}: {error}", file=self.name, line=line) from None
         except InputError as error:
             raise error.within(f"file {self.name!r}", file=self.name) from None
         except Exception as error:  # what the libraries raise on damaged files has no end
-            reason = _reason(error, self.text.wrong_encoding)
+            reason = _reason(error, self.wrong_encoding)
             raise InputError(f"file {self.name!r} cannot be read: {reason}", file=self.name) from None
 
     def _refuse_what_is_no_plain_file(self) -> None:
@@ -90,11 +86,6 @@ class TableFile:
     def is_text(self) -> bool:
         """Whether it is CSV or its like."""
         return self.path == STDIN or self.suffix in _TEXT_SUFFIXES
-
-    @property
-    def text(self) -> TextFile:
-        """The same file, where it is text."""
-        return TextFile(self.path, self.form)
 
     def open_native(self) -> Any:
         """Return the file as Arrow's own, whatever its name: Arrow takes a text for UTF-8, and bytes as they are."""
@@ -206,5 +197,4 @@ _READERS = {
     ".npz": _npz_pieces,
 }
 
-SUFFIXES = (*_TEXT_SUFFIXES, *_READERS)
-"""Kinds of files, by their suffix."""
+SUFFIXES = (*_TEXT_SUFFIXES, *_READERS)  # kinds of files, by their suffix

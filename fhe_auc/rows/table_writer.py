@@ -66,8 +66,7 @@ def _refuse_same(name: str, there: list[str]) -> None:
         raise InputError(f"there is a column {name!r} already")
 
 
-def _add_to_csv(table: TableFile, read: Sequence[str], target: BinaryIO, name: str, values: _Column) -> None:
-    source = table.text
+def _add_to_csv(source: TableFile, read: Sequence[str], target: BinaryIO, name: str, values: _Column) -> None:
     delimiter = source.delimiter(read)
     with source.decoded(errors="ignore") as opened:
         ended = re.search(r"\r\n|\r|\n", opened.read(_SAMPLE))

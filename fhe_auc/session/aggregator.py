@@ -31,23 +31,13 @@ from fhe_auc.session.record import SessionRecord
 class Aggregator(ABC):
     """Base of every protocol's aggregator; everything that can be chosen stands in the manifest."""
 
-    rounds: int
-    """Rounds in which parties answer."""
-
-    helper_rounds: range = range(0)
-    """Those of the rounds that the session's helper answers, in place of the parties."""
-
-    submission_limit: int
-    """Largest payload of a submission, in bytes."""
-
-    protection: Protection | None = None
-    """Set before the session starts, where it is one between machines; without it the session is refused."""
-
-    open_late: Callable[[tuple[str, ...]], bytes] | None = None
-    """Set before the session starts, where something is the key holder's to make once it is known who counts."""
-
-    journal: Journal | None = None
-    """Set before the session starts, where it is to outlive this process: `start` then goes on from what is there."""
+    rounds: int  # in which parties answer
+    helper_rounds: range = range(0)  # those of them that the session's helper answers, in place of the parties
+    submission_limit: int  # largest payload of a submission, in bytes
+    # Set before the session starts:
+    protection: Protection | None = None  # between machines; without it the session is refused
+    open_late: Callable[[tuple[str, ...]], bytes] | None = None  # makes what the key holder adds for those who count
+    journal: Journal | None = None  # for a session that outlives this process; `start` goes on from what is there
 
     _stranger = "not a party of this session, or left out in an earlier round"
 
@@ -140,7 +130,6 @@ class Aggregator(ABC):
         return self._open_next(self._close)
 
     def _count(self, answered: tuple[str, ...]) -> None:
-        """Go on with those who have answered the round."""
         self._parties.count(answered)
 
     @property

@@ -15,9 +15,7 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import EncryptedPlan
 from fhe_auc.session.running_sum import RunningSum
 
-CkksTask: TypeAlias = PartyTask[Slots, Slots, Any]
-"""Encodes a slot vector a block, and reads the slots of the result."""
-
+CkksTask: TypeAlias = PartyTask[Slots, Slots, Any]  # encodes a slot vector a block, and reads the slots of the result
 Circuit: TypeAlias = Callable[[PublicContext, Sequence[Ciphertext]], Ciphertext]
 """From the sums of all submissions, block by block, to the result, of degree 2."""
 

@@ -37,17 +37,10 @@ from fhe_auc.session.plan import EncryptedPlan
 from fhe_auc.session.running_sum import RunningSum
 
 Task = TypeVar("Task", bound="PartyTask[Any, Any, Any]")
-Public = TypeVar("Public")
-"""What the aggregator computes with."""
-
-Secret = TypeVar("Secret")
-"""What a party encrypts with: the secret key, or its share of it."""
-
-Values = TypeVar("Values")
-"""What is encrypted as one part of a submission."""
-
-Decrypted = TypeVar("Decrypted")
-"""What a decrypted result holds."""
+Public = TypeVar("Public")  # what the aggregator computes with
+Secret = TypeVar("Secret")  # what a party encrypts with: the secret key, or its share of it
+Values = TypeVar("Values")  # what is encrypted as one part of a submission
+Decrypted = TypeVar("Decrypted")  # what a decrypted result holds
 
 
 class Result(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -60,11 +53,8 @@ class Result(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 class PartyTask(ABC, Generic[Values, Decrypted, R]):
     """One party's part in a computation: it encodes its rows, which are checked already, and reads the result."""
 
-    party: str
-    """Name."""
-
-    masked: bool = False
-    """Whether ciphertexts get masks that vanish in the sum over all parties alone, each of which must take part."""
+    party: str  # name
+    masked: bool = False  # whether ciphertexts get masks, which vanish in the sum over all parties alone
 
     @abstractmethod
     def encode(self, common_secret: bytes) -> Sequence[Values]:
@@ -96,9 +86,7 @@ class Computation(ABC, Generic[Task, Public, Secret, Decrypted]):
 class WholeKeyComputation(Computation[Task, Public, Secret, Decrypted]):
     """A computation under keys that one role has made as a whole, for the manifest `_manifest`."""
 
-    library: ClassVar[Any]
-    """The scheme's package, `fhe_auc.bfv` or `fhe_auc.ckks`."""
-
+    library: ClassVar[Any]  # the scheme's package, `fhe_auc.bfv` or `fhe_auc.ckks`
     _manifest: Manifest
 
     def load_public(self, material: bytes) -> Any:
@@ -117,7 +105,6 @@ class WholeKeyComputation(Computation[Task, Public, Secret, Decrypted]):
         """Return what an encrypted result holds; raise `DeserialisationError` where it is none of this session."""
 
     def _checked(self, context: BasePublicContext[Any] | BaseSecretContext[Any]) -> Any:
-        """Return these keys; raise `InputError` unless they are the session's."""
         if self._manifest.joint_keys:
             raise InputError("the session's manifest asks for joint keys")
         if self.plan.parameters != context.parameters:
@@ -191,11 +178,8 @@ class PaddedComputation(WholeKeyComputation[Task, Public, Secret, list[Residues]
 class JointComputation(Computation[Task, Public, JointShare, Decrypted]):
     """A computation under keys that the parties make together."""
 
-    setup: JointSetup
-    """Common polynomials, and shapes of all parts of keys and submissions."""
-
-    partial_shape: Polynomials
-    """Shape of a party's partial decryption of the whole result."""
+    setup: JointSetup  # common polynomials, and shapes of all parts of keys and submissions
+    partial_shape: Polynomials  # shape of a party's partial decryption of the whole result
 
     @abstractmethod
     def encrypt(self, keys: JointShare, task: Task, common_secret: bytes) -> tuple[bytes, ...]:

@@ -10,14 +10,8 @@ from fhe_auc.session.record import SessionRecord
 class CountedParties:
     """The parties of one session, from round to round; whoever does not answer a round is out of the session.
 
-    Attributes
-    ----------
-    counted : tuple of str
-        Parties still in the session, in the manifest's order; at first all of them.
-    digests : dict of str to bytes
-        SHA-256 of what each has submitted in this round, in the order of arrival; empty where it is not signed.
-    refusals : dict of str to str
-        Parties of which a submission was refused, each with the latest reason.
+    `counted` are those still in it, in the manifest's order. `digests` are SHA-256 of what each has submitted in this
+    round, in the order of arrival, empty where it is not signed; `refusals` as of `SessionRecord`.
     """
 
     def __init__(self, parties: tuple[str, ...]) -> None:

@@ -72,12 +72,12 @@ class Journal(AbstractContextManager["Journal"]):
     def bind(self, session: bytes) -> None:
         """Have the journal be a session's; raise `InputError` where it is another one's."""
         path = self.folder / _SESSION
-        found = _read(path)
-        if found is None:
+        bound = _read(path)
+        if bound is None:
             write_atomically(path, session.hex().encode(), mode=0o600, durable=True)
-        elif found != session.hex().encode():
+        elif bound != session.hex().encode():
             raise InputError(
-                f"journal: {str(self.folder)!r} is of session {found[:32].decode(errors='replace')}; give session "
+                f"journal: {str(self.folder)!r} is of session {bound[:32].decode(errors='replace')}; give session "
                 f"{session.hex()} a folder of its own"
             )
 
@@ -145,11 +145,6 @@ class Journal(AbstractContextManager["Journal"]):
         """Return the error of a journal that cannot be gone on from."""
         return EvaluationError(f"the journal {str(self.folder)!r} is damaged or of another session: {what}")
 
-    @property
-    def record(self) -> dict[str, Any] | None:
-        """What `keep_record` was given last; None: nothing yet."""
-        return read_record(self.folder)
-
     def keep_record(self, record: Mapping[str, Any]) -> None:
         """Write down how the session has ended; where all have their results, what it took to go on is removed."""
         write_atomically(self.folder / _RECORD, json_text(record).encode(), mode=0o600, durable=True)
@@ -168,9 +163,9 @@ class Journal(AbstractContextManager["Journal"]):
         """Write the status, for whoever asks; the round ends at `deadline` (monotonic). A full disk ends no session."""
         now = datetime.now(timezone.utc)
         until = now + timedelta(seconds=deadline - time.monotonic())
-        told = {name: time.isoformat(timespec="seconds") for name, time in (("time", now), ("until", until))} | status
+        times = {"time": now.isoformat(timespec="seconds"), "until": until.isoformat(timespec="seconds")}
         with contextlib.suppress(OSError):
-            write_atomically(self.folder / _STATUS, json_text(told).encode(), mode=0o600)
+            write_atomically(self.folder / _STATUS, json_text(times | status).encode(), mode=0o600)
 
     def _path(self, number: int, what: str) -> Path:
         return self.folder / f"round-{number}.{what}"
@@ -182,7 +177,7 @@ def is_finished(record: Mapping[str, Any]) -> bool:
 
 
 def read_record(folder: Path) -> dict[str, Any] | None:
-    """Return the record in a journal's folder, whether or not a process runs the session; None: there is none."""
+    """Return what `Journal.keep_record` has written last, whether or not the session runs; None: nothing yet."""
     return _read_json(folder / _RECORD)
 
 
@@ -212,5 +207,5 @@ def _read(path: Path) -> bytes | None:
 
 def _read_json(path: Path) -> dict[str, Any] | None:
     data = _read(path)
-    found: dict[str, Any] | None = None if data is None else json.loads(data)
-    return found
+    content: dict[str, Any] | None = None if data is None else json.loads(data)
+    return content

@@ -38,69 +38,39 @@ P = TypeVar("P", bound=Plan)
 
 @lru_cache(maxsize=8)  # a role's parts ask for it one by one, and in one process all roles for the same
 def _decoded(content: bytes, kind: type[P]) -> P:
-    """Return a plan, which is frozen; raise `DeserialisationError` for anything else."""
     return decode(content, kind, "plan")
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One session, as the key holder announces it.
+    """One session, as the key holder announces it; raises `InputError` if a field cannot be what it says.
 
-    Attributes
-    ----------
-    protocol : str
-        Name of the plug-in.
-    session : bytes
-        Fresh random id, 16 bytes.
-    parties : tuple of str
-        Names of all parties; no two differ only in case or width of letters. Empty in a fleet's session.
-    grid : bytes
-        Thresholds, float64 little-endian, finite and strictly ascending, from 2 to 2^20 of them.
-    min_parties : int
-        The aggregator may go on with this many submissions; at least two where there are two parties or more.
-    keys : "none", "sealed", "joint" or "helper"
-        Who makes them.
-    context : bytes
-        With sealed keys, the fingerprint of the encryption context, 32 bytes. Between machines with a helper, that of
-        its certificate. Otherwise empty.
-    certificates : tuple of bytes
-        Fingerprints of the parties' certificates, 32 bytes each, in the order of `parties`; with their keys messages
-        are signed. Empty where a session is played in one process.
-    aggregator : bytes
-        Fingerprint of the aggregator's certificate; empty likewise.
-    study : Study or None
-        What is evaluated, in a session between machines.
-    plan : EncodedPlan or None
-        Parameters of the encrypted computation, for the protocol to decode; None where nothing is encrypted.
-    options : dict of str to bool, int, float or str
-        Other parameters that all roles must agree on, such as a privacy budget. Finite.
-    fleet : Fleet or None
-        With a helper, devices in place of `parties`.
-    common_secret : bytes
-        Name of the secret that is dealt to all parties, 32 bytes; empty where there is none, or it is made in the
-        session. A party refuses any other secret: a dealer that gave parties different ones could read one party's own
-        numbers off what all of them check.
-    before : bytes
-        Id of the session that has found the thresholds, 16 bytes, where average precision builds on its counts.
-        Otherwise empty.
+    No two `parties` differ only in case or width of letters, and in a fleet's session there are none. The aggregator
+    may go on with `min_parties` submissions: at least two where there are two parties or more.
 
-    Raises `InputError` if a field cannot be that.
+    `context` is, with sealed keys, the fingerprint of the encryption context; between machines with a helper, that of
+    its certificate; otherwise empty. With the keys of the certificates messages are signed; a session that is played in
+    one process has none.
+
+    `common_secret` names the secret that is dealt to all parties; it is empty where there is none, or it is made in the
+    session. A party refuses any other secret: a dealer that gave parties different ones could read one party's own
+    numbers off what all of them check.
     """
 
-    protocol: str
-    session: bytes
-    parties: tuple[str, ...]
-    grid: bytes
+    protocol: str  # name of the plug-in
+    session: bytes  # fresh random id, 16 bytes
+    parties: tuple[str, ...]  # names
+    grid: bytes  # thresholds, float64 little-endian, finite and strictly ascending, from 2 to 2^20 of them
     min_parties: int
-    keys: Keys = "none"
-    context: bytes = b""
-    certificates: tuple[bytes, ...] = ()
-    aggregator: bytes = b""
-    study: Study | None = None
-    plan: EncodedPlan | None = None
-    options: dict[str, bool | int | float | str] = msgspec.field(default_factory=dict)
-    fleet: Fleet | None = None
-    common_secret: bytes = b""
-    before: bytes = b""
+    keys: Keys = "none"  # who makes them
+    context: bytes = b""  # 32 bytes, or none
+    certificates: tuple[bytes, ...] = ()  # fingerprints of the parties', 32 bytes each, in the order of `parties`
+    aggregator: bytes = b""  # fingerprint of the aggregator's certificate
+    study: Study | None = None  # what is evaluated, in a session between machines
+    plan: EncodedPlan | None = None  # of the encrypted computation, for the protocol to decode; None: nothing encrypted
+    options: dict[str, bool | int | float | str] = msgspec.field(default_factory=dict)  # all else agreed on; finite
+    fleet: Fleet | None = None  # with a helper, devices in place of `parties`
+    common_secret: bytes = b""  # 32 bytes, or none
+    before: bytes = b""  # id of the session that has counted at the thresholds, for average precision; or empty
 
     def __post_init__(self) -> None:
         if len(self.session) != SESSION_BYTES:

@@ -21,14 +21,9 @@ from fhe_auc.session.manifest import Manifest
 
 _MAGIC = b"fheamsg"
 
-ENVELOPE_BYTES = 2560
-"""More than any envelope and seal, with a name of reasonable length."""
-
-MESSAGE = b"message 1"
-"""The purpose of signatures on messages; a signature for one purpose says nothing for another."""
-
-SEALED = b"sealed message 1"
-"""The purpose of seals on messages."""
+ENVELOPE_BYTES = 2560  # more than any envelope and seal, with a name of reasonable length
+MESSAGE = b"message 1"  # the purpose of signatures on messages; a signature for one purpose says nothing for another
+SEALED = b"sealed message 1"  # the purpose of seals on messages
 
 
 class Protection(ABC):
@@ -75,8 +70,7 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     """In a signed message of the aggregator, from the second round on: the parties whose submissions of the round
     before count, each with the SHA-256 of the whole message."""
 
-    signature: bytes
-    """The sender's, of `statement`; empty in sessions that are played in one process."""
+    signature: bytes  # the sender's, of `statement`; empty in sessions that are played in one process
 
     def __repr__(self) -> str:
         return f"<Message {self.protocol} round {self.round} from {self.sender!r}, {len(self.payload)} bytes>"

@@ -33,9 +33,9 @@ def run_on_quantiles(
     def in_first(phase: str, done: int, total: int) -> None:
         progress(FIRST_SESSION + phase, done, total)
 
-    found = played(finder, first, parties, in_first)
-    chosen = replace(second, thresholds=first_of(found).grid, before=first_of(found).session_before)
-    return preceded(run(plugin, chosen, parties, progress, cheat, found), first_of(found))
+    quantiles = played(finder, first, parties, in_first)
+    chosen = replace(second, thresholds=first_of(quantiles).grid, before=first_of(quantiles).session_before)
+    return preceded(run(plugin, chosen, parties, progress, cheat, quantiles), first_of(quantiles))
 
 
 def run(
@@ -44,14 +44,14 @@ def run(
     parties: Sequence[PartyData],
     progress: Progress,
     cheat: str | None = None,
-    found: Mapping[str, QuantileThresholds] | None = None,
+    quantiles: Mapping[str, QuantileThresholds] | None = None,
 ) -> Evaluation:
     """Run one session of `plugin` in this process and return the first party's evaluation, with all phases' seconds.
 
-    "submit" and "recover" are means over parties. `cheat` is as for `federated_auc`; `found` has the thresholds that
-    each party has found before, by name.
+    "submit" and "recover" are means over parties. `cheat` is as for `federated_auc`; `quantiles` has, by name, the
+    thresholds that each party has found before.
     """
-    evaluation = first_of(played(plugin, request, parties, progress, cheat, found))
+    evaluation = first_of(played(plugin, request, parties, progress, cheat, quantiles))
     if sum(len(data.y_score) for data in parties) < request.min_rows and evaluation.numerical_error > 0:
         # No role could know, but here all rows are in one process.
         few = f"fewer than min_rows = {request.min_rows:,} pooled rows: the error may exceed the stated one"
@@ -70,7 +70,7 @@ def played(
     parties: Sequence[PartyData],
     progress: Progress,
     cheat: str | None = None,
-    found: Mapping[str, QuantileThresholds] | None = None,
+    quantiles: Mapping[str, QuantileThresholds] | None = None,
 ) -> dict[str, R]:
     """Play all roles of a session; return each party's outcome, by name, with the session's costs."""
     if plugin.encrypts:
@@ -85,10 +85,10 @@ def played(
         rows = sum(data.rows for data in parties)
         aggregator = registry.attacks(plugin.name).aggregator(cheat, session.manifest, delivery.aggregator, rows=rows)
     aggregator.open_late = delivery.open_late
-    for name, own in (found or {}).items():
+    for name, own in (quantiles or {}).items():
         own.require(session.manifest.thresholds, party=name)
-    if found:
-        parties = [replace(data, before=found[data.name].before) for data in parties]
+    if quantiles:
+        parties = [replace(data, before=quantiles[data.name].before) for data in parties]
     helper = None if delivery.helper is None else plugin.helper(session.manifest, delivery.helper)
     roles = [plugin.party(session.manifest, delivery.parties[data.name], data) for data in parties]
     for role in roles:  # here nobody is to be kept from knowing about the others

@@ -53,29 +53,14 @@ class Party(ABC, Generic[R]):
     number of rows with the site's cap; whoever makes parties without it must do both (`Study.require_rows`).
     """
 
-    rounds: int
-    """Rounds in which parties answer."""
-
-    submission_round: int = 1
-    """The round in which this party submits its rows; later rounds do not need them."""
-
-    answers: tuple[int, ...] = ()
-    """Rounds that this party answers; empty: all."""
-
-    download_limit: int
-    """Largest payload of the aggregator's messages, in bytes."""
-
-    protection: Protection | None = None
-    """Set before the first message of a session between machines, which is not answered without it."""
-
-    asked_alone = False
-    """Whether the aggregator's messages are sealed to this role."""
-
-    opened: tuple[str, ...] = ()
-    """Of a helper: the parties whose pads its last answer has opened."""
-
-    own_warnings: tuple[str, ...] = ()
-    """Warnings about this party's own rows, for its own result alone."""
+    rounds: int  # in which parties answer
+    answers: tuple[int, ...] = ()  # rounds that this party answers; empty: all
+    submission_round: int = 1  # in which this party submits its rows; later rounds do not need them
+    download_limit: int  # largest payload of the aggregator's messages, in bytes
+    protection: Protection | None = None  # set before the first message of a session between machines
+    asked_alone = False  # whether the aggregator's messages are sealed to this role
+    opened: tuple[str, ...] = ()  # of a helper: the parties whose pads its last answer has opened
+    own_warnings: tuple[str, ...] = ()  # warnings about this party's own rows, for its own result alone
 
     def __init__(self, manifest: Manifest, name: str) -> None:
         if not self._belongs(manifest, name):
@@ -86,12 +71,12 @@ class Party(ABC, Generic[R]):
         self.bytes_sent = 0
         self.bytes_received = 0
         self._round = 0
-        self._ended = False
+        self.ended = False  # whether this party answers nothing more
         self._sent = b""
         self._listed: frozenset[str] | None = None  # parties that the aggregator has listed last, in signed sessions
         self._seconds: dict[str, float] = {}
         self._outcome: R | None = None
-        self._failure: EvaluationError | None = None
+        self.failure: EvaluationError | None = None  # why the last round gave no result
 
     def respond(self, message: bytes) -> bytes:
         """Return the submission that answers the aggregator's message.
@@ -111,7 +96,7 @@ class Party(ABC, Generic[R]):
             sender=AGGREGATOR,
             round=next((number for number in self.answers if number > self._round), self._round + 1),
         )
-        if self._ended:
+        if self.ended:
             raise MessageError(f"the session has ended for party {self.name!r}", field="round")
         protection, content = require_protection(self.manifest, self.protection), parsed.payload
         if protection is not None:
@@ -122,12 +107,12 @@ class Party(ABC, Generic[R]):
         except DeserialisationError as error:
             raise MessageError(f"message of the aggregator refused: {error}", field=error.field) from None
         except EvaluationError as error:
-            self._ended = True
+            self.ended = True
             if parsed.round < self.rounds:
                 raise
-            self._failure, payload = error, b""
+            self.failure, payload = error, b""
         self._round = parsed.round
-        self._ended = parsed.round == (self.answers or (self.rounds,))[-1]
+        self.ended = parsed.round == (self.answers or (self.rounds,))[-1]
         submission = in_envelope(self.manifest, self.protection, parsed.round, self.name, payload, recipient=AGGREGATOR)
         self._sent = b"" if protection is None else hashlib.sha256(submission).digest()
         self.bytes_received += len(message)
@@ -136,10 +121,10 @@ class Party(ABC, Generic[R]):
 
     def result(self) -> R:
         """Return what the session yields; raise `EvaluationError` where there is no result yet, or none for good."""
-        if self._failure is not None:
-            raise self._failure
+        if self.failure is not None:
+            raise self.failure
         if self._outcome is None:
-            why = "the process that ended the session had it" if self._ended else "the session has not ended"
+            why = "the process that ended the session had it" if self.ended else "the session has not ended"
             raise EvaluationError(f"party {self.name!r} has no result: {why}")
         return replace(
             self._outcome,
@@ -160,24 +145,14 @@ class Party(ABC, Generic[R]):
         """Whether this party has submitted its rows."""
         return self._round >= self.submission_round
 
-    @property
-    def ended(self) -> bool:
-        """Whether this party answers nothing more."""
-        return self._ended
-
-    @property
-    def failure(self) -> EvaluationError | None:
-        """Why the last round gave no result; None where it gave one, or is still to come."""
-        return self._failure
-
     def saved(self) -> bytes:
         """Return what another process needs to go on as this party, with the same manifest, material and rows.
 
         It is secret, and belongs into a key store, before the submission is sent: then no round is ever answered in two
         ways. It holds no result, and after the last round nothing secret.
         """
-        own = b"" if self._ended else self._own_state()
-        where = self.digest, self.name, self._round, self._ended, self._sent
+        own = b"" if self.ended else self._own_state()
+        where = self.digest, self.name, self._round, self.ended, self._sent
         return frame(_STATE_MAGIC, _PartyState(*where, self.bytes_sent, self.bytes_received, self._seconds, own))
 
     def restore(self, state: bytes) -> None:
@@ -186,14 +161,14 @@ class Party(ABC, Generic[R]):
         Raises `DeserialisationError` for a state that is damaged, of another version, session or party;
         `EvaluationError` where this party has answered already.
         """
-        if self._round or self._ended:
+        if self._round or self.ended:
             raise EvaluationError(f"party {self.name!r} has begun already, and is not put back")
         saved = unframe(_STATE_MAGIC, state, _PartyState, "party's state")
         if (saved.manifest, saved.party) != (self.digest, self.name) or not 0 <= saved.round <= self.rounds:
             raise DeserialisationError("the state is that of another session or party", field="session")
         if not saved.ended:
             self._restore_own(saved.own)
-        self._round, self._ended, self._seconds = saved.round, saved.ended, saved.seconds
+        self._round, self.ended, self._seconds = saved.round, saved.ended, saved.seconds
         self._sent, self.bytes_sent, self.bytes_received = saved.sent, saved.bytes_sent, saved.bytes_received
 
     def _own_state(self) -> bytes:

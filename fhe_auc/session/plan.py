@@ -19,12 +19,8 @@ Keys = Literal["none", "sealed", "joint", "helper"]
 BLOB_BYTES, WRAPPED_BYTES = 1270, 50
 """With a helper: what a party sends it, signed; and what of a result is for one party alone. With their lengths."""
 
-VECTOR_SUMS = "vector sums"
-"""The kind of the plan of sums of vectors (`fhe_auc.session.vector_computation`)."""
-
-ONE_TIME_PADS = "one-time pads"
-"""In place of an encryption library, where what parties send is padded and nothing else."""
-
+VECTOR_SUMS = "vector sums"  # the kind of the plan of sums of vectors (`fhe_auc.session.vector_computation`)
+ONE_TIME_PADS = "one-time pads"  # in place of an encryption library, where what parties send is padded and nothing else
 _LARGE_DOWNLOAD = 100_000_000  # bytes
 
 
@@ -55,10 +51,9 @@ class Terms(NamedTuple):
 
 @runtime_checkable
 class Plan(Protocol):
-    """What every plan has: everything public that parties and aggregator must agree on for a computation."""
+    """Everything public that parties and aggregator must agree on for a computation."""
 
-    kind: ClassVar[str]
-    """Names the type in a manifest."""
+    kind: ClassVar[str]  # names the type in a manifest
 
     @property
     def parties(self) -> int:
@@ -135,18 +130,6 @@ def describe_flooding(bits: int, log2_distance: float) -> Parameter:
         "the aggregator adds noise 2^λ times as large as what it hides, which then shows by a statistical distance of "
         f"2^{log2_distance:.1f} at most",
     )
-
-
-def describe_smudging(bits: int) -> Parameter:
-    """Return the row on smudging, with joint keys."""
-    why = "each party adds so much to its partial decryption, in case that the aggregator has not flooded"
-    return Parameter("smudging, bits", str(bits), why)
-
-
-def describe_key_parts(size: str) -> Parameter:
-    """Return the row on what a party sends for joint keys."""
-    why = "sent once a session: its parts of the public key and of those that the circuit takes"
-    return Parameter("joint keys, a party", size, why)
 
 
 def describe_upload(plan: Plan, why: str) -> Parameter:

@@ -63,49 +63,27 @@ class Setup(CheckedNames):
 
     def _make_integers(self, *names: str) -> None:
         for name in names:
-            given = getattr(self, name)
-            if given is None and name in ("min_parties", "smudging_bits"):
+            value = getattr(self, name)
+            if value is None and name in ("min_parties", "smudging_bits"):
                 continue
-            if (value := integer(given)) is None:
-                raise InputError(f"{name} must be an integer, got {given!r}")
-            object.__setattr__(self, name, value)
+            if (number := integer(value)) is None:
+                raise InputError(f"{name} must be an integer, got {value!r}")
+            object.__setattr__(self, name, number)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request(Setup):
-    """What people have agreed on before any key exists: how a session is set up, and what it evaluates.
+    """What people have agreed on before any key exists: how a session is set up, and what it evaluates."""
 
-    Attributes
-    ----------
-    parties : tuple of str
-        Names; none where a fleet takes part.
-    thresholds : ndarray of float64, shape (m,)
-        Ascending decision points. Protocols that find thresholds set their own.
-    min_parties : int or None
-        The session goes on with this many submissions; None: all.
-    rows : tuple of int or None
-        Number of rows of each party, where that is known and may be public; for a privacy budget.
-    interval : float or None
-        Level of the AUC's confidence interval; None: no interval.
-    before : bytes
-        For average precision: id of the session that has counted the rows at or above each threshold; otherwise empty.
-    analysis : Analysis
-        Models, groups and classes; only some protocols have more than one model over all rows.
-    fleet : Fleet or None
-        Devices in place of parties that have names.
-    options : mapping
-        The protocol's own; unknown ones are refused.
-    """
-
-    parties: tuple[str, ...]
-    thresholds: NDArray[np.float64]
-    min_parties: int | None = None
-    rows: tuple[int, ...] | None = None
-    interval: float | None = None
-    before: bytes = b""
-    analysis: Analysis = PLAIN
-    fleet: Fleet | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
+    parties: tuple[str, ...]  # names; none where a fleet takes part
+    thresholds: NDArray[np.float64]  # ascending, shape (m,); protocols that find thresholds set their own
+    min_parties: int | None = None  # the session goes on with this many submissions; None: all
+    rows: tuple[int, ...] | None = None  # of each party, where that is known and may be public; for a privacy budget
+    interval: float | None = None  # level of the AUC's confidence interval; None: no interval
+    before: bytes = b""  # for average precision: id of the session that has counted at each threshold; otherwise empty
+    analysis: Analysis = PLAIN  # only some protocols have more than one model over all rows
+    fleet: Fleet | None = None  # devices in place of parties that have names
+    options: Mapping[str, Any] = field(default_factory=dict)  # the protocol's own; unknown ones are refused
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -129,10 +107,8 @@ class Delivery:
 
     aggregator: bytes = field(repr=False)
     parties: Mapping[str, bytes] = field(repr=False)
-    open_late: Callable[[tuple[str, ...]], bytes] | None = field(default=None, repr=False)
-    """For `Aggregator.open_late`: asks the key holder, where there is something to ask for."""
-    helper: bytes | None = field(default=None, repr=False)
-    """For `Protocol.helper`; None where the session has none."""
+    open_late: Callable[[tuple[str, ...]], bytes] | None = field(default=None, repr=False)  # as of `Aggregator`
+    helper: bytes | None = field(default=None, repr=False)  # for `Protocol.helper`; None where the session has none
 
 
 @dataclass(frozen=True)
@@ -150,8 +126,7 @@ class Spending(NamedTuple):
     """What a session spends of the privacy of a site's rows."""
 
     epsilon: float
-    unit: str
-    """"row": one row is replaced, label and score; "label": one label flips; "score": one score is another."""
+    unit: str  # "row": one row is replaced, label and score; "label": one label flips; "score": one score is another
     delta: float = 0.0
 
 
@@ -161,29 +136,14 @@ class Protocol(ABC, Generic[R]):
     Its sessions yield an `Evaluation`, or what `yields` says: `QuantileThresholds`, for an evaluation to come.
     """
 
-    name: ClassVar[str]
-    """The plug-in's name, as on the command line."""
-
-    summary: ClassVar[str]
-    """One line for ``fhe-auc protocols``."""
-
-    trust: ClassVar[str]
-    """One line: what has to be trusted."""
-
-    encrypts: ClassVar[bool] = True
-    """Whether results come out of an encrypted computation; otherwise they are noisy."""
-
-    options: ClassVar[type[Options]] = Options
-    """What `Request.options` may hold, by the names of its fields."""
-
-    yields: ClassVar[type[Outcome]] = Evaluation
-    """What a session yields to each party."""
-
-    several: ClassVar[bool] = False
-    """Whether a session can answer for several models, groups or classes."""
-
-    boundaries: ClassVar[str | None] = None
-    """Name of the protocol whose session finds quantile thresholds for this one's; None: there is none."""
+    name: ClassVar[str]  # the plug-in's name, as on the command line
+    summary: ClassVar[str]  # one line for ``fhe-auc protocols``
+    trust: ClassVar[str]  # one line: what has to be trusted
+    encrypts: ClassVar[bool] = True  # whether results come out of an encrypted computation; otherwise they are noisy
+    options: ClassVar[type[Options]] = Options  # what `Request.options` may hold, by the names of its fields
+    yields: ClassVar[type[Outcome]] = Evaluation  # what a session yields to each party
+    several: ClassVar[bool] = False  # whether a session can answer for several models, groups or classes
+    boundaries: ClassVar[str | None] = None  # name of the protocol that finds quantile thresholds for this one
 
     @abstractmethod
     def prepare(self, request: Request) -> Session:
@@ -250,6 +210,25 @@ class Protocol(ABC, Generic[R]):
     @abstractmethod
     def new_party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
         """Return the party, for `party`, which has checked the scores."""
+
+
+class Attacks(ABC):
+    """Aggregators that lie about one protocol, for demonstrations; `registry.attacks` finds what is installed.
+
+    The engine brings none. A package adds some, on sessions with sealed keys or a helper, through the entry-point group
+    ``fhe_auc.attacks``, under the protocol's name.
+    """
+
+    descriptions: ClassVar[Mapping[str, str]]  # by name: what the aggregator does
+
+    @abstractmethod
+    def aggregator(self, attack: str, manifest: Manifest, material: bytes, *, rows: int) -> Aggregator:
+        """Return an aggregator that lies; it holds what the honest one does.
+
+        `attack` is a name in `descriptions`, `material` is as for `Protocol.aggregator`, and `rows` is about how many
+        rows all parties have, which liars are taken to know. Raises `InputError` where there is no such attack, or none
+        on this session.
+        """
 
 
 def new_manifest(

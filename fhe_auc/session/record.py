@@ -25,11 +25,11 @@ class SessionRecord:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain types; `from_dict` has the way back."""
-        told = {name: list(getattr(self, name)) for name in ("counted", "missing", "delivered")}
-        return {"session": self.session.hex(), **told, "refused": dict(self.refused)}
+        parties = {name: list(getattr(self, name)) for name in ("counted", "missing", "delivered")}
+        return {"session": self.session.hex(), **parties, "refused": dict(self.refused)}
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> SessionRecord:
-        """Return the record of which `as_dict` has told."""
-        counted, missing, delivered = (tuple(told[name]) for name in ("counted", "missing", "delivered"))
-        return cls(bytes.fromhex(told["session"]), counted, missing, delivered, tuple(told["refused"].items()))
+    def from_dict(cls, plain: Mapping[str, Any]) -> SessionRecord:
+        """Return the record that `as_dict` was of."""
+        counted, missing, delivered = (tuple(plain[name]) for name in ("counted", "missing", "delivered"))
+        return cls(bytes.fromhex(plain["session"]), counted, missing, delivered, tuple(plain["refused"].items()))

@@ -10,8 +10,7 @@ from fhe_auc.base.errors import InputError, UnknownProtocolError
 from fhe_auc.base.options import Options
 from fhe_auc.base.suggestions import known_names
 from fhe_auc.results.evaluation import Evaluation, Outcome, QuantileThresholds
-from fhe_auc.session.attacks import Attacks
-from fhe_auc.session.protocol import Protocol
+from fhe_auc.session.protocol import Attacks, Protocol
 
 R = TypeVar("R", bound=Outcome)
 T = TypeVar("T")
@@ -23,10 +22,10 @@ ATTACKS_GROUP = "fhe_auc.attacks"
 @lru_cache(maxsize=2)  # it reads the metadata of every installed package
 def _installed(group: str) -> dict[str, set[EntryPoint]]:
     """Return the plug-ins of each name: a second one means that two packages fight over it."""
-    found: dict[str, set[EntryPoint]] = {}
+    points: dict[str, set[EntryPoint]] = {}
     for point in entry_points(group=group):
-        found.setdefault(point.name, set()).add(point)
-    return found
+        points.setdefault(point.name, set()).add(point)
+    return points
 
 
 def names() -> tuple[str, ...]:
@@ -88,7 +87,6 @@ def attacks(protocol: str) -> Attacks:
 
 
 def _made(kind: type[T], name: str, points: set[EntryPoint], *, brings: str) -> T:
-    """Load and make the one plug-in of a name; errors as `load`."""
     if len({point.value for point in points}) > 1:
         values = " and ".join(sorted(point.value for point in points))
         raise UnknownProtocolError(f"more than one package brings {brings} {name!r} ({values}); remove one")

@@ -43,20 +43,11 @@ class VectorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     kind: ClassVar[str] = VECTOR_SUMS
 
-    keys: Keys
-    """Who has the seeds of the pads: a key holder, a helper, or with joint keys each two parties."""
-
-    thresholds: int
-    """Points of the session's grid."""
-
-    entries: int
-    """Integers of a vector."""
-
-    parties: int
-    """Most that submit."""
-
-    max_total: int
-    """Public bound on the absolute value of every sum."""
+    keys: Keys  # who has the seeds of the pads: a key holder, a helper, or with joint keys each two parties
+    thresholds: int  # points of the session's grid
+    entries: int  # integers of a vector
+    parties: int  # most that submit
+    max_total: int  # public bound on the absolute value of every sum
 
     def __post_init__(self) -> None:
         for name in ("thresholds", "entries", "parties", "max_total"):
@@ -114,19 +105,16 @@ class VectorPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def terms(self) -> Terms:
         """Return what the session's parties agree to."""
-        each = f"over all parties, each {self.max_total:,} at most"
-        return Terms([Parameter("released", f"{self.entries:,} sums", each)], {"sums": self.entries})
+        bound = f"over all parties, each {self.max_total:,} at most"
+        return Terms([Parameter("released", f"{self.entries:,} sums", bound)], {"sums": self.entries})
 
 
 class VectorTask(ABC, Generic[R]):
     """One party's part in a sum of vectors: it encodes its rows, which are checked already, and reads the sums."""
 
-    party: str
-    """Name."""
-
+    party: str  # name
     least: int
-    most: int
-    """Every entry of the sum lies between these two, where the parties have kept to the session's bounds."""
+    most: int  # every entry of the sum lies between these two, where the parties have kept to the session's bounds
 
     @abstractmethod
     def encode(self) -> NDArray[np.int64]:
@@ -148,21 +136,12 @@ class VectorComputation:
         self._manifest = manifest
         self._sums = VectorSums(self.plan.entries, len(manifest.parties))
         self._indices = {party: index for index, party in enumerate(manifest.parties)}
+        self.size, self.modulus = self._sums.size, self._sums.modulus  # residues of a pad; the prime t
 
     @property
     def payload_limit(self) -> int:
         """More bytes than any honest submission, opening or result has, with what a helper gets, but for names."""
         return self._sums.packed_bytes + HELPED_BYTES + 1024
-
-    @property
-    def size(self) -> int:
-        """Residues of a pad."""
-        return self._sums.size
-
-    @property
-    def modulus(self) -> int:
-        """The prime t."""
-        return self._sums.modulus
 
     def pad(self, party: str, seed: bytes) -> Residues:
         """Return the pad of a party from its own seed, 32 bytes."""
@@ -178,9 +157,7 @@ class VectorComputation:
 
     def running_sum(self) -> RunningSum:
         """Return an empty sum of submissions; it checks what it adds."""
-        return RunningSum(
-            [Polynomials(self._sums.size, (self._sums.modulus,))], lambda _, part: self._sums.unpacked(part)[None]
-        )
+        return RunningSum([Polynomials(self.size, (self.modulus,))], lambda _, part: self._sums.unpacked(part)[None])
 
     def aggregate(self, opening: bytes | None, totals: Sequence[Words]) -> bytes:
         """Return the result from the sum of submissions; `opening` is None where the pads add up to zero.

@@ -10,7 +10,7 @@ of V, and B the same function of M, that of the pooled sketch is A − B, and
 so the aggregator evaluates the sums with products of a plaintext and a ciphertext alone.
 
     what is summed and released      `sketch`, `terms`        public; part of what parties agree to
-    a party's pad                    `pads`
+    a party's pad                    `pads`; those that add up to zero, too
     padded sketches on their way     `residues`
     adding them up                   `fhe_auc.rlwe.polynomials.PolynomialSum`, modulo t
     what is encrypted, and times what, and where it stands      `monomials`, `layout`
@@ -18,5 +18,5 @@ so the aggregator evaluates the sums with products of a plaintext and a cipherte
     why nobody changes a sum unnoticed                          `authenticator`
     what parties derive from their common secret                `common_shares`
 
-Whole vectors, of degree 1, need no encryption and have tags of their own: `vector_sums`, `pairwise_pads`.
+Whole vectors, of degree 1, need no encryption and have tags of their own: `vector_sums`.
 """

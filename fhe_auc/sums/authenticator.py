@@ -26,6 +26,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from fhe_auc.base.keystream import KeyStream, derived_key
@@ -52,7 +53,6 @@ def authenticated(release: Release) -> Release:
 
 
 def _at(total: Sum, z: int) -> Sum:
-    """Return a sum at z."""
     terms = tuple(Term(tuple(_factor_at(factor, z) for factor in term.factors)) for term in total.terms)
     if z and total.degree > 1:
         powers = Factor(constants=tuple(z**power for power in range(1, total.degree + 1)))
@@ -63,12 +63,8 @@ def _at(total: Sum, z: int) -> Sum:
 def _factor_at(factor: Factor, z: int) -> Factor:
     if not z:
         return factor
-    return Factor(
-        factor.parts + tuple(Part(part.vector + _TAG, part.over, part.weight * z) for part in factor.parts),
-        factor.constants,
-        factor.each,
-        factor.times,
-    )
+    tags = tuple(Part(part.vector + _TAG, part.over, part.weight * z) for part in factor.parts)
+    return msgspec.structs.replace(factor, parts=factor.parts + tags)
 
 
 def released(release: Release, totals: Residues) -> Residues:
@@ -80,10 +76,8 @@ def released(release: Release, totals: Residues) -> Residues:
 class Share(NamedTuple):
     """A party's secrets, or the sum of several parties'."""
 
-    entries: Residues
-    """ρ, shape (sketch.size,)."""
-    offsets: Residues
-    """u of each sum of degree two or more, shape (such sums,)."""
+    entries: Residues  # ρ, shape (sketch.size,)
+    offsets: Residues  # u of each sum of degree two or more, shape (such sums,)
 
 
 class Authenticator:
@@ -138,7 +132,6 @@ class Authenticator:
         return right
 
     def _share(self, counted: Sequence[int]) -> Share:
-        """Return the sum of these parties' shares."""
         size = self._release.sketch.size
         both = self._shares.total(counted)
         return Share(both[:size], both[size:])

@@ -24,8 +24,7 @@ from fhe_auc.sums.monomials import monomial_count
 from fhe_auc.sums.terms import Release
 
 MOST_CIPHERTEXTS = 2**10
-MOST_SLOTS = 2**14
-"""So many residues of 50 bits add up in 64."""
+MOST_SLOTS = 2**14  # so many residues of 50 bits add up in 64
 
 
 @dataclass(frozen=True)
@@ -43,14 +42,14 @@ class Layout:
         Raises `CapacityError`: more than 2^10 are needed, or ciphertexts are larger.
         """
         lengths = dict(release.sketch.vectors)
-        counts = [sum(monomial_count(term) * term.length(lengths) for term in each.terms) for each in release.sums]
+        counts = [sum(monomial_count(term) * term.length(lengths) for term in total.terms) for total in release.sums]
         return cls.fitting(counts, slots)
 
     @classmethod
     def of_entries(cls, release: Release, slots: int) -> Layout:
         """As `of`, where each entry of a sum stands once: for ciphertexts of factors, which are multiplied."""
         lengths = dict(release.sketch.vectors)
-        return cls.fitting([sum(term.length(lengths) for term in each.terms) for each in release.sums], slots)
+        return cls.fitting([sum(term.length(lengths) for term in total.terms) for total in release.sums], slots)
 
     @classmethod
     def fitting(cls, counts: Sequence[int], slots: int) -> Layout:

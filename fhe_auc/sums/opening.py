@@ -47,7 +47,9 @@ def make_opening(secret: SecretContext, release: Release, pads: Sequence[Residue
     ciphertexts: list[bytes] = []
     for prime, (pad, modulus) in enumerate(zip(pads, secret.parameters.plain_moduli, strict=True)):
         at = release.evaluate(pad, modulus)
-        vectors = [[each for term in total.terms for each in monomials(term, at, modulus)] for total in release.sums]
+        vectors = [
+            [monomial for term in total.terms for monomial in monomials(term, at, modulus)] for total in release.sums
+        ]
         ciphertexts += [secret.encrypt(slots, prime) for slots in layout.place(vectors)]
     return frame(_MAGIC, _Stored(_digest(release), tuple(ciphertexts)))
 
@@ -103,7 +105,7 @@ class Opening:
         expanded = [[coefficients(term, at, modulus) for term in total.terms] for total in self._release.sums]
         clear = [running_sums(np.concatenate([first for first, _ in terms]), modulus)[-1] for terms in expanded]
         mask = self._layout.mask(KeyStream(secrets.token_bytes(_SEED_BYTES)), np.array(clear), modulus)
-        factors = self._layout.place([[each for _, others in terms for each in others] for terms in expanded])
+        factors = self._layout.place([[vector for _, hidden in terms for vector in hidden] for terms in expanded])
         total: Ciphertext | None = None
         for ciphertext, slots in zip(self._ciphertexts[prime], factors, strict=True):
             if slots.any():  # times nothing but zeros, a ciphertext would hide nothing

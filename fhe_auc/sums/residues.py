@@ -50,10 +50,10 @@ def unpack(data: bytes, count: int, prime: int) -> Residues:
     words = np.zeros(-(-size // 8) + 1, "<u8")
     words.view(np.uint8)[:size] = np.frombuffer(data, np.uint8)
     word, shift = _places(count, width)
-    found: Residues = (words[word] >> shift | words[word + 1] << (_LAST - shift) << _ONE) & np.uint64(2**width - 1)
-    if int(found.max()) >= prime:
-        raise DeserialisationError(f"residue {int((found >= prime).argmax())} is not below its prime, {prime}")
-    return found
+    values: Residues = (words[word] >> shift | words[word + 1] << (_LAST - shift) << _ONE) & np.uint64(2**width - 1)
+    if int(values.max()) >= prime:
+        raise DeserialisationError(f"residue {int((values >= prime).argmax())} is not below its prime, {prime}")
+    return values
 
 
 def _width(prime: int) -> int:

@@ -21,13 +21,9 @@ from fhe_auc.sums.sketch import MOST_CHARACTERS, MOST_ENTRIES, Sketch, check_nam
 Over = Literal["each", "below", "above", "total"]
 """Which entries x_j are added up to entry k of a linear map: that with j = k, all with j < k, with j > k, or all."""
 
-LARGEST = 2**40
-"""Of weights and constants, in absolute value."""
-
+LARGEST = 2**40  # of weights and constants, in absolute value
 MOST_FACTORS = 3
-MOST_PARTS = 2**14
-"""Of all sums together, with constants."""
-
+MOST_PARTS = 2**14  # of all sums together, with constants
 MOST_EVALUATED = 2**24
 """Entries that all parts of all sums are evaluated to, with constants.
 
@@ -101,10 +97,10 @@ class Factor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for part in self.parts:
             if part.vector not in lengths:
                 raise InputError(f"the sketch has no vector {part.vector[:MOST_CHARACTERS]!a}")
-        found = {lengths[part.vector] for part in self.parts if part.over != "total"}
-        if len(found) > 1:
-            raise InputError(f"a factor has parts of different lengths, {', '.join(map(str, sorted(found)))}")
-        return found.pop() * self.each * self.times if found else None
+        distinct = {lengths[part.vector] for part in self.parts if part.over != "total"}
+        if len(distinct) > 1:
+            raise InputError(f"a factor has parts of different lengths, {', '.join(map(str, sorted(distinct)))}")
+        return distinct.pop() * self.each * self.times if distinct else None
 
     def evaluate(self, vectors: Mapping[str, Residues], modulus: int) -> Residues:
         """Return its entries modulo a prime, shape (length,), or (1,) where there are totals alone."""
@@ -136,10 +132,10 @@ class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def length(self, lengths: Mapping[str, int]) -> int:
         """Return how many entries are summed, 1 where there are totals alone; `InputError` as `Factor.length`."""
-        found = {length for factor in self.factors if (length := factor.length(lengths)) is not None}
-        if len(found) > 1:
-            raise InputError(f"factors have different lengths, {', '.join(map(str, sorted(found)))}")
-        return found.pop() if found else 1
+        distinct = {length for factor in self.factors if (length := factor.length(lengths)) is not None}
+        if len(distinct) > 1:
+            raise InputError(f"factors have different lengths, {', '.join(map(str, sorted(distinct)))}")
+        return distinct.pop() if distinct else 1
 
 
 class Sum(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -213,12 +209,12 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def running_sums(values: Residues, modulus: int) -> Residues:
     """Return Σ_{j≤k} values_j for each k, modulo a number of at most 50 bits."""
-    found = np.empty_like(values)
+    sums = np.empty_like(values)
     before = np.uint64(0)
     for start in range(0, len(values), _CHUNK):  # as many as fit into 64 bits unreduced
-        piece = found[start : start + _CHUNK]
+        piece = sums[start : start + _CHUNK]
         np.cumsum(values[start : start + _CHUNK], out=piece)
         piece += before
         piece %= np.uint64(modulus)
         before = piece[-1]
-    return found
+    return sums

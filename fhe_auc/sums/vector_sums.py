@@ -30,9 +30,7 @@ from fhe_auc.sums.pads import pad
 from fhe_auc.sums.residues import pack, packed_size, unpack
 from fhe_auc.sums.sketch import MOST_ENTRIES
 
-MODULUS = 2**41 + 27
-"""The least prime above 2^41: a residue takes 42 bits."""
-
+MODULUS = 2**41 + 27  # the least prime above 2^41: a residue takes 42 bits
 _LABEL = b"fhe-auc vector sums 1\0"
 _DIGEST_BYTES = 32
 
@@ -41,22 +39,14 @@ _DIGEST_BYTES = 32
 class VectorSums:
     """What everybody knows of a session's vectors; key holder, helper and aggregator need no more.
 
-    Attributes
-    ----------
-    entries : int
-        n, of each party's vector, 1 to 2^20.
-    parties : int
-        Of the manifest.
-    modulus, tags : int
-        t, and the tags behind a vector; others only to count at a small prime what holds for any.
-
-    Raises `InputError` where entries or parties are fewer than one, `CapacityError` where there are too many.
+    Raises `InputError` where entries or parties are fewer than one, `CapacityError` where there are too many. Tests
+    count at a small prime what holds for any.
     """
 
-    entries: int
-    parties: int
-    modulus: int = MODULUS
-    tags: int = 2
+    entries: int  # n, of each party's vector, 1 to 2^20
+    parties: int  # of the manifest
+    modulus: int = MODULUS  # t
+    tags: int = 2  # behind each vector
 
     def __post_init__(self) -> None:
         if min(self.entries, self.parties) < 1:
@@ -107,7 +97,7 @@ class VectorSums:
     def result(self, total: Residues, opening: bytes | None) -> bytes:
         """Return y from the sum of the submissions that count, shape (size,), and the opening for the same parties.
 
-        The opening is None where pads add up to zero (`pairwise_pads`). Raises `DeserialisationError` as `unpacked`.
+        The opening is None where pads add up to zero (`pairwise_pad`). Raises `DeserialisationError` as `unpacked`.
         """
         if opening is not None:
             total = modular.subtract(total, self.unpacked(opening), self.modulus)
@@ -115,7 +105,7 @@ class VectorSums:
 
     def check_indices(self, counted: Iterable[int]) -> None:
         """Raise `InputError` unless all are indices of parties."""
-        if not all(0 <= each < self.parties for each in counted):
+        if not all(0 <= index < self.parties for index in counted):
             raise InputError(f"there are {self.parties} parties; a party that counts has an index below that")
 
 
@@ -152,10 +142,8 @@ class VectorAuthenticator:
         if own_pad.shape != (sums.size,) or own_pad.dtype != np.uint64 or int(own_pad.max()) >= t:
             raise InputError(f"a pad has {sums.size} residues modulo {t}")
         entries = modular.residues(values, t)
-        sent = np.concatenate([entries, self._tags(entries)])
-        for each in (own_pad, self._pads.total([party])):
-            sent = modular.add(sent, each, t)
-        return pack(sent, t)
+        tagged = np.concatenate([entries, self._tags(entries)])
+        return pack(modular.add(modular.add(tagged, own_pad, t), self._pads.total([party]), t), t)
 
     def read(self, result: bytes, counted: Sequence[int], least: int, most: int) -> NDArray[np.int64]:
         """Return W, the sum of the vectors of the parties that count, shape (entries,).
@@ -163,14 +151,9 @@ class VectorAuthenticator:
         `result` is y and `counted` L, indices in ascending order, as the aggregator sent them; every entry of W lies
         between `least` and `most` where parties have kept to what was agreed on.
 
-        Raises
-        ------
-        DeserialisationError, InputError
-            This is no result, or no list of the session's parties, each once.
-        VerificationError
-            W is not the sum of what these parties have submitted. Nothing else is said of it.
-        ResultCheckError
-            W is that sum, and an entry is below `least` or above `most`.
+        Raises `DeserialisationError` and `InputError` where this is no result, or no list of the session's parties,
+        each once; `VerificationError` where W is not the sum of what these parties have submitted, and nothing else is
+        said of it; `ResultCheckError` where it is, and an entry is below `least` or above `most`.
 
         Where the bytes are a result's, all is computed whatever fails: the time it takes tells the aggregator nothing.
         """

@@ -16,7 +16,7 @@ import click
 from fhe_auc.base import quantities
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.extras import require
-from fhe_auc.base.files import write_atomically
+from fhe_auc.base.files import require_writable, write_atomically
 from fhe_auc.cli import inputs, output
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def compare(
     if plot is not None:
         figures.check_path(plot)
     if csv_file is not None:
-        figures.check_writable(csv_file, "table")
+        require_writable(csv_file, "table")
     for file, what in ((plot, "figure"), (csv_file, "table")):
         if file is not None and file.resolve() in {path.resolve() for path in files.paths}:
             raise InputError(f"{what} {str(file)!r} is one of the files to read; choose another name")

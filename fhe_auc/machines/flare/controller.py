@@ -129,7 +129,6 @@ class Tasks(Transport):
         return task
 
     def _reason(self, party: str, asked: Asked, in_job: set[str]) -> str:
-        """Return why a party is still awaited."""
         client, refusal = self._client_of[party], self.aggregator.refusals.get(party)
         lost = self._controller.get_client_disconnect_time(client)
         state = "is not in this job" if client not in in_job else "is not connected" if lost else "was asked"

@@ -9,8 +9,7 @@ from fhe_auc.base.errors import MessageError
 MESSAGE_TYPE = "query.fhe_auc"
 """Flower's type of all messages of a session; a ClientApp answers it in ``@app.query("fhe_auc")``."""
 
-REFUSED = 101
-"""Flower error code of a site that could not answer; the reason is the error's type, never its text."""
+REFUSED = 101  # Flower error code of a site that could not answer; the reason is the error's type, never its text
 
 _RECORD, _ARRAY = "fhe-auc", "message"
 

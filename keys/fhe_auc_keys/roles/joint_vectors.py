@@ -6,7 +6,7 @@
     3  the sum               ->  (nothing: each party takes the common pads off, checks the tags, and reads)
 
 A mask follows from what two parties share, and from all contributions as the two were shown them
-(`fhe_auc.sums.pairwise_pads`). So a party gains nothing that signs two contributions, for an aggregator that shows one
+(`fhe_auc.sums.pads`). So a party gains nothing that signs two contributions, for an aggregator that shows one
 to some parties and the other to the rest. Else these would check by two secrets, and the sum of the tags would tell
 the party what fits one victim's vector only; as it is, masks of parties that were shown different contributions do not
 vanish, and the sum is uniform. Private keys are erased once the masks are made, before the submission leaves. All
@@ -33,7 +33,7 @@ from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import R
 from fhe_auc.session.protocol import Request
 from fhe_auc.session.vector_computation import VectorComputation, VectorTask
-from fhe_auc.sums.pairwise_pads import MaskingParty, pairwise_pad
+from fhe_auc.sums.pads import MaskingParty, pairwise_pad
 from fhe_auc_keys.bundles.roster import Roster
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.roles.contributions import (

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.base.files import LONGEST, check_writable, read_from_others, replacing, write_atomically
+from fhe_auc.base.files import LONGEST, read_from_others, replacing, require_writable, write_atomically
 from tests.support.platforms import needs_linux, needs_modes, needs_unix_files
 
 
@@ -120,14 +120,14 @@ def test_an_error_names_the_file_that_was_asked_for(path: str) -> None:
     with pytest.raises(OSError, match="file") as caught:
         write_atomically(path, b"text")
     assert caught.value.filename == path
-    with pytest.raises(OSError, match=r"No such|denied|not permitted"):
-        check_writable(path)
+    with pytest.raises(InputError, match=f"^figure '{path}'.*(no folder|No such|denied|not permitted)"):
+        require_writable(path, "figure")
 
 
 def test_looking_whether_a_file_can_be_written_leaves_it_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "old").write_bytes(b"old")
     for name in ("old", "new"):
-        check_writable(tmp_path / name)
+        require_writable(tmp_path / name, "file")
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
     assert (tmp_path / "old").read_bytes() == b"old"
 

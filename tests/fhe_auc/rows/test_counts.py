@@ -100,11 +100,15 @@ def test_a_bad_score_is_refused_with_party_row_and_value(y_score: Any, shown: st
     [
         ([], [], "there are no rows"),
         ([0, 1], [0.5], "2 labels but 1 scores"),
-        ([[0], [1]], [0.5, 0.6], r"the labels must be one-dimensional, but have shape \(2, 1\)"),
-        ([0, 1], 0.5, r"the scores must be one-dimensional, but have shape \(\)"),
-        (None, [0.5], r"the labels must be one-dimensional, but have shape \(\)"),
-        ([0, 1], (score for score in [0.1, 0.2]), r"the scores must be one-dimensional, but have shape \(\)"),
-        ([[0], [1, 1]], [0.5, 0.6], "the labels must be one-dimensional numbers"),
+        ([[0], [1]], [0.5, 0.6], r"labels must be one-dimensional, but have shape \(2, 1\)"),
+        ([0, 1], 0.5, "scores must be one-dimensional, an entry for each row, got float"),
+        (None, [0.5], "labels must be one-dimensional, an entry for each row, got NoneType"),
+        (
+            [0, 1],
+            (score for score in [0.1, 0.2]),
+            "scores must be one-dimensional, an entry for each row, got generator",
+        ),
+        ([[0], [1, 1]], [0.5, 0.6], "labels: list makes no array of one dimension"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(y_true: Any, y_score: Any, shown: str) -> None:

@@ -17,7 +17,7 @@ from fhe_auc.base.errors import EvaluationError, InputError, MessageError, TooFe
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import journal as journals
 from fhe_auc.session.aggregator import Aggregator, conduct
-from fhe_auc.session.journal import Journal, is_finished, is_running
+from fhe_auc.session.journal import Journal, is_finished, is_running, read_record
 from fhe_auc.session.record import SessionRecord
 from tests.support.platforms import needs_modes
 from tests.support.pooled import exact_auc
@@ -326,4 +326,4 @@ def test_once_all_have_their_results_what_it_took_to_go_on_is_removed(consortium
             record = {"session": "", "counted": parties, "missing": [], "delivered": parties[:number], "refused": {}}
             journal.keep_record(record)
             assert bool(list(folder.glob("*.submissions"))) is (number == 2)
-            assert is_finished(journal.record or {}) is (number == 3)
+            assert is_finished(read_record(folder) or {}) is (number == 3)

@@ -15,8 +15,7 @@ from fhe_auc.session.protocol import Protocol
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 
 _MODULE = """
-from fhe_auc.session.attacks import Attacks
-from fhe_auc.session.protocol import Protocol
+from fhe_auc.session.protocol import Attacks, Protocol
 
 class Coin(Protocol):
     name = "coin"
@@ -169,7 +168,7 @@ def test_attacks_on_a_third_partys_protocol_are_found(third_party: Any) -> None:
     registry._installed.cache_clear()
     third_party(group=registry.ATTACKS_GROUP, coin="coin_protocol:Bribes", toss="coin_protocol:Coin")
     assert list(registry.attacks("coin").descriptions) == ["two heads"]
-    with pytest.raises(UnknownProtocolError, match=r"is not a fhe_auc\.session\.attacks\.Attacks"):
+    with pytest.raises(UnknownProtocolError, match=r"is not a fhe_auc\.session\.protocol\.Attacks"):
         registry.attacks("toss")
 
 

@@ -18,7 +18,7 @@ from fhe_auc.base.errors import InputError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.sums.pairwise_pads import MaskingParty, pairwise_pad
+from fhe_auc.sums.pads import MaskingParty, pairwise_pad
 from fhe_auc.sums.vector_sums import MODULUS
 
 DIGEST = bytes(range(32))

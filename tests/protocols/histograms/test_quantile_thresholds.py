@@ -292,7 +292,7 @@ def test_one_party_that_has_found_others_stops_the_evaluation() -> None:
     found = {data.name: honest for data in sites()} | {"site 1": replace(honest, grid=honest.grid / 2)}
     asked = replace(request(options={}, backend="tenseal"), thresholds=honest.grid)
     with pytest.raises(VerificationError, match="party 'site 1'"):
-        one_process.run(Malicious(), asked, sites(), lambda *_: None, found=found)
+        one_process.run(Malicious(), asked, sites(), lambda *_: None, quantiles=found)
 
 
 # --- Bad input --------------------------------------------------------------------------------------------------------

@@ -22,11 +22,10 @@ from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rows.counts import Counts, count
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.aggregator import conduct
-from fhe_auc.session.attacks import Attacks
 from fhe_auc.session.computation import Result
 from fhe_auc.session.manifest import SESSION_BYTES, Manifest
 from fhe_auc.session.party import Party
-from fhe_auc.session.protocol import Request
+from fhe_auc.session.protocol import Attacks, Request
 from fhe_auc.sums.opening import Opening
 from fhe_auc.sums.residues import unpack
 from fhe_auc_benchmarks.attacks.exact_auc import strategies
