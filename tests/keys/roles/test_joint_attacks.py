@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,7 +23,7 @@ from fhe_auc_keys.roles.contributions import Contribution, Excerpt, digests
 from fhe_auc_keys.roles.joint_roles import _commitment
 from fhe_auc_keys.trust.group_sealing import seal_to_all
 from fhe_auc_keys.trust.identity import Identity
-from tests.support.joint_sessions import JointPlay
+from tests.support.joint_sessions import JointPlay, contribution
 from tests.support.reachable import reachable
 from tests.support.wire import changed, flipped, payload_of
 
@@ -216,26 +216,40 @@ def other(site_rows: list[PartyData]) -> JointPlay:
     return play
 
 
-def attacked(site_rows: list[PartyData], other: JointPlay, round_number: int) -> Iterator[tuple[JointPlay, bytes]]:
-    """A session, and the message that opens a round; after all attacks the session still ends, and its AUC is right."""
-    play = JointPlay(site_rows, delivery=other.delivery)
-    message = play.until(round_number)
-    yield play, message
-    play.finish(message)
-    record = play.aggregator.result()  # which holds no number
-    assert record == SessionRecord(play.manifest.session, NAMES, (), NAMES, ())
+@pytest.fixture
+def play(site_rows: list[PartyData], other: JointPlay) -> JointPlay:
+    """A session that has not begun."""
+    return JointPlay(site_rows, delivery=other.delivery)
+
+
+Attacked = Callable[[int], tuple[JointPlay, bytes]]
 
 
 @pytest.fixture(scope="module")
-def second(site_rows: list[PartyData], other: JointPlay) -> Iterator[tuple[JointPlay, bytes]]:
-    """A session whose parties are about to get the first parts of the relinearisation key."""
-    yield from attacked(site_rows, other, 3)
+def attacked(site_rows: list[PartyData], other: JointPlay) -> Iterator[Attacked]:
+    """Sessions that have come to some round, with the message that opens it.
+
+    After all attacks they still end, and the AUC is right.
+    """
+    made: dict[int, tuple[JointPlay, bytes]] = {}
+
+    def until(round_number: int) -> tuple[JointPlay, bytes]:
+        if round_number not in made:
+            play = JointPlay(site_rows, delivery=other.delivery)
+            made[round_number] = play, play.until(round_number)
+        return made[round_number]
+
+    yield until
+    for play, message in made.values():
+        play.finish(message)
+        record = play.aggregator.result()  # which holds no number
+        assert record == SessionRecord(play.manifest.session, NAMES, (), NAMES, ())
 
 
 def test_parts_that_are_not_all_parties_own_of_this_session_are_not_answered(
-    second: tuple[JointPlay, bytes], other: JointPlay
+    attacked: Attacked, other: JointPlay
 ) -> None:
-    play, message = second
+    play, message = attacked(3)
     for attack, forged in forged_parts(play, other, excerpts_of(message)).items():
         for party in play.parties.values():
             assert_refuses(party, carrying(message, forged), CULPRITS.get(attack, "south"), attack)
@@ -268,32 +282,25 @@ def signed_secrets_of_south(play: JointPlay, other: JointPlay) -> dict[str, byte
 
 
 def test_a_part_of_the_common_secret_that_does_not_open_is_not_answered_whoever_signed_it(
-    second: tuple[JointPlay, bytes], other: JointPlay
+    attacked: Attacked, other: JointPlay
 ) -> None:
-    play, message = second
-    why = r"contribution of party 'south': (?!the key parts)"
-    for attack, secret in signed_secrets_of_south(play, other).items():
+    play, message = attacked(3)
+    why, readers = "(?!the key parts)", ("north", "east")  # south takes its own part from itself
+    attacks = [(attack, why, secret, readers) for attack, secret in signed_secrets_of_south(play, other).items()]
+    for favoured, left_out in (readers, readers[::-1]):
+        secret = sealed_secret(play, "south", to=(favoured,))
+        attacks.append(("sealed to some", f"not sealed to '{left_out}'", secret, (left_out,)))
+    for attack, why, secret, readers in attacks:
         with signed_secrets(play, {"south": secret}) as forged:
-            for name in ("north", "east"):  # south takes its own part from itself
-                assert_refuses(play.parties[name], carrying(message, forged), why, attack)
+            for name in readers:
+                refusal = f"contribution of party 'south': {why}"
+                assert_refuses(play.parties[name], carrying(message, forged), refusal, attack)
                 assert play.parties[name]._state.common_secret == b""
 
 
-def test_a_part_of_the_common_secret_sealed_to_some_parties_only_is_refused_by_the_others(
-    second: tuple[JointPlay, bytes],
-) -> None:
-    play, message = second
-    for favoured, left_out in (("north", "east"), ("east", "north")):
-        with signed_secrets(play, {"south": sealed_secret(play, "south", to=(favoured,))}) as forged:
-            why = f"contribution of party 'south': not sealed to '{left_out}'"
-            assert_refuses(play.parties[left_out], carrying(message, forged), why)
-
-
-def test_a_party_notices_that_its_own_part_was_replaced_even_by_one_that_it_signed(
-    second: tuple[JointPlay, bytes],
-) -> None:
+def test_a_party_notices_that_its_own_part_was_replaced_even_by_one_that_it_signed(attacked: Attacked) -> None:
     # As when a party was restarted in mid-session, or its signing key is in somebody else's hands.
-    play, message = second
+    play, message = attacked(3)
     restarted = play.party(play.sites[1])
     restarted.respond(play.wire[0])
     drawn = Contribution.sign(play.identity("south"), play.signed_binding, 2, restarted._state.key_parts)
@@ -306,14 +313,11 @@ def test_a_party_notices_that_its_own_part_was_replaced_even_by_one_that_it_sign
 # Whoever sends its parts last, having seen all others', would choose the sum, and read shares off the next answers.
 
 
-def test_a_party_that_changes_its_parts_once_it_has_seen_the_others_is_refused_by_name(
-    site_rows: list[PartyData], other: JointPlay
-) -> None:
+def test_a_party_that_changes_its_parts_once_it_has_seen_the_others_is_refused_by_name(play: JointPlay) -> None:
     """South signs parts such that with the others' they add up to what it likes: H = 2^20, G = 0.
 
     Nor does an aggregator help it that passes on what it makes of them.
     """
-    play = JointPlay(site_rows, delivery=other.delivery)
     submissions = play.answers(play.until(2))
     _, shape, _ = play.aggregator._computation.setup.key_parts
     wanted = shape.zeros()
@@ -332,23 +336,19 @@ def test_a_party_that_changes_its_parts_once_it_has_seen_the_others_is_refused_b
     play.finish(message)  # and all is well
 
 
-def test_parties_that_were_shown_different_commitments_refuse_each_other(
-    site_rows: list[PartyData], other: JointPlay
-) -> None:
+def test_parties_that_were_shown_different_commitments_refuse_each_other(play: JointPlay) -> None:
     """South has signed two, and shows each of the others the parts that it had committed to there."""
-    play = JointPlay(site_rows, delivery=other.delivery)
     message = play.until(2)
     play.wire.append(message)
     twin = play.party(play.sites[1])
-    twins = decode(payload_of(twin.respond(play.wire[0])), Contribution, "")
+    twins = contribution(twin.respond(play.wire[0]))
     differently = carrying(message, in_place(contributions_of(message), twins))
     answers = {
         "north": (play.parties["north"].respond(message), play.parties["south"].respond(message)),
         "east": (play.parties["east"].respond(differently), twin.respond(differently)),
     }
     contributions = {
-        name: [decode(payload_of(each), Contribution, "").excerpt(RELINEARISATION, SECRET) for each in both]
-        for name, both in answers.items()
+        name: [contribution(each).excerpt(RELINEARISATION, SECRET) for each in both] for name, both in answers.items()
     }
     (north, south), (east, south_s_other) = contributions["north"], contributions["east"]
     for name, souths, accused in (("north", south, "east"), ("east", south_s_other, "north")):
@@ -383,16 +383,10 @@ def forged_commitments(play: JointPlay, other: JointPlay, c: Contributions) -> d
     }
 
 
-@pytest.fixture(scope="module")
-def committed(site_rows: list[PartyData], other: JointPlay) -> Iterator[tuple[JointPlay, bytes]]:
-    """A session whose parties are about to get everybody's commitments."""
-    yield from attacked(site_rows, other, 2)
-
-
 def test_no_party_shows_its_parts_before_it_has_a_commitment_of_every_party(
-    committed: tuple[JointPlay, bytes], other: JointPlay
+    attacked: Attacked, other: JointPlay
 ) -> None:
-    play, message = committed
+    play, message = attacked(2)
     for attack, forged in forged_commitments(play, other, contributions_of(message)).items():
         only_south = attack == "its own, but not what it has sent"  # the others cannot know
         for party in [play.parties["south"]] if only_south else play.parties.values():
@@ -400,19 +394,16 @@ def test_no_party_shows_its_parts_before_it_has_a_commitment_of_every_party(
             assert_refuses(party, carrying(message, forged), why, attack)
 
 
-def test_a_commitment_is_its_partys_own_and_tells_nothing_that_another_party_can_use(
-    site_rows: list[PartyData], other: JointPlay
-) -> None:
+def test_a_commitment_is_its_partys_own_and_tells_nothing_that_another_party_can_use(play: JointPlay) -> None:
     """South copies north's commitment, and then its parts: nobody takes them for south's."""
-    play = JointPlay(site_rows, delivery=other.delivery)
     first = play.answers(play.until(1))
-    copied = decode(payload_of(first["north"]), Contribution, "").parts
+    copied = contribution(first["north"]).parts
     first["south"] = changed(
         first["south"], payload=encode(Contribution.sign(play.identity("south"), play.binding, 1, copied))
     )
     message = play.deliver(first)
     assert message is not None
-    norths = decode(payload_of(play.parties["north"].respond(message)), Contribution, "").parts
+    norths = contribution(play.parties["north"].respond(message)).parts
     forged = Contribution.sign(play.identity("south"), play.aggregator._signed_binding(), 2, norths)
     with pytest.raises(MessageError, match="'south' refused: the key parts of 'south' are not those that it committed"):
         play.aggregator.receive("south", changed(first["south"], round=2, payload=encode(forged)))
@@ -428,19 +419,23 @@ def derived(play: JointPlay, name: str, excerpts: Excerpts) -> bytes:
 
 
 def test_all_parties_of_a_session_derive_the_same_common_secret_and_in_another_session_another(
-    fourth: tuple[JointPlay, bytes], other: JointPlay
+    attacked: Attacked, other: JointPlay
 ) -> None:
     found = []
-    for play in (fourth[0], other):
+    for play in (attacked(5)[0], other):
         (common_secret,) = {party._state.common_secret for party in play.parties.values()}
         parts = [party._state.secret_part for party in play.parties.values()]
         assert [len(each) for each in (common_secret, *parts)] == [32] * 4
         found += [common_secret, *parts]
     assert len(set(found)) == 8  # parts are drawn anew by every party in every session
+    for name, excerpt in zip(NAMES, excerpts_of(attacked(3)[1]), strict=True):
+        keys, ciphertext = msgspec.msgpack.decode(part_of(excerpt, SECRET))
+        assert set(keys) == set(NAMES) - {name}  # sealed to all other parties and to nobody else
+        assert len(ciphertext) == 32 + 32 + 16  # commitment, secret, tag
 
 
-def test_the_common_secret_depends_on_every_partys_part_and_on_whose_it_is(second: tuple[JointPlay, bytes]) -> None:
-    play, message = second
+def test_the_common_secret_depends_on_every_partys_part_and_on_whose_it_is(attacked: Attacked) -> None:
+    play, message = attacked(3)
     excerpts = excerpts_of(message)
     (honest,) = {derived(play, name, excerpts) for name in NAMES}
     found = {honest}
@@ -464,10 +459,10 @@ def test_the_common_secret_depends_on_every_partys_part_and_on_whose_it_is(secon
 
 
 def test_the_same_parts_make_another_common_secret_in_another_session(
-    second: tuple[JointPlay, bytes], other: JointPlay, monkeypatch: Any
+    attacked: Attacked, other: JointPlay, monkeypatch: Any
 ) -> None:
     found = []
-    for play in (second[0], other):
+    for play in (attacked(3)[0], other):
         parts = {name: bytes([number]) * 32 for number, name in enumerate(NAMES)}
         for name, party in play.parties.items():
             monkeypatch.setattr(party, "_state", msgspec.structs.replace(party._state, secret_part=parts[name]))
@@ -478,42 +473,24 @@ def test_the_same_parts_make_another_common_secret_in_another_session(
     assert found[0] != found[1]
 
 
-def test_a_task_is_given_the_common_secret_whenever_it_is_asked_for_anything(
-    site_rows: list[PartyData], other: JointPlay
-) -> None:
-    play = JointPlay(site_rows, delivery=other.delivery)
+def test_a_task_is_given_the_common_secret_whenever_it_is_asked_for_anything(play: JointPlay) -> None:
     message = play.until(3)
     seen: list[tuple[str, bytes]] = []
+
+    def recording(asked: str, honest: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *given: seen.append((asked, given[-1])) or honest(*given)
+
     for party in play.parties.values():
-        task = party._task
-
-        def encode(common_secret: bytes, honest: Any = task.encode) -> Any:
-            seen.append(("encode", common_secret))
-            return honest(common_secret)
-
-        def read(decrypted: Any, parties: int, common_secret: bytes, honest: Any = task.read) -> Any:
-            seen.append(("read", common_secret))
-            return honest(decrypted, parties, common_secret)
-
-        task.encode, task.read = encode, read
+        party._task.encode = recording("encode", party._task.encode)
+        party._task.read = recording("read", party._task.read)
     play.finish(play.play_round(message))
     (common_secret,) = {party._state.common_secret for party in play.parties.values()}
     assert sorted(seen) == [(asked, common_secret) for asked in ("encode", "read") for _ in NAMES]
 
 
-def test_a_part_of_the_common_secret_is_sealed_to_all_other_parties_and_to_nobody_else(
-    second: tuple[JointPlay, bytes],
-) -> None:
-    for name, excerpt in zip(NAMES, excerpts_of(second[1]), strict=True):
-        keys, ciphertext = msgspec.msgpack.decode(part_of(excerpt, SECRET))
-        assert set(keys) == set(NAMES) - {name}
-        assert len(ciphertext) == 32 + 32 + 16  # commitment, secret, tag
-
-
-def test_a_party_is_not_pickled_or_copied(second: tuple[JointPlay, bytes], other: JointPlay) -> None:
+def test_a_party_is_not_pickled_or_copied(attacked: Attacked, other: JointPlay, play: JointPlay) -> None:
     """Neither before it has a share, nor while it has one, nor afterwards."""
-    idle = second[0].party(second[0].sites[0])
-    for party in (idle, second[0].parties["north"], other.parties["north"]):
+    for party in (each.parties["north"] for each in (play, attacked(3)[0], other)):
         for duplicate in (copy.copy, copy.deepcopy, pickle.dumps):
             with pytest.raises(TypeError, match="not pickled or copied"):
                 duplicate(party)
@@ -557,16 +534,10 @@ def forged_partials(play: JointPlay, other: JointPlay, c: Contributions) -> dict
     }
 
 
-@pytest.fixture(scope="module")
-def fourth(site_rows: list[PartyData], other: JointPlay) -> Iterator[tuple[JointPlay, bytes]]:
-    """A session whose parties are about to get the partial decryptions."""
-    yield from attacked(site_rows, other, 5)
-
-
 def test_partial_decryptions_that_are_not_all_parties_own_of_this_result_are_refused(
-    fourth: tuple[JointPlay, bytes], other: JointPlay
+    attacked: Attacked, other: JointPlay
 ) -> None:
-    play, message = fourth
+    play, message = attacked(5)
     for attack, forged in forged_partials(play, other, contributions_of(message)).items():
         for name in ("north", "east"):  # south takes its own partial decryption from itself
             assert_refuses(play.parties[name], carrying(message, forged), CULPRITS.get(attack, "south"), attack)
@@ -574,18 +545,9 @@ def test_partial_decryptions_that_are_not_all_parties_own_of_this_result_are_ref
                 play.parties[name].result()
 
 
-def test_what_is_sealed_is_sealed_for_its_purpose_session_and_sender(
-    fourth: tuple[JointPlay, bytes], other: JointPlay
-) -> None:
-    north, elsewhere = fourth[0].parties["north"], other.parties["north"]
-    purposes = SECRET_PURPOSE, PARTIAL_PURPOSE
-    found = {role._info(purpose, name) for role in (north, elsewhere) for purpose in purposes for name in NAMES}
-    assert len(found) == 12
-
-
-def test_the_same_partial_decryption_sealed_anew_for_its_purpose_opens(fourth: tuple[JointPlay, bytes]) -> None:
+def test_the_same_partial_decryption_sealed_anew_for_its_purpose_opens(attacked: Attacked) -> None:
     """So it is for their purpose that the ones above are refused."""
-    play, message = fourth
+    play, message = attacked(5)
     payload = encode(tuple(signed_in_place(play, contributions_of(message), resealed(play, PARTIAL_PURPOSE))))
     for name in ("north", "east"):
         partials = list(play.parties[name]._all_partials(payload))
@@ -611,15 +573,8 @@ def another_result(message: bytes) -> bytes:
     return changed(message, payload=encode(Result(result.counted, encode((sealed,)))))
 
 
-@pytest.fixture
-def third(site_rows: list[PartyData], other: JointPlay) -> tuple[JointPlay, bytes]:
-    """A session whose parties are about to get the result."""
-    play = JointPlay(site_rows, delivery=other.delivery)
-    return play, play.until(4)
-
-
-def test_of_different_results_for_different_parties_nobody_gets_a_number(third: tuple[JointPlay, bytes]) -> None:
-    play, message = third
+def test_of_different_results_for_different_parties_nobody_gets_a_number(play: JointPlay) -> None:
+    message = play.until(4)
     for name, party in play.parties.items():
         play.aggregator.receive(name, party.respond(another_result(message) if name == "south" else message))
     partials = play.aggregator.finish_round()
@@ -630,10 +585,8 @@ def test_of_different_results_for_different_parties_nobody_gets_a_number(third: 
             play.parties[name].result()
 
 
-def test_a_party_decrypts_no_result_that_is_damaged_or_of_another_kind_then_one_and_no_second(
-    third: tuple[JointPlay, bytes],
-) -> None:
-    play, message = third
+def test_a_party_decrypts_no_result_that_is_damaged_or_of_another_kind_then_one_and_no_second(play: JointPlay) -> None:
+    message = play.until(4)
     result = decode(payload_of(message), Result, "").content
     kind, fingerprint, packed = opened(result)
     other_ciphertexts = (
@@ -662,10 +615,7 @@ def test_a_party_decrypts_no_result_that_is_damaged_or_of_another_kind_then_one_
             north.respond(asked)
 
 
-def test_no_number_comes_of_a_relinearisation_key_without_a_partys_part(
-    site_rows: list[PartyData], other: JointPlay
-) -> None:
-    play = JointPlay(site_rows, delivery=other.delivery)
+def test_no_number_comes_of_a_relinearisation_key_without_a_partys_part(play: JointPlay) -> None:
     for name, submission in play.answers(play.until(3)).items():
         play.aggregator.receive(name, submission)
     total = play.aggregator._submissions._sums[0]
@@ -702,9 +652,8 @@ def halves(text: bytes) -> list[bytes]:
 
 
 def test_neither_the_aggregator_nor_the_wire_holds_a_share_a_partial_decryption_or_the_common_secret(
-    site_rows: list[PartyData], other: JointPlay
+    play: JointPlay,
 ) -> None:
-    play = JointPlay(site_rows, delivery=other.delivery)
     held: set[bytes] = set()
     secret: list[bytes] = []
     message: bytes | None = play.aggregator.start()

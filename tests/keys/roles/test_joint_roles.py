@@ -18,13 +18,13 @@ from fhe_auc.base.errors import (
     TooFewPartiesError,
     UndefinedAucError,
 )
-from fhe_auc.base.serialise import decode, encode
+from fhe_auc.base.serialise import encode
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import JOINT_KEYS_LEAVE
 from fhe_auc_keys.roles.contributions import Contribution, digests
 from fhe_auc_keys.roles.joint_roles import _commitment
 from fhe_auc_keys.trust.identity import Identity
-from tests.support.joint_sessions import GRID, PRECISION, JointPlay
+from tests.support.joint_sessions import GRID, PRECISION, JointPlay, contribution
 from tests.support.pooled import exact_auc
 from tests.support.wire import changed, payload_of
 
@@ -45,10 +45,6 @@ def test_a_pool_of_one_class_has_no_auc_under_joint_keys_either(site_rows: list[
 
 
 # --- Parties' mistakes, and strangers ---------------------------------------------------------------------------------
-
-
-def contribution(data: bytes) -> Contribution:
-    return decode(payload_of(data), Contribution, "")
 
 
 @contextmanager
