@@ -146,13 +146,12 @@ def test_sessions_of_that_release_are_not_called_damaged_by_a_later_one_which_cl
         assert helper._kept(store, session).material == MATERIAL
 
 
-def test_what_lies_outside_key_stores_of_that_release_is_read(release: Path) -> None:
+def test_an_authority_s_key_store_of_that_release_goes_on_and_what_lies_outside_is_read(
+    release: Path, tmp_path: Path
+) -> None:
     memory = device._FORMAT.unframe((release / "memory").read_bytes())
     assert memory.answers == (device._DeviceAnswer(bytes.fromhex(SESSION), (bytes(32),), 20_000),)
     assert len(member_lists._FORMAT.unframe((release / "listed").read_bytes()).signature) == 64
-
-
-def test_an_authority_s_key_store_of_that_release_is_read_and_goes_on(release: Path, tmp_path: Path) -> None:
     with KeyStore(copied(release / "authority", tmp_path), PASSPHRASE) as store:
         authority = Authority.from_bytes(store.get("authority", OWN))
         assert [line.name for line in authority.register] == ["north", "south", "adder"]
@@ -174,29 +173,18 @@ class Three(msgspec.Struct):
 
 
 OLD = KeptFormat(b"fhetest", One, "thing")
-NEW = KeptFormat(
-    b"fhetest",
-    Three,
-    "thing",
-    version=5,
-    older={
-        3: (One, lambda old: Two({"rows": old.limit})),
-        4: (Two, lambda old: Three({name: (limit, 0.0) for name, limit in old.limits.items()})),
-    },
-)
+STEPS = {
+    3: (One, lambda old: Two({"rows": old.limit})),
+    4: (Two, lambda old: Three({name: (limit, 0.0) for name, limit in old.limits.items()})),
+}
+NEW = KeptFormat(b"fhetest", Three, "thing", version=5, older=STEPS)
 
 
-def test_an_older_version_is_migrated_step_by_step() -> None:
+def test_an_older_version_is_migrated_step_by_step_and_others_are_refused_with_what_to_do() -> None:
     assert NEW.unframe(OLD.frame(One(4.0))) == Three({"rows": (4.0, 0.0)})
     assert NEW.unframe(NEW.frame(Three({}))) == Three({})
-
-
-def test_a_newer_version_is_refused_with_what_to_do() -> None:
     with pytest.raises(DeserialisationError, match=r"version 5, from a newer .* up to 3: install the newer one"):
         OLD.unframe(NEW.frame(Three({})))
-
-
-def test_what_is_from_before_the_first_release_is_refused_with_what_to_do() -> None:
     body = serialise.encode(One(4.0))
     framed = b"fhetest" + b"\x02" + hashlib.sha256(body).digest() + body
     with pytest.raises(DeserialisationError, match="version 2, from before the first release: make it again"):

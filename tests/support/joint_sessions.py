@@ -25,6 +25,10 @@ GRID = np.linspace(0, 1, 16)
 PRECISION = 1e-6
 
 
+def contribution(message: bytes) -> Contribution:
+    return decode(payload_of(message), Contribution, "")
+
+
 class JointPlay:
     """All roles of one joint session, and every message that went over the wire.
 
@@ -78,7 +82,7 @@ class JointPlay:
         return [self.contributed(data.name, 1).parts[0] for data in self.sites]
 
     def contributed(self, name: str, round_number: int) -> Contribution:
-        return decode(payload_of(self.submission(name, round_number)), Contribution, "")
+        return contribution(self.submission(name, round_number))
 
     def answers(self, message: bytes) -> dict[str, bytes]:
         """Everybody's submission of the round, not delivered."""

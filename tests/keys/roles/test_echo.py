@@ -23,10 +23,6 @@ def roles(request: pytest.FixtureRequest) -> Roles:
     return made
 
 
-def truth() -> float:
-    return exact(PARTIES, [each / 15 for each in range(16)]).auc
-
-
 def with_payload(message: bytes, change: Callable[[bytes], bytes]) -> bytes:
     return changed(message, payload=change(payload_of(message)))
 
@@ -69,12 +65,26 @@ def test_one_party_that_was_given_another_result_stops_all(roles: Roles) -> None
     assert failed_checks(roles, echoed(roles, [same] * 4 + [other])) == ["echo"] * len(PARTIES)
 
 
-def test_the_same_result_for_all_is_read(roles: Roles) -> None:
+def test_the_same_result_for_all_is_read_once_every_echo_is_there(roles: Roles) -> None:
     same, *_ = results(roles)
-    last = echoed(roles, [same] * 5)
+    first, *others = roles.parties
+    echo = first.respond(same)
+    assert len(payload_of(echo)) == 32
+    with pytest.raises(MessageError, match=r"'site 0'.*expected an echo of 32 bytes, got 31"):
+        roles.aggregator.receive(first.name, with_payload(echo, lambda payload: payload[:-1]))
+    roles.aggregator.receive(first.name, echo)
+    with pytest.raises(MessageError, match="duplicate"):
+        roles.aggregator.receive(first.name, echo)
+    for party in others:
+        roles.aggregator.receive(party.name, party.respond(same))
+    last = roles.aggregator.finish_round()
+    cut = with_payload(last, lambda payload: encode(decode(payload, tuple[bytes, ...], "echoes")[:-1]))
+    with pytest.raises(MessageError, match="echoes of 4 parties, of 5"):
+        first.respond(cut)
+    truth = exact(PARTIES, [each / 15 for each in range(16)]).auc
     for party in roles.parties:
         party.respond(last)
-        assert party.result().auc == pytest.approx(truth(), abs=CLOSE)
+        assert party.result().auc == pytest.approx(truth, abs=CLOSE)
         assert party.result().rounds == 3
 
 
@@ -87,25 +97,3 @@ def test_the_aggregator_cannot_make_up_an_echo_nor_pass_on_another_partys(roles:
         return encode((first,) * (1 + len(rest)))
 
     assert failed_checks(roles, with_payload(last, one_for_all)) == ["echo"] * len(PARTIES)
-
-
-def test_a_missing_echo_is_refused_and_can_still_be_sent(roles: Roles) -> None:
-    same, *_ = results(roles)
-    last = echoed(roles, [same] * 5)
-    cut = with_payload(last, lambda payload: encode(decode(payload, tuple[bytes, ...], "echoes")[:-1]))
-    with pytest.raises(MessageError, match="echoes of 4 parties, of 5"):
-        roles.parties[0].respond(cut)
-    roles.parties[0].respond(last)
-    assert roles.parties[0].result().auc == pytest.approx(truth(), abs=CLOSE)
-
-
-def test_an_echo_has_32_bytes_and_the_aggregator_refuses_others_by_name(roles: Roles) -> None:
-    same, *_ = results(roles)
-    party = roles.parties[0]
-    echo = party.respond(same)
-    assert len(payload_of(echo)) == 32
-    with pytest.raises(MessageError, match=r"'site 0'.*expected an echo of 32 bytes, got 31"):
-        roles.aggregator.receive(party.name, with_payload(echo, lambda payload: payload[:-1]))
-    roles.aggregator.receive(party.name, echo)
-    with pytest.raises(MessageError, match="duplicate"):
-        roles.aggregator.receive(party.name, echo)

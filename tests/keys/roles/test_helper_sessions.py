@@ -110,14 +110,18 @@ def test_a_session_with_a_helper_runs_over_files() -> None:
 
 
 @pytest.mark.usefixtures("helped")
-def test_everybody_sees_who_helps_and_can_check_what_is_kept() -> None:
+def test_everybody_sees_who_helps_can_check_what_is_kept_and_is_told_what_closing_early_loses() -> None:
     for reader in ("north", "registry"):
-        shown = call("check", "--store", f"{reader}/store")
-        assert shown.exit_code == 0, shown.output
+        ok("check", "--store", f"{reader}/store")
     told = json_of("open", "helped/session.helper", *AGGREGATOR, "--out", "roster")
     assert (list(told["helpers"]), told["context"]) == (["registry"], "")
-    shown = ok("show", "helped/session.helper", *NORTH).stdout
-    assert re.search(r"helper-1 +registry", shown)
+    assert re.search(r"helper-1 +registry", ok("show", "helped/session.helper", *NORTH).stdout)
+    session = claimed(Path("helped/session.helper").read_bytes()).manifest.session.hex()
+    for who, lost in (
+        (("--store", "registry/store"), "the session cannot go on without this helper; --lose-result closes"),
+        (SOUTH, "this site gets no result of it, .*; --lose-result closes"),
+    ):
+        assert_fails(call("close", session, *who), 1, f"if it is closed now, {lost}")
 
 
 @pytest.mark.usefixtures("consortium")
@@ -142,15 +146,6 @@ def test_a_session_that_was_opened_with_a_helpers_older_certificate_is_found_by_
     assert checked.exit_code == 1
     (found,) = json.loads(checked.stdout)["problems"]
     assert found["wrong"] == "'registry' is not, with this certificate, a helper of the session"
-
-
-@pytest.mark.usefixtures("helped")
-def test_who_closes_a_session_early_is_told_what_is_lost() -> None:
-    session = claimed(Path("helped/session.helper").read_bytes()).manifest.session.hex()
-    refused = call("close", session, "--store", "registry/store")
-    assert_fails(refused, 1, "if it is closed now, the session cannot go on without this helper; --lose-result closes")
-    refused = call("close", session, *SOUTH)
-    assert_fails(refused, 1, "if it is closed now, this site gets no result of it, .*; --lose-result closes")
 
 
 @pytest.mark.usefixtures("helped")

@@ -6,7 +6,7 @@ import copy
 import hashlib
 import pickle
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -23,7 +23,7 @@ from fhe_auc_keys.roles.contributions import Contribution, Excerpt, digests
 from fhe_auc_keys.roles.joint_roles import _commitment
 from fhe_auc_keys.trust.group_sealing import seal_to_all
 from fhe_auc_keys.trust.identity import Identity
-from tests.support.joint_sessions import JointPlay
+from tests.support.joint_sessions import JointPlay, contribution
 from tests.support.reachable import reachable
 from tests.support.wire import changed, flipped, payload_of
 
@@ -68,8 +68,8 @@ def contributions_of(message: bytes) -> Contributions:
     return list(decode(payload_of(message), tuple[Contribution, ...], ""))
 
 
-def in_place(contributions: Contributions, contribution: Contribution) -> Contributions:
-    """With another contribution of south."""
+def in_place(contributions: list[Any], contribution: Contribution | Excerpt) -> list[Any]:
+    """With another contribution of south, or excerpt of it."""
     return [contributions[0], contribution, contributions[2]]
 
 
@@ -79,7 +79,7 @@ def part_of(excerpt: Excerpt, index: int = RELINEARISATION) -> bytes:
 
 def with_parts(excerpts: Excerpts, *parts: tuple[int, bytes]) -> Excerpts:
     """Other parts under south's genuine signature."""
-    return with_excerpt(excerpts, msgspec.structs.replace(excerpts[1], parts=parts))
+    return in_place(excerpts, msgspec.structs.replace(excerpts[1], parts=parts))
 
 
 def with_part(excerpts: Excerpts, part: bytes, index: int = RELINEARISATION) -> Excerpts:
@@ -87,40 +87,16 @@ def with_part(excerpts: Excerpts, part: bytes, index: int = RELINEARISATION) -> 
     return with_parts(excerpts, *((each, part if each == index else held) for each, held in excerpts[1].parts))
 
 
-def with_excerpt(excerpts: Excerpts, excerpt: Excerpt, name: str = "south") -> Excerpts:
-    index = NAMES.index(name)
-    return [*excerpts[:index], excerpt, *excerpts[index + 1 :]]
-
-
-def constant(play: JointPlay, value: int) -> bytes:
-    _, shape, _ = play.aggregator._computation.setup.key_parts
-    return shape.pack(np.full((len(shape.moduli), shape.ring_dimension), value, np.uint64))
-
-
-def signed(identity: Identity, session: bytes, round_number: int, parts: tuple[bytes, ...]) -> Excerpt:
-    return Contribution.sign(identity, session, round_number, parts).excerpt(RELINEARISATION, SECRET)
-
-
 def own_parts(play: JointPlay, name: str, **changes: bytes) -> tuple[bytes, ...]:
     """What a party sent in the first round, one or the other part changed."""
-    public_key, relinearisation, rotation_keys, secret = play.contributed(name, 2).parts
-    changed_parts = {"relinearisation": relinearisation, "secret": secret, **changes}
-    return public_key, changed_parts["relinearisation"], rotation_keys, changed_parts["secret"]
+    names = ("public_key", "relinearisation", "rotation_keys", "secret")
+    return tuple({**dict(zip(names, play.contributed(name, 2).parts, strict=True)), **changes}.values())
 
 
 def signed_by(play: JointPlay, identity: Identity, round_number: int = 2, **changes: bytes) -> Excerpt:
     """South's parts of the first round, one or the other changed, and somebody's signature."""
-    return signed(identity, play.signed_binding, round_number, own_parts(play, "south", **changes))
-
-
-def with_digests_that_fit(play: JointPlay, excerpts: Excerpts, **changes: bytes) -> Excerpts:
-    """South's excerpt with something changed, under its signature for what it has sent."""
-    fitting = signed_by(play, Identity.create("south"), **changes)
-    return with_excerpt(excerpts, msgspec.structs.replace(fitting, signature=excerpts[1].signature))
-
-
-def of_fewer_parts(excerpts: Excerpts, number: int) -> Excerpts:
-    return with_excerpt(excerpts, msgspec.structs.replace(excerpts[1], digests=excerpts[1].digests[:number]))
+    parts = own_parts(play, "south", **changes)
+    return Contribution.sign(identity, play.signed_binding, round_number, parts).excerpt(RELINEARISATION, SECRET)
 
 
 def sealed_secret(
@@ -141,36 +117,22 @@ def sealed_secret(
 
 
 @contextmanager
-def committed_to(play: JointPlay, parts: dict[str, tuple[bytes, ...]]) -> Iterator[Excerpts]:
-    """Everybody's key parts, had some parties drawn these ones at first and committed to them."""
+def signed_secrets(play: JointPlay, sealed: dict[str, bytes]) -> Iterator[Excerpts]:
+    """Everybody's key parts, had some committed to these parts of the common secret at first, and signed them."""
     honest = {name: party._state for name, party in play.parties.items()}
-    drawn = {name: parts.get(name, play.contributed(name, 2).parts) for name in NAMES}
+    drawn = {name: own_parts(play, name, **({"secret": sealed[name]} if name in sealed else {})) for name in NAMES}
     commitments = tuple(_commitment(play.binding, name, digests(each)) for name, each in drawn.items())
     binding = hashlib.sha256(play.binding + b"".join(commitments)).digest()
     for party in play.parties.values():
         party._state = msgspec.structs.replace(party._state, commitments=commitments)
     try:
-        yield [signed(play.identity(name), binding, 2, each) for name, each in drawn.items()]
+        yield [
+            Contribution.sign(play.identity(name), binding, 2, each).excerpt(RELINEARISATION, SECRET)
+            for name, each in drawn.items()
+        ]
     finally:
         for name, party in play.parties.items():
             party._state = honest[name]
-
-
-def signed_secrets(play: JointPlay, sealed: dict[str, bytes]) -> AbstractContextManager[Excerpts]:
-    """Parts of the common secret that parties have committed to and signed themselves, with their own other parts."""
-    return committed_to(play, {name: own_parts(play, name, secret=each) for name, each in sealed.items()})
-
-
-def sealed_to(play: JointPlay, recipients: dict[str, Identity]) -> bytes:
-    """A part of the common secret in south's name, sealed to whomever."""
-    keys = {name: identity.encryption_key for name, identity in recipients.items()}
-    return seal_to_all(keys, bytes(32), info=play.parties["south"]._info(SECRET_PURPOSE, "south"), associated=b"")
-
-
-def copies_exchanged(play: JointPlay) -> bytes:
-    """Each of two recipients gets the other's copy of the content key."""
-    keys, ciphertext = msgspec.msgpack.decode(own_parts(play, "south")[SECRET])
-    return encode(({"north": keys["east"], "east": keys["north"]}, ciphertext))
 
 
 CULPRITS = {
@@ -188,54 +150,56 @@ CULPRITS = {
 
 def forged_parts(play: JointPlay, other: JointPlay, e: Excerpts) -> dict[str, Excerpts]:
     """What the aggregator may pass on in place of the honest excerpts `e`."""
+    _, shape, _ = play.aggregator._computation.setup.key_parts
+    zeros, ones = (shape.pack(np.full((len(shape.moduli), shape.ring_dimension), value, np.uint64)) for value in (0, 1))
+    south, north, stranger = play.identity("south"), play.identity("north"), Identity.create("south")
+    genuine, (part, secret) = play.contributed("south", 2), e[1].parts
+    made_up, norths = sealed_secret(play, "south"), sealed_secret(play, "north")
+
+    def with_fields(source: Excerpt = e[1], **fields: Any) -> Excerpts:
+        return in_place(e, msgspec.structs.replace(source, **fields))
+
+    def with_digests_that_fit(**changes: bytes) -> Excerpts:
+        return with_fields(signed_by(play, stranger, **changes), signature=e[1].signature)
+
     return {
-        "zero": with_part(e, constant(play, 0)),
-        "one everywhere": with_part(e, constant(play, 1)),
-        "a bit flipped": with_part(e, flipped(part_of(e[1]), 1000)),
+        "zero": with_part(e, zeros),
+        "one everywhere": with_part(e, ones),
+        "a bit flipped": with_part(e, flipped(part[1], 1000)),
         "empty": with_part(e, b""),
         "one's part for another's": with_part(e, part_of(e[0])),
-        "one's excerpt for another's": with_excerpt(e, e[0]),
-        "digests changed to fit": with_digests_that_fit(play, e, relinearisation=constant(play, 1)),
-        "signed by the aggregator in a party's name": with_excerpt(
-            e, signed_by(play, Identity.create("south"), relinearisation=constant(play, 1))
-        ),
-        "signed by another party": with_excerpt(e, signed_by(play, play.identity("north"))),
-        "the party's own of another session": with_excerpt(
-            e, other.contributed("south", 2).excerpt(RELINEARISATION, SECRET)
-        ),
-        "signed by the party for another round": with_excerpt(e, signed_by(play, play.identity("south"), 3)),
-        "another part of the same contribution": with_excerpt(e, play.contributed("south", 2).excerpt(0, SECRET)),
-        "another part of the same contribution, its index changed": with_part(e, own_parts(play, "south")[0]),
-        "its index changed": with_parts(e, (0, part_of(e[1])), (SECRET, part_of(e[1], SECRET))),
-        "left out": with_parts(e, (SECRET, part_of(e[1], SECRET))),
+        "one's excerpt for another's": in_place(e, e[0]),
+        "digests changed to fit": with_digests_that_fit(relinearisation=ones),
+        "signed by the aggregator in a party's name": in_place(e, signed_by(play, stranger, relinearisation=ones)),
+        "signed by another party": in_place(e, signed_by(play, north)),
+        "its own of another session": in_place(e, other.contributed("south", 2).excerpt(RELINEARISATION, SECRET)),
+        "signed by the party for another round": in_place(e, signed_by(play, south, 3)),
+        "another part of the same contribution": in_place(e, genuine.excerpt(0, SECRET)),
+        "another part of the same contribution, its index changed": with_part(e, genuine.parts[0]),
+        "its index changed": with_parts(e, (0, part[1]), secret),
+        "left out": with_parts(e, secret),
         "nothing passed on": with_parts(e),
-        "a part more": with_parts(e, *e[1].parts, (2, b"")),
-        "all parts passed on": with_excerpt(e, play.contributed("south", 2).excerpt(0, 1, 2, 3)),
-        "the two exchanged": with_parts(e, *e[1].parts[::-1]),
-        "the two under each other's index": with_parts(
-            e, (RELINEARISATION, part_of(e[1], SECRET)), (SECRET, part_of(e[1]))
-        ),
-        "secret: a bit flipped": with_part(e, flipped(part_of(e[1], SECRET), 60), SECRET),
-        "secret: cut off": with_part(e, part_of(e[1], SECRET)[:-1], SECRET),
+        "a part more": with_parts(e, part, secret, (2, b"")),
+        "all parts passed on": in_place(e, genuine.excerpt(0, 1, 2, 3)),
+        "the two exchanged": with_parts(e, secret, part),
+        "the two under each other's index": with_parts(e, (RELINEARISATION, secret[1]), (SECRET, part[1])),
+        "one index twice": with_parts(e, part, (RELINEARISATION, secret[1])),
+        "secret: a bit flipped": with_part(e, flipped(secret[1], 60), SECRET),
+        "secret: cut off": with_part(e, secret[1][:-1], SECRET),
         "secret: empty": with_part(e, b"", SECRET),
-        "secret: left out": with_parts(e, (RELINEARISATION, part_of(e[1]))),
-        "secret: doubled": with_parts(e, *e[1].parts, e[1].parts[1]),
-        "secret: its index changed": with_parts(e, e[1].parts[0], (2, part_of(e[1], SECRET))),
-        "secret: its index counted from the end": with_parts(e, e[1].parts[0], (-1, part_of(e[1], SECRET))),
+        "secret: moved into the other part": with_parts(e, (RELINEARISATION, part[1] + secret[1]), (SECRET, b"")),
+        "secret: left out": with_parts(e, part),
+        "secret: doubled": with_parts(e, part, secret, secret),
+        "secret: its index changed": with_parts(e, part, (2, secret[1])),
+        "secret: its index counted from the end": with_parts(e, part, (-1, secret[1])),
         "secret: one's for another's": with_part(e, part_of(e[0], SECRET), SECRET),
         "secret: the party's own of another session": with_part(e, own_parts(other, "south")[SECRET], SECRET),
-        "secret: the aggregator's own, sealed to the parties": with_part(e, sealed_secret(play, "south"), SECRET),
-        "secret: the aggregator's own, digests changed to fit": with_digests_that_fit(
-            play, e, secret=sealed_secret(play, "south")
-        ),
-        "secret: the aggregator's own, signed in a party's name": with_excerpt(
-            e, signed_by(play, Identity.create("south"), secret=sealed_secret(play, "south"))
-        ),
-        "secret: another's, signed by another party": with_excerpt(
-            e, signed_by(play, play.identity("north"), secret=sealed_secret(play, "north"))
-        ),
-        "secret: a contribution with no such part": of_fewer_parts(e, 3),
-        "a contribution with no such part": of_fewer_parts(e, 1),
+        "secret: the aggregator's own, sealed to the parties": with_part(e, made_up, SECRET),
+        "secret: the aggregator's own, digests changed to fit": with_digests_that_fit(secret=made_up),
+        "secret: the aggregator's, signed in a name": in_place(e, signed_by(play, stranger, secret=made_up)),
+        "secret: another's, signed by another party": in_place(e, signed_by(play, north, secret=norths)),
+        "secret: a contribution with no such part": with_fields(digests=e[1].digests[:3]),
+        "a contribution with no such part": with_fields(digests=e[1].digests[:1]),
         "order swapped": [e[1], e[0], e[2]],
         "the last left out and the first doubled": [e[0], e[1], e[0]],
         "one left out": e[:2],
@@ -252,26 +216,40 @@ def other(site_rows: list[PartyData]) -> JointPlay:
     return play
 
 
-def attacked(site_rows: list[PartyData], other: JointPlay, round_number: int) -> Iterator[tuple[JointPlay, bytes]]:
-    """A session, and the message that opens a round; after all attacks the session still ends, and its AUC is right."""
-    play = JointPlay(site_rows, delivery=other.delivery)
-    message = play.until(round_number)
-    yield play, message
-    play.finish(message)
-    record = play.aggregator.result()  # which holds no number
-    assert record == SessionRecord(play.manifest.session, NAMES, (), NAMES, ())
+@pytest.fixture
+def play(site_rows: list[PartyData], other: JointPlay) -> JointPlay:
+    """A session that has not begun."""
+    return JointPlay(site_rows, delivery=other.delivery)
+
+
+Attacked = Callable[[int], tuple[JointPlay, bytes]]
 
 
 @pytest.fixture(scope="module")
-def second(site_rows: list[PartyData], other: JointPlay) -> Iterator[tuple[JointPlay, bytes]]:
-    """A session whose parties are about to get the first parts of the relinearisation key."""
-    yield from attacked(site_rows, other, 3)
+def attacked(site_rows: list[PartyData], other: JointPlay) -> Iterator[Attacked]:
+    """Sessions that have come to some round, with the message that opens it.
+
+    After all attacks they still end, and the AUC is right.
+    """
+    made: dict[int, tuple[JointPlay, bytes]] = {}
+
+    def until(round_number: int) -> tuple[JointPlay, bytes]:
+        if round_number not in made:
+            play = JointPlay(site_rows, delivery=other.delivery)
+            made[round_number] = play, play.until(round_number)
+        return made[round_number]
+
+    yield until
+    for play, message in made.values():
+        play.finish(message)
+        record = play.aggregator.result()  # which holds no number
+        assert record == SessionRecord(play.manifest.session, NAMES, (), NAMES, ())
 
 
 def test_parts_that_are_not_all_parties_own_of_this_session_are_not_answered(
-    second: tuple[JointPlay, bytes], other: JointPlay
+    attacked: Attacked, other: JointPlay
 ) -> None:
-    play, message = second
+    play, message = attacked(3)
     for attack, forged in forged_parts(play, other, excerpts_of(message)).items():
         for party in play.parties.values():
             assert_refuses(party, carrying(message, forged), CULPRITS.get(attack, "south"), attack)
@@ -279,17 +257,21 @@ def test_parts_that_are_not_all_parties_own_of_this_session_are_not_answered(
 
 def signed_secrets_of_south(play: JointPlay, other: JointPlay) -> dict[str, bytes]:
     """Parts of the common secret that only those find to be wrong who open them."""
+    own = own_parts(play, "south")[SECRET]
+    keys, ciphertext = msgspec.msgpack.decode(own)
+    strangers = {name: Identity.create(name).encryption_key for name in ("north", "east")}
+    to_others = {"info": play.parties["south"]._info(SECRET_PURPOSE, "south"), "associated": b""}
     return {
-        "a bit flipped": flipped(own_parts(play, "south")[SECRET], -1),
-        "cut off": own_parts(play, "south")[SECRET][:-1],
-        "with a byte more": own_parts(play, "south")[SECRET] + b"\0",
+        "a bit flipped": flipped(own, -1),
+        "cut off": own[:-1],
+        "with a byte more": own + b"\0",
         "empty": b"",
         "not sealed": bytes(32),
         "not sealed, in the form of what is": encode(({"north": bytes(80), "east": bytes(80)}, bytes(48))),
         "sealed to nobody": encode(({}, b"")),
-        "sealed to itself alone": sealed_to(play, {"south": play.identity("south")}),
-        "sealed to other keys": sealed_to(play, {name: Identity.create(name) for name in ("north", "east")}),
-        "the copies of the key exchanged": copies_exchanged(play),
+        "sealed to itself alone": seal_to_all({"south": play.identity("south").encryption_key}, bytes(32), **to_others),
+        "sealed to other keys": seal_to_all(strangers, bytes(32), **to_others),
+        "the copies of the key exchanged": encode(({"north": keys["east"], "east": keys["north"]}, ciphertext)),
         "another's": own_parts(play, "north")[SECRET],
         "sealed in another's name": sealed_secret(play, "north"),
         "its own of another session": own_parts(other, "south")[SECRET],
@@ -300,36 +282,30 @@ def signed_secrets_of_south(play: JointPlay, other: JointPlay) -> dict[str, byte
 
 
 def test_a_part_of_the_common_secret_that_does_not_open_is_not_answered_whoever_signed_it(
-    second: tuple[JointPlay, bytes], other: JointPlay
+    attacked: Attacked, other: JointPlay
 ) -> None:
-    play, message = second
-    why = r"contribution of party 'south': (?!the key parts)"
-    for attack, secret in signed_secrets_of_south(play, other).items():
+    play, message = attacked(3)
+    why, readers = "(?!the key parts)", ("north", "east")  # south takes its own part from itself
+    attacks = [(attack, why, secret, readers) for attack, secret in signed_secrets_of_south(play, other).items()]
+    for favoured, left_out in (readers, readers[::-1]):
+        secret = sealed_secret(play, "south", to=(favoured,))
+        attacks.append(("sealed to some", f"not sealed to '{left_out}'", secret, (left_out,)))
+    for attack, why, secret, readers in attacks:
         with signed_secrets(play, {"south": secret}) as forged:
-            for name in ("north", "east"):  # south takes its own part from itself
-                assert_refuses(play.parties[name], carrying(message, forged), why, attack)
+            for name in readers:
+                refusal = f"contribution of party 'south': {why}"
+                assert_refuses(play.parties[name], carrying(message, forged), refusal, attack)
                 assert play.parties[name]._state.common_secret == b""
 
 
-def test_a_part_of_the_common_secret_sealed_to_some_parties_only_is_refused_by_the_others(
-    second: tuple[JointPlay, bytes],
-) -> None:
-    play, message = second
-    for favoured, left_out in (("north", "east"), ("east", "north")):
-        with signed_secrets(play, {"south": sealed_secret(play, "south", to=(favoured,))}) as forged:
-            why = f"contribution of party 'south': not sealed to '{left_out}'"
-            assert_refuses(play.parties[left_out], carrying(message, forged), why)
-
-
-def test_a_party_notices_that_its_own_part_was_replaced_even_by_one_that_it_signed(
-    second: tuple[JointPlay, bytes],
-) -> None:
+def test_a_party_notices_that_its_own_part_was_replaced_even_by_one_that_it_signed(attacked: Attacked) -> None:
     # As when a party was restarted in mid-session, or its signing key is in somebody else's hands.
-    play, message = second
+    play, message = attacked(3)
     restarted = play.party(play.sites[1])
     restarted.respond(play.wire[0])
-    own = signed(play.identity("south"), play.signed_binding, 2, restarted._state.key_parts)
-    assert_refuses(play.parties["south"], carrying(message, with_excerpt(excerpts_of(message), own)), NOT_COMMITTED)
+    drawn = Contribution.sign(play.identity("south"), play.signed_binding, 2, restarted._state.key_parts)
+    own = in_place(excerpts_of(message), drawn.excerpt(RELINEARISATION, SECRET))
+    assert_refuses(play.parties["south"], carrying(message, own), NOT_COMMITTED)
 
 
 # --- Commitments ------------------------------------------------------------------------------------------------------
@@ -337,60 +313,42 @@ def test_a_party_notices_that_its_own_part_was_replaced_even_by_one_that_it_sign
 # Whoever sends its parts last, having seen all others', would choose the sum, and read shares off the next answers.
 
 
-def chosen_last(play: JointPlay, submissions: dict[str, bytes]) -> Contribution:
-    """South's key parts, such that with the others', which it has seen, they add up to what it likes: H = 2^20, G = 0.
+def test_a_party_that_changes_its_parts_once_it_has_seen_the_others_is_refused_by_name(play: JointPlay) -> None:
+    """South signs parts such that with the others' they add up to what it likes: H = 2^20, G = 0.
 
-    It has signed them.
+    Nor does an aggregator help it that passes on what it makes of them.
     """
+    submissions = play.answers(play.until(2))
     _, shape, _ = play.aggregator._computation.setup.key_parts
     wanted = shape.zeros()
     wanted[: len(shape.moduli) // 2] = 2**20
     for name in ("north", "east"):
-        parts = decode(payload_of(submissions[name]), Contribution, "").parts
-        shape.subtract_in_place(wanted, shape.unpack(parts[RELINEARISATION]))
-    parts = own_parts(play, "south", relinearisation=shape.pack(wanted))
-    return Contribution.sign(play.identity("south"), play.signed_binding, 2, parts)
-
-
-def test_a_party_that_changes_its_parts_once_it_has_seen_the_others_is_refused_by_name(
-    site_rows: list[PartyData], other: JointPlay
-) -> None:
-    play = JointPlay(site_rows, delivery=other.delivery)
-    submissions = play.answers(play.until(2))
-    forged = changed(submissions["south"], payload=encode(chosen_last(play, submissions)))
-    for name in ("north", "east"):
         play.aggregator.receive(name, submissions[name])
+        shape.subtract_in_place(wanted, shape.unpack(play.contributed(name, 2).parts[RELINEARISATION]))
+    parts = own_parts(play, "south", relinearisation=shape.pack(wanted))
+    chosen = Contribution.sign(play.identity("south"), play.signed_binding, 2, parts)
     with pytest.raises(MessageError, match="'south' refused: the key parts of 'south' are not those that it committed"):
-        play.aggregator.receive("south", forged)
-    play.finish(None, submissions)  # it sends what it had committed to, and all is well
-
-
-def test_nor_does_an_aggregator_help_it_that_shows_it_the_others_parts_and_passes_on_what_it_makes_of_them(
-    second: tuple[JointPlay, bytes],
-) -> None:
-    play, message = second
-    chosen = chosen_last(play, {name: play.submission(name, 2) for name in NAMES}).excerpt(RELINEARISATION, SECRET)
+        play.aggregator.receive("south", changed(submissions["south"], payload=encode(chosen)))
+    message = play.deliver(submissions)  # it sends what it had committed to
+    forged = in_place(excerpts_of(message), chosen.excerpt(RELINEARISATION, SECRET))
     for party in play.parties.values():
-        assert_refuses(party, carrying(message, with_excerpt(excerpts_of(message), chosen)), NOT_COMMITTED)
+        assert_refuses(party, carrying(message, forged), NOT_COMMITTED)
+    play.finish(message)  # and all is well
 
 
-def test_parties_that_were_shown_different_commitments_refuse_each_other(
-    site_rows: list[PartyData], other: JointPlay
-) -> None:
+def test_parties_that_were_shown_different_commitments_refuse_each_other(play: JointPlay) -> None:
     """South has signed two, and shows each of the others the parts that it had committed to there."""
-    play = JointPlay(site_rows, delivery=other.delivery)
     message = play.until(2)
     play.wire.append(message)
     twin = play.party(play.sites[1])
-    twins = decode(payload_of(twin.respond(play.wire[0])), Contribution, "")
+    twins = contribution(twin.respond(play.wire[0]))
     differently = carrying(message, in_place(contributions_of(message), twins))
     answers = {
         "north": (play.parties["north"].respond(message), play.parties["south"].respond(message)),
         "east": (play.parties["east"].respond(differently), twin.respond(differently)),
     }
     contributions = {
-        name: [decode(payload_of(each), Contribution, "").excerpt(RELINEARISATION, SECRET) for each in both]
-        for name, both in answers.items()
+        name: [contribution(each).excerpt(RELINEARISATION, SECRET) for each in both] for name, both in answers.items()
     }
     (north, south), (east, south_s_other) = contributions["north"], contributions["east"]
     for name, souths, accused in (("north", south, "east"), ("east", south_s_other, "north")):
@@ -399,23 +357,25 @@ def test_parties_that_were_shown_different_commitments_refuse_each_other(
         assert_refuses(play.parties[name], forged, why)
 
 
-def committing(play: JointPlay, identity: Identity, *parts: bytes, session: bytes = b"", in_round: int = 1) -> Any:
-    return Contribution.sign(identity, session or play.binding, in_round, parts)
-
-
 def forged_commitments(play: JointPlay, other: JointPlay, c: Contributions) -> dict[str, Contributions]:
     """What the aggregator may pass on in place of the honest commitments `c`."""
+    south = play.identity("south")
+
+    def with_signed(*parts: bytes, by: Identity = south, in_round: int = 1) -> Contributions:
+        return in_place(c, Contribution.sign(by, play.binding, in_round, parts))
+
     return {
         "another's": in_place(c, c[0]),
         "made up, under the genuine signature": in_place(c, Contribution((bytes(32),), c[1].signature)),
-        "made up, signed in its name": in_place(c, committing(play, Identity.create("south"), bytes(32))),
-        "signed by another party": in_place(c, committing(play, play.identity("north"), bytes(32))),
+        "made up, signed in its name": with_signed(bytes(32), by=Identity.create("south")),
+        "signed by another party": with_signed(bytes(32), by=play.identity("north")),
         "its own of another session": in_place(c, other.contributed("south", 1)),
-        "its own for another round": in_place(c, committing(play, play.identity("south"), bytes(32), in_round=2)),
-        "too short": in_place(c, committing(play, play.identity("south"), bytes(31))),
-        "too long": in_place(c, committing(play, play.identity("south"), bytes(33))),
-        "none in it": in_place(c, committing(play, play.identity("south"))),
-        "two in it": in_place(c, committing(play, play.identity("south"), bytes(32), bytes(32))),
+        "its own for another round": with_signed(bytes(32), in_round=2),
+        "too short": with_signed(bytes(31)),
+        "too long": with_signed(bytes(33)),
+        "none in it": with_signed(),
+        "two in it": with_signed(bytes(32), bytes(32)),
+        "its own, but not what it has sent": with_signed(bytes(32)),
         "order swapped": [c[1], c[0], c[2]],
         "one left out": c[:2],
         "one doubled": [*c, c[0]],
@@ -423,42 +383,27 @@ def forged_commitments(play: JointPlay, other: JointPlay, c: Contributions) -> d
     }
 
 
-@pytest.fixture(scope="module")
-def committed(site_rows: list[PartyData], other: JointPlay) -> Iterator[tuple[JointPlay, bytes]]:
-    """A session whose parties are about to get everybody's commitments."""
-    yield from attacked(site_rows, other, 2)
-
-
 def test_no_party_shows_its_parts_before_it_has_a_commitment_of_every_party(
-    committed: tuple[JointPlay, bytes], other: JointPlay
+    attacked: Attacked, other: JointPlay
 ) -> None:
-    play, message = committed
+    play, message = attacked(2)
     for attack, forged in forged_commitments(play, other, contributions_of(message)).items():
-        for party in play.parties.values():
-            assert_refuses(party, carrying(message, forged), CULPRITS.get(attack, "south"), attack)
+        only_south = attack == "its own, but not what it has sent"  # the others cannot know
+        for party in [play.parties["south"]] if only_south else play.parties.values():
+            why = NOT_COMMITTED if only_south else CULPRITS.get(attack, "south")
+            assert_refuses(party, carrying(message, forged), why, attack)
 
 
-def test_a_party_notices_that_its_own_commitment_was_replaced_even_by_one_that_it_signed(
-    committed: tuple[JointPlay, bytes],
-) -> None:
-    play, message = committed
-    own = committing(play, play.identity("south"), bytes(32))
-    assert_refuses(play.parties["south"], carrying(message, in_place(contributions_of(message), own)), NOT_COMMITTED)
-
-
-def test_a_commitment_is_its_partys_own_and_tells_nothing_that_another_party_can_use(
-    site_rows: list[PartyData], other: JointPlay
-) -> None:
+def test_a_commitment_is_its_partys_own_and_tells_nothing_that_another_party_can_use(play: JointPlay) -> None:
     """South copies north's commitment, and then its parts: nobody takes them for south's."""
-    play = JointPlay(site_rows, delivery=other.delivery)
     first = play.answers(play.until(1))
-    copied = decode(payload_of(first["north"]), Contribution, "").parts
+    copied = contribution(first["north"]).parts
     first["south"] = changed(
         first["south"], payload=encode(Contribution.sign(play.identity("south"), play.binding, 1, copied))
     )
     message = play.deliver(first)
     assert message is not None
-    norths = decode(payload_of(play.parties["north"].respond(message)), Contribution, "").parts
+    norths = contribution(play.parties["north"].respond(message)).parts
     forged = Contribution.sign(play.identity("south"), play.aggregator._signed_binding(), 2, norths)
     with pytest.raises(MessageError, match="'south' refused: the key parts of 'south' are not those that it committed"):
         play.aggregator.receive("south", changed(first["south"], round=2, payload=encode(forged)))
@@ -474,19 +419,23 @@ def derived(play: JointPlay, name: str, excerpts: Excerpts) -> bytes:
 
 
 def test_all_parties_of_a_session_derive_the_same_common_secret_and_in_another_session_another(
-    fourth: tuple[JointPlay, bytes], other: JointPlay
+    attacked: Attacked, other: JointPlay
 ) -> None:
     found = []
-    for play in (fourth[0], other):
+    for play in (attacked(5)[0], other):
         (common_secret,) = {party._state.common_secret for party in play.parties.values()}
         parts = [party._state.secret_part for party in play.parties.values()]
         assert [len(each) for each in (common_secret, *parts)] == [32] * 4
         found += [common_secret, *parts]
     assert len(set(found)) == 8  # parts are drawn anew by every party in every session
+    for name, excerpt in zip(NAMES, excerpts_of(attacked(3)[1]), strict=True):
+        keys, ciphertext = msgspec.msgpack.decode(part_of(excerpt, SECRET))
+        assert set(keys) == set(NAMES) - {name}  # sealed to all other parties and to nobody else
+        assert len(ciphertext) == 32 + 32 + 16  # commitment, secret, tag
 
 
-def test_the_common_secret_depends_on_every_partys_part_and_on_whose_it_is(second: tuple[JointPlay, bytes]) -> None:
-    play, message = second
+def test_the_common_secret_depends_on_every_partys_part_and_on_whose_it_is(attacked: Attacked) -> None:
+    play, message = attacked(3)
     excerpts = excerpts_of(message)
     (honest,) = {derived(play, name, excerpts) for name in NAMES}
     found = {honest}
@@ -510,10 +459,10 @@ def test_the_common_secret_depends_on_every_partys_part_and_on_whose_it_is(secon
 
 
 def test_the_same_parts_make_another_common_secret_in_another_session(
-    second: tuple[JointPlay, bytes], other: JointPlay, monkeypatch: Any
+    attacked: Attacked, other: JointPlay, monkeypatch: Any
 ) -> None:
     found = []
-    for play in (second[0], other):
+    for play in (attacked(3)[0], other):
         parts = {name: bytes([number]) * 32 for number, name in enumerate(NAMES)}
         for name, party in play.parties.items():
             monkeypatch.setattr(party, "_state", msgspec.structs.replace(party._state, secret_part=parts[name]))
@@ -524,47 +473,27 @@ def test_the_same_parts_make_another_common_secret_in_another_session(
     assert found[0] != found[1]
 
 
-def test_a_task_is_given_the_common_secret_whenever_it_is_asked_for_anything(
-    site_rows: list[PartyData], other: JointPlay
-) -> None:
-    play = JointPlay(site_rows, delivery=other.delivery)
+def test_a_task_is_given_the_common_secret_whenever_it_is_asked_for_anything(play: JointPlay) -> None:
     message = play.until(3)
     seen: list[tuple[str, bytes]] = []
+
+    def recording(asked: str, honest: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *given: seen.append((asked, given[-1])) or honest(*given)
+
     for party in play.parties.values():
-        task = party._task
-
-        def encode(common_secret: bytes, honest: Any = task.encode) -> Any:
-            seen.append(("encode", common_secret))
-            return honest(common_secret)
-
-        def read(decrypted: Any, parties: int, common_secret: bytes, honest: Any = task.read) -> Any:
-            seen.append(("read", common_secret))
-            return honest(decrypted, parties, common_secret)
-
-        task.encode, task.read = encode, read
+        party._task.encode = recording("encode", party._task.encode)
+        party._task.read = recording("read", party._task.read)
     play.finish(play.play_round(message))
     (common_secret,) = {party._state.common_secret for party in play.parties.values()}
     assert sorted(seen) == [(asked, common_secret) for asked in ("encode", "read") for _ in NAMES]
 
 
-def test_a_part_of_the_common_secret_is_sealed_to_all_other_parties_and_to_nobody_else(
-    second: tuple[JointPlay, bytes],
-) -> None:
-    for name, excerpt in zip(NAMES, excerpts_of(second[1]), strict=True):
-        keys, ciphertext = msgspec.msgpack.decode(part_of(excerpt, SECRET))
-        assert set(keys) == set(NAMES) - {name}
-        assert len(ciphertext) == 32 + 32 + 16  # commitment, secret, tag
-
-
-@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
-def test_a_party_is_not_pickled_or_copied(
-    second: tuple[JointPlay, bytes], other: JointPlay, duplicate: Callable[[Any], Any]
-) -> None:
+def test_a_party_is_not_pickled_or_copied(attacked: Attacked, other: JointPlay, play: JointPlay) -> None:
     """Neither before it has a share, nor while it has one, nor afterwards."""
-    idle = second[0].party(second[0].sites[0])
-    for party in (idle, second[0].parties["north"], other.parties["north"]):
-        with pytest.raises(TypeError, match="not pickled or copied"):
-            duplicate(party)
+    for party in (each.parties["north"] for each in (play, attacked(3)[0], other)):
+        for duplicate in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match="not pickled or copied"):
+                duplicate(party)
 
 
 # --- Partial decryptions ----------------------------------------------------------------------------------------------
@@ -605,16 +534,10 @@ def forged_partials(play: JointPlay, other: JointPlay, c: Contributions) -> dict
     }
 
 
-@pytest.fixture(scope="module")
-def fourth(site_rows: list[PartyData], other: JointPlay) -> Iterator[tuple[JointPlay, bytes]]:
-    """A session whose parties are about to get the partial decryptions."""
-    yield from attacked(site_rows, other, 5)
-
-
 def test_partial_decryptions_that_are_not_all_parties_own_of_this_result_are_refused(
-    fourth: tuple[JointPlay, bytes], other: JointPlay
+    attacked: Attacked, other: JointPlay
 ) -> None:
-    play, message = fourth
+    play, message = attacked(5)
     for attack, forged in forged_partials(play, other, contributions_of(message)).items():
         for name in ("north", "east"):  # south takes its own partial decryption from itself
             assert_refuses(play.parties[name], carrying(message, forged), CULPRITS.get(attack, "south"), attack)
@@ -622,18 +545,9 @@ def test_partial_decryptions_that_are_not_all_parties_own_of_this_result_are_ref
                 play.parties[name].result()
 
 
-def test_what_is_sealed_is_sealed_for_its_purpose_session_and_sender(
-    fourth: tuple[JointPlay, bytes], other: JointPlay
-) -> None:
-    north, elsewhere = fourth[0].parties["north"], other.parties["north"]
-    purposes = SECRET_PURPOSE, PARTIAL_PURPOSE
-    found = {role._info(purpose, name) for role in (north, elsewhere) for purpose in purposes for name in NAMES}
-    assert len(found) == 12
-
-
-def test_the_same_partial_decryption_sealed_anew_for_its_purpose_opens(fourth: tuple[JointPlay, bytes]) -> None:
+def test_the_same_partial_decryption_sealed_anew_for_its_purpose_opens(attacked: Attacked) -> None:
     """So it is for their purpose that the ones above are refused."""
-    play, message = fourth
+    play, message = attacked(5)
     payload = encode(tuple(signed_in_place(play, contributions_of(message), resealed(play, PARTIAL_PURPOSE))))
     for name in ("north", "east"):
         partials = list(play.parties[name]._all_partials(payload))
@@ -644,6 +558,13 @@ def test_the_same_partial_decryption_sealed_anew_for_its_purpose_opens(fourth: t
 # --- Results ----------------------------------------------------------------------------------------------------------
 
 
+def opened(result: bytes) -> tuple[str, bytes, bytes]:
+    """The one ciphertext of a result: what its container says, the session's name, coefficients."""
+    (only,) = decode(result, tuple[bytes, ...], "")
+    kind = wire_format.kind_of(only)
+    return kind, *wire_format.open_any(kind, only)
+
+
 def another_result(message: bytes) -> bytes:
     """The result with one coefficient changed, well formed and in its container."""
     result = decode(payload_of(message), Result, "")
@@ -652,22 +573,8 @@ def another_result(message: bytes) -> bytes:
     return changed(message, payload=encode(Result(result.counted, encode((sealed,)))))
 
 
-def opened(result: bytes) -> tuple[str, bytes, bytes]:
-    """The one ciphertext of a result: what its container says, the session's name, coefficients."""
-    (only,) = decode(result, tuple[bytes, ...], "")
-    kind = wire_format.kind_of(only)
-    return kind, *wire_format.open_any(kind, only)
-
-
-@pytest.fixture
-def third(site_rows: list[PartyData], other: JointPlay) -> tuple[JointPlay, bytes]:
-    """A session whose parties are about to get the result."""
-    play = JointPlay(site_rows, delivery=other.delivery)
-    return play, play.until(4)
-
-
-def test_of_different_results_for_different_parties_nobody_gets_a_number(third: tuple[JointPlay, bytes]) -> None:
-    play, message = third
+def test_of_different_results_for_different_parties_nobody_gets_a_number(play: JointPlay) -> None:
+    message = play.until(4)
     for name, party in play.parties.items():
         play.aggregator.receive(name, party.respond(another_result(message) if name == "south" else message))
     partials = play.aggregator.finish_round()
@@ -678,10 +585,8 @@ def test_of_different_results_for_different_parties_nobody_gets_a_number(third: 
             play.parties[name].result()
 
 
-def test_a_party_decrypts_no_result_that_is_damaged_or_of_another_kind_then_one_and_no_second(
-    third: tuple[JointPlay, bytes],
-) -> None:
-    play, message = third
+def test_a_party_decrypts_no_result_that_is_damaged_or_of_another_kind_then_one_and_no_second(play: JointPlay) -> None:
+    message = play.until(4)
     result = decode(payload_of(message), Result, "").content
     kind, fingerprint, packed = opened(result)
     other_ciphertexts = (
@@ -710,10 +615,7 @@ def test_a_party_decrypts_no_result_that_is_damaged_or_of_another_kind_then_one_
             north.respond(asked)
 
 
-def test_no_number_comes_of_a_relinearisation_key_without_a_partys_part(
-    site_rows: list[PartyData], other: JointPlay
-) -> None:
-    play = JointPlay(site_rows, delivery=other.delivery)
+def test_no_number_comes_of_a_relinearisation_key_without_a_partys_part(play: JointPlay) -> None:
     for name, submission in play.answers(play.until(3)).items():
         play.aggregator.receive(name, submission)
     total = play.aggregator._submissions._sums[0]
@@ -745,20 +647,13 @@ def pieces(words: np.ndarray, polynomials: Any) -> list[bytes]:
     ]
 
 
-def secret_words(party: Any) -> list[tuple[np.ndarray, Any]]:
-    """A party's share of the key, and the secret that it needs for one key."""
-    share, setup = party._share, party._setup
-    return [(share.secret_words, setup.submission_part), (share._ephemeral, setup.result_part)]
-
-
 def halves(text: bytes) -> list[bytes]:
     return [text[: len(text) // 2], text[len(text) // 2 :]]
 
 
 def test_neither_the_aggregator_nor_the_wire_holds_a_share_a_partial_decryption_or_the_common_secret(
-    site_rows: list[PartyData], other: JointPlay
+    play: JointPlay,
 ) -> None:
-    play = JointPlay(site_rows, delivery=other.delivery)
     held: set[bytes] = set()
     secret: list[bytes] = []
     message: bytes | None = play.aggregator.start()
@@ -768,8 +663,9 @@ def test_neither_the_aggregator_nor_the_wire_holds_a_share_a_partial_decryption_
             play.wire.append(party.respond(message))
             play.aggregator.receive(name, play.wire[-1])
             if play.aggregator.round == 2:
-                for words, polynomials in secret_words(party):
-                    secret += pieces(words, polynomials)
+                share, setup = party._share, party._setup  # of the key, and the secret that it needs for one key
+                secret += pieces(share.secret_words, setup.submission_part)
+                secret += pieces(share._ephemeral, setup.result_part)
                 secret += halves(party._state.secret_part)
             if play.aggregator.round == 3:
                 secret += halves(party._state.common_secret)

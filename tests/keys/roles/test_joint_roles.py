@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc.base.errors import EvaluationError, MessageError, TooFewPartiesError, UndefinedAucError
-from fhe_auc.base.serialise import decode, encode
+from fhe_auc.base.errors import (
+    DeserialisationError,
+    EvaluationError,
+    MessageError,
+    TooFewPartiesError,
+    UndefinedAucError,
+)
+from fhe_auc.base.serialise import encode
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session.manifest import JOINT_KEYS_LEAVE, JOINT_PADS_LEAVE
+from fhe_auc.session.manifest import JOINT_KEYS_LEAVE
 from fhe_auc_keys.roles.contributions import Contribution, digests
 from fhe_auc_keys.roles.joint_roles import _commitment
 from fhe_auc_keys.trust.identity import Identity
-from tests.support.joint_sessions import GRID, PRECISION, JointPlay
+from tests.support.joint_sessions import GRID, PRECISION, JointPlay, contribution
 from tests.support.pooled import exact_auc
 from tests.support.wire import changed, payload_of
 
@@ -37,120 +44,67 @@ def test_a_pool_of_one_class_has_no_auc_under_joint_keys_either(site_rows: list[
             party.respond(message)
 
 
-@pytest.mark.parametrize("protocol", ["exact", pytest.param("verified", marks=pytest.mark.slow), "histogram-federated"])
-def test_every_result_says_what_an_aggregator_and_one_party_can_read(site_rows: list[PartyData], protocol: str) -> None:
-    play = JointPlay(site_rows, protocol=protocol)
-    for found in play.finish(play.until(1)):
-        assert (JOINT_PADS_LEAVE if protocol == "histogram-federated" else JOINT_KEYS_LEAVE) in found.warnings
-
-
 # --- Parties' mistakes, and strangers ---------------------------------------------------------------------------------
 
 
-def contribution(data: bytes) -> Contribution:
-    return decode(payload_of(data), Contribution, "")
-
-
-def with_contribution(data: bytes, **fields: Any) -> bytes:
-    return changed(data, payload=encode(msgspec.structs.replace(contribution(data), **fields)))
-
-
-def signed_anew(play: JointPlay, name: str, data: bytes, **other: Any) -> bytes:
-    """The message with something changed and signed for it, by the party's own key if not told otherwise.
-
-    In round 2 the party has committed to what is changed, until `committed_as_before`.
-    """
-    parts = other.get("parts", contribution(data).parts)
+@contextmanager
+def committed_to(play: JointPlay, name: str, parts: tuple[bytes, ...]) -> Iterator[None]:
+    """As if a party had committed to these key parts; contributions are signed for all commitments."""
+    honest = play.aggregator._commitments
     if play.aggregator.round == 2:
-        play.aggregator._commitments[name] = _commitment(play.binding, name, digests(parts))
-    honest = {
-        "identity": play.identity(name),
-        "session": play.aggregator._signed_binding(),
-        "round_number": play.aggregator.round,
-        "parts": parts,
+        play.aggregator._commitments = {**honest, name: _commitment(play.binding, name, digests(parts))}
+    yield
+    play.aggregator._commitments = honest
+
+
+def signed(play: JointPlay, data: bytes, *parts: bytes, name: str = "south", **other: Any) -> bytes:
+    """The message with these parts, signed by the party's own key for the session and round if not told otherwise."""
+    with committed_to(play, name, parts):
+        session, number = play.aggregator._signed_binding(), play.aggregator.round
+    honest = {"identity": play.identity(name), "session": session, "round_number": number}
+    return changed(data, payload=encode(Contribution.sign(parts=parts, **{**honest, **other})))
+
+
+def mistakes(play: JointPlay, data: bytes) -> dict[str, bytes]:
+    """What may come in place of the honest submission `data` of south."""
+    number, own = play.aggregator.round, contribution(data)
+    parts = own.parts
+    altered = tuple(part[:-1] + bytes([byte ^ 1 for byte in part[-1:]]) for part in parts)
+    found = {
+        "unsigned": changed(data, payload=encode(Contribution(parts, b""))),
+        "signed with zeros": changed(data, payload=encode(Contribution(parts, bytes(64)))),
+        "another text under the signature": changed(data, payload=encode(Contribution(altered, own.signature))),
+        "signed by another party": signed(play, data, *parts, identity=play.identity("north")),
+        "signed by a stranger of that name": signed(play, data, *parts, identity=Identity.create("south")),
+        "signed for the manifest alone": signed(play, data, *parts, session=play.manifest.digest),
+        "signed for another session": signed(play, data, *parts, session=bytes(32)),
+        "signed for another round": signed(play, data, *parts, round_number=number % 3 + 1),
+        "another party's": changed(play.submission("north", number), sender="south", session=play.manifest.session),
+        "payload cut off": changed(data, payload=payload_of(data)[:-1]),
+        "message cut off": data[:-1],
+        "message too long": data + bytes(play.aggregator.submission_limit),
+        "no parts": signed(play, data),
+        "a part too many": signed(play, data, *parts, b""),
+        "an empty part too many, before the others": signed(play, data, b"", *parts),
+        "a part less": signed(play, data, *parts[:-1]),
+        "the first part left out": signed(play, data, *parts[1:]),
+        "not a contribution": changed(data, payload=encode([1, 2, 3])),
+        "a later round": changed(data, round=number + 1),
+        "another session": changed(data, session=bytes(16)),
+        "another manifest": changed(data, manifest=bytes(32)),
     }
-    return changed(data, payload=encode(Contribution.sign(**{**honest, **other})))
-
-
-def committed_as_before(play: JointPlay) -> None:
-    if play.aggregator.round == 2:
-        play.aggregator._commitments = dict(zip(play.manifest.parties, play.committed, strict=True))
-
-
-def with_part(play: JointPlay, name: str, data: bytes, index: int, change: Callable[[bytes], bytes]) -> bytes:
-    """The message with one of the parts that the aggregator can read changed, and signed for it."""
-    parts = list(contribution(data).parts)
-    # Of the key parts those of public and relinearisation key; the rotation keys' is empty, and one is sealed.
-    readable = slice(2) if play.aggregator.round == 2 else slice(None)
-    changed_parts = parts[readable]
-    changed_parts[index] = change(changed_parts[index])
-    parts[readable] = changed_parts
-    return signed_anew(play, name, data, parts=tuple(parts))
-
-
-def in_another_order(play: JointPlay, name: str, data: bytes) -> bytes:
-    parts = contribution(data).parts
-    if play.aggregator.round == 2:
-        return signed_anew(play, name, data, parts=(*parts[2::-1], *parts[3:]))
-    return signed_anew(play, name, data, parts=parts[::-1])
-
-
-def largest(part: bytes) -> bytes:
-    """A coefficient that is not below its modulus."""
-    return b"\xff" * 7 + part[7:]
-
-
-MISTAKES: dict[str, Callable[[JointPlay, str, bytes], bytes]] = {
-    "unsigned": lambda play, name, data: with_contribution(data, signature=b""),
-    "signed with zeros": lambda play, name, data: with_contribution(data, signature=bytes(64)),
-    "another text under the signature": lambda play, name, data: with_contribution(
-        data, parts=tuple(part[:-1] + bytes([each ^ 1 for each in part[-1:]]) for part in contribution(data).parts)
-    ),
-    "signed by another party": lambda play, name, data: signed_anew(play, name, data, identity=play.identity("north")),
-    "signed by a stranger of that name": lambda play, name, data: signed_anew(
-        play, name, data, identity=Identity.create(name)
-    ),
-    "signed for the manifest alone": lambda play, name, data: signed_anew(
-        play, name, data, session=play.manifest.digest
-    ),
-    "signed for another session": lambda play, name, data: signed_anew(play, name, data, session=bytes(32)),
-    "signed for another round": lambda play, name, data: signed_anew(
-        play, name, data, round_number=play.aggregator.round % 3 + 1
-    ),
-    "another party's": lambda play, name, data: changed(
-        play.submission("north", play.aggregator.round), sender=name, session=play.manifest.session
-    ),
-    "payload cut off": lambda play, name, data: changed(data, payload=payload_of(data)[:-1]),
-    "message cut off": lambda play, name, data: data[:-1],
-    "message too long": lambda play, name, data: data + bytes(play.aggregator.submission_limit),
-    "no parts": lambda play, name, data: signed_anew(play, name, data, parts=()),
-    "a part too many": lambda play, name, data: signed_anew(play, name, data, parts=(*contribution(data).parts, b"")),
-    "an empty part too many, before the others": lambda play, name, data: signed_anew(
-        play, name, data, parts=(b"", *contribution(data).parts)
-    ),
-    "a part less": lambda play, name, data: signed_anew(play, name, data, parts=contribution(data).parts[:-1]),
-    "the first part left out": lambda play, name, data: signed_anew(
-        play, name, data, parts=contribution(data).parts[1:]
-    ),
-    "a part cut off": lambda play, name, data: with_part(play, name, data, -1, lambda part: part[:-1]),
-    "a coefficient out of range, in the first part": lambda play, name, data: with_part(play, name, data, 0, largest),
-    "a coefficient out of range, in the last part": lambda play, name, data: with_part(play, name, data, -1, largest),
-    "parts in another order": in_another_order,
-    "not a contribution": lambda play, name, data: changed(data, payload=encode([1, 2, 3])),
-    "a later round": lambda play, name, data: changed(data, round=play.aggregator.round + 1),
-    "another session": lambda play, name, data: changed(data, session=bytes(16)),
-    "another manifest": lambda play, name, data: changed(data, manifest=bytes(32)),
-}
-COEFFICIENTS = (
-    "a coefficient out of range, in the first part",
-    "a coefficient out of range, in the last part",
-    "parts in another order",
-)
-UNSEEN: dict[int, tuple[str, ...]] = {
-    1: COEFFICIENTS,  # a commitment is one part, and any 32 bytes
-    4: ("a part cut off", *COEFFICIENTS),  # a partial decryption is sealed to the parties
-}
-"""What the aggregator cannot tell, in which round."""
+    # Of the key parts the aggregator can read those of public and relinearisation key; the rotation keys' is empty,
+    # and one is sealed. A commitment is any 32 bytes, and a partial decryption is sealed to the parties.
+    *before, last = parts[:2] if number == 2 else parts
+    rest = parts[2:] if number == 2 else ()
+    if number < 4:
+        found["a part cut off"] = signed(play, data, *before, last[:-1], *rest)
+    if number in (2, 3):
+        largest = b"\xff" * 7  # a coefficient that is not below its modulus
+        found["the first part out of range"] = signed(play, data, largest + parts[0][7:], *parts[1:])
+        found["the last part out of range"] = signed(play, data, *before, largest + last[7:], *rest)
+        found["another order"] = signed(play, data, *(*parts[2::-1], *rest[1:]) if number == 2 else parts[::-1])
+    return found
 
 
 LONGEST_SECRET_PART = 3 * 4096  # of three parties; an honest one has some 250 bytes
@@ -167,22 +121,32 @@ def sums(play: JointPlay) -> bytes:
     return digest.digest()
 
 
+def assert_refused(play: JointPlay, forged: bytes, why: str = "(?!the key parts)", mistake: str = "") -> None:
+    """South's message is refused, had it even committed to what is in it, and the aggregator is as it was."""
+    before, parts = sums(play), ()
+    with suppress(DeserialisationError):
+        parts = contribution(forged).parts
+    with (
+        committed_to(play, "south", parts),
+        pytest.raises(MessageError, match=f"'south' refused: {why}"),
+    ):
+        play.aggregator.receive("south", forged)
+    assert sums(play) == before, mistake
+
+
+@pytest.mark.parametrize("protocol", ["exact", pytest.param("verified", marks=pytest.mark.slow)])
 def test_every_mistake_in_every_round_is_refused_by_name_and_the_session_still_ends_right(
-    site_rows: list[PartyData],
+    site_rows: list[PartyData], protocol: str
 ) -> None:
-    play = JointPlay(site_rows)
+    play = JointPlay(site_rows, protocol=protocol)
     message = play.until(1)
     for round_number in (1, 2, 3, 4):
         submissions = play.answers(message)
+        assert play.aggregator.round == round_number
         play.aggregator.receive("north", submissions["north"])
+        for mistake, forged in mistakes(play, submissions["south"]).items():
+            assert_refused(play, forged, mistake=mistake)
         before = sums(play)
-        for name, mistake in MISTAKES.items():
-            if name in UNSEEN.get(round_number, ()):
-                continue
-            with pytest.raises(MessageError, match=r"'south' refused: (?!the key parts)"):
-                play.aggregator.receive("south", mistake(play, "south", submissions["south"]))
-            committed_as_before(play)
-            assert sums(play) == before, name
         for sender in ("mallory", "aggregator", "South", ""):
             with pytest.raises(MessageError, match="not a party"):
                 play.aggregator.receive(sender, changed(submissions["south"], sender=sender))
@@ -190,7 +154,8 @@ def test_every_mistake_in_every_round_is_refused_by_name_and_the_session_still_e
             play.aggregator.receive("north", submissions["north"])
         assert sums(play) == before
         message = play.deliver(submissions)
-    play.finish(message)
+    for found in play.finish(message):  # the result says what an aggregator and one party can read
+        assert JOINT_KEYS_LEAVE in found.warnings
     assert [party for party, _ in play.aggregator.result().refused] == ["south", "north"]
 
 
@@ -200,24 +165,15 @@ def test_a_part_of_the_common_secret_that_is_too_long_is_refused_by_name_and_the
     play = JointPlay(site_rows)
     submissions = play.answers(play.until(2))
     play.aggregator.receive("north", submissions["north"])
-    before = sums(play)
     *key_parts, honest = contribution(submissions["south"]).parts
     assert len(honest) < 400
-    for sealed in (
-        bytes(LONGEST_SECRET_PART + 1),
-        honest + bytes(LONGEST_SECRET_PART + 1 - len(honest)),
-        bytes(LONGEST_SECRET_PART + 4000),  # as long as the message may be
+    for sealed, why in (
+        (bytes(LONGEST_SECRET_PART + 1), "the part of the common secret is too long"),
+        (honest + bytes(LONGEST_SECRET_PART + 1 - len(honest)), "the part of the common secret is too long"),
+        (bytes(LONGEST_SECRET_PART + 4000), "the part of the common secret is too long"),  # as a message may be
+        (bytes(10 * LONGEST_SECRET_PART), ".*bytes, at most"),
     ):
-        long = signed_anew(play, "south", submissions["south"], parts=(*key_parts, sealed))
-        with pytest.raises(MessageError, match=r"'south' refused: the part of the common secret is too long"):
-            play.aggregator.receive("south", long)
-        committed_as_before(play)
-        assert sums(play) == before
-    longer = signed_anew(play, "south", submissions["south"], parts=(*key_parts, bytes(10 * LONGEST_SECRET_PART)))
-    with pytest.raises(MessageError, match=r"'south' refused: .*bytes, at most"):
-        play.aggregator.receive("south", longer)
-    committed_as_before(play)
-    assert sums(play) == before
+        assert_refused(play, signed(play, submissions["south"], *key_parts, sealed), why)
     play.finish(None, submissions)
     assert [party for party, _ in play.aggregator.result().refused] == ["south"]
 
@@ -231,7 +187,7 @@ def test_the_longest_part_of_the_common_secret_that_passes_still_reaches_the_par
         party = play.parties[name]
         parts = (*party._state.key_parts[:-1], bytes([0xC1]) * LONGEST_SECRET_PART)
         party._state = msgspec.structs.replace(party._state, key_parts=parts)
-        commitments[name] = signed_anew(play, name, data, parts=(_commitment(play.binding, name, digests(parts)),))
+        commitments[name] = signed(play, data, _commitment(play.binding, name, digests(parts)), name=name)
     message = play.deliver(commitments)
     assert message is not None
     message = play.play_round(message)

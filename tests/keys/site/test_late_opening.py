@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -22,6 +22,7 @@ from fhe_auc_keys.errors import ExpiredError, KeysError, StoreError, TamperedErr
 from fhe_auc_keys.site import key_store_sites, late_opening
 from fhe_auc_keys.site.late_opening import ask_by_file, hold, is_late, open_late, read_opening, request
 from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_protocols.exact_auc.padded_computation import ExactPaddedComputation
 from tests.support.certified import DAY, NOW
 from tests.support.pooled import exact_auc
@@ -43,23 +44,24 @@ class Late(NamedTuple):
     announced: Announcement
     store: KeyStore
 
-    def asked(self, *counted: str, by: str = ADDER) -> bytes:
-        return request(self.consortium.identities[by], self.announced.manifest, counted)
+    def asked(self, *counted: str, by: Identity | None = None, **changes: Any) -> bytes:
+        manifest = msgspec.structs.replace(self.announced.manifest, **changes)
+        return request(by or self.consortium.identities[ADDER], manifest, counted)
 
-    def opened(self, document: bytes, at: object = NOW) -> bytes:
-        holder = self.consortium.identities[HOLDER]
-        return open_late(self.store, holder, self.consortium.trust(at), document, at=at)  # type: ignore[arg-type]
+    def opened(self, document: bytes, at: Any = NOW) -> bytes:
+        return open_late(self.store, self.consortium.identities[HOLDER], self.consortium.trust(at), document, at=at)
 
     def read(self, opening: bytes, *counted: str, by: str = ADDER) -> bytes:
         identity, trust = self.consortium.identities[by], self.consortium.trust()
         return read_opening(opening, identity, trust, self.announced, counted, at=NOW)
 
-    def everything(self) -> bytes:
-        """All that the store holds of sessions to be opened late, decrypted."""
-        return b"".join(self.store.get("late", name) for name in self.store.names("late"))
-
     def assert_seeds(self, *, kept: bool) -> None:
-        assert all((seed in self.everything()) == kept for seed in self.session.seeds.values())
+        assert all((seed in everything(self.store)) == kept for seed in self.session.seeds.values())
+
+
+def everything(store: KeyStore) -> bytes:
+    """All that the store holds of sessions to be opened late, decrypted."""
+    return b"".join(store.get("late", name) for name in store.names("late"))
 
 
 @pytest.fixture(params=[pytest.param("exact", marks=pytest.mark.slow), "verified"])
@@ -94,20 +96,16 @@ def test_a_session_without_one_party_gives_the_auc_of_the_others(late: Late) -> 
         assert party.result().parties == 3
 
 
-def test_no_opening_exists_before_it_is_known_who_counts(late: Late) -> None:
+def test_no_opening_exists_before_it_is_known_who_counts_and_then_one_in_one_process_too(late: Late) -> None:
+    manifest, material = late.session.manifest, late.session.aggregator_material
     assert is_late(late.announced.manifest)
-    assert public_context(late.session.aggregator_material)[1] == b""
-    plugin = registry.load(late.session.manifest.protocol)
-    aggregator = plugin.aggregator(late.session.manifest, late.session.aggregator_material)
-    parties = [plugin.party(late.session.manifest, late.session.party_material, each) for each in rows().values()]
+    assert public_context(material)[1] == b""
+    plugin = registry.load(manifest.protocol)
+    party = plugin.party(manifest, late.session.party_material, rows()["north"])
     with pytest.raises(EvaluationError, match="has submitted already"):  # without its seed none can submit
-        parties[0].respond(aggregator.start())
-    early = aggregator_material(late.session.aggregator_material, b"an opening for all")
+        party.respond(plugin.aggregator(manifest, material).start())
     with pytest.raises(InputError, match="has an opening before it is known who counts"):
-        plugin.aggregator(late.session.manifest, early)
-
-
-def test_in_one_process_too_an_opening_is_for_one_list_of_parties(late: Late) -> None:
+        plugin.aggregator(manifest, aggregator_material(material, b"an opening for all"))
     open_late = late.session.delivery().open_late
     assert open_late is not None
     open_late(THREE)
@@ -123,12 +121,6 @@ def test_a_bound_counts_the_groups_that_may_be_given_results_of_their_own() -> N
         assert found.soundness == tries * plugin.plan(asked).soundness(4)
 
 
-def test_the_aggregator_asks_with_its_certificate_of_the_session_not_with_another_of_its_own(late: Late) -> None:
-    renewed = late.consortium.certified(late.consortium.identities[ADDER])
-    with pytest.raises(TamperedError, match="with its certificate of this session"):
-        late.opened(request(renewed, late.announced.manifest, THREE))
-
-
 def test_seeds_of_a_session_that_has_ended_are_erased_whenever_a_session_opens_the_key_store(
     late: Late, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,27 +129,29 @@ def test_seeds_of_a_session_that_has_ended_are_erased_whenever_a_session_opens_t
     passphrase.chmod(0o600)
     late.store.close()
     config = {"store": str(tmp_path / "store"), "passphrase-file": str(passphrase)}
-    for days, erased in ((1, False), (3, True)):
+    for days, kept in ((1, True), (3, False)):
         monkeypatch.setattr(key_store_sites, "_now", lambda days=days: NOW + days * DAY)
         with key_store_sites._opened(config) as store:
-            kept = b"".join(store.get("late", name) for name in store.names("late"))
-        assert all((seed not in kept) == erased for seed in late.session.seeds.values())
+            late._replace(store=store).assert_seeds(kept=kept)
 
 
 def test_it_is_made_once_for_the_same_names_the_same_bytes_for_others_nothing(late: Late) -> None:
+    late.assert_seeds(kept=True)
+    assert party_secrets(late.session.party_material, late.session.manifest).common_secret not in everything(late.store)
     first = late.opened(late.asked(*THREE))
+    late.assert_seeds(kept=False)  # before the opening leaves
+    assert late.session.party_material not in everything(late.store)
     assert late.opened(late.asked(*THREE)) == first
     for others in (NAMES, NAMES[:3]):
         with pytest.raises(KeysError, match="for other parties"):
             late.opened(late.asked(*others))
     assert late.read(first, *THREE)
-
-
-def test_seeds_are_erased_before_the_opening_leaves(late: Late) -> None:
-    late.assert_seeds(kept=True)
-    late.opened(late.asked(*THREE))
-    late.assert_seeds(kept=False)
-    assert late.session.party_material not in late.everything()
+    with pytest.raises(TamperedError):
+        late.read(first, *THREE, by="north")
+    with pytest.raises(KeysError, match="the late opening is for another session, or for"):
+        late.read(first, *NAMES)
+    with pytest.raises(TamperedError):
+        late.read(flipped(first, -1), *THREE)
 
 
 def test_a_crash_before_it_is_written_down_leaves_nothing_opened(late: Late, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,16 +177,10 @@ def test_seeds_are_erased_at_the_sessions_end(late: Late) -> None:
 def test_seeds_of_an_ended_session_are_erased_whoever_was_revoked(late: Late) -> None:
     for revoked in (HOLDER, "south"):
         late.consortium.revoke(revoked)
-    late_opening.purge(late.store, at=NOW + timedelta(days=1))
-    late.assert_seeds(kept=True)  # it has not ended yet
-    late_opening.purge(late.store, at=NOW + timedelta(days=3))
-    late.assert_seeds(kept=False)
-    assert party_secrets(late.session.party_material, late.session.manifest).context not in late.everything()
-
-
-def test_the_key_holder_keeps_no_common_secret(late: Late) -> None:
-    secret = party_secrets(late.session.party_material, late.session.manifest).common_secret
-    assert secret not in late.everything()
+    for days, kept in ((1, True), (3, False)):
+        late_opening.purge(late.store, at=NOW + days * DAY)
+        late.assert_seeds(kept=kept)
+    assert party_secrets(late.session.party_material, late.session.manifest).context not in everything(late.store)
 
 
 def test_an_opening_that_holds_a_seed_is_not_sent(late: Late, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,43 +188,28 @@ def test_an_opening_that_holds_a_seed_is_not_sent(late: Late, monkeypatch: pytes
     monkeypatch.setattr(ExactPaddedComputation, "opening", lambda *_: b"opening" + seed)
     with pytest.raises(KeysError, match="the aggregator's material holds secret key"):
         late.opened(late.asked(*THREE))
-    assert seed in late.everything()  # nothing was written
+    assert seed in everything(late.store)  # nothing was written
 
 
-@pytest.mark.parametrize(
-    "counted", [NAMES[:2], ("north",), (), ("north", "north", "east"), ("east", "north", "west"), (*THREE, "stranger")]
-)
-def test_names_that_cannot_count_are_refused(late: Late, counted: tuple[str, ...]) -> None:
-    with pytest.raises(KeysError, match="at least 3"):
-        late.opened(late.asked(*counted))
-    assert late.read(late.opened(late.asked(*THREE)), *THREE)
-
-
-def test_only_the_sessions_aggregator_may_ask(late: Late) -> None:
-    for other in ("north", HOLDER):
-        with pytest.raises(KeysError, match="not by 'coordinator'"):
-            late.opened(late.asked(*THREE, by=other))
-    with pytest.raises(TamperedError):
-        late.opened(flipped(late.asked(*THREE), -1))
-
-
-def test_a_request_for_another_session_is_refused(late: Late) -> None:
-    other = msgspec.structs.replace(late.announced.manifest, session=bytes(16))
-    with pytest.raises(StoreError, match="holds no seeds"):
-        late.opened(late_opening.request(late.consortium.identities[ADDER], other, THREE))
-    same_id = msgspec.structs.replace(late.announced.manifest, min_parties=2)
-    with pytest.raises(KeysError, match="the request is for another session, or its"):
-        late.opened(late_opening.request(late.consortium.identities[ADDER], same_id, NAMES[:2]))
-
-
-def test_no_party_can_open_it_nor_is_it_taken_for_other_parties(late: Late) -> None:
-    opening = late.opened(late.asked(*THREE))
-    with pytest.raises(TamperedError):
-        late.read(opening, *THREE, by="north")
-    with pytest.raises(KeysError, match="the late opening is for another session, or for"):
-        late.read(opening, *NAMES)
-    with pytest.raises(TamperedError):
-        late.read(flipped(opening, -1), *THREE)
+def test_what_the_sessions_aggregator_has_not_asked_or_cannot_ask_is_refused(late: Late) -> None:
+    people = late.consortium.identities
+    north_twice, unordered = ("north", "north", "east"), ("east", "north", "west")
+    asked = late.asked
+    for document, error, why in (
+        *(
+            (asked(*counted), KeysError, "at least 3")
+            for counted in (NAMES[:2], ("north",), (), north_twice, unordered, (*THREE, "stranger"))
+        ),
+        *((asked(*THREE, by=people[other]), KeysError, "not by 'coordinator'") for other in ("north", HOLDER)),
+        (flipped(asked(*THREE), -1), TamperedError, None),
+        # Another certificate of its own.
+        (asked(*THREE, by=late.consortium.certified(people[ADDER])), TamperedError, "certificate of this session"),
+        (asked(*THREE, session=bytes(16)), StoreError, "holds no seeds"),
+        (asked(*NAMES[:2], min_parties=2), KeysError, "the request is for another session, or its"),
+    ):
+        with pytest.raises(error, match=why):
+            late.opened(document)
+    assert late.read(late.opened(asked(*THREE)), *THREE)
 
 
 def test_aggregator_and_key_holder_may_be_on_different_machines_and_pass_files(

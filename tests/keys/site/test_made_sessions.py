@@ -38,8 +38,8 @@ STATED = "--no-result-was-released"
 
 @pytest.fixture
 def four(consortium: Path) -> Path:
-    make_site("east")
-    make_site("west")
+    for name in FOUR[2:]:
+        make_site(name)
     return consortium
 
 
@@ -109,27 +109,23 @@ def test_sessions_of_every_kind_can_be_made_again(four: Path, options: tuple[str
     assert list(new["parties"]) == ["north", "south", "east"]
 
 
-def test_nothing_is_made_again_unless_somebody_states_that_no_result_was_released(four: Path) -> None:
+def test_a_session_is_replaced_once_and_only_where_somebody_states_that_no_result_was_released(four: Path) -> None:
+    """Two replacements, each without another site, would tell about both."""
     old = made("old")
     refused = again(old, "new", "--without", "south")
     assert_fails(refused, 1, "nobody can see here whether session .* has released its result.*--no-result-was-released")
     assert not Path("new").exists()
-    assert again(old, "new", "--without", "south", STATED).exit_code == 0
-
-
-def test_a_session_is_replaced_once(four: Path) -> None:
-    """Else two replacements, each without another site, would tell about both."""
-    old = made("old")
     new = json.loads(again(old, "new", "--without", "south", STATED).stdout)
     assert_fails(again(old, "more", "--without", "east", STATED), 1, f"was replaced by {new['session']} already")
     assert again(new, "more", "--without", "east", STATED).exit_code == 0
-    shown = ok("show", *NORTH).stdout
-    assert f"replaced by {new['session']}" in shown.replace("\n", "")
+    assert f"replaced by {new['session']}" in ok("show", *NORTH).stdout.replace("\n", "")
 
 
 def test_where_the_key_holder_opens_late_nobody_has_to_state_anything_and_the_old_session_can_not_be_opened(
     four: Path,
 ) -> None:
+    three = made("three", "--protocol", "verified", "--min-parties", "3")
+    assert_fails(again(three, "new", "--without", "south", "--without", "east"), 2, "2 parties .* needs 3 at least")
     old = made("old", "--protocol", "verified", "--min-parties", "2")
     asked = request_of_all("old/session.announcement", FOUR)
     assert again(old, "new", "--without", "south").exit_code == 0
@@ -163,23 +159,6 @@ def test_a_key_holder_that_has_the_result_itself_makes_nothing_again_whatever_an
     assert "closed, with its result; its keys are destroyed" in " ".join(ok("show", *NORTH).stdout.split())
 
 
-def test_fewer_than_the_old_session_needed_are_not_enough(four: Path) -> None:
-    old = made("old", "--protocol", "verified", "--min-parties", "3")
-    assert_fails(again(old, "new", "--without", "south", "--without", "east"), 2, "2 parties .* needs 3 at least")
-    assert again(old, "new", "--without", "south").exit_code == 0
-
-
-def test_a_party_that_was_revoked_meanwhile_is_named(four: Path, clock: Clock) -> None:
-    old = made("old")
-    clock.at += DAY
-    ok("revoke", "east", *AUTHORITY, "--out", "authority")
-    news = ("--revocation-list", "authority/ca.crl")
-    assert_fails(
-        again(old, "new", "--without", "south", STATED, *news), 1, "certificate of 'CN=east' .* has been revoked"
-    )
-    assert again(old, "new", "--without", "south", "--without", "east", STATED).exit_code == 0
-
-
 def test_what_does_not_go_with_from_is_refused(four: Path, clock: Clock) -> None:
     old = made("old")
     assert_fails(again(old, "new"), 2, "--from needs --without")
@@ -197,10 +176,18 @@ def test_what_does_not_go_with_from_is_refused(four: Path, clock: Clock) -> None
     assert again(old, "new", "--without", "south", STATED).exit_code == 0  # also once the old one has ended
 
 
-def test_a_damaged_record_is_named_with_the_remedy(four: Path) -> None:
+def test_a_party_that_was_revoked_meanwhile_is_named_and_a_damaged_record_with_the_remedy(
+    four: Path, clock: Clock
+) -> None:
     old = made("old")
+    clock.at += DAY
+    ok("revoke", "east", *AUTHORITY, "--out", "authority")
+    news = (STATED, "--revocation-list", "authority/ca.crl")
+    revoked = "certificate of 'CN=east' .* has been revoked"
+    assert_fails(again(old, "new", "--without", "south", *news), 1, revoked)
+    assert again(old, "new", "--without", "south", "--without", "east", STATED).exit_code == 0
     path = Path("north/store/made", old["session"])
     path.write_bytes(path.read_bytes()[:-1])
-    assert_fails(again(old, "new", "--without", "south", STATED), 1, "made/.* is damaged.*restore it from the backup")
+    assert_fails(again(old, "more", "--without", "south", STATED), 1, "made/.* is damaged.*restore it from the backup")
     (found,) = json.loads(call("check", *NORTH, "--json").stdout)["problems"]
     assert found["entry"] == f"made/{old['session']}"

@@ -1,23 +1,25 @@
-"""A session that this installation cannot play is refused before anything is kept, so that its file opens later."""
+"""Sessions as documents: whom they name is verified by all, and what cannot be played is refused and opens later."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.question.study import Study
 from fhe_auc.session import registry
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.plan import EncodedPlan
 from fhe_auc.session.protocol import Request, Session
-from fhe_auc_keys.bundles.announcement import announce
-from fhe_auc_keys.errors import KeysError
-from fhe_auc_keys.site.session_files import keep_for_party, open_for_aggregator
+from fhe_auc_keys.bundles.announcement import KIND, Announcement, _Body, announce
+from fhe_auc_keys.errors import ExpiredError, KeysError, RevokedError, TamperedError
+from fhe_auc_keys.site.session_files import announced_to_party, keep_for_party, kept_for_party, open_for_aggregator
 from fhe_auc_keys.store.key_store import KeyStore
+from fhe_auc_keys.trust.identity import Identity
+from fhe_auc_keys.trust.signed_documents import sign
 from tests.support.certified import NOW, STUDY
 from tests.support.sealed_sessions import ADDER, HOLDER, WEEK, Sealing
 
@@ -26,9 +28,111 @@ pytestmark = pytest.mark.backends("one")  # what is sealed and signed are bytes
 PARTIES = "north", "south", "east"
 
 
+class Sites(Sealing):
+    """A consortium, and how its parties and its aggregator open documents."""
+
+    def keep(self, data: bytes, store: KeyStore, name: str = "north", **changes: Any) -> Announcement:
+        usual = {"holder": HOLDER, "session": None, "at": NOW, "study": STUDY}
+        return keep_for_party(data, self.identities[name], self.trust(), store, **{**usual, **changes})
+
+    def open_as_aggregator(self, data: bytes, session: bytes | None = None) -> None:
+        open_for_aggregator(data, self.identities[ADDER], self.trust(), holder=HOLDER, session=session, at=NOW)
+
+    def opened(self, document: bytes, *, holder: str = HOLDER, at: Any = NOW) -> Any:
+        return announced_to_party(document, trust=self.trust(at), holder=holder, at=at)
+
+
 @pytest.fixture(scope="module")
-def consortium() -> Sealing:
-    return Sealing(*PARTIES)
+def consortium() -> Sites:
+    return Sites(*PARTIES, "stranger")
+
+
+def manifest_of(protocol: str, **asked: Any) -> Manifest:
+    return registry.load(protocol).prepare(Request(parties=PARTIES, thresholds=np.linspace(0, 1, 4), **asked)).manifest
+
+
+@pytest.fixture(scope="module")
+def joint() -> Manifest:
+    return manifest_of("exact", keys="joint")
+
+
+@pytest.fixture(scope="module")
+def document(consortium: Sites, joint: Manifest) -> bytes:
+    return consortium.announce(joint)
+
+
+# --- Who takes part ---------------------------------------------------------------------------------------------------
+
+
+def test_everybody_gets_manifest_and_verified_keys_of_all(consortium: Sites, joint: Manifest, document: bytes) -> None:
+    announcement = consortium.opened(document)
+    assert announcement.manifest == consortium.announced(joint)
+    roster = announcement.roster
+    assert roster.names == set(PARTIES)
+    for name in PARTIES:
+        keys, identity = (roster.signing_keys[name], roster.encryption_keys[name]), consortium.identities[name]
+        assert keys == (identity.signing_key, identity.encryption_key)
+
+
+def test_another_convener_an_end_another_session_a_key_holder_or_a_revoked_one(
+    consortium: Sites, joint: Manifest, document: bytes, prepared: Session
+) -> None:
+    with pytest.raises(KeysError, match=f"signed by '{HOLDER}', not by 'south'"):
+        consortium.opened(document, holder="south")
+    with pytest.raises(ExpiredError):
+        consortium.opened(document, at=NOW + 2 * WEEK)
+    with pytest.raises(KeysError, match="the document is for session"):
+        consortium.open_as_aggregator(document, bytes(16))
+    with pytest.raises(KeysError, match="the session's keys are made by a key holder"):
+        consortium.opened(consortium.announce(prepared.manifest))
+    for who in (HOLDER, "south"):
+        others = Sites(*PARTIES)
+        document = others.announce(joint)
+        others.revoke(who)
+        with pytest.raises(RevokedError):
+            others.opened(document)
+
+
+def test_a_convener_cannot_slip_in_other_credentials_than_it_announces(consortium: Sites, document: bytes) -> None:
+    """South's place is taken by a second certificate in the name of south, or by nobody."""
+    identities, announced = consortium.identities, consortium.opened(document).manifest
+    genuine, (stranger,) = consortium.shown(*PARTIES, ADDER), consortium.shown("stranger")
+    south = identities["south"]
+    other_south = consortium.certified(Identity("south", south._signing, south._encryption)).credential
+    for manifest, credentials in (
+        (announced, (genuine[0], other_south, *genuine[2:])),
+        (announced, (genuine[1], genuine[0], *genuine[2:])),
+        (announced, (*genuine[:3], stranger)),
+        (announced, tuple(genuine[:3])),
+        (announced, (*genuine, stranger)),
+        (announced, ()),
+        (msgspec.structs.replace(announced, certificates=(), aggregator=b"", study=None), tuple(genuine)),
+        (msgspec.structs.replace(announced, aggregator=bytes(32)), tuple(genuine)),
+    ):
+        body = _Body(manifest.to_bytes(), credentials, 0, 2**33)
+        with pytest.raises(TamperedError, match=r"not those of the parties|not announced one certificate"):
+            consortium.opened(sign(KIND, identities[HOLDER], body))
+
+
+def test_a_joint_session_is_joined_once_and_only_by_its_parties(
+    consortium: Sites, joint: Manifest, document: bytes, store: KeyStore
+) -> None:
+    with pytest.raises(KeysError, match="is not, with this certificate, a party of the"):
+        consortium.keep(document, store, "stranger")
+    joined = consortium.keep(document, store, "south")
+    with pytest.raises(KeysError, match="has been opened before"):
+        consortium.keep(document, store, "south")
+
+    def kept(at: Any) -> Any:
+        south, trust = consortium.identities["south"], consortium.trust(at)
+        return kept_for_party(store, joint.session, south, trust, holder=HOLDER, at=at)
+
+    assert kept(NOW)[0] == joined
+    with pytest.raises(ExpiredError):
+        kept(NOW + 2 * WEEK)
+
+
+# --- What this installation cannot play, or this site has not agreed to -----------------------------------------------
 
 
 def of_a_newer_version(manifest: Manifest) -> Manifest:
@@ -39,92 +143,61 @@ def of_a_newer_version(manifest: Manifest) -> Manifest:
     return msgspec.structs.replace(manifest, plan=newer)
 
 
-def joint_manifest() -> Manifest:
-    request = Request(parties=PARTIES, thresholds=np.linspace(0, 1, 4), keys="joint")
-    return registry.load("exact").prepare(request).manifest
-
-
-def open_as_aggregator(consortium: Sealing, data: bytes) -> None:
-    adder, trust = consortium.identities[ADDER], consortium.trust()
-    open_for_aggregator(data, adder, trust, holder=HOLDER, session=None, at=NOW)
-
-
-def keep(consortium: Sealing, data: bytes, store: KeyStore, *, agreed: Study = STUDY) -> None:
-    identity = consortium.identities["north"]
-    keep_for_party(data, identity, consortium.trust(), store, holder=HOLDER, session=None, at=NOW, study=agreed)
-
-
-def test_a_bundle_with_a_plan_that_cannot_be_read_is_not_used_up(
-    consortium: Sealing, prepared: Session, store: KeyStore
+@pytest.mark.parametrize("keys", ["sealed", "joint"])
+def test_a_session_with_a_plan_that_cannot_be_read_is_not_used_up(
+    consortium: Sites, prepared: Session, joint: Manifest, store: KeyStore, keys: str
 ) -> None:
-    newer = consortium.seal(replace(prepared, manifest=of_a_newer_version(prepared.manifest)))
+    if keys == "sealed":
+        newer = consortium.seal(replace(prepared, manifest=of_a_newer_version(prepared.manifest)))
+        of_a_party, of_the_aggregator = newer.parties["north"], newer.aggregator
+        right = consortium.seal(prepared).parties["north"]
+    else:
+        of_a_party = of_the_aggregator = consortium.announce(of_a_newer_version(joint))
+        right = consortium.announce(joint)
     for _ in range(2):  # the second time would say "opened before"
         with pytest.raises(InputError, match="no valid plan"):
-            keep(consortium, newer.parties["north"], store)
+            consortium.keep(of_a_party, store)
     assert store.names("bundle") == ()
     with pytest.raises(InputError, match="no valid plan"):
-        open_as_aggregator(consortium, newer.aggregator)
-    keep(consortium, consortium.seal(prepared).parties["north"], store)
+        consortium.open_as_aggregator(of_the_aggregator)
+    consortium.keep(right, store)
 
 
-def test_a_joint_session_with_a_plan_that_cannot_be_read_is_not_used_up(consortium: Sealing, store: KeyStore) -> None:
-    manifest = joint_manifest()
-    newer = consortium.announce(of_a_newer_version(manifest))
-    for _ in range(2):
-        with pytest.raises(InputError, match="no valid plan"):
-            keep(consortium, newer, store)
-    assert store.names("bundle") == ()
-    with pytest.raises(InputError, match="no valid plan"):
-        open_as_aggregator(consortium, newer)
-    keep(consortium, consortium.announce(manifest), store)
-
-
-def test_a_bundle_for_another_study_than_agreed_to_is_refused_and_not_used_up(
-    consortium: Sealing, prepared: Session, store: KeyStore
+@pytest.mark.parametrize("keys", ["sealed", "joint", "none"])
+def test_a_session_for_another_study_than_agreed_to_is_refused_and_not_used_up(
+    consortium: Sites, prepared: Session, document: bytes, store: KeyStore, keys: str
 ) -> None:
-    bundle = consortium.seal(prepared).parties["north"]
-    for field in ("model", "outcome", "cohort", "period", "row_caps"):
-        other = msgspec.structs.replace(STUDY, **{field: {"north": 9} if field == "row_caps" else "another"})
-        with pytest.raises(KeysError, match=f"differs in {field.replace('_', '-')}$"):
-            keep(consortium, bundle, store, agreed=other)
+    if keys == "sealed":
+        document = consortium.seal(prepared).parties["north"]
+    elif keys == "none":
+        document = consortium.announce(manifest_of("dpauc-laplace", options={"epsilon": 1.0}))
+    for changes in (
+        *({field: "another"} for field in ("model", "outcome", "cohort", "period")),
+        {"row_caps": {"north": 9}},
+        {"outcome": "death in hospital", "period": "2028"},
+    ):
+        fields = ", ".join(changes).replace("_", "-")
+        with pytest.raises(KeysError, match=f"differs in {fields}$"):
+            consortium.keep(document, store, study=msgspec.structs.replace(STUDY, **changes))
     assert store.names("bundle") == ()
-    keep(consortium, bundle, store)
-
-
-@pytest.mark.parametrize("keys", ["joint", "none"])
-def test_a_session_without_a_key_holder_for_another_study_is_refused_and_not_used_up(
-    consortium: Sealing, store: KeyStore, keys: str
-) -> None:
-    if keys == "joint":
-        manifest = joint_manifest()
-    else:
-        request = Request(parties=PARTIES, thresholds=np.linspace(0, 1, 4), options={"epsilon": 1.0})
-        manifest = registry.load("dpauc-laplace").prepare(request).manifest
-    document = consortium.announce(manifest)
-    other = msgspec.structs.replace(STUDY, outcome="death in hospital", period="2028")
-    with pytest.raises(KeysError, match=r"differs in outcome, period$"):
-        keep(consortium, document, store, agreed=other)
-    assert store.names("bundle") == ()
-    keep(consortium, document, store)
+    consortium.keep(document, store)
 
 
 def test_a_session_between_machines_is_announced_with_a_study_of_its_own_parties_only(
-    consortium: Sealing, prepared: Session
+    consortium: Sites, joint: Manifest
 ) -> None:
-    manifest = prepared.manifest
-    shown, (adder,) = consortium.shown(*manifest.parties), consortium.shown(ADDER)
-    who = consortium.identities[HOLDER], manifest, shown, consortium.trust()
+    who = consortium.identities[HOLDER], joint, consortium.shown(*PARTIES), consortium.trust()
     with pytest.raises(TypeError, match="study"):
-        announce(*who, aggregator=adder, lifetime=WEEK, at=NOW)  # type: ignore[call-arg]
+        announce(*who, aggregator=consortium.shown(ADDER)[0], lifetime=WEEK, at=NOW)  # type: ignore[call-arg]
     with pytest.raises(InputError, match="says what is evaluated"):
-        consortium.announce(manifest, study=None)
+        consortium.announce(joint, study=None)
     with pytest.raises(InputError, match="row-caps: 'west' is not a party"):
-        consortium.announce(manifest, study=msgspec.structs.replace(STUDY, row_caps={"north": 5, "west": 5}))
+        consortium.announce(joint, study=msgspec.structs.replace(STUDY, row_caps={"north": 5, "west": 5}))
 
 
 def test_a_session_of_a_protocol_that_is_not_installed_here_is_kept(
-    consortium: Sealing, prepared: Session, store: KeyStore
+    consortium: Sites, prepared: Session, store: KeyStore
 ) -> None:
     elsewhere = msgspec.structs.replace(of_a_newer_version(prepared.manifest), protocol="elsewhere")
-    keep(consortium, consortium.seal(replace(prepared, manifest=elsewhere)).parties["north"], store)
+    consortium.keep(consortium.seal(replace(prepared, manifest=elsewhere)).parties["north"], store)
     assert store.names("bundle") == (elsewhere.session.hex(),)
