@@ -398,22 +398,6 @@ def test_honest_totals_are_accepted_and_any_one_that_is_changed_is_not(analysis:
 
 
 @pytest.mark.parametrize(
-    ("made_for", "session", "shown"),
-    [
-        (TWO_MODELS, PLAIN, "'site 0' has 2 columns of scores and 0 of groups, the session 1 and 0"),
-        (PLAIN, TWO_MODELS, "'site 0' has 1 columns of scores and 0 of groups, the session 2 and 0"),
-        (PLAIN, Analysis(by=(SEX,)), "'site 0' has 1 columns of scores and 0 of groups, the session 1 and 1"),
-        (Analysis(by=(AGE,)), Analysis(by=(SEX,)), "'site 0' has rows of more levels of 'sex' than the session, 2"),
-        (CLASSES, Analysis(models=("x", "y", "z")), "'site 0' has rows of more classes than the session, 2"),
-    ],
-)
-def test_rows_of_another_analysis_are_refused(made_for: Analysis, session: Analysis, shown: str) -> None:
-    sums = AnalysisSums(session, 3, True)
-    with pytest.raises(InputError, match=shown):
-        sums.sketch(made(made_for, 1, 6)[0], thresholds.uniform(3), 1000, MODULUS)
-
-
-@pytest.mark.parametrize(
     ("arguments", "shown"),
     [
         ({"parties": 4}, "heterogeneity takes 5 parties or more"),

@@ -29,22 +29,6 @@ def sums_of(positives: list[int], negatives: list[int], *, interval: bool = Fals
 
 
 @settings(max_examples=40)
-@given(bins)
-def test_released_are_pairs_ordered_rightly_minus_wrongly_pairs_of_one_bin_and_rows(
-    rows: tuple[list[int], list[int]],
-) -> None:
-    ones, zeros = ([k for k, number in enumerate(side) for _ in range(number)] for side in rows)
-    pairs = list(itertools.product(ones, zeros))
-    right, wrong = sum(x > y for x, y in pairs), sum(x < y for x, y in pairs)
-    of_pairs, of_rows = [right - wrong, len(pairs) - right - wrong], [len(zeros), len(ones)]
-    assert sums_of(*rows) == of_pairs + of_rows
-    # For each row, the rows of the other class that it is ordered rightly against, minus wrongly, squared.
-    q10 = sum(sum((x > y) - (x < y) for y in zeros) ** 2 for x in ones)
-    q01 = sum(sum((x > y) - (x < y) for x in ones) ** 2 for y in zeros)
-    assert sums_of(*rows, interval=True) == [*of_pairs, q10, q01, *of_rows]
-
-
-@settings(max_examples=40)
 @given(bins.filter(lambda rows: sum(rows[0]) * sum(rows[1]) > 0))
 def test_the_auc_of_the_integers_is_that_of_the_trapezoid_and_of_scikit_learn(
     rows: tuple[list[int], list[int]],

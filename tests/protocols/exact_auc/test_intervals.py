@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from fhe_auc.base.errors import InputError
-from fhe_auc.results.intervals import hanley_mcneil, on_logit_scale
 from fhe_auc.rows.party_data import PartyData
 from tests.support import delong
 from tests.support.chosen import federated_auc
@@ -132,15 +131,6 @@ def test_the_encrypted_standard_error_is_that_of_the_binned_rows(protocol: str, 
         assert (found.interval.level, found.interval.method) == (0.9, "DeLong, logit scale")
         assert found.interval.low < found.auc < found.interval.high
         assert found_in(found) == pairs_of(play.sites)
-
-
-@pytest.mark.parametrize("protocol", [slow("exact"), "verified"])
-def test_with_joint_keys_the_interval_is_hanley_and_mcneils(protocol: str) -> None:
-    results: Any = Play(protocol, rows(3, 31), interval=0.95, keys="joint").read()
-    for found in results:
-        expected = hanley_mcneil(found.fraction, found.positives, found.negatives)
-        assert found.standard_error == expected
-        assert found.interval == on_logit_scale(found.fraction, expected, 0.95, "Hanley and McNeil, logit scale")
 
 
 @pytest.mark.parametrize(("number", "warned"), [(29, True), (30, False)])

@@ -28,11 +28,8 @@ from fhe_auc.session import registry
 from fhe_auc.session.one_process import run
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.session_keys import public_context
-from fhe_auc_keys.roles.echo import Echo
 from fhe_auc_keys.roles.local_consortium import Consortium
-from fhe_auc_keys.roles.padded_roles import padded_party
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
-from fhe_auc_protocols.exact_auc.padded_computation import ExactPaddedComputation
 from fhe_auc_protocols.exact_auc.precision_sum import precision_bits
 from fhe_auc_protocols.result_warnings import of_auc
 from tests.support import delong
@@ -135,38 +132,11 @@ def test_any_number_of_thresholds_does(keys: str, grid: str, ciphertexts: int) -
         assert found_in(found) == pairs_of(play.sites, play.grid)
 
 
-@pytest.mark.parametrize("number", [1, 30])
+@pytest.mark.parametrize("number", [1, 30, slow(1000)])
 def test_any_number_of_parties_does(number: int) -> None:
-    data = rows(number, 70 + number)
+    data = rows(number, 70 + number, most=15)
     found = federated_auc(data, protocol="verified", thresholds=GRID, max_rows=10_000)
     assert (found_in(found), found.parties) == (pairs_of(data), number)
-
-
-@pytest.mark.slow
-@both_backends
-@both_protocols
-def test_a_thousand_parties_do(protocol: str, backend: str) -> None:
-    """They share what they have loaded; one of them reads."""
-    data = rows(1000, 3, most=5)
-    names = tuple(each.name for each in data)
-    session = PLUGINS[protocol].prepare(Request(parties=names, thresholds=GRID, max_rows=10_000, backend=backend))
-    computation = ExactPaddedComputation(session.manifest)
-    secret = computation.load_secret(session.common.context)
-    aggregator = PLUGINS[protocol].aggregator(session.manifest, session.aggregator_material)
-    echo = Echo() if protocol == "verified" else None
-    secrets = {"common_secret": session.common.common_secret}
-    tasks = ((each.name, PLUGINS[protocol].task(session.manifest, each)) for each in data)
-    parties = [
-        padded_party(session.manifest, computation, secret, task, echo, **secrets, seed=session.seeds[name])
-        for name, task in tasks
-    ]
-    message = aggregator.start()
-    while aggregator.round < aggregator.rounds:
-        for party in parties:
-            aggregator.receive(party.name, party.respond(message))
-        message = aggregator.finish_round()  # type: ignore[assignment]
-    parties[-1].respond(message)
-    assert found_in(parties[-1].result()) == pairs_of(data)
 
 
 @pytest.mark.parametrize("protocol", [slow("exact"), "verified"])

@@ -70,27 +70,20 @@ def test_neither_users_draw_tells_the_noise() -> None:
         assert np.array_equal(np.bincount(entries[own]), counts)  # w is known, u is any
 
 
-def test_a_second_user_replies_once() -> None:
+def test_a_first_user_asks_once_and_answers_once_and_a_second_one_replies_once() -> None:
     of = step("renyi2")
-    second = SecondUser(of, 2)
-    with pytest.raises(DeserialisationError):
-        second.reply(b"")
-    request = FirstUser(of, 1).request()
-    second.reply(request)
-    for again in (request, FirstUser(of, 1).request()):
-        with pytest.raises(InputError, match="a two-party step answers once; make a new SecondUser"):
-            second.reply(again)
-
-
-def test_a_first_user_asks_once_and_answers_once() -> None:
-    of = step("renyi2")
-    first = FirstUser(of, 1)
+    first, second = FirstUser(of, 1), SecondUser(of, 2)
     with pytest.raises(InputError, match="after its request"):
         first.answer(b"")
     request = first.request()
     with pytest.raises(InputError, match="asks once; make a new FirstUser"):
         first.request()
-    reply = SecondUser(of, 2).reply(request)
+    with pytest.raises(DeserialisationError):
+        second.reply(b"")
+    reply = second.reply(request)
+    for again in (request, FirstUser(of, 1).request()):
+        with pytest.raises(InputError, match="a two-party step answers once; make a new SecondUser"):
+            second.reply(again)
     first.answer(reply)
     for again in (reply, SecondUser(of, 2).reply(request)):
         with pytest.raises(InputError, match="answers once"):
