@@ -137,18 +137,6 @@ def describe_flooding(bits: int, log2_distance: float) -> Parameter:
     )
 
 
-def describe_smudging(bits: int) -> Parameter:
-    """Return the row on smudging, with joint keys."""
-    why = "each party adds so much to its partial decryption, in case that the aggregator has not flooded"
-    return Parameter("smudging, bits", str(bits), why)
-
-
-def describe_key_parts(size: str) -> Parameter:
-    """Return the row on what a party sends for joint keys."""
-    why = "sent once a session: its parts of the public key and of those that the circuit takes"
-    return Parameter("joint keys, a party", size, why)
-
-
 def describe_upload(plan: Plan, why: str) -> Parameter:
     """Return the row on what a party sends."""
     return Parameter("upload of a party", quantities.bytes_text(plan.submission_bytes), why)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import NamedTuple
 
 from fhe_auc.base.errors import InputError, ResultCheckError, UndefinedAucError, VerificationError
@@ -125,14 +125,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         """Return what there is to say of any result of so many parties."""
         plan, options = self.plan, self._manifest.options
         return Evaluation(
-            auc=first.auc,
-            binning_error=first.binning_error,
-            fraction=first.fraction,
-            binning_error_fraction=first.binning_error_fraction,
-            positives=first.positives,
-            negatives=first.negatives,
-            standard_error=first.standard_error,
-            interval=first.interval,
+            **{each.name: getattr(first, each.name) for each in fields(Headline)},
             numerical_error=0.0,
             soundness=plan.soundness(self._manifest.min_parties),
             protocol=self._manifest.protocol,

@@ -17,9 +17,7 @@ from fhe_auc.session.plan import (
     Terms,
     describe_download,
     describe_flooding,
-    describe_key_parts,
     describe_ring,
-    describe_smudging,
     describe_upload,
     ring_as_dict,
 )
@@ -121,8 +119,16 @@ class ExactPlan(ExactParameters, frozen=True):
             Parameter("ciphertexts", f"{self.blocks}", "both factors of every product, for each prime"),
             describe_upload(self, "all ciphertexts; their random halves do not travel"),
             describe_download(self),
-            describe_smudging(math.floor(self.smudging_margin)),
-            describe_key_parts(quantities.bytes_text(self.key_bytes)),
+            Parameter(
+                "smudging, bits",
+                str(math.floor(self.smudging_margin)),
+                "each party adds so much to its partial decryption, in case that the aggregator has not flooded",
+            ),
+            Parameter(
+                "joint keys, a party",
+                quantities.bytes_text(self.key_bytes),
+                "sent once a session: its parts of the public key and of those that the circuit takes",
+            ),
         ]
 
     def as_dict(self) -> dict[str, Any]:

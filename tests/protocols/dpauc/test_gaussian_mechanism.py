@@ -17,7 +17,7 @@ from scipy import stats
 from scipy.integrate import quad
 
 from fhe_auc.base.errors import InputError
-from fhe_auc_protocols.dpauc.gaussian_mechanism import delta_of, sigma_for
+from fhe_auc_protocols.dpauc.budget import delta_of, sigma_for
 
 few = settings(max_examples=30)
 EPSILONS = st.floats(1e-3, 50)
