@@ -23,6 +23,7 @@ from fhe_auc.base.serialise import json_text
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN, Analysis, Variable
 from fhe_auc.results.estimates import Comparison
+from fhe_auc.results.intervals import Interval
 from fhe_auc.results.result_tables import of_sites
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.primes import primes_above
@@ -277,8 +278,10 @@ def test_sums_over_sites_are_those_of_each_sites_own_rows() -> None:
     parties, grid = made(TWO_MODELS, 7, 3), thresholds.uniform(30)
     parties.append(PartyData.from_columns("one label", [1, 1], {"old": [0.5, 0.6], "new": [0.4, 0.9]}, {}, TWO_MODELS))
     parties.append(PartyData.from_columns("perfect", [0, 1], {"old": [0.1, 0.9], "new": [0.1, 0.9]}, {}, TWO_MODELS))
-    found = read(AnalysisSums(structs.replace(TWO_MODELS, heterogeneity=True), 30, True), parties, grid).sites
-    for model, sums in enumerate(found):
+    read_off = read(AnalysisSums(structs.replace(TWO_MODELS, heterogeneity=True), 30, True), parties, grid)
+    summaries = Reading(TWO_MODELS, read_off, len(parties), 0.95).sites()
+    without = Reading(TWO_MODELS, read_off, len(parties), None).sites()
+    for model, sums in enumerate(read_off.sites):
         right = wrong = pairs = both = 0
         usable = []
         for each in parties:
@@ -292,7 +295,10 @@ def test_sums_over_sites_are_those_of_each_sites_own_rows() -> None:
             if 0 < auc < 1:
                 usable.append((math.log(auc / (1 - auc)), min((auc * (1 - auc) / error) ** 2, each.rows)))
         assert (sums.difference, sums.pairs, sums.both_classes) == (right - wrong, pairs, both)
-        assert both == 8
+        summary = summaries[model]
+        assert summary.within == pytest.approx((1 + (right - wrong) / pairs) / 2)
+        assert (both, summary.both_classes, summary.one_class) == (8, 8, 1)
+        assert (isinstance(summary.prediction, Interval), without[model].prediction) == (True, None)
         assert 5 <= len(usable) < both  # some are perfect
         theta, weight = np.array(usable).T
         expected = (len(usable), weight.sum(), weight @ theta, weight @ theta**2, weight @ weight)

@@ -18,7 +18,6 @@ from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN, Analysis, Variable
 from fhe_auc.results.estimates import ONE_CLASS, GroupEstimate, too_few
-from fhe_auc.results.intervals import Interval
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.auc_sums import auc_of_sums
@@ -102,9 +101,6 @@ def told(analysis: Analysis, parties: Sequence[PartyData], level: float | None =
     return Reading(analysis, read(sums, parties, GRID), len(parties), level)
 
 
-# --- Classes ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("number", "seed"), [(3, 0), (4, 1), (4, 2)])
 def test_the_average_over_pairs_of_classes_is_hand_and_tills_and_scikit_learns(number: int, seed: int) -> None:
     from sklearn.metrics import roc_auc_score
@@ -147,9 +143,6 @@ def test_a_class_without_rows_leaves_no_average() -> None:
     data = PartyData.from_columns("all", ["a", "b", "a"], columns, {}, CLASSES)
     with pytest.raises(UndefinedAucError, match="class 'c' has no rows"):
         told(CLASSES, [data]).headline()
-
-
-# --- Groups -----------------------------------------------------------------------------------------------------------
 
 
 def of_counts(counts: Mapping[str, tuple[int, int]], **fields: object) -> tuple[Analysis, PartyData]:
@@ -237,21 +230,3 @@ def test_perfect_models_have_no_interval_and_one_that_is_always_the_same_half_an
 
 
 # --- Sites ------------------------------------------------------------------------------------------------------------
-
-
-def test_sites_are_told_with_the_share_of_pairs_within_sites_that_are_ordered_rightly() -> None:
-    parties = made(PLAIN, 6, 11)
-    parties.append(PartyData.from_arrays("one label", [1], [0.4]))
-    sums = AnalysisSums(Analysis(heterogeneity=True), len(GRID), True)
-    reading = Reading(PLAIN, read(sums, parties, GRID), len(parties), 0.95)
-    (summary,) = reading.sites()
-    right = pairs = 0.0
-    for each in parties:
-        at = binned(each.y_score, GRID)
-        ones, zeros = at[each.y_true], at[~each.y_true]
-        right += ((ones[:, None] > zeros) + 0.5 * (ones[:, None] == zeros)).sum()
-        pairs += len(ones) * len(zeros)
-    assert summary.within == pytest.approx(right / pairs)
-    assert (summary.both_classes, summary.one_class) == (6, 1)
-    assert isinstance(summary.prediction, Interval)
-    assert Reading(PLAIN, read(sums, parties, GRID), len(parties), None).sites()[0].prediction is None

@@ -103,9 +103,6 @@ def table(seed: int, number: int = 60) -> dict[str, Any]:
     return {"y_true": labels, "sex": generator.choice(["F", "M"], number), **scores}
 
 
-# --- Lies and refusals ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("vector", ["m0 g1 c1", slow("m1 g0 c0"), slow("t1 xc1"), "t0 t1 c0", "sites m1"])
 def test_a_lie_on_one_group_one_comparison_or_the_sites_is_refused(vector: str) -> None:
     """The aggregator adds one to an entry of the sum of sketches, of one group, model or table alone."""
@@ -184,12 +181,9 @@ def test_more_than_one_session_can_hold_is_refused_in_words() -> None:
 @pytest.mark.parametrize(
     ("arguments", "shown"),
     [
-        ({"score": []}, "there is no column of scores"),
         ({"score": ["a", "a"]}, "columns must differ, but 'a' is there twice"),
         ({"by": "age"}, "there is no column 'age'"),
-        ({"by": "b"}, "column 'b' has 1[0-9]{2} different values: .*cut numbers into bands"),
         ({"by": {"sex": ["F", "X"]}}, "party 's0', row .*: sex is 'M', and can only be 'F', 'X'"),
-        ({"classes": ["0", "1", "2"], "score": ["a", "b"]}, "3 classes needs a column of scores, got 2"),
         ({"protocol": "semi-honest", "by": "sex"}, "one model over all rows"),
     ],
 )
@@ -202,12 +196,9 @@ def test_questions_that_cannot_be_answered_are_refused_by_name(arguments: dict[s
     ("arguments", "shown"),
     [
         *((["--by", named], "") for named in ("sex=F,M", " sex = F , M ", "sex")),
-        (["--by", "sex=F,F"], "'F' is there twice"),
         (["--by", "sex", "--by", "sex=F,M"], "'sex' is given twice"),
-        (["--by", "sex="], "level of 'sex'"),
         (["--by", "weight"], "column 'weight' has 60 different values"),
         (["--score-columns", "y_score,y_score"], "'y_score' is there twice"),
-        (["--by", "y_true"], "must differ, but 'y_true' is there twice"),
     ],
 )
 def test_the_command_line_groups_by_levels_named_or_found_and_refuses_others(

@@ -289,9 +289,6 @@ def test_with_joint_keys_the_noise_is_no_more_than_promised() -> None:
     assert found.keys == "joint"
 
 
-# --- Unary encoding ---------------------------------------------------------------------------------------------------
-
-
 def test_an_estimate_is_unbiased_and_its_variance_is_the_stated_one() -> None:
     """The largest of 10 means of 4000 draws is off by less than 6 standard errors but once in 10^8."""
     counts = np.array([0, 10, 400, 90, 500])
@@ -342,9 +339,6 @@ def test_every_user_sends_one_report_on_one_level_and_an_empty_level_has_no_esti
     for cell in (-2, 3):
         with pytest.raises(InputError, match="user 1: the cell must be from 0 to 2"):
             UnaryEncoding(3, 1.0).tally(np.array([0, cell]), exact_sampling.secure())
-
-
-# --- Either plug-in ---------------------------------------------------------------------------------------------------
 
 
 @both
