@@ -45,13 +45,11 @@ def calls(backend: str, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return calls
 
 
-def test_a_session_under_ckks(calls: Counter[str], backend: str, site_rows: list[PartyData]) -> None:
+@pytest.mark.parametrize(("protocol", "made"), [("semi-honest", [1, 1, 1, 1]), ("verified", [1])])
+def test_a_session_under_ckks_and_one_under_bfv(
+    protocol: str, made: list[int], calls: Counter[str], backend: str, site_rows: list[PartyData]
+) -> None:
     rows = {data.name: (data.labels, data.y_score) for data in site_rows}
-    federated_auc(rows, protocol="semi-honest", setup=Setup(backend=backend), thresholds="uniform:16")
-    assert sorted(calls.values()) == [1, 1, 1, 1], calls
-
-
-def test_a_session_under_bfv(calls: Counter[str], backend: str, site_rows: list[PartyData]) -> None:
-    rows = {data.name: (data.labels, data.y_score) for data in site_rows}
-    federated_auc(rows, protocol="verified", setup=Setup(backend=backend), thresholds="uniform:16")
-    assert calls == {"__init__": 1}
+    federated_auc(rows, protocol=protocol, setup=Setup(backend=backend), thresholds="uniform:16")
+    assert sorted(calls.values()) == made, calls
+    assert calls["__init__"] == 1

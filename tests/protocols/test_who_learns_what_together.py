@@ -29,9 +29,9 @@ from fhe_auc.sums.opening import _MAGIC, _Stored
 from fhe_auc_keys.bundles.session_keys import PartySecrets, aggregator_material, party_secrets, public_context
 from fhe_auc_keys.roles.contributions import Contribution
 from fhe_auc_keys.trust.group_sealing import unseal_mine
-from fhe_auc_protocols.exact_auc import joint_computation
+from fhe_auc_protocols.exact_auc import computations
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
-from fhe_auc_protocols.exact_auc.padded_computation import ExactPaddedComputation
+from fhe_auc_protocols.exact_auc.computations import ExactPaddedComputation
 from tests.support.exact_sessions import GRID, Play, all_keys, material_of, rows
 from tests.support.pooled import exact_auc
 from tests.support.wire import changed, payload_of
@@ -193,7 +193,7 @@ def test_with_joint_keys_the_aggregator_and_all_parties_but_one_see_sums_and_no_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """They take off their own masks from what decrypts; the last party's is left."""
-    masks, decrypted = recorded(monkeypatch, Layout, "mask"), recorded(monkeypatch, joint_computation, "fuse")
+    masks, decrypted = recorded(monkeypatch, Layout, "mask"), recorded(monkeypatch, computations, "fuse")
     play = Play("exact", SITES, keys="joint")
     expected = play.read()[0]
     (prime,), bins = play.plan.parameters.plain_moduli, len(GRID)

@@ -21,13 +21,28 @@ sets with two labels swapped: at thresholds between the two scores all four coun
 ε for L1 sensitivity 4|Θ|, is exact.
 
 For Gaussian noise the 4m counts are one vector; the paper's counting makes its L2 sensitivity √(4|Θ|), and σ is
-calibrated to that (`fhe_auc_protocols.dpauc.gaussian_mechanism`). One flip moves the vector by √(2m) at most: σ is
-loose by √2.
+calibrated to that (`sigma_for`). One flip moves the vector by √(2m) at most: σ is loose by √2.
 
 **Randomised response.** A label is flipped with probability ρ = 1/(1 + e^ε), which is ε-private for that label. Nothing
 hides the scores: the counts tell how many rows a party has between any two thresholds, as the paper says itself. With
 `score_epsilon` each score gets Laplace noise of scale 1/score_epsilon first: `score_epsilon`-private for the score of
 one row, scores being in [0, 1]; for label and score together the budgets add.
+
+**How much Gaussian noise gives (ε, δ)-differential privacy, exactly.** [BW] Balle and Wang, "Improving the Gaussian
+mechanism for differential privacy: analytical calibration and optimal denoising", ICML 2018, arXiv 1805.06530.
+Let two neighbouring inputs give vectors at Euclidean distance at most Δ. Gaussian noise is the
+same in all directions, so only the direction from one to the other matters: compare N(0, σ²) with N(Δ, σ²). The first
+exceeds e^ε times the second where x < Δ/2 − εσ²/Δ, and the least δ is the excess over that half-line [BW, Theorem 5]:
+
+    δ(σ) = Φ(Δ/2σ − εσ/Δ) − e^ε Φ(−Δ/2σ − εσ/Δ)                                                    [BW, Theorem 8]
+
+Where Δ/σ is small the two terms are nearly equal. With φ the density, M = (1 − Φ)/φ the Mills ratio, h = Δ/2σ and
+s = εσ/Δ (so that e^ε φ(s + h) = φ(s − h)), the difference is an integral of something positive, without cancellation:
+
+    δ(σ) = φ(s − h) (M(s − h) − M(s + h)) = φ(s − h) ∫ 1 − x M(x) dx    from s − h to s + h, as M′ = x M − 1
+
+δ falls strictly as σ grows, so that the least σ for a given δ is the root of δ(σ) = δ. The classical
+σ = Δ √(2 ln(1.25/δ)) / ε holds for ε < 1 only, and is larger than needed there.
 """
 
 from __future__ import annotations
@@ -38,17 +53,23 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from fhe_auc.base.errors import InputError
 from fhe_auc.question.thresholds import MAX_SIZE
 from fhe_auc.results.intervals import expit
-from fhe_auc_protocols.dpauc.gaussian_mechanism import sigma_for
 from fhe_auc_protocols.dpauc.roc import STATISTICS, Curve
-from fhe_auc_protocols.option_values import EPSILON_ADVICE, positive_number
+from fhe_auc_protocols.option_values import EPSILON_ADVICE, is_whole, positive_number
 
 _COIN = 0.5 - 1e-9  # debiasing divides by 1 - 2ρ
 _MAX_EPSILON = 100.0  # e^100: no label is protected in any sense, so that it must be a mistake, or a trick
 _WEAK_EPSILON = 10.0  # e^10 is over 22,000
 _MAX_NOISE = 2.0**60  # counts are int64
+_RELATIVE = 1e-12  # to which the root is found; it is then moved to the private side by as much
+_SHORT = 0.1  # up to which h the integral is taken, for Gauss and Legendre's 20 points exact to double precision
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
+_MOST_EXACT_EPSILON = 1e6  # beyond it h and s are so large that a double does not tell their difference well enough
+_MAX_LOG_SIGMA = 700.0  # e^709 is the last double
 LAPLACE, GAUSSIAN, RANDOMIZED_RESPONSE = "laplace", "gaussian", "rr"
 
 _DELTA_ADVICE = "; give it, well below 1 over the number of rows: … -o delta=1e-6"
@@ -155,11 +176,10 @@ def _epsilon(options: Mapping[str, Any], name: str, advice: str = "") -> float:
 
 
 def _size(value: Any, thresholds: int) -> int:
-    if isinstance(value, int) and not isinstance(value, bool):
-        if value > MAX_SIZE:
-            raise InputError(f"budget_thresholds must be at most {MAX_SIZE:,}")
-        if value >= thresholds:
-            return int(value)
+    if is_whole(value, range(thresholds, MAX_SIZE + 1)):
+        return value
+    if isinstance(value, int) and value > MAX_SIZE:
+        raise InputError(f"budget_thresholds must be at most {MAX_SIZE:,}")
     raise InputError(
         f"budget_thresholds must be an integer and at least the number of thresholds, {thresholds}, got {value!r}: "
         "with less, the session would spend more than epsilon"
@@ -171,3 +191,55 @@ def _flag(options: Mapping[str, Any], name: str, default: bool) -> bool:
     if not isinstance(value, (bool, str)) or value not in (True, False, "true", "false"):
         raise InputError(f"{name} must be true or false, got {value!r}")
     return value in (True, "true")
+
+
+def delta_of(sigma: float, epsilon: float, sensitivity: float) -> float:
+    """Return the least δ, in [0, 1], for which Gaussian noise of that σ is (ε, δ)-differentially private.
+
+    The sensitivity is the largest Euclidean distance of the noised vectors of neighbouring inputs. All are positive.
+    """
+    from scipy.special import erfcx, log_ndtr
+
+    half, shift = sensitivity / (2 * sigma), epsilon * sigma / sensitivity
+    if half <= _SHORT:
+        x = shift + half * _NODES
+        integrand = 1 - x * math.sqrt(math.pi / 2) * erfcx(x / math.sqrt(2))
+        return math.exp(-((half - shift) ** 2) / 2) / math.sqrt(2 * math.pi) * half * float(_WEIGHTS @ integrand)
+    first = float(log_ndtr(half - shift))
+    second = epsilon + float(log_ndtr(-half - shift))
+    return math.exp(first) * -math.expm1(min(second - first, 0.0))  # in logarithms: e^ε alone may overflow
+
+
+def sigma_for(epsilon: float, delta: float, sensitivity: float) -> float:
+    """Return the least σ for which Gaussian noise is (ε, δ)-differentially private.
+
+    Correct to 1e-11, and never too small: `delta_of` of it is at most `delta`. The sensitivity is as of `delta_of`.
+    sigma_for(1.0, 1e-5, 1.0) is about 3.7306.
+
+    Raises `InputError`: ε is not in (0, 1e6], δ not in (0, 1) or too small for double precision, or the sensitivity not
+    positive and finite.
+    """
+    from scipy.optimize import brentq
+
+    for name, value in (("epsilon", epsilon), ("sensitivity", sensitivity)):
+        if not (math.isfinite(value) and value > 0):
+            raise InputError(f"{name} must be positive and finite, got {value}")
+    if epsilon > _MOST_EXACT_EPSILON:
+        raise InputError(f"epsilon must be at most {_MOST_EXACT_EPSILON:g}, got {epsilon:g}")
+    if not 0 < delta < 1:
+        raise InputError(f"delta must lie between 0 and 1, got {delta}")
+
+    def excess(log_sigma: float) -> float:
+        return delta_of(math.exp(log_sigma), epsilon, 1.0) - delta
+
+    low = high = 0.0
+    while excess(low) <= 0:
+        low -= 1.0
+    while excess(high) > 0:
+        high += 1.0
+        if high > _MAX_LOG_SIGMA:
+            raise InputError(f"delta {delta:g} is too small: so much noise cannot be told in double precision")
+    root = math.exp(brentq(excess, low, high, xtol=_RELATIVE, rtol=_RELATIVE))
+    while delta_of(root, epsilon, 1.0) > delta:
+        root *= 1 + _RELATIVE
+    return root * sensitivity

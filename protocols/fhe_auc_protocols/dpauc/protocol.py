@@ -71,22 +71,19 @@ class DpaucParty(SummingParty[Evaluation, Budget]):
             raise InputError(f"party {data.name!r}: score_epsilon is for scores in [0, 1] only, and some lie outside")
 
     def _submission(self) -> NoisyCounts:
-        limit = _count_limit(self.manifest)
-        return NoisyCounts(1, *np.clip(self._noisy_counts(), -limit, limit).tolist())
-
-    def _noisy_counts(self) -> NDArray[np.int64]:
         budget, labels, scores = self._terms, self._data.y_true, self._data.y_score
         if budget.flips:
             labels = opendp_samplers.randomized_response(labels, budget.flip_probability)
         if budget.score_scale is not None:
             scores = opendp_samplers.laplace(scores, budget.score_scale)
         counts = statistics(labels, scores, self.manifest.thresholds)
-        if budget.flips:
-            return counts
         if budget.mechanism == LAPLACE:
-            return opendp_samplers.laplace(counts, budget.noise_scale)
-        noised = np.rint(opendp_samplers.gaussian(counts.astype(np.float64), budget.noise_scale))
-        return noised.clip(-_LARGEST_FLOAT, _LARGEST_FLOAT).astype(np.int64)
+            counts = opendp_samplers.laplace(counts, budget.noise_scale)
+        elif budget.mechanism == GAUSSIAN:
+            noised = np.rint(opendp_samplers.gaussian(counts.astype(np.float64), budget.noise_scale))
+            counts = noised.clip(-_LARGEST_FLOAT, _LARGEST_FLOAT).astype(np.int64)
+        limit = _count_limit(self.manifest)
+        return NoisyCounts(1, *np.clip(counts, -limit, limit).tolist())
 
     def _read(self, sums: NoisyCounts) -> Evaluation:
         budget, counts = self._terms, sums.array().astype(np.float64)

@@ -121,7 +121,7 @@ class ExactPlan(ExactParameters, frozen=True):
             describe_download(self),
             Parameter(
                 "smudging, bits",
-                f"{math.floor(self.smudging_margin)}",
+                str(math.floor(self.smudging_margin)),
                 "each party adds so much to its partial decryption, in case that the aggregator has not flooded",
             ),
             Parameter(

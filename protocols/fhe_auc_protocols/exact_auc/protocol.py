@@ -31,9 +31,8 @@ from fhe_auc_keys.roles.joint_roles import JointKeys
 from fhe_auc_keys.roles.padded_roles import SealedPads
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.exact_auc import epsilon_noise
+from fhe_auc_protocols.exact_auc.computations import ExactJointComputation, ExactPaddedComputation
 from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy
-from fhe_auc_protocols.exact_auc.joint_computation import ExactJointComputation
-from fhe_auc_protocols.exact_auc.padded_computation import ExactPaddedComputation
 from fhe_auc_protocols.exact_auc.parameter_choice import plan_exact
 from fhe_auc_protocols.exact_auc.party_task import INTERVAL, PLAIN_INTERVAL, ROUND_SCORES, ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan

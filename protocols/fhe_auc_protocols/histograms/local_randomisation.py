@@ -76,17 +76,14 @@ class TallyParty(SummingParty[R, UnaryHierarchy]):
     def _read(self, sums: Tally) -> R:
         pairs = zip(sums.reports, sums.ones, strict=True)
         found = self._terms.estimate([LevelTally(reports, np.array(ones, np.int64)) for reports, ones in pairs])
-        pooled = PooledCounts(levels=found, parties=sums.parties, **self._noise(sums.reports))
+        noise: dict[str, Any] = {}
+        if len(sums.reports) == 1:  # of several levels it differs
+            (encoding,), (rows,) = self._terms.levels, sums.reports
+            deviation = math.sqrt(float(encoding.variance(rows / encoding.cells, rows)))
+            settings = {"flip_probability": encoding.flip_probability, "noise_deviation": deviation}
+            noise = {"noise_deviation": deviation, "settings": settings}
+        pooled = PooledCounts(levels=found, parties=sums.parties, **noise)
         return self._readout.read(self.manifest, pooled)
-
-    def _noise(self, reports: list[int]) -> dict[str, Any]:
-        """Return what is said about the noise, where there is but one level."""
-        if len(reports) > 1:
-            return {}
-        (encoding,), (rows,) = self._terms.levels, reports
-        deviation = math.sqrt(float(encoding.variance(rows / encoding.cells, rows)))
-        settings = {"flip_probability": encoding.flip_probability, "noise_deviation": deviation}
-        return {"noise_deviation": deviation, "settings": settings}
 
 
 class LocalRandomisation(ReadoutProtocol[R], UnencryptedProtocol[R, UnaryHierarchy]):

@@ -70,15 +70,13 @@ class UnaryEncoding:
         unfit = (cells < NO_VALUE) | (cells >= self.cells)
         if unfit.any():
             raise InputError(f"user {int(unfit.argmax())}: the cell must be from 0 to {self.cells - 1}, or {NO_VALUE}")
-        batches = np.array_split(cells, max(1, len(cells) * self.cells // _WORDS))
-        return sum((self._reports(batch, source).sum(axis=0) for batch in batches), np.zeros(self.cells, np.int64))
-
-    def _reports(self, cells: NDArray[np.int64], source: Source) -> NDArray[np.bool_]:
-        words = source.words(len(cells), self.cells)
-        reports = words < np.uint64(self._below)
-        users = np.flatnonzero(cells != NO_VALUE)
-        reports[users, cells[users]] = words[users, cells[users]] < np.uint64(_HALF)
-        return reports
+        total = np.zeros(self.cells, np.int64)
+        for batch in np.array_split(cells, max(1, len(cells) * self.cells // _WORDS)):
+            words = source.words(len(batch), self.cells)
+            reports, users = words < np.uint64(self._below), np.flatnonzero(batch != NO_VALUE)
+            reports[users, batch[users]] = words[users, batch[users]] < np.uint64(_HALF)
+            total += reports.sum(axis=0)
+        return total
 
     def estimate(self, tally: ArrayLike, reports: int) -> NDArray[np.float64]:
         """Return the unbiased estimate Ĉ of the users in each cell, shape (d,), from a tally of so many reports."""

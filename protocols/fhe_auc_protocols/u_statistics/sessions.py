@@ -23,9 +23,7 @@ Scores are told apart by the session's thresholds: `ustat-hierarchy` uses all, `
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -40,54 +38,9 @@ from fhe_auc_protocols import exact_sampling, result_warnings
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.exact_sampling import Source
 from fhe_auc_protocols.option_values import is_whole, privacy_budget
-from fhe_auc_protocols.u_statistics.auc_estimate import AucEstimate, of_responses, of_tree
-from fhe_auc_protocols.u_statistics.hadamard import HadamardTree
-from fhe_auc_protocols.u_statistics.hierarchy import HierarchicalAuc
-from fhe_auc_protocols.u_statistics.kernels import Integers
-from fhe_auc_protocols.u_statistics.krr import RandomisedResponse, bins_by_rule
+from fhe_auc_protocols.u_statistics.auc_estimate import HierarchyMechanism, KrrMechanism, Mechanism
+from fhe_auc_protocols.u_statistics.krr import bins_by_rule
 from fhe_auc_protocols.unencrypted_protocol import MOST_ROWS, ClearSums, SummingParty, UnencryptedProtocol
-
-
-class Mechanism(ABC):
-    """How a class's rows, in `bins` bins of scores, turn into `size` counts of reports, and those into an estimate."""
-
-    def __init__(self, oracle: RandomisedResponse | HadamardTree, bins: int, size: int) -> None:
-        self._oracle, self.bins, self.size = oracle, bins, size
-
-    def tally(self, bins: Integers, source: Source) -> Integers:
-        """Randomise n rows in these bins, shape (n,), 0 to bins - 1; return the counts of reports, shape (size,)."""
-        reports: Any = self._oracle.randomise(bins, source)
-        return self._oracle.tally(reports).ravel()
-
-    @abstractmethod
-    def estimate(self, positives: Integers, negatives: Integers) -> AucEstimate:
-        """Return what the pooled tallies of both classes, shape (size,), say; neither is empty."""
-
-
-class KrrMechanism(Mechanism):
-    """k-ary randomised response on the bin; errors as `RandomisedResponse`."""
-
-    def __init__(self, bins: int, epsilon: float) -> None:
-        self._response = RandomisedResponse(bins, epsilon)
-        super().__init__(self._response, bins, size=bins)
-
-    def estimate(self, positives: Integers, negatives: Integers) -> AucEstimate:
-        """Return the unbiased estimate of the binned AUC, and of its binning error from the same reports."""
-        return of_responses(self._response, positives, negatives)
-
-
-class HierarchyMechanism(Mechanism):
-    """One-bit reports on a tree whose first leaves are the bins; errors as `HadamardTree`."""
-
-    def __init__(self, bins: int, epsilon: float) -> None:
-        self._tree = HadamardTree(max(1, math.ceil(math.log2(bins))), epsilon)
-        super().__init__(self._tree, bins, size=math.prod(self._tree.tally_shape))
-
-    def estimate(self, positives: Integers, negatives: Integers) -> AucEstimate:
-        """Return the recursive estimate, and the binning error of pairs that reach a leaf together."""
-        method = HierarchicalAuc(self._tree, int(positives.sum()), int(negatives.sum()))
-        found = method.estimate(*(tally.reshape(self._tree.tally_shape) for tally in (positives, negatives)))
-        return of_tree(method, found)
 
 
 class Tallies(ClearSums, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -128,18 +81,19 @@ class LocalParty(SummingParty[Evaluation, Mechanism]):
         positives, negatives = np.array(sums.positives, np.int64), np.array(sums.negatives, np.int64)
         if not positives.any() or not negatives.any():
             raise UndefinedAucError("the pooled rows have one class only, so the AUC is undefined; no number is given")
-        return self._told(self._terms.estimate(positives, negatives), sums.parties)
-
-    def _told(self, estimate: AucEstimate, parties: int) -> Evaluation:
-        epsilon = self.manifest.options["epsilon"]
+        estimate = self._terms.estimate(positives, negatives)
         warnings = [
             "labels are public: the aggregator learns how many rows of each class every party has",
             "epsilon is spent by every session: budgets of sessions on the same rows add up",
-            *result_warnings.of_parties(self.manifest, parties),
+            *result_warnings.of_parties(self.manifest, sums.parties),
         ]
         if not 0 <= estimate.auc <= 1:
             warnings.append(f"the estimate is {estimate.auc:.4g}, outside [0, 1], because of noise; it is clipped")
-        settings = {"epsilon": epsilon, "bins": self._terms.bins, "standard error": estimate.standard_error}
+        settings = {
+            "epsilon": self.manifest.options["epsilon"],
+            "bins": self._terms.bins,
+            "standard error": estimate.standard_error,
+        }
         if not math.isnan(estimate.squared_error):
             settings["standard error bound"] = math.sqrt(estimate.squared_error)
         if estimate.undecided:
@@ -155,7 +109,7 @@ class LocalParty(SummingParty[Evaluation, Mechanism]):
             numerical_error=math.nan,
             protocol=self.manifest.protocol,
             backend="none",
-            parties=parties,
+            parties=sums.parties,
             thresholds=self._terms.bins,
             verified=False,
             security_bits=0,
@@ -222,4 +176,4 @@ class UstatHierarchy(LocalProtocol):
 
     def terms(self, options: Mapping[str, object], thresholds: int) -> Mechanism:
         """Return the tree over the session's bins; raise `InputError` for a wrong option."""
-        return HierarchyMechanism(thresholds, privacy_budget(options))
+        return HierarchyMechanism(max(1, (thresholds - 1).bit_length()), privacy_budget(options), thresholds)

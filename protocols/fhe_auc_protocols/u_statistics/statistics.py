@@ -18,9 +18,8 @@ from fhe_auc_protocols import exact_sampling, opendp_samplers
 from fhe_auc_protocols.exact_sampling import Source
 from fhe_auc_protocols.option_values import checked_epsilon, is_whole
 from fhe_auc_protocols.u_statistics import hierarchy, kernels, krr, noiseless, pairs
-from fhe_auc_protocols.u_statistics.auc_estimate import AucEstimate, of_responses, of_tree
+from fhe_auc_protocols.u_statistics.auc_estimate import AucEstimate, HierarchyMechanism, KrrMechanism, Mechanism
 from fhe_auc_protocols.u_statistics.domain import Axis, Domain
-from fhe_auc_protocols.u_statistics.hadamard import HadamardTree
 from fhe_auc_protocols.u_statistics.kernels import Floats, Integers, Kernel
 
 STATISTICS = ("kendall", "gini", "renyi2", "auc")
@@ -202,8 +201,8 @@ def _krr(setting: Setting, rows: Floats, using: RandomSources, progress: pairs.P
     if setting.statistic == "auc":
         return _krr_auc(setting, rows, using, progress)
     domain, kernel = _domain(setting, rows), _kernel(setting)
-    response = krr.RandomisedResponse(len(domain), setting.epsilon)
-    reported = _tallied(response, domain.index(rows), using.source, progress)
+    mechanism = KrrMechanism(len(domain), setting.epsilon)
+    response, reported = mechanism.response, _tallied(mechanism, domain.index(rows), using.source, progress)
     points = domain.points
     matrix = kernel.matrix(points)
     found = response.estimate(reported, matrix)
@@ -238,10 +237,10 @@ def _tau_b(tau_a: float, response: krr.RandomisedResponse, reported: Integers, p
 def _krr_auc(setting: Setting, rows: Floats, using: RandomSources, progress: pairs.Progress) -> _Found:
     positives, negatives = _classes(rows)
     axis = _axis(setting, 0, len(rows), 1)
-    response = krr.RandomisedResponse(len(axis), setting.epsilon)
-    plus, minus = (_tallied(response, axis.index(scores), using.source, progress) for scores in (positives, negatives))
-    found = of_responses(response, plus, minus)
-    settings = {"k": len(axis), "beta": response.beta}
+    mechanism = KrrMechanism(len(axis), setting.epsilon)
+    tallies = (_tallied(mechanism, axis.index(side), using.source, progress) for side in (positives, negatives))
+    found = mechanism.estimate(*tallies)
+    settings = {"k": len(axis), "beta": mechanism.response.beta}
     if setting.values:  # equal scores are ties of their own
         return _Found(found.auc, found.noise_error, found.noise_bound, settings, (_LABELS, _OUTSIDE), {})
     return _binned(found, settings)
@@ -260,16 +259,13 @@ def _hierarchy(setting: Setting, rows: Floats, using: RandomSources, progress: p
     positives, negatives = _classes(rows)
     alpha = _DEFAULT_ALPHA if setting.alpha is None else setting.alpha
     low, high = _per_column(setting.ranges or ((0.0, 1.0),), 0, 1, "range")
-    tree = HadamardTree(alpha, setting.epsilon)
-    method = hierarchy.HierarchicalAuc(tree, len(positives), len(negatives))
-    tallies = [
-        _tallied(tree, hierarchy.leaves(scores, alpha, low, high), using.source, progress)
-        for scores in (positives, negatives)
-    ]
-    found = method.estimate(*tallies)
-    estimate = of_tree(method, found)
+    mechanism = HierarchyMechanism(alpha, setting.epsilon, 1 << max(alpha, 0))
+    leaves = (hierarchy.leaves(scores, alpha, low, high) for scores in (positives, negatives))
+    estimate, method, found = mechanism.recursion(
+        *(_tallied(mechanism, each, using.source, progress) for each in leaves)
+    )
     nodes = {"nodes recursed": found.recursed, "nodes discarded": found.discarded}
-    settings = {"alpha": alpha, "C": tree.constant, "a": method.a, **nodes}
+    settings = {"alpha": alpha, "C": mechanism.tree.constant, "a": method.a, **nodes}
     return _binned(estimate, settings, *((_UNBOUNDED,) if math.isnan(estimate.noise_bound) else ()))
 
 
@@ -330,17 +326,14 @@ _STEP = {
 }
 
 
-def _tallied(
-    mechanism: krr.RandomisedResponse | HadamardTree, values: Integers, source: Source, progress: pairs.Progress
-) -> Integers:
+def _tallied(mechanism: Mechanism, values: Integers, source: Source, progress: pairs.Progress) -> Integers:
     """Return the tally of all users' reports, made chunk by chunk."""
-    total: Any = 0
+    total = np.zeros(mechanism.size, np.int64)
     for start in range(0, len(values), _CHUNK):
         progress(start, len(values))
-        reports: Any = mechanism.randomise(values[start : start + _CHUNK], source)
-        total = total + mechanism.tally(reports)
+        total += mechanism.tally(values[start : start + _CHUNK], source)
     progress(len(values), len(values))
-    return np.asarray(total, np.int64)
+    return total
 
 
 def _kernel(setting: Setting) -> Kernel:

@@ -59,7 +59,7 @@ from fhe_auc_keys.trust.certificates import Trust
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.member_lists import sign_list, sign_members
 from fhe_auc_keys.trust.signed_documents import claimed_body
-from fhe_auc_protocols.exact_auc.padded_computation import ExactPaddedComputation
+from fhe_auc_protocols.exact_auc.computations import ExactPaddedComputation
 from tests.support.certified import NOW
 from tests.support.exact_sessions import pairs_of, rows
 from tests.support.keys_commands import store_of

@@ -23,7 +23,7 @@ from fhe_auc_keys.site import key_store_sites, late_opening
 from fhe_auc_keys.site.late_opening import ask_by_file, hold, is_late, open_late, read_opening, request
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_protocols.exact_auc.padded_computation import ExactPaddedComputation
+from fhe_auc_protocols.exact_auc.computations import ExactPaddedComputation
 from tests.support.certified import DAY, NOW
 from tests.support.pooled import exact_auc
 from tests.support.sealed_sessions import ADDER, HOLDER, Sealing

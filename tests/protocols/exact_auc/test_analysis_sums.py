@@ -23,10 +23,10 @@ from fhe_auc.base.serialise import json_text
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN, Analysis, Variable
 from fhe_auc.results.estimates import Comparison
+from fhe_auc.results.intervals import Interval
 from fhe_auc.results.result_tables import of_sites
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.primes import primes_above
-from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.sums.authenticator import Authenticator, authenticated
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums, PooledSums
@@ -34,7 +34,6 @@ from fhe_auc_protocols.exact_auc.estimates_from_sums import Reading
 from fhe_auc_protocols.exact_auc.parameter_choice import plan_exact
 from fhe_auc_protocols.exact_auc.site_sums import fraction_bits
 from tests.support import delong, plain_sums
-from tests.support.pooled import pooled
 from tests.support.several import (
     AGE,
     CLASSES,
@@ -114,25 +113,6 @@ def test_released_are_the_integers_of_the_definitions_of_the_sums(analysis: Anal
     assert list(released(sums, parties, grid, 1000)) == expected
 
 
-@pytest.mark.parametrize(
-    ("name", "grid"),
-    [("credit-default", "hybrid:1000"), *(slow("covid-clinics", grid) for grid in ("hybrid:1000", "uniform:100"))],
-)
-def test_groups_of_the_bundled_sets_have_scikit_learns_auc_within_the_binning_error(name: str, grid: str) -> None:
-    from sklearn.metrics import roc_auc_score
-
-    parties, generator = datasets.load(name), np.random.default_rng(5)
-    analysis = Analysis(by=(AGE,))
-    columns = ((each, {"": each.y_score}, {"age": generator.choice(AGE.levels, each.rows)}) for each in parties)
-    grouped = [PartyData.from_columns(each.name, each.y_true, *others, analysis) for each, *others in columns]
-    rows, points = pool(grouped), thresholds.resolve(grid)
-    found = read(AnalysisSums(analysis, len(points), True), grouped, points)
-    for contrast, estimate in zip(analysis.contrasts, found.estimates, strict=True):
-        own = chosen(rows, analysis, contrast.positives._replace(classes=(0, 1)))
-        truth = roc_auc_score(rows.y_true[own], rows.y_score[own])
-        assert abs(float(estimate.auc) - truth) <= float(estimate.binning_error) + 1e-12
-
-
 # --- Comparisons ------------------------------------------------------------------------------------------------------
 
 
@@ -209,21 +189,6 @@ def test_the_standard_error_of_a_difference_is_delongs_over_rows(kind: str, alik
         assert found.p_value == pytest.approx(2 * norm.sf(abs(found.difference) / found.standard_error))
 
 
-@pytest.mark.parametrize("noise", [slow(1.0), slow(0.3), 0.1])
-@pytest.mark.parametrize(("name", "quantiles"), [("covid-clinics", False), ("credit-default", True)])
-def test_a_second_model_on_the_bundled_sets_has_delongs_standard_error(
-    name: str, quantiles: bool, noise: float
-) -> None:
-    """The scores of credit-default lie so close together that only quantiles tell them apart."""
-    rows, generator = pooled(datasets.load(name)), np.random.default_rng(2)
-    logits = np.log(rows.y_score / (1 - rows.y_score)) + noise * generator.normal(size=rows.rows)
-    second = 1 / (1 + np.exp(-logits))
-    grid = quantiles_of(rows.y_score, second) if quantiles else thresholds.hybrid(1000)
-    _, found = compared(rows.y_true, rows.y_score, second, grid)
-    _, expected, _ = delong.paired_of_rows(rows.y_true, rows.y_score, second)
-    assert found.standard_error == pytest.approx(expected, rel=0.002 if quantiles else 0.01)
-
-
 def quantiles_of(*models: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
     """Return thresholds between which about equally many scores of all models lie, as a session finds them."""
     return np.unique(np.quantile(np.concatenate(models), np.linspace(0, 1, 1000), method="lower"))
@@ -279,11 +244,10 @@ def test_a_model_does_not_differ_from_itself_and_a_constant_one_has_its_own_erro
     found = reading(analysis, read(AnalysisSums(analysis, 40, True), [data], thresholds.uniform(40)))
     again, constant, mirrored = found.comparisons()
     assert (again.difference, again.standard_error, again.interval, again.p_value) == (0.0, None, None, None)
-    own = found.estimates()[0].standard_error
-    assert constant.standard_error == pytest.approx(own)
-    assert mirrored.standard_error == pytest.approx(2 * own, rel=0.05)
-    assert found.estimates()[2].auc == 0.5
-    assert (found.estimates()[2].standard_error, found.estimates()[2].interval) == (0.0, None)
+    first, _, alike, _ = found.estimates()
+    assert constant.standard_error == pytest.approx(first.standard_error)
+    assert mirrored.standard_error == pytest.approx(2 * first.standard_error, rel=0.05)
+    assert (alike.auc, alike.standard_error, alike.interval) == (0.5, 0.0, None)
     json.loads(json_text([asdict(each) for each in found.comparisons()]))
 
 
@@ -314,8 +278,10 @@ def test_sums_over_sites_are_those_of_each_sites_own_rows() -> None:
     parties, grid = made(TWO_MODELS, 7, 3), thresholds.uniform(30)
     parties.append(PartyData.from_columns("one label", [1, 1], {"old": [0.5, 0.6], "new": [0.4, 0.9]}, {}, TWO_MODELS))
     parties.append(PartyData.from_columns("perfect", [0, 1], {"old": [0.1, 0.9], "new": [0.1, 0.9]}, {}, TWO_MODELS))
-    found = read(AnalysisSums(structs.replace(TWO_MODELS, heterogeneity=True), 30, True), parties, grid).sites
-    for model, sums in enumerate(found):
+    read_off = read(AnalysisSums(structs.replace(TWO_MODELS, heterogeneity=True), 30, True), parties, grid)
+    summaries = Reading(TWO_MODELS, read_off, len(parties), 0.95).sites()
+    without = Reading(TWO_MODELS, read_off, len(parties), None).sites()
+    for model, sums in enumerate(read_off.sites):
         right = wrong = pairs = both = 0
         usable = []
         for each in parties:
@@ -329,7 +295,10 @@ def test_sums_over_sites_are_those_of_each_sites_own_rows() -> None:
             if 0 < auc < 1:
                 usable.append((math.log(auc / (1 - auc)), min((auc * (1 - auc) / error) ** 2, each.rows)))
         assert (sums.difference, sums.pairs, sums.both_classes) == (right - wrong, pairs, both)
-        assert both == 8
+        summary = summaries[model]
+        assert summary.within == pytest.approx((1 + (right - wrong) / pairs) / 2)
+        assert (both, summary.both_classes, summary.one_class) == (8, 8, 1)
+        assert (isinstance(summary.prediction, Interval), without[model].prediction) == (True, None)
         assert 5 <= len(usable) < both  # some are perfect
         theta, weight = np.array(usable).T
         expected = (len(usable), weight.sum(), weight @ theta, weight @ theta**2, weight @ weight)
@@ -395,22 +364,6 @@ def test_honest_totals_are_accepted_and_any_one_that_is_changed_is_not(analysis:
 
 
 # --- What does not belong in ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("made_for", "session", "shown"),
-    [
-        (TWO_MODELS, PLAIN, "'site 0' has 2 columns of scores and 0 of groups, the session 1 and 0"),
-        (PLAIN, TWO_MODELS, "'site 0' has 1 columns of scores and 0 of groups, the session 2 and 0"),
-        (PLAIN, Analysis(by=(SEX,)), "'site 0' has 1 columns of scores and 0 of groups, the session 1 and 1"),
-        (Analysis(by=(AGE,)), Analysis(by=(SEX,)), "'site 0' has rows of more levels of 'sex' than the session, 2"),
-        (CLASSES, Analysis(models=("x", "y", "z")), "'site 0' has rows of more classes than the session, 2"),
-    ],
-)
-def test_rows_of_another_analysis_are_refused(made_for: Analysis, session: Analysis, shown: str) -> None:
-    sums = AnalysisSums(session, 3, True)
-    with pytest.raises(InputError, match=shown):
-        sums.sketch(made(made_for, 1, 6)[0], thresholds.uniform(3), 1000, MODULUS)
 
 
 @pytest.mark.parametrize(

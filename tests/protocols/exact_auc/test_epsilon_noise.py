@@ -170,18 +170,20 @@ def known_noise(monkeypatch: pytest.MonkeyPatch, *noise: int) -> None:
     monkeypatch.setattr(Privacy, "noise", lambda self: np.array([noise], np.int64))
 
 
-@pytest.mark.parametrize("keys", ["sealed", "helper"])
+@pytest.mark.parametrize(("keys", "unit"), [("sealed", "row"), ("helper", "row"), ("sealed", "label")])
 def test_a_session_releases_the_definition_over_rows_plus_the_shares_of_all(
-    keys: str, monkeypatch: pytest.MonkeyPatch
+    keys: str, unit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known_noise(monkeypatch, 1000, -7)
+    known_noise(monkeypatch, *((1000, -7) if unit == "row" else (900, 100)))
     pool = pool_of(300, 4, 1)
-    found = federated_auc(pool, protocol=Verified(epsilon=1.0, round_scores=2), setup=Setup(keys=keys))
-    d, p = definition(pool)
-    privacy = budget((75,) * 4)
-    noisy_d, noisy_p = d + 4000 - 4 * (privacy.grain - 1) / 2, p - 28
+    protocol = Verified(epsilon=1.0, epsilon_unit=unit, round_scores=2)
+    found = federated_auc(pool, protocol=protocol, setup=Setup(keys=keys))
+    (d, p), privacy = definition(pool), budget((75,) * 4, unit)
+    # Of labels alone the numbers are D ± weight·P.
+    noise = (4000, -28) if unit == "row" else (2000, 1600 / privacy.channels[0].weight)
+    noisy_d, noisy_p = d + noise[0] - 4 * (privacy.grain - 1) / 2, p + noise[1]
     assert found.auc == pytest.approx(0.5 + noisy_d / (2 * noisy_p * (300 - noisy_p)), abs=1e-12)
-    assert found.settings["noisy_positives"] == noisy_p
+    assert found.settings["noisy_positives"] == round(noisy_p, 1)
     assert found.verified
 
 
@@ -218,17 +220,6 @@ def test_the_plan_releases_two_sums_and_says_what_of() -> None:
     assert told["epsilon"] == "1 a row"
     assert told["rows, in public"] == "15"
     assert told["released"] == "D, P"
-
-
-def test_a_session_of_labels_alone_reads_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    known_noise(monkeypatch, 900, 100)
-    pool = pool_of(300, 4, 1)
-    found = federated_auc(pool, protocol=Verified(epsilon=1.0, epsilon_unit="label", round_scores=2))
-    d, p = definition(pool)
-    privacy = budget((75,) * 4, "label")
-    weight = privacy.channels[0].weight
-    noisy_d, noisy_p = d + 2000 - 4 * (privacy.grain - 1) / 2, p + 4 * 400 / weight
-    assert found.auc == pytest.approx(0.5 + noisy_d / (2 * noisy_p * (300 - noisy_p)), abs=1e-12)
 
 
 def test_who_is_missing_is_not_counted_and_the_number_of_rows_is_that_of_the_others(

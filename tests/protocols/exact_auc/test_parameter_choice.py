@@ -43,6 +43,26 @@ def most_rows(modulus: int) -> int:
     return max(n for n in range(math.isqrt(2 * modulus) - 4, math.isqrt(2 * modulus) + 4) if 2 * (n * n // 4) < modulus)
 
 
+@pytest.mark.parametrize(
+    ("max_rows", "moduli"),
+    [
+        (most_rows(FIRST), (FIRST,)),
+        (most_rows(FIRST) + 1, (next_prime((most_rows(FIRST) + 1) ** 2 // 4 * 2),)),
+        (most_rows(LAST_LARGE), (next_prime(most_rows(LAST_LARGE) ** 2 // 4 * 2),)),
+        (most_rows(LAST_LARGE) + 1, (FIRST, SECOND)),
+        (most_rows(FIRST * SECOND) + 1, (FIRST, SECOND, THIRD)),
+    ],
+)
+def test_with_joint_keys_primes_take_as_few_bits_as_the_rows_allow(max_rows: int, moduli: tuple[int, ...]) -> None:
+    plan = plan_exact(**JOINT, max_rows=max_rows)
+    assert plan.parameters.plain_moduli == moduli
+    assert plan.parameters.joint_keys
+    sealed, joint = ({row.name: row.why for row in each.describe()} for each in (plan_exact(**SMALL), plan))
+    assert "takes a plaintext times a ciphertext, and its flooding" in sealed["ring dimension N"]
+    assert "takes products of ciphertexts, and its flooding" in joint["ring dimension N"]
+    assert "for switching keys, where there are any" in sealed["key-switching P, bits"]
+
+
 @pytest.mark.parametrize("backend", ["openfhe", "tenseal"])
 @pytest.mark.parametrize(
     ("max_rows", "moduli", "kept"),
@@ -106,29 +126,6 @@ def test_with_joint_keys_there_are_no_cubic_sums() -> None:
 def test_a_plan_has_one_helper_or_none_and_none_with_joint_keys(helpers: int, joint_keys: bool) -> None:
     with pytest.raises(CapacityError, match=f"a session has one helper, or none and other keys; got {helpers}"):
         plan_exact(**{**SMALL, "joint_keys": joint_keys}, helpers=helpers)
-
-
-def test_plans_tell_that_ciphertexts_are_multiplied_with_joint_keys_alone() -> None:
-    sealed, joint = ({row.name: row.why for row in plan_exact(**of).describe()} for of in (SMALL, JOINT))
-    assert "takes a plaintext times a ciphertext, and its flooding" in sealed["ring dimension N"]
-    assert "takes products of ciphertexts, and its flooding" in joint["ring dimension N"]
-    assert "for switching keys, where there are any" in sealed["key-switching P, bits"]
-
-
-@pytest.mark.parametrize(
-    ("max_rows", "moduli"),
-    [
-        (most_rows(FIRST), (FIRST,)),
-        (most_rows(FIRST) + 1, (next_prime((most_rows(FIRST) + 1) ** 2 // 4 * 2),)),
-        (most_rows(LAST_LARGE), (next_prime(most_rows(LAST_LARGE) ** 2 // 4 * 2),)),
-        (most_rows(LAST_LARGE) + 1, (FIRST, SECOND)),
-        (most_rows(FIRST * SECOND) + 1, (FIRST, SECOND, THIRD)),
-    ],
-)
-def test_with_joint_keys_primes_take_as_few_bits_as_the_rows_allow(max_rows: int, moduli: tuple[int, ...]) -> None:
-    plan = plan_exact(**JOINT, max_rows=max_rows)
-    assert plan.parameters.plain_moduli == moduli
-    assert plan.parameters.joint_keys
 
 
 @pytest.mark.parametrize("moduli", [(FIRST,), (LAST_LARGE,), (FIRST, SECOND)])

@@ -19,7 +19,6 @@ from fhe_auc.bfv.context import StoredPublic
 from fhe_auc.metrics.trapezoid import trapezoid
 from fhe_auc.question import thresholds
 from fhe_auc.question.analysis import PLAIN
-from fhe_auc.results.evaluation import Evaluation
 from fhe_auc.rlwe import wire_format
 from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.rows import datasets
@@ -28,11 +27,8 @@ from fhe_auc.session import registry
 from fhe_auc.session.one_process import run
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.session_keys import public_context
-from fhe_auc_keys.roles.echo import Echo
 from fhe_auc_keys.roles.local_consortium import Consortium
-from fhe_auc_keys.roles.padded_roles import padded_party
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
-from fhe_auc_protocols.exact_auc.padded_computation import ExactPaddedComputation
 from fhe_auc_protocols.exact_auc.precision_sum import precision_bits
 from fhe_auc_protocols.result_warnings import of_auc
 from tests.support import delong
@@ -40,7 +36,6 @@ from tests.support.chosen import federated_auc, federated_thresholds
 from tests.support.exact_sessions import (
     BACKENDS,
     GRID,
-    PLUGINS,
     Play,
     both_backends,
     both_protocols,
@@ -74,15 +69,20 @@ def test_every_party_finds_the_integers_of_the_rows(protocol: str, backend: str)
     assert len(list(play.messages())) == (3 if protocol == "verified" else 2)
     for party in play.parties:
         found = party.result()
-        assert found_in(found) == pairs_of(play.sites)
-        assert (found.auc, found.binning_error) == (float(found.fraction), float(found.binning_error_fraction))
+        auc, half_width, positives, negatives = expected = pairs_of(play.sites)
+        assert found_in(found) == expected
+        assert (found.auc, found.binning_error) == (float(auc), float(half_width))
         assert (found.verified, found.numerical_error, found.keys) == (protocol == "verified", 0.0, "sealed")
+        plain = found.as_dict()
+        assert [plain[name] for name in ("fraction", "binning_error_fraction", "positives", "negatives")] == [
+            *(str(auc), str(half_width), positives, negatives)
+        ]
+        assert protocol == "exact" or plain["soundness"] < 2**-40
     assert play.aggregator.result().counted == play.manifest.parties
 
 
 @both_backends
-@pytest.mark.parametrize("protocol", [slow("exact"), "verified"])
-@pytest.mark.parametrize("number", [2, slow(6)])
+@pytest.mark.parametrize(("protocol", "number"), [("verified", 2), slow("exact", 2), slow("verified", 6)])
 def test_with_joint_keys_they_are_the_same(protocol: str, number: int, backend: str) -> None:
     """Of four primes three are left, as messages show: all first parts of keys, result, and all partial decryptions."""
     play = Play(protocol, rows(number, 20), keys="joint", backend=backend)
@@ -135,38 +135,11 @@ def test_any_number_of_thresholds_does(keys: str, grid: str, ciphertexts: int) -
         assert found_in(found) == pairs_of(play.sites, play.grid)
 
 
-@pytest.mark.parametrize("number", [1, 30])
+@pytest.mark.parametrize("number", [1, 30, slow(1000)])
 def test_any_number_of_parties_does(number: int) -> None:
-    data = rows(number, 70 + number)
+    data = rows(number, 70 + number, most=15)
     found = federated_auc(data, protocol="verified", thresholds=GRID, max_rows=10_000)
     assert (found_in(found), found.parties) == (pairs_of(data), number)
-
-
-@pytest.mark.slow
-@both_backends
-@both_protocols
-def test_a_thousand_parties_do(protocol: str, backend: str) -> None:
-    """They share what they have loaded; one of them reads."""
-    data = rows(1000, 3, most=5)
-    names = tuple(each.name for each in data)
-    session = PLUGINS[protocol].prepare(Request(parties=names, thresholds=GRID, max_rows=10_000, backend=backend))
-    computation = ExactPaddedComputation(session.manifest)
-    secret = computation.load_secret(session.common.context)
-    aggregator = PLUGINS[protocol].aggregator(session.manifest, session.aggregator_material)
-    echo = Echo() if protocol == "verified" else None
-    secrets = {"common_secret": session.common.common_secret}
-    tasks = ((each.name, PLUGINS[protocol].task(session.manifest, each)) for each in data)
-    parties = [
-        padded_party(session.manifest, computation, secret, task, echo, **secrets, seed=session.seeds[name])
-        for name, task in tasks
-    ]
-    message = aggregator.start()
-    while aggregator.round < aggregator.rounds:
-        for party in parties:
-            aggregator.receive(party.name, party.respond(message))
-        message = aggregator.finish_round()  # type: ignore[assignment]
-    parties[-1].respond(message)
-    assert found_in(parties[-1].result()) == pairs_of(data)
 
 
 @pytest.mark.parametrize("protocol", [slow("exact"), "verified"])
@@ -210,21 +183,6 @@ def test_rows_of_one_class_have_no_auc_and_nothing_else_is_wrong(protocol: str, 
 # --- Thresholds, rounding, and what is said ---------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("dataset", datasets.NAMES)
-def test_bundled_data_give_scikit_learns_auc_of_rounded_scores_to_the_last_bit(dataset: str) -> None:
-    from sklearn.metrics import roc_auc_score
-
-    parties = datasets.load(dataset)
-    found, rows_ = federated_auc(parties, protocol="verified", round_scores=3), pooled(parties)
-    rounded = rows_.y_score.round(3)
-    auc, tied = mann_whitney(rows_.y_true, rounded)
-    assert found_in(found) == (auc, tied / 2, int(rows_.y_true.sum()), int((~rows_.y_true).sum()))
-    assert found.auc == pytest.approx(roc_auc_score(rows_.y_true, rounded), abs=3e-16)
-    assert abs(found.auc - roc_auc_score(rows_.y_true, rows_.y_score)) <= found.binning_error
-    assert found.thresholds == 1001
-
-
 @pytest.mark.parametrize(
     ("dataset", "grid"),
     [("credit-default", "uniform:100"), slow("credit-default", None), slow("covid-clinics", None)],
@@ -264,30 +222,26 @@ def test_the_half_width_holds_for_the_rows_as_they_are_and_not_as_rounded(protoc
 
 
 def test_scores_rounded_to_the_most_decimals_are_not_to_be_rounded_to_more() -> None:
+    """Which are 100,001 thresholds."""
     manifest = Play("exact", rows(2, 15), thresholds.decimals(2), options={"round_scores": 2}).manifest
     for decimals, told in ((4, "more decimals tell more"), (5, "do not round them, but take quantile:1000")):
         rounded = msgspec.structs.replace(manifest, options={"round_scores": decimals})
         assert told in " ".join(of_auc(rounded, 2, binning_error=0.1))
 
 
-@pytest.mark.slow
-def test_a_session_rounds_scores_to_the_most_decimals() -> None:
-    generator = np.random.default_rng(1)
-    parties = [PartyData.from_arrays(f"site {k}", [0, 1] * 40, 1e-6 * generator.random(80)) for k in range(2)]
-    found = federated_auc(parties, protocol="exact", round_scores=5)
-    assert found.thresholds == 100_001
-    assert "do not round them, but take quantile:1000" in " ".join(found.warnings)
-
-
 @pytest.mark.parametrize(
     ("value", "why"), [(0, "from 1 to 5"), (9, "from 1 to 5"), ("3", "whole number"), (True, "whole number")]
 )
-def test_bad_numbers_of_decimals_and_thresholds_beside_them_are_refused(value: object, why: str) -> None:
+def test_bad_numbers_of_decimals_other_thresholds_and_scores_beyond_0_to_1_are_refused(value: object, why: str) -> None:
     with pytest.raises(InputError, match=why):
         federated_auc(rows(2, 11), protocol="verified", round_scores=value)
     for others in ("uniform:100", "quantile:20"):
         with pytest.raises(InputError, match="give no others"):
             federated_auc(rows(2, 12), protocol="verified", round_scores=3, thresholds=others)
+    for score in (1.5, 1.0000001, -1e-9):
+        data = PartyData.from_arrays("odd", [0, 1], [0.5, score])
+        with pytest.raises(InputError, match=f"'odd', row 1: score is {re.escape(repr(score))}, but"):
+            federated_auc([data, *rows(1, 13)], protocol="verified", round_scores=2)
 
 
 @both_protocols
@@ -297,13 +251,6 @@ def test_a_manifest_that_rounds_to_other_scores_than_its_thresholds_is_refused(p
     manifest = msgspec.structs.replace(play.manifest, options={"round_scores": 3})
     with pytest.raises(InputError, match="does not fit its round_scores"):
         play.party(play.sites[0], manifest)
-
-
-@pytest.mark.parametrize("score", [1.5, 1.0000001, -1e-9])
-def test_scores_outside_the_unit_interval_cannot_be_rounded(score: float) -> None:
-    data = PartyData.from_arrays("odd", [0, 1], [0.5, score])
-    with pytest.raises(InputError, match=f"'odd', row 1: score is {re.escape(repr(score))}, but"):
-        federated_auc([data, *rows(1, 13)], protocol="verified", round_scores=2)
 
 
 def test_numbers_may_be_numpys() -> None:
@@ -321,15 +268,6 @@ def test_results_warn_of_thresholds_that_do_not_fit_and_of_a_pool_of_one(protoco
     assert "equal, nothing helps; where scores differ, take quantile:1000" in coarse
     (alone,) = federated_auc(rows(1, 12), protocol=protocol, round_scores=2, interval=None).warnings
     assert alone.startswith("there is only one party")
-
-
-def test_results_as_json_have_fractions_and_numbers_of_rows() -> None:
-    found: Evaluation = federated_auc(rows(2, 12), protocol="verified", thresholds=GRID)
-    plain = found.as_dict()
-    auc, half_width, positives, negatives = pairs_of(rows(2, 12))
-    assert (plain["fraction"], plain["binning_error_fraction"]) == (str(auc), str(half_width))
-    assert (plain["positives"], plain["negatives"]) == (positives, negatives)
-    assert plain["soundness"] < 2**-40
 
 
 # --- More rows than were agreed on ------------------------------------------------------------------------------------
@@ -382,12 +320,11 @@ def test_one_process_plays_any_number_of_parties_in_little_more_memory(backend: 
 
 @both_backends
 @pytest.mark.parametrize("protocol", [slow("exact"), "verified"])
-def test_a_party_sends_as_many_bytes_as_planned_and_keys_have_no_relinearisation_and_no_rotation(
+def test_a_party_sends_as_many_bytes_as_planned_and_the_aggregator_s_keys_are_small(
     protocol: str, backend: str
 ) -> None:
     play = Play(protocol, rows(2, 6), thresholds.hybrid(1000), backend=backend)
-    message = play.aggregator.start()
-    parts = decode(payload_of(play.parties[0].respond(message)), tuple[bytes, ...], "submission")
+    parts = decode(payload_of(play.parties[0].respond(play.aggregator.start())), tuple[bytes, ...], "submission")
     assert [len(part) for part in parts] == [play.plan.submission_bytes]
     context = public_context(play.session.aggregator_material)[0]
     _, stored = wire_format.open_any("public BFV context", context)
@@ -396,17 +333,9 @@ def test_a_party_sends_as_many_bytes_as_planned_and_keys_have_no_relinearisation
     ciphertexts = play.plan.layout.ciphertexts
     # One half of a public key and of each ciphertext of the opening, and nothing else of their size.
     assert 0 < len(play.session.aggregator_material) - (1 + ciphertexts) * polynomial < polynomial / 2
-
-
-@both_backends
-@pytest.mark.parametrize("protocol", [slow("exact"), "verified"])
-def test_the_aggregators_bundle_has_at_most_2_mb_with_4000_thresholds_and_100_parties(
-    protocol: str, backend: str
-) -> None:
     names = tuple(f"site {party}" for party in range(100))
     request = Request(parties=names, thresholds=thresholds.hybrid(4000), backend=backend)
-    bundles = Consortium(names).seal(PLUGINS[protocol].prepare(request))
-    assert len(bundles.aggregator) <= 2_000_000
+    assert len(Consortium(names).seal(play.plugin.prepare(request)).aggregator) <= 2_000_000
 
 
 @pytest.mark.parametrize(
@@ -419,10 +348,11 @@ def test_at_quantile_thresholds_there_is_the_average_precision_of_the_binned_sco
 
     found = federated_auc(sites, protocol=protocol, thresholds="quantile:20", max_rows=10**4, keys=keys)
     boundaries = federated_thresholds(sites, 20)
-    labels, scores = (np.concatenate([getattr(data, name) for data in sites]) for name in ("y_true", "y_score"))
-    binned = np.searchsorted(boundaries.grid, scores, side="right")
-    assert boundaries.rows_above == tuple((scores >= each).sum() for each in boundaries.grid)
-    assert found.average_precision == pytest.approx(average_precision_score(labels, binned), abs=labels.sum() * 2**-22)
+    pool = pooled(sites)
+    binned = np.searchsorted(boundaries.grid, pool.y_score, side="right")
+    assert boundaries.rows_above == tuple((pool.y_score >= each).sum() for each in boundaries.grid)
+    expected = average_precision_score(pool.y_true, binned)
+    assert found.average_precision == pytest.approx(expected, abs=pool.y_true.sum() * 2**-22)
     assert found.as_dict()["average_precision"] == found.average_precision
 
 

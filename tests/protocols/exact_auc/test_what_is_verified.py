@@ -244,7 +244,8 @@ def test_what_two_parties_with_a_flag_submit_differs_in_the_precision_s_entries_
 
 
 def test_between_machines_a_site_keeps_what_it_has_counted_in_its_key_store(tmp_path: Path) -> None:
-    consortium = Consortium(SITES, tmp_path / "sites", "boundaries-federated", **vars_of(_FIRST))
+    asked = {name: getattr(_FIRST, name) for name in ("thresholds", "options", "max_rows")}
+    consortium = Consortium(SITES, tmp_path / "sites", "boundaries-federated", **asked)
     conduct(consortium.aggregator(), consortium.exchange)
     told = consortium.results[NAMES[0]]
     with site_storage().site(consortium.made.sites[NAMES[0]]) as site:
@@ -252,10 +253,6 @@ def test_between_machines_a_site_keeps_what_it_has_counted_in_its_key_store(tmp_
         assert site_state.counted_before(site, bytes(16)) is None
         site_state.remember(site, dataclasses.replace(told.before, session=bytes(16)))
         assert site_state.counted_before(site, bytes(16)).own == told.own_rows_above
-
-
-def vars_of(request: Request) -> dict[str, Any]:
-    return {name: getattr(request, name) for name in ("thresholds", "options", "max_rows")}
 
 
 # --- The chance that a lie passes -------------------------------------------------------------------------------------
@@ -289,14 +286,10 @@ def test_a_session_states_the_proved_chance_that_a_lie_passes(
         assert {found.soundness for found in play.read()} == {stated}
 
 
-def test_not_every_session_is_below_2_to_the_minus_40() -> None:
+def test_not_every_session_is_below_2_to_the_minus_40_and_one_that_proves_nothing_states_no_chance() -> None:
     helped = Play("verified", rows(100, 5), GRID, max_rows=10_000, interval=0.95, keys="helper", backend="tenseal")
     sealed = Play("verified", rows(100, 5), GRID, max_rows=10_000, interval=0.95, min_parties=2, backend="tenseal")
     assert [chance_text(each.plugin.soundness(each.manifest)) for each in (helped, sealed)] == ["2^-33.3", "2^-34.3"]
-
-
-def test_protocols_that_prove_nothing_state_no_chance() -> None:
     play = Play("exact", rows(3, 5), GRID, backend="tenseal")
-    assert play.plugin.soundness(play.manifest) is None
     assert "a lie passes" not in {row.name for row in play.plan.describe()}
-    assert play.read()[0].soundness is None
+    assert (play.plugin.soundness(play.manifest), play.read()[0].soundness) == (None, None)

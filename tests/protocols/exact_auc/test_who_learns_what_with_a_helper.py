@@ -26,7 +26,7 @@ from fhe_auc_keys.roles.helper_roles import _HelpedResult
 from fhe_auc_keys.trust.group_sealing import unseal_under
 from fhe_auc_keys.trust.identity import Identity, signed_bytes
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
-from fhe_auc_protocols.exact_auc.padded_computation import ExactPaddedComputation
+from fhe_auc_protocols.exact_auc.computations import ExactPaddedComputation
 from tests.support.exact_sessions import GRID, Play, both_protocols, found_in, pairs_of, rows
 from tests.support.wire import changed, payload_of
 

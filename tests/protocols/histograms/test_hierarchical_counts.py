@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -48,9 +50,8 @@ def test_a_spike_gets_a_bin_of_its_own_and_leaves_fewer_bins() -> None:
 
 
 def test_equal_scores_leave_their_cell_and_what_is_beside_it() -> None:
-    assert hierarchy.equi_depth_edges(hierarchy.count(pool([0.5] * 9), 4), 4).tolist() == [0, 0.5, 0.5625, 1]
-    assert hierarchy.equi_depth_edges(hierarchy.count(pool([1.0] * 9), 4), 4).tolist() == [0, 0.9375, 1]
-    assert hierarchy.equi_depth_edges(hierarchy.count(pool([0.0] * 9), 4), 4).tolist() == [0, 0.0625, 1]
+    for score, edges in ((0.5, [0, 0.5, 0.5625, 1]), (1.0, [0, 0.9375, 1]), (0.0, [0, 0.0625, 1])):
+        assert hierarchy.equi_depth_edges(hierarchy.count(pool([score] * 9), 4), 4).tolist() == edges
 
 
 def test_noise_moves_boundaries_little_and_never_breaks_their_order() -> None:
@@ -81,35 +82,29 @@ def test_any_noise_leaves_ascending_boundaries_on_the_grid_or_a_clear_error(nois
             hierarchy.equi_depth_edges(counts, bins)
 
 
-@pytest.mark.parametrize("score", [-1e-9, 1.0000001])
-def test_a_score_outside_the_unit_interval_is_refused_by_party_row_and_value(score: float) -> None:
-    with pytest.raises(InputError, match=rf"party 'pool', row 2: score is {score!r}, .* for probabilities"):
-        hierarchy.count(pool([0.1, 0.2, score]), 5)
-
-
-@pytest.mark.parametrize("height", [0, 21, 2.5])
-def test_a_height_out_of_range_is_refused(height: int) -> None:
-    with pytest.raises(InputError, match="height of a hierarchy must be"):
-        hierarchy.count(pool([0.1]), height)
-
-
-@pytest.mark.parametrize("bins", [0, 17, 2.5])
-def test_a_number_of_bins_out_of_range_is_refused(bins: int) -> None:
-    with pytest.raises(InputError, match="number of bins must be"):
-        hierarchy.equi_depth_edges(hierarchy.count(pool([0.1]), 4), bins)
-
-
-def test_levels_of_the_wrong_size_or_value_are_refused() -> None:
-    with pytest.raises(InputError, match="level 2 must hold 4 finite counts"):
-        HierarchicalCounts((np.zeros(2), np.zeros(3)))
-    with pytest.raises(InputError, match="level 1 must hold 2 finite counts"):
-        HierarchicalCounts((np.array([0, np.nan]),))
-
-
-def test_fractions_out_of_range_are_refused() -> None:
-    counts = hierarchy.count(pool([0.1]), 3)
-    with pytest.raises(InputError, match=r"fraction 1 is 1\.5"):
-        hierarchy.quantile_cells(counts, [0.5, 1.5])
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        *(
+            (lambda score=score: hierarchy.count(pool([0.1, 0.2, score]), 5), f"'pool', row 2: score is {score!r}, .*")
+            for score in (-1e-9, 1.0000001)
+        ),
+        *(
+            (lambda height=height: hierarchy.count(pool([0.1]), height), "height of a hierarchy must be")
+            for height in (0, 21, 2.5)
+        ),
+        *(
+            (lambda bins=bins: hierarchy.equi_depth_edges(hierarchy.count(pool([0.1]), 4), bins), "number of bins must")
+            for bins in (0, 17, 2.5)
+        ),
+        (lambda: HierarchicalCounts((np.zeros(2), np.zeros(3))), "level 2 must hold 4 finite counts"),
+        (lambda: HierarchicalCounts((np.array([0, np.nan]),)), "level 1 must hold 2 finite counts"),
+        (lambda: hierarchy.quantile_cells(hierarchy.count(pool([0.1]), 3), [0.5, 1.5]), r"fraction 1 is 1\.5"),
+    ],
+)
+def test_what_is_out_of_range_is_refused(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make()
 
 
 def test_hierarchical_counts_are_frozen_and_silent() -> None:

@@ -36,7 +36,7 @@ from fhe_auc_keys.roles.helper_opening import OPEN, _SignedBlob
 from fhe_auc_keys.roles.helper_roles import HelpedAggregator
 from fhe_auc_keys.roles.padded_roles import PaddedAggregator, padded_party
 from fhe_auc_keys.roles.sealed_roles import SealedParty
-from fhe_auc_protocols.exact_auc.padded_computation import ExactPaddedComputation
+from fhe_auc_protocols.exact_auc.computations import ExactPaddedComputation
 from fhe_auc_protocols.exact_auc.party_task import ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.protocol import Exact, Verified

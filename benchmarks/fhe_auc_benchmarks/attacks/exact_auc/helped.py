@@ -29,7 +29,7 @@ from fhe_auc_benchmarks.attacks.laboratory import PASSED, SITES, AttackOutcome
 from fhe_auc_keys.roles.helper_opening import OPEN, HelperMaterial, _SignedBlob
 from fhe_auc_keys.roles.helper_roles import DECRYPT, Helper, Response, _HelpedResult
 from fhe_auc_keys.trust.identity import Identity
-from fhe_auc_protocols.exact_auc.padded_computation import ExactPaddedComputation
+from fhe_auc_protocols.exact_auc.computations import ExactPaddedComputation
 
 AGGREGATOR_LIES, HELPER_LIES, BOTH_LIE = "aggregator", "helper", "both"
 THE_HELPER = "the helper"

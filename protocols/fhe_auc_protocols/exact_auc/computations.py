@@ -1,7 +1,12 @@
-"""Exact sessions with joint keys: in the rounds of `fhe_auc_keys.roles.joint_roles`, what is computed.
+"""What is computed in exact sessions, on padded sketches or on ciphertexts under joint keys.
 
-Nobody knows all pads here, and there is no opening. Each party encrypts both factors of every product, which are linear
-in its sketch; the aggregator adds up and multiplies, pair by pair of ciphertexts.
+**Sealed keys or a helper.** Parties send padded sketches. A party's pad comes from a seed that only it and the key
+holder have. The opening, made with the keys, is the aggregator's alone: a party, which has the secret key, could
+decrypt the sum of the pads with it. `fhe_auc.sums` says how sums come out of the two.
+
+**Joint keys**, in the rounds of `fhe_auc_keys.roles.joint_roles`. Nobody knows all pads here, and there is no opening.
+Each party encrypts both factors of every product, which are linear in its sketch; the aggregator adds up and
+multiplies, pair by pair of ciphertexts.
 
 Slots of a result hold single terms, under a mask that adds up to zero over each sum's. The aggregator adds one, and
 each party another in its partial decryption: so the aggregator and some parties together see sums alone, as long as a
@@ -15,21 +20,121 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
+from fhe_auc import bfv
 from fhe_auc.base.errors import InputError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.base.serialise import encode
+from fhe_auc.bfv import PublicContext, SecretContext
 from fhe_auc.bfv.joint_keys import JointEvaluator, JointSetup, JointShare, fuse
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.session.computation import JointComputation
+from fhe_auc.rlwe.polynomials import Polynomials, PolynomialSum, Words
+from fhe_auc.session.computation import JointComputation, PaddedComputation
 from fhe_auc.session.manifest import Manifest
+from fhe_auc.session.running_sum import RunningSum
+from fhe_auc.sums.opening import Opening, make_opening
+from fhe_auc.sums.pads import pad
+from fhe_auc.sums.residues import pack, packed_size, unpack
 from fhe_auc.sums.terms import Factor, Term
 from fhe_auc_protocols.exact_auc.party_task import ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
+
+_PROBE = 3  # residues: what is looked for has 24 bytes
+
+
+class ExactPaddedComputation(PaddedComputation[ExactTask, Opening, SecretContext]):
+    """That of a manifest with sealed keys, or a helper.
+
+    Raises `InputError` where its plan is none for such keys.
+    """
+
+    library: ClassVar[Any] = bfv
+    plan: ExactPlan
+
+    def __init__(self, manifest: Manifest) -> None:
+        self._manifest = manifest
+        self.plan = manifest.decoded_plan(ExactPlan)
+        if self.plan.joint_keys:
+            raise InputError("the session's manifest asks for joint keys")
+        self._size = self.plan.computed.sketch.size
+        self._primes = self.plan.parameters.plain_moduli
+        self._shapes = [Polynomials(self._size, (prime,)) for prime in self._primes]
+
+    @property
+    def part_bytes(self) -> tuple[int, ...]:
+        """Bytes of a padded sketch for each prime."""
+        return tuple(packed_size(self._size, prime) for prime in self._primes)
+
+    @property
+    def payload_limit(self) -> int:
+        """More bytes than any honest submission or result has."""
+        return max(self.plan.submission_bytes, self.plan.result_bytes) + 1024 * (1 + self.plan.primes)
+
+    @property
+    def opening_limit(self) -> int:
+        """More bytes than public keys and an opening have together: two polynomials a ciphertext, 8 bytes a number."""
+        parameters = self.plan.parameters
+        ciphertext = 16 * parameters.ring_dimension * (len(parameters.modulus_bits) + 1)
+        return ciphertext * (self.plan.layout.ciphertexts * self.plan.primes + 4)
+
+    def sum_of_pads(self, seeds: Iterable[tuple[int, bytes]]) -> list[Words]:
+        """Return the sum of these pads, by index, for each prime, shape (1, size)."""
+        return self.added([values[None] for values in self.pads(index, seed)] for index, seed in seeds)
+
+    def added(self, sums: Iterable[Sequence[Words]]) -> list[Words]:
+        """Return the sum of such sums, of pads or of padded sketches."""
+        totals = [PolynomialSum(shape) for shape in self._shapes]
+        for words in sums:
+            for total, each in zip(totals, words, strict=True):
+                total.add(each)
+        return [total.words for total in totals]
+
+    def open_sum(self, material: bytes, pads: Sequence[Words]) -> bytes:
+        """Return the opening of such a sum of pads."""
+        totals = [words[0] for words in pads]
+        made = make_opening(self.load_secret(material), self.plan.computed, totals)
+        for total, prime in zip(totals, self._primes, strict=True):
+            if total[:_PROBE].tobytes() in made or pack(total[: 2 * _PROBE], prime)[: 8 * _PROBE] in made:
+                raise RuntimeError("the opening shows the sum of the pads; nothing was written")
+        return made
+
+    def opened(self, public: PublicContext, opening: bytes) -> Opening:
+        """Return the opening under these keys."""
+        return Opening.load(public, self.plan.computed, opening)
+
+    def running_sum(self) -> RunningSum:
+        """Return an empty sum of padded sketches."""
+        return RunningSum(self._shapes, self._unpacked)
+
+    def under_pad(self, task: ExactTask, index: int, seed: bytes, common_secret: bytes) -> tuple[bytes, ...]:
+        """Return a padded sketch for each prime; raise `InputError` where it is not one of the party's rows."""
+        encoded = task.encode(common_secret)
+        if not self.plan.authenticated:
+            task.check_counts(encoded)
+        sketches = zip(encoded, self.pads(index, seed), self._primes, strict=True)
+        return tuple(pack(modular.add(sketch, own, prime), prime) for sketch, own, prime in sketches)
+
+    def aggregate(self, keys: Opening, totals: Sequence[Words]) -> bytes:
+        """Return the encrypted sums, for each prime."""
+        return encode(keys.result([words[0] for words in totals], self.plan.kept))
+
+    def decrypt(self, keys: SecretContext, result: bytes) -> list[Residues]:
+        """Return the result's sums for each prime, shape (sums,)."""
+        plan = self.plan
+        slots = (keys.decrypt(each, which, plan.kept) for which, each in enumerate(plan.result_parts(result)))
+        return [plan.layout.totals(each, prime) for each, prime in zip(slots, self._primes, strict=True)]
+
+    def _unpacked(self, number: int, part: bytes) -> Words:
+        return unpack(part, self._size, self._primes[number])[None]
+
+    def pads(self, party: int, seed: bytes) -> list[Residues]:
+        """Return the pad of the party of this index for each prime."""
+        session = self._manifest.session
+        return [pad(seed, session, party, which, prime, self._size) for which, prime in enumerate(self._primes)]
 
 
 class ExactJointComputation(JointComputation[ExactTask, JointEvaluator, "list[Residues]"]):

@@ -1,0 +1,329 @@
+"""Noise, shares of it, and exact choices: each has the law it says, and nothing that could be seeded.
+
+OpenDP's samplers cannot be seeded, so tests of their law reject an honest one with probability `FALSE_ALARM` each;
+beside each stands one that a scale wrong by a fifth does not pass.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import stats
+
+from fhe_auc.base.errors import InputError
+from fhe_auc.base.keystream import KeyStream
+from fhe_auc_protocols import exact_sampling, opendp_samplers
+from fhe_auc_protocols.noise_shares import _negative_binomial, _table, polya
+
+slow = partial(pytest.param, marks=pytest.mark.slow)
+FALSE_ALARM = 1e-7
+DRAWS = 10_000
+
+
+def discrete_gaussian(sigma: float) -> Callable[[np.ndarray], np.ndarray]:
+    support = np.arange(-20 * int(sigma + 1), 20 * int(sigma + 1) + 1)
+    total = np.exp(-(support**2) / (2 * sigma**2)).sum()
+    return lambda k: np.exp(-(k**2) / (2 * sigma**2)) / total
+
+
+def p_value_discrete(drawn: np.ndarray, mass: Callable[[np.ndarray], np.ndarray]) -> float:
+    """Test integers against a law by chi-square, tails pooled where fewer than 20 are expected."""
+    k = np.arange(-500, 501)
+    expected = len(drawn) * mass(k)
+    inside = k[expected >= 20]
+    pooled = np.clip(drawn, inside[0] - 1, inside[-1] + 1)
+    observed = np.array([(pooled == value).sum() for value in range(inside[0] - 1, inside[-1] + 2)])
+    tail = (len(drawn) - expected[expected >= 20].sum()) / 2
+    wanted = np.concatenate([[tail], expected[expected >= 20], [tail]])
+    return float(stats.chisquare(observed, wanted * len(drawn) / wanted.sum()).pvalue)
+
+
+@pytest.mark.parametrize("scale", [0.7, slow(3.0), 12.5])
+def test_integers_get_the_discrete_laplace_law(scale: float) -> None:
+    drawn = opendp_samplers.laplace(np.zeros(DRAWS, np.int64), scale)
+    assert drawn.dtype == np.int64
+    assert p_value_discrete(drawn, stats.dlaplace(1 / scale).pmf) > FALSE_ALARM
+    assert p_value_discrete(drawn, stats.dlaplace(1 / (1.2 * scale)).pmf) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("sigma", [0.7, slow(3.0), slow(12.5)])
+def test_integers_get_the_discrete_gaussian_law(sigma: float) -> None:
+    drawn = opendp_samplers.gaussian(np.zeros(DRAWS, np.int64), sigma)
+    assert drawn.dtype == np.int64
+    assert p_value_discrete(drawn, discrete_gaussian(sigma)) > FALSE_ALARM
+    assert p_value_discrete(drawn, discrete_gaussian(1.2 * sigma)) < FALSE_ALARM
+
+
+@pytest.mark.parametrize(
+    ("add", "law", "of_absolute"),
+    [(opendp_samplers.laplace, stats.laplace, stats.expon), (opendp_samplers.gaussian, stats.norm, stats.halfnorm)],
+    ids=["laplace", "gaussian"],
+)
+@pytest.mark.parametrize("scale", [0.01, slow(1e6)])
+def test_floats_get_the_continuous_law(add: Callable[..., Any], law: Any, of_absolute: Any, scale: float) -> None:
+    drawn = add(np.full(DRAWS, 0.25), scale)
+    assert drawn.dtype == np.float64
+    assert stats.kstest(drawn, law(loc=0.25, scale=scale).cdf).pvalue > FALSE_ALARM
+    assert stats.kstest(np.abs(drawn - 0.25), of_absolute(scale=scale).cdf).pvalue > FALSE_ALARM
+    assert stats.kstest(np.abs(drawn - 0.25), of_absolute(scale=1.2 * scale).cdf).pvalue < FALSE_ALARM
+
+
+@pytest.mark.parametrize("add", [opendp_samplers.laplace, opendp_samplers.gaussian])
+def test_noise_is_drawn_for_each_value_and_keeps_the_shape(add: Callable[..., Any]) -> None:
+    values = np.arange(1200).reshape(4, 300) * 10**6
+    noised = add(values, 50.0)
+    assert noised.shape == (4, 300)
+    assert len(np.unique(noised - values)) > 100
+    assert abs(np.corrcoef((noised - values)[:, :-1].ravel(), (noised - values)[:, 1:].ravel())[0, 1]) < 0.2
+    assert np.abs(noised - values).max() < 50 * 40  # e^-40 for each value
+
+
+@pytest.mark.parametrize("probability", [0.01, 0.25, 0.5])
+def test_each_label_is_flipped_with_the_stated_probability_whatever_it_is(probability: float) -> None:
+    bits = np.arange(160_003) % 3 == 0
+    flipped = opendp_samplers.randomized_response(bits, probability) != bits
+    assert (flipped.shape, flipped.dtype) == (bits.shape, np.bool_)
+    for rows in (bits, ~bits):
+        assert stats.binomtest(int(flipped[rows].sum()), int(rows.sum()), probability).pvalue > FALSE_ALARM
+        assert stats.binomtest(int(flipped[rows].sum()), int(rows.sum()), 0.6 * probability).pvalue < 1e-3
+    neighbours = flipped[1:] & flipped[:-1]  # dependent in pairs only: the variance is at most 3 times the binomial one
+    chance = probability**2
+    assert abs(neighbours.mean() - chance) < 5.5 * np.sqrt(3 * chance * (1 - chance) / len(neighbours))
+
+
+def test_a_length_that_fills_no_byte_keeps_every_bit_in_its_place() -> None:
+    bits = np.array([1, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1], bool)
+    np.testing.assert_array_equal(opendp_samplers.randomized_response(bits, 1e-300), bits)
+
+
+@pytest.mark.parametrize("bits", [np.ones(17, bool), np.ones(1, bool), np.zeros(0, bool)])
+def test_every_vector_of_bits_is_one_that_opendp_is_told_to_expect(
+    bits: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights = []
+    domains = opendp_samplers._opendp()[0]
+    real = domains.bitvector_domain
+
+    def recorded(max_weight: int) -> Any:
+        weights.append(max_weight)
+        return real(max_weight=max_weight)
+
+    monkeypatch.setattr(domains, "bitvector_domain", recorded)
+    opendp_samplers._flipper.cache_clear()
+    assert opendp_samplers.randomized_response(bits, 0.25).shape == bits.shape
+    assert weights == [max(1, len(bits))]
+
+
+def test_opendp_states_the_privacy_that_we_do() -> None:
+    assert opendp_samplers._adder("laplace", "int64", 400.0).map(2.0) == pytest.approx(2 / 400, rel=1e-12)
+    assert opendp_samplers._adder("laplace", "float64", 0.1).map(1.0) == pytest.approx(10, rel=1e-12)
+    assert opendp_samplers._adder("gaussian", "float64", 5.0).map(1.0) == pytest.approx(1 / 50, rel=1e-12)  # ρ: Δ²/2σ²
+
+
+def test_no_seed_has_any_say() -> None:
+    def draw() -> list[int]:
+        np.random.seed(0)  # noqa: NPY002 - that it does nothing is what is tested
+        random.seed(0)
+        return opendp_samplers.laplace(np.zeros(20, np.int64), 1000.0).tolist()
+
+    assert draw() != draw()
+
+
+def test_integers_saturate_rather_than_wrap_around() -> None:
+    ends = np.array([2**63 - 1, -(2**63)] * 50)
+    noised = opendp_samplers.laplace(ends, 1e6)
+    assert ((noised > 0) == (ends > 0)).all()
+
+
+@pytest.mark.parametrize("add", [opendp_samplers.laplace, opendp_samplers.gaussian])
+def test_a_scale_that_is_none_and_values_that_cannot_be_noised_are_refused(add: Callable[..., Any]) -> None:
+    for scale in (0.0, -1.0, np.nan, np.inf):
+        with pytest.raises(InputError, match=f"(scale|sigma) must be positive and finite, got {scale}"):
+            add(np.zeros(2), scale)
+    for values in (np.array([np.nan]), np.array([0.0, np.inf]), np.zeros(2, np.float32), np.ones(1, bool)):
+        with pytest.raises(InputError, match=r"noise is added to (finite|int64 or float64)"):
+            add(values, 1.0)
+
+
+def test_only_rows_of_bits_are_flipped_and_with_a_probability() -> None:
+    for probability in (0.0, -0.1, 0.500001, 1.0, np.nan):
+        with pytest.raises(InputError, match=r"flip probability must lie in \(0, 1/2\]"):
+            opendp_samplers.randomized_response(np.ones(3, bool), probability)
+    for bits in (np.ones(3, int), np.ones((2, 2), bool)):
+        with pytest.raises(InputError, match="one-dimensional boolean array"):
+            opendp_samplers.randomized_response(bits, 0.1)
+
+
+class Told:
+    """A source that says what it is told to, word by word, and counts how often it is asked."""
+
+    def __init__(self, *words: int) -> None:
+        self.left = list(words)
+        self.asked = 0
+
+    def words(self, *shape: int) -> NDArray[np.uint64]:
+        self.asked += 1
+        found = [self.left.pop(0) for _ in range(shape[0])]
+        return np.array(found, np.uint64)
+
+
+def cumulative(scale: Fraction, parties: int, entries: int) -> list[Decimal]:
+    """Return P[NB(1/n, e^(-1/scale)) <= k], by the formula of its mass, to 100 digits."""
+    with localcontext() as context:
+        context.prec = 120
+        p = (-Decimal(scale.denominator) / Decimal(scale.numerator)).exp()
+        r, found, total, product = Decimal(1) / parties, [], Decimal(0), Decimal(1)
+        first = (r * (1 - p).ln()).exp()
+        for k in range(entries):
+            total += first * p**k * product
+            found.append(+total)
+            product *= (k + r) / (k + 1)
+        return found
+
+
+@pytest.mark.parametrize("scale", [Fraction(1, 100), Fraction(1, 3), Fraction(64, 3), slow(Fraction(170))])
+@pytest.mark.parametrize("parties", [1, 9, slow(1000)])
+def test_every_entry_of_a_table_is_the_first_64_bits_of_the_distribution_function(
+    scale: Fraction, parties: int
+) -> None:
+    table = _table(scale, parties)
+    wanted = cumulative(scale, parties, len(table))
+    with localcontext() as context:
+        context.prec = 120
+        assert table.tolist() == [int(each * 2**64) for each in wanted]
+    assert int(table[-1]) == 2**64 - 1
+
+
+@pytest.mark.parametrize("parties", [1, 4])
+def test_a_word_that_an_entry_has_is_decided_by_further_ones_as_exact_arithmetic_decides_it(parties: int) -> None:
+    scale = Fraction(5)
+    table = _table(scale, parties)
+    for k in (0, 3, len(table) // 2, len(table) - 2):
+        with localcontext() as context:
+            context.prec = 120
+            c_k = cumulative(scale, parties, k + 1)[k]
+            second = int(c_k * 2**128) % 2**64
+        for following, wanted in ((second - 1, k), (second + 1, k + 1)):
+            source = Told(int(table[k]), following)
+            found = int(_negative_binomial(source, 1, scale, parties)[0])
+            assert found == wanted
+            assert source.asked == 2
+        third = Told(int(table[k]), second, 0)  # the second word is the entry's too: a third one decides
+        assert int(_negative_binomial(third, 1, scale, parties)[0]) == k
+        assert third.asked == 3
+
+
+def test_beyond_the_table_the_tail_goes_on() -> None:
+    """A word of ones lies in the last cell: the words after it say how far in the tail the draw is."""
+    scale = Fraction(5)
+    last = len(_table(scale, 3)) - 1
+    for following in (0, 2**63, 2**64 - 2**10):
+        found = int(_negative_binomial(Told(2**64 - 1, following), 1, scale, 3)[0])
+        with localcontext() as context:
+            context.prec = 120
+            place = (Decimal(2**64 - 1) * 2**64 + following) / Decimal(2**128)
+            wanted = sum(each <= place for each in cumulative(scale, 3, last + 200))
+        assert found == wanted
+    assert found > last
+
+
+def test_the_source_is_asked_once_whatever_is_drawn() -> None:
+    table = _table(Fraction(20), 9)
+    for word in (0, int(table[0]) - 1, int(table[0]) + 1, int(table[5]) + 1, int(table[400]) + 1):
+        source = Told(word)
+        _negative_binomial(source, 1, Fraction(20), 9)
+        assert source.asked == 1
+
+
+def test_a_float_is_taken_for_its_exact_value() -> None:
+    assert Fraction(100.1) != Fraction(1001, 10)
+    word = int(_table(Fraction(100.1), 3)[50])
+    assert word != int(_table(Fraction(1001, 10), 3)[50])
+    source = Told(word, word, 0, 0)
+    polya(1, 100.1, 3, source)
+    assert source.asked == 3  # twice undecided: these are entries of the exact value's table
+
+
+def polya_mass(scale: float, shape: float) -> Callable[[np.ndarray], np.ndarray]:
+    """Return the law of NB(shape, p) − NB(shape, p) by convolution, from scipy's negative binomial."""
+    reach = np.arange(4000)
+    one = stats.nbinom.pmf(reach, shape, -np.expm1(-1 / scale))
+    both = np.convolve(one, one[::-1])
+    return lambda k: both[k + len(reach) - 1]
+
+
+@pytest.mark.parametrize(("scale", "parties"), [(1.0, 2), (1.0, 8), (4.0, 3)])
+def test_a_polya_share_is_a_difference_of_negative_binomials(scale: float, parties: int) -> None:
+    drawn = polya(DRAWS, scale, parties)
+    assert drawn.dtype == np.int64
+    assert p_value_discrete(drawn, polya_mass(scale, 1 / parties)) > FALSE_ALARM
+    assert p_value_discrete(drawn, polya_mass(1.5 * scale, 1 / parties)) < FALSE_ALARM
+    assert p_value_discrete(drawn, polya_mass(scale, 1.5 / parties)) < FALSE_ALARM
+
+
+@pytest.mark.parametrize(("scale", "parties"), [(1.0, 1), (1.0, 5), (3.0, 2)])
+def test_the_shares_of_all_parties_add_up_to_discrete_laplace_noise(scale: float, parties: int) -> None:
+    total = sum(polya(5000, scale, parties) for _ in range(parties))
+    assert p_value_discrete(np.asarray(total), stats.dlaplace(1 / scale).pmf) > FALSE_ALARM
+    fewer = np.asarray(sum(polya(5000, scale, 2 * parties) for _ in range(parties)))
+    assert p_value_discrete(fewer, stats.dlaplace(1 / scale).pmf) < FALSE_ALARM
+
+
+def test_shares_of_nobody_or_without_a_scale_are_refused_and_none_are_an_empty_array() -> None:
+    for arguments in ((-1, 1.0, 2), (1, 0.0, 2), (1, 2.0**21, 2), (1, float("nan"), 2), (1, 1.0, 0)):
+        with pytest.raises(InputError):
+            polya(*arguments)
+    assert polya(0, 1.0, 3).shape == (0,)
+
+
+@settings(max_examples=40)
+@given(st.integers(2, 4096), st.floats(1e-6, 32))
+@example(2, 1e-6)
+@example(2, 32.0)
+def test_the_ratio_of_two_users_reports_is_at_most_e_to_the_epsilon_and_hardly_less(k: int, epsilon: float) -> None:
+    """Of k-ary randomised response; and of a sign or bit that is flipped below 1 in 1 + e^epsilon."""
+    below = exact_sampling.threshold(k, k - 1, epsilon)
+    replaced = Fraction(below, 2**64)
+    ratio = (1 - replaced + replaced / k) / (replaced / k)
+    closer = Fraction(below - 1, 2**64)
+    flipped = Fraction(exact_sampling.threshold(1, 1, epsilon), 2**64)
+    with localcontext() as context:
+        context.prec = 80
+        bound = Fraction(Decimal(epsilon).exp())
+    assert ratio <= bound
+    assert below == 1 or (1 - closer + closer / k) / (closer / k) > bound
+    assert max((1 - flipped) / flipped, 2 * (1 - flipped), 1 / (2 * flipped)) <= bound
+
+
+def test_choices_are_exact_at_both_ends_of_the_threshold() -> None:
+    below = exact_sampling.threshold(1, 1, 1.0)
+    found = exact_sampling.choose(Told(*[0, below - 1, below, 2**64 - 1]), below, 4)
+    assert found.tolist() == [True, True, False, False]
+
+
+def test_words_beyond_the_last_whole_multiple_are_drawn_again() -> None:
+    spare = 2**64 % 10
+    source = Told(*[7, 2**64 - spare, 2**64 - 1, 2**64 - spare - 1, 2**64 - 2, 13, 25])
+    assert exact_sampling.integers(source, 10, 4).tolist() == [7, 5, 3, 9]
+    assert source.left == []
+
+
+def test_a_secure_source_has_a_key_of_its_own_and_does_not_show_it() -> None:
+    key = bytes(range(65, 97))
+    source = KeyStream(key)
+    assert type(exact_sampling.secure()) is KeyStream
+    assert (exact_sampling.secure().words(8) != exact_sampling.secure().words(8)).any()
+    assert (source.words(4) == KeyStream(key).words(4)).all()  # it is really this key
+    for shown in (repr(source), str(source)):
+        assert key.hex() not in shown
+        assert key.decode()[:4] not in shown
