@@ -219,26 +219,6 @@ def trail_of(session: Session, role: str) -> list[str]:
     return [line["event"] for line in json.loads(told.stdout)["lines"]]
 
 
-@pytest.mark.slow
-def test_logs_in_json_tell_session_round_and_party(
-    site_rows: list[PartyData], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    session = Session(site_rows, tmp_path / "session", "exact")
-    monkeypatch.setenv("FHE_AUC_LOG_FORMAT", "json")
-    aggregator = session.start("aggregate", "exchange", "run.toml")
-    sites = [session.answer(name, "--wait", "1", "--log-format", "json") for name in session.sites]
-    logs = [finished(process)[1] for process in (aggregator, *sites)]
-    logs[0] = "".join(line for line in logs[0].splitlines(keepends=True) if line.startswith("{"))  # without the table
-    told = [[json.loads(line) for line in log.splitlines()] for log in logs]
-    assert {line["session"] for lines in told for line in lines} == {session.id.hex()}
-    accepted = {(line["round"], line["party"]) for line in told[0] if "accepted" in line["message"]}
-    assert accepted == {(number, name) for number in (1, 2) for name in session.sites}
-    for name, lines in zip(session.sites, told[1:], strict=True):
-        assert {line["party"] for line in lines} == {name}
-        assert [line["round"] for line in lines if "answered" in line["message"]] == [1, 2]
-    assert str(session.outcome("north").auc)[:6] not in "".join(logs)
-
-
 # --- The fault matrix: role × instant × fault -------------------------------------------------------------------------
 
 
@@ -320,28 +300,6 @@ def fill(folder: Path) -> None:
     with (folder / "filler").open("wb", buffering=0) as file, contextlib.suppress(OSError):
         while file.write(bytes(4096)):
             pass
-
-
-@needs_tmpfs
-@pytest.mark.slow
-@pytest.mark.parametrize("round_number", [1, 2])
-def test_an_aggregator_whose_disk_is_full_says_so_and_goes_on_once_there_is_room(
-    session: Session, disk: Callable[[Path], None], round_number: int
-) -> None:
-    disk(session.journal)
-    if round_number == 2:  # the message is out, and there is no room for what comes back
-        aggregator = session.open()
-        kill(aggregator)
-        session.attend()
-    fill(session.journal)
-    status, told = finished(session.aggregate())
-    assert (status, "No space left on device" in told, "internal" in told) == (1, True, False), told
-    (session.journal / "filler").unlink()
-    again = session.open()
-    if round_number == 1:
-        session.attend()
-    session.until(session.opened(2))
-    session.finish(again)
 
 
 @needs_tmpfs

@@ -213,12 +213,6 @@ def test_names_with_tables_are_no_pairs_of_labels_and_scores(rows: Any) -> None:
         federated_auc(rows, label="died", score="risk", **CHEAP)
 
 
-def test_the_groups_of_a_frame_as_a_mapping_are_the_parties() -> None:
-    frame = patients()
-    found = federated_auc(dict(list(frame.groupby("hospital"))), label="died", score="risk", **EXACT)
-    assert float(found) == pytest.approx(roc_auc_score(frame["died"], frame["risk"]), abs=1e-12)
-
-
 TWICE = pd.concat([patients(), patients()[["risk"]]], axis=1)
 
 
@@ -345,12 +339,6 @@ def test_sites_that_are_lost_with_their_rows_are_told() -> None:
         federated_auc({"a": ([None], [0.5])}, **CHEAP, drop_missing=True)
 
 
-@pytest.mark.parametrize("labels", [["Yes", "yes", "no"], ["yes", "no", "NO"], ["not dead", "yes", "not  dead"]])
-def test_two_spellings_of_one_label_are_refused_with_both(labels: list[str]) -> None:
-    with pytest.raises(InputError, match=r"^label '.*' is also written '.*': write it in one way"):
-        federated_auc([(labels, [0.1, 0.2, 0.3])], **CHEAP, pos_label="yes")
-
-
 def test_errors_say_party_and_column_for_programs() -> None:
     with pytest.raises(InputError) as unknown:
         federated_auc(patients(), **{**COLUMNS, "score": "risks"}, **CHEAP)
@@ -371,14 +359,6 @@ def test_several_models_need_tables() -> None:
     for rows in (pair, PartyData.from_arrays("north", *pair)):
         with pytest.raises(InputError, match="give a table"):
             federated_auc([rows], score=["a", "b"])
-
-
-@pytest.mark.parametrize(("column", "value"), [("risk", np.nan), ("died", 3), ("hospital", None)])
-def test_a_bad_entry_is_named_by_its_row_in_the_whole_table(column: str, value: Any) -> None:
-    frame = patients().astype({column: object})
-    frame.loc[41, column] = value
-    with pytest.raises(InputError, match="row 41: "):
-        federated_auc(frame, **COLUMNS, **CHEAP)
 
 
 def test_thresholds_are_found_of_a_table_too() -> None:

@@ -115,12 +115,6 @@ def sites(scale: float = 100.0) -> list[PartyData]:
     return [PartyData.from_arrays(name, LABELS, s) for name, s in zip(("north", "odd", "south"), scores, strict=True)]
 
 
-@pytest.mark.parametrize("protocol", ["verified", "histogram-federated"])
-def test_percentages_at_one_of_three_sites_are_that_sites_fault(protocol: str) -> None:
-    with pytest.raises(InputError, match=r"^party 'odd', row 0: score is "):
-        federated_auc(sites(), protocol=protocol)
-
-
 def test_sessions_that_find_thresholds_check_scores_alike() -> None:
     with pytest.raises(InputError, match=r"^party 'odd', row 0: score is "):
         federated_thresholds(sites(), 10)

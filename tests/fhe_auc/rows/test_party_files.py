@@ -223,13 +223,6 @@ def test_two_files_cannot_name_the_same_party(folder: Path) -> None:
         read_parties(files)
 
 
-@pytest.mark.parametrize("site_column", [None, "site"])
-def test_a_file_given_twice_is_refused(folder: Path, site_column: str | None) -> None:
-    write("a.csv", "y_true,y_score,site", "1,0.5,x")
-    with pytest.raises(InputError, match=r"file '\./a\.csv' is given twice|file 'a\.csv' is given twice"):
-        read_parties(["a.csv", folder / "a.csv"][::-1], site_column=site_column)
-
-
 @pytest.mark.parametrize("link", [os.link, os.symlink])
 @pytest.mark.parametrize("site_column", [None, "site"])
 def test_a_file_given_twice_by_another_name_is_refused_with_both(folder: Path, link: Any, site_column: str) -> None:
@@ -237,16 +230,6 @@ def test_a_file_given_twice_by_another_name_is_refused_with_both(folder: Path, l
     link("a.csv", "b.csv")
     with pytest.raises(InputError, match=r"file 'b\.csv' is given twice, also as 'a\.csv', which would count"):
         read_parties(["a.csv", "b.csv"], site_column=site_column)
-
-
-def test_what_is_missing_is_refused_with_the_option_that_leaves_it_out(folder: Path) -> None:
-    header = "site,y_true,y_score"
-    for row, what in ((",1,0.5", "the site"), ("x,,0.5", "label"), ("x,1,", "score")):
-        with pytest.raises(InputError, match=rf"line 2, .*{what} is missing; --drop-missing leaves such rows out$"):
-            read_parties([write("a.csv", header, row, "x,0,0.5")], site_column="site")
-    file = write_parquet("a.parquet", y_true=[0, 1], y_score=[0.5, float("nan")])
-    with pytest.raises(InputError, match=r"score is missing; --drop-missing leaves such rows out$"):
-        read_parties([file])
 
 
 @pytest.mark.parametrize("labels", [(1, 2), (-1, 1), (2, 1)])
@@ -295,13 +278,6 @@ def test_a_site_index_that_has_no_name_is_refused(folder: Path, sites: list[floa
     file = write_npz("a.npz", site=sites, site_names=["x", "y"], y_true=[0, 1], y_score=[0.1, 0.2])
     with pytest.raises(InputError, match=told):
         read_parties([file], site_column="site")
-
-
-def test_a_bad_row_of_a_site_is_named_as_it_stands_in_its_file(folder: Path) -> None:
-    first = write("a.csv", "site,y_true,y_score", "x,1,0.5", "y,1,0.5")
-    second = write("b.csv", "site,y_true,y_score", "y,0,0.5", "x,0,0.5", "y,0,oops")
-    with pytest.raises(InputError, match=r"^party 'y', b\.csv, line 4, column 'y_score': score is 'oops', which is "):
-        read_parties([first, second], site_column="site")
 
 
 # --- Good files -------------------------------------------------------------------------------------------------------

@@ -23,7 +23,6 @@ from fhe_auc.cli import main
 from fhe_auc.question.analysis import Questions
 from fhe_auc.rows import csv_files, row_store
 from fhe_auc.rows.csv_files import TextFormat
-from fhe_auc.rows.own_rows import warnings_of
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.party_files import Entries, read_for, read_parties
 from tests.support import missing
@@ -112,15 +111,6 @@ def test_other_encodings_are_read_with_the_option_that_the_refusal_names(folder:
     assert read("c.csv") == (LABELS, SCORES)
     with pytest.raises(InputError, match="'ebcdic-9' is unknown"):
         TextFormat(encoding="ebcdic-9")
-
-
-def test_a_site_in_another_encoding_is_refused_with_the_option(folder: Path) -> None:
-    Path("a.csv").write_bytes("died,risk,site\n1,0.5,Köln\n0,0.25,Bonn\n".encode("windows-1252"))
-    with pytest.raises(InputError, match="not UTF-8 text; say its encoding, as in --encoding windows-1252"):
-        read_parties(["a.csv"], site_column="site", **COLUMNS)
-    entries = Entries(form=TextFormat(encoding="windows-1252"))
-    parties = read_parties(["a.csv"], site_column="site", **COLUMNS, entries=entries)
-    assert [party.name for party in parties] == ["Köln", "Bonn"]
 
 
 def test_compressed_tab_separated_and_feather_files_are_read(folder: Path) -> None:
@@ -304,17 +294,6 @@ def test_bytes_that_are_no_text_stay_apart_and_bytes_for_numbers_are_refused(fol
         read("a.npz", positive_label=r"\xe4")
     np.savez("a.npz", died=np.array([b"\xe4", b"\xf6"] * 2), risk=SCORES)
     assert read("a.npz", positive_label=r"\xe4") == (LABELS, SCORES)
-
-
-def test_rows_with_gaps_are_refused_or_left_out_and_counted_for_their_party(folder: Path) -> None:
-    Path("a.csv").write_text("died,risk,sex\n1,0.5,F\n,0.3,F\n0,,M\n0,0.25,M\n1,NA,F\n")
-    Path("b.csv").write_text(table())
-    with pytest.raises(InputError, match=r"party 'a', a\.csv, line 3, column 'died': label is missing"):
-        read("a.csv")
-    first, second = read_parties(["a.csv", "b.csv"], **COLUMNS, entries=Entries(drop_missing=True))
-    assert (first.y_score.tolist(), first.dropped, second.dropped) == ([0.5, 0.25], 3, 0)
-    told = warnings_of([first, second], np.array([0.0, 1.0]))
-    assert told[0] == "party 'a': 3 rows with a missing entry were left out"
 
 
 @pytest.mark.parametrize("between", [",", ";", "\t"])

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fhe_auc.base.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
+from fhe_auc.base.errors import EvaluationError, InputError, MessageError
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import journal as journals
 from fhe_auc.session.aggregator import Aggregator, conduct
@@ -140,30 +140,6 @@ def test_who_counts_is_fixed_before_anything_is_computed(site_rows: list[PartyDa
         made = aggregator(consortium, journal)
         assert made.start() != message
         assert (made.round, made.counted) == (2, ("north", "south"))
-
-
-def test_a_site_that_missed_the_last_round_gets_the_same_result_later(consortium: Consortium, tmp_path: Path) -> None:
-    def without_east(message: bytes) -> Iterator[tuple[str, bytes]]:
-        for name, submission in consortium.exchange(message):
-            if made.round == 1 or name != "east":
-                yield name, submission
-
-    with Journal(tmp_path / "journal") as journal:
-        made = aggregator(consortium, journal)
-        record = conduct(made, without_east)
-    assert (record.counted, record.delivered) == (("north", "south", "east"), ("north", "south"))
-    consortium.results.clear()
-    record = finished(consortium, tmp_path / "journal")
-    assert record.delivered == ("north", "south", "east")
-
-
-def test_a_round_that_has_too_few_stays_open_for_the_next_process(consortium: Consortium, tmp_path: Path) -> None:
-    with Journal(tmp_path / "journal") as journal:
-        made = aggregator(consortium, journal)
-        made.receive("north", consortium.answer("north", made.start()))
-        with pytest.raises(TooFewPartiesError, match="missing: 'south', 'east'"):
-            made.finish_round()
-    assert finished(consortium, tmp_path / "journal").counted == ("north", "south", "east")
 
 
 def test_a_submission_that_was_cut_off_in_writing_is_asked_for_again(consortium: Consortium, tmp_path: Path) -> None:

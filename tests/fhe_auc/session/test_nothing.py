@@ -117,19 +117,3 @@ def test_every_step_is_tried() -> None:
     assert set(STEPS) == {"prepare", "aggregator", "party", "submit", "accept", "close", "receive", "read"}
     with pytest.raises(InputError, match=r"fails must be one of prepare, aggregator, .*, got 'never'"):
         Play("never")
-
-
-def test_a_party_goes_on_in_another_process_from_what_it_has_saved() -> None:
-    play = Play()
-    opening = play.aggregator.start()
-    for data in SITES:
-        play.aggregator.receive(data.name, play.parties[data.name].respond(opening))
-        state, play.parties[data.name] = play.parties[data.name].saved(), play.party(data)
-        play.parties[data.name].restore(state)
-    result = play.aggregator.finish_round()
-    assert result is not None
-    for party in play.parties.values():
-        party.respond(result)
-        assert party.result().parties == 3
-        with pytest.raises(MessageError):
-            party.respond(result)

@@ -144,14 +144,6 @@ def test_a_third_party_protocol_is_found_beside_ours(third_party: Any) -> None:
         registry.load("toss")
 
 
-def test_names_are_sorted(third_party: Any) -> None:
-    third_party(zz="coin_protocol:Coin", aa="coin_protocol:Coin")
-    found = registry.names()
-    assert list(found) == sorted(found)
-    assert {"aa", "zz"} <= set(found)
-    assert registry.load("semi-honest").name == "semi-honest"
-
-
 def test_every_installed_protocol_says_what_it_is_and_whom_it_trusts() -> None:
     for name in registry.names():
         plugin = registry.load(name)

@@ -320,20 +320,6 @@ def test_the_session_goes_on_without_a_party_and_says_so(roles: Roles, submissio
     assert [name for name, _ in record.refused] == ["south"]
 
 
-def test_the_last_round_needs_no_acknowledgement(roles: Roles, submissions: list[bytes]) -> None:
-    result = roles.deliver(submissions)
-    assert roles.aggregator.finish_round() is None
-    assert roles.aggregator.result().counted == ("north", "south", "east")
-    roles.parties[0].respond(result)
-    assert said(roles.sites) in roles.parties[0].result().warnings
-
-
-def test_the_order_of_arrival_changes_nothing(roles: Roles, submissions: list[bytes]) -> None:
-    for position in (2, 0, 1):
-        roles.aggregator.receive(roles.parties[position].name, submissions[position])
-    roles.finish(submissions)
-
-
 # --- What the roles tell ----------------------------------------------------------------------------------------------
 
 

@@ -73,21 +73,6 @@ class TestMasks:
             assert all(int(row.max()) < modulus for row, modulus in zip(mask, SHAPE.moduli, strict=True))
             assert looks_uniform(mask)
 
-    def test_for_a_single_party_they_are_zero(self):
-        assert not any(mask.any() for mask in masks_of(1)[0])
-
-    @settings(max_examples=20, deadline=None)
-    @given(st.integers(2, 7).flatmap(lambda n: st.tuples(st.just(n), st.sets(st.integers(0, n - 1), min_size=1))))
-    def test_over_any_proper_subset_they_are_uniform(self, drawn):
-        parties, subset = drawn
-        found = masks_of(parties)
-        for block in range(len(found[0])):
-            summed = total([found[index][block] for index in subset])
-            if len(subset) == parties:
-                assert not any(map(any, summed))
-            else:
-                assert looks_uniform(summed)
-
     @settings(max_examples=25, deadline=None)
     @given(st.integers(2, 6).flatmap(lambda n: st.lists(st.integers(-2, 2), min_size=n, max_size=n)))
     def test_they_vanish_only_when_all_are_counted_equally_often(self, times):

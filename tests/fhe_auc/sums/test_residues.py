@@ -35,15 +35,6 @@ def test_bytes_are_those_of_one_integer_and_are_read_again(prime_width: tuple[in
     assert unpack(found, len(values), prime).tolist() == values
 
 
-@pytest.mark.parametrize(("prime", "width"), list(zip(PRIMES, WIDTHS, strict=True)))
-def test_every_count_fills_its_last_byte_with_zeros(prime: int, width: int) -> None:
-    for count in (1, 2, 3, 63, 64, 65, 127, 128, 129, 4000):
-        largest = [prime - 1] * count
-        found = pack(np.array(largest, np.uint64), prime)
-        assert found == packed(largest, width)
-        assert unpack(found, count, prime).tolist() == largest
-
-
 def test_the_bit_order_is_pinned() -> None:
     assert pack(np.array([1, 2, PRIME - 1], np.uint64), PRIME).hex() == "01000000000400000000a8ffffffff07"
 

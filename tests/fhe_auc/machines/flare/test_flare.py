@@ -598,25 +598,6 @@ def new_job(session: Session, folder: Path, min_clients: int) -> Path:
 
 
 @pytest.mark.slow
-def test_in_poc_mode_a_session_fails_without_a_site_and_ends_when_the_job_is_submitted_again(
-    poc: Poc, site_rows: list[PartyData], tmp_path: Path
-) -> None:
-    session = ExactSession(site_rows, tmp_path / "session", "exact").configure(poc.local)
-    job = new_job(session, tmp_path, 2)
-    poc.start("server", "north", "south")
-    poc.submit(job)
-    failed = until(session.record, poc)
-    assert "east: client 'east' is not in this job" in failed["error"]["message"]
-    assert not any(session.results(name) for name in session.sites)
-
-    poc.start("east")
-    poc.await_clients("east")
-    poc.submit(job)
-    until(session.is_finished, poc)
-    session.check("north", "south", "east")
-
-
-@pytest.mark.slow
 def test_in_poc_mode_a_killed_site_costs_a_job_and_no_job_brings_code(
     poc: Poc, site_rows: list[PartyData], tmp_path: Path
 ) -> None:

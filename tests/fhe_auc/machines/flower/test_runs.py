@@ -18,7 +18,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
@@ -176,33 +175,6 @@ def test_every_kind_of_session_gives_the_auc_of_evaluate(
 
 
 @pytest.mark.slow
-def test_rounded_scores_give_the_exact_fraction_over_flower(
-    terminal: Terminal, files: list[str], site_rows: list[PartyData]
-) -> None:
-    found = terminal.run("simulate", *files, "--protocol", "verified", "--round-scores", "2")
-    assert found["fraction"] == str(federated_auc(site_rows, protocol="verified", round_scores=2).fraction)
-    assert found["verified"] == {"aggregation": True, "parties": False}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("protocol", ["dpauc-laplace", "histogram-distributed-dp", "histogram-local-dp", "ustat-krr"])
-def test_noisy_protocols_are_carried_too(protocol: str, terminal: Terminal) -> None:
-    random = np.random.default_rng(7)
-    sites = [
-        PartyData.from_arrays(name, labels := random.random(2000) < 0.5, (labels * 0.3 + random.random(2000)) / 1.3)
-        for name in ("north", "south", "east")
-    ]
-    write(terminal.folder / "all.csv", sites)
-    options = ("--protocol", protocol, "-o", "epsilon=20", "--thresholds", "uniform:8")
-    found = terminal.run("simulate", "all.csv", "--site-column", "site", *options)
-    noisy = federated_auc(sites, protocol=protocol, thresholds="uniform:8", epsilon=20.0)
-    # At this budget the noise moves the AUC by less than 0.005 (standard deviation): 0.05 is ten of them.
-    assert found["auc"] == pytest.approx(noisy.auc, abs=0.05)
-    assert found["security_bits"] == noisy.security_bits
-    terminal.assert_clean()
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
 @pytest.mark.parametrize("command", ["simulate", "local-deployment"])
 def test_what_is_interrupted_leaves_nothing_behind_either(
@@ -231,21 +203,6 @@ def test_what_is_interrupted_leaves_nothing_behind_either(
 def test_the_training_example_prints_how_far_the_average_is_off(terminal: Terminal) -> None:
     check_training_example("run_flower.py", terminal.environment)
     terminal.assert_clean()
-
-
-def test_without_flower_there_is_one_line_that_says_what_to_install(
-    terminal: Terminal, files: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("fhe_auc.base.extras.find_spec", lambda name: None)
-    monkeypatch.chdir(terminal.folder)
-    done = CliRunner().invoke(main, ["flower", "simulate", *files])
-    assert done.exit_code == 2
-    assert "pip install '.[simulation]'" in done.output
-
-
-def test_importing_our_package_does_not_import_flower(run_child: Any) -> None:
-    code = "import fhe_auc.machines.flower, fhe_auc.cli.flower, sys, json; print(json.dumps('flwr' in sys.modules))"
-    assert run_child(code) is False
 
 
 @pytest.mark.parametrize(

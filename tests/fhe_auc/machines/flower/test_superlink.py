@@ -157,15 +157,6 @@ def test_an_address_at_which_flowers_own_programs_would_be_strangers_is_refused(
         superlink.run(["--host", "10.0.0.5", "--insecure"])
 
 
-@pytest.mark.slow
-def test_a_node_that_does_not_trust_the_superlinks_certificate_says_so(link: Link, tmp_path: Path) -> None:
-    other = TlsFiles.create(tmp_path)
-    status, told = link.ending("--root-certificates", str(other.authority))
-    assert status == 1
-    assert told.startswith("error: the SuperLink's certificate is not trusted here (")
-    assert "--root-certificates" in told
-
-
 @pytest.mark.parametrize(
     ("seconds", "which"), [(100, "ahead of"), pytest.param(-1000, "behind", marks=pytest.mark.slow)]
 )
