@@ -80,6 +80,8 @@ def test_a_workflow_may_only_read_but_where_a_job_says_more_and_runs_targets_tha
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     for job in found["jobs"].values():
         assert job["timeout-minutes"] <= 350
+        if any(step.get("uses", "").startswith("actions/checkout@") for step in job["steps"]):
+            assert job.get("permissions", {"contents": "read"}).get("contents") in ("read", "write")
         for step in job["steps"]:
             if "uses" in step:
                 assert re.fullmatch(r"actions/[a-z-]+@(v\d+|[0-9a-f]{40})", step["uses"])
@@ -87,7 +89,7 @@ def test_a_workflow_may_only_read_but_where_a_job_says_more_and_runs_targets_tha
                 assert {word for word in step["run"].split()[1:] if "=" not in word} <= targets
 
 
-def test_only_a_release_may_write() -> None:
+def test_only_a_release_may_write_and_the_site_is_deployed_once_it_is_out() -> None:
     jobs = {
         path.stem: [job.get("permissions") for job in yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].values()]
         for path in WORKFLOWS
@@ -100,16 +102,6 @@ def test_only_a_release_may_write() -> None:
             {"pages": "write", "id-token": "write"},
         ],
     }
-
-
-@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
-def test_a_job_that_checks_out_the_sources_may_read_them(path: Path) -> None:
-    for job in yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].values():
-        if any(step.get("uses", "").startswith("actions/checkout@") for step in job["steps"]):
-            assert job.get("permissions", {"contents": "read"}).get("contents") in ("read", "write")
-
-
-def test_the_site_is_deployed_once_its_release_is_out() -> None:
     release = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8"))
     jobs = release["jobs"]
     assert jobs["pages"]["needs"] == "release"

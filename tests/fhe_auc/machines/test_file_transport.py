@@ -410,29 +410,23 @@ def test_each_session_has_a_folder_of_its_own(session: Session, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("command", "text", "words"),
     [
-        ("store = 1", "session is not configured"),
-        ("sesion = 'x'", "there is no entry 'sesion'; did you mean 'session'?"),
-        ("x =", "run.toml"),
-        ("session = 'nowhere.bundle'", "store is not configured"),
+        ("aggregate", "store = 1", "session is not configured"),
+        ("aggregate", "sesion = 'x'", "there is no entry 'sesion'; did you mean 'session'?"),
+        ("aggregate", "x =", "run.toml"),
+        ("aggregate", "session = 'nowhere.bundle'", "store is not configured"),
+        ("answer", "", "holds no message of a session yet"),
     ],
 )
-def test_a_configuration_that_is_wrong_is_told_in_a_sentence(
-    text: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_wrong_configuration_or_folder_is_told_in_a_sentence(
+    command: str, text: str, words: str, folder: Path
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     Path("run.toml").write_text(text)
-    found = CliRunner().invoke(main, ["session", "aggregate", "exchange", "run.toml"])
-    assert (found.exit_code, found.stdout) == (2, "")
+    Path("exchange").mkdir()
+    found = CliRunner().invoke(main, ["session", command, "exchange", "run.toml"])
+    assert (found.exit_code, found.stdout, found.stderr.count("\n")) == (2, "", 1)
     assert words in found.stderr
-    assert found.stderr.count("\n") == 1
-
-
-def test_a_folder_without_messages_is_named(tmp_path: Path) -> None:
-    (tmp_path / "site.toml").write_text("")
-    found = CliRunner().invoke(main, ["session", "answer", str(tmp_path), str(tmp_path / "site.toml")])
-    assert (found.exit_code, "holds no message of a session yet" in found.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(

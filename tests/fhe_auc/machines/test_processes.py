@@ -7,14 +7,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from fhe_auc.machines import processes
 from fhe_auc.machines.processes import QUIET, Processes
+from tests.support.processes import marked, wait_for
 
 STARTED = """
 import signal, subprocess, sys, time
@@ -31,33 +30,11 @@ time.sleep(600)
 """
 
 
-def living_in(folder: str) -> list[int]:
-    return living_with(f"FLWR_HOME={folder}/flwr")
-
-
-def living_with(mark: str) -> list[int]:
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            if mark.encode() in (entry / "environ").read_bytes().split(b"\0"):
-                found.append(int(entry.name))
-        except OSError:
-            continue
-    return found
-
-
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     return tmp_path
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are found in /proc")
@@ -72,10 +49,11 @@ def test_a_command_that_cannot_clean_up_leaves_nothing_behind(sent: signal.Signa
         folder = process.stdout.readline().decode().strip()
         assert Path(folder).parent == temporary
         assert Path(folder).stat().st_mode & 0o777 == 0o700
-        wait_for(lambda: len(living_in(folder)) == 1)
+        mark = f"FLWR_HOME={folder}/flwr"
+        wait_for(lambda: len(marked(mark)) == 1)
         process.send_signal(sent)
     wait_for(lambda: not Path(folder).exists())
-    assert not living_in(folder)
+    assert not marked(mark)
 
 
 SUPERNODE = """
@@ -98,9 +76,9 @@ def test_a_supernode_that_is_killed_leaves_no_answering_process_behind() -> None
     with subprocess.Popen([sys.executable, "-c", SUPERNODE], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         mark = f"FHE_AUC_SUPERNODE={process.stdout.readline().decode().strip()}"
-        wait_for(lambda: len(living_with(mark)) == 1)
+        wait_for(lambda: len(marked(mark)) == 1)
         process.kill()
-    wait_for(lambda: not living_with(mark))
+    wait_for(lambda: not marked(mark))
 
 
 FAILING = """

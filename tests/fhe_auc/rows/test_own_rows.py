@@ -59,21 +59,17 @@ def test_a_rounding_error_of_a_softmax_is_refused_too_and_the_remedy_is_to_clip(
         check_scores(party([0.5, 1.0000000002]), thresholds.parse("uniform:20"))
 
 
-@given(st.lists(st.floats(0, 1), min_size=1), st.sampled_from(NAMED))
-def test_probabilities_are_taken_wherever_they_lie(scores: list[float], grid: str) -> None:
-    check_scores(party(scores), thresholds.parse(grid))
-    check_scores(party(scores), np.array([0.25, 0.5]))  # thresholds need not reach to the ends
-
-
 @given(st.lists(st.floats(0, 1)), st.floats(allow_nan=False, allow_infinity=False), st.sampled_from(NAMED))
-def test_one_score_outside_is_enough(others: list[float], score: float, grid: str) -> None:
-    fits = 0 <= score <= 1
-    try:
+def test_probabilities_are_taken_wherever_they_lie_and_one_score_outside_is_refused(
+    others: list[float], score: float, grid: str
+) -> None:
+    check_scores(party([*others, 0.5]), thresholds.parse(grid))
+    check_scores(party([*others, 0.5]), np.array([0.25, 0.5]))  # thresholds need not reach to the ends
+    if 0 <= score <= 1:
         check_scores(party([*others, score]), thresholds.parse(grid))
-    except InputError:
-        assert not fits
     else:
-        assert fits
+        with pytest.raises(InputError):
+            check_scores(party([*others, score]), thresholds.parse(grid))
 
 
 @pytest.mark.parametrize(
@@ -151,14 +147,11 @@ def test_every_command_names_site_column_and_remedy_and_takes_the_scale(
 PROBABILITIES = thresholds.parse("uniform:20")
 
 
-@pytest.mark.parametrize(("rows", "told"), [(1, True), (9, True), (10, False)])
-def test_a_party_of_fewer_than_ten_rows_is_warned(rows: int, told: bool) -> None:
-    found = warnings_of([party([0.5] * rows)], PROBABILITIES)
-    assert len(found) == told
-    assert all(text.startswith("party 'odd' has fewer than 10 rows: who knows or guesses") for text in found)
-
-
-def test_a_party_of_which_a_sizeable_part_lies_outside_its_own_thresholds_is_warned() -> None:
+def test_a_party_of_fewer_than_ten_rows_or_with_a_sizeable_part_outside_its_own_thresholds_is_warned() -> None:
+    for rows, expected in ((1, True), (9, True), (10, False)):
+        found = warnings_of([party([0.5] * rows)], PROBABILITIES)
+        assert len(found) == expected
+        assert all(text.startswith("party 'odd' has fewer than 10 rows: who knows or guesses") for text in found)
     inside, outside = party([0.0] * 95 + [9.0] * 5), party([0.0] * 94 + [9.0] * 3 + [-9.0] * 3)
     assert warnings_of([inside], LOGITS) == ()
     (told,) = warnings_of([outside], LOGITS)
@@ -201,19 +194,16 @@ def test_sessions_of_fewer_than_three_parties_say_what_that_discloses(
     assert all(text.startswith(told) for text in few)
 
 
-@pytest.mark.parametrize(
-    ("rows", "told"),
-    [
+def test_a_difference_of_one_to_nine_rows_from_another_session_is_told() -> None:
+    for rows, told in (
         (99, "differs by 1 from another session .* about that row$"),
         (109, "differs by 9 from another session .* about those rows$"),
         (100, ""),
         (110, ""),
-    ],
-)
-def test_a_difference_of_one_to_nine_rows_from_another_session_is_told(rows: int, told: str) -> None:
-    found = near_other_sessions("north", 100, [500, rows, 80])
-    assert len(found) == bool(told)
-    assert all(re.search(told, text) for text in found)
+    ):
+        found = near_other_sessions("north", 100, [500, rows, 80])
+        assert len(found) == bool(told)
+        assert all(re.search(told, text) for text in found)
 
 
 @pytest.mark.parametrize("name", ["sample_weight", "weights"])

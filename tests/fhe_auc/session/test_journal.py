@@ -142,7 +142,9 @@ def test_who_counts_is_fixed_before_anything_is_computed(site_rows: list[PartyDa
         assert (made.round, made.counted) == (2, ("north", "south"))
 
 
-def test_a_submission_that_was_cut_off_in_writing_is_asked_for_again(consortium: Consortium, tmp_path: Path) -> None:
+def test_a_submission_that_was_cut_off_in_writing_is_asked_for_again_and_other_damage_is_named(
+    consortium: Consortium, tmp_path: Path
+) -> None:
     with Journal(tmp_path / "journal") as journal:
         made = aggregator(consortium, journal)
         message = made.start()
@@ -162,20 +164,13 @@ def test_a_submission_that_was_cut_off_in_writing_is_asked_for_again(consortium:
         log.write_bytes(damaged)
         with Journal(tmp_path / "journal") as journal:
             assert not list(journal.submissions(1))
-
-
-@pytest.mark.parametrize("changed", ["a byte", "the version"])
-def test_a_log_that_is_damaged_before_its_end_is_named_and_left_as_it_is(tmp_path: Path, changed: str) -> None:
-    with Journal(tmp_path / "journal") as journal:
-        for party in ("north", "south", "east"):
-            journal.add(1, party, b"submission")
-        log = tmp_path / "journal" / "round-1.submissions"
-        data = bytearray(log.read_bytes())
-        data[8 + (45 if changed == "a byte" else 7)] ^= 1
-        log.write_bytes(data)
-        with pytest.raises(EvaluationError, match="is damaged or of another session"):
+    for place in (45, 7):  # before its end: a byte, the version
+        changed = bytearray(whole)
+        changed[8 + place] ^= 1
+        log.write_bytes(changed)
+        with Journal(tmp_path / "journal") as journal, pytest.raises(EvaluationError, match="damaged or of another"):
             list(journal.submissions(1))
-        assert log.read_bytes() == data
+        assert log.read_bytes() == changed
 
 
 def test_closing_a_round_makes_what_an_earlier_process_has_written_survive_a_power_cut(
@@ -252,17 +247,6 @@ def test_what_bears_no_signature_of_its_party_is_not_kept(consortium: Consortium
         assert not list(journal.submissions(1))
 
 
-def test_one_process_at_a_time_runs_a_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journals, "_PATIENCE", 0.1)
-    folder = tmp_path / "journal"
-    assert not is_running(folder)
-    with Journal(folder):
-        assert is_running(folder)
-        with pytest.raises(EvaluationError, match=r"^another process runs the session of '.*journal'$"):
-            Journal(folder)
-    assert not is_running(folder)
-
-
 _HELD = """
 import sys, time
 from pathlib import Path
@@ -274,14 +258,21 @@ with Journal(Path(sys.argv[1])):
 """
 
 
-def test_a_killed_process_lets_go_of_its_journal(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", _HELD, str(tmp_path / "journal")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+def test_one_process_at_a_time_runs_a_session_until_it_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journals, "_PATIENCE", 0.1)
+    folder = tmp_path / "journal"
+    assert not is_running(folder)
+    with subprocess.Popen([sys.executable, "-c", _HELD, str(folder)], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
-        assert is_running(tmp_path / "journal")
+        assert is_running(folder)
+        with pytest.raises(EvaluationError, match=r"^another process runs the session of '.*journal'$"):
+            Journal(folder)
         process.kill()
-    with Journal(tmp_path / "journal"):
+    assert not is_running(folder)
+    with Journal(folder):
         pass
 
 

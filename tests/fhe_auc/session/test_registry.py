@@ -45,7 +45,9 @@ instance = Coin()
 """
 
 
-def test_a_plug_in_says_whether_it_encrypts() -> None:
+def test_a_plug_in_says_whether_it_encrypts_what_it_is_and_whom_it_trusts() -> None:
+    for plugin in map(registry.load, registry.names()):
+        assert all(line.strip() and "\n" not in line for line in (plugin.name, plugin.summary, plugin.trust))
     found = {name: registry.load(name).encrypts for name in registry.names()}
     noisy = "boundaries-local-dp dpauc-gaussian dpauc-laplace dpauc-rr histogram-local-dp ustat-hierarchy ustat-krr"
     assert {name for name, encrypts in found.items() if not encrypts} == set(noisy.split())
@@ -117,12 +119,6 @@ def test_a_plugin_that_cannot_be_loaded_is_named(third_party: Any, value: str) -
     assert type(registry.load("semi-honest")) is SemiHonest  # the others still work
 
 
-def test_a_plugin_whose_options_are_not_typed_is_refused(third_party: Any) -> None:
-    third_party(odd="coin_protocol:Untyped")
-    with pytest.raises(UnknownProtocolError, match=r"'odd': its options are no subclass of fhe_auc\.base\.opt"):
-        registry.load("odd")
-
-
 def test_a_plugin_cannot_take_the_name_of_an_installed_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
     # Whichever distribution comes first on the path: two of one name must not be resolved in silence.
     genuine = EntryPoint("semi-honest", "fhe_auc_protocols.blinded_auc.semi_honest:SemiHonest", registry.GROUP)
@@ -134,22 +130,19 @@ def test_a_plugin_cannot_take_the_name_of_an_installed_protocol(monkeypatch: pyt
             registry.load("semi-honest")
 
 
-def test_a_third_party_protocol_is_found_beside_ours(third_party: Any) -> None:
-    third_party(coin="coin_protocol:Coin")
-    assert {"coin", "semi-honest"} <= set(registry.names())
+def test_a_third_party_protocol_is_found_beside_ours_and_one_whose_options_are_not_typed_refused(
+    third_party: Any,
+) -> None:
+    third_party(coin="coin_protocol:Coin", aa="coin_protocol:Untyped")
+    assert {"aa", "coin", "semi-honest"} <= set(registry.names())
+    assert list(registry.names()) == sorted(registry.names())
+    with pytest.raises(UnknownProtocolError, match=r"'aa': its options are no subclass of fhe_auc\.base\.opt"):
+        registry.load("aa")
     plugin = registry.load("coin")
     assert isinstance(plugin, Protocol)
     assert plugin.name == "coin"
     with pytest.raises(UnknownProtocolError, match="coin"):
         registry.load("toss")
-
-
-def test_every_installed_protocol_says_what_it_is_and_whom_it_trusts() -> None:
-    for name in registry.names():
-        plugin = registry.load(name)
-        for line in (plugin.name, plugin.summary, plugin.trust):
-            assert line.strip()
-            assert "\n" not in line
 
 
 # --- Attacks ----------------------------------------------------------------------------------------------------------

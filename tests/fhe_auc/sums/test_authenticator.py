@@ -258,14 +258,10 @@ def test_every_secret_session_prime_and_party_has_shares_of_its_own() -> None:
     assert len({entry for each in made for entry in each}) == 2 * len(made)
 
 
-def test_shares_are_pinned() -> None:
-    """All parties derive them, on whatever machine and version."""
+def test_shares_are_pinned_a_common_secret_of_another_length_is_refused_and_none_is_printed() -> None:
+    """All parties derive them, on whatever machine and version; all but the secret that they come from is public."""
     sent = Authenticator(CUBE, SECRET, SESSION, 1, PRIMES[-2]).sketch(2, words([7]), private(3))
     assert sent.tolist() == [7, 323020354843, 1980803286876, 536587832847, 2108398925186]
-
-
-def test_a_common_secret_of_another_length_is_refused_and_none_is_printed() -> None:
-    """Everything else that shares are derived from is public."""
     for secret in (b"", bytes(31)):
         with pytest.raises(InputError, match="32 bytes"):
             Authenticator(PRODUCT, secret, SESSION, 0, 101)

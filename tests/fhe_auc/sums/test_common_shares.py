@@ -52,12 +52,9 @@ def test_only_a_list_of_some_parties_once_each_in_order_is_summed(counted: list[
         shares().total([])
 
 
-def test_nothing_secret_is_printed_and_a_secret_of_another_length_is_refused() -> None:
+def test_shares_are_pinned_none_is_printed_and_a_secret_of_another_length_is_refused() -> None:
+    """All parties derive them, on whatever machine and version."""
+    assert shares().total([2, 3]).tolist() == [115587315686, 1786759923759, 1598852606488]
     assert repr(shares()) == "CommonShares(...)"
     with pytest.raises(InputError, match="32 bytes, got 31"):
         shares(bytes(31)).total([0])
-
-
-def test_shares_are_pinned() -> None:
-    """All parties derive them, on whatever machine and version."""
-    assert shares().total([2, 3]).tolist() == [115587315686, 1786759923759, 1598852606488]

@@ -57,13 +57,10 @@ def test_running_sums_are_those_of_integers(seed: int, prime: int) -> None:
     assert running_sums(values, prime).tolist() == [each % prime for each in accumulate(values.tolist())]
 
 
-def test_terms_of_totals_alone_have_one_entry() -> None:
+def test_terms_of_totals_alone_have_one_entry_and_the_degree_counts_factors_that_are_no_constants() -> None:
     total = Factor((Part("p", "total"), Part("n", "total", -2)))
     assert Term((total, total)).length({"p": 3, "n": 5}) == 1
     assert total.evaluate({"p": np.array([1, 2, 3], np.uint64), "n": np.array([4], np.uint64)}, 101).tolist() == [99]
-
-
-def test_the_degree_counts_factors_that_are_no_constants() -> None:
     assert Term((P, ONES)).degree == 1
     assert Sum("s", (Term((P, ONES)), Term((P, P, P)), Term((P, P, ONES)))).degree == 3
 
@@ -123,15 +120,12 @@ def test_sums_that_do_not_fit_the_sketch_are_refused(sums: tuple[Sum, ...], show
         Release(SKETCH, sums)
 
 
-def test_more_than_a_reader_should_have_to_compute_is_refused() -> None:
+def test_more_than_a_reader_should_have_to_compute_is_refused_before_it_fills_the_memory() -> None:
+    """`evaluate` holds so many residues, of 8 bytes, at once."""
     many = Factor(tuple(Part("p", "below", weight) for weight in range(1, MOST_PARTS // 2 + 1)))
     Release(SKETCH, (Sum("s", (Term((many, many)),)),))
     with pytest.raises(CapacityError, match="at most 16,384 parts and constants, got 16,385"):
         Release(SKETCH, (Sum("s", (Term((many, many, ONES)),)),))
-
-
-def test_few_parts_of_long_vectors_are_refused_before_they_fill_the_memory() -> None:
-    """So many residues, of 8 bytes, are what `evaluate` holds at once."""
     sketch = Sketch((("x", MOST_ENTRIES),))
     parts = [Part("x", "below", weight) for weight in range(1, MOST_EVALUATED // MOST_ENTRIES + 1)]
     terms = tuple(Term((Factor((part,)),)) for part in parts)

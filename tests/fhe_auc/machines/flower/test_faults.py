@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import threading
@@ -27,6 +26,7 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.journal import is_running
 from tests.support.exact_sessions import both_protocols, pairs_of
 from tests.support.machines import GRID, MachineSession
+from tests.support.processes import kill, marked, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("flower"), pytest.mark.timeout(900)]
 
@@ -118,58 +118,20 @@ class Deployment:
     def has_result(self, name: str) -> bool:
         return bool(self.session.results(name))
 
-    def processes(self, program: str) -> list[int]:
-        """Ids of this deployment's processes of a program."""
-        mark = str(self.runtime.folder).encode()
-        found = []
-        for entry in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                if mark in (entry / "environ").read_bytes() and program in (entry / "cmdline").read_text():
-                    found.append(int(entry.name))
-        return found
-
     def children_of(self, name: str, program: str) -> list[int]:
         """Ids of the processes with which a site answers."""
-        marks = f"FHE_AUC_SITE={name}".encode(), f"FLWR_HOME={self.runtime.folder}/flwr".encode()
-        found = []
-        for entry in Path("/proc").glob("[0-9]*"):
-            try:
-                is_site = set(marks) <= set((entry / "environ").read_bytes().split(b"\0"))
-                if is_site and program in (entry / "cmdline").read_text():
-                    found.append(int(entry.name))
-            except OSError:
-                continue
-        return found
+        return marked(f"FHE_AUC_SITE={name}", f"FLWR_HOME={self.runtime.folder}/flwr", words=[program])
 
     def wait_until_it_answers(self, name: str, seconds: float = 60.0) -> None:
         wait_for(lambda: bool(self.children_of(name, "flwr-clientapp")), seconds)
 
     def kill(self, name: str, program: str = "") -> list[int]:
         """Kill a site's processes of a program, or all; return the ids of those that were still there."""
-        return _killed(self.children_of(name, program))
-
-    def kill_server_app(self) -> None:
-        _killed(self.processes("flwr-serverapp"))
+        return kill(self.children_of(name, program))
 
     def kill_superlink(self) -> None:
         self.runtime._superlink.kill()
         self.runtime._superlink.wait()
-
-
-def _killed(pids: list[int]) -> list[int]:
-    found = []
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-            found.append(pid)
-    return found
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
 
 
 def patched(deployment: Deployment, code: str, name: str = "east") -> dict[str, str]:
@@ -299,11 +261,11 @@ def test_a_site_whose_process_is_killed_in_mid_round_is_asked_again(deploy: Depl
     deployment.start("east", patched(deployment, SLEEPS.format(5)))
     killed: list[int] = []
 
-    def kill() -> None:
+    def act() -> None:
         deployment.wait_until_it_answers("east")
         killed.extend(deployment.kill("east", "flwr-clientapp"))
 
-    record = deployment.run_during(kill, **{"round-timeout": LONG})
+    record = deployment.run_during(act, **{"round-timeout": LONG})
     assert killed
     assert_all_have_it(deployment, record)
 
@@ -316,12 +278,12 @@ def test_a_run_whose_server_is_killed_goes_on_when_it_is_run_again(deploy: Deplo
     def two_have_submitted() -> bool:
         return log.exists() and sum(name in log.read_bytes() for name in (b"north", b"south")) == 2
 
-    def kill() -> None:
+    def act() -> None:
         wait_for(two_have_submitted)
-        deployment.kill_server_app()
+        kill(marked(f"FLWR_HOME={deployment.runtime.folder}/flwr", words=["flwr-serverapp"]))
 
     with pytest.raises(EvaluationError, match="Flower has ended the run"):
-        deployment.run_during(kill, **{"round-timeout": LONG})
+        deployment.run_during(act, **{"round-timeout": LONG})
     deployment.start("east")
     assert_all_have_it(deployment, deployment.run(**{"round-timeout": LONG}))
 
@@ -364,14 +326,14 @@ def test_a_node_that_is_killed_while_it_answers_leaves_no_process_with_keys_and_
     deployment.start("east", patched(deployment, stubborn))
     found: list[int] = []
 
-    def kill() -> None:
+    def act() -> None:
         deployment.wait_until_it_answers("east")
         found.extend(deployment.children_of("east", "flwr-clientapp"))
         deployment.kill("east", "supernode")
 
     started = time.monotonic()
     with pytest.raises(TooFewPartiesError, match="missing: 'east'"):
-        deployment.run_during(kill)
+        deployment.run_during(act)
     assert time.monotonic() - started < 3 * PATIENCE
     assert found
     assert not any(deployment.has_result(name) for name in deployment.names)
@@ -460,7 +422,7 @@ def test_who_is_killed_while_the_helper_is_awaited_costs_a_second_question_with_
     deployment.start(HELPER, patched(deployment, WAITS_IN_ROUND.format(number, str(go)), HELPER))
     question: list[bytes] = []
 
-    def kill() -> None:
+    def act() -> None:
         wait_for(deployment.sent(number).exists, LONG)
         deployment.wait_until_it_answers(HELPER, LONG)
         question.append(deployment.sent(number).read_bytes())
@@ -471,10 +433,10 @@ def test_who_is_killed_while_the_helper_is_awaited_costs_a_second_question_with_
             deployment.kill_superlink()
 
     if who == HELPER:
-        record = deployment.run_during(kill, **{"round-timeout": 2 * LONG})
+        record = deployment.run_during(act, **{"round-timeout": 2 * LONG})
     else:
         with pytest.raises(EvaluationError):
-            deployment.run_during(kill, **{"round-timeout": LONG})
+            deployment.run_during(act, **{"round-timeout": LONG})
         wait_for(lambda: not is_running(deployment.sent(1).parent), LONG)
         go.touch()
         deployment.runtime.start_superlink()
