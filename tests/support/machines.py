@@ -71,6 +71,12 @@ class MachineSession:
     def record(self) -> dict[str, Any] | None:
         return read_record(self.folder / "journal")
 
+    def told(self) -> dict[str, Any]:
+        """Who took part, by the aggregator's record."""
+        found = self.record()
+        assert found is not None
+        return found
+
 
 def toml(config: Mapping[str, Any]) -> str:
     return "".join(f"{name} = {json.dumps(value)}\n" for name, value in config.items())

@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
@@ -114,12 +113,6 @@ class Session(MachineSession):
 
     def submission(self, number: int, site: str) -> Path:
         return self.exchange / f"round-{number}" / f"{site}.submission"
-
-    def told(self) -> dict[str, Any]:
-        """Who took part, by the aggregator's record."""
-        found = self.record()
-        assert found is not None
-        return found
 
     def check(self) -> None:
         """All sites have the result, all have confirmed it, and each was counted once."""
@@ -317,27 +310,6 @@ def test_a_site_whose_disk_is_full_says_so_and_gets_its_result_once_there_is_roo
     assert not session.submission(2, "south").exists()  # what is not kept is not confirmed
     (results / "filler").unlink()
     session.finish(aggregator)
-
-
-@pytest.mark.slow
-def test_a_site_that_misses_the_last_round_gets_its_result_from_a_rerun(session: Session) -> None:
-    """Its rows have been edited meanwhile: what was submitted counts."""
-    run = session.folder / "run.toml"
-    before = run.read_text()
-    aggregator = session.open()
-    session.attend_first()
-    kill(aggregator)
-    run.write_text(before + "round-timeout = 0.5\n")
-    session.attend("south")
-    status, told = finished(session.aggregate())
-    assert (status, session.told()["delivered"]) == (0, [name for name in session.sites if name != "south"]), told
-    np.savez(session.folder / "south.npz", y_true=[0, 1, 1], y_score=[0.1, 0.2, 0.9])
-    told = session.invoke("status", "run.toml").stdout
-    assert "ended; run it again for those without their results" in " ".join(told.split())
-    run.write_text(before)
-    again = session.aggregate()
-    session.finish(again)
-    assert any("the rows have changed since they were submitted" in each for each in session.outcome("south").warnings)
 
 
 def test_a_file_that_is_cut_off_or_forged_is_refused_until_it_is_whole(session: Session) -> None:

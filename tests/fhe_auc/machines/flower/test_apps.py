@@ -82,11 +82,6 @@ class Consortium(GridSession):
         assert reply is not None
         return reply
 
-    def told(self) -> dict[str, Any]:
-        found = self.record()
-        assert found is not None
-        return found
-
 
 @pytest.fixture(scope="module")
 def made(site_rows: list[PartyData], tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Consortium]:
@@ -140,17 +135,6 @@ def silent(_: Message) -> None:
 
 def saying(content: RecordDict) -> Answer:
     return lambda message: Message(content, reply_to=message)
-
-
-def in_round(number: int, fault: Answer, otherwise: Node) -> Node:
-    """A site that is well until its so-manieth message."""
-    seen: list[Message] = []
-
-    def answer(message: Message) -> Message | None:
-        seen.append(message)
-        return (fault if len(seen) >= number else otherwise.answer)(message)
-
-    return Node(answer)
 
 
 def test_a_site_reads_its_file_as_its_configuration_says(consortium: Consortium) -> None:
@@ -228,12 +212,30 @@ def test_where_all_have_to_take_part_the_session_ends_with_one_error_that_names_
     assert whole_consortium.told()["error"]["type"] == "TooFewPartiesError"
 
 
-def test_a_site_that_is_lost_after_the_first_round_costs_its_own_result_only(consortium: Consortium) -> None:
-    lost = in_round(2, silent, consortium.node("east"))
-    record = consortium.run(consortium.grid(east=lost), **{"round-timeout": 1.0})
-    assert record.counted == ("north", "south", "east")  # its rows are in the result
-    assert consortium.rows_at("north") == consortium.rows()
-    assert not consortium.results("east")
+def test_a_site_that_is_lost_after_the_first_round_counts_and_gets_its_result_when_the_run_is_repeated(
+    whole_consortium: Consortium,
+) -> None:
+    """A repetition that fails keeps the record of who took part."""
+    well, seen = whole_consortium.node("east").answer, []
+
+    def lost(message: Message) -> Message | None:
+        seen.append(message)
+        return well(message) if len(seen) == 1 else None
+
+    first = whole_consortium.run(whole_consortium.grid(east=Node(lost)), **{"round-timeout": 1.0})
+    assert (first.counted, first.delivered) == (NAMES, ("north", "south"))
+    assert whole_consortium.rows_at("north") == whole_consortium.rows()
+    assert not whole_consortium.results("east")
+    with pytest.raises(StoreError, match="`fhe-auc keys enrol NAME` makes a site's"):
+        whole_consortium.run(store="/nowhere")
+    told = whole_consortium.told()
+    assert (told["delivered"], told["error"]["type"]) == (["north", "south"], "StoreError")
+    assert whole_consortium.run().delivered == NAMES
+    told = whole_consortium.told()
+    assert (told["delivered"], "error" in told) == (["north", "south", "east"], False)
+    north, east = (whole_consortium.outcome(name) for name in ("north", "east"))
+    of_a_site = ("seconds", "upload_bytes_per_party", "download_bytes_per_party", "warnings")
+    assert east == replace(north, **{name: getattr(east, name) for name in of_a_site})
 
 
 def test_an_answer_that_comes_twice_or_to_another_question_counts_once(whole_consortium: Consortium) -> None:
@@ -300,20 +302,6 @@ def test_nodes_that_are_not_named_are_not_addressed_and_strangers_passed_over_wh
     assert whole_consortium.run(grid).counted == NAMES
 
 
-def test_a_site_that_missed_the_last_round_gets_its_result_when_the_run_is_repeated(
-    whole_consortium: Consortium,
-) -> None:
-    lost = in_round(2, silent, whole_consortium.node("east"))
-    first = whole_consortium.run(whole_consortium.grid(east=lost), **{"round-timeout": 1.0})
-    assert (first.counted, first.delivered) == (NAMES, ("north", "south"))
-    assert whole_consortium.told()["delivered"] == ["north", "south"]
-    assert whole_consortium.run().delivered == NAMES
-    assert whole_consortium.told()["delivered"] == ["north", "south", "east"]
-    north, east = (whole_consortium.outcome(name) for name in ("north", "east"))
-    of_a_site = ("seconds", "upload_bytes_per_party", "download_bytes_per_party", "warnings")
-    assert east == replace(north, **{name: getattr(east, name) for name in of_a_site})
-
-
 def test_a_session_does_not_go_on_in_another_ones_journal(whole_consortium: Consortium) -> None:
     """Next week's bundle has the same name: its session must not be taken for finished."""
     record = whole_consortium.run()
@@ -325,17 +313,6 @@ def test_a_session_does_not_go_on_in_another_ones_journal(whole_consortium: Cons
     with pytest.raises(InputError, match=f"is of session {record.session.hex()}; give session .* a folder of its own"):
         whole_consortium.run(**other.aggregator)
     assert whole_consortium.told() == told
-
-
-def test_a_rerun_that_fails_keeps_the_record_of_who_took_part(whole_consortium: Consortium) -> None:
-    lost = in_round(2, silent, whole_consortium.node("east"))
-    whole_consortium.run(whole_consortium.grid(east=lost), **{"round-timeout": 1.0})
-    with pytest.raises(StoreError, match="`fhe-auc keys enrol NAME` makes a site's"):
-        whole_consortium.run(store="/nowhere")
-    told = whole_consortium.told()
-    assert (told["delivered"], told["error"]["type"]) == (["north", "south"], "StoreError")
-    assert whole_consortium.run().delivered == NAMES
-    assert "error" not in whole_consortium.told()
 
 
 def test_after_a_restart_sites_that_are_away_are_waited_for_though_no_nodes_are_named(
@@ -371,37 +348,28 @@ def test_a_run_without_its_journal_gets_the_same_submissions_and_no_other_result
     assert len(sent) == 6
 
 
-@pytest.mark.parametrize("nodes", ["", NODES])
-def test_a_site_that_fails_is_asked_again_until_it_answers(
-    nodes: str, whole_consortium: Consortium, caplog: pytest.LogCaptureFixture
-) -> None:
-    well, asked = whole_consortium.node("east").answer, []
-
-    def answer(message: Message) -> Message | None:
-        asked.append(unpacked(message))
-        failing = Message(Error(REFUSED, "OSError"), reply_to=message)
-        return failing if len(asked) in (1, 2, 3, 5, 6) else well(message)
-
-    record = whole_consortium.run(whole_consortium.grid(east=Node(answer)), nodes=nodes)
-    assert record.delivered == NAMES
-    assert len(asked) == 7  # four times in the first round, three times in the second
-    assert len(set(asked)) == 2  # with the same bytes each time
-    assert sum("OSError" in line for line in caplog.messages) == 2  # said once a round
-
-
-def test_a_site_whose_answer_is_lost_is_asked_again_after_a_while(
-    whole_consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("nodes", "fails"), [("", True), (NODES, True), ("", False)])
+def test_a_site_that_fails_or_whose_answer_is_lost_is_asked_again_until_it_answers(
+    nodes: str,
+    fails: bool,
+    whole_consortium: Consortium,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Flower does not tell of a node that was killed with a message, and is back before its absence is noticed."""
     monkeypatch.setattr(mail, "_AFTER_SILENCE", (0.01, 0.1))
     well, asked = whole_consortium.node("east").answer, []
 
     def answer(message: Message) -> Message | None:
-        asked.append(message)
-        return None if len(asked) == 1 else well(message)
+        asked.append(unpacked(message))
+        failing = Message(Error(REFUSED, "OSError"), reply_to=message) if fails else None
+        return failing if len(asked) in (1, 2, 3, 5, 6) else well(message)
 
-    record = whole_consortium.run(whole_consortium.grid(east=Node(answer)))
+    record = whole_consortium.run(whole_consortium.grid(east=Node(answer)), nodes=nodes)
     assert record.delivered == NAMES
+    assert len(asked) == 7  # four times in the first round, three times in the second
+    assert len(set(asked)) == 2  # with the same bytes each time
+    assert sum("OSError" in line for line in caplog.messages) == 2 * fails  # said once a round
 
 
 def test_who_is_awaited_and_why_can_be_read_meanwhile(consortium: Consortium) -> None:
