@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -28,7 +27,6 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.journal import Journal
 from tests.support.exact_sessions import pairs_of
 from tests.support.machines import GRID, MachineSession, toml
-from tests.support.platforms import needs_linux
 
 pytestmark = pytest.mark.usefixtures("nothing_installed")
 
@@ -267,49 +265,6 @@ def test_a_site_that_is_killed_answers_the_same_when_it_is_run_again(
         session.attend()
     assert finished(aggregator)[0] == 0
     session.check()
-
-
-needs_tmpfs = needs_linux("a disk of one's own, in memory")
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Callable[[Path], None]]:
-    """Make a folder a disk of its own, of 8 MB."""
-    mounted: list[Path] = []
-
-    def mount(folder: Path) -> None:
-        folder.mkdir(mode=0o700)
-        command = ["mount", "-t", "tmpfs", "-o", "size=8m,mode=700", "tmpfs", str(folder)]
-        if subprocess.run(command, capture_output=True, check=False).returncode:
-            pytest.skip("a disk of one's own needs root")
-        mounted.append(folder)
-
-    yield mount
-    for folder in mounted:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)  # noqa: S607 - wherever it is
-
-
-def fill(folder: Path) -> None:
-    with (folder / "filler").open("wb", buffering=0) as file, contextlib.suppress(OSError):
-        while file.write(bytes(4096)):
-            pass
-
-
-@needs_tmpfs
-def test_a_site_whose_disk_is_full_says_so_and_gets_its_result_once_there_is_room(
-    session: Session, disk: Callable[[Path], None]
-) -> None:
-    results = session.folder / "results of south"
-    disk(results)
-    aggregator = session.open()
-    session.attend_first()
-    fill(results)
-    done = session.invoke("answer", "exchange", "south.toml")
-    assert (done.exit_code, "No space left on device" in done.stderr, "internal" in done.stderr) == (1, True, False)
-    assert not session.results("south")
-    assert not session.submission(2, "south").exists()  # what is not kept is not confirmed
-    (results / "filler").unlink()
-    session.finish(aggregator)
 
 
 def test_a_file_that_is_cut_off_or_forged_is_refused_until_it_is_whole(session: Session) -> None:

@@ -213,9 +213,3 @@ def test_weights_are_refused_by_name_rather_than_left_out(protocol: str, name: s
         federated_auc(sites(1.0), protocol=protocol, **{name: np.ones(300)})
     refused = CliRunner().invoke(main, ["evaluate", "absent.csv", "--protocol", protocol, "-o", f"{name}=w"])
     assert (refused.exit_code, "weights are not supported" in refused.stderr) == (2, True)
-
-
-@pytest.mark.parametrize("label", [0.37, 412, 17.5, 2], ids=["a score", "days", "months", "a class"])
-def test_labels_that_are_none_are_refused_with_what_to_do_about_survival_and_classes(label: float) -> None:
-    with pytest.raises(InputError, match=r"row 1: label is .*; labels must be 0 or 1\. Survival .* horizon, .* class"):
-        PartyData.from_arrays("north", [0, label, 1], [0.1, 0.2, 0.3])

@@ -114,18 +114,6 @@ def consortium(site_rows: list[PartyData], tmp_path: Path) -> Consortium:
     return Consortium(site_rows, tmp_path / "sites", "nothing")
 
 
-def test_what_has_arrived_is_not_asked_for_again(consortium: Consortium, tmp_path: Path) -> None:
-    """A site may be gone for good by the time that the aggregator is back: its submission counts."""
-    with Journal(tmp_path / "journal") as journal:
-        made = aggregator(consortium, journal)
-        message = made.start()
-        made.receive("north", consortium.answer("north", message))
-    with Journal(tmp_path / "journal") as journal:
-        made = aggregator(consortium, journal)
-        assert made.start() == message
-        assert [name for name in consortium.sites if made.has_accepted(name)] == ["north"]
-
-
 def test_who_counts_is_fixed_before_anything_is_computed(site_rows: list[PartyData], tmp_path: Path) -> None:
     """A result of three sites after one of two, which died on its way, would tell the third one's rows."""
     consortium = Consortium(site_rows, tmp_path / "sites", "nothing", min_parties=2)

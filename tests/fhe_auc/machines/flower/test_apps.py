@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import subprocess
 import time
 from collections.abc import Callable
@@ -238,21 +237,6 @@ def test_a_site_that_is_lost_after_the_first_round_counts_and_gets_its_result_wh
     assert east == replace(north, **{name: getattr(east, name) for name in of_a_site})
 
 
-def test_an_answer_that_comes_twice_or_to_another_question_counts_once(whole_consortium: Consortium) -> None:
-    grid = whole_consortium.grid()
-    well = whole_consortium.node("east").answer
-
-    def twice(message: Message) -> Message | None:
-        reply = well(message)
-        assert reply is not None
-        grid.replies.append(reply)
-        return reply
-
-    grid.nodes[3] = Node(twice)
-    assert whole_consortium.run(grid).counted == NAMES
-    assert whole_consortium.rows_at("north") == whole_consortium.rows()
-
-
 def test_a_stranger_node_cannot_be_a_party_though_it_is_the_first_to_say_so(
     whole_consortium: Consortium, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -333,19 +317,6 @@ def test_after_a_restart_sites_that_are_away_are_waited_for_though_no_nodes_are_
     late = consortium.node("east", joins_at=1.0)
     record = consortium.run(consortium.grid(east=late))
     assert (record.counted, record.delivered) == (NAMES, NAMES)
-
-
-def test_a_run_without_its_journal_gets_the_same_submissions_and_no_other_result(whole_consortium: Consortium) -> None:
-    """A server that begins a session anew gets what it had: a site answers a round in one way."""
-    first = whole_consortium.grid()
-    sent: list[bytes] = []
-    for node in first.nodes.values():
-        node.answer = lambda message, well=node.answer: (reply := well(message), sent.append(unpacked(reply)))[0]
-    whole_consortium.run(first)
-    shutil.rmtree(whole_consortium.folder / "journal")
-    with pytest.raises(TooFewPartiesError, match="MessageError"):  # they are beyond the first round
-        whole_consortium.run(**{"ask-again": False})
-    assert len(sent) == 6
 
 
 @pytest.mark.parametrize(("nodes", "fails"), [("", True), (NODES, True), ("", False)])

@@ -28,6 +28,7 @@ from fhe_auc.cli import main
 from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
 from tests.support.chosen import federated_auc
+from tests.support.processes import marked
 from tests.support.programs import check_training_example
 
 PROGRAM = str(Path(sys.executable).parent / "fhe-auc")
@@ -69,27 +70,22 @@ class Terminal:
         found: dict[str, Any] = json.loads(printed)
         return found
 
-    def left(self) -> list[str]:
-        """Command lines of what still runs: it has our mark, or, as Ray's agents overwrite theirs, a file of ours."""
-        found = []
-        for entry in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                alive = (entry / "stat").read_bytes().rpartition(b")")[2].split()[0] not in b"ZX"
-                marked = self.mark.encode() in (entry / "environ").read_bytes().split(b"\0")
-                if alive and (marked or self.has_open(entry / "fd")):
-                    found.append((entry / "cmdline").read_text().replace("\0", " "))
-        return found
+    def left(self) -> set[int]:
+        """What still runs: it has our mark, or, as Ray's agents overwrite theirs, a file of ours."""
+        opened = (entry for entry in Path("/proc").glob("[0-9]*") if self.has_open(entry / "fd"))
+        return {*marked(self.mark), *(int(entry.name) for entry in opened)}
 
     def has_open(self, descriptors: Path) -> bool:
-        for each in descriptors.iterdir():
-            with contextlib.suppress(OSError):
-                if str(each.readlink()).startswith(f"{self.temporary}/"):
-                    return True
+        with contextlib.suppress(OSError):
+            for each in descriptors.iterdir():
+                with contextlib.suppress(OSError):
+                    if str(each.readlink()).startswith(f"{self.temporary}/"):
+                        return True
         return False
 
     def assert_clean(self) -> None:
         """All that was started has ended, and nothing is left on the disk: our program ends after that only."""
-        assert self.left() == []
+        assert not self.left()
         assert list(self.temporary.iterdir()) == []
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
 import socket
 import ssl
 import subprocess
@@ -173,30 +172,6 @@ def test_a_node_without_a_key_says_so_and_one_with_an_unknown_key_after_a_while(
     )
     status, told = link.ending("--auth-supernode-private-key", str(link.key("unknown", registered=False)))
     assert (status, told.startswith("error: the SuperLink does not admit this node: its key is not reg")) == (1, True)
-
-
-@pytest.mark.slow
-def test_a_node_that_was_killed_gets_in_again_once_the_superlink_has_noticed(link: Link) -> None:
-    key = link.key("killed", registered=True)
-    log = link.folder / "superlink.log"
-
-    def activated() -> int:
-        return log.read_text().count("Activated node_id")
-
-    before = activated()
-    first, _ = link.node("--auth-supernode-private-key", str(key))
-    while activated() == before:
-        link.processes.require_alive(first)
-        time.sleep(0.1)
-    first.kill()
-    first.wait()
-    second, told = link.node("--auth-supernode-private-key", str(key))
-    while activated() == before + 1:
-        link.processes.require_alive(second)
-        time.sleep(0.1)
-    second.send_signal(signal.SIGTERM)
-    assert second.wait(timeout=60) == 0
-    assert "a minute until the SuperLink has noticed" in told.read_text()
 
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=timezone.utc)
