@@ -385,7 +385,7 @@ def test_bytes_are_those_that_are_pinned(name: str, tmp_path: Path) -> None:
     assert _shown(VECTORS[name](tmp_path)) == PINNED["bytes"].get(name)
 
 
-def test_what_is_pinned_can_be_read_and_unsealed() -> None:
+def test_what_is_pinned_can_be_read_unsealed_and_opened(tmp_path: Path) -> None:
     opened = open_announcement(_announcement(), TRUST, holder="north", at=AT)
     assert opened.study == STUDY
     assert msgspec.structs.replace(opened.manifest, certificates=(), aggregator=b"", study=None) == _manifest("AUC")
@@ -393,9 +393,6 @@ def test_what_is_pinned_can_be_read_and_unsealed() -> None:
     sealed, to_all = (bytes.fromhex(each) for each in PINNED["sealed"].values())
     assert NORTH.unseal(sealed, info=b"info") == b"the text"
     assert group_sealing.unseal_mine(NORTH, to_all, info=b"info", associated=b"associated") == b"the text"
-
-
-def test_a_key_store_that_was_written_once_can_be_opened(tmp_path: Path) -> None:
     for place, data in PINNED["key store"].items():
         path = tmp_path / place
         path.parent.mkdir(mode=0o700, exist_ok=True)

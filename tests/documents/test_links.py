@@ -103,17 +103,13 @@ def test_a_broken_link_is_noticed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("page", DEVIATIONS, ids=name)
-def test_every_test_that_a_threat_model_names_exists(page: Path) -> None:
+def test_every_test_that_a_threat_model_names_exists_and_every_row_of_who_may_deviate_names_one(page: Path) -> None:
     named = re.findall(r"`([\w/]*(?:\.py)?)::(test_\w+)`", page.read_text("utf-8"))
     assert len(named) > 10
     path = ""
     for file, test in named:
         path = file or path  # a second one of the same file
         assert f"def {test}(" in (ROOT / "tests" / path).read_text(encoding="utf-8"), f"{path}::{test}"
-
-
-@pytest.mark.parametrize("page", DEVIATIONS, ids=name)
-def test_every_row_of_who_may_deviate_names_a_test_or_an_attack(page: Path) -> None:
     _, _, section = page.read_text("utf-8").partition(f"## {DEVIATIONS[page]}\n")
     rows = [line for line in section.partition("\n## ")[0].splitlines() if line.startswith("|")][2:]
     assert len(rows) > 10

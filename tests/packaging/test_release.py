@@ -41,7 +41,7 @@ def wanted(requirements: list[str], python: str, system: str, machine: str) -> l
     return [each for each in found if each.marker is None or each.marker.evaluate(there)]
 
 
-def test_every_requirement_has_a_hash_and_the_version_of_the_constraints() -> None:
+def test_every_requirement_has_a_hash_and_the_version_of_the_constraints_and_the_image_installs_it() -> None:
     text = SITES.read_text(encoding="utf-8")
     entries = re.split(r"\n(?=[a-z])", re.sub(r"^#.*\n", "", text, flags=re.MULTILINE).strip())
     assert all(re.match(r"[\w.-]+==\S+", entry) and "--hash=sha256:" in entry for entry in entries)
@@ -49,6 +49,10 @@ def test_every_requirement_has_a_hash_and_the_version_of_the_constraints() -> No
     pinned = r"^([\w.-]+==[^\s;]+)"
     constraints = set(re.findall(pinned, (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE))
     assert set(re.findall(pinned, text, re.MULTILINE)) <= constraints
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    assert re.findall(r"--require-hashes -r (\S+)", text) == ["requirements/build.txt", "requirements/sites.txt"]
+    allowed = re.findall(r"^!(.+)$", (ROOT / ".dockerignore").read_text(encoding="utf-8"), re.MULTILINE)
+    assert all((ROOT / name).exists() for name in allowed)
 
 
 @pytest.mark.parametrize("python", PYTHONS)
@@ -65,13 +69,6 @@ def test_what_pyproject_asks_for_is_locked_once_on_each_python_and_platform(
     assert len(versions) == len(locked)
     assert all(each.specifier.contains(versions[each.name]) for each in asked)
     assert ("openfhe" in versions) == ((system, machine) == PLATFORMS[0] and python in ("3.10", "3.12"))
-
-
-def test_the_image_installs_what_is_locked() -> None:
-    text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
-    assert re.findall(r"--require-hashes -r (\S+)", text) == ["requirements/build.txt", "requirements/sites.txt"]
-    allowed = re.findall(r"^!(.+)$", (ROOT / ".dockerignore").read_text(encoding="utf-8"), re.MULTILINE)
-    assert all((ROOT / name).exists() for name in allowed)
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
@@ -225,12 +222,11 @@ def test_a_tag_that_is_not_the_version_or_a_version_without_a_date_releases_noth
     assert "no section of 1.1.0 with a date" in found.stderr
 
 
-def test_notes_are_of_one_version_with_links_that_lead_somewhere_and_a_line_for_each_item(project: Path) -> None:
+def test_notes_are_of_one_version_with_links_and_a_line_for_each_item_and_the_next_release_has_some(
+    project: Path,
+) -> None:
     found = notes(project, "v1.1.0")
     assert (found.returncode, found.stdout) == (0, NOTES)
-
-
-def test_the_next_release_has_notes() -> None:
     found = notes(ROOT, f"v{fhe_auc.__version__}")
     assert found.returncode == 0, found.stderr
     assert len(found.stdout.split()) > 10

@@ -25,14 +25,13 @@ def _fail_in_the_middle(path: Path) -> None:
 
 
 @pytest.mark.parametrize("durable", [False, True])
-def test_what_is_written_is_there_and_nothing_else(durable: bool, tmp_path: Path) -> None:
+def test_what_is_written_is_there_alone_and_whatever_fails_leaves_the_old_file_or_none(
+    durable: bool, tmp_path: Path
+) -> None:
     write_atomically(tmp_path / "file", b"old", durable=durable)
     write_atomically(tmp_path / "file", b"new", durable=durable)
     assert (tmp_path / "file").read_bytes() == b"new"
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
-def test_whatever_fails_while_a_file_is_written_leaves_the_old_one_or_none(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"old")
     for name in ("file", "new"):

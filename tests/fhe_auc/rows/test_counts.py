@@ -106,16 +106,13 @@ def test_bad_scores_and_arrays_that_do_not_fit_are_refused_with_party_row_and_va
         party(y_true, y_score)
 
 
-def test_a_party_must_have_a_name_and_checked_arrays() -> None:
+def test_a_party_must_have_a_name_and_checked_arrays_and_an_error_stays_on_one_line() -> None:
     for name, problem in (("", "not be blank"), (" \t", "not be blank"), (None, "be text"), (7, "be text")):
         with pytest.raises(InputError, match=f"the name of a party must {problem}"):
             party([0, 1], [0.1, 0.2], name)  # type: ignore[arg-type]
     for y_true, y_score in ([0, 1], [0.1, 0.2]), (np.array([True]), np.array([0.5])):
         with pytest.raises(InputError, match="from_arrays"):
             PartyData("north", y_true, y_score)  # type: ignore[arg-type]
-
-
-def test_an_error_stays_on_one_line_whatever_the_data_hold() -> None:
     with pytest.raises(InputError) as caught:
         party([0, "\n" * 500], [0.1, 0.2], "nor\nth")
     assert "\n" not in str(caught.value)
@@ -141,7 +138,7 @@ def test_scores_become_float64_without_rounding(dtype: Any) -> None:
     assert (data.y_score == given).all()
 
 
-def test_party_data_is_a_read_only_copy() -> None:
+def test_party_data_is_a_read_only_copy_and_reprs_tell_nothing_of_the_rows() -> None:
     y_true, y_score = np.array([False, True]), np.array([0.1, 0.2])
     data = party(y_true, y_score)
     y_true[0], y_score[0] = True, 0.9
@@ -149,9 +146,6 @@ def test_party_data_is_a_read_only_copy() -> None:
     assert data.y_score[0] == 0.1
     with pytest.raises(ValueError, match="read-only"):
         data.y_score[0] = 0.5
-
-
-def test_reprs_tell_nothing_of_the_rows() -> None:
     data = party([0, 1], [0.1, 0.2])
     assert repr(data) == "PartyData(name='north')"
     assert repr(count(data, GRID)) == "Counts(thresholds=21)"
@@ -177,12 +171,16 @@ def test_numbers_that_cannot_be_counts_are_refused(tp: Any, fp: Any, shown: str)
         Counts(np.array(tp), np.array(fp))
 
 
-def test_counts_at_different_thresholds_do_not_add_up_and_thresholds_ascend() -> None:
+def test_counts_are_equal_and_add_up_at_the_same_ascending_thresholds_only() -> None:
     data = party([0, 1], [0.1, 0.2])
     with pytest.raises(InputError, match="counts at 21 and at 5 thresholds"):
         count(data, GRID) + count(data, np.linspace(0, 1, 5))
     with pytest.raises(InputError, match="strictly ascending"):
         count(data, [0.0, 0.5, 0.5])
+    counts = count(party([0, 1], [0.1, 0.2]), GRID)
+    assert counts.equals(count(party([1, 0], [0.2, 0.1]), GRID))
+    assert not counts.equals(count(party([1, 0], [0.1, 0.2]), GRID))
+    assert not counts.equals(count(party([0, 1], [0.1, 0.2]), [0.0, 1.0]))
 
 
 def test_a_row_at_a_threshold_is_predicted_positive_and_every_row_at_the_first() -> None:
@@ -213,13 +211,6 @@ def test_any_split_of_the_rows_in_any_order_gives_the_same_counts_and_auc(pairs:
     pool = pooled_counts(parties, GRID)
     assert pool.equals(whole)
     assert trapezoid(pool) == trapezoid(whole)
-
-
-def test_equal_counts_are_equal_and_others_are_not() -> None:
-    counts = count(party([0, 1], [0.1, 0.2]), GRID)
-    assert counts.equals(count(party([1, 0], [0.2, 0.1]), GRID))
-    assert not counts.equals(count(party([1, 0], [0.1, 0.2]), GRID))
-    assert not counts.equals(count(party([0, 1], [0.1, 0.2]), [0.0, 1.0]))
 
 
 # --- Trapezoid --------------------------------------------------------------------------------------------------------
@@ -288,11 +279,18 @@ BY_CODE = Analysis(by=(Variable("ward", ("1", "2", "True")),))
 THREE = Analysis(models=("x", "y", "z"), classes=("0", "1", "flu"))
 
 
-def test_levels_are_the_same_as_text_and_as_whole_numbers() -> None:
+def test_levels_and_classes_are_the_same_as_text_and_as_numbers_and_no_others_are_read() -> None:
     texts, *mixed = ["1", "2", "True"], *(np.array([one, 2, True], dtype=object) for one in (1, 1.0))
     for levels in (texts, np.array(texts), [" 1 ", "2\n", "True"], [1.0, 2.0, "True"], *mixed):
         data = PartyData.from_columns("north", [0, 1, 1], {"": [0.1, 0.2, 0.3]}, {"ward": levels}, BY_CODE)
         assert data.groups[0].tolist() == [0, 1, 2]
+    columns = {name: [0.1, 0.2, 0.3] for name in "xyz"}
+    assert PartyData.from_columns("north", [0, 1.0, "flu"], columns, {}, THREE).labels.tolist() == [0, 1, 2]
+    for other in (2, "cold", None):
+        with pytest.raises(InputError, match="row 1: label is"):
+            PartyData.from_columns("north", [0, other, "flu"], columns, {}, THREE)
+    with pytest.raises(InputError, match=r"row 2: label is 2\.0; labels must be 0 or 1.*--classes"):
+        PartyData.from_columns("north", [0, 1, 2.0], {"": [0.1, 0.2, 0.3]}, {}, PLAIN)
 
 
 def test_a_missing_level_is_refused_with_its_row_and_what_to_do() -> None:
@@ -310,16 +308,6 @@ def test_a_missing_level_is_refused_with_its_row_and_what_to_do() -> None:
 def test_an_unknown_level_is_refused_with_its_row_and_what_there_is(level: object) -> None:
     with pytest.raises(InputError, match=r"party 'north', row 1: ward is .*, and can only be '1', '2', 'True'"):
         PartyData.from_columns("north", [0, 1], {"": [0.1, 0.2]}, {"ward": ["1", level]}, BY_CODE)
-
-
-def test_classes_are_read_as_levels_are_and_no_others() -> None:
-    columns = {name: [0.1, 0.2, 0.3] for name in "xyz"}
-    assert PartyData.from_columns("north", [0, 1.0, "flu"], columns, {}, THREE).labels.tolist() == [0, 1, 2]
-    for other in (2, "cold", None):
-        with pytest.raises(InputError, match="row 1: label is"):
-            PartyData.from_columns("north", [0, other, "flu"], columns, {}, THREE)
-    with pytest.raises(InputError, match=r"row 2: label is 2\.0; labels must be 0 or 1.*--classes"):
-        PartyData.from_columns("north", [0, 1, 2.0], {"": [0.1, 0.2, 0.3]}, {}, PLAIN)
 
 
 def test_columns_of_different_lengths_and_missing_scores_are_refused_by_name() -> None:

@@ -294,7 +294,7 @@ def test_a_missing_entry_of_pandas_types_is_called_so(kind: str) -> None:
         federated_auc([(labels, [0.1, 0.2, 0.3])], **CHEAP, pos_label="1" if kind == "string" else None)
 
 
-def test_rows_of_pairs_and_masked_arrays_are_left_out_and_their_numbers_stay_those_of_the_table() -> None:
+def test_rows_of_pairs_and_masked_arrays_and_sites_that_are_lost_are_left_out_and_told() -> None:
     pairs = [([1, 0, None, 1], [0.9, 0.1, 0.3, np.nan]), (np.ma.array([1, 0, 1], mask=[0, 0, 1]), [0.3, 0.5, 0.2])]
     found = federated_auc(pairs, **EXACT, drop_missing=True)
     told = {f"party 'party {k}': {n} rows with a missing entry were left out" for k, n in ((1, 2), (2, 1))}
@@ -302,9 +302,6 @@ def test_rows_of_pairs_and_masked_arrays_are_left_out_and_their_numbers_stay_tho
     assert told <= set(found.warnings)
     with pytest.raises(InputError, match="party 'party 1', row 2: score is 'x'"):
         federated_auc([([1, None, 0], [0.1, 0.2, "x"])], **CHEAP, drop_missing=True)
-
-
-def test_sites_that_are_lost_with_their_rows_are_told() -> None:
     frame = pd.DataFrame({"y": [1, 0, None, 1], "p": [0.9, 0.1, 0.3, 0.4], "site": ["a", "a", "b", None]}, dtype=object)
     columns = {"label": "y", "score": "p", "site": "site", "drop_missing": True}
     told = (
@@ -319,16 +316,7 @@ def test_sites_that_are_lost_with_their_rows_are_told() -> None:
         federated_auc({"a": ([None], [0.5])}, **CHEAP, drop_missing=True)
 
 
-def test_errors_say_party_and_column_for_programs() -> None:
-    with pytest.raises(InputError) as unknown:
-        federated_auc(patients(), **{**COLUMNS, "score": "risks"}, **CHEAP)
-    assert (unknown.value.party, unknown.value.column) == (None, "risks")
-    with pytest.raises(InputError) as text:
-        federated_auc({"north": patients()}, label="sex", score="risk", **CHEAP)
-    assert (text.value.party, text.value.column) == ("north", "sex")
-
-
-def test_a_column_of_sites_is_for_one_table_and_several_models_need_tables() -> None:
+def test_columns_of_sites_are_for_one_table_models_for_tables_and_errors_name_party_and_column() -> None:
     for rows in ({"north": patients()}, [patients()]):
         with pytest.raises(InputError, match="site='hospital' is for one table with all parties' rows"):
             federated_auc(rows, **COLUMNS, **CHEAP)
@@ -336,6 +324,12 @@ def test_a_column_of_sites_is_for_one_table_and_several_models_need_tables() -> 
     for party in (pair, PartyData.from_arrays("north", *pair)):
         with pytest.raises(InputError, match="give a table"):
             federated_auc([party], score=["a", "b"])
+    with pytest.raises(InputError) as unknown:
+        federated_auc(patients(), **{**COLUMNS, "score": "risks"}, **CHEAP)
+    assert (unknown.value.party, unknown.value.column) == (None, "risks")
+    with pytest.raises(InputError) as text:
+        federated_auc({"north": patients()}, label="sex", score="risk", **CHEAP)
+    assert (text.value.party, text.value.column) == ("north", "sex")
 
 
 def test_thresholds_that_were_found_are_thresholds_and_say_what_finding_them_reveals() -> None:

@@ -53,12 +53,6 @@ def test_scores_that_are_no_probabilities_are_refused_with_row_range_and_remedy(
     assert f"scores run {span}: check that this is the column of scores; then set the score scale" in told
 
 
-def test_a_rounding_error_of_a_softmax_is_refused_too_and_the_remedy_is_to_clip() -> None:
-    """Histograms have no bin beyond 1, and a protocol must not decide what a site's number was meant to be."""
-    with pytest.raises(InputError, match=r"row 1: score is 1\.0000000002, .*: if this is a rounding error, clip them"):
-        check_scores(party([0.5, 1.0000000002]), thresholds.parse("uniform:20"))
-
-
 @given(st.lists(st.floats(0, 1)), st.floats(allow_nan=False, allow_infinity=False), st.sampled_from(NAMED))
 def test_probabilities_are_taken_wherever_they_lie_and_one_score_outside_is_refused(
     others: list[float], score: float, grid: str
@@ -111,11 +105,14 @@ def sites(scale: float = 100.0) -> list[PartyData]:
     return [PartyData.from_arrays(name, LABELS, s) for name, s in zip(("north", "odd", "south"), scores, strict=True)]
 
 
-def test_sessions_that_find_thresholds_check_scores_alike() -> None:
+def test_sessions_that_find_thresholds_check_scores_and_a_softmax_s_rounding_error_is_to_be_clipped() -> None:
+    """Histograms have no bin beyond 1, and a protocol must not decide what a site's number was meant to be."""
     with pytest.raises(InputError, match=r"^party 'odd', row 0: score is "):
         federated_thresholds(sites(), 10)
     with pytest.raises(InputError, match=r"^party 'odd', row 0: score is "):
         federated_auc(sites(), thresholds="quantile:10")
+    with pytest.raises(InputError, match=r"row 1: score is 1\.0000000002, .*: if this is a rounding error, clip them"):
+        check_scores(party([0.5, 1.0000000002]), thresholds.parse("uniform:20"))
 
 
 @pytest.mark.parametrize(

@@ -41,13 +41,21 @@ def plain(parties: list[PartyData]) -> dict[str, tuple[list[int], list[float]]]:
 # --- Bad files --------------------------------------------------------------------------------------------------------
 
 
-def test_no_files_and_columns_that_are_there_twice_are_refused(folder: Path) -> None:
+def test_files_that_cannot_be_and_columns_that_are_there_twice_are_refused(folder: Path) -> None:
     with pytest.raises(InputError, match="no files given"):
         read_parties([])
     with pytest.raises(InputError, match="must differ, but 'x' is there twice"):
         read_parties(["a.csv"], label_column="x", score_column="x")
     with pytest.raises(InputError, match="column 'y_score' is there 2 times"):
         read_parties([write("a.csv", "y_true,y_score, y_score", "1,0.5,0.6")])
+    with Path("a.npz").open("wb") as file:
+        np.save(file, np.arange(3))
+    with pytest.raises(InputError, match=r"file 'a\.npz': holds one array, not named columns"):
+        read_parties(["a.npz"])
+    with pytest.raises(InputError, match=r"file 'a\.csv': there are no rows"):
+        read_parties([write("a.csv", "y_true,y_score")])
+    with pytest.raises(InputError, match=r"file 'b\.csv': there are no rows"):
+        read_parties([write("b.csv", "y_true,y_score,site")], site_column="site")
 
 
 @pytest.mark.parametrize("name", ["rows.xlsx", "rows", "rows.gz"])
@@ -198,17 +206,6 @@ def test_a_bad_entry_of_a_parquet_or_npz_file_is_named_with_party_row_file_and_v
         read_parties([write(name, y_true=y_true, y_score=y_score)])
 
 
-def test_a_npy_file_in_disguise_and_a_file_without_rows_are_refused(folder: Path) -> None:
-    with Path("a.npz").open("wb") as file:
-        np.save(file, np.arange(3))
-    with pytest.raises(InputError, match=r"file 'a\.npz': holds one array, not named columns"):
-        read_parties(["a.npz"])
-    with pytest.raises(InputError, match=r"file 'a\.csv': there are no rows"):
-        read_parties([write("a.csv", "y_true,y_score")])
-    with pytest.raises(InputError, match=r"file 'b\.csv': there are no rows"):
-        read_parties([write("b.csv", "y_true,y_score,site")], site_column="site")
-
-
 def test_two_files_cannot_name_the_same_party_and_a_file_given_twice_is_refused_with_both_names(folder: Path) -> None:
     Path("sub").mkdir()
     files = [write(name, "y_true,y_score,site", "1,0.5,x") for name in ("north.csv", "sub/north.csv")]
@@ -305,12 +302,15 @@ def test_csv_may_be_quoted_spaced_with_a_byte_order_mark_labels_in_every_usual_w
     assert np.array_equal(read_parties([file])[0].y_score, scores)
 
 
-def test_a_column_may_change_its_kind_far_down_the_file(folder: Path) -> None:
+def test_csv_is_read_across_the_blocks_of_the_reader(folder: Path) -> None:
     lines = ["1,1"] * 300_000  # more than one block of the CSV reader
     file = write("a.csv", "y_true,y_score", *lines, "0,0.5")
     assert read_parties([file])[0].y_score[-1] == 0.5
     with pytest.raises(InputError, match=r"b\.csv, line 300002, column 'y_score': score is 'x'"):
         read_parties([write("b.csv", "y_true,y_score", *lines, "0,x")])
+    note = '"' + "\n" * 50 + '"'
+    file = write("a.csv", "note,y_true,y_score", *[f"{note},1,0.5"] * 30_000)
+    assert len(read_parties([file])[0].y_score) == 30_000
 
 
 @pytest.mark.parametrize(
@@ -354,12 +354,6 @@ def test_the_rows_of_a_site_keep_their_order(folder: Path) -> None:
     file = write_npz("a.npz", site=np.arange(1000) % 3, y_true=np.ones(1000), y_score=scores)
     for site, party in enumerate(read_parties([file], site_column="site")):
         assert np.array_equal(party.y_score, scores[site::3])
-
-
-def test_csv_notes_may_run_over_lines_across_the_blocks_of_the_reader(folder: Path) -> None:
-    note = '"' + "\n" * 50 + '"'
-    file = write("a.csv", "note,y_true,y_score", *[f"{note},1,0.5"] * 30_000)
-    assert len(read_parties([file])[0].y_score) == 30_000
 
 
 def test_damaged_archives_are_refused_with_one_line_naming_the_file(tmp_path: Path) -> None:

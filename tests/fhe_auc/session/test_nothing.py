@@ -79,7 +79,7 @@ def test_a_party_that_cannot_submit_ends_for_good_and_nothing_was_sent() -> None
         north.respond(opening)
 
 
-def test_a_submission_that_is_refused_leaves_the_session_open_and_names_its_party() -> None:
+def test_a_submission_that_is_refused_leaves_the_session_open_as_does_a_round_that_cannot_be_closed() -> None:
     play = Play("accept")
     opening = play.aggregator.start()
     with pytest.raises(MessageError, match="submission of party 'south' refused: accept fails on purpose"):
@@ -87,9 +87,6 @@ def test_a_submission_that_is_refused_leaves_the_session_open_and_names_its_part
     assert play.aggregator.refusals == {"south": "accept fails on purpose"}
     with pytest.raises(TooFewPartiesError, match="0 of 3 parties submitted"):
         play.aggregator.finish_round()
-
-
-def test_a_round_that_cannot_be_closed_stays_open() -> None:
     play = Play("close").submitted()
     for _ in range(2):
         with pytest.raises(EvaluationError, match="close fails on purpose"):

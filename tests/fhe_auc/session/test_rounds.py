@@ -103,34 +103,26 @@ def test_the_aggregator_refuses_and_finishes_right(roles: Roles, submissions: li
     assert (party, reason in text) == ("south", True)
 
 
-def test_a_duplicate_is_refused_and_counts_once(roles: Roles, submissions: list[bytes]) -> None:
-    roles.aggregator.receive("north", submissions[0])
-    assert "already submitted in this round" in refused("sender", roles.aggregator.receive, "north", submissions[0])
-    roles.finish(submissions)
-
-
-def test_a_party_cannot_submit_for_another(roles: Roles, submissions: list[bytes]) -> None:
+def test_a_party_submits_once_for_nobody_else_and_nobody_who_is_not_of_the_session(
+    roles: Roles, submissions: list[bytes]
+) -> None:
     # The transport says south, the message says north.
     text = refused("sender", roles.aggregator.receive, "south", submissions[0])
     assert "sender 'north', expected 'south'" in text
+    roles.aggregator.receive("north", submissions[0])
+    assert "already submitted in this round" in refused("sender", roles.aggregator.receive, "north", submissions[0])
+    for name in ("mallory", "", AGGREGATOR, "North", "north\n"):
+        text = refused("sender", roles.aggregator.receive, name, changed(submissions[0], sender=name))
+        assert ("not a party of this session" in text, "\n" in text) == (True, False)
     roles.finish(submissions)
 
 
-@pytest.mark.parametrize("name", ["mallory", "", AGGREGATOR, "North", "north\n"])
-def test_who_is_not_of_the_session_cannot_submit(roles: Roles, submissions: list[bytes], name: str) -> None:
-    text = refused("sender", roles.aggregator.receive, name, changed(submissions[0], sender=name))
-    assert ("not a party of this session" in text, "\n" in text) == (True, False)
-    roles.finish(submissions)
-
-
-def test_a_replay_from_another_session_is_refused(roles: Roles, submissions: list[bytes]) -> None:
+def test_replays_from_another_session_and_of_an_earlier_round_are_refused(
+    roles: Roles, submissions: list[bytes]
+) -> None:
     foreign = Roles.of(prepare(), roles.sites)
     replay = foreign.parties[0].respond(foreign.aggregator.start())
     refused("session", roles.aggregator.receive, "north", replay)
-    roles.finish(submissions)
-
-
-def test_a_replay_of_an_earlier_round_is_refused(roles: Roles, submissions: list[bytes]) -> None:
     result = roles.deliver(submissions)
     text = refused("round", roles.aggregator.receive, "north", submissions[0])
     assert "round 1, expected 2" in text
