@@ -53,9 +53,7 @@ def test_parts_of_an_argument_may_be_given_by_themselves(parts: dict[str, Any], 
     ("kind", "typo", "meant"),
     [(Columns, "lable", "label"), (Setup, "key", "keys"), (Malicious, "execution", "executions")],
 )
-def test_a_typo_in_a_part_of_an_argument_or_an_option_names_the_one_that_is_meant(
-    kind: Any, typo: str, meant: str
-) -> None:
+def test_a_typo_in_a_part_of_an_argument_or_an_option_names_what_is_meant(kind: Any, typo: str, meant: str) -> None:
     with pytest.raises(TypeError, match=f"^{kind.__name__} has no option '{typo}'; did you mean '{meant}'"):
         kind(**{typo: "died"})
     with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'epsilon'"):
@@ -92,9 +90,7 @@ def test_a_protocols_option_is_shown_where_it_belongs(values: dict[str, Any], to
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_signatures_are_those_of_the_source_with_ten_arguments_at_most_and_a_typo_says_which_is_meant(
-    function: Any,
-) -> None:
+def test_signatures_have_ten_arguments_at_most_and_a_typo_says_which_is_meant(function: Any) -> None:
     told = f"^{function.__name__} has no argument 'colums'; did you mean 'columns'\\? .*there are: rows, .*progress"
     with pytest.raises(TypeError, match=told):
         function(ROWS, colums=Columns(label="died"))

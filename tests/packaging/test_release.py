@@ -57,9 +57,7 @@ def test_every_requirement_has_a_hash_and_the_version_of_the_constraints_and_the
 
 @pytest.mark.parametrize("python", PYTHONS)
 @pytest.mark.parametrize(("system", "machine"), PLATFORMS)
-def test_what_pyproject_asks_for_is_locked_once_on_each_python_and_platform(
-    python: str, system: str, machine: str
-) -> None:
+def test_what_pyproject_asks_for_is_locked_once_on_every_platform(python: str, system: str, machine: str) -> None:
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     (lines,) = re.findall(r"^dependencies = \[\n(.*?)^\]", text, re.MULTILINE | re.DOTALL)
     asked = wanted(re.findall(r'^ +"(.+?)"', lines, re.MULTILINE), python, system, machine)
@@ -222,7 +220,7 @@ def test_a_tag_that_is_not_the_version_or_a_version_without_a_date_releases_noth
     assert "no section of 1.1.0 with a date" in found.stderr
 
 
-def test_notes_are_of_one_version_with_links_and_a_line_for_each_item_and_the_next_release_has_some(
+def test_notes_are_of_one_version_with_links_and_a_line_for_each_item_and_the_next_has_some(
     project: Path,
 ) -> None:
     found = notes(project, "v1.1.0")

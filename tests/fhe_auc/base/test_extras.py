@@ -84,7 +84,7 @@ def rows() -> dict[str, Any]:
 
 
 @pytest.mark.backends("all")
-def test_sessions_that_add_no_noise_need_no_extra_and_several_models_groups_and_sites_need_none(
+def test_sessions_without_noise_need_no_extra_nor_do_several_models_and_groups(
     folder: Path, rows: dict[str, Any]
 ) -> None:
     protocols = ("semi-honest", "malicious", "exact", "verified", "histogram-federated")
@@ -160,9 +160,7 @@ def test_what_needs_an_extra_says_so_in_one_sentence(folder: Path) -> None:
 
 
 @FLOWER
-def test_ray_a_python_and_a_version_of_flower_that_it_needs_are_named(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ray_the_python_and_the_flower_that_are_needed_are_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = ["flower", "simulate", "north.csv", "south.csv"]
     ((status, _, stderr),) = without_extras(folder, COMMANDS, [asked], but="flower")
     told = "error: simulations over Flower need ray: in a clone of fhe-auc, pip install '.[simulation]'"
@@ -196,9 +194,7 @@ def test_an_extra_is_all_that_its_uses_need(folder: Path, extra: str, asked: lis
         assert status == 0, stderr
 
 
-def test_a_session_that_needs_an_extra_of_which_a_part_is_missing_names_that_part_and_makes_no_key(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_session_names_the_part_of_an_extra_that_is_missing_and_makes_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     def forbidden(*arguments: object, **named: object) -> None:
         raise AssertionError("a key was made")
 

@@ -25,9 +25,7 @@ def _fail_in_the_middle(path: Path) -> None:
 
 
 @pytest.mark.parametrize("durable", [False, True])
-def test_what_is_written_is_there_alone_and_whatever_fails_leaves_the_old_file_or_none(
-    durable: bool, tmp_path: Path
-) -> None:
+def test_what_is_written_is_there_alone_and_what_fails_leaves_no_new_file(durable: bool, tmp_path: Path) -> None:
     write_atomically(tmp_path / "file", b"old", durable=durable)
     write_atomically(tmp_path / "file", b"new", durable=durable)
     assert (tmp_path / "file").read_bytes() == b"new"
@@ -64,9 +62,7 @@ def test_a_file_that_stays_open_is_named_and_left_as_it_is(tmp_path: Path) -> No
 
 
 @needs_modes
-def test_a_private_file_is_never_open_to_others_and_one_of_the_users_own_keeps_its_mode_or_has_what_the_umask_leaves(
-    tmp_path: Path,
-) -> None:
+def test_a_private_file_is_never_open_to_others_and_others_keep_their_mode_or_get_the_umask_s(tmp_path: Path) -> None:
     (tmp_path / "old").write_bytes(b"")
     (tmp_path / "old").chmod(0o644)
     write_atomically(tmp_path / "old", b"new", mode=0o600)

@@ -28,9 +28,7 @@ def written(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     logs.LOGGER.setLevel(level)
 
 
-def test_a_line_of_json_says_when_what_where_and_about_whom(
-    written: Callable[[], str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_json_says_when_what_where_and_about_whom(written: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(logs.VARIABLE, "json")
     logs.write_to_stderr()
     log = logs.RoleLog("5e" * 16, 2)

@@ -244,9 +244,7 @@ def test_an_aggregator_that_is_killed_goes_on_when_it_is_run_again(session: Sess
 
 @pytest.mark.parametrize("round_number", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("instant", [pytest.param("at once", marks=pytest.mark.slow), "once it has answered"])
-def test_a_site_that_is_killed_answers_the_same_when_it_is_run_again(
-    session: Session, round_number: int, instant: str
-) -> None:
+def test_a_killed_site_answers_the_same_when_it_is_run_again(session: Session, round_number: int, instant: str) -> None:
     aggregator = session.open()
     if round_number == 2:
         session.attend_first()
@@ -346,9 +344,7 @@ def test_each_session_has_a_folder_of_its_own(session: Session, tmp_path: Path) 
         ("answer", "", "holds no message of a session yet"),
     ],
 )
-def test_a_wrong_configuration_or_folder_is_told_in_a_sentence(
-    command: str, text: str, words: str, folder: Path
-) -> None:
+def test_a_wrong_configuration_or_folder_is_one_sentence(command: str, text: str, words: str, folder: Path) -> None:
     Path("run.toml").write_text(text)
     Path("exchange").mkdir()
     found = CliRunner().invoke(main, ["session", command, "exchange", "run.toml"])
@@ -369,9 +365,7 @@ def test_every_party_has_a_file_name_of_its_own_inside_the_folder(party: str, na
     assert len(os.fsencode(file_name("漢" * 64))) < 255
 
 
-def test_a_submission_that_cannot_be_read_for_a_moment_is_read_again(
-    session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_submission_unreadable_for_a_moment_is_read_again(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its file stays as it is: a shared drive that was away, or a virus scanner that had it open."""
     failed: list[Path] = []
 

@@ -163,9 +163,7 @@ def test_what_is_forked_beside_talking_threads_lives_as_ray_and_flower_need_it()
         assert made.call([sys.executable, "-c", FORKING], timeout=300).splitlines()[-1] == "{0}"
 
 
-def test_memory_without_room_or_that_is_not_ours_to_write_is_not_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_without_room_or_not_writable_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TMPDIR", raising=False)
     monkeypatch.setattr(processes, "_MEMORY", tmp_path / "missing")
     assert processes._in_memory() is None
@@ -230,9 +228,7 @@ def started(mark: str) -> Iterator[Started]:
     made.end()
 
 
-def test_a_child_without_an_environment_is_found_by_its_parent_and_known_when_that_has_ended(
-    mark: str, started: Started
-) -> None:
+def test_a_child_without_an_environment_is_found_by_its_parent_and_known_later(mark: str, started: Started) -> None:
     family = Family(mark)
     assert sorted(ids(family)) == sorted([started.parent.pid, started.child])
     started.end_parent()
@@ -303,9 +299,7 @@ def test_what_is_started_and_loses_its_parent_while_the_owner_lives_is_known_in_
     assert not started.lives()
 
 
-def test_the_program_ends_children_without_an_environment_and_removes_the_folder(
-    mark: str, started: Started, tmp_path: Path
-) -> None:
+def test_the_program_ends_children_without_environment_and_folder(mark: str, started: Started, tmp_path: Path) -> None:
     folder = tmp_path / "private"
     folder.mkdir()
     (folder / "secret").write_text("share")

@@ -99,9 +99,7 @@ def test_a_bad_label_is_refused_with_party_row_and_value(y_true: Any, shown: str
         ([[0], [1, 1]], [0.5, 0.6], ": the labels must be one-dimensional numbers"),
     ],
 )
-def test_bad_scores_and_arrays_that_do_not_fit_are_refused_with_party_row_and_value(
-    y_true: Any, y_score: Any, shown: str
-) -> None:
+def test_bad_scores_and_arrays_that_do_not_fit_are_refused_by_place(y_true: Any, y_score: Any, shown: str) -> None:
     with pytest.raises(InputError, match=f"^party 'north'{shown}"):
         party(y_true, y_score)
 
@@ -224,9 +222,7 @@ def test_rows_of_one_label_have_no_auc(label: int, missing: str) -> None:
 
 @given(rows_of_both_labels)
 @settings(max_examples=40)
-def test_the_exact_auc_lies_within_the_resolution_and_is_that_at_every_score(
-    pairs: list[tuple[bool, float]],
-) -> None:
+def test_the_exact_auc_lies_within_the_resolution_and_is_that_at_every_score(pairs: list[tuple[bool, float]]) -> None:
     y_true, y_score = unzip(pairs)
     area = trapezoid(count(party(y_true, y_score), GRID))
     assert abs(area.fraction - mann_whitney(y_true, y_score)) <= Fraction(area.tie, area.den)

@@ -23,9 +23,7 @@ def test_an_unknown_data_set_is_refused_with_those_there_are(name: str) -> None:
 
 
 @EACH
-def test_every_distinct_score_as_threshold_gives_the_known_auc_exactly_and_fewer_within_the_resolution(
-    name: str,
-) -> None:
+def test_every_score_as_threshold_gives_the_known_auc_exactly_and_fewer_within_the_resolution(name: str) -> None:
     from sklearn.metrics import roc_auc_score
 
     parties = datasets.load(name)

@@ -175,9 +175,7 @@ TWICE = pd.concat([patients(), patients()[["risk"]]], axis=1)
         (patients(), {**COLUMNS, "pos_label": "NA"}, "pos_label cannot be 'NA', which stands for a missing entry"),
     ],
 )
-def test_what_is_no_party_column_label_or_entry_is_refused_with_the_remedy(
-    rows: Any, more: dict[str, Any], shown: str
-) -> None:
+def test_what_is_no_party_column_or_entry_is_refused_with_remedy(rows: Any, more: dict[str, Any], shown: str) -> None:
     with pytest.raises(InputError, match=shown):
         federated_auc(rows, **more, **CHEAP)
 

@@ -222,9 +222,7 @@ def test_two_files_cannot_name_the_same_party_and_a_file_given_twice_is_refused_
 
 
 @pytest.mark.parametrize("labels", [(1, 2), (-1, 1), (2, 1)])
-def test_two_other_labels_are_refused_with_the_option_that_names_one_first(
-    folder: Path, labels: tuple[int, int]
-) -> None:
+def test_two_other_labels_are_refused_with_the_option_to_name_one_first(folder: Path, labels: tuple[int, int]) -> None:
     file = write("a.csv", "y_true,y_score", *(f"{label},0.5" for label in labels))
     with pytest.raises(InputError, match=r"labels must be 0 or 1; --positive-label names .* 1\. Survival .* classes"):
         read_parties([file])
@@ -289,9 +287,7 @@ def test_each_file_is_a_party_named_by_its_stem(folder: Path) -> None:
     assert plain(read_parties("north.csv")) == {"north": (LABELS, SCORES)}
 
 
-def test_csv_may_be_quoted_spaced_with_a_byte_order_mark_labels_in_every_usual_way_and_scores_to_the_last_bit(
-    folder: Path,
-) -> None:
+def test_csv_may_be_quoted_spaced_and_marked_with_usual_labels_and_scores_to_the_last_bit(folder: Path) -> None:
     lines = '"y_true", y_score ,"note, long"', '1, 0.5 ,"two', 'lines"', "", "0,+.25,x"
     file = write("a.csv", *lines, encoding="utf-8-sig")
     assert plain(read_parties([file])) == {"a": ([1, 0], [0.5, 0.25])}

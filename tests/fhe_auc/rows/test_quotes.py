@@ -77,9 +77,7 @@ def test_quotes_within_entries_and_notes_of_several_lines_are_read(folder: Path)
 
 
 @pytest.mark.parametrize("block", [1500, 1501, 1502, 1503, 4096])
-def test_where_the_blocks_of_the_reader_end_does_not_matter(
-    folder: Path, block: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_the_readers_blocks_end_is_no_matter(folder: Path, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv_files, "_BLOCK", block)
     monkeypatch.setattr(csv_files, "_SMALL", block // 3)
     notes = ['"say ""A, B"""', '"a\nb"', "6'1\"", '""', '"c, d"', "well", '"\n\n"']

@@ -72,9 +72,7 @@ def test_the_delimiter_is_the_one_that_gives_the_columns_or_the_one_that_is_give
 
 
 @pytest.mark.parametrize("numbers", [["1,200", "950", "1,050"], ["900", "12,345"], ["1,000"]])
-def test_a_comma_that_may_part_thousands_is_refused_with_both_meanings_and_no_option(
-    folder: Path, numbers: list[str]
-) -> None:
+def test_a_comma_that_may_part_thousands_is_refused_with_both_meanings(folder: Path, numbers: list[str]) -> None:
     Path("a.csv").write_text("died,risk\n" + "".join(f'1,"{number}"\n' for number in numbers))
     first = next(number for number in numbers if "," in number)
     meanings = f"{first.replace(',', '')} or {first.replace(',', '.')}"
@@ -117,9 +115,7 @@ def test_other_encodings_are_read_with_the_option_that_the_refusal_names(folder:
         read("a.csv", form=TextFormat(encoding="windows-1252"))
 
 
-def test_compressed_tab_separated_and_feather_files_and_standard_input_are_read(
-    folder: Path, pipe: Callable[[bytes], None]
-) -> None:
+def test_gzip_tabs_feather_and_standard_input_are_read(folder: Path, pipe: Callable[[bytes], None]) -> None:
     Path("a.csv.gz").write_bytes(gzip.compress(table().encode()))
     Path("b.tsv").write_text(table(between="\t"))
     feather.write_feather(pa.table({"died": LABELS, "risk": SCORES}), "c.feather")
@@ -133,9 +129,7 @@ def test_compressed_tab_separated_and_feather_files_and_standard_input_are_read(
     ("positive", "labels"),
     [("yes", ["yes", "no", "yes", "no"]), ("1", [1, -1, 1, -1]), ("Tod", ["Tod", "lebt", "Tod", "lebt"])],
 )
-def test_the_positive_label_is_named_and_without_it_the_refusal_says_how(
-    folder: Path, positive: str, labels: list[object]
-) -> None:
+def test_the_positive_label_is_named_or_the_refusal_says_how(folder: Path, positive: str, labels: list[object]) -> None:
     Path("a.csv").write_text("\n".join(["died,risk", *(f"{y},{s}" for y, s in zip(labels, SCORES, strict=True)), ""]))
     pq.write_table(pa.table({"died": labels, "risk": SCORES}), "b.parquet")
     for file in ("a.csv", "b.parquet"):
@@ -159,9 +153,7 @@ WIDE = "\uff39\uff25\uff33"  # as Japanese keyboards write YES
         (["2", "1", "01"], "2", "label '01' is also written '1'"),
     ],
 )
-def test_two_spellings_of_one_label_are_refused_with_both(
-    folder: Path, labels: list[str], positive: str, told: str
-) -> None:
+def test_two_spellings_of_a_label_are_refused(folder: Path, labels: list[str], positive: str, told: str) -> None:
     rows = [f"{label},{number / 10}" for number, label in enumerate(labels)]
     Path("a.csv").write_text("\n".join(["died,risk", *rows, ""]), encoding="utf-8")
     pq.write_table(pa.table({"died": labels, "risk": [0.5] * len(labels)}), "b.parquet")
@@ -285,9 +277,7 @@ def test_bytes_that_are_no_text_stay_apart(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("between", [",", ";", "\t"])
-def test_the_line_is_the_one_that_an_editor_shows_also_after_entries_of_several_lines(
-    folder: Path, between: str
-) -> None:
+def test_the_line_is_the_one_that_an_editor_shows_after_entries_of_several_lines(folder: Path, between: str) -> None:
     text = 'died,note,risk\n1,"two\nlines",0.5\n0,plain,0.25\n1,x,much\n'
     Path("a.csv").write_text(text.replace(",", between))
     with pytest.raises(InputError) as caught:
@@ -297,9 +287,7 @@ def test_the_line_is_the_one_that_an_editor_shows_also_after_entries_of_several_
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-def test_what_is_kept_in_a_file_is_what_would_be_kept_in_memory(
-    folder: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_kept_in_a_file_is_as_in_memory(folder: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(5)
     sites = random.choice(["north", "south", "west"], 5000)
     columns = pa.table({"died": random.integers(0, 2, 5000), "risk": random.random(5000).round(4), "site": sites})
@@ -337,9 +325,7 @@ def test_the_command_takes_them_all(folder: Path) -> None:
     assert "north.csv, line 91, column 'died': label is missing" in refused.stderr
 
 
-def test_files_are_read_without_pandas_or_masked_arrays_which_take_long_to_load(
-    folder: Path, run_child: Callable[..., Any]
-) -> None:
+def test_files_are_read_without_pandas_or_masked_arrays(folder: Path, run_child: Callable[..., Any]) -> None:
     missing = {"sex": ["F", None, "M", "F"]}
     Path("a.csv").write_text(table())
     pq.write_table(pa.table({"died": [True, False, True, False], "risk": SCORES, **missing}), "b.parquet")

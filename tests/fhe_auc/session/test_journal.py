@@ -130,7 +130,7 @@ def test_who_counts_is_fixed_before_anything_is_computed(site_rows: list[PartyDa
         assert (made.round, made.counted) == (2, ("north", "south"))
 
 
-def test_a_submission_that_was_cut_off_in_writing_is_asked_for_again_and_other_damage_is_named(
+def test_a_submission_cut_off_in_writing_is_asked_for_again_damage_named(
     consortium: Consortium, tmp_path: Path
 ) -> None:
     with Journal(tmp_path / "journal") as journal:
@@ -200,9 +200,7 @@ def test_another_sessions_journal_is_refused(site_rows: list[PartyData], tmp_pat
         aggregator(second, journal).start()
 
 
-def test_a_full_disk_takes_nothing_in_that_was_not_kept(
-    consortium: Consortium, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_takes_nothing_in(consortium: Consortium, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Journal(tmp_path / "journal") as journal:
         made = aggregator(consortium, journal)
         message = made.start()
@@ -246,9 +244,7 @@ with Journal(Path(sys.argv[1])):
 """
 
 
-def test_one_process_at_a_time_runs_a_session_until_it_is_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_process_runs_a_session_until_it_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journals, "_PATIENCE", 0.1)
     folder = tmp_path / "journal"
     assert not is_running(folder)

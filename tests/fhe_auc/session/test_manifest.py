@@ -154,8 +154,6 @@ TWO_HELPERS = {"keys": "helper", "context": bytes(64), "aggregator": bytes(32)}
     ],
     ids=["no plan", "no keys", "no fingerprint", "a fingerprint of keys to be made", "two helpers"],
 )
-def test_keys_fingerprint_and_plan_belong_together(
-    plan: EncodedPlan | None, changes: dict[str, Any], problem: str
-) -> None:
+def test_keys_names_and_plan_go_together(plan: EncodedPlan | None, changes: dict[str, Any], problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         with_plan(plan, **changes)

@@ -95,9 +95,7 @@ BROKEN = ("coin_protocol:Unfinished", "coin_protocol:Missing", "coin_broken:Coin
 
 
 @pytest.mark.parametrize("value", [*NO_CLASSES, *NO_PROTOCOLS, *BROKEN])
-def test_what_is_no_class_of_a_protocol_or_cannot_be_loaded_is_named_and_not_constructed(
-    third_party: Any, value: str
-) -> None:
+def test_what_is_no_protocol_or_cannot_be_loaded_is_named_and_not_constructed(third_party: Any, value: str) -> None:
     third_party(odd=value)
     told = "" if value in BROKEN else rf" \({value}\) is not a fhe_auc\.session\.protocol\.P"
     with pytest.raises(UnknownProtocolError, match=f"plug-in 'odd'{told}"):
@@ -116,9 +114,7 @@ def test_a_plugin_cannot_take_the_name_of_an_installed_protocol(monkeypatch: pyt
             registry.load("semi-honest")
 
 
-def test_a_third_party_protocol_is_found_beside_ours_and_one_whose_options_are_not_typed_refused(
-    third_party: Any,
-) -> None:
+def test_a_third_party_protocol_is_found_beside_ours_and_one_without_typed_options_refused(third_party: Any) -> None:
     third_party(coin="coin_protocol:Coin", aa="coin_protocol:Untyped")
     assert {"aa", "coin", "semi-honest"} <= set(registry.names())
     assert list(registry.names()) == sorted(registry.names())

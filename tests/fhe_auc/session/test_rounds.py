@@ -103,7 +103,7 @@ def test_the_aggregator_refuses_and_finishes_right(roles: Roles, submissions: li
     assert (party, reason in text) == ("south", True)
 
 
-def test_a_party_submits_once_for_nobody_else_and_nobody_who_is_not_of_the_session(
+def test_a_party_submits_once_for_nobody_else_and_strangers_do_not_submit(
     roles: Roles, submissions: list[bytes]
 ) -> None:
     # The transport says south, the message says north.
@@ -117,9 +117,7 @@ def test_a_party_submits_once_for_nobody_else_and_nobody_who_is_not_of_the_sessi
     roles.finish(submissions)
 
 
-def test_replays_from_another_session_and_of_an_earlier_round_are_refused(
-    roles: Roles, submissions: list[bytes]
-) -> None:
+def test_replays_from_another_session_or_an_earlier_round_are_refused(roles: Roles, submissions: list[bytes]) -> None:
     foreign = Roles.of(prepare(), roles.sites)
     replay = foreign.parties[0].respond(foreign.aggregator.start())
     refused("session", roles.aggregator.receive, "north", replay)
@@ -132,9 +130,7 @@ def test_replays_from_another_session_and_of_an_earlier_round_are_refused(
     assert said(roles.sites) in roles.parties[0].result().warnings
 
 
-def test_nothing_is_accepted_before_the_start_or_after_the_end_and_a_session_runs_once(
-    roles: Roles, submissions: list[bytes]
-) -> None:
+def test_nothing_is_accepted_before_or_after_the_only_run(roles: Roles, submissions: list[bytes]) -> None:
     early = Roles.of(roles.session, roles.sites).aggregator
     for go_on in (lambda: None, lambda: roles.finish(submissions)):
         go_on()
@@ -233,9 +229,7 @@ def test_there_is_no_result_before_the_end_and_no_party_of_another_name(roles: R
 # --- The policy on missing parties ------------------------------------------------------------------------------------
 
 
-def test_below_min_parties_the_round_stays_open_and_the_missing_are_named(
-    roles: Roles, submissions: list[bytes]
-) -> None:
+def test_below_min_parties_a_round_stays_open_and_the_missing_are_named(roles: Roles, submissions: list[bytes]) -> None:
     with pytest.raises(TooFewPartiesError, match="0 of 3 parties submitted, at least 2 are needed"):
         roles.aggregator.finish_round()
     roles.aggregator.receive("south", submissions[1])

@@ -92,9 +92,7 @@ def test_sums_of_any_parties_pass_and_are_those_of_integers(release: Release, pr
 
 @given(plain_sums.releases(largest=10**9), st.sampled_from(PRIMES[1:]), st.integers(0, 10**6))
 @settings(max_examples=25)
-def test_each_sum_is_computed_at_as_many_points_as_its_polynomial_takes(
-    release: Release, prime: int, seed: int
-) -> None:
+def test_a_sum_is_computed_at_all_points_its_polynomial_takes(release: Release, prime: int, seed: int) -> None:
     """H(z) = f(x + x'·z) + Σ μ·z^j, from the definition of f."""
     whole = authenticated(release)
     sketch = plain_sums.random_residues(seed, whole.sketch.size, prime)

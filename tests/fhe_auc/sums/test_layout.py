@@ -46,9 +46,7 @@ def test_there_are_as_few_ciphertexts_as_there_can_be(lengths: list[int], slots:
 
 @given(lengths, st.integers(6, 50), st.sampled_from(PRIMES), st.integers(0, 2**60))
 @settings(max_examples=40)
-def test_what_is_placed_is_in_its_sum_s_total_over_all_ciphertexts(
-    lengths: list[int], slots: int, prime: int, seed: int
-) -> None:
+def test_what_is_placed_is_in_its_sum_s_total(lengths: list[int], slots: int, prime: int, seed: int) -> None:
     layout = Layout.of(release_of(*lengths), slots)
     vectors = [random_residues(seed + number, length, prime) for number, length in enumerate(lengths)]
     placed = layout.place([[each[: len(each) // 2], each[len(each) // 2 :]] for each in vectors])

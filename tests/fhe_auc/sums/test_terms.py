@@ -181,9 +181,7 @@ def test_an_entry_takes_as_few_monomials_as_its_different_factors_ask_for() -> N
 
 @given(plain_sums.releases(), st.sampled_from(PRIMES), st.integers(0, 2**60))
 @settings(max_examples=30)
-def test_coefficients_times_monomials_add_up_to_the_product_at_the_difference(
-    release: Release, prime: int, seed: int
-) -> None:
+def test_coefficients_times_monomials_give_the_difference_s_product(release: Release, prime: int, seed: int) -> None:
     """Entry by entry: of A from any V, and B from any M, both uniform. All are as long as the term, and in range."""
     pooled, pad = (plain_sums.random_residues(seed + k, release.sketch.size, prime) for k in (0, 1))
     difference = [(v - m) % prime for v, m in zip(pooled.tolist(), pad.tolist(), strict=True)]
@@ -260,8 +258,6 @@ def test_other_vectors_are_not_joined(changes: dict[str, np.ndarray], shown: str
         ((("p", MOST_ENTRIES), ("n", 1)), CapacityError, "at most 1,048,576 entries, got 1,048,577"),
     ],
 )
-def test_what_is_no_sketch_is_refused(
-    vectors: tuple[tuple[str, int], ...], error: type[InputError], shown: str
-) -> None:
+def test_no_other_sketch_is_made(vectors: tuple[tuple[str, int], ...], error: type[InputError], shown: str) -> None:
     with pytest.raises(error, match=shown):
         Sketch(vectors)

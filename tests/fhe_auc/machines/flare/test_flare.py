@@ -190,9 +190,7 @@ def exact_session(site_rows: list[PartyData], tmp_path: Path) -> Session:
     return ExactSession(site_rows, tmp_path / "session", "exact", min_parties=2).configure(lambda _: tmp_path)
 
 
-def test_all_sites_get_the_exact_result_and_a_finished_session_asks_nobody(
-    exact_session: Session, tmp_path: Path
-) -> None:
+def test_all_sites_get_the_exact_result_and_an_ended_session_asks_none(exact_session: Session, tmp_path: Path) -> None:
     server = Server(tmp_path, untouched)
     with exact_session.meanwhile:
         assert server.play(exact_session).delivered == ("north", "south", "east")
@@ -236,9 +234,7 @@ def test_sites_that_answer_at_the_same_moment_are_asked_once_and_no_task_stays(t
     session.check(*names)
 
 
-def test_answers_that_are_there_when_a_round_ends_count(
-    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_answers_there_at_a_rounds_end_count(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The controller looks away from before the first answer until after the round's last second."""
     together, later = threading.Barrier(3, timeout=PATIENCE), threading.Event()
     looks = SimpleNamespace(
@@ -355,9 +351,7 @@ def test_what_a_client_says_in_place_of_a_submission_is_in_no_log_journal_or_err
         ({"journal": "journal"}, "journal must be an absolute path"),
     ],
 )
-def test_a_configuration_that_is_not_right_is_refused(
-    session: Session, tmp_path: Path, config: dict[str, Any], error: str
-) -> None:
+def test_a_wrong_configuration_is_refused(session: Session, tmp_path: Path, config: dict[str, Any], error: str) -> None:
     with pytest.raises(InputError, match=error):
         Server(tmp_path, untouched).play(session, **config)
 
@@ -536,9 +530,7 @@ def until(there: Callable[[], Any], poc: Poc) -> Any:
 
 
 @pytest.mark.slow
-def test_in_poc_mode_a_killed_site_costs_a_job_and_no_job_brings_code(
-    poc: Poc, site_rows: list[PartyData], tmp_path: Path
-) -> None:
+def test_a_killed_site_costs_a_job_and_no_job_brings_code(poc: Poc, site_rows: list[PartyData], tmp_path: Path) -> None:
     """East is killed in mid-answer: its rows come from a pipe that nobody fills."""
     session = ExactSession(site_rows, tmp_path / "session", "exact").configure(poc.local)
     job = tmp_path / "job"

@@ -199,9 +199,7 @@ def test_a_site_at_fault_is_named_and_the_others_go_on_or_nobody_does(
 
 
 @pytest.mark.parametrize("nodes", ["", NODES])
-def test_where_all_have_to_take_part_the_session_ends_with_one_error_that_names_the_site(
-    nodes: str, whole_consortium: Consortium
-) -> None:
+def test_where_all_have_to_take_part_one_error_names_the_missing_site(nodes: str, whole_consortium: Consortium) -> None:
     secret = Node(lambda message: Message(Error(2, "<class 'ValueError'>:<'label 1 of row 7'>"), reply_to=message))
     with pytest.raises(TooFewPartiesError, match="missing: 'east'") as caught:
         whole_consortium.run(whole_consortium.grid(east=secret), nodes=nodes, **{"ask-again": False})
@@ -211,9 +209,7 @@ def test_where_all_have_to_take_part_the_session_ends_with_one_error_that_names_
     assert whole_consortium.told()["error"]["type"] == "TooFewPartiesError"
 
 
-def test_a_site_that_is_lost_after_the_first_round_counts_and_gets_its_result_when_the_run_is_repeated(
-    whole_consortium: Consortium,
-) -> None:
+def test_a_site_lost_after_round_1_counts_and_gets_its_result_in_a_rerun(whole_consortium: Consortium) -> None:
     """A repetition that fails keeps the record of who took part."""
     well, seen = whole_consortium.node("east").answer, []
 
@@ -598,9 +594,7 @@ def test_a_nodes_configuration_survives_any_path(tmp_path: Path) -> None:
     assert parse_config_args([str(tmp_path / "node.toml")]) == config
 
 
-def test_a_node_cannot_be_told_by_the_server_which_virtual_site_it_is(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_server_cannot_tell_a_node_which_virtual_site_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     context: Any = SimpleNamespace(node_config={"store": "own"}, run_config={"virtual-sites": str(tmp_path)})
     assert client_app.site_config(context) == {"store": "own"}
     (tmp_path / "3.json").write_text('{"store": "third"}')

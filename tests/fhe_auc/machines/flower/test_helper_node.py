@@ -70,9 +70,7 @@ def test_a_session_with_a_helper_node_gives_every_site_the_exact_fraction(
         assert asked == [1, 2, 3, 4, 4, 1, 2, 3]  # the helper alone in the rounds between, and only there
 
 
-def test_a_node_that_was_not_admitted_as_the_helper_ends_the_session_with_the_helpers_name(
-    consortium: Consortium,
-) -> None:
+def test_a_node_not_admitted_as_the_helper_ends_the_session_with_the_helpers_name(consortium: Consortium) -> None:
     """It has a site's key store."""
     grid = consortium.grid(helper_1=consortium.node("south"))
     with pytest.raises(TooFewPartiesError, match=r"missing: 'helper-1'.*helper-1: it could not answer .*MessageError"):
@@ -130,9 +128,7 @@ def test_submissions_close_at_the_number_that_is_configured(consortium: Consorti
     assert not consortium.results("east")
 
 
-def test_a_number_to_close_at_that_the_session_cannot_have_and_nodes_without_the_helper_are_refused(
-    consortium: Consortium,
-) -> None:
+def test_a_number_to_close_at_that_cannot_be_and_nodes_without_the_helper_are_refused(consortium: Consortium) -> None:
     for number in (1, 4):
         with pytest.raises(InputError, match=f"close-at: submissions close with 2 to 3 of them, not {number}"):
             consortium.run(nodes=NAMED, close_at=number)
@@ -140,7 +136,7 @@ def test_a_number_to_close_at_that_the_session_cannot_have_and_nodes_without_the
         consortium.run(nodes="north:1, south:2, east:3")
 
 
-def test_a_session_that_closed_with_too_few_goes_on_with_the_same_keys_once_the_missing_one_is_there(
+def test_a_session_that_closed_with_too_few_goes_on_once_the_missing_is_there(
     new: Callable[..., Consortium],
 ) -> None:
     """Nothing was opened, and no site submits anew."""

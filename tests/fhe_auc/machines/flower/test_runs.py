@@ -191,9 +191,7 @@ def test_the_training_example_prints_how_far_the_average_is_off(terminal: Termin
     terminal.assert_clean()
 
 
-def test_bad_usage_is_one_line_and_status_2(
-    terminal: Terminal, files: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bad_usage_is_one_line_and_2(terminal: Terminal, files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(terminal.folder)
     for arguments, message in (
         (("simulate", "north.csv", "--protocol", "nonsense"), "unknown protocol 'nonsense'"),

@@ -198,9 +198,7 @@ def response(status: int, *, seconds_ahead: float = 0, code: int | None = None) 
         (httpx.Response(502, content=b"<html>"), ""),
     ],
 )
-def test_what_a_superlink_answers_is_a_sentence_at_the_site(
-    found: httpx.Response, reason: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_answers_are_sentences_at_the_site(found: httpx.Response, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admission, "now", lambda: NOW)
     refusals = admission.SuperLinkRefusals()
     assert refusals.intercept(None, lambda _: found) is found  # type: ignore[arg-type]

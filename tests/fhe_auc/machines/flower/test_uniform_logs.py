@@ -37,9 +37,7 @@ print("after", file=sys.stderr)
 
 
 @pytest.mark.parametrize("form", ["json", pytest.param("text", marks=pytest.mark.slow)])
-def test_in_a_file_every_line_has_a_time_and_none_a_colour(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
-) -> None:
+def test_every_line_has_a_time_and_none_a_colour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
     monkeypatch.setenv(VARIABLE, form)
     with (tmp_path / "log").open("wb") as log:
         done = subprocess.run([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, stderr=log, check=True)
@@ -84,9 +82,7 @@ FOREIGN = (
 
 
 @pytest.mark.parametrize("form", ["json", "text"])
-def test_lines_of_ours_pass_as_they_are_what_only_begins_like_one_is_made_one_and_none_steers_a_terminal(
-    form: Format,
-) -> None:
+def test_lines_of_ours_pass_as_they_are_others_are_made_such_and_none_steers_a_terminal(form: Format) -> None:
     made = RoleFormatter(form)
     assert uniform(f"{OURS[form]}\n", made) == OURS[form]
     assert uniform("\x1b[0m \n", made) == ""
