@@ -101,7 +101,7 @@ def test_signatures_have_ten_arguments_at_most_and_a_typo_says_which_is_meant(fu
     assert all(each.annotation is not inspect.Parameter.empty for each in parameters)
 
 
-def test_options_have_the_signature_of_their_fields_and_are_copied_pickled_and_replaced() -> None:
+def test_options_have_the_signature_of_their_fields_are_copied_pickled_and_replaced() -> None:
     for kind in (getattr(options, name) for name in options.__all__):
         assert list(inspect.signature(kind).parameters) == [each.name for each in dataclasses.fields(kind)]
     chosen = DpaucGaussian(epsilon=1.0, delta=1e-6)

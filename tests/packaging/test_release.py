@@ -106,7 +106,7 @@ def test_only_a_release_may_write_and_the_site_is_deployed_once_it_is_out() -> N
     assert jobs["pages"]["steps"][0]["with"] == {"artifact_name": "${{ needs.release.outputs.site }}"}
 
 
-def test_one_version_stands_wherever_there_is_one() -> None:
+def test_one_version_stands_wherever_there_is_one_and_the_demo_of_three_sites_runs_without_rights() -> None:
     asked = re.search(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
     assert asked is not None
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
@@ -115,9 +115,6 @@ def test_one_version_stands_wherever_there_is_one() -> None:
     assert fhe_auc.__version__ == asked[1] == cited["version"] == latest[1]
     assert str(cited["date-released"]) == latest[2]
     assert {"cff-version", "message", "title", "authors"} <= cited.keys()  # what its format requires
-
-
-def test_the_demo_of_three_sites_runs_without_rights() -> None:
     (service,) = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))["services"].values()
     assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -23,7 +22,7 @@ def marked(*marks: str, words: Iterable[str] = ()) -> list[int]:
     return found
 
 
-def kill(pids: Iterable[int], sent: signal.Signals = signal.SIGKILL) -> list[int]:
+def kill(pids: Iterable[int], sent: int = 9) -> list[int]:
     """Return the ids of those that were still there."""
     found = []
     for pid in pids:
@@ -37,4 +36,4 @@ def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
-        time.sleep(0.1)
+        time.sleep(0.05)

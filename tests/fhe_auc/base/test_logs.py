@@ -28,7 +28,9 @@ def written(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     logs.LOGGER.setLevel(level)
 
 
-def test_json_says_when_what_where_and_about_whom(written: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_and_text_say_when_what_where_and_about_whom(
+    written: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(logs.VARIABLE, "json")
     logs.write_to_stderr()
     log = logs.RoleLog("5e" * 16, 2)
@@ -37,9 +39,6 @@ def test_json_says_when_what_where_and_about_whom(written: Callable[[], str], mo
     assert datetime.fromisoformat(told.pop("time")).tzinfo is not None
     where = {"session": "5e" * 16, "round": 2, "party": "north"}
     assert told == {"level": "WARNING", "logger": "fhe_auc", **where, "message": "no submission: it never connected"}
-
-
-def test_a_line_of_text_says_the_same(written: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(logs.VARIABLE, raising=False)
     logs.write_to_stderr()
     logs.RoleLog("5e" * 16, 2, "north").info("answered")

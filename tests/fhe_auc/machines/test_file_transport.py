@@ -27,6 +27,7 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.journal import Journal
 from tests.support.exact_sessions import pairs_of
 from tests.support.machines import GRID, MachineSession, toml
+from tests.support.processes import wait_for
 
 pytestmark = pytest.mark.usefixtures("nothing_installed")
 
@@ -70,13 +71,13 @@ class Session(MachineSession):
     def open(self) -> subprocess.Popen[str]:
         """Start the aggregator, and wait until the first round is open."""
         aggregator = self.aggregate()
-        self.until(self.opened(1))
+        wait_for(self.opened(1), PATIENCE)
         return aggregator
 
     def attend_first(self, *absent: str) -> None:
         """Have all sites but those answer the first round, and wait until the second is open."""
         self.attend(*absent)
-        self.until(self.opened(2))
+        wait_for(self.opened(2), PATIENCE)
 
     def finish(self, aggregator: subprocess.Popen[str]) -> None:
         """Have the sites answer the last round, and check what everybody has."""
@@ -99,12 +100,6 @@ class Session(MachineSession):
         """Run a command in this process; its arguments are options, or files in the folder."""
         places = [each if each.startswith("-") else str(self.folder / each) for each in arguments]
         return CliRunner().invoke(main, ["session", command, *places])
-
-    def until(self, there: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while not there():
-            assert time.monotonic() < deadline, [process.poll() for process in self.started]
-            time.sleep(0.02)
 
     def opened(self, number: int) -> Callable[[], bool]:
         return (self.exchange / f"round-{number}.message").exists
@@ -226,7 +221,7 @@ def test_an_aggregator_that_is_killed_goes_on_when_it_is_run_again(session: Sess
     aggregator = session.open()
     if instant != "round-1.message":
         session.attend()
-    session.until((session.journal / instant).exists)
+    wait_for((session.journal / instant).exists, PATIENCE)
     getattr(aggregator, end)()
     aggregator.wait()
     gone = []
@@ -238,7 +233,7 @@ def test_an_aggregator_that_is_killed_goes_on_when_it_is_run_again(session: Sess
     again = session.aggregate()
     if instant in ("round-1.message", "round-1.submissions"):
         session.attend(*gone)
-    session.until(session.opened(2))
+    wait_for(session.opened(2), PATIENCE)
     session.finish(again)
 
 
@@ -253,13 +248,13 @@ def test_a_killed_site_answers_the_same_when_it_is_run_again(session: Session, r
     if instant == "at once":
         time.sleep(0.3)  # wherever it is then: it may have begun, or be done
     else:
-        session.until(answered.exists)
+        wait_for(answered.exists, PATIENCE)
     kill(site)
     before = answered.read_bytes() if answered.exists() else None
     session.attend()
     assert before in (None, answered.read_bytes())
     if round_number == 1:
-        session.until(session.opened(2))
+        wait_for(session.opened(2), PATIENCE)
         session.attend()
     assert finished(aggregator)[0] == 0
     session.check()
@@ -275,7 +270,7 @@ def test_a_file_that_is_cut_off_or_forged_is_refused_until_it_is_whole(session: 
         south.write_bytes(part)
         time.sleep(0.05)
     write_atomically(south, whole)
-    session.until(session.opened(2))
+    wait_for(session.opened(2), PATIENCE)
     session.finish(aggregator)
 
 
@@ -318,7 +313,7 @@ def test_a_message_that_is_there_in_part_is_waited_for(session: Session) -> None
     assert (refused.exit_code, "truncated or damaged" in refused.stderr) == (1, True)
     waiting = session.answer("south", "--wait", "1")
     message.write_bytes(whole)
-    session.until(session.submission(1, "south").exists)
+    wait_for(session.submission(1, "south").exists, PATIENCE)
     session.attend_first("south")
     session.attend("south")
     assert finished(waiting)[0] == 0

@@ -109,17 +109,9 @@ def test_a_supernode_that_fails_ends_and_says_why() -> None:
     assert last == "error: the SuperNode has failed (OSError: [Errno 28] No space left on device); start it again"
 
 
-def test_closing_leaves_no_process_and_can_be_done_twice(temporary: Path) -> None:
-    made = Processes()
-    sleeping = made.start("sleeping", ["sleep", "600"])
-    made.close()
-    assert sleeping.poll() is not None
-    assert made._ender.poll() == 0
-    assert list(temporary.iterdir()) == []
-    made.close()
-
-
-def test_what_is_started_calls_nobody_home(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_started_calls_nobody_home_and_closing_leaves_nothing_and_can_be_done_twice(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in QUIET:
         monkeypatch.delenv(name, raising=False)
     with Processes() as made:
@@ -129,6 +121,13 @@ def test_what_is_started_calls_nobody_home(temporary: Path, monkeypatch: pytest.
         told_too = (made.folder / "logged.log").read_text().splitlines()
     for lines in (told, told_too):
         assert {f"{name}={value}" for name, value in QUIET.items()} <= set(lines)
+    made = Processes()
+    sleeping = made.start("sleeping", ["sleep", "600"])
+    made.close()
+    assert sleeping.poll() is not None
+    assert made._ender.poll() == 0
+    assert list(temporary.iterdir()) == []
+    made.close()
 
 
 FORKING = """

@@ -247,7 +247,13 @@ def test_increasing_transforms_of_scores_and_thresholds_change_nothing(increasin
     assert after.equals(before)
 
 
-def test_ten_thousand_million_rows_do_not_overflow() -> None:
+def test_the_largest_counts_allowed_are_exact_and_do_not_overflow() -> None:
+    most = 2**62 - 1
+    assert trapezoid(Counts(np.array([most, most]), np.array([most, most]))) == Trapezoid(
+        num=most * most, den=2 * most * most, tie=most * most
+    )
+    with pytest.raises(InputError, match=r"at most 2.62 - 1"):
+        Counts(np.array([most]), np.array([most])) + Counts(np.array([1]), np.array([0]))
     rng = np.random.default_rng(1)
     tp, fp = (np.sort(rng.integers(0, 10**10, 100_000))[::-1].copy() for _ in range(2))
     area = trapezoid(Counts(tp, fp))
@@ -258,15 +264,6 @@ def test_ten_thousand_million_rows_do_not_overflow() -> None:
     assert area.den == 2 * tps[0] * fps[0]
     assert area.num > 2**64
     assert abs(area.auc - 0.5) < 0.01
-
-
-def test_the_largest_counts_allowed_are_exact() -> None:
-    most = 2**62 - 1
-    assert trapezoid(Counts(np.array([most, most]), np.array([most, most]))) == Trapezoid(
-        num=most * most, den=2 * most * most, tie=most * most
-    )
-    with pytest.raises(InputError, match=r"at most 2.62 - 1"):
-        Counts(np.array([most]), np.array([most])) + Counts(np.array([1]), np.array([0]))
 
 
 # --- Levels and classes -----------------------------------------------------------------------------------------------

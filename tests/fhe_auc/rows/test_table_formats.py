@@ -271,11 +271,6 @@ def test_columns_of_arrow_types_are_read_or_refused_by_name(folder: Path, suffix
         read(write(risk=pa.array([b"0.5"] * 4)))
 
 
-def test_bytes_that_are_no_text_stay_apart(folder: Path) -> None:
-    np.savez("a.npz", died=np.array([b"\xe4", b"\xf6"] * 2), risk=SCORES)
-    assert read("a.npz", positive_label=r"\xe4") == (LABELS, SCORES)
-
-
 @pytest.mark.parametrize("between", [",", ";", "\t"])
 def test_the_line_is_the_one_that_an_editor_shows_after_entries_of_several_lines(folder: Path, between: str) -> None:
     text = 'died,note,risk\n1,"two\nlines",0.5\n0,plain,0.25\n1,x,much\n'
@@ -392,9 +387,11 @@ def test_excels_first_line_says_the_delimiter_and_is_no_row(folder: Path, encodi
         read("a.csv", form=form)
 
 
-def test_a_percent_sign_is_refused_with_the_remedy(folder: Path) -> None:
+def test_percent_signs_are_refused_with_the_remedy_and_bytes_that_are_no_text_stay_apart(folder: Path) -> None:
     Path("a.csv").write_text("died,risk\n1,49.15%\n0,5 %\n")
     with pytest.raises(InputError, match=r"'49\.15%' has a percent sign; remove it and give --score-scale percent$"):
         read("a.csv")
     Path("a.csv").write_text("died,risk\n1,49.15\n0,5\n")
     assert read("a.csv", score_scale="percent") == ([1, 0], [0.4915, 0.05])
+    np.savez("a.npz", died=np.array([b"\xe4", b"\xf6"] * 2), risk=SCORES)
+    assert read("a.npz", positive_label=r"\xe4") == (LABELS, SCORES)

@@ -179,7 +179,9 @@ def test_closing_a_round_makes_what_an_earlier_process_has_written_survive_a_pow
     assert synced[0] == (tmp_path / "journal" / "round-1.submissions").stat().st_ino
 
 
-def test_a_damaged_journal_is_named_and_nothing_is_sent(consortium: Consortium, tmp_path: Path) -> None:
+def test_a_damaged_journal_or_another_sessions_is_named_and_nothing_is_sent(
+    consortium: Consortium, tmp_path: Path, site_rows: list[PartyData]
+) -> None:
     folder = tmp_path / "journal"
     finished(consortium, folder)
     for name in ("round-1.message", "round-1.closed", "round-2.message", "round-1.submissions"):
@@ -191,9 +193,6 @@ def test_a_damaged_journal_is_named_and_nothing_is_sent(consortium: Consortium, 
     (folder / "round-1.submissions").unlink()
     with Journal(folder) as journal, pytest.raises(EvaluationError, match="submissions are gone"):
         aggregator(consortium, journal).start()
-
-
-def test_another_sessions_journal_is_refused(site_rows: list[PartyData], tmp_path: Path) -> None:
     first, second = (Consortium(site_rows, tmp_path / name, "nothing") for name in ("first", "second"))
     finished(first, tmp_path / "journal")
     with Journal(tmp_path / "journal") as journal, pytest.raises(EvaluationError, match="of another session: round 1"):

@@ -389,20 +389,18 @@ def test_an_aggregator_with_the_parties_secret_sees_their_sum_and_no_vector(
     assert (views[0] == views[1]) is alike
 
 
-def test_weights_and_common_pads_are_different_for_every_secret_and_session() -> None:
+def test_weights_and_common_pads_differ_for_every_secret_and_session_and_a_submission_is_pinned() -> None:
+    """Another version must read what this one sends."""
     made = [
         VectorAuthenticator(VectorSums(2, 2), secret, digest)
         for secret, digest in itertools.product((SECRET, bytes(32)), (DIGEST, bytes(32)))
     ]
     drawn = [each for one in made for each in (*one._weights.ravel().tolist(), *one._pads.total([0]).tolist())]
     assert len(set(drawn)) == len(drawn) == 32
-
-
-def test_a_party_s_submission_is_pinned() -> None:
-    """Another version must read what this one sends."""
     session = Session.of([[1, 2, 3], [-4, 5, 6]])
     first, tags = [539097126270, 586611958686, 1866372200272], [1656330754960, 1890050858752]
     assert session.sums.unpacked(session.sent[1]).tolist() == [*first, *tags]
+    assert repr(THREE.parties) == "VectorAuthenticator(...)"
 
 
 # --- What does not belong is refused ----------------------------------------------------------------------------------
@@ -453,7 +451,3 @@ VECTOR, NO_PAD, NOBODY = np.array([1, 2, 3]), words([0] * 5), "3 parties; a part
 def test_what_cannot_be_sent_opened_or_summed_is_refused(call: Any, text: str) -> None:
     with pytest.raises(CapacityError if "large" in text else InputError, match=text):
         call()
-
-
-def test_no_secret_is_printed() -> None:
-    assert repr(THREE.parties) == "VectorAuthenticator(...)"

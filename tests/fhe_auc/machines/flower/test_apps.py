@@ -219,8 +219,7 @@ def test_a_site_lost_after_round_1_counts_and_gets_its_result_in_a_rerun(whole_c
 
     first = whole_consortium.run(whole_consortium.grid(east=Node(lost)), **{"round-timeout": 1.0})
     assert (first.counted, first.delivered) == (NAMES, ("north", "south"))
-    assert whole_consortium.rows_at("north") == whole_consortium.rows()
-    assert not whole_consortium.results("east")
+    assert (whole_consortium.rows_at("north"), whole_consortium.results("east")) == (whole_consortium.rows(), [])
     with pytest.raises(StoreError, match="`fhe-auc keys enrol NAME` makes a site's"):
         whole_consortium.run(store="/nowhere")
     told = whole_consortium.told()
@@ -270,7 +269,7 @@ def test_a_node_that_is_configured_as_one_party_cannot_answer_as_another(consort
     assert (record.missing, record.refused) == (("east",), ())
 
 
-def test_nodes_that_are_not_named_are_not_addressed_and_strangers_passed_over_where_none_are(
+def test_a_node_answers_as_its_own_party_alone_and_strangers_are_not_addressed_or_passed_over(
     consortium: Consortium, whole_consortium: Consortium
 ) -> None:
     grid = consortium.grid()
@@ -588,13 +587,12 @@ def test_what_a_supernode_starts_inherits_no_passphrase_that_is_in_a_file(
     assert (b"four words" in environments[0]) is inherits
 
 
-def test_a_nodes_configuration_survives_any_path(tmp_path: Path) -> None:
+def test_a_nodes_configuration_survives_any_path_and_is_no_servers_choice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = {"store": '/home/O\'Neil "x" \U0001f600/ü', "holder": "north, south"}
     write_config(tmp_path / "node.toml", config)
     assert parse_config_args([str(tmp_path / "node.toml")]) == config
-
-
-def test_a_server_cannot_tell_a_node_which_virtual_site_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     context: Any = SimpleNamespace(node_config={"store": "own"}, run_config={"virtual-sites": str(tmp_path)})
     assert client_app.site_config(context) == {"store": "own"}
     (tmp_path / "3.json").write_text('{"store": "third"}')

@@ -191,7 +191,9 @@ def test_the_training_example_prints_how_far_the_average_is_off(terminal: Termin
     terminal.assert_clean()
 
 
-def test_bad_usage_is_one_line_and_2(terminal: Terminal, files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_usage_is_one_line_and_a_bundle_is_the_same_each_time_and_holds_no_code(
+    terminal: Terminal, files: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(terminal.folder)
     for arguments, message in (
         (("simulate", "north.csv", "--protocol", "nonsense"), "unknown protocol 'nonsense'"),
@@ -201,9 +203,6 @@ def test_bad_usage_is_one_line_and_2(terminal: Terminal, files: list[str], monke
         done = CliRunner().invoke(main, ["flower", *arguments])
         assert (done.exit_code, message in done.stderr.splitlines()[-1]) == (2, True)
         assert "Traceback" not in done.output
-
-
-def test_a_bundle_is_the_same_each_time_and_holds_no_code(terminal: Terminal) -> None:
     made = [CliRunner().invoke(main, ["flower", "bundle", str(terminal.folder / name), "--json"]) for name in "ab"]
     first, second = (json.loads(done.stdout) for done in made)
     assert first["sha256"] == second["sha256"]
