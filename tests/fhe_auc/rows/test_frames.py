@@ -128,6 +128,8 @@ def test_odd_labels_are_not_hidden_by_missing_ones_of_others_or_numbers_that_the
         federated_auc([([0, 1, "1"], [0.1, 0.2, 0.3])], **CHEAP)
 
 
+TABLES = {"label": "died", "score": "risk"}
+NAMED = r"^party 1 is a name with a table, .* give the mapping itself, dict\(rows\)"  # no pair of labels and scores
 TWICE = pd.concat([patients(), patients()[["risk"]]], axis=1)
 
 
@@ -173,6 +175,9 @@ TWICE = pd.concat([patients(), patients()[["risk"]]], axis=1)
         (patients(), {**COLUMNS, "label": 1}, "the name of a column must be text, got 1: rename such columns"),
         (patients(), {**COLUMNS, "classes": "abc"}, "classes must be a list of labels, got 'abc'"),
         (patients(), {**COLUMNS, "pos_label": "NA"}, "pos_label cannot be 'NA', which stands for a missing entry"),
+        (list(patients().groupby("hospital")), TABLES, NAMED),
+        (list(pl.DataFrame(patients().to_dict("list")).group_by("hospital")), TABLES, NAMED),
+        (list({"north": patients(), "south": patients()}.items()), TABLES, NAMED),
     ],
 )
 def test_what_is_no_party_column_or_entry_is_refused_with_remedy(rows: Any, more: dict[str, Any], shown: str) -> None:
@@ -212,19 +217,6 @@ def test_lazy_and_grouped_tables_are_refused_with_the_remedy(
         federated_auc(make(patients()), **{**COLUMNS, "site": site}, **CHEAP)
     with pytest.raises(InputError, match=f"^party 'north': .*{remedy}"):
         federated_auc({"north": make(patients())}, label="died", score="risk", **CHEAP)
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        list(patients().groupby("hospital")),
-        list(pl.DataFrame(patients().to_dict("list")).group_by("hospital")),
-        list({"north": patients(), "south": patients()}.items()),
-    ],
-)
-def test_names_with_tables_are_no_pairs_of_labels_and_scores(rows: Any) -> None:
-    with pytest.raises(InputError, match=r"^party 1 is a name with a table, .* give the mapping itself, dict\(rows\)"):
-        federated_auc(rows, label="died", score="risk", **CHEAP)
 
 
 @pytest.mark.parametrize(

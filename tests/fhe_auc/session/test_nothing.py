@@ -69,7 +69,7 @@ def test_every_step_is_tried_and_a_role_that_cannot_be_made_says_so_before_anyth
         Play("never")
 
 
-def test_a_party_that_cannot_submit_ends_for_good_and_nothing_was_sent() -> None:
+def test_a_party_that_cannot_submit_ends_for_good_and_one_that_refuses_a_message_stays_as_it_was() -> None:
     play = Play("submit")
     opening, north = play.aggregator.start(), play.parties["north"]
     with pytest.raises(EvaluationError, match="submit fails on purpose"):
@@ -77,6 +77,13 @@ def test_a_party_that_cannot_submit_ends_for_good_and_nothing_was_sent() -> None
     assert (north.ended, north.submitted, north.bytes_sent) == (True, False, 0)
     with pytest.raises(MessageError, match="the session has ended for party 'north'"):
         north.respond(opening)
+    play = Play("receive").submitted()
+    result, north = play.aggregator.finish_round(), play.parties["north"]
+    assert result is not None
+    before = north.saved()
+    with pytest.raises(MessageError, match="message of the aggregator refused: receive fails on purpose"):
+        north.respond(result)
+    assert (north.saved(), north.ended, north.failure) == (before, False, None)
 
 
 def test_a_submission_that_is_refused_leaves_the_session_open_as_does_a_round_that_cannot_be_closed() -> None:
@@ -92,16 +99,6 @@ def test_a_submission_that_is_refused_leaves_the_session_open_as_does_a_round_th
         with pytest.raises(EvaluationError, match="close fails on purpose"):
             play.aggregator.finish_round()
     assert play.aggregator.round == 1
-
-
-def test_a_message_that_a_party_refuses_leaves_it_as_it_was() -> None:
-    play = Play("receive").submitted()
-    result, north = play.aggregator.finish_round(), play.parties["north"]
-    assert result is not None
-    before = north.saved()
-    with pytest.raises(MessageError, match="message of the aggregator refused: receive fails on purpose"):
-        north.respond(result)
-    assert (north.saved(), north.ended, north.failure) == (before, False, None)
 
 
 def test_an_aggregator_is_not_told_that_a_result_failed_its_check() -> None:

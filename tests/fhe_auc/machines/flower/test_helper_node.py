@@ -30,10 +30,6 @@ NAMED = "north:1, south:2, east:3, helper-1:4"
 class Consortium(GridSession):
     """Three sites and a helper."""
 
-    def fraction(self, name: str) -> Fraction:
-        found: Fraction = self.outcome(name).fraction
-        return found
-
     def expected(self, *names: str) -> Fraction:
         return pairs_of([self.sites[name] for name in names or self.sites], GRID)[0]
 
@@ -64,7 +60,7 @@ def test_a_session_with_a_helper_node_gives_every_site_the_exact_fraction(
     grid = consortium.grid()
     record = consortium.run(grid, nodes=nodes, ask_again=False)
     assert record.counted == record.delivered == ("north", "south", "east")
-    assert {consortium.fraction(name) for name in consortium.sites} == {consortium.expected()}
+    assert {consortium.outcome(name).fraction for name in consortium.sites} == {consortium.expected()}
     if nodes:
         asked = [message.metadata.dst_node_id for message in grid.pushed]
         assert asked == [1, 2, 3, 4, 4, 1, 2, 3]  # the helper alone in the rounds between, and only there
@@ -99,7 +95,7 @@ def test_a_node_that_claims_to_be_the_helper_is_refused_and_the_helper_takes_its
     record = consortium.run(grid)
     assert any("submission of party 'helper-1' refused" in line and "sign" in line for line in caplog.messages)
     assert record.delivered == ("north", "south", "east")
-    assert consortium.fraction("north") == consortium.expected()
+    assert consortium.outcome("north").fraction == consortium.expected()
 
 
 def test_a_helper_that_is_asked_in_the_sites_round_ends_it_for_nobody(consortium: Consortium) -> None:
@@ -121,7 +117,7 @@ def test_submissions_close_at_the_number_that_is_configured(consortium: Consorti
     grid = consortium.grid(east=consortium.node("east", joins_at=1e9))
     record = consortium.run(grid, nodes=NAMED, round_timeout=1e6, close_at=2)
     assert (record.counted, record.missing) == (("north", "south"), ("east",))
-    assert consortium.fraction("south") == consortium.expected("north", "south")
+    assert consortium.outcome("south").fraction == consortium.expected("north", "south")
     again = consortium.grid()
     assert consortium.run(again, nodes=NAMED, close_at=2) == record
     assert not again.pushed
@@ -151,7 +147,7 @@ def test_a_session_that_closed_with_too_few_goes_on_once_the_missing_is_there(
     assert record.delivered == ("north", "south", "east")
     assert consortium.sent(1).read_bytes() == before
     assert [message.metadata.dst_node_id for message in grid.pushed] == [3, 4, 4, 1, 2, 3]
-    assert consortium.fraction("east") == consortium.expected()
+    assert consortium.outcome("east").fraction == consortium.expected()
 
 
 @pytest.mark.parametrize("asked", [2, 3])
@@ -175,4 +171,4 @@ def test_a_helper_that_falls_silent_is_asked_the_same_again_by_the_next_run(aske
     assert consortium.sent(asked).read_bytes() == question
     assert answers[0] == answers[1]
     assert record.delivered == ("north", "south", "east")
-    assert consortium.fraction("east") == consortium.expected()
+    assert consortium.outcome("east").fraction == consortium.expected()
