@@ -147,6 +147,21 @@ POLICY = Policy(
     max_thresholds=16,
     options={"interval": 0.95, "epsilon": (0.25, 0.5)},
 )
+AUTHORITY = Authority(
+    Ed25519PrivateKey.from_private_bytes(bytes([1] * 32)),
+    x509.load_pem_x509_certificate(AUTHORITY_CERTIFICATE),
+    (Issued("1002", "north", NORTH.signing_key, NORTH.encryption_key, 1_800_000_000),),
+    1,
+).to_bytes()
+MEMBERS = np.arange(96, dtype=np.uint8).reshape(3, 32)
+FLEET = Fleet.of(MEMBERS, row_cap=20, listed=sign_list(Authority.from_bytes(AUTHORITY), MEMBERS, at=AT))
+HEADER = serialise.encode(bundles._BundleHeader(SESSION, SESSION, *[FINGERPRINT] * 3, 1_800_000_000))
+STATEMENT = Statement(
+    **{name: getattr(NORTH, name) for name in ("name", "signing_key", "encryption_key")},
+    certificate=FINGERPRINT,
+    not_before=1_700_000_000,
+    not_after=1_800_000_000,
+)
 CONTRIBUTION = Contribution.sign(NORTH, SESSION, 2, (b"first", b"second"))
 
 
@@ -175,51 +190,9 @@ class _Scribe(Party):
         return b""
 
 
-def _fleet() -> Fleet:
-    known = np.arange(96, dtype=np.uint8).reshape(3, 32)
-    return Fleet.of(known, row_cap=20, listed=sign_list(Authority.from_bytes(_authority()), known, at=AT))
-
-
-def _authority() -> bytes:
-    key = Ed25519PrivateKey.from_private_bytes(bytes([1] * 32))
-    issued = Issued("1002", "north", NORTH.signing_key, NORTH.encryption_key, 1_800_000_000)
-    return Authority(key, x509.load_pem_x509_certificate(AUTHORITY_CERTIFICATE), (issued,), 1).to_bytes()
-
-
-def _statement() -> Statement:
-    return Statement(
-        name="north",
-        signing_key=NORTH.signing_key,
-        encryption_key=NORTH.encryption_key,
-        certificate=FINGERPRINT,
-        not_before=1_700_000_000,
-        not_after=1_800_000_000,
-    )
-
-
-def _header() -> bytes:
-    return serialise.encode(
-        bundles._BundleHeader(SESSION, SESSION, FINGERPRINT, FINGERPRINT, FINGERPRINT, 1_800_000_000)
-    )
-
-
-def _binding() -> bytes:
-    binding = existing_certificate._Binding(serialise.encode(_statement()), b"certified", b"possession")
-    return existing_certificate._FORMAT.frame(binding)
-
-
 def _announcement() -> bytes:
-    shown = [each.credential for each in (NORTH, SOUTH)]
-    return announce(
-        NORTH,
-        _manifest("AUC"),
-        shown,
-        TRUST,
-        aggregator=ADDER.credential,
-        study=STUDY,
-        lifetime=timedelta(days=3),
-        at=AT,
-    )
+    shown, about = [NORTH.credential, SOUTH.credential], {"aggregator": ADDER.credential, "study": STUDY, "at": AT}
+    return announce(NORTH, _manifest("AUC"), shown, TRUST, lifetime=timedelta(days=3), **about)
 
 
 def _trusted() -> bytes:
@@ -272,7 +245,7 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
         NORTH,
         late_opening._OpeningBody(late_opening._Request(SESSION, FINGERPRINT, ("south",)), b"seal"),
     ),
-    "fleet": lambda _: serialise.encode(_fleet()),
+    "fleet": lambda _: serialise.encode(FLEET),
     "device's memory": lambda _: device._FORMAT.frame(
         device._Memory(FINGERPRINT, (device._DeviceAnswer(SESSION, (FINGERPRINT,), 1000),))
     ),
@@ -287,7 +260,7 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "answer kept": lambda _: site_state._FORMAT.frame(
         site_state._Answered(b"asked", b"sent", FINGERPRINT, b"party", b"", 900, (), True, False, "", {})
     ),
-    "signed list of a fleet's members": lambda _: _fleet().listed,
+    "signed list of a fleet's members": lambda _: FLEET.listed,
     "list of a fleet's blobs": lambda _: sign(
         fleet_session.LIST, NORTH, BlobList(FINGERPRINT, (BlobFile("blobs-000000.parquet", 2, FINGERPRINT),))
     ),
@@ -304,9 +277,11 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "what a fleet's member signs": lambda _: fleet_session.signed_of(b"blob", b"about"),
     "identity": lambda _: NORTH.to_bytes(),
     "credential": lambda _: credential((HERE / "north.pem").read_bytes(), b"binding"),
-    "key binding": lambda _: _binding(),
-    "fingerprint of a key binding": lambda _: _statement().fingerprint,
-    "authority": lambda _: _authority(),
+    "key binding": lambda _: existing_certificate._FORMAT.frame(
+        existing_certificate._Binding(serialise.encode(STATEMENT), b"certified", b"possession")
+    ),
+    "fingerprint of a key binding": lambda _: STATEMENT.fingerprint,
+    "authority": lambda _: AUTHORITY,
     "roster": lambda _: ROSTER.to_bytes(),
     "name of a session with its roster": lambda _: ROSTER.binding(_manifest()),
     "material of a party of a joint session": lambda _: serialise.encode(PartyMaterial(ROSTER, b"identity")),
@@ -320,7 +295,7 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "aggregator bundle": lambda _: sign(
         bundles.AGGREGATOR_KIND, NORTH, bundles._AggregatorBody(b"announcement", b"seal")
     ),
-    "party bundle": lambda _: sign(bundles.PARTY_KIND, NORTH, bundles._PartyBody(b"announcement", _header(), b"seal")),
+    "party bundle": lambda _: sign(bundles.PARTY_KIND, NORTH, bundles._PartyBody(b"announcement", HEADER, b"seal")),
     "list of authorities": lambda _: _trusted(),
     "privacy ledger": lambda _: LEDGER.to_bytes(),
     "policy": lambda _: policy._FORMAT.frame(POLICY),
@@ -387,7 +362,6 @@ def test_every_magic_stands_in_the_code_once_and_has_bytes_that_are_pinned() -> 
         bytes.fromhex(text[:14]).decode(errors="replace")
         for text in (*PINNED["bytes"].values(), *PINNED["key store"].values())
     }
-
     assert sorted(found) == sorted(PINNED["magics"])
     assert set(PINNED["magics"]) <= pinned
 
@@ -395,16 +369,13 @@ def test_every_magic_stands_in_the_code_once_and_has_bytes_that_are_pinned() -> 
 @pytest.mark.backends("all")
 def test_every_struct_that_is_encoded_has_the_fields_that_are_pinned() -> None:
     found = _found_layouts()
-
     assert {name: PINNED["layouts"].get(name) for name in found} == found
     assert set(PINNED["layouts"]) == set(found)
 
 
 def test_the_frame_is_magic_version_digest_and_body() -> None:
     body = b"\x93\x01\xc4\x01\x02\xa1\x33"
-
     framed = serialise.frame(b"fhetest", (1, b"\x02", "3"))
-
     assert serialise.FORMAT_VERSION == 3
     assert framed == b"fhetest" + b"\x03" + hashlib.sha256(body).digest() + body
 
@@ -414,28 +385,20 @@ def test_bytes_are_those_that_are_pinned(name: str, tmp_path: Path) -> None:
     assert _shown(VECTORS[name](tmp_path)) == PINNED["bytes"].get(name)
 
 
-def test_what_is_pinned_can_be_read() -> None:
+def test_what_is_pinned_can_be_read_unsealed_and_opened(tmp_path: Path) -> None:
     opened = open_announcement(_announcement(), TRUST, holder="north", at=AT)
-
     assert opened.study == STUDY
     assert msgspec.structs.replace(opened.manifest, certificates=(), aggregator=b"", study=None) == _manifest("AUC")
     assert announcement.KIND.purpose == b"session announcement 1"
-
-
-def test_bytes_that_were_sealed_once_can_be_unsealed() -> None:
     sealed, to_all = (bytes.fromhex(each) for each in PINNED["sealed"].values())
     assert NORTH.unseal(sealed, info=b"info") == b"the text"
     assert group_sealing.unseal_mine(NORTH, to_all, info=b"info", associated=b"associated") == b"the text"
-
-
-def test_a_key_store_that_was_written_once_can_be_opened(tmp_path: Path) -> None:
     for place, data in PINNED["key store"].items():
         path = tmp_path / place
         path.parent.mkdir(mode=0o700, exist_ok=True)
         path.write_bytes(bytes.fromhex(data))
         path.chmod(0o600)
     tmp_path.chmod(0o700)
-
     with KeyStore(tmp_path, "four random words") as store:
         assert store.get("trust", "own") == b"the text"
         store.register(SESSION)

@@ -101,7 +101,7 @@ def test_the_reference_leaves_the_consortium_as_it_says(walk: Walk) -> None:
     assert PASSPHRASE not in walk.printed
 
 
-def test_commands_that_are_not_executed_name_options_that_exist() -> None:
+def test_every_command_is_in_the_guide_and_names_options_that_exist() -> None:
     """Those of a site with a certificate of its own, say: `tests/keys/cli/test_cli.py` runs the like."""
     lines = [
         line
@@ -115,9 +115,6 @@ def test_commands_that_are_not_executed_name_options_that_exist() -> None:
         assert (program, name) == ("fhe-auc", "keys")
         options = {option for parameter in group.commands[command].params for option in parameter.opts}
         assert {each for each in arguments if each.startswith("--")} <= options
-
-
-def test_every_command_is_in_the_guide() -> None:
     text = "".join((GUIDES / page).read_text(encoding="utf-8") for page in (WALK, REFERENCE))
     assert all(f"fhe-auc keys {command}" in text for command in group.commands)
 

@@ -68,20 +68,17 @@ def test_every_link_leads_to_a_file_and_a_heading_that_exist(page: Path) -> None
             assert anchor in anchors(target), f"{name(target)} has no heading #{anchor}"
 
 
-def test_every_page_can_be_reached_from_the_index() -> None:
+def test_every_page_is_there_that_code_names_and_can_be_reached_from_the_index() -> None:
+    naming = [ROOT / "CHANGELOG.md", *(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))]
+    named = {(name(path), page) for path in naming for page in _PAGE.findall(path.read_text(encoding="utf-8"))}
+    assert named
+    assert sorted(pair for pair in named if not (ROOT / pair[1]).exists()) == []
     reached, new = set(), {INDEX}
     while new:
         reached |= new
         new = {target for page in new for target, _ in links(page) if target.suffix == ".md" and target.exists()}
         new = {target for target in new if target.is_relative_to(INDEX.parent)} - reached
     assert {name(page) for page in PAGES if page.is_relative_to(INDEX.parent)} == {name(page) for page in reached}
-
-
-def test_every_page_that_code_or_changelog_names_exists() -> None:
-    naming = [ROOT / "CHANGELOG.md", *(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))]
-    named = {(name(path), page) for path in naming for page in _PAGE.findall(path.read_text(encoding="utf-8"))}
-    assert named
-    assert sorted(pair for pair in named if not (ROOT / pair[1]).exists()) == []
 
 
 @pytest.mark.parametrize("page", MAPS, ids=name)
@@ -103,17 +100,13 @@ def test_a_broken_link_is_noticed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("page", DEVIATIONS, ids=name)
-def test_every_test_that_a_threat_model_names_exists(page: Path) -> None:
+def test_every_test_that_a_threat_model_names_exists_and_every_row_of_who_may_deviate_names_one(page: Path) -> None:
     named = re.findall(r"`([\w/]*(?:\.py)?)::(test_\w+)`", page.read_text("utf-8"))
     assert len(named) > 10
     path = ""
     for file, test in named:
         path = file or path  # a second one of the same file
         assert f"def {test}(" in (ROOT / "tests" / path).read_text(encoding="utf-8"), f"{path}::{test}"
-
-
-@pytest.mark.parametrize("page", DEVIATIONS, ids=name)
-def test_every_row_of_who_may_deviate_names_a_test_or_an_attack(page: Path) -> None:
     _, _, section = page.read_text("utf-8").partition(f"## {DEVIATIONS[page]}\n")
     rows = [line for line in section.partition("\n## ")[0].splitlines() if line.startswith("|")][2:]
     assert len(rows) > 10

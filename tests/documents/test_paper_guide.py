@@ -49,7 +49,7 @@ def test_commands_print_what_the_guide_shows(folder: Path) -> None:
     assert (folder / "forest.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_table_is_scikit_learns_within_the_binning_error(folder: Path) -> None:
+def test_table_and_sentences_are_what_was_computed_and_scikit_learns_within_the_binning_error(folder: Path) -> None:
     pooled = pd.concat([pd.read_csv(folder / f"{site}.csv") for site in ("north", "south", "west")])
     table = pd.read_csv(folder / "table2.csv")
     assert len(table) == 15
@@ -64,9 +64,6 @@ def test_the_table_is_scikit_learns_within_the_binning_error(folder: Path) -> No
         rows = pooled[pooled[name] == level] if level else pooled
         assert abs(row.auc - roc_auc_score(rows["died"], rows[row.model])) <= row.binning_error + 1e-12  # of a CSV
         assert (row.n, row.events) == (len(rows), rows["died"].sum())
-
-
-def test_the_sentences_to_paste_are_what_was_computed(folder: Path) -> None:
     sentences = " ".join(re.findall(r"^> (.*)$", GUIDE.read_text("utf-8"), re.MULTILINE))
     first = pd.read_csv(folder / "table2.csv").iloc[0]
     found = f"{first.auc:.3f} (95 % CI {first.low:.3f} to {first.high:.3f}; {first.method})"

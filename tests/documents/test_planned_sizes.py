@@ -14,15 +14,9 @@ SECURITY = Path(__file__).parents[2] / "docs" / "security"
 pytestmark = pytest.mark.openfhe
 
 
-def said(page: str) -> str:
-    return " ".join((SECURITY / page).read_text(encoding="utf-8").split())
-
-
-def planned(*arguments: str) -> dict:
-    return json.loads(CliRunner().invoke(main, ["plan", *arguments, "--json"], catch_exceptions=False).stdout)["plans"]
-
-
 def test_uploads_of_malicious_at_a_thousand_thresholds() -> None:
-    plans = planned("--protocol", "malicious", "--thresholds", "uniform:1000")
+    asked = ["plan", "--protocol", "malicious", "--thresholds", "uniform:1000", "--json"]
+    plans = json.loads(CliRunner().invoke(main, asked, catch_exceptions=False).stdout)["plans"]
     (size,) = {bytes_text(plans[backend]["upload_bytes"]) for backend in ("openfhe", "tenseal")}
-    assert f"1,000 thresholds are {size} a party on both backends" in said("malicious.md")
+    said = " ".join((SECURITY / "malicious.md").read_text(encoding="utf-8").split())
+    assert f"1,000 thresholds are {size} a party on both backends" in said

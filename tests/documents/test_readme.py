@@ -18,11 +18,8 @@ def section(title: str) -> str:
     return README.read_text("utf-8").split(f"\n## {title}\n")[1].split("\n## ")[0]
 
 
-def test_it_is_short() -> None:
+def test_it_is_short_and_begins_with_two_commands_that_need_no_others_before_them() -> None:
     assert len(README.read_text("utf-8").split()) <= 900
-
-
-def test_it_begins_with_two_commands_that_need_no_others_before_them() -> None:
     first = next(block for block in README.read_text("utf-8").split("\n\n") if block.startswith("    "))
     assert re.findall(r"^    (.*?) +#", first, re.MULTILINE) == ["make demo", "make test"]
     targets = (README.parent / "Makefile").read_text("utf-8")

@@ -29,13 +29,6 @@ _COLUMNS, _BREAKDOWN, _SETUP = Columns(), Breakdown(), Setup()
 FUNCTIONS: list[Any] = [federated_auc, federated_report, federated_thresholds]
 
 
-@pytest.mark.parametrize("function", FUNCTIONS)
-def test_a_typo_is_a_type_error_with_the_argument_that_is_meant(function: Any) -> None:
-    told = f"^{function.__name__} has no argument 'colums'; did you mean 'columns'\\? .*there are: rows, .*progress"
-    with pytest.raises(TypeError, match=told):
-        function(ROWS, colums=Columns(label="died"))
-
-
 @pytest.mark.parametrize(
     ("parts", "whole"),
     [
@@ -56,19 +49,21 @@ def test_parts_of_an_argument_may_be_given_by_themselves(parts: dict[str, Any], 
     assert taken[0] == taken[1]
 
 
-@pytest.mark.parametrize(("kind", "typo", "meant"), [(Columns, "lable", "label"), (Setup, "key", "keys")])
-def test_a_typo_in_a_part_of_an_argument_names_the_one_that_is_meant(kind: Any, typo: str, meant: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "typo", "meant"),
+    [(Columns, "lable", "label"), (Setup, "key", "keys"), (Malicious, "execution", "executions")],
+)
+def test_a_typo_in_a_part_of_an_argument_or_an_option_names_what_is_meant(kind: Any, typo: str, meant: str) -> None:
     with pytest.raises(TypeError, match=f"^{kind.__name__} has no option '{typo}'; did you mean '{meant}'"):
         kind(**{typo: "died"})
+    with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'epsilon'"):
+        DpaucLaplace()  # type: ignore[call-arg]
 
 
-@pytest.mark.parametrize("breakdown", [Breakdown(classes=["a", "b", "c"]), Breakdown(by="sex", cross_groups=True)])
-def test_a_report_has_no_classes_and_no_aucs_across_groups(breakdown: Breakdown) -> None:
-    with pytest.raises(InputError, match=r"^a report has no classes and no AUCs across groups"):
-        federated_report(ROWS, breakdown=breakdown)
-
-
-def test_a_report_and_thresholds_are_of_one_model() -> None:
+def test_a_report_has_no_classes_and_no_aucs_across_groups_and_is_of_one_model_as_thresholds_are() -> None:
+    for breakdown in (Breakdown(classes=["a", "b", "c"]), Breakdown(by="sex", cross_groups=True)):
+        with pytest.raises(InputError, match=r"^a report has no classes and no AUCs across groups"):
+            federated_report(ROWS, breakdown=breakdown)
     columns = Columns(score=["a", "b"])
     with pytest.raises(InputError, match=r"^a report is of one column of scores, got 2$"):
         federated_report(ROWS, columns=columns)
@@ -95,7 +90,10 @@ def test_a_protocols_option_is_shown_where_it_belongs(values: dict[str, Any], to
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_signatures_are_those_of_the_source_with_ten_arguments_at_most(function: Any) -> None:
+def test_signatures_have_ten_arguments_at_most_and_a_typo_says_which_is_meant(function: Any) -> None:
+    told = f"^{function.__name__} has no argument 'colums'; did you mean 'columns'\\? .*there are: rows, .*progress"
+    with pytest.raises(TypeError, match=told):
+        function(ROWS, colums=Columns(label="died"))
     parameters = inspect.signature(function).parameters.values()
     assert len(parameters) <= 10  # so that a newcomer sees them all
     kinds = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
@@ -103,20 +101,9 @@ def test_signatures_are_those_of_the_source_with_ten_arguments_at_most(function:
     assert all(each.annotation is not inspect.Parameter.empty for each in parameters)
 
 
-def test_a_typo_in_an_option_is_a_type_error_with_the_option_that_is_meant() -> None:
-    with pytest.raises(TypeError, match=r"^Malicious has no option 'execution'; did you mean 'executions'\?"):
-        Malicious(execution=3)  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'epsilon'"):
-        DpaucLaplace()  # type: ignore[call-arg]
-
-
-@pytest.mark.parametrize("name", options.__all__)
-def test_the_signature_of_options_is_their_fields(name: str) -> None:
-    kind = getattr(options, name)
-    assert list(inspect.signature(kind).parameters) == [each.name for each in dataclasses.fields(kind)]
-
-
-def test_options_are_copied_pickled_and_replaced() -> None:
+def test_options_have_the_signature_of_their_fields_are_copied_pickled_and_replaced() -> None:
+    for kind in (getattr(options, name) for name in options.__all__):
+        assert list(inspect.signature(kind).parameters) == [each.name for each in dataclasses.fields(kind)]
     chosen = DpaucGaussian(epsilon=1.0, delta=1e-6)
     assert pickle.loads(pickle.dumps(chosen)) == copy.deepcopy(chosen) == chosen  # noqa: S301 - our own bytes
     assert dataclasses.replace(chosen, delta=1e-5) == DpaucGaussian(epsilon=1.0, delta=1e-5)

@@ -53,24 +53,15 @@ def page() -> str:
     return output_of(command, cwd=ROOT, env={**os.environ, "PYTHONUTF8": "1"}, timeout=60)
 
 
-def test_the_page_has_the_readmes_sections_but_where_to_read_on(page: str) -> None:
+def test_the_page_has_the_readmes_sections_and_needs_no_clone_picture_or_link_that_leads_nowhere(page: str) -> None:
     headings = re.findall(r"^## (.+)", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert re.findall(r"^## (.+)", page, re.MULTILINE) == [each for each in headings if each != "Read on"]
     assert page.rstrip().splitlines()[-1].startswith("Apache-2.0.")
-
-
-def test_the_page_needs_no_clone(page: str) -> None:
     assert not re.search(r"\bclone|\.venv|^    make |`make ", page, re.MULTILINE)
+    assert not re.search(r"!\[|\]\((?!https?://)|^\[[^\]]+\]:|<(?:a|img)\b", page, re.MULTILINE)
     commands = re.findall(r"pip install (\S+)", page)
     assert commands
     assert all(re.fullmatch(r'"fhe-auc\[\w+\]"|fhe-auc', each) for each in commands)
-
-
-def test_the_page_has_no_picture_and_no_link_that_leads_nowhere(page: str) -> None:
-    assert not re.search(r"!\[|\]\((?!https?://)|^\[[^\]]+\]:|<(?:a|img)\b", page, re.MULTILINE)
-
-
-def test_the_page_lists_every_extra(page: str) -> None:
     install = page.partition("\n## Install\n")[2].partition("\n## ")[0]
     cells = re.findall(r"^\| (`.+?`) \|", install, re.MULTILINE)
     assert {name for cell in cells for name in re.findall(r"`(\w+)`", cell)} == set(EXTRAS)

@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tarfile
 import zipfile
@@ -16,7 +17,7 @@ import yaml
 from packaging.requirements import Requirement
 
 import fhe_auc
-from tests.support.programs import output_of
+from tests.support.programs import output_of, run
 
 ROOT = Path(__file__).parents[2]
 SITES = ROOT / "requirements" / "sites.txt"
@@ -40,7 +41,7 @@ def wanted(requirements: list[str], python: str, system: str, machine: str) -> l
     return [each for each in found if each.marker is None or each.marker.evaluate(there)]
 
 
-def test_every_requirement_has_a_hash_and_the_version_of_the_constraints() -> None:
+def test_every_requirement_has_a_hash_and_the_version_of_the_constraints_and_the_image_installs_it() -> None:
     text = SITES.read_text(encoding="utf-8")
     entries = re.split(r"\n(?=[a-z])", re.sub(r"^#.*\n", "", text, flags=re.MULTILINE).strip())
     assert all(re.match(r"[\w.-]+==\S+", entry) and "--hash=sha256:" in entry for entry in entries)
@@ -48,13 +49,15 @@ def test_every_requirement_has_a_hash_and_the_version_of_the_constraints() -> No
     pinned = r"^([\w.-]+==[^\s;]+)"
     constraints = set(re.findall(pinned, (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE))
     assert set(re.findall(pinned, text, re.MULTILINE)) <= constraints
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    assert re.findall(r"--require-hashes -r (\S+)", text) == ["requirements/build.txt", "requirements/sites.txt"]
+    allowed = re.findall(r"^!(.+)$", (ROOT / ".dockerignore").read_text(encoding="utf-8"), re.MULTILINE)
+    assert all((ROOT / name).exists() for name in allowed)
 
 
 @pytest.mark.parametrize("python", PYTHONS)
 @pytest.mark.parametrize(("system", "machine"), PLATFORMS)
-def test_what_pyproject_asks_for_is_locked_once_on_each_python_and_platform(
-    python: str, system: str, machine: str
-) -> None:
+def test_what_pyproject_asks_for_is_locked_once_on_every_platform(python: str, system: str, machine: str) -> None:
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     (lines,) = re.findall(r"^dependencies = \[\n(.*?)^\]", text, re.MULTILINE | re.DOTALL)
     asked = wanted(re.findall(r'^ +"(.+?)"', lines, re.MULTILINE), python, system, machine)
@@ -66,13 +69,6 @@ def test_what_pyproject_asks_for_is_locked_once_on_each_python_and_platform(
     assert ("openfhe" in versions) == ((system, machine) == PLATFORMS[0] and python in ("3.10", "3.12"))
 
 
-def test_the_image_installs_what_is_locked() -> None:
-    text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
-    assert re.findall(r"--require-hashes -r (\S+)", text) == ["requirements/build.txt", "requirements/sites.txt"]
-    allowed = re.findall(r"^!(.+)$", (ROOT / ".dockerignore").read_text(encoding="utf-8"), re.MULTILINE)
-    assert all((ROOT / name).exists() for name in allowed)
-
-
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
 def test_a_workflow_may_only_read_but_where_a_job_says_more_and_runs_targets_that_make_has(path: Path) -> None:
     found = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -80,6 +76,8 @@ def test_a_workflow_may_only_read_but_where_a_job_says_more_and_runs_targets_tha
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     for job in found["jobs"].values():
         assert job["timeout-minutes"] <= 350
+        if any(step.get("uses", "").startswith("actions/checkout@") for step in job["steps"]):
+            assert job.get("permissions", {"contents": "read"}).get("contents") in ("read", "write")
         for step in job["steps"]:
             if "uses" in step:
                 assert re.fullmatch(r"actions/[a-z-]+@(v\d+|[0-9a-f]{40})", step["uses"])
@@ -87,7 +85,7 @@ def test_a_workflow_may_only_read_but_where_a_job_says_more_and_runs_targets_tha
                 assert {word for word in step["run"].split()[1:] if "=" not in word} <= targets
 
 
-def test_only_a_release_may_write() -> None:
+def test_only_a_release_may_write_and_the_site_is_deployed_once_it_is_out() -> None:
     jobs = {
         path.stem: [job.get("permissions") for job in yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].values()]
         for path in WORKFLOWS
@@ -100,16 +98,6 @@ def test_only_a_release_may_write() -> None:
             {"pages": "write", "id-token": "write"},
         ],
     }
-
-
-@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
-def test_a_job_that_checks_out_the_sources_may_read_them(path: Path) -> None:
-    for job in yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].values():
-        if any(step.get("uses", "").startswith("actions/checkout@") for step in job["steps"]):
-            assert job.get("permissions", {"contents": "read"}).get("contents") in ("read", "write")
-
-
-def test_the_site_is_deployed_once_its_release_is_out() -> None:
     release = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8"))
     jobs = release["jobs"]
     assert jobs["pages"]["needs"] == "release"
@@ -118,7 +106,7 @@ def test_the_site_is_deployed_once_its_release_is_out() -> None:
     assert jobs["pages"]["steps"][0]["with"] == {"artifact_name": "${{ needs.release.outputs.site }}"}
 
 
-def test_one_version_stands_wherever_there_is_one() -> None:
+def test_one_version_stands_wherever_there_is_one_and_the_demo_of_three_sites_runs_without_rights() -> None:
     asked = re.search(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
     assert asked is not None
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
@@ -127,9 +115,6 @@ def test_one_version_stands_wherever_there_is_one() -> None:
     assert fhe_auc.__version__ == asked[1] == cited["version"] == latest[1]
     assert str(cited["date-released"]) == latest[2]
     assert {"cff-version", "message", "title", "authors"} <= cited.keys()  # what its format requires
-
-
-def test_the_demo_of_three_sites_runs_without_rights() -> None:
     (service,) = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))["services"].values()
     assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"]
@@ -173,3 +158,70 @@ def test_the_published_sources_hold_all_that_is_in_git_and_no_stray_file(tmp_pat
         names = {name.partition("/")[2] for name in found.getnames()}
     assert tracked <= names
     assert {name.split("/")[0] for name in names} == {name.split("/")[0] for name in tracked} | {"PKG-INFO"}
+
+
+# --- Notes ------------------------------------------------------------------------------------------------------------
+
+CHANGELOG = """# Changelog
+
+## [Unreleased]
+
+- later
+
+## [1.1.0] - 2026-02-03
+
+The – second.
+
+### Changed
+
+- now ([how](a.md#b),
+  [why](https://example.com)) better
+- and faster
+
+## [1.0.0] - 2026-01-02
+
+- earlier
+"""
+NOTES = """The – second.
+
+### Changed
+
+- now ([how](https://example.org/blob/v1.1.0/a.md#b), [why](https://example.com)) better
+- and faster
+"""
+
+
+def notes(root: Path, tag: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(root / "scripts" / "release_notes.py"), tag, "https://example.org/blob/v1.1.0"]
+    return run(command, env={**os.environ, "PYTHONUTF8": "1"}, timeout=60)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project of version 1.1.0."""
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(ROOT / "scripts" / "release_notes.py", tmp_path / "scripts")
+    (tmp_path / "pyproject.toml").write_text('[project]\nversion = "1.1.0"\n', encoding="utf-8")
+    (tmp_path / "CHANGELOG.md").write_text(CHANGELOG, encoding="utf-8")
+    return tmp_path
+
+
+def test_a_tag_that_is_not_the_version_or_a_version_without_a_date_releases_nothing(project: Path) -> None:
+    for tag in ("v1.0.0", "1.1.0", "v1.1.0.1"):
+        found = notes(project, tag)
+        assert (found.returncode, found.stdout) == (1, "")
+        assert f"the tag is {tag}, but the version in pyproject.toml is 1.1.0" in found.stderr
+    (project / "CHANGELOG.md").write_text(CHANGELOG.replace(" - 2026-02-03", ""), encoding="utf-8")
+    found = notes(project, "v1.1.0")
+    assert (found.returncode, found.stdout) == (1, "")
+    assert "no section of 1.1.0 with a date" in found.stderr
+
+
+def test_notes_are_of_one_version_with_links_and_a_line_for_each_item_and_the_next_has_some(
+    project: Path,
+) -> None:
+    found = notes(project, "v1.1.0")
+    assert (found.returncode, found.stdout) == (0, NOTES)
+    found = notes(ROOT, f"v{fhe_auc.__version__}")
+    assert found.returncode == 0, found.stderr
+    assert len(found.stdout.split()) > 10

@@ -62,13 +62,10 @@ EVALUATE = (COMMAND, "evaluate", "north.csv", "south.csv", "--json", "--threshol
 AUC = 14 / 16  # of the eight rows: of 16 pairs, all but those of 0.3125 with 0.375 and with 0.5 are in order
 
 
-def test_the_wheel_holds_our_four_packages_and_no_generic_name(installed: Path) -> None:
+def test_what_runs_is_the_wheel_with_our_four_packages_and_no_generic_name(installed: Path, run: Run) -> None:
     found = {each.name for each in installed.iterdir() if each.is_dir() and "." not in each.name}
     assert found - {"bin", "__pycache__"} == IMPORTED
     assert (installed / "fhe_auc" / "data" / "covid_clinics.npz").is_file()
-
-
-def test_what_runs_is_the_installed_wheel(installed: Path, run: Run) -> None:
     code = "import json, sys, fhe_auc_keys.store.key_store, fhe_auc_benchmarks\n"
     code += "import fhe_auc_protocols.blinded_auc.semi_honest\n"
     code += "print(json.dumps([sys.modules[name].__file__ for name in sys.argv[1:]]))"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import signal
@@ -11,11 +10,11 @@ import sys
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.processes import kill, marked
 from tests.support.programs import run
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guide"
@@ -97,18 +96,9 @@ class Walk:
     def stop(self) -> None:
         """End what the steps have left running."""
         deadline = time.monotonic() + 10
-        while left := list(self._left()):
-            for pid in left:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGTERM if time.monotonic() < deadline else signal.SIGKILL)
+        while left := marked(f"FHE_AUC_TEST={self._mark}"):
+            kill(left, signal.SIGTERM if time.monotonic() < deadline else signal.SIGKILL)
             time.sleep(0.2)
-
-    def _left(self) -> Iterator[int]:
-        for entry in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                alive = (entry / "stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-                if alive and f"FHE_AUC_TEST={self._mark}".encode() in (entry / "environ").read_bytes().split(b"\0"):
-                    yield int(entry.name)
 
 
 def words(text: str) -> Counter[str]:

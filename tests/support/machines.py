@@ -43,13 +43,10 @@ class MachineSession:
     def copied(self: S, folder: Path) -> S:
         """The same in another folder: made once, as most of a test's time would be spent on its certificates."""
 
-        def moved(config: Mapping[str, Any]) -> dict[str, Any]:
-            return {name: value.replace(str(self.folder), str(folder)) for name, value in config.items()}
-
         made = copy.copy(self)
         shutil.copytree(self.folder, folder)
-        made.folder, made.aggregator = folder, moved(self.aggregator)
-        made.roles = {name: moved(config) for name, config in self.roles.items()}
+        made.folder, made.aggregator = folder, moved(self.aggregator, self.folder, folder)
+        made.roles = {name: moved(config, self.folder, folder) for name, config in self.roles.items()}
         return made
 
     def results(self, name: str) -> list[Path]:
@@ -71,6 +68,17 @@ class MachineSession:
     def record(self) -> dict[str, Any] | None:
         return read_record(self.folder / "journal")
 
+    def told(self) -> dict[str, Any]:
+        """Who took part, by the aggregator's record."""
+        found = self.record()
+        assert found is not None
+        return found
+
 
 def toml(config: Mapping[str, Any]) -> str:
     return "".join(f"{name} = {json.dumps(value)}\n" for name, value in config.items())
+
+
+def moved(config: Mapping[str, Any], folder: Path, to: Path) -> dict[str, Any]:
+    """The configuration of a session that has been copied into another folder."""
+    return {name: value.replace(str(folder), str(to)) for name, value in config.items()}

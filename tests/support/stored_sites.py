@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -21,6 +21,7 @@ from fhe_auc.session.protocol import Request, Session, new_session_id
 from fhe_auc_keys.roles.padded_roles import SealedPadsSession
 from fhe_auc_keys.store.key_store import KeyStore, Kind
 from fhe_auc_keys.store.vault import Vault
+from tests.support.machines import moved
 
 GRID = np.linspace(0, 1, 16)
 
@@ -57,12 +58,13 @@ class Consortium:
         """The same session, as it is on the disk now, in another folder: what happens there leaves this one alone."""
         shutil.copytree(self.folder, folder)
 
-        def moved(config: Mapping[str, str]) -> dict[str, str]:
-            return {name: value.replace(str(self.folder), str(folder)) for name, value in config.items()}
-
         copied = copy.copy(self)
-        sites = {name: moved(config) for name, config in self.made.sites.items()}
-        copied.folder, copied.made, copied.results = folder, LocalSites(moved(self.made.aggregator), sites), {}
+        sites = {name: moved(config, self.folder, folder) for name, config in self.made.sites.items()}
+        copied.folder, copied.made, copied.results = (
+            folder,
+            LocalSites(moved(self.made.aggregator, self.folder, folder), sites),
+            {},
+        )
         return copied
 
     def aggregator(self) -> Aggregator:

@@ -16,16 +16,13 @@ def test_which_check_failed_outlives_the_way_to_another_process(kind: type[Resul
     assert kind("refused").check is None  # a check of another package need not have a name
 
 
-def test_what_is_wrong_is_there_for_programs_also_in_another_process() -> None:
+def test_an_error_says_what_is_wrong_to_programs_also_in_another_process_and_is_given_its_place() -> None:
     where = {"party": "north", "file": "north.csv", "line": 7, "column": "score"}
     error = InputError("score is nan", **where)
     for each in (error, pickle.loads(pickle.dumps(error))):  # noqa: S301 - our own bytes
         assert str(each) == "score is nan"
         assert {name: getattr(each, name) for name in where} == where
     assert {getattr(InputError("score is nan"), name) for name in where} == {None}
-
-
-def test_an_error_that_is_given_its_place_keeps_what_it_knows() -> None:
     error = InputError("score is nan", line=7, column="score").within("file 'north.csv'", file="north.csv")
     assert str(error) == "file 'north.csv': score is nan"
     assert (error.party, error.file, error.line, error.column) == (None, "north.csv", 7, "score")

@@ -84,7 +84,7 @@ def rows() -> dict[str, Any]:
 
 
 @pytest.mark.backends("all")
-def test_sessions_that_add_no_noise_need_no_extra_and_several_models_groups_and_sites_need_none(
+def test_sessions_without_noise_need_no_extra_nor_do_several_models_and_groups(
     folder: Path, rows: dict[str, Any]
 ) -> None:
     protocols = ("semi-honest", "malicious", "exact", "verified", "histogram-federated")
@@ -160,23 +160,17 @@ def test_what_needs_an_extra_says_so_in_one_sentence(folder: Path) -> None:
 
 
 @FLOWER
-def test_a_simulation_without_ray_says_what_to_install(folder: Path) -> None:
+def test_ray_the_python_and_the_flower_that_are_needed_are_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = ["flower", "simulate", "north.csv", "south.csv"]
     ((status, _, stderr),) = without_extras(folder, COMMANDS, [asked], but="flower")
     told = "error: simulations over Flower need ray: in a clone of fhe-auc, pip install '.[simulation]'"
     assert (status, stderr.splitlines()) == (2, [told])
-
-
-def test_on_an_old_python_flower_says_which_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("fhe_auc.machines.flower.version", lambda name: "1.42.0")
+        with pytest.raises(InputError, match=rf"flwr 1\.42\.0 is installed, fhe-auc relies on {re.escape(FLWR)}: "):
+            require_flower()
     monkeypatch.setattr("sys.version_info", (3, 10, 13))
     with pytest.raises(InputError, match=r"^Flower needs Python 3\.11 or later, and this is 3\.10$"):
-        require_flower()
-
-
-@FLOWER
-def test_another_version_of_flower_than_the_one_relied_on_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fhe_auc.machines.flower.version", lambda name: "1.42.0")
-    with pytest.raises(InputError, match=rf"flwr 1\.42\.0 is installed, fhe-auc relies on {re.escape(FLWR)}: "):
         require_flower()
 
 
@@ -200,17 +194,7 @@ def test_an_extra_is_all_that_its_uses_need(folder: Path, extra: str, asked: lis
         assert status == 0, stderr
 
 
-def test_an_extra_of_which_a_part_is_missing_names_that_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    require("dp")
-    monkeypatch.setitem(sys.modules, "scipy", None)
-    with pytest.raises(InputError, match="protocols that add noise need scipy: "):
-        require("dp")
-    monkeypatch.setitem(sys.modules, "opendp", None)
-    with pytest.raises(InputError, match="protocols that add noise need opendp and scipy: "):
-        require("dp")
-
-
-def test_a_session_that_needs_an_extra_makes_no_key_without(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_names_the_part_of_an_extra_that_is_missing_and_makes_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     def forbidden(*arguments: object, **named: object) -> None:
         raise AssertionError("a key was made")
 
@@ -224,3 +208,6 @@ def test_a_session_that_needs_an_extra_makes_no_key_without(monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "opendp", None)
     with pytest.raises(InputError, match="protocols that add noise need opendp: "):
         plugin.prepare(request)
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    with pytest.raises(InputError, match="protocols that add noise need opendp and scipy: "):
+        require("dp")

@@ -25,14 +25,11 @@ def _fail_in_the_middle(path: Path) -> None:
 
 
 @pytest.mark.parametrize("durable", [False, True])
-def test_what_is_written_is_there_and_nothing_else(durable: bool, tmp_path: Path) -> None:
+def test_what_is_written_is_there_alone_and_what_fails_leaves_no_new_file(durable: bool, tmp_path: Path) -> None:
     write_atomically(tmp_path / "file", b"old", durable=durable)
     write_atomically(tmp_path / "file", b"new", durable=durable)
     assert (tmp_path / "file").read_bytes() == b"new"
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
-def test_whatever_fails_while_a_file_is_written_leaves_the_old_one_or_none(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"old")
     for name in ("file", "new"):
@@ -65,17 +62,11 @@ def test_a_file_that_stays_open_is_named_and_left_as_it_is(tmp_path: Path) -> No
 
 
 @needs_modes
-def test_a_private_file_is_never_open_to_others(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(b"old")
-    path.chmod(0o644)
-    write_atomically(path, b"new", mode=0o600)
-    assert _mode(path) == 0o600
-
-
-@needs_modes
-def test_a_file_of_the_users_own_keeps_its_mode_and_a_new_one_has_what_the_umask_leaves(tmp_path: Path) -> None:
+def test_a_private_file_is_never_open_to_others_and_others_keep_their_mode_or_get_the_umask_s(tmp_path: Path) -> None:
     (tmp_path / "old").write_bytes(b"")
+    (tmp_path / "old").chmod(0o644)
+    write_atomically(tmp_path / "old", b"new", mode=0o600)
+    assert _mode(tmp_path / "old") == 0o600
     (tmp_path / "old").chmod(0o640)
     (tmp_path / "usual").write_bytes(b"")
     for name in ("old", "new"):
@@ -98,7 +89,7 @@ def test_a_link_of_the_users_own_is_followed_and_a_link_to_a_private_file_is_rep
 
 
 @needs_unix_files
-def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:
+def test_a_pipe_is_written_to_and_stays_a_pipe_and_one_that_never_ends_is_not_read_to_its_end(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -106,6 +97,8 @@ def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:
     assert os.read(reader, 10) == b"text"
     assert stat.S_ISFIFO(pipe.stat().st_mode)
     os.close(reader)
+    with pytest.raises(InputError, match="longer than"):
+        read_from_others("/dev/zero")
 
 
 @needs_linux("a file that stands for a full disk")
@@ -115,16 +108,13 @@ def test_a_full_disk_is_named(tmp_path: Path) -> None:
     assert caught.value.errno == errno.ENOSPC
 
 
-@pytest.mark.parametrize("path", ["/proc/file", "/no such folder/file"])
-def test_an_error_names_the_file_that_was_asked_for(path: str) -> None:
-    with pytest.raises(OSError, match="file") as caught:
-        write_atomically(path, b"text")
-    assert caught.value.filename == path
-    with pytest.raises(InputError, match=f"^figure '{path}'.*(no folder|No such|denied|not permitted)"):
-        require_writable(path, "figure")
-
-
-def test_looking_whether_a_file_can_be_written_leaves_it_as_it_is(tmp_path: Path) -> None:
+def test_an_error_names_the_file_and_looking_whether_it_can_be_written_leaves_it_as_it_is(tmp_path: Path) -> None:
+    for path in ("/proc/file", "/no such folder/file"):
+        with pytest.raises(OSError, match="file") as caught:
+            write_atomically(path, b"text")
+        assert caught.value.filename == path
+        with pytest.raises(InputError, match=f"^figure '{path}'.*(no folder|No such|denied|not permitted)"):
+            require_writable(path, "figure")
     (tmp_path / "old").write_bytes(b"old")
     for name in ("old", "new"):
         require_writable(tmp_path / name, "file")
@@ -142,9 +132,3 @@ def test_what_others_send_is_read_up_to_the_longest_of_our_files(tmp_path: Path)
         read_from_others(path)
     with pytest.raises(FileNotFoundError):
         read_from_others(tmp_path / "absent")
-
-
-@needs_unix_files
-def test_a_pipe_that_never_ends_is_not_read_to_its_end() -> None:
-    with pytest.raises(InputError, match="longer than"):
-        read_from_others("/dev/zero")

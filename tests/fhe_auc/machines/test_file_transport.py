@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -14,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
@@ -29,7 +27,7 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.journal import Journal
 from tests.support.exact_sessions import pairs_of
 from tests.support.machines import GRID, MachineSession, toml
-from tests.support.platforms import needs_linux
+from tests.support.processes import wait_for
 
 pytestmark = pytest.mark.usefixtures("nothing_installed")
 
@@ -73,13 +71,13 @@ class Session(MachineSession):
     def open(self) -> subprocess.Popen[str]:
         """Start the aggregator, and wait until the first round is open."""
         aggregator = self.aggregate()
-        self.until(self.opened(1))
+        wait_for(self.opened(1), PATIENCE)
         return aggregator
 
     def attend_first(self, *absent: str) -> None:
         """Have all sites but those answer the first round, and wait until the second is open."""
         self.attend(*absent)
-        self.until(self.opened(2))
+        wait_for(self.opened(2), PATIENCE)
 
     def finish(self, aggregator: subprocess.Popen[str]) -> None:
         """Have the sites answer the last round, and check what everybody has."""
@@ -103,23 +101,11 @@ class Session(MachineSession):
         places = [each if each.startswith("-") else str(self.folder / each) for each in arguments]
         return CliRunner().invoke(main, ["session", command, *places])
 
-    def until(self, there: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while not there():
-            assert time.monotonic() < deadline, [process.poll() for process in self.started]
-            time.sleep(0.02)
-
     def opened(self, number: int) -> Callable[[], bool]:
         return (self.exchange / f"round-{number}.message").exists
 
     def submission(self, number: int, site: str) -> Path:
         return self.exchange / f"round-{number}" / f"{site}.submission"
-
-    def told(self) -> dict[str, Any]:
-        """Who took part, by the aggregator's record."""
-        found = self.record()
-        assert found is not None
-        return found
 
     def check(self) -> None:
         """All sites have the result, all have confirmed it, and each was counted once."""
@@ -219,26 +205,6 @@ def trail_of(session: Session, role: str) -> list[str]:
     return [line["event"] for line in json.loads(told.stdout)["lines"]]
 
 
-@pytest.mark.slow
-def test_logs_in_json_tell_session_round_and_party(
-    site_rows: list[PartyData], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    session = Session(site_rows, tmp_path / "session", "exact")
-    monkeypatch.setenv("FHE_AUC_LOG_FORMAT", "json")
-    aggregator = session.start("aggregate", "exchange", "run.toml")
-    sites = [session.answer(name, "--wait", "1", "--log-format", "json") for name in session.sites]
-    logs = [finished(process)[1] for process in (aggregator, *sites)]
-    logs[0] = "".join(line for line in logs[0].splitlines(keepends=True) if line.startswith("{"))  # without the table
-    told = [[json.loads(line) for line in log.splitlines()] for log in logs]
-    assert {line["session"] for lines in told for line in lines} == {session.id.hex()}
-    accepted = {(line["round"], line["party"]) for line in told[0] if "accepted" in line["message"]}
-    assert accepted == {(number, name) for number in (1, 2) for name in session.sites}
-    for name, lines in zip(session.sites, told[1:], strict=True):
-        assert {line["party"] for line in lines} == {name}
-        assert [line["round"] for line in lines if "answered" in line["message"]] == [1, 2]
-    assert str(session.outcome("north").auc)[:6] not in "".join(logs)
-
-
 # --- The fault matrix: role × instant × fault -------------------------------------------------------------------------
 
 
@@ -255,7 +221,7 @@ def test_an_aggregator_that_is_killed_goes_on_when_it_is_run_again(session: Sess
     aggregator = session.open()
     if instant != "round-1.message":
         session.attend()
-    session.until((session.journal / instant).exists)
+    wait_for((session.journal / instant).exists, PATIENCE)
     getattr(aggregator, end)()
     aggregator.wait()
     gone = []
@@ -267,15 +233,13 @@ def test_an_aggregator_that_is_killed_goes_on_when_it_is_run_again(session: Sess
     again = session.aggregate()
     if instant in ("round-1.message", "round-1.submissions"):
         session.attend(*gone)
-    session.until(session.opened(2))
+    wait_for(session.opened(2), PATIENCE)
     session.finish(again)
 
 
 @pytest.mark.parametrize("round_number", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("instant", [pytest.param("at once", marks=pytest.mark.slow), "once it has answered"])
-def test_a_site_that_is_killed_answers_the_same_when_it_is_run_again(
-    session: Session, round_number: int, instant: str
-) -> None:
+def test_a_killed_site_answers_the_same_when_it_is_run_again(session: Session, round_number: int, instant: str) -> None:
     aggregator = session.open()
     if round_number == 2:
         session.attend_first()
@@ -284,102 +248,16 @@ def test_a_site_that_is_killed_answers_the_same_when_it_is_run_again(
     if instant == "at once":
         time.sleep(0.3)  # wherever it is then: it may have begun, or be done
     else:
-        session.until(answered.exists)
+        wait_for(answered.exists, PATIENCE)
     kill(site)
     before = answered.read_bytes() if answered.exists() else None
     session.attend()
     assert before in (None, answered.read_bytes())
     if round_number == 1:
-        session.until(session.opened(2))
+        wait_for(session.opened(2), PATIENCE)
         session.attend()
     assert finished(aggregator)[0] == 0
     session.check()
-
-
-needs_tmpfs = needs_linux("a disk of one's own, in memory")
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Callable[[Path], None]]:
-    """Make a folder a disk of its own, of 8 MB."""
-    mounted: list[Path] = []
-
-    def mount(folder: Path) -> None:
-        folder.mkdir(mode=0o700)
-        command = ["mount", "-t", "tmpfs", "-o", "size=8m,mode=700", "tmpfs", str(folder)]
-        if subprocess.run(command, capture_output=True, check=False).returncode:
-            pytest.skip("a disk of one's own needs root")
-        mounted.append(folder)
-
-    yield mount
-    for folder in mounted:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)  # noqa: S607 - wherever it is
-
-
-def fill(folder: Path) -> None:
-    with (folder / "filler").open("wb", buffering=0) as file, contextlib.suppress(OSError):
-        while file.write(bytes(4096)):
-            pass
-
-
-@needs_tmpfs
-@pytest.mark.slow
-@pytest.mark.parametrize("round_number", [1, 2])
-def test_an_aggregator_whose_disk_is_full_says_so_and_goes_on_once_there_is_room(
-    session: Session, disk: Callable[[Path], None], round_number: int
-) -> None:
-    disk(session.journal)
-    if round_number == 2:  # the message is out, and there is no room for what comes back
-        aggregator = session.open()
-        kill(aggregator)
-        session.attend()
-    fill(session.journal)
-    status, told = finished(session.aggregate())
-    assert (status, "No space left on device" in told, "internal" in told) == (1, True, False), told
-    (session.journal / "filler").unlink()
-    again = session.open()
-    if round_number == 1:
-        session.attend()
-    session.until(session.opened(2))
-    session.finish(again)
-
-
-@needs_tmpfs
-def test_a_site_whose_disk_is_full_says_so_and_gets_its_result_once_there_is_room(
-    session: Session, disk: Callable[[Path], None]
-) -> None:
-    results = session.folder / "results of south"
-    disk(results)
-    aggregator = session.open()
-    session.attend_first()
-    fill(results)
-    done = session.invoke("answer", "exchange", "south.toml")
-    assert (done.exit_code, "No space left on device" in done.stderr, "internal" in done.stderr) == (1, True, False)
-    assert not session.results("south")
-    assert not session.submission(2, "south").exists()  # what is not kept is not confirmed
-    (results / "filler").unlink()
-    session.finish(aggregator)
-
-
-@pytest.mark.slow
-def test_a_site_that_misses_the_last_round_gets_its_result_from_a_rerun(session: Session) -> None:
-    """Its rows have been edited meanwhile: what was submitted counts."""
-    run = session.folder / "run.toml"
-    before = run.read_text()
-    aggregator = session.open()
-    session.attend_first()
-    kill(aggregator)
-    run.write_text(before + "round-timeout = 0.5\n")
-    session.attend("south")
-    status, told = finished(session.aggregate())
-    assert (status, session.told()["delivered"]) == (0, [name for name in session.sites if name != "south"]), told
-    np.savez(session.folder / "south.npz", y_true=[0, 1, 1], y_score=[0.1, 0.2, 0.9])
-    told = session.invoke("status", "run.toml").stdout
-    assert "ended; run it again for those without their results" in " ".join(told.split())
-    run.write_text(before)
-    again = session.aggregate()
-    session.finish(again)
-    assert any("the rows have changed since they were submitted" in each for each in session.outcome("south").warnings)
 
 
 def test_a_file_that_is_cut_off_or_forged_is_refused_until_it_is_whole(session: Session) -> None:
@@ -392,7 +270,7 @@ def test_a_file_that_is_cut_off_or_forged_is_refused_until_it_is_whole(session: 
         south.write_bytes(part)
         time.sleep(0.05)
     write_atomically(south, whole)
-    session.until(session.opened(2))
+    wait_for(session.opened(2), PATIENCE)
     session.finish(aggregator)
 
 
@@ -435,7 +313,7 @@ def test_a_message_that_is_there_in_part_is_waited_for(session: Session) -> None
     assert (refused.exit_code, "truncated or damaged" in refused.stderr) == (1, True)
     waiting = session.answer("south", "--wait", "1")
     message.write_bytes(whole)
-    session.until(session.submission(1, "south").exists)
+    wait_for(session.submission(1, "south").exists, PATIENCE)
     session.attend_first("south")
     session.attend("south")
     assert finished(waiting)[0] == 0
@@ -452,29 +330,21 @@ def test_each_session_has_a_folder_of_its_own(session: Session, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("command", "text", "words"),
     [
-        ("store = 1", "session is not configured"),
-        ("sesion = 'x'", "there is no entry 'sesion'; did you mean 'session'?"),
-        ("x =", "run.toml"),
-        ("session = 'nowhere.bundle'", "store is not configured"),
+        ("aggregate", "store = 1", "session is not configured"),
+        ("aggregate", "sesion = 'x'", "there is no entry 'sesion'; did you mean 'session'?"),
+        ("aggregate", "x =", "run.toml"),
+        ("aggregate", "session = 'nowhere.bundle'", "store is not configured"),
+        ("answer", "", "holds no message of a session yet"),
     ],
 )
-def test_a_configuration_that_is_wrong_is_told_in_a_sentence(
-    text: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_wrong_configuration_or_folder_is_one_sentence(command: str, text: str, words: str, folder: Path) -> None:
     Path("run.toml").write_text(text)
-    found = CliRunner().invoke(main, ["session", "aggregate", "exchange", "run.toml"])
-    assert (found.exit_code, found.stdout) == (2, "")
+    Path("exchange").mkdir()
+    found = CliRunner().invoke(main, ["session", command, "exchange", "run.toml"])
+    assert (found.exit_code, found.stdout, found.stderr.count("\n")) == (2, "", 1)
     assert words in found.stderr
-    assert found.stderr.count("\n") == 1
-
-
-def test_a_folder_without_messages_is_named(tmp_path: Path) -> None:
-    (tmp_path / "site.toml").write_text("")
-    found = CliRunner().invoke(main, ["session", "answer", str(tmp_path), str(tmp_path / "site.toml")])
-    assert (found.exit_code, "holds no message of a session yet" in found.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -490,9 +360,7 @@ def test_every_party_has_a_file_name_of_its_own_inside_the_folder(party: str, na
     assert len(os.fsencode(file_name("漢" * 64))) < 255
 
 
-def test_a_submission_that_cannot_be_read_for_a_moment_is_read_again(
-    session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_submission_unreadable_for_a_moment_is_read_again(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its file stays as it is: a shared drive that was away, or a virus scanner that had it open."""
     failed: list[Path] = []
 

@@ -7,14 +7,19 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
+import threading
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
+import psutil
 import pytest
 
-from fhe_auc.machines import processes
+from fhe_auc.machines import cleanup, processes
+from fhe_auc.machines.cleanup import Family
 from fhe_auc.machines.processes import QUIET, Processes
+from tests.support.processes import marked, wait_for
 
 STARTED = """
 import signal, subprocess, sys, time
@@ -31,33 +36,11 @@ time.sleep(600)
 """
 
 
-def living_in(folder: str) -> list[int]:
-    return living_with(f"FLWR_HOME={folder}/flwr")
-
-
-def living_with(mark: str) -> list[int]:
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            if mark.encode() in (entry / "environ").read_bytes().split(b"\0"):
-                found.append(int(entry.name))
-        except OSError:
-            continue
-    return found
-
-
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     return tmp_path
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are found in /proc")
@@ -72,10 +55,11 @@ def test_a_command_that_cannot_clean_up_leaves_nothing_behind(sent: signal.Signa
         folder = process.stdout.readline().decode().strip()
         assert Path(folder).parent == temporary
         assert Path(folder).stat().st_mode & 0o777 == 0o700
-        wait_for(lambda: len(living_in(folder)) == 1)
+        mark = f"FLWR_HOME={folder}/flwr"
+        wait_for(lambda: len(marked(mark)) == 1)
         process.send_signal(sent)
     wait_for(lambda: not Path(folder).exists())
-    assert not living_in(folder)
+    assert not marked(mark)
 
 
 SUPERNODE = """
@@ -98,9 +82,9 @@ def test_a_supernode_that_is_killed_leaves_no_answering_process_behind() -> None
     with subprocess.Popen([sys.executable, "-c", SUPERNODE], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         mark = f"FHE_AUC_SUPERNODE={process.stdout.readline().decode().strip()}"
-        wait_for(lambda: len(living_with(mark)) == 1)
+        wait_for(lambda: len(marked(mark)) == 1)
         process.kill()
-    wait_for(lambda: not living_with(mark))
+    wait_for(lambda: not marked(mark))
 
 
 FAILING = """
@@ -125,17 +109,9 @@ def test_a_supernode_that_fails_ends_and_says_why() -> None:
     assert last == "error: the SuperNode has failed (OSError: [Errno 28] No space left on device); start it again"
 
 
-def test_closing_leaves_no_process_and_can_be_done_twice(temporary: Path) -> None:
-    made = Processes()
-    sleeping = made.start("sleeping", ["sleep", "600"])
-    made.close()
-    assert sleeping.poll() is not None
-    assert made._ender.poll() == 0
-    assert list(temporary.iterdir()) == []
-    made.close()
-
-
-def test_what_is_started_calls_nobody_home(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_started_calls_nobody_home_and_closing_leaves_nothing_and_can_be_done_twice(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in QUIET:
         monkeypatch.delenv(name, raising=False)
     with Processes() as made:
@@ -145,6 +121,13 @@ def test_what_is_started_calls_nobody_home(temporary: Path, monkeypatch: pytest.
         told_too = (made.folder / "logged.log").read_text().splitlines()
     for lines in (told, told_too):
         assert {f"{name}={value}" for name, value in QUIET.items()} <= set(lines)
+    made = Processes()
+    sleeping = made.start("sleeping", ["sleep", "600"])
+    made.close()
+    assert sleeping.poll() is not None
+    assert made._ender.poll() == 0
+    assert list(temporary.iterdir()) == []
+    made.close()
 
 
 FORKING = """
@@ -179,9 +162,7 @@ def test_what_is_forked_beside_talking_threads_lives_as_ray_and_flower_need_it()
         assert made.call([sys.executable, "-c", FORKING], timeout=300).splitlines()[-1] == "{0}"
 
 
-def test_memory_without_room_or_that_is_not_ours_to_write_is_not_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_without_room_or_not_writable_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TMPDIR", raising=False)
     monkeypatch.setattr(processes, "_MEMORY", tmp_path / "missing")
     assert processes._in_memory() is None
@@ -197,3 +178,133 @@ def test_memory_without_room_or_that_is_not_ours_to_write_is_not_taken(
         assert processes._in_memory() is None
     finally:
         os.setreuid(user, -1)
+
+
+# --- How they are found: by their mark, and by whose children they are ------------------------------------------------
+
+PARENT = "env -i sh -c 'echo $$; exec sleep 600 > /dev/null' & read line"
+"""A shell whose child has no environment, and says so by its id; it ends once its input does."""
+
+
+@pytest.fixture
+def mark() -> str:
+    return f"FHE_AUC_TEST={uuid.uuid4()}"
+
+
+class Started:
+    """A parent with the mark in its environment, and its child without any."""
+
+    def __init__(self, mark: str) -> None:
+        name, _, value = mark.partition("=")
+        self.parent = subprocess.Popen(
+            ["/bin/sh", "-c", PARENT], env={**os.environ, name: value}, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        assert self.parent.stdout is not None
+        self.child = int(self.parent.stdout.readline())
+
+    def end_parent(self) -> None:
+        self.parent.communicate()
+        assert self.parent.returncode is not None
+
+    def lives(self) -> bool:
+        return self.child in cleanup._parents()
+
+    def end(self) -> None:
+        if self.lives():
+            os.kill(self.child, 9)
+        self.parent.kill()
+        self.parent.wait()
+
+
+def ids(family: Family) -> list[int]:
+    return [process.pid for process in family.look()]
+
+
+@pytest.fixture
+def started(mark: str) -> Iterator[Started]:
+    made = Started(mark)
+    yield made
+    made.end()
+
+
+def test_a_child_without_an_environment_is_found_by_its_parent_and_known_later(mark: str, started: Started) -> None:
+    family = Family(mark)
+    assert sorted(ids(family)) == sorted([started.parent.pid, started.child])
+    started.end_parent()
+    assert ids(family) == [started.child]
+    assert Family(mark).look() == []  # who has not seen the parent cannot know
+
+
+def test_a_process_that_has_got_the_id_of_one_that_was_known_is_not_hit(mark: str, started: Started) -> None:
+    family = Family(mark)
+    family.look()
+    started.end_parent()
+    for known in family._known:
+        known._ident = (known.pid, known.create_time() - 1)  # as if another had had this id, until then
+    assert family.look() == []
+    cleanup._end(family)
+    assert started.lives()
+
+
+def test_the_process_that_looks_and_its_ancestors_are_not_hit(mark: str) -> None:
+    name, _, value = mark.partition("=")
+    looking = f"import sys; from fhe_auc.machines.cleanup import Family; print(Family({mark!r}).look())"
+    code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {looking!r}], check=True)"
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, name: value}, stdout=subprocess.PIPE)
+    assert done.returncode == 0
+    assert done.stdout.strip() == b"[]"
+
+
+def test_who_is_somebody_elses_child_is_not_hit(mark: str, started: Started) -> None:
+    family = Family(mark)
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as ours:
+        cleanup._end(family)
+        assert ours.poll() is None
+        ours.kill()
+    assert not started.lives()
+
+
+class Counting(Family):
+    """A family that tells when it has been looked for."""
+
+    def __init__(self, mark: str) -> None:
+        super().__init__(mark)
+        self.looked = threading.Semaphore(0)
+
+    def look(self) -> list[psutil.Process]:
+        found = super().look()
+        self.looked.release()
+        return found
+
+
+def test_what_is_started_and_loses_its_parent_while_the_owner_lives_is_known_in_the_end(
+    mark: str, started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cleanup, "_BETWEEN", 0.01)
+    family = Counting(mark)
+    owned, owner = os.pipe()
+
+    def watch(end: IO[str]) -> None:
+        with end:
+            cleanup._watch(family, end)
+
+    watching = threading.Thread(target=watch, args=[os.fdopen(owned)])
+    watching.start()
+    family.looked.acquire()
+    started.end_parent()
+    os.close(owner)
+    watching.join()
+    cleanup._end(family)
+    assert not started.lives()
+
+
+def test_the_program_ends_children_without_environment_and_folder(mark: str, started: Started, tmp_path: Path) -> None:
+    folder = tmp_path / "private"
+    folder.mkdir()
+    (folder / "secret").write_text("share")
+    ender = cleanup.clean_up_after_this_process(mark, folder)
+    assert started.lives()
+    ender.communicate()
+    assert ender.returncode == 0
+    assert not started.lives()
+    assert not folder.exists()

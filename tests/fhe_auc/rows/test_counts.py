@@ -54,7 +54,6 @@ def unzip(pairs: list[tuple[bool, float]]) -> tuple[list[bool], list[float]]:
 @pytest.mark.parametrize(
     ("y_true", "shown"),
     [
-        ([0, 1, 2], "label is 2;"),
         ([0, 1, -1], "label is -1;"),
         ([0, 1, 0.5], "label is 0.5;"),
         ([0, 1, float("nan")], "label is missing;"),
@@ -72,69 +71,50 @@ def test_a_bad_label_is_refused_with_party_row_and_value(y_true: Any, shown: str
 
 
 @pytest.mark.parametrize(
-    ("y_score", "shown"),
-    [
-        ([0.1, float("nan"), 0.2], "score is missing; drop the row"),
-        ([0.1, float("inf"), 0.2], "score is inf; scores must be finite"),
-        ([0.1, float("-inf"), 0.2], "score is -inf; scores must be finite"),
-        (np.array([0.1, np.nan, 0.2], dtype=np.float32), "score is missing; drop the row"),
-        ([0.1, None, 0.2], "score is missing"),
-        ([0.1, "0.3", 0.2], "score is '0.3', which is not a number"),
-        ([0.1, [0.3], 0.2], None),
-        ([0.1, object, 0.2], "score is <class 'object'>, which is not a number"),
-        ([0.1, 1j, 0.2], "score is 1j, which is not a number"),
-        ([0, 2**53 + 1, 2**53], "score is 9007199254740993, which float64 cannot hold exactly"),
-        ([0, 10**400, 1], "score is 1000.*, which is too large"),
-        (np.ma.masked_array([0.1, 0.3, 0.2], mask=[0, 1, 0]), "score is masked"),
-        (np.array([0.1, np.timedelta64(1, "ns"), 0.2], dtype=object), r"score is .*timedelta.*, which is not a number"),
-        (np.array([1, 2, 3], dtype="M8[ns]"), None),
-    ],
-)
-def test_a_bad_score_is_refused_with_party_row_and_value(y_score: Any, shown: str | None) -> None:
-    with pytest.raises(InputError, match=f"^party 'north', row 1: {shown}" if shown else "^party 'north'"):
-        party([0, 1, 1], y_score)
-
-
-@pytest.mark.parametrize(
     ("y_true", "y_score", "shown"),
     [
-        ([], [], "there are no rows"),
-        ([0, 1], [0.5], "2 labels but 1 scores"),
-        ([[0], [1]], [0.5, 0.6], r"labels must be one-dimensional, but have shape \(2, 1\)"),
-        ([0, 1], 0.5, "scores must be one-dimensional, an entry for each row, got float"),
-        (None, [0.5], "labels must be one-dimensional, an entry for each row, got NoneType"),
+        ([0, 1, 1], [0.1, float("nan"), 0.2], ", row 1: score is missing; drop the row"),
+        ([0, 1, 1], [0.1, float("-inf"), 0.2], ", row 1: score is -inf; scores must be finite"),
+        ([0, 1, 1], np.array([0.1, np.nan, 0.2], dtype=np.float32), ", row 1: score is missing; drop the row"),
+        ([0, 1, 1], [0.1, None, 0.2], ", row 1: score is missing"),
+        ([0, 1, 1], [0.1, "0.3", 0.2], ", row 1: score is '0.3', which is not a number"),
+        ([0, 1, 1], [0.1, [0.3], 0.2], ""),
+        ([0, 1, 1], [0.1, object, 0.2], ", row 1: score is <class 'object'>, which is not a number"),
+        ([0, 1, 1], [0.1, 1j, 0.2], ", row 1: score is 1j, which is not a number"),
+        ([0, 1, 1], [0, 2**53 + 1, 2**53], ", row 1: score is 9007199254740993, which float64 cannot hold exactly"),
+        ([0, 1, 1], [0, 10**400, 1], ", row 1: score is 1000.*, which is too large"),
+        ([0, 1, 1], np.ma.masked_array([0.1, 0.3, 0.2], mask=[0, 1, 0]), ", row 1: score is masked"),
         (
-            [0, 1],
-            (score for score in [0.1, 0.2]),
-            "scores must be one-dimensional, an entry for each row, got generator",
+            [0, 1, 1],
+            np.array([0.1, np.timedelta64(1, "ns"), 0.2], dtype=object),
+            ", row 1: score is .*timedelta",
         ),
-        ([[0], [1, 1]], [0.5, 0.6], "labels: list makes no array of one dimension"),
+        ([0, 1, 1], np.array([1, 2, 3], dtype="M8[ns]"), ""),
+        ([], [], ": there are no rows"),
+        ([0, 1], [0.5], ": 2 labels but 1 scores"),
+        ([[0], [1]], [0.5, 0.6], r": labels must be one-dimensional, but have shape \(2, 1\)"),
+        ([0, 1], 0.5, ": scores must be one-dimensional, an entry for each row, got float"),
+        (None, [0.5], ": labels must be one-dimensional, an entry for each row, got NoneType"),
+        ([0, 1], (x for x in [0.1, 0.2]), ": scores must be one-dimensional, an entry for each row, got generator"),
+        ([[0], [1, 1]], [0.5, 0.6], ": labels: list makes no array of one dimension"),
     ],
 )
-def test_arrays_that_do_not_fit_are_refused(y_true: Any, y_score: Any, shown: str) -> None:
-    with pytest.raises(InputError, match=f"^party 'north': {shown}"):
+def test_bad_scores_and_arrays_that_do_not_fit_are_refused_by_place(y_true: Any, y_score: Any, shown: str) -> None:
+    with pytest.raises(InputError, match=f"^party 'north'{shown}"):
         party(y_true, y_score)
 
 
-@pytest.mark.parametrize(
-    ("name", "problem"), [("", "not be blank"), (" \t", "not be blank"), (None, "be text"), (7, "be text")]
-)
-def test_a_party_must_have_a_name(name: Any, problem: str) -> None:
-    with pytest.raises(InputError, match=f"the name of a party must {problem}"):
-        party([0, 1], [0.1, 0.2], name)
-
-
-def test_an_error_stays_on_one_line_whatever_the_data_hold() -> None:
+def test_a_party_must_have_a_name_and_checked_arrays_and_an_error_stays_on_one_line() -> None:
+    for name, problem in (("", "not be blank"), (" \t", "not be blank"), (None, "be text"), (7, "be text")):
+        with pytest.raises(InputError, match=f"the name of a party must {problem}"):
+            party([0, 1], [0.1, 0.2], name)  # type: ignore[arg-type]
+    for y_true, y_score in ([0, 1], [0.1, 0.2]), (np.array([True]), np.array([0.5])):
+        with pytest.raises(InputError, match="from_arrays"):
+            PartyData("north", y_true, y_score)  # type: ignore[arg-type]
     with pytest.raises(InputError) as caught:
         party([0, "\n" * 500], [0.1, 0.2], "nor\nth")
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 120
-
-
-def test_unchecked_arrays_do_not_become_party_data() -> None:
-    for y_true, y_score in ([0, 1], [0.1, 0.2]), (np.array([True]), np.array([0.5])):
-        with pytest.raises(InputError, match="from_arrays"):
-            PartyData("north", y_true, y_score)  # type: ignore[arg-type]
 
 
 # --- Party data -------------------------------------------------------------------------------------------------------
@@ -156,7 +136,7 @@ def test_scores_become_float64_without_rounding(dtype: Any) -> None:
     assert (data.y_score == given).all()
 
 
-def test_party_data_is_a_read_only_copy() -> None:
+def test_party_data_is_a_read_only_copy_and_reprs_tell_nothing_of_the_rows() -> None:
     y_true, y_score = np.array([False, True]), np.array([0.1, 0.2])
     data = party(y_true, y_score)
     y_true[0], y_score[0] = True, 0.9
@@ -164,9 +144,6 @@ def test_party_data_is_a_read_only_copy() -> None:
     assert data.y_score[0] == 0.1
     with pytest.raises(ValueError, match="read-only"):
         data.y_score[0] = 0.5
-
-
-def test_reprs_tell_nothing_of_the_rows() -> None:
     data = party([0, 1], [0.1, 0.2])
     assert repr(data) == "PartyData(name='north')"
     assert repr(count(data, GRID)) == "Counts(thresholds=21)"
@@ -192,15 +169,16 @@ def test_numbers_that_cannot_be_counts_are_refused(tp: Any, fp: Any, shown: str)
         Counts(np.array(tp), np.array(fp))
 
 
-def test_counts_at_different_thresholds_do_not_add_up() -> None:
+def test_counts_are_equal_and_add_up_at_the_same_ascending_thresholds_only() -> None:
     data = party([0, 1], [0.1, 0.2])
     with pytest.raises(InputError, match="counts at 21 and at 5 thresholds"):
         count(data, GRID) + count(data, np.linspace(0, 1, 5))
-
-
-def test_counting_needs_ascending_thresholds() -> None:
     with pytest.raises(InputError, match="strictly ascending"):
-        count(party([0, 1], [0.1, 0.2]), [0.0, 0.5, 0.5])
+        count(data, [0.0, 0.5, 0.5])
+    counts = count(party([0, 1], [0.1, 0.2]), GRID)
+    assert counts.equals(count(party([1, 0], [0.2, 0.1]), GRID))
+    assert not counts.equals(count(party([1, 0], [0.1, 0.2]), GRID))
+    assert not counts.equals(count(party([0, 1], [0.1, 0.2]), [0.0, 1.0]))
 
 
 def test_a_row_at_a_threshold_is_predicted_positive_and_every_row_at_the_first() -> None:
@@ -233,13 +211,6 @@ def test_any_split_of_the_rows_in_any_order_gives_the_same_counts_and_auc(pairs:
     assert trapezoid(pool) == trapezoid(whole)
 
 
-def test_equal_counts_are_equal_and_others_are_not() -> None:
-    counts = count(party([0, 1], [0.1, 0.2]), GRID)
-    assert counts.equals(count(party([1, 0], [0.2, 0.1]), GRID))
-    assert not counts.equals(count(party([1, 0], [0.1, 0.2]), GRID))
-    assert not counts.equals(count(party([0, 1], [0.1, 0.2]), [0.0, 1.0]))
-
-
 # --- Trapezoid --------------------------------------------------------------------------------------------------------
 
 
@@ -251,19 +222,13 @@ def test_rows_of_one_label_have_no_auc(label: int, missing: str) -> None:
 
 @given(rows_of_both_labels)
 @settings(max_examples=40)
-def test_the_exact_auc_lies_within_the_resolution(pairs: list[tuple[bool, float]]) -> None:
+def test_the_exact_auc_lies_within_the_resolution_and_is_that_at_every_score(pairs: list[tuple[bool, float]]) -> None:
     y_true, y_score = unzip(pairs)
     area = trapezoid(count(party(y_true, y_score), GRID))
     assert abs(area.fraction - mann_whitney(y_true, y_score)) <= Fraction(area.tie, area.den)
     assert abs(area.auc - roc_auc_score(y_true, y_score)) <= area.binning_error + 1e-12
     assert 0 <= area.num <= area.den
     assert 0 <= area.binning_error <= 0.5
-
-
-@given(rows_of_both_labels)
-@settings(max_examples=40)
-def test_thresholds_at_every_score_give_the_exact_auc(pairs: list[tuple[bool, float]]) -> None:
-    y_true, y_score = unzip(pairs)
     every_score = [*sorted(set(y_score)), 2.0]
     area = trapezoid(count(party(y_true, y_score), every_score))
     assert area.fraction == mann_whitney(y_true, y_score)
@@ -282,7 +247,13 @@ def test_increasing_transforms_of_scores_and_thresholds_change_nothing(increasin
     assert after.equals(before)
 
 
-def test_ten_thousand_million_rows_do_not_overflow() -> None:
+def test_the_largest_counts_allowed_are_exact_and_do_not_overflow() -> None:
+    most = 2**62 - 1
+    assert trapezoid(Counts(np.array([most, most]), np.array([most, most]))) == Trapezoid(
+        num=most * most, den=2 * most * most, tie=most * most
+    )
+    with pytest.raises(InputError, match=r"at most 2.62 - 1"):
+        Counts(np.array([most]), np.array([most])) + Counts(np.array([1]), np.array([0]))
     rng = np.random.default_rng(1)
     tp, fp = (np.sort(rng.integers(0, 10**10, 100_000))[::-1].copy() for _ in range(2))
     area = trapezoid(Counts(tp, fp))
@@ -295,26 +266,24 @@ def test_ten_thousand_million_rows_do_not_overflow() -> None:
     assert abs(area.auc - 0.5) < 0.01
 
 
-def test_the_largest_counts_allowed_are_exact() -> None:
-    most = 2**62 - 1
-    assert trapezoid(Counts(np.array([most, most]), np.array([most, most]))) == Trapezoid(
-        num=most * most, den=2 * most * most, tie=most * most
-    )
-    with pytest.raises(InputError, match=r"at most 2.62 - 1"):
-        Counts(np.array([most]), np.array([most])) + Counts(np.array([1]), np.array([0]))
-
-
 # --- Levels and classes -----------------------------------------------------------------------------------------------
 
 BY_CODE = Analysis(by=(Variable("ward", ("1", "2", "True")),))
 THREE = Analysis(models=("x", "y", "z"), classes=("0", "1", "flu"))
 
 
-def test_levels_are_the_same_as_text_and_as_whole_numbers() -> None:
+def test_levels_and_classes_are_the_same_as_text_and_as_numbers_and_no_others_are_read() -> None:
     texts, *mixed = ["1", "2", "True"], *(np.array([one, 2, True], dtype=object) for one in (1, 1.0))
     for levels in (texts, np.array(texts), [" 1 ", "2\n", "True"], [1.0, 2.0, "True"], *mixed):
         data = PartyData.from_columns("north", [0, 1, 1], {"": [0.1, 0.2, 0.3]}, {"ward": levels}, BY_CODE)
         assert data.groups[0].tolist() == [0, 1, 2]
+    columns = {name: [0.1, 0.2, 0.3] for name in "xyz"}
+    assert PartyData.from_columns("north", [0, 1.0, "flu"], columns, {}, THREE).labels.tolist() == [0, 1, 2]
+    for other in (2, "cold", None):
+        with pytest.raises(InputError, match="row 1: label is"):
+            PartyData.from_columns("north", [0, other, "flu"], columns, {}, THREE)
+    with pytest.raises(InputError, match=r"row 2: label is 2\.0; labels must be 0 or 1.*--classes"):
+        PartyData.from_columns("north", [0, 1, 2.0], {"": [0.1, 0.2, 0.3]}, {}, PLAIN)
 
 
 def test_a_missing_level_is_refused_with_its_row_and_what_to_do() -> None:
@@ -334,23 +303,10 @@ def test_an_unknown_level_is_refused_with_its_row_and_what_there_is(level: objec
         PartyData.from_columns("north", [0, 1], {"": [0.1, 0.2]}, {"ward": ["1", level]}, BY_CODE)
 
 
-def test_classes_are_read_as_levels_are_and_no_others() -> None:
-    columns = {name: [0.1, 0.2, 0.3] for name in "xyz"}
-    assert PartyData.from_columns("north", [0, 1.0, "flu"], columns, {}, THREE).labels.tolist() == [0, 1, 2]
-    for other in (2, "cold", None):
-        with pytest.raises(InputError, match="row 1: label is"):
-            PartyData.from_columns("north", [0, other, "flu"], columns, {}, THREE)
-    with pytest.raises(InputError, match=r"row 2: label is 2\.0; labels must be 0 or 1.*--classes"):
-        PartyData.from_columns("north", [0, 1, 2.0], {"": [0.1, 0.2, 0.3]}, {}, PLAIN)
-
-
-def test_columns_of_different_lengths_are_refused_by_name() -> None:
+def test_columns_of_different_lengths_and_missing_scores_are_refused_by_name() -> None:
     with pytest.raises(InputError, match="2 labels but 3 'ward' levels"):
         PartyData.from_columns("north", [0, 1], {"": [0.1, 0.2]}, {"ward": [1, 2, 1]}, BY_CODE)
     with pytest.raises(InputError, match="3 labels but 1 'y' scores"):
         PartyData.from_columns("north", [0, 1, 1], {"x": [0.1] * 3, "y": [0.1], "z": [0.1] * 3}, {}, THREE)
-
-
-def test_a_score_that_is_none_is_named_with_its_model() -> None:
     with pytest.raises(InputError, match="party 'north', row 1: 'b' score is missing"):
         PartyData.from_columns("north", [0, 1], {"a": [0.1, 0.2], "b": [0.1, np.nan]}, {}, Analysis(models=("a", "b")))

@@ -128,42 +128,61 @@ def test_odd_labels_are_not_hidden_by_missing_ones_of_others_or_numbers_that_the
         federated_auc([([0, 1, "1"], [0.1, 0.2, 0.3])], **CHEAP)
 
 
-@pytest.mark.parametrize(
-    ("change", "shown"),
-    [
-        ({"score": "Risk"}, r"no column 'Risk'; did you mean 'risk'\? \(there are: hospital, died, risk"),
-        ({"label": "outcome"}, r"no column 'outcome' \(there are: hospital, died, risk, sex\)"),
-        ({"site": "hospitl"}, "did you mean 'hospital'"),
-        ({"by": "sexe"}, "did you mean 'sex'"),
-        ({"site": "risk", "score": "risk"}, "'risk' is there twice"),
-        ({"site": None}, "one table: say which column names each row's party, as in site='hospital'"),
-        ({"label": "hospital", "site": "sex"}, "row 0: label is 'south', and the 3 labels in column 'hospital' are "),
-        ({"label": "sex", "pos_label": "X"}, "labels must be 'X' and one other; they are 'F', 'M'"),
-        ({"label": "hospital", "site": "sex", "pos_label": "north"}, "they are 'north', 'south', 'west'"),
-    ],
-)
-def test_a_wrong_column_or_label_is_refused_with_the_remedy(change: dict[str, Any], shown: str) -> None:
-    with pytest.raises(InputError, match=shown):
-        federated_auc(patients(), **{**COLUMNS, **change}, **CHEAP)
+TABLES = {"label": "died", "score": "risk"}
+NAMED = r"^party 1 is a name with a table, .* give the mapping itself, dict\(rows\)"  # no pair of labels and scores
+TWICE = pd.concat([patients(), patients()[["risk"]]], axis=1)
 
 
 @pytest.mark.parametrize(
-    ("rows", "shown"),
+    ("rows", "more", "shown"),
     [
-        (7, "a list of pairs .* or of tables, got int"),
-        ([], "there are no parties"),
-        ([([0, 1], [0.1, 0.2], [1, 1])], "party 'party 1': expected a pair .* got tuple; weights are not supported"),
-        ({"y_true": [0, 1, 1], "y_score": [0.1, 0.2, 0.3]}, "got list; .* one table of all parties takes site=COLUMN"),
-        ({"north": (["a", "a"], [0.1, 0.2])}, "^all labels are 'a'; labels are 0 and 1$"),
-        ({"north": ([[0], [1]], [0.1, 0.2])}, "labels must be one-dimensional"),
-        ({"north": ([0, 1, np.nan], [0.1, 0.2, 0.3])}, "row 2: label is missing"),
-        ({"north": ([0, 1, None], [0.1, 0.2, 0.3])}, "row 2: label is missing"),
-        ({1: ([0, 1], [0.1, 0.2])}, "party 1: the name of a party must be text"),
+        (patients(), {**COLUMNS, "score": "Risk"}, r"no column 'Risk'; did you mean 'risk'\? \(there are: "),
+        (patients(), {**COLUMNS, "label": "outcome"}, r"no column 'outcome' \(there are: hospital, died, risk, sex\)"),
+        (patients(), {**COLUMNS, "site": "hospitl"}, "did you mean 'hospital'"),
+        (patients(), {**COLUMNS, "by": "sexe"}, "did you mean 'sex'"),
+        (patients(), {**COLUMNS, "site": "risk", "score": "risk"}, "'risk' is there twice"),
+        (patients(), {**COLUMNS, "site": None}, "which column names each row's party, as in site='hospital'"),
+        (patients(), {**COLUMNS, "label": "hospital", "site": "sex"}, "and the 3 labels in column 'hospital' are"),
+        (patients(), {**COLUMNS, "label": "sex", "pos_label": "X"}, "must be 'X' and one other; they are 'F', 'M'"),
+        (patients(), {**COLUMNS, "label": "hospital", "site": "sex", "pos_label": "north"}, "'north', 'south', 'west'"),
+        (7, {}, "a list of pairs .* or of tables, got int"),
+        ([], {}, "there are no parties"),
+        ([([0, 1], [0.1, 0.2], [1, 1])], {}, "expected a pair .* got tuple; weights are not supported"),
+        ({"y_true": [0, 1, 1], "y_score": [0.1, 0.2, 0.3]}, {}, "got list; .* one table .* takes site=COLUMN"),
+        ({"north": (["a", "a"], [0.1, 0.2])}, {}, "^all labels are 'a'; labels are 0 and 1$"),
+        ({"north": ([[0], [1]], [0.1, 0.2])}, {}, "labels must be one-dimensional"),
+        ({"north": ([0, 1, np.nan], [0.1, 0.2, 0.3])}, {}, "row 2: label is missing"),
+        ({"north": ([0, 1, None], [0.1, 0.2, 0.3])}, {}, "row 2: label is missing"),
+        ({1: ([0, 1], [0.1, 0.2])}, {}, "party 1: the name of a party must be text"),
+        ([([0, 1], np.ones((2, 2)))], {}, r"scores must be .* have shape \(2, 2\): .* predict_proba\(X\)\[:, 1\]"),
+        ([(pd.DataFrame({"y": [0, 1]}), [0.1, 0.2])], {}, r"labels must be one-dimensional, but have shape \(2, 1\)"),
+        ([np.ones((2, 2))], {}, r"got ndarray \(of an array give two columns, as \(rows\[:, 0\], rows\[:, 1\]\)\)"),
+        (TWICE, COLUMNS, r"risk must be one-dimensional, but have shape \(90, 2\): .* a table has it once"),
+        ({**patients(), "hospital": [["a"]] * 90}, COLUMNS, r"hospital must be one-dimensional, but have shape"),
+        ({**patients(), "hospital": [["a"], "b"] * 45}, COLUMNS, "hospital: .* convert it to one of numpy first"),
+        (patients().assign(sex=[["F"]] * 90), {**COLUMNS, "by": "sex"}, "row 0: sex must be one value for each row"),
+        ([(None, [0.1, 0.2])], {}, "labels must be one-dimensional, an entry for each row, got NoneType"),
+        ([([0, 1], iter([0.1, 0.2]))], {}, "scores must be one-dimensional, an entry for each row, got list_iterator"),
+        ([None], {}, "party 'party 1': expected a pair .* or a table, got NoneType"),
+        ("north.csv", {}, r"or of tables, got str \(read files first\)"),
+        (["north.csv"], {}, r"or a table, got str \(read files first\)"),
+        ({("north",): patients()}, {}, "the name of a party must be text, as "),
+        (patients().iloc[:0], COLUMNS, "^there are no rows$"),
+        (patients(), {**COLUMNS, "by": {"sex": "FM"}}, "the levels of 'sex' must be a list, got 'FM'"),
+        (patients(), {**COLUMNS, "by": {"sex": ["F", None]}}, "none may stand for a missing entry"),
+        (patients(), {**COLUMNS, "by": 3}, "by must be a column, a list, or a mapping of columns .*, got 3"),
+        (patients(), {**COLUMNS, "score": 1}, "score must be a column, or a list, got 1"),
+        (patients(), {**COLUMNS, "label": 1}, "the name of a column must be text, got 1: rename such columns"),
+        (patients(), {**COLUMNS, "classes": "abc"}, "classes must be a list of labels, got 'abc'"),
+        (patients(), {**COLUMNS, "pos_label": "NA"}, "pos_label cannot be 'NA', which stands for a missing entry"),
+        (list(patients().groupby("hospital")), TABLES, NAMED),
+        (list(pl.DataFrame(patients().to_dict("list")).group_by("hospital")), TABLES, NAMED),
+        (list({"north": patients(), "south": patients()}.items()), TABLES, NAMED),
     ],
 )
-def test_what_is_no_party_is_refused_with_the_remedy(rows: Any, shown: str) -> None:
+def test_what_is_no_party_column_or_entry_is_refused_with_remedy(rows: Any, more: dict[str, Any], shown: str) -> None:
     with pytest.raises(InputError, match=shown):
-        federated_auc(rows, **CHEAP)
+        federated_auc(rows, **more, **CHEAP)
 
 
 class Dask:
@@ -198,61 +217,6 @@ def test_lazy_and_grouped_tables_are_refused_with_the_remedy(
         federated_auc(make(patients()), **{**COLUMNS, "site": site}, **CHEAP)
     with pytest.raises(InputError, match=f"^party 'north': .*{remedy}"):
         federated_auc({"north": make(patients())}, label="died", score="risk", **CHEAP)
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        list(patients().groupby("hospital")),
-        list(pl.DataFrame(patients().to_dict("list")).group_by("hospital")),
-        list({"north": patients(), "south": patients()}.items()),
-    ],
-)
-def test_names_with_tables_are_no_pairs_of_labels_and_scores(rows: Any) -> None:
-    with pytest.raises(InputError, match=r"^party 1 is a name with a table, .* give the mapping itself, dict\(rows\)"):
-        federated_auc(rows, label="died", score="risk", **CHEAP)
-
-
-def test_the_groups_of_a_frame_as_a_mapping_are_the_parties() -> None:
-    frame = patients()
-    found = federated_auc(dict(list(frame.groupby("hospital"))), label="died", score="risk", **EXACT)
-    assert float(found) == pytest.approx(roc_auc_score(frame["died"], frame["risk"]), abs=1e-12)
-
-
-TWICE = pd.concat([patients(), patients()[["risk"]]], axis=1)
-
-
-@pytest.mark.parametrize(
-    ("rows", "more", "shown"),
-    [
-        ([([0, 1], np.ones((2, 2)))], {}, r"scores must be .* have shape \(2, 2\): .* predict_proba\(X\)\[:, 1\]"),
-        ([(pd.DataFrame({"y": [0, 1]}), [0.1, 0.2])], {}, r"labels must be one-dimensional, but have shape \(2, 1\)"),
-        ([np.ones((2, 2))], {}, r"got ndarray \(of an array give two columns, as \(rows\[:, 0\], rows\[:, 1\]\)\)"),
-        (TWICE, COLUMNS, r"risk must be one-dimensional, but have shape \(90, 2\): .* a table has it once"),
-        ({**patients(), "hospital": [["a"]] * 90}, COLUMNS, r"hospital must be one-dimensional, but have shape"),
-        ({**patients(), "hospital": [["a"], "b"] * 45}, COLUMNS, "hospital: .* convert it to one of numpy first"),
-        (patients().assign(sex=[["F"]] * 90), {**COLUMNS, "by": "sex"}, "row 0: sex must be one value for each row"),
-        ([(None, [0.1, 0.2])], {}, "labels must be one-dimensional, an entry for each row, got NoneType"),
-        ([([0, 1], iter([0.1, 0.2]))], {}, "scores must be one-dimensional, an entry for each row, got list_iterator"),
-        ([None], {}, "party 'party 1': expected a pair .* or a table, got NoneType"),
-        ("north.csv", {}, r"or of tables, got str \(read files first\)"),
-        (["north.csv"], {}, r"or a table, got str \(read files first\)"),
-        ({("north",): patients()}, {}, "the name of a party must be text, as "),
-        (patients().iloc[:0], COLUMNS, "^there are no rows$"),
-        (patients(), {**COLUMNS, "by": {"sex": "FM"}}, "the levels of 'sex' must be a list, got 'FM'"),
-        (patients(), {**COLUMNS, "by": {"sex": ["F", None]}}, "none may stand for a missing entry"),
-        (patients(), {**COLUMNS, "by": 3}, "by must be a column, a list, or a mapping of columns .*, got 3"),
-        (patients(), {**COLUMNS, "score": 1}, "score must be a column, or a list, got 1"),
-        (patients(), {**COLUMNS, "label": 1}, "the name of a column must be text, got 1: rename such columns"),
-        (patients(), {**COLUMNS, "classes": "abc"}, "classes must be a list of labels, got 'abc'"),
-        (patients(), {**COLUMNS, "pos_label": "NA"}, "pos_label cannot be 'NA', which stands for a missing entry"),
-    ],
-)
-def test_what_has_no_column_of_single_entries_is_refused_with_the_remedy(
-    rows: Any, more: dict[str, Any], shown: str
-) -> None:
-    with pytest.raises(InputError, match=shown):
-        federated_auc(rows, **more, **CHEAP)
 
 
 @pytest.mark.parametrize(
@@ -320,7 +284,7 @@ def test_a_missing_entry_of_pandas_types_is_called_so(kind: str) -> None:
         federated_auc([(labels, [0.1, 0.2, 0.3])], **CHEAP, pos_label="1" if kind == "string" else None)
 
 
-def test_rows_of_pairs_and_masked_arrays_are_left_out_and_their_numbers_stay_those_of_the_table() -> None:
+def test_rows_of_pairs_and_masked_arrays_and_sites_that_are_lost_are_left_out_and_told() -> None:
     pairs = [([1, 0, None, 1], [0.9, 0.1, 0.3, np.nan]), (np.ma.array([1, 0, 1], mask=[0, 0, 1]), [0.3, 0.5, 0.2])]
     found = federated_auc(pairs, **EXACT, drop_missing=True)
     told = {f"party 'party {k}': {n} rows with a missing entry were left out" for k, n in ((1, 2), (2, 1))}
@@ -328,9 +292,6 @@ def test_rows_of_pairs_and_masked_arrays_are_left_out_and_their_numbers_stay_tho
     assert told <= set(found.warnings)
     with pytest.raises(InputError, match="party 'party 1', row 2: score is 'x'"):
         federated_auc([([1, None, 0], [0.1, 0.2, "x"])], **CHEAP, drop_missing=True)
-
-
-def test_sites_that_are_lost_with_their_rows_are_told() -> None:
     frame = pd.DataFrame({"y": [1, 0, None, 1], "p": [0.9, 0.1, 0.3, 0.4], "site": ["a", "a", "b", None]}, dtype=object)
     columns = {"label": "y", "score": "p", "site": "site", "drop_missing": True}
     told = (
@@ -345,13 +306,14 @@ def test_sites_that_are_lost_with_their_rows_are_told() -> None:
         federated_auc({"a": ([None], [0.5])}, **CHEAP, drop_missing=True)
 
 
-@pytest.mark.parametrize("labels", [["Yes", "yes", "no"], ["yes", "no", "NO"], ["not dead", "yes", "not  dead"]])
-def test_two_spellings_of_one_label_are_refused_with_both(labels: list[str]) -> None:
-    with pytest.raises(InputError, match=r"^label '.*' is also written '.*': write it in one way"):
-        federated_auc([(labels, [0.1, 0.2, 0.3])], **CHEAP, pos_label="yes")
-
-
-def test_errors_say_party_and_column_for_programs() -> None:
+def test_columns_of_sites_are_for_one_table_models_for_tables_and_errors_name_party_and_column() -> None:
+    for rows in ({"north": patients()}, [patients()]):
+        with pytest.raises(InputError, match="site='hospital' is for one table with all parties' rows"):
+            federated_auc(rows, **COLUMNS, **CHEAP)
+    pair = ([0, 1], [0.1, 0.2])
+    for party in (pair, PartyData.from_arrays("north", *pair)):
+        with pytest.raises(InputError, match="give a table"):
+            federated_auc([party], score=["a", "b"])
     with pytest.raises(InputError) as unknown:
         federated_auc(patients(), **{**COLUMNS, "score": "risks"}, **CHEAP)
     assert (unknown.value.party, unknown.value.column) == (None, "risks")
@@ -360,39 +322,13 @@ def test_errors_say_party_and_column_for_programs() -> None:
     assert (text.value.party, text.value.column) == ("north", "sex")
 
 
-@pytest.mark.parametrize("rows", [{"north": patients()}, [patients()]])
-def test_a_column_of_sites_does_not_go_with_several_tables(rows: Any) -> None:
-    with pytest.raises(InputError, match="site='hospital' is for one table with all parties' rows"):
-        federated_auc(rows, **COLUMNS, **CHEAP)
-
-
-def test_several_models_need_tables() -> None:
-    pair = ([0, 1], [0.1, 0.2])
-    for rows in (pair, PartyData.from_arrays("north", *pair)):
-        with pytest.raises(InputError, match="give a table"):
-            federated_auc([rows], score=["a", "b"])
-
-
-@pytest.mark.parametrize(("column", "value"), [("risk", np.nan), ("died", 3), ("hospital", None)])
-def test_a_bad_entry_is_named_by_its_row_in_the_whole_table(column: str, value: Any) -> None:
-    frame = patients().astype({column: object})
-    frame.loc[41, column] = value
-    with pytest.raises(InputError, match="row 41: "):
-        federated_auc(frame, **COLUMNS, **CHEAP)
-
-
-def test_thresholds_are_found_of_a_table_too() -> None:
+def test_thresholds_that_were_found_are_thresholds_and_say_what_finding_them_reveals() -> None:
     frame = patients(400)
     found = federated_thresholds(frame, 5, **COLUMNS, backend="tenseal")
     assert found.grid == pytest.approx(np.quantile(frame["risk"], [0, 0.2, 0.4, 0.6, 0.8])[0:5], abs=0.2)
     assert found.rows_above[0] == len(frame)
     span = f"{len(found.grid)} from 0 to {found.grid[-1]:g}"
     assert repr(found) == str(found) == f"<QuantileThresholds: {span}; protocol boundaries-federated, 3 parties>"
-
-
-def test_thresholds_that_were_found_are_thresholds_and_say_what_finding_them_reveals() -> None:
-    frame = patients(400)
-    found = federated_thresholds(frame, 5, **COLUMNS, backend="tenseal")
     asked: dict[str, Any] = {**COLUMNS, "backend": "tenseal"}
     given, numbers = (federated_auc(frame, **asked, thresholds=each) for each in (found, found.grid))
     assert (given.fraction, given.thresholds, given.rounds) == (numbers.fraction, numbers.thresholds, numbers.rounds)
@@ -404,18 +340,16 @@ def test_thresholds_that_were_found_are_thresholds_and_say_what_finding_them_rev
     assert set(found.warnings) <= set(report["warnings"])
 
 
-def test_progress_is_a_bar_on_the_terminal_and_nothing_elsewhere(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    federated_auc(patients(), **COLUMNS, **CHEAP, progress=True)
-    assert capsys.readouterr() == ("", "")
+def test_progress_is_a_bar_on_the_terminal_nothing_elsewhere_or_told_to_a_callable(
+    monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    told: list[tuple[str, int, int]] = []
+    for progress in (True, lambda *report: told.append(report)):
+        federated_auc(patients(), **COLUMNS, **CHEAP, progress=progress)
+        assert capsys.readouterr() == ("", "")
+    assert (told[0], told[-1][1:]) == (("round 1", 0, 3), (3, 3))
     monkeypatch.setattr("fhe_auc.base.terminal._is_terminal", lambda stream: True)
     with shown(True) as report:
         report("round 1", 1, 3)
     out, err = capsys.readouterr()
     assert (out, "Round 1" in err, "1 of 3 parties" in err) == ("", True, True)
-
-
-def test_a_callable_is_told_of_progress() -> None:
-    told: list[tuple[str, int, int]] = []
-    federated_auc(patients(), **COLUMNS, **CHEAP, progress=lambda *report: told.append(report))
-    assert told[0] == ("round 1", 0, 3)
-    assert told[-1][1:] == (3, 3)

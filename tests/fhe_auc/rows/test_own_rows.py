@@ -53,27 +53,17 @@ def test_scores_that_are_no_probabilities_are_refused_with_row_range_and_remedy(
     assert f"scores run {span}: check that this is the column of scores; then set the score scale" in told
 
 
-def test_a_rounding_error_of_a_softmax_is_refused_too_and_the_remedy_is_to_clip() -> None:
-    """Histograms have no bin beyond 1, and a protocol must not decide what a site's number was meant to be."""
-    with pytest.raises(InputError, match=r"row 1: score is 1\.0000000002, .*: if this is a rounding error, clip them"):
-        check_scores(party([0.5, 1.0000000002]), thresholds.parse("uniform:20"))
-
-
-@given(st.lists(st.floats(0, 1), min_size=1), st.sampled_from(NAMED))
-def test_probabilities_are_taken_wherever_they_lie(scores: list[float], grid: str) -> None:
-    check_scores(party(scores), thresholds.parse(grid))
-    check_scores(party(scores), np.array([0.25, 0.5]))  # thresholds need not reach to the ends
-
-
 @given(st.lists(st.floats(0, 1)), st.floats(allow_nan=False, allow_infinity=False), st.sampled_from(NAMED))
-def test_one_score_outside_is_enough(others: list[float], score: float, grid: str) -> None:
-    fits = 0 <= score <= 1
-    try:
+def test_probabilities_are_taken_wherever_they_lie_and_one_score_outside_is_refused(
+    others: list[float], score: float, grid: str
+) -> None:
+    check_scores(party([*others, 0.5]), thresholds.parse(grid))
+    check_scores(party([*others, 0.5]), np.array([0.25, 0.5]))  # thresholds need not reach to the ends
+    if 0 <= score <= 1:
         check_scores(party([*others, score]), thresholds.parse(grid))
-    except InputError:
-        assert not fits
     else:
-        assert fits
+        with pytest.raises(InputError):
+            check_scores(party([*others, score]), thresholds.parse(grid))
 
 
 @pytest.mark.parametrize(
@@ -84,14 +74,12 @@ def test_one_score_outside_is_enough(others: list[float], score: float, grid: st
         ([-44, -71], "100 % lie below the first threshold, -5; its scores run from -71 to -44"),  # debts
     ],
 )
-def test_thresholds_of_ones_own_are_refused_where_nearly_all_rows_lie_beyond_one_end(
-    scores: Sequence[float], told: str
-) -> None:
+def test_own_thresholds_are_refused_where_nearly_all_rows_lie_beyond_an_end(scores: Sequence[float], told: str) -> None:
     with pytest.raises(InputError, match=f"^party 'odd': of its rows {re.escape(told)}"):
         check_scores(party(scores), LOGITS)
 
 
-def test_thresholds_of_ones_own_take_scores_of_any_range() -> None:
+def test_own_thresholds_take_scores_of_any_range() -> None:
     """Beyond both ends, 98 of 100 beyond one, a constant, and the last threshold itself, as a score in points has."""
     for scores in ([-9.0, 9.0], [*range(5, 103), 4.9, 4.8], [12.0, 12.0], [5.0] * 99 + [1.0]):
         check_scores(party(scores), LOGITS)
@@ -115,17 +103,14 @@ def sites(scale: float = 100.0) -> list[PartyData]:
     return [PartyData.from_arrays(name, LABELS, s) for name, s in zip(("north", "odd", "south"), scores, strict=True)]
 
 
-@pytest.mark.parametrize("protocol", ["verified", "histogram-federated"])
-def test_percentages_at_one_of_three_sites_are_that_sites_fault(protocol: str) -> None:
-    with pytest.raises(InputError, match=r"^party 'odd', row 0: score is "):
-        federated_auc(sites(), protocol=protocol)
-
-
-def test_sessions_that_find_thresholds_check_scores_alike() -> None:
+def test_sessions_that_find_thresholds_check_scores_and_a_softmax_s_rounding_error_is_to_be_clipped() -> None:
+    """Histograms have no bin beyond 1, and a protocol must not decide what a site's number was meant to be."""
     with pytest.raises(InputError, match=r"^party 'odd', row 0: score is "):
         federated_thresholds(sites(), 10)
     with pytest.raises(InputError, match=r"^party 'odd', row 0: score is "):
         federated_auc(sites(), thresholds="quantile:10")
+    with pytest.raises(InputError, match=r"row 1: score is 1\.0000000002, .*: if this is a rounding error, clip them"):
+        check_scores(party([0.5, 1.0000000002]), thresholds.parse("uniform:20"))
 
 
 @pytest.mark.parametrize(
@@ -157,14 +142,11 @@ def test_every_command_names_site_column_and_remedy_and_takes_the_scale(
 PROBABILITIES = thresholds.parse("uniform:20")
 
 
-@pytest.mark.parametrize(("rows", "told"), [(1, True), (9, True), (10, False)])
-def test_a_party_of_fewer_than_ten_rows_is_warned(rows: int, told: bool) -> None:
-    found = warnings_of([party([0.5] * rows)], PROBABILITIES)
-    assert len(found) == told
-    assert all(text.startswith("party 'odd' has fewer than 10 rows: who knows or guesses") for text in found)
-
-
-def test_a_party_of_which_a_sizeable_part_lies_outside_its_own_thresholds_is_warned() -> None:
+def test_a_party_of_fewer_than_ten_rows_or_with_a_sizeable_part_outside_its_own_thresholds_is_warned() -> None:
+    for rows, expected in ((1, True), (9, True), (10, False)):
+        found = warnings_of([party([0.5] * rows)], PROBABILITIES)
+        assert len(found) == expected
+        assert all(text.startswith("party 'odd' has fewer than 10 rows: who knows or guesses") for text in found)
     inside, outside = party([0.0] * 95 + [9.0] * 5), party([0.0] * 94 + [9.0] * 3 + [-9.0] * 3)
     assert warnings_of([inside], LOGITS) == ()
     (told,) = warnings_of([outside], LOGITS)
@@ -207,19 +189,16 @@ def test_sessions_of_fewer_than_three_parties_say_what_that_discloses(
     assert all(text.startswith(told) for text in few)
 
 
-@pytest.mark.parametrize(
-    ("rows", "told"),
-    [
+def test_a_difference_of_one_to_nine_rows_from_another_session_is_told() -> None:
+    for rows, told in (
         (99, "differs by 1 from another session .* about that row$"),
         (109, "differs by 9 from another session .* about those rows$"),
         (100, ""),
         (110, ""),
-    ],
-)
-def test_a_difference_of_one_to_nine_rows_from_another_session_is_told(rows: int, told: str) -> None:
-    found = near_other_sessions("north", 100, [500, rows, 80])
-    assert len(found) == bool(told)
-    assert all(re.search(told, text) for text in found)
+    ):
+        found = near_other_sessions("north", 100, [500, rows, 80])
+        assert len(found) == bool(told)
+        assert all(re.search(told, text) for text in found)
 
 
 @pytest.mark.parametrize("name", ["sample_weight", "weights"])
@@ -229,9 +208,3 @@ def test_weights_are_refused_by_name_rather_than_left_out(protocol: str, name: s
         federated_auc(sites(1.0), protocol=protocol, **{name: np.ones(300)})
     refused = CliRunner().invoke(main, ["evaluate", "absent.csv", "--protocol", protocol, "-o", f"{name}=w"])
     assert (refused.exit_code, "weights are not supported" in refused.stderr) == (2, True)
-
-
-@pytest.mark.parametrize("label", [0.37, 412, 17.5, 2], ids=["a score", "days", "months", "a class"])
-def test_labels_that_are_none_are_refused_with_what_to_do_about_survival_and_classes(label: float) -> None:
-    with pytest.raises(InputError, match=r"row 1: label is .*; labels must be 0 or 1\. Survival .* horizon, .* class"):
-        PartyData.from_arrays("north", [0, label, 1], [0.1, 0.2, 0.3])

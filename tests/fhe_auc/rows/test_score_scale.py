@@ -22,12 +22,17 @@ LABELS = np.arange(400) % 2
 LOGITS = np.random.default_rng(8).normal(2.0 * LABELS - 1, 2)
 
 
-def test_values_are_those_of_the_definitions() -> None:
+def test_values_are_those_of_the_definitions_and_other_scales_or_percentages_refused() -> None:
     assert to_probabilities(np.array([-745.2, -2.0, 0.0, 2.0, 37.0]), "logit").tolist() == pytest.approx(
         [0.0, 1 / (1 + math.exp(2)), 0.5, 1 / (1 + math.exp(-2)), 1.0], rel=1e-15
     )
     assert to_probabilities(np.array([0.0, 12.5, 100.0]), "percent").tolist() == [0.0, 0.125, 1.0]
     assert to_probabilities(np.array([-3.0, 44.0]), "probability").tolist() == [-3.0, 44.0]
+    data = PartyData.from_arrays("a", [0, 1, 1], [0.5, 100.5, 3], score_column="risk")
+    with pytest.raises(InputError, match=r"^score scale 'log' is unknown; known are probability, logit, percent$"):
+        rescaled(data, "log")
+    with pytest.raises(InputError, match=r"^party 'a', row 1, column 'risk': score is 100\.5, and percentages lie "):
+        rescaled(data, "percent")
 
 
 @given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6), st.sampled_from(SCALES))
@@ -67,11 +72,3 @@ def test_the_auc_is_scikit_learns_of_the_scores_as_they_were(scale: str, scores:
         np.savez(names[-1], y_true=labels, y_score=part)
     read = read_parties(names, entries=Entries(score_scale=scale))
     assert federated_auc(read, thresholds="hybrid:200").fraction == found.fraction
-
-
-def test_an_unknown_scale_and_a_percentage_that_is_none_are_refused() -> None:
-    data = PartyData.from_arrays("a", [0, 1, 1], [0.5, 100.5, 3], score_column="risk")
-    with pytest.raises(InputError, match=r"^score scale 'log' is unknown; known are probability, logit, percent$"):
-        rescaled(data, "log")
-    with pytest.raises(InputError, match=r"^party 'a', row 1, column 'risk': score is 100\.5, and percentages lie "):
-        rescaled(data, "percent")

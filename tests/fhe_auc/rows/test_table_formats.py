@@ -23,7 +23,6 @@ from fhe_auc.cli import main
 from fhe_auc.question.analysis import Questions
 from fhe_auc.rows import csv_files, row_store
 from fhe_auc.rows.csv_files import TextFormat
-from fhe_auc.rows.own_rows import warnings_of
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.rows.party_files import Entries, read_for, read_parties
 from tests.support import missing
@@ -39,6 +38,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def pipe(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
+    """Put bytes into standard input."""
+
+    def put(data: bytes) -> None:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+        monkeypatch.setattr(csv_files, "_STANDARD_INPUT", [])
+
+    return put
+
+
 def table(*, between: str = ",", decimal: str = ".", names: tuple[str, str] = ("died", "risk")) -> str:
     rows = [between.join((str(y), str(s).replace(".", decimal))) for y, s in zip(LABELS, SCORES, strict=True)]
     return "\n".join([between.join(names), *rows, ""])
@@ -49,13 +59,10 @@ def read(file: str, **entries: object) -> tuple[list[int], list[float]]:
     return party.y_true.astype(int).tolist(), party.y_score.tolist()
 
 
-@pytest.mark.parametrize("between", [",", ";", "\t", "|"])
-def test_the_delimiter_is_the_one_that_gives_the_columns(folder: Path, between: str) -> None:
-    Path("a.csv").write_text(table(between=between))
-    assert read("a.csv") == (LABELS, SCORES)
-
-
-def test_a_delimiter_that_is_given_is_taken_and_a_wrong_one_finds_no_column(folder: Path) -> None:
+def test_the_delimiter_is_the_one_that_gives_the_columns_or_the_one_that_is_given(folder: Path) -> None:
+    for between in (",", ";", "\t", "|"):
+        Path("a.csv").write_text(table(between=between))
+        assert read("a.csv") == (LABELS, SCORES)
     Path("a.csv").write_text(table(between="~"))
     assert read("a.csv", form=TextFormat(delimiter="~")) == (LABELS, SCORES)
     with pytest.raises(InputError, match="there is no column 'died'"):
@@ -64,17 +71,8 @@ def test_a_delimiter_that_is_given_is_taken_and_a_wrong_one_finds_no_column(fold
         TextFormat(delimiter="ab")
 
 
-def test_decimal_commas_are_read_with_the_option_that_the_refusal_names(folder: Path) -> None:
-    Path("a.csv").write_text(table(between=";", decimal=","))
-    with pytest.raises(InputError, match=r"'0,5' has a decimal comma; say so with --decimal ,$"):
-        read("a.csv")
-    assert read("a.csv", form=TextFormat(decimal=",")) == (LABELS, SCORES)
-
-
 @pytest.mark.parametrize("numbers", [["1,200", "950", "1,050"], ["900", "12,345"], ["1,000"]])
-def test_a_comma_that_may_part_thousands_is_refused_with_both_meanings_and_no_option(
-    folder: Path, numbers: list[str]
-) -> None:
+def test_a_comma_that_may_part_thousands_is_refused_with_both_meanings(folder: Path, numbers: list[str]) -> None:
     Path("a.csv").write_text("died,risk\n" + "".join(f'1,"{number}"\n' for number in numbers))
     first = next(number for number in numbers if "," in number)
     meanings = f"{first.replace(',', '')} or {first.replace(',', '.')}"
@@ -83,18 +81,18 @@ def test_a_comma_that_may_part_thousands_is_refused_with_both_meanings_and_no_op
     assert "--decimal" not in str(told.value)
 
 
-def test_a_comma_elsewhere_in_the_column_can_show_that_all_are_decimal_commas(folder: Path) -> None:
-    Path("a.csv").write_text("died;risk\n1;1,000\n0;0,25\n")
-    with pytest.raises(InputError, match=r"'0,25' has a decimal comma; say so with --decimal ,$"):
-        read("a.csv")
-    assert read("a.csv", form=TextFormat(decimal=",")) == ([1, 0], [1.0, 0.25])
-
-
-@pytest.mark.parametrize("number", ["1.200", "1.200,5", "0.25"])
-def test_a_point_beside_decimal_commas_is_no_decimal_point(folder: Path, number: str) -> None:
-    Path("a.csv").write_text(f"died;risk\n1;0,5\n0;{number}\n")
-    with pytest.raises(InputError, match=f"'{number}' has a point, and the decimal mark is a comma"):
-        read("a.csv", form=TextFormat(decimal=","))
+def test_decimal_commas_are_read_with_the_option_that_the_refusal_names(folder: Path) -> None:
+    """A comma elsewhere in the column can show that all are decimal commas; a point beside them is none."""
+    told = r"'0,5' has a decimal comma; say so with --decimal ,$"
+    for text, scores in ((table(between=";", decimal=","), SCORES), ("died;risk\n1;1,000\n0;0,5\n", [1.0, 0.5])):
+        Path("a.csv").write_text(text)
+        with pytest.raises(InputError, match=told):
+            read("a.csv")
+        assert read("a.csv", form=TextFormat(decimal=","))[1] == scores
+    for number in ("1.200", "1.200,5", "0.25"):
+        Path("a.csv").write_text(f"died;risk\n1;0,5\n0;{number}\n")
+        with pytest.raises(InputError, match=f"'{number}' has a point, and the decimal mark is a comma"):
+            read("a.csv", form=TextFormat(decimal=","))
 
 
 def test_other_encodings_are_read_with_the_option_that_the_refusal_names(folder: Path) -> None:
@@ -112,53 +110,32 @@ def test_other_encodings_are_read_with_the_option_that_the_refusal_names(folder:
     assert read("c.csv") == (LABELS, SCORES)
     with pytest.raises(InputError, match="'ebcdic-9' is unknown"):
         TextFormat(encoding="ebcdic-9")
+    Path("a.csv").write_bytes("died,risk,ort\n1,0.5,Ábel\n".encode())  # its bytes are not all in windows-1252
+    with pytest.raises(InputError, match=r"^file 'a\.csv' cannot be read: it is not windows-1252 text, and --enc"):
+        read("a.csv", form=TextFormat(encoding="windows-1252"))
 
 
-def test_a_site_in_another_encoding_is_refused_with_the_option(folder: Path) -> None:
-    Path("a.csv").write_bytes("died,risk,site\n1,0.5,Köln\n0,0.25,Bonn\n".encode("windows-1252"))
-    with pytest.raises(InputError, match="not UTF-8 text; say its encoding, as in --encoding windows-1252"):
-        read_parties(["a.csv"], site_column="site", **COLUMNS)
-    entries = Entries(form=TextFormat(encoding="windows-1252"))
-    parties = read_parties(["a.csv"], site_column="site", **COLUMNS, entries=entries)
-    assert [party.name for party in parties] == ["Köln", "Bonn"]
-
-
-def test_compressed_tab_separated_and_feather_files_are_read(folder: Path) -> None:
+def test_gzip_tabs_feather_and_standard_input_are_read(folder: Path, pipe: Callable[[bytes], None]) -> None:
     Path("a.csv.gz").write_bytes(gzip.compress(table().encode()))
     Path("b.tsv").write_text(table(between="\t"))
     feather.write_feather(pa.table({"died": LABELS, "risk": SCORES}), "c.feather")
-    for file in ("a.csv.gz", "b.tsv", "c.feather"):
-        assert read(file) == (LABELS, SCORES)
-        assert read_parties([file], **COLUMNS)[0].name == file[0]
-
-
-def test_standard_input_is_a_party(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(table(between=";").encode())))
-    Path("b.csv").write_text(table())
-    first, second = read_parties(["-", "b.csv"], **COLUMNS)
-    assert (first.name, second.name) == ("stdin", "b")
-    assert first.y_score.tolist() == second.y_score.tolist() == SCORES
+    pipe(table(between=";").encode())
+    parties = read_parties(["a.csv.gz", "b.tsv", "c.feather", "-"], **COLUMNS)
+    assert [party.name for party in parties] == ["a", "b", "c", "stdin"]
+    assert [party.y_score.tolist() for party in parties] == [SCORES] * 4
 
 
 @pytest.mark.parametrize(
     ("positive", "labels"),
     [("yes", ["yes", "no", "yes", "no"]), ("1", [1, -1, 1, -1]), ("Tod", ["Tod", "lebt", "Tod", "lebt"])],
 )
-def test_the_positive_label_is_named_and_without_it_the_refusal_says_how(
-    folder: Path, positive: str, labels: list[object]
-) -> None:
+def test_the_positive_label_is_named_or_the_refusal_says_how(folder: Path, positive: str, labels: list[object]) -> None:
     Path("a.csv").write_text("\n".join(["died,risk", *(f"{y},{s}" for y, s in zip(labels, SCORES, strict=True)), ""]))
     pq.write_table(pa.table({"died": labels, "risk": SCORES}), "b.parquet")
     for file in ("a.csv", "b.parquet"):
         assert read(file, positive_label=positive) == (LABELS, SCORES)
         with pytest.raises(InputError, match=f"{file}, .*'died': label is .*--positive-label names the label"):
             read(file)
-
-
-def test_a_third_label_is_refused_by_name(folder: Path) -> None:
-    Path("a.csv").write_text("died,risk\nyes,0.5\nno,0.25\nmaybe,0.1\n")
-    with pytest.raises(InputError, match="one other label, and these are two: 'maybe' and 'no'"):
-        read("a.csv", positive_label="yes")
 
 
 WIDE = "\uff39\uff25\uff33"  # as Japanese keyboards write YES
@@ -176,9 +153,7 @@ WIDE = "\uff39\uff25\uff33"  # as Japanese keyboards write YES
         (["2", "1", "01"], "2", "label '01' is also written '1'"),
     ],
 )
-def test_two_spellings_of_one_label_are_refused_with_both(
-    folder: Path, labels: list[str], positive: str, told: str
-) -> None:
+def test_two_spellings_of_a_label_are_refused(folder: Path, labels: list[str], positive: str, told: str) -> None:
     rows = [f"{label},{number / 10}" for number, label in enumerate(labels)]
     Path("a.csv").write_text("\n".join(["died,risk", *rows, ""]), encoding="utf-8")
     pq.write_table(pa.table({"died": labels, "risk": [0.5] * len(labels)}), "b.parquet")
@@ -189,9 +164,14 @@ def test_two_spellings_of_one_label_are_refused_with_both(
                 read_parties(files, **COLUMNS, entries=Entries(positive_label=positive))
 
 
-def test_blanks_around_a_label_do_not_count(folder: Path) -> None:
+def test_blanks_around_a_label_do_not_count_and_a_third_one_is_refused_by_name(folder: Path) -> None:
     Path("a.csv").write_text("died,risk\nyes,0.5\nno,0.25\n yes ,0.75\nno\t,0.125\n")
     assert read("a.csv", positive_label="yes") == (LABELS, SCORES)
+    Path("a.csv").write_text("died,risk\nyes,0.5\nno,0.25\nmaybe,0.1\n")
+    with pytest.raises(InputError, match="one other label, and these are two: 'maybe' and 'no'"):
+        read("a.csv", positive_label="yes")
+    with pytest.raises(InputError, match="the positive label cannot be 'NA', which stands for a missing entry"):
+        Entries(positive_label="NA")
 
 
 @pytest.mark.parametrize("text", missing.TEXTS)
@@ -209,7 +189,8 @@ def test_what_is_missing_is_the_same_in_every_column_and_never_a_negative(
         entries = Entries(positive_label=None if labels == ("1", "0") else "yes", drop_missing=drop)
         return read_for(questions, ["a.csv"], site_column="site", label_column="died", entries=entries)[0]
 
-    with pytest.raises(InputError, match=rf"a\.csv, line 6, column '{column}': .* is missing"):
+    remedy = "" if column == "sex" else "; --drop-missing leaves such rows out"
+    with pytest.raises(InputError, match=rf"a\.csv, line 6, column '{column}': .* is missing{remedy}"):
         parties(drop=False)
     (party,) = parties(drop=True)
     assert (party.y_true.astype(int).tolist(), party.y_score.tolist()) == (LABELS, SCORES)
@@ -226,12 +207,10 @@ def test_a_site_may_have_a_name_that_elsewhere_stands_for_a_missing_entry(folder
         assert [party.name for party in parties] == [text, "north"]
 
 
-def test_the_positive_label_cannot_be_what_stands_for_a_missing_entry() -> None:
-    with pytest.raises(InputError, match="the positive label cannot be 'NA', which stands for a missing entry"):
-        Entries(positive_label="NA")
-
-
 def test_sites_that_are_lost_with_their_rows_are_told_in_every_form_of_the_result(folder: Path) -> None:
+    Path("b.csv").write_text("died,risk\n,0.5\n1,NA\n")
+    with pytest.raises(InputError, match=r"'b\.csv': there are no rows: each of its rows has a missing entry"):
+        read("b.csv", drop_missing=True)
     rows = ["1,0.75,a", "0,0.125,a", "1,0.375,a", "0,0.5,a", ",0.5,b", "1,,b", "1,0.5,", ".,0.2,a"]
     Path("a.csv").write_text("\n".join(["y_true,y_score,site", *rows, ""]))
     told = [
@@ -260,12 +239,6 @@ def test_what_is_left_out_is_told_with_noise_and_beside_a_report_too(folder: Pat
     if command[0] == "report":
         assert "'c'" not in Path("card", "report.html").read_text("utf-8")
         assert "own_warnings" not in json.loads(Path("card", "report.json").read_text("utf-8"))
-
-
-def test_a_file_of_which_no_row_is_left_is_refused_with_why(folder: Path) -> None:
-    Path("a.csv").write_text("died,risk\n,0.5\n1,NA\n")
-    with pytest.raises(InputError, match=r"'a\.csv': there are no rows: each of its rows has a missing entry"):
-        read("a.csv", drop_missing=True)
 
 
 @pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary(), pa.binary(2), pa.string(), pa.large_string()])
@@ -298,29 +271,8 @@ def test_columns_of_arrow_types_are_read_or_refused_by_name(folder: Path, suffix
         read(write(risk=pa.array([b"0.5"] * 4)))
 
 
-def test_bytes_that_are_no_text_stay_apart_and_bytes_for_numbers_are_refused(folder: Path) -> None:
-    np.savez("a.npz", died=np.array([b"\xe4", b"\xf6"] * 2), risk=np.array([b"0.5", b"0.1", b"0.2", b"0.3"]))
-    with pytest.raises(InputError, match=r"column 'risk': score is '0\.5', which is text in the file, not a number"):
-        read("a.npz", positive_label=r"\xe4")
-    np.savez("a.npz", died=np.array([b"\xe4", b"\xf6"] * 2), risk=SCORES)
-    assert read("a.npz", positive_label=r"\xe4") == (LABELS, SCORES)
-
-
-def test_rows_with_gaps_are_refused_or_left_out_and_counted_for_their_party(folder: Path) -> None:
-    Path("a.csv").write_text("died,risk,sex\n1,0.5,F\n,0.3,F\n0,,M\n0,0.25,M\n1,NA,F\n")
-    Path("b.csv").write_text(table())
-    with pytest.raises(InputError, match=r"party 'a', a\.csv, line 3, column 'died': label is missing"):
-        read("a.csv")
-    first, second = read_parties(["a.csv", "b.csv"], **COLUMNS, entries=Entries(drop_missing=True))
-    assert (first.y_score.tolist(), first.dropped, second.dropped) == ([0.5, 0.25], 3, 0)
-    told = warnings_of([first, second], np.array([0.0, 1.0]))
-    assert told[0] == "party 'a': 3 rows with a missing entry were left out"
-
-
 @pytest.mark.parametrize("between", [",", ";", "\t"])
-def test_the_line_is_the_one_that_an_editor_shows_also_after_entries_of_several_lines(
-    folder: Path, between: str
-) -> None:
+def test_the_line_is_the_one_that_an_editor_shows_after_entries_of_several_lines(folder: Path, between: str) -> None:
     text = 'died,note,risk\n1,"two\nlines",0.5\n0,plain,0.25\n1,x,much\n'
     Path("a.csv").write_text(text.replace(",", between))
     with pytest.raises(InputError) as caught:
@@ -330,9 +282,7 @@ def test_the_line_is_the_one_that_an_editor_shows_also_after_entries_of_several_
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-def test_what_is_kept_in_a_file_is_what_would_be_kept_in_memory(
-    folder: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_kept_in_a_file_is_as_in_memory(folder: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(5)
     sites = random.choice(["north", "south", "west"], 5000)
     columns = pa.table({"died": random.integers(0, 2, 5000), "risk": random.random(5000).round(4), "site": sites})
@@ -370,9 +320,7 @@ def test_the_command_takes_them_all(folder: Path) -> None:
     assert "north.csv, line 91, column 'died': label is missing" in refused.stderr
 
 
-def test_files_are_read_without_pandas_or_masked_arrays_which_take_long_to_load(
-    folder: Path, run_child: Callable[..., Any]
-) -> None:
+def test_files_are_read_without_pandas_or_masked_arrays(folder: Path, run_child: Callable[..., Any]) -> None:
     missing = {"sex": ["F", None, "M", "F"]}
     Path("a.csv").write_text(table())
     pq.write_table(pa.table({"died": [True, False, True, False], "risk": SCORES, **missing}), "b.parquet")
@@ -394,9 +342,9 @@ print(json.dumps([[each.y_score.tolist() for each in read], sorted({"pandas", "n
 
 
 def test_arrows_threads_read_no_file_of_pythons_which_could_abort_the_process_at_its_end(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, pipe: Callable[[bytes], None]
 ) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(table().encode())))
+    pipe(table().encode())
     Path("a.csv").write_text(table())
     Path("b.csv.gz").write_bytes(gzip.compress(table().encode()))
     for name in ("a.csv", "b.csv.gz", "-"):
@@ -405,19 +353,16 @@ def test_arrows_threads_read_no_file_of_pythons_which_could_abort_the_process_at
         assert opened.read() == table().encode()
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.csv.gz", "-"])
-def test_an_empty_file_is_called_so_and_a_header_alone_has_no_rows(
-    folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    header = b"died\trisk" if name == "a.tsv" else b"died,risk"
-    for content, told in ((b"", "the file is empty"), (header, "there are no rows"), (header + b"\n", "no rows")):
-        packed = gzip.compress(content) if name.endswith(".gz") else content
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(packed)))
-        monkeypatch.setattr(csv_files, "_STANDARD_INPUT", [])
-        if name != "-":
-            Path(name).write_bytes(packed)
-        with pytest.raises(InputError, match=rf"^file '({name}|standard input)': .*{told}$"):
-            read(name)
+def test_an_empty_file_is_called_so_and_a_header_alone_has_no_rows(folder: Path, pipe: Callable[[bytes], None]) -> None:
+    for name in ("a.csv", "a.tsv", "a.csv.gz", "-"):
+        header = b"died\trisk" if name == "a.tsv" else b"died,risk"
+        for content, told in ((b"", "the file is empty"), (header, "there are no rows"), (header + b"\n", "no rows")):
+            packed = gzip.compress(content) if name.endswith(".gz") else content
+            pipe(packed)
+            if name != "-":
+                Path(name).write_bytes(packed)
+            with pytest.raises(InputError, match=rf"^file '({name}|standard input)': .*{told}$"):
+                read(name)
 
 
 @pytest.mark.parametrize("platform", ["linux", "darwin"])
@@ -442,16 +387,11 @@ def test_excels_first_line_says_the_delimiter_and_is_no_row(folder: Path, encodi
         read("a.csv", form=form)
 
 
-def test_a_percent_sign_is_refused_with_the_remedy(folder: Path) -> None:
+def test_percent_signs_are_refused_with_the_remedy_and_bytes_that_are_no_text_stay_apart(folder: Path) -> None:
     Path("a.csv").write_text("died,risk\n1,49.15%\n0,5 %\n")
     with pytest.raises(InputError, match=r"'49\.15%' has a percent sign; remove it and give --score-scale percent$"):
         read("a.csv")
     Path("a.csv").write_text("died,risk\n1,49.15\n0,5\n")
     assert read("a.csv", score_scale="percent") == ([1, 0], [0.4915, 0.05])
-
-
-def test_a_file_that_is_not_in_the_encoding_given_is_not_said_to_be_in_another(folder: Path) -> None:
-    Path("a.csv").write_bytes("died,risk,ort\n1,0.5,Ábel\n".encode())  # its bytes are not all in windows-1252
-    form = TextFormat(encoding="windows-1252")
-    with pytest.raises(InputError, match=r"^file 'a\.csv' cannot be read: it is not windows-1252 text, and --enc"):
-        read("a.csv", form=form)
+    np.savez("a.npz", died=np.array([b"\xe4", b"\xf6"] * 2), risk=SCORES)
+    assert read("a.npz", positive_label=r"\xe4") == (LABELS, SCORES)

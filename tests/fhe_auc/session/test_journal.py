@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fhe_auc.base.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
+from fhe_auc.base.errors import EvaluationError, InputError, MessageError
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import journal as journals
 from fhe_auc.session.aggregator import Aggregator, conduct
@@ -114,18 +114,6 @@ def consortium(site_rows: list[PartyData], tmp_path: Path) -> Consortium:
     return Consortium(site_rows, tmp_path / "sites", "nothing")
 
 
-def test_what_has_arrived_is_not_asked_for_again(consortium: Consortium, tmp_path: Path) -> None:
-    """A site may be gone for good by the time that the aggregator is back: its submission counts."""
-    with Journal(tmp_path / "journal") as journal:
-        made = aggregator(consortium, journal)
-        message = made.start()
-        made.receive("north", consortium.answer("north", message))
-    with Journal(tmp_path / "journal") as journal:
-        made = aggregator(consortium, journal)
-        assert made.start() == message
-        assert [name for name in consortium.sites if made.has_accepted(name)] == ["north"]
-
-
 def test_who_counts_is_fixed_before_anything_is_computed(site_rows: list[PartyData], tmp_path: Path) -> None:
     """A result of three sites after one of two, which died on its way, would tell the third one's rows."""
     consortium = Consortium(site_rows, tmp_path / "sites", "nothing", min_parties=2)
@@ -142,31 +130,9 @@ def test_who_counts_is_fixed_before_anything_is_computed(site_rows: list[PartyDa
         assert (made.round, made.counted) == (2, ("north", "south"))
 
 
-def test_a_site_that_missed_the_last_round_gets_the_same_result_later(consortium: Consortium, tmp_path: Path) -> None:
-    def without_east(message: bytes) -> Iterator[tuple[str, bytes]]:
-        for name, submission in consortium.exchange(message):
-            if made.round == 1 or name != "east":
-                yield name, submission
-
-    with Journal(tmp_path / "journal") as journal:
-        made = aggregator(consortium, journal)
-        record = conduct(made, without_east)
-    assert (record.counted, record.delivered) == (("north", "south", "east"), ("north", "south"))
-    consortium.results.clear()
-    record = finished(consortium, tmp_path / "journal")
-    assert record.delivered == ("north", "south", "east")
-
-
-def test_a_round_that_has_too_few_stays_open_for_the_next_process(consortium: Consortium, tmp_path: Path) -> None:
-    with Journal(tmp_path / "journal") as journal:
-        made = aggregator(consortium, journal)
-        made.receive("north", consortium.answer("north", made.start()))
-        with pytest.raises(TooFewPartiesError, match="missing: 'south', 'east'"):
-            made.finish_round()
-    assert finished(consortium, tmp_path / "journal").counted == ("north", "south", "east")
-
-
-def test_a_submission_that_was_cut_off_in_writing_is_asked_for_again(consortium: Consortium, tmp_path: Path) -> None:
+def test_a_submission_cut_off_in_writing_is_asked_for_again_damage_named(
+    consortium: Consortium, tmp_path: Path
+) -> None:
     with Journal(tmp_path / "journal") as journal:
         made = aggregator(consortium, journal)
         message = made.start()
@@ -186,20 +152,13 @@ def test_a_submission_that_was_cut_off_in_writing_is_asked_for_again(consortium:
         log.write_bytes(damaged)
         with Journal(tmp_path / "journal") as journal:
             assert not list(journal.submissions(1))
-
-
-@pytest.mark.parametrize("changed", ["a byte", "the version"])
-def test_a_log_that_is_damaged_before_its_end_is_named_and_left_as_it_is(tmp_path: Path, changed: str) -> None:
-    with Journal(tmp_path / "journal") as journal:
-        for party in ("north", "south", "east"):
-            journal.add(1, party, b"submission")
-        log = tmp_path / "journal" / "round-1.submissions"
-        data = bytearray(log.read_bytes())
-        data[8 + (45 if changed == "a byte" else 7)] ^= 1
-        log.write_bytes(data)
-        with pytest.raises(EvaluationError, match="is damaged or of another session"):
+    for place in (45, 7):  # before its end: a byte, the version
+        changed = bytearray(whole)
+        changed[8 + place] ^= 1
+        log.write_bytes(changed)
+        with Journal(tmp_path / "journal") as journal, pytest.raises(EvaluationError, match="damaged or of another"):
             list(journal.submissions(1))
-        assert log.read_bytes() == data
+        assert log.read_bytes() == changed
 
 
 def test_closing_a_round_makes_what_an_earlier_process_has_written_survive_a_power_cut(
@@ -220,7 +179,9 @@ def test_closing_a_round_makes_what_an_earlier_process_has_written_survive_a_pow
     assert synced[0] == (tmp_path / "journal" / "round-1.submissions").stat().st_ino
 
 
-def test_a_damaged_journal_is_named_and_nothing_is_sent(consortium: Consortium, tmp_path: Path) -> None:
+def test_a_damaged_journal_or_another_sessions_is_named_and_nothing_is_sent(
+    consortium: Consortium, tmp_path: Path, site_rows: list[PartyData]
+) -> None:
     folder = tmp_path / "journal"
     finished(consortium, folder)
     for name in ("round-1.message", "round-1.closed", "round-2.message", "round-1.submissions"):
@@ -232,18 +193,13 @@ def test_a_damaged_journal_is_named_and_nothing_is_sent(consortium: Consortium, 
     (folder / "round-1.submissions").unlink()
     with Journal(folder) as journal, pytest.raises(EvaluationError, match="submissions are gone"):
         aggregator(consortium, journal).start()
-
-
-def test_another_sessions_journal_is_refused(site_rows: list[PartyData], tmp_path: Path) -> None:
     first, second = (Consortium(site_rows, tmp_path / name, "nothing") for name in ("first", "second"))
     finished(first, tmp_path / "journal")
     with Journal(tmp_path / "journal") as journal, pytest.raises(EvaluationError, match="of another session: round 1"):
         aggregator(second, journal).start()
 
 
-def test_a_full_disk_takes_nothing_in_that_was_not_kept(
-    consortium: Consortium, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_takes_nothing_in(consortium: Consortium, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Journal(tmp_path / "journal") as journal:
         made = aggregator(consortium, journal)
         message = made.start()
@@ -276,17 +232,6 @@ def test_what_bears_no_signature_of_its_party_is_not_kept(consortium: Consortium
         assert not list(journal.submissions(1))
 
 
-def test_one_process_at_a_time_runs_a_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journals, "_PATIENCE", 0.1)
-    folder = tmp_path / "journal"
-    assert not is_running(folder)
-    with Journal(folder):
-        assert is_running(folder)
-        with pytest.raises(EvaluationError, match=r"^another process runs the session of '.*journal'$"):
-            Journal(folder)
-    assert not is_running(folder)
-
-
 _HELD = """
 import sys, time
 from pathlib import Path
@@ -298,14 +243,19 @@ with Journal(Path(sys.argv[1])):
 """
 
 
-def test_a_killed_process_lets_go_of_its_journal(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", _HELD, str(tmp_path / "journal")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+def test_one_process_runs_a_session_until_it_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journals, "_PATIENCE", 0.1)
+    folder = tmp_path / "journal"
+    assert not is_running(folder)
+    with subprocess.Popen([sys.executable, "-c", _HELD, str(folder)], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
-        assert is_running(tmp_path / "journal")
+        assert is_running(folder)
+        with pytest.raises(EvaluationError, match=r"^another process runs the session of '.*journal'$"):
+            Journal(folder)
         process.kill()
-    with Journal(tmp_path / "journal"):
+    assert not is_running(folder)
+    with Journal(folder):
         pass
 
 

@@ -23,12 +23,6 @@ WORDS = {"model": "sepsis-net 2.1", "outcome": "sepsis", "cohort": "adults", "pe
 CERTIFIED: dict[str, Any] = {"certificates": (b"n" * 32, b"s" * 32, b"e" * 32), "aggregator": b"a" * 32}
 
 
-@pytest.mark.parametrize("pair", [("North", "north"), ("STRASSE", "straße"), ("\uff21", "a")])
-def test_of_parties_whose_names_are_alike_both_are_named(pair: tuple[str, str]) -> None:
-    with pytest.raises(InputError, match=f"^parties {pair[0]!r} and {pair[1]!r} would be two, but their names differ"):
-        with_plan(None, parties=("east", pair[0], "west", pair[1]), keys="none", context=b"")
-
-
 FINGERPRINTS = CERTIFIED["certificates"]
 NONSENSE: dict[str, dict[str, Any]] = {
     "nothing said of what machines evaluate": CERTIFIED,
@@ -66,14 +60,9 @@ def test_a_manifest_that_makes_no_sense_is_refused(prepared: Session, changes: d
     encoded = msgspec.msgpack.encode({**msgspec.to_builtins(prepared.manifest, builtin_types=(bytes,)), **changes})
     with pytest.raises(DeserialisationError, match="malformed manifest"):
         Manifest.from_bytes(encoded)
-
-
-def test_a_manifest_between_machines_with_a_study_is_read_back(prepared: Session) -> None:
-    """What the refusals above would accept, had they not been spoilt."""
-    study = {**WORDS, "row-caps": {"north": 5}}
+    study = {**WORDS, "row-caps": {"north": 5}}  # what that would accept, had it not been spoilt
     plain = {**msgspec.to_builtins(prepared.manifest, builtin_types=(bytes,)), **CERTIFIED, "study": study}
-    found = Manifest.from_bytes(msgspec.msgpack.encode(plain)).study
-    assert found == Study(**WORDS, row_caps={"north": 5})
+    assert Manifest.from_bytes(msgspec.msgpack.encode(plain)).study == Study(**WORDS, row_caps={"north": 5})
 
 
 def test_any_change_of_the_manifest_changes_what_messages_carry(prepared: Session, other_prepared: Session) -> None:
@@ -145,6 +134,7 @@ def test_a_plan_that_does_not_fit_is_refused(plan: EncodedPlan, problem: str) ->
         with_plan(None, keys="none", context=b"").decoded_plan(SmallPlan)
 
 
+NOT_ENCRYPTED = {"keys": "none", "context": b""}
 TWO_HELPERS = {"keys": "helper", "context": bytes(64), "aggregator": bytes(32)}
 
 
@@ -156,10 +146,17 @@ TWO_HELPERS = {"keys": "helper", "context": bytes(64), "aggregator": bytes(32)}
         (small(), {"context": b""}, "with sealed keys, what names them has 32 bytes, got 0"),
         (small(keys="joint"), {"keys": "joint"}, "with joint keys, what names them has 0 bytes, got 32"),
         (small(keys="helper"), TWO_HELPERS, "with helper keys, what names them has 32 bytes, got 64"),
+        *(
+            (
+                None,
+                {**NOT_ENCRYPTED, "parties": ("east", *pair)},
+                f"^parties {pair[0]!r} and {pair[1]!r} would be two, bu",
+            )
+            for pair in (("North", "north"), ("STRASSE", "straße"), ("\uff21", "a"))
+        ),
     ],
-    ids=["no plan", "no keys", "no fingerprint", "a fingerprint of keys to be made", "two helpers"],
 )
-def test_keys_fingerprint_and_plan_belong_together(
+def test_keys_names_and_plan_go_together_and_no_two_names_are_alike(
     plan: EncodedPlan | None, changes: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises(InputError, match=problem):

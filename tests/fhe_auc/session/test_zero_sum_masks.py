@@ -73,40 +73,21 @@ class TestMasks:
             assert all(int(row.max()) < modulus for row, modulus in zip(mask, SHAPE.moduli, strict=True))
             assert looks_uniform(mask)
 
-    def test_for_a_single_party_they_are_zero(self):
-        assert not any(mask.any() for mask in masks_of(1)[0])
-
-    @settings(max_examples=20, deadline=None)
-    @given(st.integers(2, 7).flatmap(lambda n: st.tuples(st.just(n), st.sets(st.integers(0, n - 1), min_size=1))))
-    def test_over_any_proper_subset_they_are_uniform(self, drawn):
-        parties, subset = drawn
-        found = masks_of(parties)
-        for block in range(len(found[0])):
-            summed = total([found[index][block] for index in subset])
-            if len(subset) == parties:
-                assert not any(map(any, summed))
-            else:
-                assert looks_uniform(summed)
-
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=40, deadline=None)
     @given(st.integers(2, 6).flatmap(lambda n: st.lists(st.integers(-2, 2), min_size=n, max_size=n)))
     def test_they_vanish_only_when_all_are_counted_equally_often(self, times):
         """Counted twice, left out, or subtracted: any other combination is uniform."""
         found = masks_of(len(times))
-        summed = total([masks[0] for masks in found], times)
-        if len(set(times)) == 1:
-            assert not any(map(any, summed))
-        else:
+        for block in zip(*found, strict=True):
+            summed = total(block, times)
             # Twice a uniform number is uniform too: all moduli here are odd.
-            assert looks_uniform(summed)
+            assert looks_uniform(summed) if len(set(times)) > 1 else not any(map(any, summed))
 
     def test_blocks_have_masks_of_their_own(self):
         for party in masks_of(3):
             for one, other in itertools.combinations(party, 2):
                 assert looks_uniform(total([one, other], [1, -1]))
-
-    def test_a_mask_of_one_party_in_the_place_of_another_leaves_a_mask(self):
-        found = masks_of(3)
+        found = masks_of(3)  # nor does one of one party in the place of another's vanish
         assert looks_uniform(total([found[0][0], found[0][0], found[2][0]]))
         assert looks_uniform(total([found[0][1], found[1][0], found[2][0]]))
 

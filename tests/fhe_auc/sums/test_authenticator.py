@@ -92,9 +92,7 @@ def test_sums_of_any_parties_pass_and_are_those_of_integers(release: Release, pr
 
 @given(plain_sums.releases(largest=10**9), st.sampled_from(PRIMES[1:]), st.integers(0, 10**6))
 @settings(max_examples=25)
-def test_each_sum_is_computed_at_as_many_points_as_its_polynomial_takes(
-    release: Release, prime: int, seed: int
-) -> None:
+def test_a_sum_is_computed_at_all_points_its_polynomial_takes(release: Release, prime: int, seed: int) -> None:
     """H(z) = f(x + x'·z) + Σ μ·z^j, from the definition of f."""
     whole = authenticated(release)
     sketch = plain_sums.random_residues(seed, whole.sketch.size, prime)
@@ -258,14 +256,10 @@ def test_every_secret_session_prime_and_party_has_shares_of_its_own() -> None:
     assert len({entry for each in made for entry in each}) == 2 * len(made)
 
 
-def test_shares_are_pinned() -> None:
-    """All parties derive them, on whatever machine and version."""
+def test_shares_are_pinned_a_common_secret_of_another_length_is_refused_and_none_is_printed() -> None:
+    """All parties derive them, on whatever machine and version; all but the secret that they come from is public."""
     sent = Authenticator(CUBE, SECRET, SESSION, 1, PRIMES[-2]).sketch(2, words([7]), private(3))
     assert sent.tolist() == [7, 323020354843, 1980803286876, 536587832847, 2108398925186]
-
-
-def test_a_common_secret_of_another_length_is_refused_and_none_is_printed() -> None:
-    """Everything else that shares are derived from is public."""
     for secret in (b"", bytes(31)):
         with pytest.raises(InputError, match="32 bytes"):
             Authenticator(PRODUCT, secret, SESSION, 0, 101)

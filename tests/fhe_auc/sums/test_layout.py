@@ -46,9 +46,7 @@ def test_there_are_as_few_ciphertexts_as_there_can_be(lengths: list[int], slots:
 
 @given(lengths, st.integers(6, 50), st.sampled_from(PRIMES), st.integers(0, 2**60))
 @settings(max_examples=40)
-def test_what_is_placed_is_in_its_sum_s_total_over_all_ciphertexts(
-    lengths: list[int], slots: int, prime: int, seed: int
-) -> None:
+def test_what_is_placed_is_in_its_sum_s_total(lengths: list[int], slots: int, prime: int, seed: int) -> None:
     layout = Layout.of(release_of(*lengths), slots)
     vectors = [random_residues(seed + number, length, prime) for number, length in enumerate(lengths)]
     placed = layout.place([[each[: len(each) // 2], each[len(each) // 2 :]] for each in vectors])
@@ -59,10 +57,17 @@ def test_what_is_placed_is_in_its_sum_s_total_over_all_ciphertexts(
     assert sorted(placed[placed > 0].tolist()) == sorted(x for each in vectors for x in each.tolist() if x)
 
 
-def test_the_largest_residues_in_the_most_slots_add_up() -> None:
+def test_the_largest_residues_in_the_most_slots_add_up_and_more_is_refused() -> None:
     prime, layout = PRIMES[-1], Layout.of(release_of(2**14), 2**14)
     slots = np.full(2**14, prime - 1, np.uint64)
     assert layout.totals(slots, prime).tolist() == [-(2**14) % prime]
+    assert Layout.of(release_of(8 * MOST_CIPHERTEXTS), 8).ciphertexts == MOST_CIPHERTEXTS
+    with pytest.raises(CapacityError, match="1 sums of 8,193 numbers take more than 1,024 ciphertexts of 8 slots"):
+        Layout.of(release_of(8 * MOST_CIPHERTEXTS + 1), 8)
+    with pytest.raises(CapacityError, match="3 sums of 3 numbers take more than"):
+        Layout.of(release_of(1, 1, 1), 2)
+    with pytest.raises(CapacityError, match="at most 16,384 slots"):
+        Layout.of(release_of(1), 2**15)
 
 
 @given(lengths, st.integers(6, 50), st.sampled_from(PRIMES), st.integers(0, 2**60))
@@ -108,13 +113,3 @@ def test_a_masked_vector_tells_its_totals_and_nothing_else(widths: tuple[int, ..
         possible = {each for each in every if (layout.totals(np.array(each, np.uint64), prime) == totals).all()}
         assert set(seen) == possible
         assert set(seen.values()) == {len(every) // len(possible)}
-
-
-def test_what_takes_too_many_ciphertexts_or_slots_is_refused() -> None:
-    assert Layout.of(release_of(8 * MOST_CIPHERTEXTS), 8).ciphertexts == MOST_CIPHERTEXTS
-    with pytest.raises(CapacityError, match="1 sums of 8,193 numbers take more than 1,024 ciphertexts of 8 slots"):
-        Layout.of(release_of(8 * MOST_CIPHERTEXTS + 1), 8)
-    with pytest.raises(CapacityError, match="3 sums of 3 numbers take more than"):
-        Layout.of(release_of(1, 1, 1), 2)
-    with pytest.raises(CapacityError, match="at most 16,384 slots"):
-        Layout.of(release_of(1), 2**15)

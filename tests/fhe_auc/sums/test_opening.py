@@ -21,7 +21,6 @@ from fhe_auc.base.errors import CapacityError, DeserialisationError
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.base.serialise import frame, unframe
 from fhe_auc.rlwe import wire_format
-from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.sums import opening as openings
 from fhe_auc.sums.layout import Layout
@@ -138,11 +137,18 @@ def test_encrypted_sums_are_those_of_the_sketches(pair: bfv.KeyPair, release: Re
     assert read(release, pair.secret, opened(pair, pooled).result(pooled.padded)) == pooled.expected
 
 
-def test_sums_over_several_ciphertexts_come_out_at_every_point(pair: bfv.KeyPair) -> None:
+def test_sums_over_several_ciphertexts_come_out_and_a_result_hides_where_all_coefficients_vanish(
+    pair: bfv.KeyPair,
+) -> None:
     release, generator = example(1400), np.random.default_rng(1)
     assert Layout.of(release, SLOTS).ciphertexts == 4
     pooled = Pooled(release, MODULI, generator.integers(0, 50, (3, release.sketch.size)).tolist())
     assert read(release, pair.secret, opened(pair, pooled).result(pooled.padded)) == pooled.expected
+    release = Release(PRODUCT.sketch, (sum_of(P, Factor(constants=(0,) * 5)),))
+    pooled = Pooled(release, MODULI, SKETCHES)
+    results = opened(pair, pooled).result(pooled.padded)
+    assert read(release, pair.secret, results) == [0]
+    assert np.unique(pair.secret.decrypt(results[0], 0)).size > SLOTS - 10
 
 
 @pytest.mark.parametrize("pads", ["zero", "such that all residues are zero"])
@@ -158,14 +164,6 @@ def test_ciphertexts_that_would_be_multiplied_by_zero_are_left_out(pair: bfv.Key
     hidden, pooled = (zeros, counts) if pads == "zero" else (negative, zeros)
     opening = Opening.load(pair.public, release, make_opening(pair.secret, release, hidden))
     assert read(release, pair.secret, opening.result(pooled)) == [int(vectors[0] @ vectors[1])]
-
-
-def test_where_all_coefficients_vanish_there_still_is_a_result_that_hides(pair: bfv.KeyPair) -> None:
-    release = Release(PRODUCT.sketch, (sum_of(P, Factor(constants=(0,) * 5)),))
-    pooled = Pooled(release, MODULI, SKETCHES)
-    results = opened(pair, pooled).result(pooled.padded)
-    assert read(release, pair.secret, results) == [0]
-    assert np.unique(pair.secret.decrypt(results[0], 0)).size > SLOTS - 10
 
 
 @given(st.lists(st.sampled_from(PRIMES), min_size=1, max_size=4, unique=True), st.data())
@@ -198,13 +196,23 @@ def test_a_result_is_masked_in_every_slot_and_freshly_each_time(monkeypatch: pyt
     assert all(not any(each[sum(layout.widths) :]) for each in computed)
 
 
-def test_two_results_of_one_session_share_no_slot_but_their_totals(pair: bfv.KeyPair) -> None:
+def test_two_results_of_one_session_share_no_slot_but_their_totals_and_two_openings_few_bytes(
+    pair: bfv.KeyPair,
+) -> None:
+    """Of the same pads there are others each time."""
     pooled = Pooled(PRODUCT, MODULI, SKETCHES)
     opening = opened(pair, pooled)
     one, other = (pair.secret.decrypt(opening.result(pooled.padded)[0], 0) for _ in range(2))
     assert (one == other).sum() <= 1
     layout = Layout.of(PRODUCT, SLOTS)
     assert layout.totals(one, MODULI[0]) == layout.totals(other, MODULI[0])
+    pooled = Pooled(PRODUCT, MODULI, SKETCHES)
+    one, other = (make_opening(pair.secret, PRODUCT, pooled.pads) for _ in range(2))
+    stored = [unframe(b"fheopen", each, openings._Stored, "opening") for each in (one, other)]
+    assert len(stored[0].ciphertexts) == 2
+    for first, second in zip(*(each.ciphertexts for each in stored), strict=True):
+        same = np.frombuffer(first, np.uint8)[200:] == np.frombuffer(second, np.uint8)[200:]
+        assert same.mean() < 0.2  # high bytes of coefficients are zero now and then
 
 
 def test_a_result_s_noise_is_that_of_flooding(pair: bfv.KeyPair) -> None:
@@ -216,33 +224,20 @@ def test_a_result_s_noise_is_that_of_flooding(pair: bfv.KeyPair) -> None:
         assert 0.99 < largest / 2.0**pair.public.parameters.flooding_bits < 1.01
 
 
-def test_an_opening_s_bytes_do_not_show_the_pads(pair: bfv.KeyPair) -> None:
-    """Of the same pads there are others each time."""
-    pooled = Pooled(PRODUCT, MODULI, SKETCHES)
-    one, other = (make_opening(pair.secret, PRODUCT, pooled.pads) for _ in range(2))
-    stored = [unframe(b"fheopen", each, openings._Stored, "opening") for each in (one, other)]
-    assert len(stored[0].ciphertexts) == 2
-    for first, second in zip(*(each.ciphertexts for each in stored), strict=True):
-        same = np.frombuffer(first, np.uint8)[200:] == np.frombuffer(second, np.uint8)[200:]
-        assert same.mean() < 0.2  # high bytes of coefficients are zero now and then
-
-
 # --- What does not belong is refused ----------------------------------------------------------------------------------
 
 
-def test_an_opening_for_other_sums_is_refused(pair: bfv.KeyPair) -> None:
-    """Though it has as many ciphertexts of the same size."""
-    swapped = Release(PRODUCT.sketch, (sum_of(N, P),))
-    pooled = Pooled(PRODUCT, MODULI, SKETCHES)
-    with pytest.raises(DeserialisationError, match="for other sums") as caught:
-        Opening.load(pair.public, swapped, make_opening(pair.secret, PRODUCT, pooled.pads))
-    assert caught.value.field == "release"
-
-
-def test_an_opening_under_other_keys_for_other_primes_or_of_another_number_of_ciphertexts_is_refused(
+def test_an_opening_for_other_sums_keys_or_primes_damaged_or_of_another_number_of_ciphertexts_is_refused(
     pair: bfv.KeyPair, backend: str
 ) -> None:
     data = make_opening(pair.secret, PRODUCT, Pooled(PRODUCT, MODULI, SKETCHES).pads)
+    for damaged in (b"", data[:-1], data + b"\0", flipped(data, 1000), pair.public.to_bytes()):
+        with pytest.raises(DeserialisationError):
+            Opening.load(pair.public, PRODUCT, damaged)
+    swapped = Release(PRODUCT.sketch, (sum_of(N, P),))  # of as many ciphertexts of the same size
+    with pytest.raises(DeserialisationError, match="for other sums") as caught:
+        Opening.load(pair.public, swapped, data)
+    assert caught.value.field == "release"
     with pytest.raises(DeserialisationError, match="made under another key"):
         Opening.load(bfv.generate(parameters_of(backend, MODULI)).public, PRODUCT, data)
     stored = unframe(b"fheopen", data, openings._Stored, "opening")
@@ -255,41 +250,38 @@ def test_an_opening_under_other_keys_for_other_primes_or_of_another_number_of_ci
             Opening.load(pair.public, PRODUCT, frame(b"fheopen", changed))
 
 
-def test_what_is_no_opening_is_refused(pair: bfv.KeyPair) -> None:
-    data = make_opening(pair.secret, PRODUCT, Pooled(PRODUCT, MODULI, SKETCHES).pads)
-    for damaged in (b"", data[:-1], data + b"\0", flipped(data, 1000), pair.public.to_bytes()):
-        with pytest.raises(DeserialisationError):
-            Opening.load(pair.public, PRODUCT, damaged)
+SHORT = PRIMES[-2:]
 
 
 @pytest.mark.parametrize(
-    "wrong", ["one prime", "three primes", "too short", "too long", "not below the prime", "signed"]
+    "spoilt",
+    [
+        lambda one, other: [one[:-1], other],
+        lambda one, other: [np.append(one, one[:1]), other],
+        lambda one, other: [np.append(one[:-1], np.uint64(SHORT[0])), other],
+        lambda one, other: [one.astype(np.int64), other],
+        lambda one, other: [one],
+        lambda one, other: [one, other, one],
+    ],
+    ids=["too short", "too long", "not below the prime", "signed", "one prime", "three primes"],
 )
-def test_other_pads_or_sketches_than_the_session_s_are_refused(wrong: str) -> None:
-    keys, moduli = PlainKeys(20, PRIMES[-2:]), PRIMES[-2:]
-    good = Pooled(PRODUCT, moduli, SKETCHES)
+def test_other_pads_or_sketches_than_the_session_s_are_refused(spoilt: Any) -> None:
+    keys, good = PlainKeys(20, SHORT), Pooled(PRODUCT, SHORT, SKETCHES)
     opening = opened(keys, good)
-
-    def spoilt(vectors: list[Residues]) -> list[Residues]:
-        first, second = vectors
-        return {
-            "too short": [first[:-1], second],
-            "too long": [np.append(first, first[:1]), second],
-            "not below the prime": [np.append(first[:-1], np.uint64(moduli[0])), second],
-            "signed": [first.astype(np.int64), second],
-            "one prime": [first],
-            "three primes": [first, second, first],
-        }[wrong]
-
     for call in (
-        lambda: make_opening(keys.secret, PRODUCT, spoilt(good.pads)),
-        lambda: opening.result(spoilt(good.padded)),
+        lambda: make_opening(keys.secret, PRODUCT, spoilt(*good.pads)),
+        lambda: opening.result(spoilt(*good.padded)),
     ):
         with pytest.raises(ValueError, match=r"residues|entries|zip"):
             call()
 
 
-def test_sums_that_take_too_many_ciphertexts_are_refused_by_both_roles() -> None:
+def test_what_is_kept_is_passed_on_and_sums_that_take_too_many_ciphertexts_are_refused_by_both_roles() -> None:
+    keys = PlainKeys(20, PRIMES[-1:])
+    pooled = Pooled(PRODUCT, PRIMES[-1:], SKETCHES)
+    for kept in (1, None):
+        opened(keys, pooled).result(pooled.padded, kept)
+        assert keys.kept == kept
     release = Release(Sketch((("p", 3000),)), (sum_of(P),))
     small, large = PlainKeys(2, PRIMES[-1:]), PlainKeys(4, PRIMES[-1:])
     pads = [np.zeros(3000, np.uint64)]
@@ -297,11 +289,3 @@ def test_sums_that_take_too_many_ciphertexts_are_refused_by_both_roles() -> None
     for call in (lambda: make_opening(small.secret, release, pads), lambda: Opening.load(small.public, release, data)):
         with pytest.raises(CapacityError, match="more than 1,024 ciphertexts"):
             call()
-
-
-def test_what_is_kept_is_passed_on() -> None:
-    keys = PlainKeys(20, PRIMES[-1:])
-    pooled = Pooled(PRODUCT, PRIMES[-1:], SKETCHES)
-    for kept in (1, None):
-        opened(keys, pooled).result(pooled.padded, kept)
-        assert keys.kept == kept

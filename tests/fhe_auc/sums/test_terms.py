@@ -1,4 +1,4 @@
-"""Terms: factors are what they say, in Python's integers; and what does not fit is refused, from outside, too."""
+"""Sketches, terms and monomials: as in Python's integers; and what does not fit is refused, from outside, too."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from fhe_auc.base.errors import CapacityError, DeserialisationError, InputError
 from fhe_auc.base.serialise import decode, encode
+from fhe_auc.sums.monomials import coefficients, monomial_count, monomials
 from fhe_auc.sums.sketch import MOST_ENTRIES, Sketch
 from fhe_auc.sums.terms import LARGEST, MOST_EVALUATED, MOST_PARTS, Factor, Part, Release, Sum, Term, running_sums
 from tests.support import plain_sums
@@ -57,13 +58,10 @@ def test_running_sums_are_those_of_integers(seed: int, prime: int) -> None:
     assert running_sums(values, prime).tolist() == [each % prime for each in accumulate(values.tolist())]
 
 
-def test_terms_of_totals_alone_have_one_entry() -> None:
+def test_terms_of_totals_alone_have_one_entry_and_the_degree_counts_factors_that_are_no_constants() -> None:
     total = Factor((Part("p", "total"), Part("n", "total", -2)))
     assert Term((total, total)).length({"p": 3, "n": 5}) == 1
     assert total.evaluate({"p": np.array([1, 2, 3], np.uint64), "n": np.array([4], np.uint64)}, 101).tolist() == [99]
-
-
-def test_the_degree_counts_factors_that_are_no_constants() -> None:
     assert Term((P, ONES)).degree == 1
     assert Sum("s", (Term((P, ONES)), Term((P, P, P)), Term((P, P, ONES)))).degree == 3
 
@@ -123,15 +121,12 @@ def test_sums_that_do_not_fit_the_sketch_are_refused(sums: tuple[Sum, ...], show
         Release(SKETCH, sums)
 
 
-def test_more_than_a_reader_should_have_to_compute_is_refused() -> None:
+def test_more_than_a_reader_should_have_to_compute_is_refused_before_it_fills_the_memory() -> None:
+    """`evaluate` holds so many residues, of 8 bytes, at once."""
     many = Factor(tuple(Part("p", "below", weight) for weight in range(1, MOST_PARTS // 2 + 1)))
     Release(SKETCH, (Sum("s", (Term((many, many)),)),))
     with pytest.raises(CapacityError, match="at most 16,384 parts and constants, got 16,385"):
         Release(SKETCH, (Sum("s", (Term((many, many, ONES)),)),))
-
-
-def test_few_parts_of_long_vectors_are_refused_before_they_fill_the_memory() -> None:
-    """So many residues, of 8 bytes, are what `evaluate` holds at once."""
     sketch = Sketch((("x", MOST_ENTRIES),))
     parts = [Part("x", "below", weight) for weight in range(1, MOST_EVALUATED // MOST_ENTRIES + 1)]
     terms = tuple(Term((Factor((part,)),)) for part in parts)
@@ -171,3 +166,98 @@ def test_a_release_from_outside_is_refused_in_one_way_whatever_is_wrong(path: tu
     place[path[-1]] = put
     with pytest.raises(DeserialisationError, match="malformed release"):
         decode(encode(plain), Release, "release")
+
+
+# --- Monomials: expanded products are the products, and no more than there have to be ---------------------------------
+
+A, B, C = (Factor((Part(name),)) for name in "abc")
+TWO = Factor(constants=(1, 2))
+
+
+def test_an_entry_takes_as_few_monomials_as_its_different_factors_ask_for() -> None:
+    factors = (A,), (A, A), (A, B), (A, A, A), (A, B, A), (A, B, C), (A, TWO), (A, TWO, A), (TWO, A, B)
+    assert [monomial_count(Term(each)) for each in factors] == [1, 2, 3, 3, 5, 7, 1, 2, 3]
+
+
+@given(plain_sums.releases(), st.sampled_from(PRIMES), st.integers(0, 2**60))
+@settings(max_examples=30)
+def test_coefficients_times_monomials_give_the_difference_s_product(release: Release, prime: int, seed: int) -> None:
+    """Entry by entry: of A from any V, and B from any M, both uniform. All are as long as the term, and in range."""
+    pooled, pad = (plain_sums.random_residues(seed + k, release.sketch.size, prime) for k in (0, 1))
+    difference = [(v - m) % prime for v, m in zip(pooled.tolist(), pad.tolist(), strict=True)]
+    vectors = plain_sums.vectors_of(release.sketch, difference)
+    clear, hidden = release.evaluate(pooled, prime), release.evaluate(pad, prime)
+    for wanted in release.sums:
+        for term in wanted.terms:
+            constant, factors = coefficients(term, clear, prime)
+            encrypted = monomials(term, hidden, prime)
+            assert len(factors) == len(encrypted) == monomial_count(term)
+            for each in (constant, *factors, *encrypted):
+                assert each.shape == (term.length(dict(release.sketch.vectors)),)
+                assert int(each.max()) < prime
+            for k in range(plain_sums.term_length(term, vectors)):
+                expected = 1
+                for factor in term.factors:
+                    expected *= plain_sums.entry(factor, vectors, k)
+                pairs = zip(factors, encrypted, strict=True)
+                assert (int(constant[k]) + sum(int(x[k]) * int(y[k]) for x, y in pairs) - expected) % prime == 0
+
+
+# --- Sketches: what is joined comes apart again -----------------------------------------------------------------------
+
+JOINED = Sketch((("p", 3), ("n'", 1), ("mu 1", 2)))
+
+
+def vector(*values: int) -> np.ndarray[tuple[int, ...], np.dtype[np.uint64]]:
+    return np.array(values, np.uint64)
+
+
+PARTS = {"mu 1": vector(5, 6), "p": vector(1, 2, 3), "n'": vector(4)}
+
+
+def test_vectors_stand_one_after_another_in_the_sketch_s_order_and_come_apart_again() -> None:
+    joined = JOINED.join(PARTS)
+    assert (joined.tolist(), joined.dtype, JOINED.size) == ([1, 2, 3, 4, 5, 6], np.uint64, 6)
+    found = JOINED.split(joined)
+    assert list(found) == ["p", "n'", "mu 1"]
+    assert {name: each.tolist() for name, each in found.items()} == {k: v.tolist() for k, v in PARTS.items()}
+    for shape in ((5,), (7,), (1, 6)):
+        with pytest.raises(ValueError, match="6 entries"):
+            JOINED.split(np.zeros(shape, np.uint64))
+
+
+@pytest.mark.parametrize(
+    ("changes", "shown"),
+    [
+        ({"q": vector(1)}, "no vector 'q'"),
+        ({"p": vector(1, 2)}, "'p' must be 3 residues"),
+        ({"p": vector(1, 2, 3)[None]}, "'p' must be 3 residues"),
+        ({"p": np.array([1, 2, 3])}, "'p' must be 3 residues"),
+        ({"p": np.array([1.0, 2.0, 3.0])}, "'p' must be 3 residues"),
+    ],
+    ids=["unknown", "too short", "two-dimensional", "signed", "floats"],
+)
+def test_other_vectors_are_not_joined(changes: dict[str, np.ndarray], shown: str) -> None:  # type: ignore[type-arg]
+    with pytest.raises(InputError, match=shown):
+        JOINED.join({**PARTS, **changes})
+    with pytest.raises(InputError, match="vector 'p' is missing"):
+        JOINED.join({"n'": vector(4), "mu 1": vector(5, 6)})
+
+
+@pytest.mark.parametrize(
+    ("vectors", "error", "shown"),
+    [
+        ((), InputError, "at least one vector"),
+        ((("p", 1), ("n", 1), ("p", 2)), InputError, "vector 'p' is there twice"),
+        ((("p", 0),), InputError, "vector 'p' must have at least one entry, got 0"),
+        ((("p", -1), ("n", 3)), InputError, "vector 'p' must have at least one entry, got -1"),
+        ((("", 1),), InputError, "1 to 40 printable ASCII"),
+        ((("p" * 41, 1),), InputError, "1 to 40 printable ASCII"),
+        ((("p\n", 1),), InputError, "1 to 40 printable ASCII"),
+        ((("µ", 1),), InputError, "1 to 40 printable ASCII"),
+        ((("p", MOST_ENTRIES), ("n", 1)), CapacityError, "at most 1,048,576 entries, got 1,048,577"),
+    ],
+)
+def test_no_other_sketch_is_made(vectors: tuple[tuple[str, int], ...], error: type[InputError], shown: str) -> None:
+    with pytest.raises(error, match=shown):
+        Sketch(vectors)

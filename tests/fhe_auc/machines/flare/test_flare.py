@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -49,6 +47,7 @@ from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Request
 from tests.support.exact_sessions import pairs_of
 from tests.support.machines import GRID, MachineSession, toml
+from tests.support.processes import kill, marked
 from tests.support.programs import check_training_example
 
 pytestmark = [pytest.mark.xdist_group("flare"), pytest.mark.usefixtures("nothing_installed")]
@@ -191,9 +190,7 @@ def exact_session(site_rows: list[PartyData], tmp_path: Path) -> Session:
     return ExactSession(site_rows, tmp_path / "session", "exact", min_parties=2).configure(lambda _: tmp_path)
 
 
-def test_all_sites_get_the_exact_result_and_a_finished_session_asks_nobody(
-    exact_session: Session, tmp_path: Path
-) -> None:
+def test_all_sites_get_the_exact_result_and_an_ended_session_asks_none(exact_session: Session, tmp_path: Path) -> None:
     server = Server(tmp_path, untouched)
     with exact_session.meanwhile:
         assert server.play(exact_session).delivered == ("north", "south", "east")
@@ -237,9 +234,7 @@ def test_sites_that_answer_at_the_same_moment_are_asked_once_and_no_task_stays(t
     session.check(*names)
 
 
-def test_answers_that_are_there_when_a_round_ends_count(
-    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_answers_there_at_a_rounds_end_count(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The controller looks away from before the first answer until after the round's last second."""
     together, later = threading.Barrier(3, timeout=PATIENCE), threading.Event()
     looks = SimpleNamespace(
@@ -347,27 +342,6 @@ def test_what_a_client_says_in_place_of_a_submission_is_in_no_log_journal_or_err
         assert "patient" not in text
 
 
-@pytest.mark.parametrize("attack", ["one byte changed", "another site's submission", "no bytes"])
-def test_a_submission_that_is_not_the_sites_own_does_not_count(session: Session, tmp_path: Path, attack: str) -> None:
-    kept: dict[str, bytes] = {}
-    south = threading.Event()
-
-    def spoil(client: str, answer: Shareable) -> Shareable:
-        kept[client] = answer[MESSAGE]
-        if client == "south":
-            south.set()
-        if client != "east":
-            return answer
-        assert south.wait(PATIENCE)
-        changed = bytearray(kept["east"])
-        changed[len(changed) // 2] ^= 1
-        told = {"one byte changed": bytes(changed), "another site's submission": kept["south"], "no bytes": "text"}
-        return Shareable({MESSAGE: told[attack]})
-
-    record = Server(tmp_path, spoil).play(session, **{"ask-again": False})
-    assert (record.counted, record.missing) == (("north", "south"), ("east",))
-
-
 @pytest.mark.parametrize(
     ("config", "error"),
     [
@@ -377,9 +351,7 @@ def test_a_submission_that_is_not_the_sites_own_does_not_count(session: Session,
         ({"journal": "journal"}, "journal must be an absolute path"),
     ],
 )
-def test_a_configuration_that_is_not_right_is_refused(
-    session: Session, tmp_path: Path, config: dict[str, Any], error: str
-) -> None:
+def test_a_wrong_configuration_is_refused(session: Session, tmp_path: Path, config: dict[str, Any], error: str) -> None:
     with pytest.raises(InputError, match=error):
         Server(tmp_path, untouched).play(session, **config)
 
@@ -403,10 +375,7 @@ def test_a_job_that_is_aborted_goes_on_when_it_is_submitted_again(session: Sessi
 
 
 @pytest.mark.parametrize("name", ["my job", "jöb", ".", "run.toml"])
-def test_a_folder_that_cannot_be_a_job_is_refused_in_a_sentence(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_folder_that_cannot_be_a_job_is_refused_in_a_sentence(name: str, folder: Path) -> None:
     Path("run.toml").write_text('session = "/nowhere/s.session"\n')
     done = CliRunner().invoke(main, ["flare", "job", name, "run.toml", "--min-clients", "1"])
     assert (done.exit_code, "internal error" in done.output) == (2, False), done.output
@@ -461,13 +430,6 @@ def test_the_training_example_prints_how_far_the_average_is_off() -> None:
     check_training_example("run_flare.py", {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"})
 
 
-@pytest.fixture
-def poc(tmp_path: Path) -> Iterator[Poc]:
-    made = Poc(tmp_path)
-    yield made
-    made.close()
-
-
 class Poc:
     """FLARE's POC mode: a server and three clients, each a process of its own with certificates, on ports of ours."""
 
@@ -475,6 +437,7 @@ class Poc:
         self.folder = folder
         self._started: dict[str, subprocess.Popen[bytes]] = {}
         self.environment = {**os.environ, "HOME": str(folder), "NVFLARE_POC_WORKSPACE": str(folder / "poc")}
+        self.mark = f"NVFLARE_POC_WORKSPACE={folder / 'poc'}"
         self.environment["PATH"] = f"{BIN}{os.pathsep}{os.environ['PATH']}"
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
@@ -505,18 +468,22 @@ class Poc:
         return self.kits / client / "local"
 
     def call(self, *arguments: str) -> str:
-        done = subprocess.run(
-            [str(BIN / "nvflare"), *arguments],
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-            cwd=self.folder,
-            stdin=subprocess.DEVNULL,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        """What FLARE's command says once it succeeds: until the server is up, nobody can ask it."""
+
+        def said() -> str:
+            done = subprocess.run(
+                [str(BIN / "nvflare"), *arguments],
+                env=self.environment,
+                capture_output=True,
+                text=True,
+                timeout=PATIENCE,
+                check=False,
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+            )
+            return "" if done.returncode else done.stdout or "\n"
+
+        return until(said, self)
 
     def start(self, *roles: str) -> None:
         for role in roles:
@@ -530,54 +497,27 @@ class Poc:
                     start_new_session=True,
                 )
 
-    @property
-    def admin(self) -> str:
-        return str(self.kits / "admin@nvidia.com")
+    def ask(self, *arguments: str) -> str:
+        return self.call(*arguments, "--startup-kit", str(self.kits / "admin@nvidia.com"))
 
-    def await_clients(self, *names: str) -> None:
-        """Wait until these have connected; until the server is up, nobody can ask it."""
-
-        def connected() -> bool:
-            with contextlib.suppress(AssertionError):
-                told = self.call("system", "status", "--startup-kit", self.admin)
-                return all(name in told for name in names)
-            return False
-
-        until(connected, self)
+    def submit(self, job: Path) -> None:
+        self.ask("job", "submit", "-j", str(job))
 
     def kill_job(self, client: str) -> None:
         """Kill the process that runs a job at a client, as a machine short of memory does; the client goes on."""
-        mark = f"NVFLARE_POC_WORKSPACE={self.folder}".encode()
-        killed = 0
-        for entry in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                command = (entry / "cmdline").read_bytes().split(b"\0")
-                ours = mark in (entry / "environ").read_bytes()
-                if ours and b"-n" in command and f"uid={client}".encode() in command:
-                    os.kill(int(entry.name), signal.SIGKILL)
-                    killed += 1
-        assert killed == 1
-
-    def submit(self, job: Path) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            try:
-                self.call("job", "submit", "-j", str(job), "--startup-kit", self.admin)
-                return
-            except AssertionError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(1)
+        assert len(kill(marked(self.mark, words=["\0-n\0", f"\0uid={client}\0"]))) == 1
 
     def close(self) -> None:
         for process in self._started.values():
             process.kill()
-        for entry in Path("/proc").glob("[0-9]*"):
-            try:
-                if f"NVFLARE_POC_WORKSPACE={self.folder}".encode() in (entry / "environ").read_bytes():
-                    os.kill(int(entry.name), signal.SIGKILL)
-            except OSError:
-                continue
+        kill(marked(self.mark))
+
+
+@pytest.fixture
+def poc(tmp_path: Path) -> Iterator[Poc]:
+    made = Poc(tmp_path)
+    yield made
+    made.close()
 
 
 def until(there: Callable[[], Any], poc: Poc) -> Any:
@@ -589,46 +529,20 @@ def until(there: Callable[[], Any], poc: Poc) -> Any:
     return found
 
 
-def new_job(session: Session, folder: Path, min_clients: int) -> Path:
-    (folder / "run.toml").write_text(toml(session.run))
-    options = (str(folder / "job"), str(folder / "run.toml"), "--min-clients", str(min_clients))
-    made = CliRunner().invoke(main, ["flare", "job", *options])
-    assert made.exit_code == 0, made.output
-    return folder / "job"
-
-
 @pytest.mark.slow
-def test_in_poc_mode_a_session_fails_without_a_site_and_ends_when_the_job_is_submitted_again(
-    poc: Poc, site_rows: list[PartyData], tmp_path: Path
-) -> None:
-    session = ExactSession(site_rows, tmp_path / "session", "exact").configure(poc.local)
-    job = new_job(session, tmp_path, 2)
-    poc.start("server", "north", "south")
-    poc.submit(job)
-    failed = until(session.record, poc)
-    assert "east: client 'east' is not in this job" in failed["error"]["message"]
-    assert not any(session.results(name) for name in session.sites)
-
-    poc.start("east")
-    poc.await_clients("east")
-    poc.submit(job)
-    until(session.is_finished, poc)
-    session.check("north", "south", "east")
-
-
-@pytest.mark.slow
-def test_in_poc_mode_a_killed_site_costs_a_job_and_no_job_brings_code(
-    poc: Poc, site_rows: list[PartyData], tmp_path: Path
-) -> None:
+def test_a_killed_site_costs_a_job_and_no_job_brings_code(poc: Poc, site_rows: list[PartyData], tmp_path: Path) -> None:
     """East is killed in mid-answer: its rows come from a pipe that nobody fills."""
     session = ExactSession(site_rows, tmp_path / "session", "exact").configure(poc.local)
-    job = new_job(session, tmp_path, 3)
+    job = tmp_path / "job"
+    (tmp_path / "run.toml").write_text(toml(session.run))
+    made = CliRunner().invoke(main, ["flare", "job", str(job), str(tmp_path / "run.toml"), "--min-clients", "3"])
+    assert made.exit_code == 0, made.output
     own = poc.local("east") / "fhe-auc" / "east.toml"
     right, pipe = own.read_text(), tmp_path / "rows.npz"
     os.mkfifo(pipe)
     own.write_text(right.replace(str(session.folder / "east.npz"), str(pipe)))
     poc.start("server", "north", "south", "east")
-    poc.await_clients("north", "south", "east")
+    until(lambda: all(name in poc.ask("system", "status") for name in session.sites), poc)
     poc.submit(job)
     until(lambda: awaits_east_alone(session), poc)
     poc.kill_job("east")
@@ -647,5 +561,5 @@ def test_in_poc_mode_a_killed_site_costs_a_job_and_no_job_brings_code(
     (config.parent.parent / "custom").mkdir()
     (config.parent.parent / "custom" / "spy.py").write_text(f"open({str(spy)!r}, 'w')\nclass Spy: ...\n")
     poc.submit(job)
-    until(lambda: "FAILED_TO_RUN" in poc.call("job", "list", "--startup-kit", poc.admin), poc)
+    until(lambda: "FAILED_TO_RUN" in poc.ask("job", "list"), poc)
     assert not spy.exists()

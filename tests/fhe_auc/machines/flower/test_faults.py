@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
+import json
+import os
 import shutil
-import socket
 import subprocess
 import threading
 import time
@@ -16,21 +16,129 @@ import pytest
 
 pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
 
-from fhe_auc import federated_auc
 from fhe_auc.base.errors import EvaluationError, TooFewPartiesError
+from fhe_auc.base.party_names import HELPER
+from fhe_auc.machines.flower.certificates import node_keys
 from fhe_auc.machines.flower.runtime import Runtime
 from fhe_auc.rows.party_data import PartyData
-from tests.support.deployment import LONG, PATIENCE, SLEEPS, Deployment, patched, wait_for
-from tests.support.machines import GRID
+from fhe_auc.session.journal import is_running
+from tests.support.exact_sessions import both_protocols, pairs_of
+from tests.support.machines import GRID, MachineSession
+from tests.support.processes import kill, marked, wait_for
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("flower"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("flower"), pytest.mark.timeout(900)]
 
-Deploy = Callable[..., Deployment]
+Deploy = Callable[..., "Deployment"]
 
 SLEEPS_AS_EVER = """
 import select, time
 time.sleep = lambda seconds: select.select([], [], [], seconds)  # which faketime 0.9.10 breaks on Python 3.11 and later
 """
+WAITS_IN_ROUND = """
+import sys
+if any('flwr-clientapp' in each for each in sys.orig_argv):
+    import pathlib, time
+    from fhe_auc.machines import site_role
+    from fhe_auc.session.messages import Message
+    answer = site_role.answer
+    def later(config, message, *rest, **named):
+        while Message.from_bytes(message, limit=len(message)).round == {} and not pathlib.Path({!r}).exists():
+            time.sleep(0.1)
+        return answer(config, message, *rest, **named)
+    site_role.answer = later
+"""
+SLEEPS = "import sys, time\nif any('flwr-clientapp' in each for each in sys.orig_argv): time.sleep({})"
+PATIENCE = 30.0
+"""Seconds for a round: what an honest site takes on a busy machine, and more."""
+
+LONG = 300.0
+"""Where nobody is to be left out."""
+
+
+class Deployment:
+    """A SuperLink and a SuperNode for each site, and the helper if any, with a session that they have all joined."""
+
+    def __init__(
+        self, runtime: Runtime, sites: list[PartyData], *, protocol: str = "semi-honest", **asked: Any
+    ) -> None:
+        self.runtime, self.sites = runtime, sites
+        self.session = MachineSession(sites, runtime.folder / "session", protocol, **asked)
+        self.names, self.configs = [data.name for data in sites], self.session.roles
+        runtime.start_superlink()
+        self.keys, nodes = {}, []
+        for number, name in enumerate(self.configs):
+            self.keys[name], public = node_keys(self.session.folder, f"node-{number}")
+            nodes.append(f"{name}:{runtime.register(public)}")
+        self.config = {**self.session.aggregator, "nodes": ", ".join(nodes), "round-timeout": PATIENCE}
+
+    def start(self, name: str, variables: dict[str, str] | None = None, **changes: str) -> None:
+        self.runtime.start_supernode(name, self.keys[name], {**self.configs[name], **changes}, **(variables or {}))
+
+    def start_all(self, *names: str) -> None:
+        """Start nodes as they are configured."""
+        for name in names:
+            self.start(name)
+
+    def run(self, **changes: Any) -> dict[str, Any]:
+        return self.runtime.run({**self.config, **changes})
+
+    def run_during(self, action: Callable[[], None], **changes: Any) -> dict[str, Any]:
+        """Run the session, and do something meanwhile."""
+        failures: list[BaseException] = []
+
+        def act() -> None:
+            try:
+                action()
+            except BaseException as error:  # shown where the test looks
+                failures.append(error)
+
+        acting = threading.Thread(target=act)
+        acting.start()
+        try:
+            return self.run(**changes)
+        finally:
+            acting.join()
+            assert not failures, failures
+
+    def log_of_run(self) -> str:
+        """What the SuperLink has kept of the only run's own log."""
+        (run,) = json.loads(self.runtime.processes.call(["flwr", "list", "--format", "json"]))["runs"]
+        return self.runtime.processes.call(["flwr", "log", str(run["run-id"]), "--show"])
+
+    def log_of(self, name: str) -> Path:
+        """The log of a node, or of the SuperLink."""
+        return self.runtime.folder / f"{name}.log"
+
+    def sent(self, number: int) -> Path:
+        """The message of a round, in the aggregator's journal."""
+        return self.runtime.folder / "journal" / f"round-{number}.message"
+
+    def has_result(self, name: str) -> bool:
+        return bool(self.session.results(name))
+
+    def children_of(self, name: str, program: str) -> list[int]:
+        """Ids of the processes with which a site answers."""
+        return marked(f"FHE_AUC_SITE={name}", f"FLWR_HOME={self.runtime.folder}/flwr", words=[program])
+
+    def wait_until_it_answers(self, name: str, seconds: float = 60.0) -> None:
+        wait_for(lambda: bool(self.children_of(name, "flwr-clientapp")), seconds)
+
+    def kill(self, name: str, program: str = "") -> list[int]:
+        """Kill a site's processes of a program, or all; return the ids of those that were still there."""
+        return kill(self.children_of(name, program))
+
+    def kill_superlink(self) -> None:
+        self.runtime._superlink.kill()
+        self.runtime._superlink.wait()
+
+
+def patched(deployment: Deployment, code: str, name: str = "east") -> dict[str, str]:
+    """Variables with which a node's Python runs some code of the test's first."""
+    folder = deployment.runtime.folder / f"patch-{name}"
+    folder.mkdir(exist_ok=True)
+    (folder / "sitecustomize.py").write_text(code)
+    others = filter(None, [os.environ.get("PYTHONPATH")])
+    return {"PYTHONPATH": os.pathsep.join([str(folder), *others]), "FHE_AUC_SITE": name}
 
 
 @pytest.fixture
@@ -38,77 +146,28 @@ def deploy(site_rows: list[PartyData]) -> Iterator[Deploy]:
     """Deploys a session of three sites, some of which are there from the start."""
     with Runtime(secured=True) as runtime:
 
-        def deployed(min_parties: int, *names: str) -> Deployment:
-            made = Deployment(runtime, site_rows, min_parties=min_parties)
+        def deployed(min_parties: int, *names: str, **asked: Any) -> Deployment:
+            made = Deployment(runtime, site_rows, min_parties=min_parties, **asked)
             made.start_all(*names)
             return made
 
         yield deployed
 
 
-def assert_two_have_it(deployment: Deployment, record: dict[str, Any]) -> None:
-    assert record["counted"] == ["north", "south"]
-    expected = federated_auc(deployment.sites[:2], thresholds=GRID)
-    for name in ("north", "south"):
-        found = deployment.auc(name)
-        assert found.auc == pytest.approx(expected.auc, abs=1e-6)
-        assert found.parties == 2
-        assert any("1 of 3 parties are not in the result" in warning for warning in found.warnings)
-    assert not deployment.has_result("east")
+def assert_they_have_it(deployment: Deployment, counted: tuple[str, ...], *have: str) -> None:
+    expected = pairs_of([data for data in deployment.sites if data.name in counted], GRID)[0]
+    for name in deployment.names:
+        assert deployment.has_result(name) == (name in have)
+        if name in have:
+            found = deployment.session.outcome(name)
+            assert found.parties == len(counted)
+            assert found.auc == pytest.approx(float(expected), abs=1e-6)
+            assert found.protocol == "semi-honest" or found.fraction == expected
 
 
 def assert_all_have_it(deployment: Deployment, record: dict[str, Any]) -> None:
-    assert record["counted"] == record["delivered"] == ["north", "south", "east"]
-    expected = federated_auc(deployment.sites, thresholds=GRID)
-    assert [deployment.auc(name).auc for name in deployment.names] == pytest.approx([expected.auc] * 3, abs=1e-6)
-
-
-class Cable:
-    """A connection to an address that can be cut: all that is on its way is lost, and nothing new gets through."""
-
-    def __init__(self, target: str) -> None:
-        host, _, port = target.rpartition(":")
-        self._target = host, int(port)
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self.address = f"127.0.0.1:{self._listening.getsockname()[1]}"
-        self._whole, self._ends = True, set[socket.socket]()
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    def __enter__(self) -> Cable:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.cut()
-        self._listening.close()
-
-    def cut(self) -> None:
-        self._whole = False
-        for end in list(self._ends):
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-
-    def mend(self) -> None:
-        self._whole = True
-
-    def _serve(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                near, _ = self._listening.accept()
-                if not self._whole:
-                    near.close()
-                    continue
-                far = socket.create_connection(self._target)
-                self._ends |= {near, far}
-                for pair in ((near, far), (far, near)):
-                    threading.Thread(target=self._carry, args=pair, daemon=True).start()
-
-    def _carry(self, source: socket.socket, to: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while data := source.recv(65536):
-                to.sendall(data)
-        for end in (source, to):
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
+    assert record["counted"] == record["delivered"] == deployment.names
+    assert_they_have_it(deployment, tuple(deployment.names), *deployment.names)
 
 
 class Clock:
@@ -135,18 +194,11 @@ class Clock:
         fresh.replace(self._file)
 
 
-def test_a_site_that_never_answers_is_left_out(deploy: Deploy) -> None:
-    deployment = deploy(2, "north", "south")
-    deployment.start("east", patched(deployment, SLEEPS.format(999)))
-    started = time.monotonic()
-    assert_two_have_it(deployment, deployment.run())
-    assert time.monotonic() - started < 3 * PATIENCE
-
-
 def test_a_site_that_raises_is_left_out_and_its_words_stay_with_it(deploy: Deploy) -> None:
     deployment = deploy(2, "north", "south")
     deployment.start("east", data="/nowhere/patient-4711.csv")
-    assert_two_have_it(deployment, deployment.run())
+    assert deployment.run()["counted"] == ["north", "south"]
+    assert_they_have_it(deployment, ("north", "south"), "north", "south")
     log = deployment.log_of_run()
     assert "InputError" in log
     assert "4711" not in log
@@ -154,28 +206,16 @@ def test_a_site_that_raises_is_left_out_and_its_words_stay_with_it(deploy: Deplo
     assert "4711" in deployment.log_of("east").read_text()
 
 
-def test_a_site_that_says_nonsense_is_left_out(deploy: Deploy) -> None:
-    deployment = deploy(2, "north", "south")
-    nonsense = """
-import sys
-if any('flwr-clientapp' in each for each in sys.orig_argv):
-    import fhe_auc.machines.site_state
-    fhe_auc.machines.site_state.answer = lambda *given: bytes(range(256)) * 100
-"""
-    deployment.start("east", patched(deployment, nonsense))
-    assert_two_have_it(deployment, deployment.run())
-
-
 def test_a_site_whose_process_is_killed_in_mid_round_is_asked_again(deploy: Deploy) -> None:
     deployment = deploy(3, "north", "south")
     deployment.start("east", patched(deployment, SLEEPS.format(5)))
     killed: list[int] = []
 
-    def kill() -> None:
+    def act() -> None:
         deployment.wait_until_it_answers("east")
         killed.extend(deployment.kill("east", "flwr-clientapp"))
 
-    record = deployment.run_during(kill, **{"round-timeout": LONG})
+    record = deployment.run_during(act, **{"round-timeout": LONG})
     assert killed
     assert_all_have_it(deployment, record)
 
@@ -183,99 +223,38 @@ def test_a_site_whose_process_is_killed_in_mid_round_is_asked_again(deploy: Depl
 def test_a_run_whose_server_is_killed_goes_on_when_it_is_run_again(deploy: Deploy) -> None:
     """Once all but one have submitted; these are not asked again for what has arrived."""
     deployment = deploy(3, "north", "south")
-    journal = deployment.runtime.folder / "journal"
+    log = deployment.sent(1).with_suffix(".submissions")
 
     def two_have_submitted() -> bool:
-        log = journal / "round-1.submissions"
         return log.exists() and sum(name in log.read_bytes() for name in (b"north", b"south")) == 2
 
-    def kill() -> None:
+    def act() -> None:
         wait_for(two_have_submitted)
-        deployment.kill_server_app()
+        kill(marked(f"FLWR_HOME={deployment.runtime.folder}/flwr", words=["flwr-serverapp"]))
 
     with pytest.raises(EvaluationError, match="Flower has ended the run"):
-        deployment.run_during(kill, **{"round-timeout": LONG})
+        deployment.run_during(act, **{"round-timeout": LONG})
     deployment.start("east")
     assert_all_have_it(deployment, deployment.run(**{"round-timeout": LONG}))
 
 
-def test_a_site_whose_network_is_cut_takes_part_once_it_is_back(deploy: Deploy) -> None:
-    deployment = deploy(3, "north", "south")
-    with Cable(deployment.runtime.superlink) as cable:
-        deployment.runtime.superlink, direct = cable.address, deployment.runtime.superlink
-        deployment.start("east", patched(deployment, SLEEPS.format(5)))
-        deployment.runtime.superlink = direct
-
-        def cut() -> None:
-            deployment.wait_until_it_answers("east")  # it is about to answer
-            cable.cut()
-            time.sleep(15)
-            cable.mend()
-
-        record = deployment.run_during(cut, **{"round-timeout": LONG})
-    assert_all_have_it(deployment, record)
-
-
-def test_a_node_that_is_killed_ends_a_session_of_all_with_an_error_that_names_it(deploy: Deploy) -> None:
-    deployment = deploy(3, "north", "south")
-    deployment.start("east", patched(deployment, SLEEPS.format(20)))
-
-    def kill() -> None:
-        deployment.wait_until_it_answers("east")
-        deployment.kill("east")
-
-    started = time.monotonic()
-    with pytest.raises(TooFewPartiesError, match="missing: 'east'"):
-        deployment.run_during(kill)
-    assert time.monotonic() - started < 3 * PATIENCE
-    assert not any(deployment.has_result(name) for name in deployment.names)
-
-
-def test_a_site_that_joins_late_is_waited_for(deploy: Deploy) -> None:
-    deployment = deploy(3, "north", "south")
-    late = threading.Timer(12.0, deployment.start, ["east"])
-    late.start()
-    assert_all_have_it(deployment, deployment.run())
-    late.join()
-
-
-def test_a_site_runs_no_other_bundle_than_the_one_it_was_started_for(deploy: Deploy) -> None:
-    deployment = deploy(3, "north", "south")
-    deployment.runtime.bundle_sha256, right = "0" * 64, deployment.runtime.bundle_sha256
-    deployment.start("east")
-    deployment.runtime.bundle_sha256 = right
-    with pytest.raises(TooFewPartiesError, match=r"missing: 'east'.*could not answer"):  # and nobody waits for it
-        deployment.run()
-    log = deployment.log_of("east").read_text()
-    assert "FAB verification failed" in log
-    assert "Start `flwr-clientapp` process" not in log
-    assert "Start `flwr-clientapp` process" in deployment.log_of("north").read_text()
-
-
-def test_a_superlink_that_is_killed_and_started_again_has_its_nodes(deploy: Deploy) -> None:
-    """Nobody does anything at the sites, nor registers a key again."""
-    deployment = deploy(3, "north", "south", "east")
-    log = deployment.log_of("superlink")
-    wait_for(lambda: log.read_text().count("Activated node_id") == 3)
-    deployment.kill_superlink()
-    deployment.runtime.start_superlink()
-    assert_all_have_it(deployment, deployment.run())
-
-
-def test_a_node_that_is_killed_while_it_answers_leaves_no_process_with_keys(deploy: Deploy) -> None:
+def test_a_node_that_is_killed_while_it_answers_leaves_no_process_with_keys_and_is_named(deploy: Deploy) -> None:
     deployment = deploy(3)
     stubborn = "import signal\nfor each in (1, 2, 15): signal.signal(each, signal.SIG_IGN)\n" + SLEEPS.format(999)
     deployment.start("east", patched(deployment, stubborn))
     found: list[int] = []
 
-    def kill() -> None:
+    def act() -> None:
         deployment.wait_until_it_answers("east")
         found.extend(deployment.children_of("east", "flwr-clientapp"))
         deployment.kill("east", "supernode")
 
-    with pytest.raises(TooFewPartiesError):
-        deployment.run_during(kill)
+    started = time.monotonic()
+    with pytest.raises(TooFewPartiesError, match="missing: 'east'"):
+        deployment.run_during(act)
+    assert time.monotonic() - started < 3 * PATIENCE
     assert found
+    assert not any(deployment.has_result(name) for name in deployment.names)
     wait_for(lambda: not deployment.children_of("east", ""))
 
 
@@ -319,4 +298,62 @@ def test_a_site_whose_clock_is_wrong_says_so_and_has_the_result_once_it_is_set_r
     (why,) = (line for line in told if line.startswith("error: this machine's clock is "))
     assert which in why
     assert "set the clock (NTP), and start again" in why
+    assert_all_have_it(deployment, record)
+
+
+# --- With a helper ----------------------------------------------------------------------------------------------------
+
+HELPED: dict[str, Any] = {"protocol": "exact", "keys": "helper", "max_rows": 20_000}
+
+
+@both_protocols
+def test_every_site_has_the_exact_fraction(protocol: str, deploy: Deploy) -> None:
+    deployment = deploy(3, "north", "south", "east", HELPER, **{**HELPED, "protocol": protocol})
+    assert_all_have_it(deployment, deployment.run(**{"round-timeout": LONG}))
+
+
+def test_a_site_that_vanishes_once_it_has_submitted_counts_and_gets_its_result_from_a_rerun(deploy: Deploy) -> None:
+    deployment = deploy(2, "north", "south", **HELPED)
+    deployment.start("east", {"FHE_AUC_SITE": "east"})
+
+    def vanish() -> None:
+        wait_for(deployment.sent(2).exists, LONG)
+        deployment.kill("east")
+        deployment.start(HELPER)
+
+    record = deployment.run_during(vanish, **{"round-timeout": 2 * PATIENCE})
+    assert (record["counted"], record["delivered"]) == (["north", "south", "east"], ["north", "south"])
+    assert_they_have_it(deployment, tuple(deployment.names), "north", "south")
+    deployment.start("east")
+    assert_all_have_it(deployment, deployment.run(**{"round-timeout": LONG}))
+
+
+@pytest.mark.parametrize(("who", "number"), [("superlink", 2), ("superlink", 3), (HELPER, 3)])
+def test_a_kill_while_the_helper_is_awaited_costs_the_same_bytes_again(who: str, number: int, deploy: Deploy) -> None:
+    """A helper decrypts when it is back: what it has opened, and the key for that, are in its key store."""
+    deployment = deploy(3, "north", "south", "east", **HELPED)
+    go = deployment.runtime.folder / "go"
+    deployment.start(HELPER, patched(deployment, WAITS_IN_ROUND.format(number, str(go)), HELPER))
+    question: list[bytes] = []
+
+    def act() -> None:
+        wait_for(deployment.sent(number).exists, LONG)
+        deployment.wait_until_it_answers(HELPER, LONG)
+        question.append(deployment.sent(number).read_bytes())
+        if who == HELPER:
+            deployment.kill(HELPER)
+            deployment.start(HELPER)
+        else:
+            deployment.kill_superlink()
+
+    if who == HELPER:
+        record = deployment.run_during(act, **{"round-timeout": 2 * LONG})
+    else:
+        with pytest.raises(EvaluationError):
+            deployment.run_during(act, **{"round-timeout": LONG})
+        wait_for(lambda: not is_running(deployment.sent(1).parent), LONG)
+        go.touch()
+        deployment.runtime.start_superlink()
+        record = deployment.run(**{"round-timeout": LONG})
+    assert deployment.sent(number).read_bytes() == question[0]
     assert_all_have_it(deployment, record)

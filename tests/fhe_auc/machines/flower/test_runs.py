@@ -18,7 +18,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
@@ -29,6 +28,7 @@ from fhe_auc.cli import main
 from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
 from tests.support.chosen import federated_auc
+from tests.support.processes import marked
 from tests.support.programs import check_training_example
 
 PROGRAM = str(Path(sys.executable).parent / "fhe-auc")
@@ -70,27 +70,22 @@ class Terminal:
         found: dict[str, Any] = json.loads(printed)
         return found
 
-    def left(self) -> list[str]:
-        """Command lines of what still runs: it has our mark, or, as Ray's agents overwrite theirs, a file of ours."""
-        found = []
-        for entry in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                alive = (entry / "stat").read_bytes().rpartition(b")")[2].split()[0] not in b"ZX"
-                marked = self.mark.encode() in (entry / "environ").read_bytes().split(b"\0")
-                if alive and (marked or self.has_open(entry / "fd")):
-                    found.append((entry / "cmdline").read_text().replace("\0", " "))
-        return found
+    def left(self) -> set[int]:
+        """What still runs: it has our mark, or, as Ray's agents overwrite theirs, a file of ours."""
+        opened = (entry for entry in Path("/proc").glob("[0-9]*") if self.has_open(entry / "fd"))
+        return {*marked(self.mark), *(int(entry.name) for entry in opened)}
 
     def has_open(self, descriptors: Path) -> bool:
-        for each in descriptors.iterdir():
-            with contextlib.suppress(OSError):
-                if str(each.readlink()).startswith(f"{self.temporary}/"):
-                    return True
+        with contextlib.suppress(OSError):
+            for each in descriptors.iterdir():
+                with contextlib.suppress(OSError):
+                    if str(each.readlink()).startswith(f"{self.temporary}/"):
+                        return True
         return False
 
     def assert_clean(self) -> None:
         """All that was started has ended, and nothing is left on the disk: our program ends after that only."""
-        assert self.left() == []
+        assert not self.left()
         assert list(self.temporary.iterdir()) == []
 
 
@@ -134,22 +129,11 @@ def test_a_simulation_gives_the_auc_of_evaluate_and_leaves_nothing_behind(
 
 
 @pytest.mark.slow
-def test_a_deployment_over_tls_gives_the_auc_of_evaluate_and_leaves_nothing_behind(
-    terminal: Terminal, files: list[str], site_rows: list[PartyData]
-) -> None:
-    found = terminal.run("local-deployment", *files, "--thresholds", GRID)
-    assert found["auc"] == pytest.approx(federated_auc(site_rows, thresholds=GRID).auc, abs=PRECISION)
-    assert found["parties"] == 3
-    terminal.assert_clean()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("protocol", ["semi-honest", "malicious"])
-def test_78_clinics_simulated_give_the_auc_of_evaluate(protocol: str, terminal: Terminal) -> None:
+def test_78_clinics_simulated_give_the_auc_of_evaluate(terminal: Terminal) -> None:
     clinics = datasets.load("covid-clinics")
     write(terminal.folder / "all.csv", clinics)
-    found = terminal.run("simulate", "all.csv", "--site-column", "site", "--protocol", protocol)
-    assert found["auc"] == pytest.approx(federated_auc(clinics, protocol=protocol).auc, abs=PRECISION)
+    found = terminal.run("simulate", "all.csv", "--site-column", "site", "--protocol", "malicious")
+    assert found["auc"] == pytest.approx(federated_auc(clinics, protocol="malicious").auc, abs=PRECISION)
     assert found["parties"] == 78
     terminal.assert_clean()
 
@@ -172,33 +156,7 @@ def test_every_kind_of_session_gives_the_auc_of_evaluate(
     given.setdefault("thresholds", GRID)
     found = terminal.run(command, *files, *(each for pair in given.items() for each in (f"--{pair[0]}", pair[1])))
     assert found["auc"] == pytest.approx(federated_auc(site_rows, **given).auc, abs=PRECISION)
-    terminal.assert_clean()
-
-
-@pytest.mark.slow
-def test_rounded_scores_give_the_exact_fraction_over_flower(
-    terminal: Terminal, files: list[str], site_rows: list[PartyData]
-) -> None:
-    found = terminal.run("simulate", *files, "--protocol", "verified", "--round-scores", "2")
-    assert found["fraction"] == str(federated_auc(site_rows, protocol="verified", round_scores=2).fraction)
-    assert found["verified"] == {"aggregation": True, "parties": False}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("protocol", ["dpauc-laplace", "histogram-distributed-dp", "histogram-local-dp", "ustat-krr"])
-def test_noisy_protocols_are_carried_too(protocol: str, terminal: Terminal) -> None:
-    random = np.random.default_rng(7)
-    sites = [
-        PartyData.from_arrays(name, labels := random.random(2000) < 0.5, (labels * 0.3 + random.random(2000)) / 1.3)
-        for name in ("north", "south", "east")
-    ]
-    write(terminal.folder / "all.csv", sites)
-    options = ("--protocol", protocol, "-o", "epsilon=20", "--thresholds", "uniform:8")
-    found = terminal.run("simulate", "all.csv", "--site-column", "site", *options)
-    noisy = federated_auc(sites, protocol=protocol, thresholds="uniform:8", epsilon=20.0)
-    # At this budget the noise moves the AUC by less than 0.005 (standard deviation): 0.05 is ten of them.
-    assert found["auc"] == pytest.approx(noisy.auc, abs=0.05)
-    assert found["security_bits"] == noisy.security_bits
+    assert found["parties"] == 3
     terminal.assert_clean()
 
 
@@ -233,41 +191,18 @@ def test_the_training_example_prints_how_far_the_average_is_off(terminal: Termin
     terminal.assert_clean()
 
 
-def test_without_flower_there_is_one_line_that_says_what_to_install(
+def test_bad_usage_is_one_line_and_a_bundle_is_the_same_each_time_and_holds_no_code(
     terminal: Terminal, files: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fhe_auc.base.extras.find_spec", lambda name: None)
     monkeypatch.chdir(terminal.folder)
-    done = CliRunner().invoke(main, ["flower", "simulate", *files])
-    assert done.exit_code == 2
-    assert "pip install '.[simulation]'" in done.output
-
-
-def test_importing_our_package_does_not_import_flower(run_child: Any) -> None:
-    code = "import fhe_auc.machines.flower, fhe_auc.cli.flower, sys, json; print(json.dumps('flwr' in sys.modules))"
-    assert run_child(code) is False
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+    for arguments, message in (
         (("simulate", "north.csv", "--protocol", "nonsense"), "unknown protocol 'nonsense'"),
         (("simulate", "nowhere.csv"), "nowhere.csv"),
         (("supernode", "--bundle-sha256", "abc"), "64 hexadecimal digits"),
-        slow(("simulate", "north.csv", "south.csv", "--min-parties", "3"), "min_parties must lie between 2 and 2"),
-    ],
-)
-def test_bad_usage_is_one_line_and_status_2(
-    arguments: tuple[str, ...], message: str, terminal: Terminal, files: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(terminal.folder)
-    done = CliRunner().invoke(main, ["flower", *arguments])
-    assert done.exit_code == 2
-    assert message in done.stderr.splitlines()[-1]
-    assert "Traceback" not in done.output
-
-
-def test_a_bundle_is_the_same_each_time_and_holds_no_code(terminal: Terminal) -> None:
+    ):
+        done = CliRunner().invoke(main, ["flower", *arguments])
+        assert (done.exit_code, message in done.stderr.splitlines()[-1]) == (2, True)
+        assert "Traceback" not in done.output
     made = [CliRunner().invoke(main, ["flower", "bundle", str(terminal.folder / name), "--json"]) for name in "ab"]
     first, second = (json.loads(done.stdout) for done in made)
     assert first["sha256"] == second["sha256"]

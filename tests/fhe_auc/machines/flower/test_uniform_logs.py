@@ -37,9 +37,7 @@ print("after", file=sys.stderr)
 
 
 @pytest.mark.parametrize("form", ["json", pytest.param("text", marks=pytest.mark.slow)])
-def test_in_a_file_every_line_has_a_time_and_none_a_colour(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
-) -> None:
+def test_every_line_has_a_time_and_none_a_colour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
     monkeypatch.setenv(VARIABLE, form)
     with (tmp_path / "log").open("wb") as log:
         done = subprocess.run([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, stderr=log, check=True)
@@ -62,52 +60,37 @@ def test_in_a_file_every_line_has_a_time_and_none_a_colour(
         assert all(re.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+\+00:00 (INFO|WARNING) ", line) for line in lines)
 
 
-@pytest.mark.parametrize(
-    ("line", "level", "text"),
-    [
+def test_a_foreign_line_keeps_its_level() -> None:
+    for line, level, text in (
         ("\x1b[92mINFO \x1b[0m:      Start `flwr-clientapp` process\n", "INFO", "Start `flwr-clientapp` process"),
         ("2026-11-23T20:13:52.833Z ERROR [uvicorn.error] Exiting.\n", "ERROR", "[uvicorn.error] Exiting."),
         ("ERROR:    Exception in ASGI application\n", "ERROR", "Exception in ASGI application"),
         ("Traceback (most recent call last):\n", "INFO", "Traceback (most recent call last):"),
-    ],
-)
-def test_a_foreign_line_keeps_its_level(line: str, level: str, text: str) -> None:
-    told = json.loads(uniform(line, RoleFormatter("json")))
-    assert (told["level"], told["message"]) == (level, text)
+    ):
+        told = json.loads(uniform(line, RoleFormatter("json")))
+        assert (told["level"], told["message"]) == (level, text)
 
 
-@pytest.mark.parametrize(
-    ("form", "ours"),
-    [
-        ("json", '{"time": "2030-05-01T12:00:00.000+00:00", "level": "INFO", "message": "two  blanks"}'),
-        ("text", "2030-05-01T12:00:00.000+00:00 INFO party=north two  blanks"),
-    ],
+OURS = {
+    "json": '{"time": "2030-05-01T12:00:00.000+00:00", "level": "INFO", "message": "two  blanks"}',
+    "text": "2030-05-01T12:00:00.000+00:00 INFO party=north two  blanks",
+}
+FOREIGN = (
+    *("2030-05-01T x", "2030-05-01T12:00:00 INFO x", '{"time": "2030', "[" * 10**5),
+    '{"time": "2030-05-01T12:00:00.000+00:00"}',
 )
-def test_lines_of_ours_pass_as_they_are_and_empty_ones_do_not(form: Format, ours: str) -> None:
-    assert uniform(f"{ours}\n", RoleFormatter(form)) == ours
-    assert uniform("\x1b[0m \n", RoleFormatter(form)) == ""
 
 
 @pytest.mark.parametrize("form", ["json", "text"])
-@pytest.mark.parametrize(
-    "foreign",
-    [
-        "2030-05-01T x",
-        "2030-05-01T12:00:00 INFO x",
-        '{"time": "2030',
-        '{"time": "2030-05-01T12:00:00.000+00:00"}',
-        "[" * 10**5,
-    ],
-)
-def test_what_only_begins_like_a_line_of_ours_is_made_one(form: Format, foreign: str) -> None:
-    assert RoleFormatter(form).has_made(told := uniform(foreign, RoleFormatter(form)))
-    assert told != foreign
-
-
-@pytest.mark.parametrize("form", ["json", "text"])
-def test_no_line_steers_a_terminal_whoever_it_is_of(form: Format) -> None:
+def test_lines_of_ours_pass_as_they_are_others_are_made_such_and_none_steers_a_terminal(form: Format) -> None:
+    made = RoleFormatter(form)
+    assert uniform(f"{OURS[form]}\n", made) == OURS[form]
+    assert uniform("\x1b[0m \n", made) == ""
+    for foreign in FOREIGN:
+        assert made.has_made(told := uniform(foreign, made))
+        assert told != foreign
     for line in ("\x1b]0;title\x07 \x9b31m", "2030-05-01T12:00:00.000+00:00 INFO \x1b[2J\x1b]0;title\x07 \u202e"):
-        assert uniform(line, RoleFormatter(form)).isprintable()
+        assert uniform(line, made).isprintable()
 
 
 def test_a_log_on_a_full_disk_or_in_an_old_encoding_ends_no_process(tmp_path: Path) -> None:
