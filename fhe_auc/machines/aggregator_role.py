@@ -229,8 +229,8 @@ def _logged(transport: Transport, aggregator: Aggregator, message: bytes) -> Ite
 def _blaming(error: EvaluationError, transport: Transport, aggregator: Aggregator) -> EvaluationError:
     """Return the error with what is known of the sites that did not answer."""
     reasons = {**transport.failures, **aggregator.refusals}
-    told = "; ".join(f"{who}: {why}" for who, why in list(reasons.items())[:10])
-    return type(error)(f"{error} [{told}]") if told else error
+    first = "; ".join(f"{who}: {why}" for who, why in list(reasons.items())[:10])
+    return type(error)(f"{error} [{first}]") if first else error
 
 
 def _require(manifest: Manifest, config: Mapping[str, Any]) -> None:
