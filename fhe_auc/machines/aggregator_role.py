@@ -70,8 +70,7 @@ class Transport(ABC):
     Raises `EvaluationError` where the aggregator has no keys to seal and sign messages with.
     """
 
-    close_at = 0
-    """Set before the session starts, where round 1 ends with so many submissions; 0: it waits for all."""
+    close_at = 0  # set before the session starts, where round 1 ends with so many submissions; 0: it waits for all
 
     def __init__(self, aggregator: Aggregator, journal: Journal, timeout: float) -> None:
         if aggregator.protection is None:
@@ -81,8 +80,7 @@ class Transport(ABC):
         self.timeout = timeout
         self._told: dict[str, Any] = {}
         self.log = RoleLog(aggregator.manifest.session.hex())
-        self.failures: dict[str, str] = {}
-        """By party, or what the transport knows instead: why there is no answer in this round."""
+        self.failures: dict[str, str] = {}  # by party, or its node: why there is no answer in this round
 
     @abstractmethod
     def exchange(self, message: bytes) -> Iterator[tuple[str, bytes]]:
@@ -229,8 +227,8 @@ def _logged(transport: Transport, aggregator: Aggregator, message: bytes) -> Ite
 def _blaming(error: EvaluationError, transport: Transport, aggregator: Aggregator) -> EvaluationError:
     """Return the error with what is known of the sites that did not answer."""
     reasons = {**transport.failures, **aggregator.refusals}
-    told = "; ".join(f"{who}: {why}" for who, why in list(reasons.items())[:10])
-    return type(error)(f"{error} [{told}]") if told else error
+    first = "; ".join(f"{who}: {why}" for who, why in list(reasons.items())[:10])
+    return type(error)(f"{error} [{first}]") if first else error
 
 
 def _require(manifest: Manifest, config: Mapping[str, Any]) -> None:

@@ -34,8 +34,7 @@ class SuperLinkRefusals:
     """Why the SuperLink has refused this node, and how far this machine's clock is off."""
 
     def __init__(self) -> None:
-        self.reason = ""
-        """The last refusal, in a sentence; "" where there was none."""
+        self.reason = ""  # the last refusal, in a sentence; "" where there was none
         self._told_clock = False
 
     def intercept(self, context: ProtobufRequestContext, call_next: ProtobufCall) -> httpx.Response:
@@ -44,7 +43,9 @@ class SuperLinkRefusals:
         try:
             response = call_next(context)
         except httpx.ConnectError as error:
-            cause = _root(error)
+            cause: BaseException = error
+            while (deeper := cause.__cause__ or cause.__context__) is not None:
+                cause = deeper
             if isinstance(cause, ssl.SSLEOFError):  # a SuperLink that ends: Flower would give up where it sees "SSL"
                 raise httpx.ConnectError("the connection was closed while it was made") from None
             if isinstance(cause, ssl.SSLError):
@@ -113,12 +114,6 @@ def client(refusals: SuperLinkRefusals) -> type[FleetHttpClient]:
                 time.sleep(_AGAIN)
 
     return WatchedClient
-
-
-def _root(error: BaseException) -> BaseException:
-    while (cause := error.__cause__ or error.__context__) is not None:
-        error = cause
-    return error
 
 
 def _text(response: httpx.Response) -> str:

@@ -106,7 +106,8 @@ class Mail(Transport):
                 if self._claimed and node not in self._party_of:
                     strangers.add(node)  # it takes nobody's place
             awaited = self.awaited()
-            self.tell(self._reasons(awaited, asked, connected), deadline)
+            node_of = {party: node for node, party in self._party_of.items()}
+            self.tell({party: self._reason(node_of.get(party), asked, connected) for party in awaited}, deadline)
             still = set(waiting.values()) | {node for node, each in asked.items() if each.due < math.inf}
             accepted = set(self.aggregator.asked).difference(awaited)
             failed = {node for node in asked.keys() - strangers if self._party_of.get(node) not in accepted}
@@ -158,11 +159,6 @@ class Mail(Transport):
         self.failures[party or f"node {node}"] = reason
         self.tell_failure(asked, reason, party or "", f"node {node}")
         asked.postpone(again=self._again)
-
-    def _reasons(self, awaited: list[str], asked: Mapping[int, Asked], connected: set[int]) -> dict[str, str]:
-        """Return, by party, why it is still awaited."""
-        node_of = {party: node for node, party in self._party_of.items()}
-        return {party: self._reason(node_of.get(party), asked, connected) for party in awaited}
 
     def _reason(self, node: int | None, asked: Mapping[int, Asked], connected: set[int]) -> str:
         if node is None:
