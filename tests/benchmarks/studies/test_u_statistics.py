@@ -41,9 +41,7 @@ def test_the_ratings_are_as_many_and_as_correlated_as_in_the_paper() -> None:
 
 
 @pytest.mark.parametrize(("epsilon", "factor"), [(0.25, 4.5), pytest.param(1.0, 2.5, marks=pytest.mark.slow)])
-def test_pairs_beat_randomised_response_several_times_at_small_budgets_and_all_pairs_lose(
-    epsilon: float, factor: float
-) -> None:
+def test_pairs_beat_randomised_response_at_small_budgets_and_all_pairs_lose(epsilon: float, factor: float) -> None:
     generator = np.random.default_rng(2)
     domain, counts = figures.ratings()
     matrix = kernels.KENDALL.matrix(domain.points)
