@@ -311,9 +311,7 @@ def test_each_warning_of_the_sessions_is_told_once(file: str) -> None:
     assert "warning of dpauc-laplace, 50 rows, 20 thresholds, and maybe others: the noise on each count" in text
 
 
-def test_a_table_that_cannot_be_written_is_told_before_anything_is_computed(
-    file: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_that_cannot_be_written_is_told_before_a_session(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def denied(*_: Any, **__: Any) -> None:
         raise PermissionError(13, "Permission denied")
 

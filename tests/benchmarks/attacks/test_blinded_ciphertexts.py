@@ -146,9 +146,7 @@ def holds_a_secret(role: object, common_secret: bytes) -> bool:
     )
 
 
-def test_a_liar_holds_neither_the_secret_key_nor_the_common_secret_and_only_parties_hold_both(
-    protocol: str, backend: str
-) -> None:
+def test_a_liar_holds_neither_secret_key_nor_common_secret_and_only_parties_both(protocol: str, backend: str) -> None:
     scene = Scene(protocol, backend)
     liar = scene.aggregator(STRATEGIES["scale-num"].lie)
     scene.parties.play(liar)
@@ -238,9 +236,7 @@ def test_one_bit_of_one_coefficient_spoils_all_slots(protocol: str, backend: str
     assert ciphertexts.check_of(Scene(protocol, backend).refusal(lie)) == "slots"
 
 
-def test_an_earlier_result_under_the_same_keys_fools_semi_honest_parties_unless_its_message_is_kept(
-    backend: str,
-) -> None:
+def test_an_earlier_result_under_the_same_keys_fools_semi_honest_parties(backend: str) -> None:
     outcome = ciphertexts.run("earlier-result", "semi-honest", 4, 1, backend=backend)
     assert outcome.passed >= 1
     assert outcome.refused["message"] >= 1
@@ -346,7 +342,7 @@ def test_a_lie_that_changes_nothing_goes_through_in_the_demo_with_options_of_the
         ("--cheat scale-num --keys joint", "attacks are played with sealed keys only"),
     ],
 )
-def test_a_lie_that_cannot_be_told_is_refused_before_anything_is_computed(
+def test_a_lie_that_cannot_be_told_is_refused_first(
     arguments: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(datasets, "load", None)

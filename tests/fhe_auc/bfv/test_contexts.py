@@ -99,9 +99,7 @@ def test_results_are_short_all_primes_are_the_default_and_operands_are_left_as_t
 
 
 @pytest.mark.backends("all")
-def test_an_error_that_the_library_repeats_does_not_tell_the_secret_key(
-    case: Case, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_that_the_library_repeats_tells_no_secret_key(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     public, secret = case.pair
     keys = secret._decryptor
     repeated = keys.encrypt(secret._scheme.zero)

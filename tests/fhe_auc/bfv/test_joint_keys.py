@@ -420,7 +420,7 @@ def test_a_saved_share_makes_what_the_share_itself_makes(session: Joint) -> None
         JointShare.restored(session.setup, share.saved()[:-1])
 
 
-def test_randomness_that_repeats_makes_other_errors_for_other_messages(
+def test_repeated_randomness_makes_other_errors_for_other_messages(
     session: Joint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A machine that is resumed twice from one snapshot: under the same error the messages' difference would show."""

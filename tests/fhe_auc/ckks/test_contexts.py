@@ -63,7 +63,7 @@ def square(pair: ckks.KeyPair, plain: ckks.Slots) -> ckks.Ciphertext:
         *(({"rotations": steps}, "rotations") for steps in [(0,), (4096,), (2, 1), (2, 2), (-1,)]),
     ],
 )
-def test_parameters_that_are_insecure_or_impossible_are_refused(
+def test_insecure_or_impossible_parameters_are_refused(
     parameters: ckks.CkksParameters, changes: dict[str, Any], shown: str
 ) -> None:
     with pytest.raises(CapacityError, match=shown):
@@ -152,9 +152,7 @@ def test_sums_are_slot_by_slot_at_both_degrees(pair: ckks.KeyPair, seed: int) ->
 
 @few
 @given(seed=seeds, step=st.sampled_from([1, 2, 2048]), degree=st.sampled_from([1, 2]))
-def test_rotation_is_to_the_left_and_cyclic_at_both_degrees(
-    pair: ckks.KeyPair, seed: int, step: int, degree: int
-) -> None:
+def test_rotation_is_to_the_left_and_cyclic_at_degrees(pair: ckks.KeyPair, seed: int, step: int, degree: int) -> None:
     plain = values(seed)
     if degree == 1:
         rotated = pair.public.multiply(pair.public.rotate(loaded(pair, plain), step), loaded(pair, np.ones(SLOTS)))

@@ -150,7 +150,7 @@ def test_fit_refuses_what_it_cannot_do(folder: Path, map_json: str) -> None:
     assert not Path("new.json").exists()
 
 
-def test_a_folder_that_cannot_be_written_to_is_an_error_before_the_session(
+def test_a_folder_that_takes_no_files_is_an_error_before_the_session(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(**_: object) -> None:
@@ -214,9 +214,7 @@ def test_apply_reads_percentages_and_text_as_evaluate_does_and_copies_alike(fold
 
 
 @pytest.mark.parametrize(("mark", "line"), [(b"", "\r"), (b"", "\n"), (b"\xef\xbb\xbf", "\r\n")])
-def test_a_copy_keeps_the_byte_order_mark_and_the_ends_of_lines(
-    folder: Path, map_json: str, mark: bytes, line: str
-) -> None:
+def test_a_copy_keeps_byte_order_mark_and_ends_of_lines(folder: Path, map_json: str, mark: bytes, line: str) -> None:
     """Without its mark Excel takes a file for another encoding, and garbles every umlaut."""
     rows = ["id,y_score,Straße", '01,0.1,"Köln, Süd"', "02,0.25,"]
     Path("in.csv").write_bytes(mark + "".join(row + line for row in rows).encode())

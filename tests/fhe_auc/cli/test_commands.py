@@ -163,7 +163,7 @@ def test_people_get_a_table_or_one_line_without_colour_codes_that_fits_on_a_smal
 
 
 @pytest.mark.parametrize("demo", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_the_figure_is_saved_before_json_is_printed(
+def test_the_figure_is_saved_before_json_is_shown(
     hospitals: list[str], monkeypatch: pytest.MonkeyPatch, demo: bool
 ) -> None:
     """Else a full disk would leave two objects on stdout."""
@@ -257,9 +257,7 @@ def test_rows_of_one_label_have_no_auc_and_that_is_status_1(folder: Path, protoc
     assert_fails(refused, 1, f"{message}, so the AUC is undefined")
 
 
-def test_the_figure_is_refused_before_anything_is_read_or_computed(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_figure_is_refused_before_anything_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SessionOptions, "run", lambda *_: pytest.fail("computed first"))
     Path("taken.png").mkdir()
     for command in (("demo",), ("evaluate", "none.csv")):

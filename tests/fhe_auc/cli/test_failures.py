@@ -59,7 +59,7 @@ def test_party_file_line_and_column_are_named(folder: Path) -> None:
         (MemoryError(), 1, "not enough memory; take fewer thresholds, or fewer rows at a time"),
     ],
 )
-def test_what_ends_a_command_from_outside_is_not_called_a_bug(
+def test_what_ends_a_command_is_not_called_a_bug(
     monkeypatch: pytest.MonkeyPatch, error: BaseException, status: int, line: str
 ) -> None:
     monkeypatch.setattr(registry, "names", raising(error))

@@ -22,9 +22,7 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "110")  # lines are wrapped to this
 
 
-def test_protocols_begins_with_five_lines_that_lead_to_one_and_tells_of_one_whom_it_trusts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_protocols_begins_with_five_lines_that_lead_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     lines = call("protocols").stdout.splitlines()
     assert lines[5] == ""

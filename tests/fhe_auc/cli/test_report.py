@@ -175,9 +175,7 @@ def test_the_report_says_that_scores_may_be_reversed_and_which_have_no_logit(fol
     assert "scores nearer than 1e-08 to 0 or 1 count as 1e-08 away from it" in said
 
 
-def test_few_rows_beyond_a_threshold_are_warned_of_and_a_class_too_small_fails_and_leaves_nothing(
-    folder: Path, pool: PartyData
-) -> None:
+def test_few_rows_beyond_a_threshold_are_warned_of_and_a_small_class_fails(folder: Path, pool: PartyData) -> None:
     file = write_csv("north.csv", [0.2, 0.7] * 8)
     result = call(file, "--backend", "tenseal", "--thresholds", "uniform:10")
     assert result.exit_code == 1

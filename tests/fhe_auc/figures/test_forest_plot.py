@@ -102,9 +102,7 @@ def test_groups_that_are_not_shown_have_no_point_and_of_several_classes_the_line
 @pytest.mark.parametrize(
     "level", ["w" * 40, "$\\frac{", pytest.param("a $x_1$ & <b>level</b> of forty characters", marks=pytest.mark.slow)]
 )
-def test_no_text_overlaps_leaves_the_figure_or_is_taken_for_a_formula(
-    level: str, assert_texts_apart: Callable[..., None]
-) -> None:
+def test_no_text_overlaps_leaves_the_figure_or_is_taken_for_a_formula(level: str, assert_texts_apart: Any) -> None:
     groups = ("", f"{'v' * 40}: {level}", f"variable: {level}", "sex: M")
     estimates = [make_estimate(model, group, 0.75) for model in (level[:40], "_b") for group in groups]
     figure = forest_plot.draw(make_evaluation(estimates, make_sites(level[:40], "_b")))

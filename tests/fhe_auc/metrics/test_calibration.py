@@ -53,9 +53,7 @@ def ece_of_rows(data: PartyData, scores: np.ndarray, n_bins: int, strategy: str 
 
 @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
 @pytest.mark.parametrize(("digits", "n_bins"), [(1, 10), (2, 8), (17, 10), (17, 1)])
-def test_the_reliability_diagram_equals_scikit_learns_on_exact_histograms(
-    strategy: str, digits: int, n_bins: int
-) -> None:
+def test_the_reliability_diagram_of_exact_histograms_is_scikit_learns(strategy: str, digits: int, n_bins: int) -> None:
     """With few digits many scores are equal, and lie where evaluation bins end."""
     data = distorted(2000)
     data = PartyData.from_arrays("pool", data.y_true, np.round(data.y_score, digits))
@@ -87,9 +85,7 @@ def test_the_calibration_error_equals_its_definition_on_exact_histograms(strateg
         pytest.param("credit-default", "uniform:100", marks=pytest.mark.slow),
     ],
 )
-def test_resampled_rows_have_their_own_calibration_error_inside_the_range(
-    dataset: str, grid: str, strategy: str
-) -> None:
+def test_resampled_rows_have_their_calibration_error_inside_the_range(dataset: str, grid: str, strategy: str) -> None:
     parties = datasets.load(dataset)
     labels, scores = (np.concatenate([getattr(each, of) for each in parties]) for of in ("y_true", "y_score"))
     points = np.quantile(scores, np.arange(200) / 200) if grid == "quantiles" else thresholds.parse(grid)

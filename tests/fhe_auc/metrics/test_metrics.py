@@ -361,9 +361,7 @@ def test_quantile_bins_beat_uniform_ones_on_squeezed_scores() -> None:
     true=st.lists(st.integers(0, 20), min_size=1, max_size=12),
     noise=st.lists(st.floats(-30, 30), min_size=12, max_size=12),
 )
-def test_the_clean_up_leaves_no_negative_count_the_same_total_and_no_larger_error(
-    true: list[int], noise: list[float]
-) -> None:
+def test_the_clean_up_leaves_no_negative_count_and_no_larger_error(true: list[int], noise: list[float]) -> None:
     noisy = np.array(true) + np.array(noise[: len(true)])
     cleaned = Histogram(np.arange(len(true) + 1), noisy, np.zeros(len(true))).cleaned().positives
     assert (cleaned >= 0).all()

@@ -27,7 +27,7 @@ def small(values: np.ndarray, least: int) -> bool:
 
 @settings(max_examples=80)
 @given(pairs=cells, least=st.sampled_from([1, 2, 5, 10]), at=st.integers(0, 9))
-def test_no_cell_is_small_totals_and_edges_are_kept_and_it_is_done_once(
+def test_no_cell_is_small_and_totals_and_edges_are_kept_at_once(
     pairs: list[tuple[int, int]], least: int, at: int
 ) -> None:
     fine = histogram(pairs)

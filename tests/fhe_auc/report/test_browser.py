@@ -196,9 +196,7 @@ def page_of_the_command(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("made_by", ["page", pytest.param("page_of_the_command", marks=pytest.mark.slow)])
-def test_the_page_makes_no_request_and_no_complaint(
-    browser: Browser, made_by: str, request: pytest.FixtureRequest
-) -> None:
+def test_the_page_makes_no_request_or_complaint(browser: Browser, made_by: str, request: pytest.FixtureRequest) -> None:
     page = request.getfixturevalue(made_by)
     browser.load(page)
     requested = {event["request"]["url"].split(",")[0] for event in browser.happened("Network.requestWillBeSent")}

@@ -145,7 +145,7 @@ def test_every_text_is_escaped_and_what_a_page_cannot_hold_is_replaced() -> None
     json.dumps(report.as_dict(card(), facts)).encode()
 
 
-def test_the_page_refers_to_nothing_outside_itself_and_has_words_for_every_table_and_figure(
+def test_the_page_refers_to_nothing_outside_and_has_words_for_tables_and_figures(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.undo()  # with figures
@@ -270,7 +270,7 @@ def noisy_histograms(draw: st.DrawFn) -> Histogram:
 @settings(max_examples=30, deadline=None)
 @given(histogram=noisy_histograms(), threshold=st.floats(0, 1), drawn=st.just(False))
 @example(histogram=Histogram([0, 0.3, 1, 1], [-3, 40, 2.5], [30, -1, 0.25]), threshold=0.3, drawn=True)
-def test_any_counts_make_a_report_in_valid_json_or_an_error_that_says_why(
+def test_any_counts_make_a_report_or_an_error_that_says_why(
     histogram: Histogram, threshold: float, drawn: bool
 ) -> None:
     try:
@@ -296,9 +296,7 @@ def test_any_counts_make_a_report_in_valid_json_or_an_error_that_says_why(
 
 @pytest.mark.parametrize("name", FIGURES)
 @pytest.mark.parametrize("kind", ["plain", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("rare", "sure"))])
-def test_no_text_of_a_figure_overlaps_another_or_leaves_it(
-    name: str, kind: str, assert_texts_apart: Callable[..., None]
-) -> None:
+def test_no_text_of_a_figure_overlaps_another(name: str, kind: str, assert_texts_apart: Callable[..., None]) -> None:
     figure = report.draw(card(kind, threshold=0.02 if kind == "rare" else 0.4), name)
     assert_texts_apart(figure, least=11, beyond=1)
 
@@ -500,9 +498,7 @@ def test_the_slopes_interval_holds_where_log_odds_are_not_linear() -> None:
 
 
 @pytest.mark.parametrize(("start", "width"), [(0.6, 0.001), (0.6, 0.02), (0.0, 1.0)])
-def test_an_interval_holds_what_the_rows_have_or_is_withheld_where_scores_crowd_in_a_few_bins(
-    start: float, width: float
-) -> None:
+def test_an_interval_holds_what_the_rows_have_or_is_withheld_where_scores_crowd(start: float, width: float) -> None:
     """The numbers of the rows are scikit-learn's; the line of the crowded scores is steep, and bins do not show it."""
     random = np.random.default_rng(5)
     risks = random.random(3000)

@@ -115,9 +115,7 @@ def test_an_interval_is_widened_by_a_binning_error_above_the_standard_error_alon
 
 @pytest.mark.parametrize(("positives", "negatives"), [(10**6, 2), (2, 10**6)])
 @pytest.mark.parametrize("mirrored", [False, True])
-def test_an_interval_of_an_auc_next_to_0_or_1_is_as_wide_as_can_be_and_no_error(
-    positives: int, negatives: int, mirrored: bool
-) -> None:
+def test_an_interval_of_an_auc_next_to_0_or_1_is_no_error(positives: int, negatives: int, mirrored: bool) -> None:
     """One tie, and all other pairs ordered alike: Hanley and McNeil's error is then hundreds of times 1 − AUC."""
     auc = Fraction(1, 2 * positives * negatives)
     auc = 1 - auc if mirrored else auc
@@ -154,7 +152,7 @@ def test_the_paired_standard_error_of_exact_placements_is_delongs(seed: int) -> 
 
 
 @given(st.fractions(-1, 1), st.floats(1e-3, 1), st.sampled_from([0.5, 0.9, 0.95]))
-def test_the_p_value_and_interval_of_a_difference_are_the_normal_distributions(
+def test_p_value_and_interval_of_a_difference_are_the_normal_laws(
     difference: Fraction, error: float, level: float
 ) -> None:
     interval, p_value = of_difference(difference, error, level)

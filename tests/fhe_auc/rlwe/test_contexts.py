@@ -101,9 +101,7 @@ def test_a_ciphertext_of_the_other_backend_is_refused(scheme: Any, pair: Any) ->
         scheme.read(pair.public, submission)
 
 
-def test_one_kind_of_object_does_not_pass_for_another_nor_for_one_of_the_other_scheme(
-    scheme: Any, pair: Any, backend: str
-) -> None:
+def test_one_kind_of_object_does_not_pass_for_another_of_either_scheme(scheme: Any, pair: Any, backend: str) -> None:
     objects = {kind: data for name in SCHEMES for kind, data in of_pair(SCHEMES[name], made(name, backend)).items()}
     assert len(objects) == 8
     for expected, read in readers(scheme, pair).items():
@@ -277,7 +275,7 @@ print(json.dumps(base64.b64encode(public.dump_result(scheme.computed(public, tot
 """
 
 
-def test_processes_that_got_only_bytes_encrypt_and_compute_what_the_key_owner_decrypts(
+def test_processes_that_got_only_bytes_compute_what_the_key_owner_decrypts(
     scheme: Any, pair: Any, run_child: Any
 ) -> None:
     submissions = run_child(_PARTY, scheme.name, data=pair.secret.to_bytes())
@@ -399,8 +397,6 @@ print(json.dumps([keys, resident() - before]))
 @pytest.mark.parametrize(
     ("name", "sessions", "most"), [("ckks", 3, 1), pytest.param("bfv", 20, 4, marks=pytest.mark.slow)]
 )
-def test_memory_does_not_grow_from_session_to_session(
-    name: str, sessions: int, most: int, backend: str, run_child: Any
-) -> None:
+def test_memory_does_not_grow_with_sessions(name: str, sessions: int, most: int, backend: str, run_child: Any) -> None:
     keys, growth = run_child(_SESSIONS, name, backend, str(sessions))
     assert growth < most * keys, f"{growth:,} bytes more after {sessions} sessions with {keys:,} bytes of keys each"

@@ -101,7 +101,7 @@ def test_a_good_envelope_with_a_bad_payload_is_refused_and_forgotten(roles: Role
     roles.finish(submissions)
 
 
-def test_a_submission_encrypted_under_another_session_key_is_refused(
+def test_a_submission_under_another_key_is_refused(
     roles: Roles, submissions: list[bytes], other_prepared: Session
 ) -> None:
     foreign = Roles.of(other_prepared, roles.sites)
@@ -112,9 +112,7 @@ def test_a_submission_encrypted_under_another_session_key_is_refused(
     roles.finish(submissions)
 
 
-def test_of_several_ciphertexts_a_bad_one_leaves_no_trace_of_the_good_ones(
-    prepare: Any, backend: str, site_rows: list[PartyData]
-) -> None:
+def test_a_bad_ciphertext_leaves_no_trace_of_good_ones(prepare: Any, backend: str, site_rows: list[PartyData]) -> None:
     more = {"openfhe": 3000, "tenseal": 1500}[backend]  # thresholds: OpenFHE's ring is the larger one
     grid = np.unique(np.concatenate([np.linspace(0, 1, 16), np.linspace(2, 3, more)]))
     roles = Roles.of(prepare(backend, thresholds=grid), site_rows)
@@ -187,9 +185,7 @@ def test_well_formed_garbage_gives_an_error_and_never_a_number(roles: Roles, sub
             victim.result()
 
 
-def test_a_party_that_submits_garbage_spoils_the_result_but_no_number_comes_out(
-    roles: Roles, submissions: list[bytes]
-) -> None:
+def test_where_a_party_submits_garbage_no_number_comes_out(roles: Roles, submissions: list[bytes]) -> None:
     # The aggregator cannot see it: under encryption garbage looks like everything else.
     generator = np.random.default_rng(4)
     public: Any = contexts(roles.session.aggregator_material, roles.session.party_material).public
@@ -217,9 +213,7 @@ def test_a_result_of_constants_hides_nothing_and_is_refused(roles: Roles, submis
     assert victim.result().auc == auc_of(roles.sites)
 
 
-def test_the_aggregator_cannot_tell_from_the_answer_whether_a_check_failed(
-    roles: Roles, submissions: list[bytes]
-) -> None:
+def test_the_aggregator_cannot_tell_whether_a_check_failed(roles: Roles, submissions: list[bytes]) -> None:
     """It could choose what the check depends on, and so read one bit of its choice from each party."""
     result = roles.deliver(submissions)
     generator = np.random.default_rng(5)
@@ -279,7 +273,7 @@ def test_a_failure_of_the_circuit_can_be_tried_again(prepared: Session, site_row
     roles.finish(submissions)
 
 
-def test_neither_the_session_as_text_nor_a_message_has_the_secret_key(
+def test_neither_session_text_nor_messages_have_the_key(
     prepared: Session, roles: Roles, submissions: list[bytes]
 ) -> None:
     assert "material" not in repr(prepared)
@@ -291,7 +285,7 @@ def test_neither_the_session_as_text_nor_a_message_has_the_secret_key(
     assert not any(needle in message for needle in needles for message in wire)
 
 
-def test_two_sessions_of_the_same_rows_share_no_ciphertext_and_agree(
+def test_sessions_of_the_same_rows_share_nothing(
     roles: Roles, submissions: list[bytes], other_prepared: Session
 ) -> None:
     other = Roles.of(other_prepared, roles.sites)

@@ -93,7 +93,7 @@ def test_a_workload_that_makes_no_sense_is_refused_with_the_value(changes: dict[
     ],
     ids=str,
 )
-def test_neither_blinding_nor_flooding_is_switched_off_nor_precision_asked_for_that_cannot_be_had(
+def test_neither_blinding_nor_flooding_is_switched_off_and_precision_has_limits(
     options: dict[str, Any], shown: str
 ) -> None:
     with pytest.raises(CapacityError, match=shown):
