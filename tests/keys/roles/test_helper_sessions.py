@@ -80,7 +80,7 @@ def test_a_session_with_a_helper_runs_over_files() -> None:
     exchange = Path("exchange")
 
     class Attended(file_transport.FileTransport):
-        """All who are asked answer as soon as the message is there."""
+        """All who are asked answer as soon as the message is there, and asked twice say the same."""
 
         def tell(self, awaited: Any, deadline: float) -> None:
             super().tell(awaited, deadline)
@@ -90,6 +90,9 @@ def test_a_session_with_a_helper_runs_over_files() -> None:
                 folder = exchange / "helpers" if helping else exchange
                 file, _ = file_transport.answer(folder, config(name), number, RoleLog())
                 assert file.stem == ("helper-1" if helping else name)
+                answer = file.read_bytes()
+                again, _ = file_transport.answer(folder, config(name), number, RoleLog())
+                assert again.read_bytes() == answer
 
     settings = {**config(ADDER), "session": "helped/session.helper", "round-timeout": 60.0}
     record = run(settings, lambda aggregator, journal, timeout: Attended(exchange, aggregator, journal, timeout))

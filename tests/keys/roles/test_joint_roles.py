@@ -8,7 +8,6 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import msgspec
-import numpy as np
 import pytest
 
 from fhe_auc.base.errors import (
@@ -16,7 +15,6 @@ from fhe_auc.base.errors import (
     EvaluationError,
     MessageError,
     TooFewPartiesError,
-    UndefinedAucError,
 )
 from fhe_auc.base.serialise import encode
 from fhe_auc.rows.party_data import PartyData
@@ -27,24 +25,6 @@ from fhe_auc_keys.trust.identity import Identity
 from tests.support.joint_sessions import GRID, PRECISION, JointPlay, contribution
 from tests.support.pooled import exact_auc
 from tests.support.wire import changed, payload_of
-
-# --- The right AUC, and what it costs ---------------------------------------------------------------------------------
-
-
-def test_a_pool_of_one_class_has_no_auc_under_joint_keys_either(site_rows: list[PartyData]) -> None:
-    sites = [PartyData.from_arrays(data.name, np.zeros_like(data.y_true), data.y_score) for data in site_rows]
-    play = JointPlay(sites)
-    message = play.until(5)
-    for party in play.parties.values():
-        party.respond(message)
-        for _ in range(2):
-            with pytest.raises(UndefinedAucError, match="no positive row, so the AUC is undefined"):
-                party.result()
-        with pytest.raises(MessageError, match="round"):
-            party.respond(message)
-
-
-# --- Parties' mistakes, and strangers ---------------------------------------------------------------------------------
 
 
 @contextmanager

@@ -48,10 +48,6 @@ from tests.support.wire import changed, payload_of
 SITES = random_sites.sites(3, rows=40, seed=7)
 NAMES = tuple(data.name for data in SITES)
 all_keys = pytest.mark.parametrize("keys", KEYS)
-sealed_first = pytest.mark.parametrize(
-    "keys", ["sealed", *(pytest.param(keys, marks=pytest.mark.slow) for keys in ("helper", "joint"))]
-)
-may_miss = pytest.mark.parametrize("keys", ["sealed", "helper"])
 
 
 def counts(sites: Sequence[PartyData]) -> Any:
@@ -176,7 +172,7 @@ def test_every_lie_on_the_sum_is_refused_by_every_party(keys: str) -> None:
         assert [getattr(each, "check", each) for each in play.outcomes(told).values()] == ["authenticator"] * 3, lie
 
 
-@may_miss
+@pytest.mark.parametrize("keys", ["sealed", "helper"])
 def test_a_list_of_others_than_were_added_up_is_refused(keys: str) -> None:
     play = VectorPlay(SITES, keys=keys, min_parties=2)
     # The right sum of all, said to be of two.
@@ -209,7 +205,7 @@ def assert_proved(sites: Sequence[PartyData], changes: Mapping[int, int], **aske
     return told
 
 
-@sealed_first
+@pytest.mark.parametrize("keys", ["sealed", *(pytest.param(keys, marks=pytest.mark.slow) for keys in KEYS[1:])])
 def test_noise_inside_is_proved_like_counts(keys: str) -> None:
     """800 counts of 6,000 rows: not all have no noise, nor outweighs it a class, but for a chance of 10^-12."""
     sites = random_sites.sites(3, rows=2000, seed=7)
