@@ -543,11 +543,7 @@ def test_partial_decryptions_that_are_not_all_parties_own_of_this_result_are_ref
             assert_refuses(play.parties[name], carrying(message, forged), CULPRITS.get(attack, "south"), attack)
             with pytest.raises(EvaluationError, match="no result"):
                 play.parties[name].result()
-
-
-def test_the_same_partial_decryption_sealed_anew_for_its_purpose_opens(attacked: Attacked) -> None:
-    """So it is for their purpose that the ones above are refused."""
-    play, message = attacked(5)
+    # The same sealed anew for its purpose opens: so it is for their purpose that others are refused.
     payload = encode(tuple(signed_in_place(play, contributions_of(message), resealed(play, PARTIAL_PURPOSE))))
     for name in ("north", "east"):
         partials = list(play.parties[name]._all_partials(payload))
