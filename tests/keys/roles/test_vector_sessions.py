@@ -49,6 +49,10 @@ SITES = random_sites.sites(3, rows=40, seed=7)
 NAMES = tuple(data.name for data in SITES)
 all_keys = pytest.mark.parametrize("keys", KEYS)
 
+sealed_first = pytest.mark.parametrize(
+    "keys", ["sealed", *(pytest.param(keys, marks=pytest.mark.slow) for keys in KEYS[1:])]
+)
+
 
 def counts(sites: Sequence[PartyData]) -> Any:
     """Of positives and negatives in each bin, by definition."""
@@ -172,6 +176,21 @@ def test_every_lie_on_the_sum_is_refused_by_every_party(keys: str) -> None:
         assert [getattr(each, "check", each) for each in play.outcomes(told).values()] == ["authenticator"] * 3, lie
 
 
+@sealed_first
+def test_of_200_lies_of_random_place_and_size_none_passes(keys: str) -> None:
+    """Each is read by a party put back to where it was before."""
+    play, generator = VectorPlay(SITES, keys=keys), np.random.default_rng(11)
+    message, size = play.until_result(), play.computation.size
+    saved = play.parties[NAMES[0]].saved()
+    for _ in range(200):
+        places = generator.choice(size, generator.integers(1, 6), replace=False).tolist()
+        party: Any = play.party(SITES[0])
+        party.restore(saved)
+        party.respond(lied(play, message, {place: int(generator.integers(1, MODULUS)) for place in places}))
+        with pytest.raises(VerificationError):
+            party.result()
+
+
 @pytest.mark.parametrize("keys", ["sealed", "helper"])
 def test_a_list_of_others_than_were_added_up_is_refused(keys: str) -> None:
     play = VectorPlay(SITES, keys=keys, min_parties=2)
@@ -205,7 +224,7 @@ def assert_proved(sites: Sequence[PartyData], changes: Mapping[int, int], **aske
     return told
 
 
-@pytest.mark.parametrize("keys", ["sealed", *(pytest.param(keys, marks=pytest.mark.slow) for keys in KEYS[1:])])
+@sealed_first
 def test_noise_inside_is_proved_like_counts(keys: str) -> None:
     """800 counts of 6,000 rows: not all have no noise, nor outweighs it a class, but for a chance of 10^-12."""
     sites = random_sites.sites(3, rows=2000, seed=7)
