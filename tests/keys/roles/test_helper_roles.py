@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,7 +13,6 @@ from fhe_auc.base.errors import EvaluationError, InputError, MessageError, TooFe
 from fhe_auc.base.party_names import HELPER
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe.primes import primes_above
-from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.messages import Message
 from fhe_auc.session.protocol import Request
@@ -26,9 +24,6 @@ from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from tests.support.exact_sessions import GRID, PLUGINS, found_in, pairs_of
 from tests.support.helped_sessions import SITES, Play, payload_of
-from tests.support.pooled import exact_auc
-from tests.support.stored_sites import GRID as STORED_GRID
-from tests.support.stored_sites import Consortium
 from tests.support.wire import LIMIT, changed, flipped
 
 both_protocols = pytest.mark.parametrize("protocol", [pytest.param("exact", marks=pytest.mark.slow), "verified"])
@@ -264,25 +259,3 @@ def test_no_role_takes_a_second_helper_or_a_stranger_for_it_and_some_protocols_h
     request = Request(parties=("a", "b"), thresholds=GRID, keys="helper")
     with pytest.raises(InputError, match="has no helpers; exact, verified and the histograms have"):
         registry.load("semi-honest").prepare(request)
-
-
-# --- Between machines -------------------------------------------------------------------------------------------------
-
-
-@both_protocols
-def test_a_session_with_a_helper_is_played_out_of_key_stores(
-    protocol: str, site_rows: list[PartyData], tmp_path: Path
-) -> None:
-    """Each role is a process of its own between any two rounds, and asked twice says the same."""
-    consortium = Consortium(site_rows, tmp_path / "c", protocol, keys="helper", min_parties=2)
-    aggregator = consortium.aggregator()
-    message: bytes | None = aggregator.start()
-    while message is not None:
-        for name in aggregator.asked:
-            answer = consortium.answer(name, message)
-            assert consortium.answer(name, message) == answer
-            aggregator.receive(name, answer)
-        message = aggregator.finish_round()
-    assert aggregator.result().delivered == tuple(consortium.sites)
-    exact = exact_auc(site_rows, STORED_GRID)
-    assert [found.auc for found in consortium.results.values()] == pytest.approx([exact] * 3, abs=1e-12)

@@ -80,22 +80,6 @@ def rows() -> dict[str, PartyData]:
     return {name: PartyData.from_arrays(name, generator.random(30) < 0.4, generator.random(30)) for name in NAMES}
 
 
-def test_a_session_without_one_party_gives_the_auc_of_the_others(late: Late) -> None:
-    plugin, data = registry.load(late.session.manifest.protocol), rows()
-    delivery = late.session.delivery()
-    parties = {name: plugin.party(late.session.manifest, delivery.parties[name], data[name]) for name in THREE}
-    aggregator = plugin.aggregator(late.session.manifest, delivery.aggregator)
-    aggregator.open_late = delivery.open_late
-    message: bytes | None = aggregator.start()
-    while message is not None:
-        for name, party in parties.items():
-            aggregator.receive(name, party.respond(message))
-        message = aggregator.finish_round()
-    for party in parties.values():
-        assert party.result().fraction == pytest.approx(exact_auc([data[name] for name in THREE], GRID), abs=1e-15)
-        assert party.result().parties == 3
-
-
 def test_no_opening_exists_before_it_is_known_who_counts_and_then_one_in_one_process_too(late: Late) -> None:
     manifest, material = late.session.manifest, late.session.aggregator_material
     assert is_late(late.announced.manifest)
