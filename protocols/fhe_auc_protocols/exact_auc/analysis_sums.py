@@ -92,10 +92,7 @@ class AnalysisSums:
     def sketch(
         self, data: PartyData, thresholds: NDArray[np.float64], max_rows: int, modulus: int
     ) -> NDArray[np.int64]:
-        """Return a party's sketch, shape (release.sketch.size,), for sums of `max_rows` rows that are known modulo T.
-
-        Raises `InputError` where the rows are those of another analysis.
-        """
+        """Return a party's sketch, (release.sketch.size,), of sums modulo T; `InputError`: another analysis's rows."""
         wanted = len(self.analysis.models), len(self.analysis.by)
         if (len(data.scores), len(data.groups)) != wanted:
             raise InputError(

@@ -42,10 +42,7 @@ def vector(model: int, group: int, of_class: int) -> str:
 def table(
     *codes: NDArray[np.integer], shape: tuple[int, ...], weights: NDArray[np.int64] | None = None
 ) -> NDArray[np.int64]:
-    """Return how many rows have each combination of codes, shape (product of shape,), the last code fastest.
-
-    Or the sums of these rows' weights, which are whole numbers and stay below 2^53.
-    """
+    """Return rows, or sums of weights below 2^53, by combination of codes, (product of shape,), the last fastest."""
     index = np.ravel_multi_index(codes, shape)
     return np.bincount(index, weights, minlength=math.prod(shape)).astype(np.int64)
 
@@ -99,10 +96,7 @@ class AucOfSums(NamedTuple):
 
 
 def auc_of_sums(sums: Sequence[int], positives: int, negatives: int, modulus: int) -> AucOfSums:
-    """Return the AUC of the integers of `auc_sums`, each known up to multiples of `modulus`.
-
-    Raises `ResultCheckError`: they cannot be those of so many rows.
-    """
+    """Return the AUC of the integers, known modulo `modulus`; `ResultCheckError`: they are not of so many rows."""
     difference = sums[0]
     ties, *squares = (each % modulus for each in sums[1:])
     pairs = positives * negatives
@@ -148,17 +142,11 @@ class AucSums:
         return found
 
     def least_modulus(self, max_rows: int) -> int:
-        """Return how many values a sum of so many pooled rows can take, the most of any sum.
-
-        The difference lies between ±max_rows²/4. All others are at least 0.
-        """
+        """Return how many values a sum of so many rows can take; only the difference, ±max_rows²/4, has a sign."""
         return 1 + max(max_rows, 2 * (max_rows**2 // 4), most_cubic(max_rows) if self.interval else 0)
 
     def count(self, data: PartyData, bins_of: Sequence[NDArray[np.int64]]) -> Iterator[NDArray[np.int64]]:
-        """Yield the vectors of a party's rows in these bins of each model's scores.
-
-        Raises `InputError` where the rows are those of another analysis.
-        """
+        """Yield the vectors of rows in these bins of each model's scores; `InputError`: rows of another analysis."""
         classes = self.analysis.classes_of_rows
         if int(data.labels.max()) >= classes:
             raise InputError(f"party {data.name!r} has rows of more classes than the session, {classes}")
