@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -12,13 +12,12 @@ from typing import Any, get_args
 import msgspec
 import numpy as np
 
-from fhe_auc.machines.site_state import Joined, LocalSites, Records, SiteState, answer, site_storage
+from fhe_auc.machines.site_state import LocalSites, Records, SiteState, answer, site_storage
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session import registry
 from fhe_auc.session.aggregator import Aggregator
-from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import Party
-from fhe_auc.session.protocol import Request, Session, Spending, new_session_id
+from fhe_auc.session.protocol import Request, Session, new_session_id
 from fhe_auc_keys.roles.padded_roles import SealedPadsSession
 from fhe_auc_keys.store.key_store import KeyStore, Kind
 from fhe_auc_keys.store.vault import Vault
@@ -41,38 +40,20 @@ def _prepared(protocol: str, request: Request) -> Session:
     return replace(made, manifest=msgspec.structs.replace(made.manifest, session=new_session_id()))
 
 
-class Failing(SiteState):
+class Failing:
     """A site's state; what is given is called in place of keeping or of erasing."""
 
     def __init__(self, site: SiteState, keep: Callable[[], None] | None, spend: Callable[[], None] | None) -> None:
-        self.name, self._site, self._keep, self._spend = site.name, site, keep, spend
+        self._site, self._keep, self._spend = site, keep, spend
 
-    def session(self, session: bytes) -> Joined:
-        return self._site.session(session)
-
-    def state(self, session: bytes) -> bytes | None:
-        return self._site.state(session)
-
-    def others(self, session: bytes) -> list[bytes]:
-        return self._site.others(session)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._site, name)
 
     def keep(self, session: bytes, state: bytes) -> None:
         self._site.keep(session, state) if self._keep is None else self._keep()
 
-    def charge(self, manifest: Manifest, spending: Spending | None, *, rows: int) -> Mapping[str, Any]:
-        return self._site.charge(manifest, spending, rows=rows)
-
-    def stop(self, manifest: Manifest) -> None:
-        self._site.stop(manifest)
-
-    def refuse(self, manifest: Manifest, error: str) -> None:
-        self._site.refuse(manifest, error)
-
     def spend(self, session: bytes) -> None:
         self._site.spend(session) if self._spend is None else self._spend()
-
-    def close(self, session: bytes) -> None:
-        self._site.close(session)
 
 
 class Consortium:
@@ -115,7 +96,8 @@ class Consortium:
     ) -> bytes:
         """As a process of its own would: the key store is opened and closed."""
         with site_storage().site(self.made.sites[name]) as site:
-            return answer(Failing(site, keep, spend), message, rows or (lambda name, _: self.sites[name]), self.done)
+            failing: Any = Failing(site, keep, spend)
+            return answer(failing, message, rows or (lambda name, _: self.sites[name]), self.done)
 
     @property
     def id(self) -> bytes:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,24 +37,15 @@ class Mortal(Journal):
     def __init__(self, folder: Path, writes: int, *, done: bool) -> None:
         super().__init__(folder)
         self._left, self._done = writes, done
+        for name in ("keep_message", "add", "close_round"):
+            setattr(self, name, partial(self._write, getattr(self, name)))
 
-    def keep_message(self, number: int, message: bytes) -> None:
-        self._write(lambda: super(Mortal, self).keep_message(number, message))
-
-    def add(self, number: int, party: str, submission: bytes) -> None:
-        self._write(lambda: super(Mortal, self).add(number, party, submission))
-
-    def close_round(self, number: int, counted: tuple[str, ...]) -> None:
-        self._write(lambda: super(Mortal, self).close_round(number, counted))
-
-    def _write(self, write: Callable[[], None]) -> None:
+    def _write(self, write: Callable[..., None], *what: Any) -> None:
         self._left -= 1
-        if self._left:
-            write()
-            return
-        if self._done:
-            write()
-        raise DiedError
+        if self._left or self._done:
+            write(*what)
+        if not self._left:
+            raise DiedError
 
 
 def aggregator(consortium: Consortium, journal: Journal) -> Aggregator:
