@@ -176,6 +176,9 @@ def test_a_damaged_journal_or_another_sessions_is_named_and_nothing_is_sent(
 ) -> None:
     folder = tmp_path / "journal"
     finished(consortium, folder)
+    another = Consortium(site_rows, tmp_path / "another", "nothing")
+    with Journal(folder) as journal, pytest.raises(EvaluationError, match="of another session: round 1"):
+        aggregator(another, journal).start()
     for name in ("round-1.message", "round-1.closed", "round-2.message", "round-1.submissions"):
         whole = (folder / name).read_bytes()
         (folder / name).write_bytes(b"" if name == "round-1.submissions" else whole[:-1])
@@ -185,10 +188,6 @@ def test_a_damaged_journal_or_another_sessions_is_named_and_nothing_is_sent(
     (folder / "round-1.submissions").unlink()
     with Journal(folder) as journal, pytest.raises(EvaluationError, match="submissions are gone"):
         aggregator(consortium, journal).start()
-    first, second = (Consortium(site_rows, tmp_path / name, "nothing") for name in ("first", "second"))
-    finished(first, tmp_path / "journal")
-    with Journal(tmp_path / "journal") as journal, pytest.raises(EvaluationError, match="of another session: round 1"):
-        aggregator(second, journal).start()
 
 
 def test_a_full_disk_takes_nothing_in(consortium: Consortium, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
