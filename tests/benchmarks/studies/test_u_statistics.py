@@ -55,14 +55,11 @@ def test_pairs_beat_randomised_response_at_small_budgets_and_all_pairs_lose(epsi
     assert np.std(everything) > 3 * np.std(by_pairs)
 
 
-def test_advanced_composition_is_solved() -> None:
+def test_advanced_composition_is_solved_and_two_draws_stand_for_a_draw_for_each_pair() -> None:
     times, delta = 245_999, 1e-8
     step = figures.composed_epsilon(1.0, delta, times)
     assert math.sqrt(2 * times * math.log(1 / delta)) * step + times * step * math.expm1(step) == pytest.approx(1.0)
     assert figures.composed_epsilon(1.0, delta, 1) < 1.0
-
-
-def test_all_pairs_in_two_draws_have_the_distribution_of_a_draw_for_each_pair() -> None:
     users, epsilon, delta = 6, 1.0, 1e-3
     generator = np.random.default_rng(4)
     fast = [figures.all_pairs(0.5, users, epsilon, delta, generator) for _ in range(5000)]
