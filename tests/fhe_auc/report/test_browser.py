@@ -63,20 +63,10 @@ class Browser:
         self._read, child_writes = os.pipe()
         self._process = subprocess.Popen(
             [
-                sys.executable,
-                "-c",
-                _ON_DESCRIPTORS_3_AND_4,
-                str(child_reads),
-                str(child_writes),
-                str(CHROMIUM),
-                "--headless",
-                "--remote-debugging-pipe",
+                *(sys.executable, "-c", _ON_DESCRIPTORS_3_AND_4, str(child_reads), str(child_writes), str(CHROMIUM)),
+                *("--headless", "--remote-debugging-pipe", "--disable-gpu", "--disable-dev-shm-usage"),
                 "--no-sandbox",  # it opens one page, of ours; without it root, as in containers, is refused
-                "--disable-gpu",
-                "--disable-dev-shm-usage",
-                "--disable-background-networking",
-                "--no-first-run",
-                f"--user-data-dir={profile}",
+                *("--disable-background-networking", "--no-first-run", f"--user-data-dir={profile}"),
             ],
             pass_fds=(child_reads, child_writes),
             stdout=subprocess.DEVNULL,
