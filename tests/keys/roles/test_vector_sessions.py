@@ -391,14 +391,6 @@ def test_the_aggregator_and_the_key_holder_together_read_everything() -> None:
         np.testing.assert_array_equal(bare[:-2], rows_by_bin(data, WIDE["thresholds"]).ravel())
 
 
-def test_a_seed_is_for_one_submission() -> None:
-    play = VectorPlay(SITES)
-    own = decode(play.delivery.parties[NAMES[0]], PartySecrets, "")
-    used = play.plugin.party(play.manifest, encode(msgspec.structs.replace(own, seed=b"")), SITES[0])
-    with pytest.raises(EvaluationError, match="has submitted already"):
-        used.respond(play.aggregator.start())
-
-
 # --- Joint keys: what the aggregator passes on ------------------------------------------------------------------------
 
 

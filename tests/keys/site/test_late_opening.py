@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -108,6 +107,8 @@ def test_a_bound_counts_the_groups_that_may_be_given_results_of_their_own() -> N
 def test_seeds_of_a_session_that_has_ended_are_erased_whenever_a_session_opens_the_key_store(
     late: Late, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for revoked in (HOLDER, "south"):  # whoever was revoked
+        late.consortium.revoke(revoked)
     passphrase = tmp_path / "passphrase"
     passphrase.write_text("long enough")
     passphrase.chmod(0o600)
@@ -150,21 +151,14 @@ def test_a_crash_before_it_is_written_down_leaves_nothing_opened(late: Late, mon
 
 
 def test_seeds_are_erased_at_the_sessions_end(late: Late) -> None:
-    after = NOW + timedelta(days=3)
+    late_opening.purge(late.store, at=NOW + 1 * DAY)
+    late.assert_seeds(kept=True)
     with pytest.raises(ExpiredError, match="outdated"):
-        late.opened(late.asked(*THREE), after)
+        late.opened(late.asked(*THREE), NOW + 3 * DAY)
     late.assert_seeds(kept=False)
+    assert party_secrets(late.session.party_material, late.session.manifest).context not in everything(late.store)
     with pytest.raises(ExpiredError, match="its seeds are erased"):  # also where the clock is put back
         late.opened(late.asked(*THREE))
-
-
-def test_seeds_of_an_ended_session_are_erased_whoever_was_revoked(late: Late) -> None:
-    for revoked in (HOLDER, "south"):
-        late.consortium.revoke(revoked)
-    for days, kept in ((1, True), (3, False)):
-        late_opening.purge(late.store, at=NOW + days * DAY)
-        late.assert_seeds(kept=kept)
-    assert party_secrets(late.session.party_material, late.session.manifest).context not in everything(late.store)
 
 
 def test_an_opening_that_holds_a_seed_is_not_sent(late: Late, monkeypatch: pytest.MonkeyPatch) -> None:
