@@ -12,7 +12,7 @@ import pytest
 
 from fhe_auc.base.errors import EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.rows.party_data import PartyData
-from fhe_auc.session import one_process, registry
+from fhe_auc.session import registry
 from fhe_auc.session.aggregator import conduct
 from fhe_auc.session.protocol import Request, Session
 from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
@@ -94,14 +94,6 @@ def test_no_opening_exists_before_it_is_known_who_counts_and_then_one_in_one_pro
     open_late(THREE)
     with pytest.raises(EvaluationError, match="for other parties has been made"):
         open_late(NAMES)
-
-
-def test_a_bound_counts_the_groups_that_may_be_given_results_of_their_own() -> None:
-    data, plugin, parties = rows(), registry.load("verified"), NAMES
-    for least, tries in ((4, 1), (3, 1), (2, 2)):
-        asked = Request(parties=parties, thresholds=GRID, min_parties=least, max_rows=1000)
-        found = one_process.run(plugin, asked, list(data.values()), lambda *_: None)
-        assert found.soundness == tries * plugin.plan(asked).soundness(4)
 
 
 def test_seeds_of_a_session_that_has_ended_are_erased_whenever_a_session_opens_the_key_store(
