@@ -65,12 +65,8 @@ class JointPlay(Play):
     @property
     def signed_binding(self) -> bytes:
         """What contributions are signed for, once everybody has committed to its key parts."""
-        return hashlib.sha256(self.binding + b"".join(self.committed)).digest()
-
-    @property
-    def committed(self) -> list[bytes]:
-        """Everybody's commitment."""
-        return [self.contributed(data.name, 1).parts[0] for data in self.sites]
+        commitments = [self.contributed(data.name, 1).parts[0] for data in self.sites]
+        return hashlib.sha256(self.binding + b"".join(commitments)).digest()
 
     def contributed(self, name: str, round_number: int) -> Contribution:
         return contribution(self.submission(name, round_number))

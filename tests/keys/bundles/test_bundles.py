@@ -23,7 +23,7 @@ from fhe_auc_keys.bundles.announcement import Announcement, open_announcement
 from fhe_auc_keys.bundles.sealed_bundles import OpenedBundle, SealedBundles, open_aggregator_bundle, open_party_bundle
 from fhe_auc_keys.bundles.session_keys import KeyHolderSession, PartySecrets, aggregator_material
 from fhe_auc_keys.errors import ExpiredError, KeysError, RevokedError, StoreError, TamperedError, UnfitCertificateError
-from fhe_auc_keys.site.session_files import keep_for_party, kept_for_party
+from fhe_auc_keys.site.session_files import kept_for_party
 from fhe_auc_keys.store.key_store import KeyStore
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust import signed_documents as documents
@@ -31,7 +31,7 @@ from fhe_auc_keys.trust.authority import Authority
 from fhe_auc_keys.trust.certificates import Trust
 from fhe_auc_keys.trust.identity import Identity, signed_bytes
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
-from tests.support.certified import DAY, NOW, STUDY, Consortium
+from tests.support.certified import DAY, NOW, Consortium
 from tests.support.sealed_sessions import ADDER, HOLDER, Sealing
 from tests.support.wire import flipped, mended, reframed
 
@@ -89,10 +89,6 @@ class Opening(Sealing):
         sealed = sealing.seal(self.peers(ADDER)[0].encryption_key, material, info=info)
         body = bundles._AggregatorBody(announcement, sealed)
         return documents.sign(bundles.AGGREGATOR_KIND, self.identities[HOLDER], body)
-
-    def keep(self, data: bytes, store: KeyStore, session: bytes | None = None) -> Announcement:
-        identity, usual = self.identities["north"], {"holder": HOLDER, "study": STUDY, "at": NOW}
-        return keep_for_party(data, identity, self.trusted, store, session=session, **usual)
 
     def kept(self, store: KeyStore, session: bytes, *, holder=HOLDER, at=NOW) -> Any:
         return kept_for_party(store, session, self.identities["north"], self.trust(at), holder=holder, at=at)
@@ -292,7 +288,7 @@ def test_what_is_kept_comes_back_and_the_bundle_is_used_up(consortium, sealed, p
         (sealed.parties["south"], None, "the bundle is sealed to certificate"),
     ):
         with pytest.raises(KeysError, match=why):
-            consortium.keep(refused, store, asked)
+            consortium.keep(refused, store, session=asked)
         assert store.names("bundle") == ()  # nor does it count as opened
     opened = consortium.keep(north, store)
     assert consortium.kept(store, session) == (opened, prepared.party_material)
