@@ -19,13 +19,7 @@ from fhe_auc.session.computation import Result
 from fhe_auc.session.party import R
 from fhe_auc.session.vector_computation import VectorComputation, VectorTask
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES
-from fhe_auc_keys.roles.helper_opening import (
-    OPEN,
-    HelperMode,
-    OpeningAggregator,
-    OpeningHelper,
-    PaddingParty,
-)
+from fhe_auc_keys.roles.helper_opening import OPEN, HelperMode, OpeningAggregator, OpeningHelper, PaddingParty
 from fhe_auc_keys.trust import sealing
 
 _ROUNDS = OPEN + 1

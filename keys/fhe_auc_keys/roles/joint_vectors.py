@@ -36,13 +36,7 @@ from fhe_auc.session.vector_computation import VectorComputation, VectorTask
 from fhe_auc.sums.pads import MaskingParty, pairwise_pad
 from fhe_auc_keys.bundles.roster import Roster
 from fhe_auc_keys.errors import TamperedError
-from fhe_auc_keys.roles.contributions import (
-    ContributingParty,
-    Contribution,
-    ContributionAggregator,
-    blaming,
-    sha256,
-)
+from fhe_auc_keys.roles.contributions import ContributingParty, Contribution, ContributionAggregator, blaming, sha256
 from fhe_auc_keys.roles.joint_roles import JointMode
 
 _ROUNDS = 3
