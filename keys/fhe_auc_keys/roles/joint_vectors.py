@@ -168,7 +168,7 @@ class JointVectors(JointMode):
     aggregator_type, party_type = JointVectorAggregator, JointVectorParty
 
     def __init__(self) -> None:
-        super().__init__(VectorComputation)
+        super().__init__(lambda manifest, _: VectorComputation(manifest))
 
     def check(self, request: Request) -> None:
         """Raise `InputError` for one party, one that could be left out, or partial decryptions to be smudged."""

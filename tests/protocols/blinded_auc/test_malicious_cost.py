@@ -13,7 +13,7 @@ from fhe_auc.base.serialise import decode
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.messages import Message
 from fhe_auc_keys.bundles.session_keys import PartySecrets
-from fhe_auc_keys.roles.sealed_roles import computing_aggregator, encrypting_party
+from fhe_auc_keys.roles.sealed_roles import computing_aggregator, decrypting_party
 from fhe_auc_protocols.blinded_auc.malicious import Malicious
 from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
@@ -36,7 +36,7 @@ class Priced:
         opening = computing_aggregator(session.manifest, computation, self.public).start()
         tasks = [protocol.task(session.manifest, data) for data in self.parties]
         roles = [
-            encrypting_party(session.manifest, computation, secret, task, common_secret=material.common_secret)
+            decrypting_party(session.manifest, computation, secret, task, common_secret=material.common_secret)
             for task in tasks
         ]
         messages = [role.respond(opening) for role in roles]
