@@ -98,8 +98,7 @@ def _checks(store: KeyStore, strangers: Collection[str], at: datetime) -> Iterat
         for name in store.names(kind):
             if f"{kind}/{name}" not in strangers:
                 yield f"{kind}/{name}", partial(store.get, kind, name)
-    yield f"trust/{OWN}", partial(_check_authorities, store, at)
-    yield f"trust/{OWN}", partial(_check_lists, store, at)
+    yield f"trust/{OWN}", partial(_check_trust, store, at)
     if policy.is_in(store):
         yield "trust/policy", partial(policy.Policy.stored, store)
     if OWN in store.names("authority"):
@@ -111,18 +110,16 @@ def _checks(store: KeyStore, strangers: Collection[str], at: datetime) -> Iterat
         yield f"{kind}/{session.hex()}", partial(_check_session, store, session, at)
     for session in session_ids(store, "made"):
         yield f"made/{session.hex()}", partial(_check_made, store, session)
-    for session in session_ids(store, "state"):
-        yield f"state/{session.hex()}", partial(_check_state, store, session)
+    for name in (session.hex() for session in session_ids(store, "state")):
+        yield f"state/{name}", lambda name=name: without_secrets(store.get("state", name), answer=True)
 
 
-def _check_authorities(store: KeyStore, at: datetime) -> None:
-    for each in Trusted.stored(store).authorities:
+def _check_trust(store: KeyStore, at: datetime) -> None:
+    trusted = Trusted.stored(store)
+    for each in trusted.authorities:
         if not each.not_valid_before_utc <= at <= each.not_valid_after_utc:
             raise ExpiredError(f"the certificate of the authority {shown(each.subject)} is outdated or not yet valid")
-
-
-def _check_lists(store: KeyStore, at: datetime) -> None:
-    for found in Trusted.stored(store).lists:
+    for found in trusted.lists:
         if not is_current(found, at=at):
             raise OutdatedListError(f"the revocation list of {shown(found.issuer)} is outdated or not yet valid")
 
@@ -150,7 +147,3 @@ def _check_session(store: KeyStore, session: bytes, at: datetime) -> None:
 def _check_made(store: KeyStore, session: bytes) -> None:
     with suppress(VersionError):  # it is not made again, and that is all
         made_sessions.made(store, session)
-
-
-def _check_state(store: KeyStore, session: bytes) -> None:
-    without_secrets(store.get("state", session.hex()), answer=True)
