@@ -98,7 +98,8 @@ def _checks(store: KeyStore, strangers: Collection[str], at: datetime) -> Iterat
         for name in store.names(kind):
             if f"{kind}/{name}" not in strangers:
                 yield f"{kind}/{name}", partial(store.get, kind, name)
-    yield f"trust/{OWN}", partial(_check_trust, store, at)
+    yield f"trust/{OWN}", partial(_check_authorities, store, at)
+    yield f"trust/{OWN}", partial(_check_lists, store, at)
     if policy.is_in(store):
         yield "trust/policy", partial(policy.Policy.stored, store)
     if OWN in store.names("authority"):
@@ -114,12 +115,14 @@ def _checks(store: KeyStore, strangers: Collection[str], at: datetime) -> Iterat
         yield f"state/{name}", lambda name=name: without_secrets(store.get("state", name), answer=True)
 
 
-def _check_trust(store: KeyStore, at: datetime) -> None:
-    trusted = Trusted.stored(store)
-    for each in trusted.authorities:
+def _check_authorities(store: KeyStore, at: datetime) -> None:
+    for each in Trusted.stored(store).authorities:
         if not each.not_valid_before_utc <= at <= each.not_valid_after_utc:
             raise ExpiredError(f"the certificate of the authority {shown(each.subject)} is outdated or not yet valid")
-    for found in trusted.lists:
+
+
+def _check_lists(store: KeyStore, at: datetime) -> None:
+    for found in Trusted.stored(store).lists:
         if not is_current(found, at=at):
             raise OutdatedListError(f"the revocation list of {shown(found.issuer)} is outdated or not yet valid")
 
