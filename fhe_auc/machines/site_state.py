@@ -50,7 +50,7 @@ class Records(ABC):
 
     @abstractmethod
     def note(self, event: str, **facts: Any) -> None:
-        """Add to the audit trail what has happened, and facts, which are plain JSON; `OSError` where it cannot be written."""
+        """Add to the audit trail what has happened, and facts (plain JSON); `OSError` where that cannot be written."""
 
     @abstractmethod
     def signed(self, told: Mapping[str, Any]) -> dict[str, Any]:
