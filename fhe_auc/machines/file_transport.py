@@ -88,8 +88,7 @@ class FileTransport(Transport):
 def answer(folder: Path, config: Mapping[str, Any], number: int, log: RoleLog) -> tuple[Path, bool]:
     """Answer a round in `folder` as the role that `config` is for; return the file, and whether the session has ended.
 
-    `config` and `log` are as `fhe_auc.machines.site_role.answer` takes them, and errors are as there. Done again, it
-    writes the same bytes.
+    `config`, `log` and errors are as of `fhe_auc.machines.site_role.answer`. Done again, it writes the same bytes.
     """
     asked = _message_file(folder, number)
     submission, ended = site_role.answer(config, read_from_others(asked), log=log)

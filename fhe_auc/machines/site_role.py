@@ -64,7 +64,7 @@ def answer(
     `rows`, if given, returns the rows for an analysis in place of ``data``; the same ones until they are submitted.
     `log` learns session, round and party as soon as they are known.
 
-    Raises `FheAucError` as `fhe_auc.machines.site_state.answer`, and `InputError` where the configuration is not right.
+    Errors as `fhe_auc.machines.site_state.answer`, and `InputError` where the configuration is not right.
     """
     log = log or RoleLog()
     with site_state.site_storage().site(config) as kept:
@@ -80,7 +80,7 @@ def answer(
 def attempt(answering: Callable[[RoleLog], Answer]) -> tuple[bytes | None, str]:
     """Return the submission that `answering` makes; or None and the kind of error, which may leave the site.
 
-    An error's text may hold what must not: it is for the log that `answering` is given, and no error is raised.
+    An error's text, which may hold what must not, is for the log that `answering` is given.
     """
     log = RoleLog()
     try:

@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from fhe_auc.base.errors import DeserialisationError, EvaluationError, InputError, MessageError, ResultCheckError
-from fhe_auc.base.serialise import KeptFormat, decode, encode
+from fhe_auc.base.serialise import KeptFormat, SecretStruct, decode, encode
 from fhe_auc.question.analysis import Analysis
 from fhe_auc.results.evaluation import QuantileThresholds
 from fhe_auc.rows.own_rows import near_other_sessions
@@ -50,10 +50,7 @@ class Records(ABC):
 
     @abstractmethod
     def note(self, event: str, **facts: Any) -> None:
-        """Add a line to the role's audit trail: what has happened, and facts, which are plain JSON.
-
-        Raises `OSError` where it cannot be written.
-        """
+        """Add to the audit trail what has happened, and facts (plain JSON); `OSError` where that cannot be written."""
 
     @abstractmethod
     def signed(self, told: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,10 +102,7 @@ class SiteState(ABC):
 
     @abstractmethod
     def session(self, session: bytes) -> Joined:
-        """Return what the site's party starts from in a session.
-
-        Raises `FheAucError` where the site has not joined it, or it is no longer valid.
-        """
+        """Return what the site's party starts from in a session; `FheAucError` where it is not, or no longer, in it."""
 
     @abstractmethod
     def state(self, session: bytes) -> bytes | None:
@@ -126,8 +120,7 @@ class SiteState(ABC):
     def charge(self, manifest: Manifest, spending: Spending | None, *, rows: int) -> Mapping[str, Any]:
         """Write down what a session spends of the privacy of the site's `rows`, once; before its submission leaves.
 
-        `spending` is None without a privacy budget. Returns facts for the audit trail, as plain JSON. Raises
-        `FheAucError` where the site does not allow it.
+        Returns facts for the audit trail, as plain JSON. Raises `FheAucError` where the site does not allow it.
         """
 
     @abstractmethod
@@ -200,7 +193,7 @@ def site_storage() -> SiteStorage:
     return made
 
 
-class _Answered(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class _Answered(SecretStruct, frozen=True):
     message: bytes  # SHA-256 of the message answered last
     submission: bytes
     rows: bytes  # SHA-256 of the rows that the session is about
@@ -214,9 +207,6 @@ class _Answered(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
     spent: dict[str, Any]  # what `SiteState.charge` returned
     noted: bool = True  # whether the audit trail says that the rows are in, or they are not
     found: bytes = b""  # of a session that has found thresholds: `CountedBefore`, encoded; otherwise empty
-
-    def __repr__(self) -> str:
-        return "<answer of a party, with its state (secret)>"
 
 
 _FORMAT = KeptFormat(b"fheansw", _Answered, "answer kept")
@@ -301,10 +291,12 @@ def answer(
         sizes = [other.size for other in map(_known, site.others(session)) if other and other.question == question]
         party.own_warnings += near_other_sessions(party.name, size, sizes if question else ())
         done(party, joined.records)
+    outcome, found = "", b""
     if party.ended:
-        joined.records.note("ended", outcome="helped" if joined.helps else _outcome(party))
-    found = _found(party) if party.ended and not joined.helps else b""
-    site.keep(session, answered(asked, submission, outcome=_outcome(party) if party.ended else "", found=found))
+        outcome = "result" if party.failure is None else type(party.failure).__name__
+        joined.records.note("ended", outcome="helped" if joined.helps else outcome)
+        found = b"" if joined.helps else _found(party)
+    site.keep(session, answered(asked, submission, outcome=outcome, found=found))
     _tidy(site, session, ended=party.ended)
     return submission
 
@@ -343,17 +335,9 @@ def has_ended(site: SiteState, session: bytes) -> bool:
 
 
 def spent_by(state: bytes) -> tuple[Mapping[str, Any], str]:
-    """Return what a session's state says that it has spent, as of `SiteState.charge`, and its outcome in a word.
-
-    Both are empty as long as the audit trail may not know of them.
-    """
+    """Return what a session has spent, as of `SiteState.charge`, and its outcome in a word; empty until it is noted."""
     kept = _FORMAT.unframe(state)
     return (kept.spent, kept.outcome) if kept.noted else ({}, "")
-
-
-def _outcome(party: Party[Any]) -> str:
-    """Return in a word what a party that has ended has got: "result", or the kind of error."""
-    return "result" if party.failure is None else type(party.failure).__name__
 
 
 def _rows(

@@ -5,7 +5,7 @@
     aggregate     the sum of all submissions, the sum of their pads   ->  result        `VectorComputation`
     outcome       result                                              ->  outcome       checked, then `VectorTask.read`
 
-Roles: `fhe_auc_keys.roles.sealed_vectors`, `helper_vectors` and `joint_vectors`. What is added up, and why nobody
+Roles: `fhe_auc_keys.roles.padded_roles`, `helper_roles` and `joint_vectors`. What is added up, and why nobody
 changes a sum unnoticed: `fhe_auc.sums.vector_sums`.
 """
 

@@ -23,8 +23,8 @@ from fhe_auc.session.ckks_computation import SealedCkks
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
 from fhe_auc_keys.bundles.session_keys import PartySecrets
-from fhe_auc_keys.roles.echo import Echo
-from fhe_auc_keys.roles.sealed_roles import computing_aggregator, encrypting_party
+from fhe_auc_keys.roles.key_mode import Echo
+from fhe_auc_keys.roles.sealed_roles import computing_aggregator, decrypting_party
 from fhe_auc_protocols.blinded_auc import split_shares
 from fhe_auc_protocols.blinded_auc.blinding import BlindingRandomness
 from fhe_auc_protocols.blinded_auc.ckks_parameter_choice import plan
@@ -92,7 +92,7 @@ class Roles:
         computation = SealedCkks(manifest, chosen, circuit)
         self.aggregator = computing_aggregator(manifest, computation, keys.public, Echo())
         self.parties = [
-            encrypting_party(manifest, computation, keys.secret, task, Echo(), common_secret=common_secret)
+            decrypting_party(manifest, computation, keys.secret, task, Echo(), common_secret=common_secret)
             for task in tasks
         ]
         self.messages: list[bytes] = []

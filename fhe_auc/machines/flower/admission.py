@@ -44,8 +44,8 @@ class SuperLinkRefusals:
             response = call_next(context)
         except httpx.ConnectError as error:
             cause: BaseException = error
-            while (deeper := cause.__cause__ or cause.__context__) is not None:
-                cause = deeper
+            while (below := cause.__cause__ or cause.__context__) is not None:
+                cause = below
             if isinstance(cause, ssl.SSLEOFError):  # a SuperLink that ends: Flower would give up where it sees "SSL"
                 raise httpx.ConnectError("the connection was closed while it was made") from None
             if isinstance(cause, ssl.SSLError):
@@ -54,7 +54,7 @@ class SuperLinkRefusals:
         ahead = _seconds_ahead(response, asked)
         if response.status_code == httpx.codes.UNAUTHORIZED:
             self.reason = _unauthorised(ahead)
-        elif response.is_error and (found := FlowerError.from_json(_text(response))):
+        elif response.is_error and response.read() and (found := FlowerError.from_json(response.text)):
             self.reason = _NOT_ADMITTED.get(found.code, "")
         else:
             self.reason = ""
@@ -114,11 +114,6 @@ def client(refusals: SuperLinkRefusals) -> type[FleetHttpClient]:
                 time.sleep(_AGAIN)
 
     return WatchedClient
-
-
-def _text(response: httpx.Response) -> str:
-    response.read()
-    return response.text
 
 
 def _seconds_ahead(response: httpx.Response, asked: datetime) -> float:

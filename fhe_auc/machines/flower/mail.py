@@ -22,7 +22,7 @@ from flwr.superlink.grid import http_grid
 
 from fhe_auc.base.errors import MessageError
 from fhe_auc.machines.aggregator_role import Asked, Transport, kind_of_error
-from fhe_auc.machines.flower.payload import MESSAGE_TYPE, packed, unpacked
+from fhe_auc.machines.flower.client_app import MESSAGE_TYPE, packed, unpacked
 from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.journal import Journal
 from fhe_auc.session.messages import Message as Envelope
@@ -39,10 +39,9 @@ _AT_LEAST_EVERY = 1.0  # seconds between two looks for content
 
 
 class Mail(Transport):
-    """Carries rounds.
+    """Carries rounds, to the parties by node id, or to all that are connected where there are no `nodes`.
 
-    `nodes` is each party by its node id; where it is empty, every node that is connected is asked. Without `again`, a
-    node that fails is not asked again in that round.
+    Without `again`, a node that fails is not asked again in that round.
     """
 
     def __init__(
@@ -74,7 +73,8 @@ class Mail(Transport):
             over = time.monotonic() > deadline
             connected = set(self._grid.get_node_ids())
             self._seen |= connected
-            for nodes in () if over else _batches(self._to_ask(connected, asked)):
+            to_ask = [] if over else self._to_ask(connected, asked)
+            for nodes in (to_ask[first : first + _BATCH] for first in range(0, len(to_ask), _BATCH)):
                 ttl = max(deadline - time.monotonic(), 0.0) + _SPARE
                 messages = [Message(content, node, MESSAGE_TYPE, ttl=ttl) for node in nodes]
                 taken = set(self._grid.push_messages(messages))
@@ -161,6 +161,7 @@ class Mail(Transport):
         asked.postpone(again=self._again)
 
     def _reason(self, node: int | None, asked: Mapping[int, Asked], connected: set[int]) -> str:
+        """Return why the party at this node is still awaited."""
         if node is None:
             return "no node has signed as this party yet"
         if node not in self._seen:
@@ -172,16 +173,12 @@ class Mail(Transport):
         return f"node {node} was asked {each.tries} times{failed}"
 
 
-def _batches(nodes: list[int]) -> Iterator[list[int]]:
-    return (nodes[first : first + _BATCH] for first in range(0, len(nodes), _BATCH))
-
-
 @contextmanager
 def limited_replies(deadline: float) -> Iterator[None]:
     """Have Flower's grid wait for the content of replies until `deadline` (monotonic) only.
 
     A reply whose content is missing by then, or malformed, becomes an error of its site: else the grid waits up to two
-    hours for it, all others behind it, or ends the run. This hangs on flwr's internals.
+    hours for it, all others behind it, or ends the run.
     """
 
     def pulled(object_ids: list[str], pull_object_fn: Callable[[str], bytes]) -> dict[str, bytes]:

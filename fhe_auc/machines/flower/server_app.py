@@ -36,11 +36,9 @@ def main(grid: Grid, context: Context) -> None:
 def evaluate(grid: Grid, config: Mapping[str, Any]) -> SessionRecord:
     """Play the aggregator of one session over a Flower grid; return who took part. The result is the sites' own.
 
-    The configuration is as `fhe_auc.machines.aggregator_role.run` takes it, with ``nodes``: which node is which party,
+    Configuration and errors: as of `fhe_auc.machines.aggregator_role.run`, with ``nodes``: which node is which party,
     as in "north:123, south:456"; empty asks all that are connected, and a node is a party once it has signed as that
     party. Where ``ask-again`` is false, a site that fails to answer is not asked again in that round.
-
-    Errors are those of `fhe_auc.machines.aggregator_role.run`.
     """
 
     def connect(aggregator: Aggregator, journal: Journal, timeout: float) -> Mail:

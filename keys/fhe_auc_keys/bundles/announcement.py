@@ -106,23 +106,14 @@ def announce(
 ) -> bytes:
     """Return a session's announcement, signed by its certified `holder`, for `open_announcement`.
 
-    `credentials` are those of exactly the manifest's parties, `aggregator` is that of the one who adds up, and
-    `helper` that of its helper where the session has one; the manifest announced names their certificates and `study`,
-    what is evaluated. The holder's own is checked too before anything is signed. The session can be opened for
-    `lifetime`, at most `MAX_LIFETIME`, from `at`, the present, with a time zone.
+    `credentials` are those of exactly the manifest's parties; `aggregator` and `helper`, if there is one, are theirs.
+    The manifest announced names their certificates and `study`. The session can be opened for `lifetime`, at most
+    `MAX_LIFETIME`, from `at`, the present, with a time zone.
 
-    Raises
-    ------
-    InputError
-        `study` caps the rows of somebody who is no party.
-    UnfitCertificateError
-        `credentials` are not those of the manifest's parties, each once; somebody has two parts in the session, or a
-        key of somebody else's; or, with a helper, the holder, who draws the parties' common secret, is no party.
-    ExpiredError
-        A certificate ends before the announcement does, or `lifetime` is out of range.
-    KeysError
-        A credential that is not valid (`fhe_auc_keys.trust.certificates.verify`), or a fleet whose members no trusted
-        authority has signed (`fhe_auc_keys.trust.member_lists.check_members`).
+    Raises `KeysError` as `verify` and `check_members`; `InputError` where `study` caps the rows of who is no party;
+    `ExpiredError` where a certificate ends before the announcement does, or `lifetime` is out of range;
+    `UnfitCertificateError` where `credentials` are not those of the manifest's parties, each once, somebody has two
+    parts in the session, or a key of somebody else's, or the holder, who draws a helper's parties' secret, is no party.
     """
     at = check_time(at)
     if not timedelta(0) < lifetime <= MAX_LIFETIME:
@@ -165,16 +156,9 @@ def announce(
 def open_announcement(data: bytes, trust: Trust, *, holder: str, at: datetime) -> Announcement:
     """Return a session that its holder announces, from `announce`, every credential in it verified under `trust`.
 
-    `holder` names the one agreed on: a certificate alone does not make anyone holder. `at` is the present.
-
-    Raises
-    ------
-    TamperedError
-        Not an announcement, damaged or forged; or it holds other credentials than its manifest names.
-    KeysError, RevokedError, ExpiredError, UnfitCertificateError
-        Anybody's certificate, or another holder: as `fhe_auc_keys.trust.certificates.verify` and
-        `fhe_auc_keys.trust.signed_documents.open_signed`. `ExpiredError` also for the announcement itself. A fleet's
-        members: as `fhe_auc_keys.trust.member_lists.check_members`.
+    `holder` names the one agreed on: a certificate alone does not make anyone holder. Errors as `open_signed`, `verify`
+    and `check_members`; `ExpiredError` also for the announcement itself, and `TamperedError` where it holds other
+    credentials than its manifest names.
     """
     signer, body = open_signed(KIND, data, _Body, trust, signer=holder, at=at)
     if not body.not_before <= at.timestamp() <= body.not_after:

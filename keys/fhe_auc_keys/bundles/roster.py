@@ -21,8 +21,6 @@ from fhe_auc_keys.trust.public_keys import encryption_key
 MAGIC = b"fherost"
 """First bytes of a serialised roster."""
 
-_PURPOSE = b"contribution 1"
-
 
 class Member(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A party's verified public keys; raises ValueError where one is not fit to be used."""
@@ -49,10 +47,7 @@ class Roster(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
     @classmethod
     def of(cls, peers: Iterable[Peer]) -> Roster:
-        """Return the roster of verified peers (`fhe_auc_keys.trust.certificates.verify`).
-
-        Raise `UnfitCertificateError` where two have the same name or share a key.
-        """
+        """Return the roster of verified peers; `UnfitCertificateError` where two have the same name or share a key."""
         members = (Member(peer.name, peer.signing_key, peer.encryption_key) for peer in peers)
         try:
             return cls(tuple(sorted(members, key=lambda member: member.name)))

@@ -6,9 +6,8 @@
 A party could decrypt the sum of all pads with the opening, which is why that is sealed to the aggregator. With a helper
 there is no key holder: whoever convenes the session seals the common secret alone to each party. The announcement is
 then one file for all, beside which each bundle lies, and which it names by its SHA-256: in ten thousand bundles it
-would take 170 GB. All bundles
-are signed documents (`fhe_auc_keys.trust.signed_documents`). A party's header and the announcement are bound into the
-HPKE key, so that neither can be exchanged even by somebody who can sign.
+would take 170 GB. All bundles are signed documents (`fhe_auc_keys.trust.signed_documents`). A party's header and the
+announcement are bound into the HPKE key, so that neither can be exchanged even by somebody who can sign.
 """
 
 from __future__ import annotations
@@ -140,9 +139,8 @@ def seal_session(
 ) -> SealedBundles:
     """Return the bundles of a session, from `fhe_auc.session.protocol.Protocol.prepare`; parameters as `announce`.
 
-    They can be opened for `lifetime`, as long as the announcement. With a helper, `holder` convenes the session. Errors
-    as `announce`; besides `KeysError` for keys that are not those of the manifest, or an aggregator's material that is
-    no public context or holds secret key material.
+    With a helper, `holder` convenes the session. Errors as `announce`; besides `KeysError` for keys that are not the
+    manifest's, or an aggregator's material that is no public context or holds secret key material.
     """
     given: dict[str, Any] = {"helper": helper, "study": study, "lifetime": lifetime, "at": at}
     announcement = announce(holder, session.manifest, credentials, trust, aggregator=aggregator, **given)
@@ -175,10 +173,7 @@ def seal_to_aggregator(
 
 
 def seal_to_party(own: PartySecrets, announced: Announcement, digest: bytes, name: str) -> tuple[bytes, bytes]:
-    """Return header and sealed secrets of one party's bundle, for `unseal_for_party`.
-
-    `own` is what it gets; `digest` is the SHA-256 of the announcement's bytes.
-    """
+    """Return header and sealed secrets of a party's bundle, for `unseal_for_party`; `digest` is the announcement's."""
     manifest = announced.manifest
     header = encode(
         _BundleHeader(
@@ -197,12 +192,11 @@ def seal_to_party(own: PartySecrets, announced: Announcement, digest: bytes, nam
 def open_aggregator_bundle(
     data: bytes, identity: Identity, trust: Trust, *, holder: str, session: bytes | None, at: datetime
 ) -> AggregatorKeys:
-    """Return the session and the aggregator's material.
+    """Return the session and the material of the aggregator, whose `identity` is certified.
 
-    `identity` is the aggregator's, certified; `session` is the id of the session expected, None takes any. Errors as
-    `open_announcement`; besides `KeysError` where the session's aggregator is another, for another session, and where
-    the keys are of another context than the session's, or no public context, so that they may hold what the aggregator
-    must not have. Where vectors are added up there are no keys, and an opening alone.
+    `session` is the id expected, None takes any. Errors as `open_announcement`; besides `KeysError` for another
+    aggregator or session, and for keys of another context than the session's, or that are no public context, so that
+    they may hold what the aggregator must not have. Where vectors are added up there is an opening alone.
     """
     _, body = open_signed(AGGREGATOR_KIND, data, _AggregatorBody, trust, signer=holder, at=at)
     announcement = open_announcement(body.announcement, trust, holder=holder, at=at)
@@ -217,8 +211,7 @@ def announced_in_bundle(
 ) -> tuple[Announcement, bytes]:
     """Return the session of a bundle, and the fingerprint of the certificate that it is sealed to; nothing is opened.
 
-    The fingerprint is empty for the aggregator's bundle. `kind` is `AGGREGATOR_KIND` or `PARTY_KIND`; `beside` as of
-    `open_party_bundle`; errors as `open_announcement`, and `KeysError` for a `beside` that is missing, or another.
+    The fingerprint is empty for the aggregator's bundle. `beside` and errors as of `open_party_bundle`.
     """
     if kind == PARTY_KIND:
         _, sealed = open_signed(kind, data, _PartyBody, trust, signer=holder, at=at)
@@ -254,14 +247,11 @@ def open_party_bundle(
     at: datetime,
     beside: bytes = b"",
 ) -> OpenedBundle:
-    """Return what the key holder sealed to the party `identity`, which is certified.
+    """Return what the key holder, the `holder` agreed on, sealed to the party `identity`, which is certified.
 
-    `data` is one of `SealedBundles.parties`, `holder` names the key holder agreed on, and `session` is the id of the
-    session expected; None takes any. `beside` is the announcement of a session with a helper, which is no part of the
-    bundle. It is for the caller to open a bundle once: it may hold the seed of one pad.
-
-    Raises `TamperedError` where it is no party's bundle, damaged or forged; errors about signer and recipient as
-    `open_announcement`; `ExpiredError` where it is outdated; `KeysError` where it is sealed to another party or
+    `session` is the id expected, None takes any; `beside` is the announcement of a session with a helper, which is no
+    part of the bundle. It is for the caller to open a bundle once: it may hold the seed of one pad. Errors as
+    `open_announcement`; besides `ExpiredError` where it is outdated, and `KeysError` where it is sealed to another
     certificate, or for another session, or `beside` is missing, or another.
     """
     signer, body = open_signed(PARTY_KIND, data, _PartyBody, trust, signer=holder, at=at)
@@ -308,10 +298,7 @@ def spend_seed(store: KeyStore, session: bytes) -> None:
 def unseal_for_party(
     header: bytes, sealed: bytes, announcement: Announcement, digest: bytes, identity: Identity, me: Peer
 ) -> bytes:
-    """Return what `seal_to_party` sealed, `fhe_auc_keys.bundles.session_keys.PartySecrets` in bytes.
-
-    `me` is the certified `identity`. Errors as `open_party_bundle`.
-    """
+    """Return what `seal_to_party` sealed, `PartySecrets` in bytes; `me` is the certified `identity`."""
     names, manifest = parsed(header, _BundleHeader, PARTY_KIND.name), announcement.manifest
     _check_recipient(names, me)
     if names.session != manifest.session:

@@ -68,10 +68,7 @@ def aggregator_material(context: bytes, opening: bytes) -> bytes:
 
 
 def public_context(material: bytes) -> tuple[bytes, bytes]:
-    """Return context and opening of such material, either of them perhaps empty.
-
-    Raises `DeserialisationError` where it is damaged.
-    """
+    """Return context and opening of such material, either perhaps empty; `DeserialisationError` for damage."""
     if not material.startswith(_MAGIC):
         return material, b""
     found = unframe(_MAGIC, material, _WithOpening, "aggregator's keys")

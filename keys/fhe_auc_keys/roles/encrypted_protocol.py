@@ -1,9 +1,9 @@
 """Base of the protocols that hide what parties send: a plan, a party's task, and the ways in which keys may be held.
 
 keys "sealed"   a key holder makes all keys and seals the secret one to each party (`fhe_auc_keys.roles.sealed_roles`;
-                where parties pad, `padded_roles`; where vectors are added up, `sealed_vectors`)
+                where parties pad, `padded_roles`)
 keys "joint"    the parties make the keys together (`joint_roles`, `joint_vectors`); nobody has the whole secret key
-keys "helper"   a helper opens what parties have padded (`helper_roles`, `helper_vectors`)
+keys "helper"   a helper opens what parties have padded (`helper_roles`)
 
 Each is a `fhe_auc_keys.roles.key_mode.KeyMode`, which a protocol makes of its computation.
 """

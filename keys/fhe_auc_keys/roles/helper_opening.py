@@ -4,7 +4,7 @@
     2  all blobs    ->  helper: the opening of the sum of the pads of those whose blobs open
 
 HPKE does not say who has sealed a blob, so parties sign theirs. Otherwise an aggregator could put one party among many
-that it has made up. What follows: `fhe_auc_keys.roles.helper_roles`, `helper_vectors`.
+that it has made up. What follows: `fhe_auc_keys.roles.helper_roles`.
 """
 
 from __future__ import annotations

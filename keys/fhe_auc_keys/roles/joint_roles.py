@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -72,7 +72,6 @@ _COMMITMENT_BYTES = 32
 _SECRET_PURPOSE = b"part of a common secret 1"
 _PARTIAL_PURPOSE = b"partial decryption 1"
 _SLACK = 4096  # bytes of envelopes, signatures and names, generously
-T = TypeVar("T")
 
 
 class _State(SecretStruct, frozen=True):
@@ -305,7 +304,10 @@ class JointSession(Session):
 
 
 class JointMode(KeyMode):
-    """All parties take part in every round; nothing is made beforehand."""
+    """All parties take part in every round; nothing is made beforehand.
+
+    `computation` makes that of a manifest, and of what names the session and all parties' keys, `Roster.binding`.
+    """
 
     aggregator_type: ClassVar[Callable[..., ContributionAggregator]]
     party_type: ClassVar[Callable[..., ContributingParty[Any]]]
@@ -321,31 +323,19 @@ class JointMode(KeyMode):
     def aggregator(self, manifest: Manifest, material: bytes) -> ContributionAggregator:
         """Return the aggregator; `material` is the parties' `Roster`."""
         roster = Roster.from_bytes(material)
-        return self.aggregator_type(manifest, roster, self.computation_of(manifest, roster))
+        return self.aggregator_type(manifest, roster, self.computation(manifest, roster.binding(manifest)))
 
     def party(self, manifest: Manifest, material: bytes, task: Any) -> ContributingParty[Any]:
         """Return the party; `material` is `PartyMaterial`."""
         own = read_material(material, PartyMaterial)
-        identity, computation = Identity.from_bytes(own.identity), self.computation_of(manifest, own.roster)
-        return self.party_type(manifest, own.roster, identity, task, computation)
-
-    def computation_of(self, manifest: Manifest, roster: Roster) -> Any:
-        """Return the session's computation."""
-        return self.computation(manifest)
+        computation = self.computation(manifest, own.roster.binding(manifest))
+        return self.party_type(manifest, own.roster, Identity.from_bytes(own.identity), task, computation)
 
 
 class JointKeys(JointMode):
-    """The parties make the keys together; nobody has the whole secret key.
-
-    `computation` makes a `JointComputation` of a manifest, and of what names the session and all parties' keys,
-    `Roster.binding`.
-    """
+    """The parties make the keys together; nobody has the whole secret key. `computation` makes a `JointComputation`."""
 
     aggregator_type, party_type = JointAggregator, JointParty
-
-    def computation_of(self, manifest: Manifest, roster: Roster) -> Any:
-        """Return the session's computation."""
-        return self.computation(manifest, roster.binding(manifest))
 
 
 def _commitment(binding: bytes, party: str, parts: tuple[bytes, ...]) -> bytes:

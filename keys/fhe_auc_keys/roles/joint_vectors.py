@@ -36,13 +36,7 @@ from fhe_auc.session.vector_computation import VectorComputation, VectorTask
 from fhe_auc.sums.pads import MaskingParty, pairwise_pad
 from fhe_auc_keys.bundles.roster import Roster
 from fhe_auc_keys.errors import TamperedError
-from fhe_auc_keys.roles.contributions import (
-    ContributingParty,
-    Contribution,
-    ContributionAggregator,
-    blaming,
-    sha256,
-)
+from fhe_auc_keys.roles.contributions import ContributingParty, Contribution, ContributionAggregator, blaming, sha256
 from fhe_auc_keys.roles.joint_roles import JointMode
 
 _ROUNDS = 3
@@ -174,7 +168,7 @@ class JointVectors(JointMode):
     aggregator_type, party_type = JointVectorAggregator, JointVectorParty
 
     def __init__(self) -> None:
-        super().__init__(VectorComputation)
+        super().__init__(lambda manifest, _: VectorComputation(manifest))
 
     def check(self, request: Request) -> None:
         """Raise `InputError` for one party, one that could be left out, or partial decryptions to be smudged."""

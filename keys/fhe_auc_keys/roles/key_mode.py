@@ -1,7 +1,14 @@
-"""A key mode: who holds which key of a session, and so how it is prepared, and which roles play it."""
+"""A key mode: who holds which key of a session, and so how it is prepared, and which roles play it.
+
+The echo: parties that are given a result tell each other which, and none reads it unless all were given the same.
+Without it an aggregator that may lie could give each party another result, and a lie would have as many tries as there
+are parties. To outsiders an echo tells nothing.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -9,16 +16,44 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from fhe_auc.base.errors import DeserialisationError, InputError
+from fhe_auc.base.errors import DeserialisationError, InputError, VerificationError
+from fhe_auc.base.keystream import KeyStream, derived_key
 from fhe_auc.base.serialise import decode
 from fhe_auc.session.aggregator import Aggregator
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import Party, R
 from fhe_auc.session.protocol import Request, Session
 from fhe_auc_keys.errors import KeysError
-from fhe_auc_keys.roles.echo import Echo
 
+ECHO_BYTES = 32
+_ECHO_LABEL = b"fhe-auc echo 1\0"
 T = TypeVar("T")
+
+
+class Echo:
+    """The comparison of results between the parties of a session with sealed keys."""
+
+    def of(self, result: bytes, manifest: Manifest, common_secret: bytes) -> dict[str, bytes]:
+        """Return each party's echo of this result, 32 bytes, by name."""
+        key = derived_key(common_secret, manifest.digest, _ECHO_LABEL)
+        stream = KeyStream(hmac.digest(key, hashlib.sha256(result).digest(), "sha256"))
+        echoes = stream.words(len(manifest.parties), ECHO_BYTES // 8)
+        return {name: echo.tobytes() for name, echo in zip(manifest.parties, echoes, strict=True)}
+
+    def compare(self, echoes: tuple[bytes, ...], expected: dict[str, bytes], parties: tuple[str, ...]) -> None:
+        """Raise `VerificationError` where one of the parties was given another result.
+
+        Raises `DeserialisationError` for too few echoes, or too many.
+        """
+        if len(echoes) != len(parties):
+            raise DeserialisationError(f"echoes of {len(echoes)} parties, of {len(parties)}")
+        for party, echo in zip(parties, echoes, strict=True):
+            if not hmac.compare_digest(echo, expected[party]):
+                raise VerificationError(
+                    f"party {party!r} was given another result than this one, or its word was changed on the way: "
+                    "no number is given",
+                    check="echo",
+                )
 
 
 class KeyMode(ABC):

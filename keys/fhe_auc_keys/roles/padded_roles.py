@@ -3,6 +3,15 @@
 The key holder draws a seed for each party's pad, and makes the opening of the sum of all pads, which the aggregator
 needs for a result. Where parties may be missing, it is made *late*, once it is known who counts: one for all beside one
 for some of them would give away those who do not count (`fhe_auc_keys.site.late_opening`).
+
+Where vectors are added up there are pads alone, and no encryption:
+
+    1  "begin"                          ->  each party: its vector and tags, padded
+    2  the sum, of which the pads       ->  (nothing: each party takes the common pads off, checks the tags, and reads)
+       have been taken off
+
+The key holder then draws a common secret for all parties, too. The opening is the plain sum of the pads, sealed to the
+aggregator. There is no echo: a lie passes with a probability of 1/t² for each party, whatever the others were given.
 """
 
 from __future__ import annotations
@@ -18,29 +27,22 @@ import msgspec
 
 from fhe_auc.base.errors import EvaluationError, InputError
 from fhe_auc.rlwe.polynomials import Words
-from fhe_auc.session.computation import PaddedComputation, PartyTask
+from fhe_auc.session.computation import PartyTask, Result
 from fhe_auc.session.manifest import Manifest
-from fhe_auc.session.party import R
 from fhe_auc.session.plan import EncryptedPlan
 from fhe_auc.session.protocol import Delivery
+from fhe_auc.session.vector_computation import VectorComputation, VectorPlan, VectorTask
 from fhe_auc_keys.bundles.session_keys import (
     SEED_BYTES,
-    KeyHolderSession,
     PartySecrets,
     aggregator_material,
+    new_common_secret,
     new_session_keys,
     party_secrets,
     public_context,
 )
-from fhe_auc_keys.roles.echo import Echo
-from fhe_auc_keys.roles.key_mode import KeyMode
-from fhe_auc_keys.roles.sealed_roles import (
-    SealedAggregator,
-    SealedParty,
-    decrypting_party,
-    own_secrets,
-    sealed_delivery,
-)
+from fhe_auc_keys.roles.key_mode import Echo, KeyMode
+from fhe_auc_keys.roles.sealed_roles import SealedAggregator, SealedParty, SealedSession, decrypting_party, own_secrets
 
 
 class PaddedAggregator(SealedAggregator):
@@ -81,7 +83,7 @@ def padding(name: str, seed: bytes, pad: Callable[[bytes], tuple[bytes, ...]]) -
 
 
 @dataclass(frozen=True)
-class SealedPadsSession(KeyHolderSession):
+class SealedPadsSession(SealedSession):
     """What the key holder has made: a seed, too, for each party's pad."""
 
     seeds: Mapping[str, bytes] = field(repr=False)
@@ -94,7 +96,7 @@ class SealedPadsSession(KeyHolderSession):
 
     def delivery(self) -> Delivery:
         """Return what each role would open, of what is sealed to it; where the opening is late, ask in this process."""
-        delivery, opened = sealed_delivery(self), list[tuple[str, ...]]()
+        delivery, opened = super().delivery(), list[tuple[str, ...]]()
         if not is_late(self.manifest):
             return delivery
 
@@ -158,23 +160,51 @@ class SealedPads(KeyHolderPads):
         """Return the party; `material` is `fhe_auc_keys.bundles.session_keys.PartySecrets`, with its seed."""
         own, computation = own_secrets(material, manifest), self.computation(manifest)
         keys, secret = computation.load_secret(own.context), own.common_secret
-        return padded_party(manifest, computation, keys, task, self.echo, common_secret=secret, seed=own.seed)
+        index = manifest.parties.index(task.party)
+        submit = padding(task.party, own.seed, lambda seed: computation.under_pad(task, index, seed, secret))
+        return decrypting_party(manifest, computation, keys, task, self.echo, common_secret=secret, submit=submit)
 
 
-def padded_party(
-    manifest: Manifest,
-    computation: PaddedComputation[Any, Any, Any],
-    keys: Any,
-    task: PartyTask[Any, Any, R],
-    echo: Echo | None = None,
-    *,
-    common_secret: bytes,
-    seed: bytes,
-) -> SealedParty[R]:
-    """Return a party that pads, by its `seed`, and decrypts with `keys`, from the computation's `load_secret`."""
-    index = manifest.parties.index(task.party)
-    submit = padding(task.party, seed, lambda own: computation.under_pad(task, index, own, common_secret))
-    return decrypting_party(manifest, computation, keys, task, submit, echo, common_secret=common_secret)
+class SealedVectors(KeyHolderPads):
+    """A key holder draws the common secret and the seeds of the pads."""
+
+    def __init__(self) -> None:
+        super().__init__(VectorComputation)
+
+    def opening(self, manifest: Manifest, context: bytes, seeds: Mapping[str, bytes]) -> bytes:
+        """Return the sum of the pads; `context` is empty."""
+        return VectorComputation(manifest).opening(seeds)
+
+    def prepare(self, plan: VectorPlan, announced: Callable[..., Manifest]) -> SealedPadsSession:
+        """Draw the common secret and the seeds; add up the pads unless the opening is late."""
+        return self.drawn(*new_common_secret(announced))
+
+    def aggregator(self, manifest: Manifest, material: bytes) -> PaddedAggregator:
+        """Return the aggregator; `material` is the opening, or empty where that is late."""
+        computation, (_, opening) = VectorComputation(manifest), opening_in(material, manifest)
+        if opening:
+            computation.check_opening(opening)
+        return PaddedAggregator(manifest, computation, computation.aggregate, opening)
+
+    def party(self, manifest: Manifest, material: bytes, task: VectorTask[Any]) -> SealedParty[Any]:
+        """Return the party; `material` is `fhe_auc_keys.bundles.session_keys.PartySecrets`, with its seed."""
+        own, computation = own_secrets(material, manifest), VectorComputation(manifest)
+        secret = own.common_secret
+
+        def padded(seed: bytes) -> tuple[bytes]:
+            return computation.submission(task, computation.pad(task.party, seed), secret)
+
+        def read(result: Result) -> Any:
+            return computation.outcome(task, result.content, result.counted, secret)
+
+        return SealedParty(
+            manifest,
+            task.party,
+            padding(task.party, own.seed, padded),
+            read,
+            limit=computation.payload_limit,
+            common_secret=secret,
+        )
 
 
 def opening_in(material: bytes, manifest: Manifest) -> tuple[bytes, bytes]:

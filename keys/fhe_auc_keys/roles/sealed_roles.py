@@ -4,12 +4,12 @@
     2  the encrypted result    ->  (nothing: each party decrypts, and reads the result)
 
 Where the result is checked against an aggregator that may lie, parties compare first what they were given
-(`fhe_auc_keys.roles.echo`).
+(`fhe_auc_keys.roles.key_mode.Echo`).
 
     2  the encrypted result    ->  an echo: what each party tells the others of the result it was given
     3  all echoes              ->  (nothing: where all were given the same, each party decrypts, and reads the result)
 
-Where parties submit under pads: `fhe_auc_keys.roles.padded_roles` and `sealed_vectors`.
+Where parties submit under pads: `fhe_auc_keys.roles.padded_roles`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fhe_auc.base.party_names import NAME_BYTES
 from fhe_auc.base.serialise import decode, encode
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.session.aggregator import Aggregator
-from fhe_auc.session.computation import PartyTask, Result, SealedComputation, WholeKeyComputation
+from fhe_auc.session.computation import PartyTask, Result, SealedComputation
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.party import R
 from fhe_auc.session.plan import EncryptedPlan
@@ -37,8 +37,7 @@ from fhe_auc_keys.bundles.sealed_bundles import (
     unseal_for_party,
 )
 from fhe_auc_keys.bundles.session_keys import KeyHolderSession, PartySecrets, new_session_keys, party_secrets
-from fhe_auc_keys.roles.echo import ECHO_BYTES, Echo
-from fhe_auc_keys.roles.key_mode import KeyedParty, KeyMode, reading_material
+from fhe_auc_keys.roles.key_mode import ECHO_BYTES, Echo, KeyedParty, KeyMode, reading_material
 from fhe_auc_keys.roles.local_consortium import Consortium
 
 
@@ -138,8 +137,15 @@ class SealedSession(KeyHolderSession):
     """What the key holder has made."""
 
     def delivery(self) -> Delivery:
-        """Return what each role would open, of what is sealed to it."""
-        return sealed_delivery(self)
+        """Seal the keys to a certified aggregator and certified parties; return what they open."""
+        consortium = Consortium(self.manifest.parties)
+        trust, holder, at = consortium.trust, consortium.holder, consortium.at
+        announcement = consortium.convene(self.manifest)
+        announced = open_announcement(announcement, trust, holder=holder, at=at)
+        bundle = seal_to_aggregator(consortium.identities[holder], self, announcement, announced)
+        adder = consortium.identities[consortium.aggregator]
+        opened = open_aggregator_bundle(bundle, adder, trust, holder=holder, session=self.manifest.session, at=at)
+        return Delivery(opened.material, _OpenedMaterials(consortium, self, announcement, announced))
 
 
 class SealedKeys(KeyMode):
@@ -158,7 +164,7 @@ class SealedKeys(KeyMode):
         """Return the party; `material` is `fhe_auc_keys.bundles.session_keys.PartySecrets`."""
         own, computation = own_secrets(material, manifest), self.computation(manifest)
         keys, secret = computation.load_secret(own.context), own.common_secret
-        return encrypting_party(manifest, computation, keys, task, self.echo, common_secret=secret)
+        return decrypting_party(manifest, computation, keys, task, self.echo, common_secret=secret)
 
 
 def computing_aggregator(
@@ -173,40 +179,32 @@ def computing_aggregator(
     return SealedAggregator(manifest, computation.running_sum(keys), result, limit=limit, echo=echo)
 
 
-def encrypting_party(
-    manifest: Manifest,
-    computation: SealedComputation[Any, Any, Any, Any],
-    keys: Any,
-    task: PartyTask[Any, Any, R],
-    echo: Echo | None = None,
-    *,
-    common_secret: bytes,
-) -> SealedParty[R]:
-    """Return a party that encrypts and decrypts with `keys`, from the computation's `load_secret`."""
-
-    def submit() -> tuple[bytes, ...]:  # no `partial`, which would print the secret
-        return computation.encrypt(keys, task, common_secret)
-
-    return decrypting_party(manifest, computation, keys, task, submit, echo, common_secret=common_secret)
-
-
 def decrypting_party(
     manifest: Manifest,
-    computation: WholeKeyComputation[Any, Any, Any, Any],
+    computation: Any,
     keys: Any,
     task: PartyTask[Any, Any, R],
-    submit: Callable[[], tuple[bytes, ...]],
     echo: Echo | None = None,
     *,
     common_secret: bytes,
+    submit: Callable[[], tuple[bytes, ...]] | None = None,
 ) -> SealedParty[R]:
-    """Return a party that submits as it is told, and decrypts with `keys`, from the computation's `load_secret`."""
+    """Return a party that decrypts with `keys`, from the `load_secret` of its `WholeKeyComputation`.
+
+    `submit` makes its submission; by default the `SealedComputation` encrypts that with the same keys.
+    """
+
+    def encrypt() -> tuple[bytes, ...]:  # no `partial`, which would print the secret
+        parts: tuple[bytes, ...] = computation.encrypt(keys, task, common_secret)
+        return parts
 
     def read(result: Result) -> R:
         return task.read(computation.decrypt(keys, result.content), result.counted, common_secret)
 
     limit = computation.payload_limit
-    return SealedParty(manifest, task.party, submit, read, limit=limit, echo=echo, common_secret=common_secret)
+    return SealedParty(
+        manifest, task.party, submit or encrypt, read, limit=limit, echo=echo, common_secret=common_secret
+    )
 
 
 def own_secrets(material: bytes, manifest: Manifest) -> PartySecrets:
@@ -234,15 +232,3 @@ class _OpenedMaterials(Mapping[str, bytes]):
 
     def __len__(self) -> int:
         return len(self._session.manifest.parties)
-
-
-def sealed_delivery(session: KeyHolderSession) -> Delivery:
-    """Seal a session's keys to a certified aggregator and certified parties; return what they open."""
-    consortium = Consortium(session.manifest.parties)
-    trust, holder, at = consortium.trust, consortium.holder, consortium.at
-    announcement = consortium.convene(session.manifest)
-    announced = open_announcement(announcement, trust, holder=holder, at=at)
-    bundle = seal_to_aggregator(consortium.identities[holder], session, announcement, announced)
-    adder = consortium.identities[consortium.aggregator]
-    opened = open_aggregator_bundle(bundle, adder, trust, holder=holder, session=session.manifest.session, at=at)
-    return Delivery(opened.material, _OpenedMaterials(consortium, session, announcement, announced))

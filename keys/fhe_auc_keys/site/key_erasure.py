@@ -34,11 +34,7 @@ def end(store: KeyStore, session: bytes) -> datetime:
 
 
 def is_closed(store: KeyStore, session: bytes) -> bool:
-    """Return whether nothing is left of a session that decrypts, or could open it.
-
-    Raises `StoreError` where the store has no such session; `DamagedFileError` or `TamperedError` where it cannot be
-    read.
-    """
+    """Return whether nothing is left of a session that decrypts, or could open it; errors as `KeyStore.load`."""
     end(store, session)
     name = session.hex()
     opened = name in store.names("bundle") and not Kept.stored(store, session).closed
@@ -62,8 +58,7 @@ def close(store: KeyStore, session: bytes, *, at: datetime, lose_result: bool = 
     """Destroy all that a store could go on with in a session: as a party, and as its key holder.
 
     The bytes that answered last stay until the session's end, for those who still ask. Done again, it does the rest.
-    Errors as `is_closed`; besides `KeysError`, which says what is lost, where the session can still go on and
-    `lose_result` is not set.
+    Raises `KeysError`, which says what is lost, where the session can still go on and `lose_result` is not set.
     """
     ends, name = end(store, session), session.hex()
     ended = at > ends

@@ -40,7 +40,6 @@ from fhe_auc_keys.trust.certificates import Trust
 from fhe_auc_keys.trust.identity import Identity, signed_bytes
 from fhe_auc_keys.trust.signed_documents import Kind, claimed_body, open_signed, sign
 
-_REQUEST, _OPENING = ".request", ".opening"
 _PAUSE = 0.2  # seconds between looks for a file
 
 REQUEST_KIND = Kind(b"fhereqs", "request for an opening")
@@ -59,14 +58,11 @@ class _OpeningBody(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
 
 
 class _Held(SecretStruct, frozen=True):
-    """What the key holder keeps; secret context and seeds are empty once it has opened, or may no more.
-
-    Where vectors are added up there is no context.
-    """
+    """What the key holder keeps; secret context and seeds are empty once it has opened, or may no more."""
 
     announcement: bytes
     not_after: int  # Unix seconds, the announcement's
-    context: bytes
+    context: bytes  # empty where vectors are added up
     seeds: tuple[bytes, ...]  # in the manifest's order
     request: bytes = b""  # `_Request`, encoded: what it has opened
     opening: bytes = b""  # the document that answers it
@@ -98,15 +94,9 @@ def request(aggregator: Identity, manifest: Manifest, counted: tuple[str, ...]) 
 def open_late(store: KeyStore, holder: Identity, trust: Trust, data: bytes, *, at: datetime) -> bytes:
     """Return the opening that a request asks for, for `read_opening`; the same bytes for the same names again.
 
-    `store` is that of the key holder. `at` is the present, with a time zone.
-
-    Raises
-    ------
-    StoreError, ExpiredError
-        The store holds no such session; the session has ended, and its seeds are erased.
-    KeysError
-        Not a request, or not signed by the session's aggregator (subclasses as of `open_signed`); its names cannot be
-        those of parties that count: strangers, twice, out of order or too few; the opening for others has been made.
+    Raises `StoreError` where the key holder's `store` has no such session, `ExpiredError` where it has ended, and
+    `KeysError`: not a request, or not signed by the session's aggregator (subclasses as of `open_signed`); its names
+    cannot be those of parties that count; the opening for others has been made.
     """
     purge(store, at=at)
     session = claimed_body(REQUEST_KIND, data, _Request).session
@@ -141,11 +131,7 @@ def open_late(store: KeyStore, holder: Identity, trust: Trust, data: bytes, *, a
 def read_opening(
     data: bytes, aggregator: Identity, trust: Trust, announced: Announcement, counted: tuple[str, ...], *, at: datetime
 ) -> bytes:
-    """Return the opening of these parties' pads, as `fhe_auc_keys.roles.padded_roles.KeyHolderPads.opening` made it.
-
-    Raises `TamperedError` where it is damaged or forged, `KeysError` where it is for others; the signer's
-    certificate as `open_signed`.
-    """
+    """Return the opening of these parties' pads; errors as `open_signed`, and `KeysError` where it is for others."""
     _, found = open_signed(OPENING_KIND, data, _OpeningBody, trust, signer=announced.holder.name, at=at)
     manifest = announced.manifest
     if found.request != _Request(manifest.session, manifest.digest, counted):
@@ -177,10 +163,7 @@ def ask_by_file(
 def answering_by_file(
     store: KeyStore, holder: Identity, trust: Trust, folder: Path, manifest: Manifest
 ) -> Iterator[None]:
-    """Answer this session's request in `folder` meanwhile, from a store that is open, and is closed in the end.
-
-    Errors as `open_late`, in the end.
-    """
+    """Answer this session's request in `folder` meanwhile; in the end, close the store, and raise as `open_late`."""
     ended, errors = Event(), list[Exception]()
     asked, opening = _files(folder, manifest)
 
@@ -208,7 +191,7 @@ def answering_by_file(
 
 def _files(folder: Path, manifest: Manifest) -> tuple[Path, Path]:
     name = manifest.session.hex()
-    return folder / (name + _REQUEST), folder / (name + _OPENING)
+    return folder / f"{name}.request", folder / f"{name}.opening"
 
 
 def purge(store: KeyStore, *, at: datetime) -> None:

@@ -51,10 +51,9 @@ class Wanted:
     lifetime: timedelta
 
     def without(self, names: Collection[str]) -> Wanted:
-        """Return the same for the other parties, at least two.
+        """Return the same for the other parties, at least two; `InputError` for a stranger, or where too few are left.
 
-        Row caps of those who are left out go; where all caps bounded all rows together, the others' do. Raises
-        `InputError` for who is no party, and where fewer would be left than the session needed.
+        Row caps of those who are left out go; where all caps bounded all rows together, the others' do.
         """
         old = self.request
         if strangers := [name for name in names if name not in old.parties]:
@@ -90,11 +89,7 @@ def remember(store: KeyStore, announcement: bytes, wanted: Wanted) -> None:
 
 
 def made(store: KeyStore, session: bytes) -> Wanted:
-    """Return what a session was made of, here.
-
-    Raises `StoreError` for another; `DamagedFileError` or `TamperedError` where it cannot be read, `VersionError` where
-    an older version of fhe-auc has made it.
-    """
+    """Return what a session was made of; `StoreError` where it was not here, otherwise errors as `KeyStore.load`."""
     found = _stored(store, session)
     announced = claimed(found.announcement)
     try:
@@ -124,10 +119,9 @@ def successor(store: KeyStore, session: bytes) -> bytes:
 
 
 def require_unreleased(store: KeyStore, session: bytes, *, stated: bool) -> None:
-    """Raise `KeysError` unless a session has released no result; `stated`: somebody vouches for it.
+    """Raise `KeysError` unless a session has released no result, for all that is known here.
 
-    That does not count against what is known here: the site has the result itself, the session has been opened late, or
-    it was replaced already.
+    `stated`: somebody vouches for what is not known.
     """
     name, other = session.hex(), successor(store, session)
     if other:
@@ -153,9 +147,9 @@ def require_unreleased(store: KeyStore, session: bytes, *, stated: bool) -> None
 
 
 def replace_by(store: KeyStore, session: bytes, other: bytes, *, stated: bool) -> None:
-    """Write down that one session replaces another, which can then no longer be opened late.
+    """Write down that one session replaces another, which can then no longer be opened late: before it leaves.
 
-    Errors as `require_unreleased`; it is called before anything of the successor leaves the key holder.
+    Errors as `require_unreleased`.
     """
     require_unreleased(store, session, stated=stated)
     late_opening.erase(store, session)

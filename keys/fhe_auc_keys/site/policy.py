@@ -28,54 +28,23 @@ _NAME = "policy"
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
-    """Bounds within which a session is opened unseen.
+    """Bounds within which a session is opened unseen; raises `InputError` where a field cannot be that."""
 
-    Attributes
-    ----------
-    holder : str
-        Who makes the keys, or convenes; of that name under an authority that the site trusts.
-    protocols : tuple of str
-        Allowed ones.
-    model, outcome : str
-        What is evaluated, word for word.
-    cohort, period : str
-        Likewise; empty for any.
-    min_parties : int
-        So many must submit before there is a result, at least 2.
-    max_thresholds : int
-        Resolution: at most so many.
-    keys : tuple of "none", "sealed", "joint" or "helper"
-        Who may make the keys.
-    helpers : tuple of str
-        Who may be the helper, of that name in the certificate; needed where `keys` has "helper".
-    max_days : int
-        For so long can the session still go on, 1 to 31.
-    max_row_cap : int or None
-        If given, each party must have a row cap, no larger than this.
-    score_columns, groups : tuple of str
-        Columns that a session of several models, or of groups, may ask for; none unless they are named.
-    options : dict
-        By name, the value or values that an option of the protocol must have; one that is not named here must not be
-        in the session.
-
-    Raises `InputError` where a field cannot be that.
-    """
-
-    holder: str
+    holder: str  # who makes the keys, or convenes; of that name under an authority that the site trusts
     protocols: tuple[str, ...]
-    model: str
+    model: str  # what is evaluated, word for word, as the next
     outcome: str
-    min_parties: int
+    min_parties: int  # so many must submit before there is a result, at least 2
     max_thresholds: int
-    cohort: str = ""
+    cohort: str = ""  # word for word, as the next; empty for any
     period: str = ""
     keys: tuple[Keys, ...] = ("sealed",)
-    helpers: tuple[str, ...] = ()
-    max_days: int = 7
-    max_row_cap: int | None = None
-    score_columns: tuple[str, ...] = ()
-    groups: tuple[str, ...] = ()
-    options: dict[str, Value | tuple[Value, ...]] = {}
+    helpers: tuple[str, ...] = ()  # who may be the helper, of that name in the certificate
+    max_days: int = 7  # for so long can the session still go on, 1 to 31
+    max_row_cap: int | None = None  # if given, each party must have a row cap, no larger than this
+    score_columns: tuple[str, ...] = ()  # those that a session of several models may ask for
+    groups: tuple[str, ...] = ()  # columns of groups, likewise
+    options: dict[str, Value | tuple[Value, ...]] = {}  # allowed values by name; none that is not named
 
     def __post_init__(self) -> None:
         for name in ("holder", "protocols", "model", "outcome", "keys"):

@@ -47,8 +47,7 @@ def open_for_aggregator(
 ) -> AggregatorKeys:
     """Return the session of such a file, and the aggregator's material: public keys, or a roster.
 
-    `holder` must have signed, and named the certificate of `identity` as the aggregator's, else `KeysError`;
-    other parameters and errors as `open_aggregator_bundle` and `announced_to_party`.
+    Parameters and errors as `open_aggregator_bundle` and `announced_to_party`.
     """
     if is_joint(data):
         announced = _open_joint(data, trust, holder=holder, session=session, at=at)
@@ -61,10 +60,7 @@ def open_for_aggregator(
 
 
 def claimed_id(data: bytes) -> bytes:
-    """Return what a party's file says that it is known by once it is opened; empty for files of other kinds.
-
-    Raises `TamperedError` where it is malformed.
-    """
+    """Return what a party's file says that it is known by once it is opened; empty for files of other kinds."""
     if data.startswith(PARTY_KIND.magic):
         return claimed_in_bundle(data).bundle_id
     if not is_joint(data):
@@ -84,8 +80,7 @@ def is_for(data: bytes, announced: Announcement, me: Peer) -> bool:
 def announced_to_party(data: bytes, trust: Trust, *, holder: str, at: datetime, beside: bytes = b"") -> Announcement:
     """Return the session of a party's file, verified; nothing is opened, so that it can be shown first.
 
-    `holder` must have signed; errors as `fhe_auc_keys.bundles.announcement.open_announcement`, and `KeysError` where
-    it is an announcement of keys of a key holder.
+    Errors as `open_announcement`, and `KeysError` where it is an announcement of keys of a key holder.
     """
     if is_joint(data):
         return _open_joint(data, trust, holder=holder, session=None, at=at)
@@ -107,17 +102,10 @@ def keep_for_party(
 ) -> Announcement:
     """Open such a file as the party `identity`, once; put what the rounds need into `store`, so that no crash loses it.
 
-    `holder` must have signed; `session` is the id expected, and `grid` the manifest's (None takes any); `study` is what
-    the party has agreed to. What is refused is not used up.
-
-    Raises
-    ------
-    KeysError
-        As `open_party_bundle` and `announced_to_party`; another study or other thresholds; the identity, with its
-        present certificate, takes no part, or has opened the file before. `StoreError`: `store` has other keys of this
-        session.
-    InputError
-        The protocol here cannot read the plan; `BackendUnavailableError`: nor import its encryption library.
+    `session` is the id expected, and `grid` the manifest's (None takes any); `study` is what the party has agreed to.
+    What is refused is not used up. Errors as `open_party_bundle` and `announced_to_party`, and where the plan cannot be
+    read here; besides `KeysError` for another study, other thresholds, an identity that takes no part, or a file that
+    was opened before, and `StoreError` where `store` has other keys of this session.
     """
     if is_joint(data):
         announced = _open_joint(data, trust, holder=holder, session=session, at=at)
@@ -148,10 +136,10 @@ def keep_for_party(
 def kept_for_party(
     store: KeyStore, session: bytes, identity: Identity, trust: Trust, *, holder: str, at: datetime
 ) -> tuple[Announcement, bytes]:
-    """Return what `keep_for_party` put into `store`, verified again, and the party's material.
+    """Return what `keep_for_party` put into `store`, and the party's material.
 
-    So nobody goes on with a session that has ended, or whose holder was revoked. Errors as `open_announcement` and
-    `Kept.stored`; `KeysError` where the session has been closed.
+    It is verified again, so that nobody goes on with a session that has ended, or whose holder was revoked. Errors as
+    `open_announcement`; `KeysError` where the session has been closed.
     """
     found = Kept.stored(store, session)
     if found.closed:
@@ -172,10 +160,7 @@ def kept_for_party(
 
 
 def verify_kept(store: KeyStore, session: bytes, identity: Identity, trust: Trust, *, at: datetime) -> None:
-    """Raise where `identity`, a party or helper, could not go on with a session that was opened, by whatever holder.
-
-    Errors as `kept_for_party` and `keep_for_party`.
-    """
+    """Raise where `identity`, a party or helper, could not go on with a session that was opened, by whatever holder."""
     holder = verify(claimed_signer(announcement.KIND, Kept.stored(store, session).announcement), trust, at=at).name
     announced, material = kept_for_party(store, session, identity, trust, holder=holder, at=at)
     announced.require_party_or_helper(verify(identity.credential, trust, at=at))
@@ -194,11 +179,7 @@ def _open_joint(data: bytes, trust: Trust, *, holder: str, session: bytes | None
 
 
 def _check_plan(manifest: Manifest) -> None:
-    """Raise `InputError` where the session's protocol is installed, and refuses its plan.
-
-    `BackendUnavailableError` where an encryption library that it takes cannot be imported: nothing here could answer a
-    round.
-    """
+    """Raise where the session's protocol is installed and refuses its plan, or its library cannot be imported."""
     try:
         protocol = registry.load(manifest.protocol)
     except UnknownProtocolError:  # a site may take in what another of its machines evaluates

@@ -10,7 +10,7 @@ added to every ciphertext (`fhe_auc.session.ckks_computation`). A party accepts 
     - the AUC lies between 0 and 1.
 
 Every party takes part, since masks do not vanish otherwise. Before any party decrypts, all compare which result they
-were given (`fhe_auc_keys.roles.echo`), so that a session is one try, however many parties there are. What this
+were given (`fhe_auc_keys.roles.key_mode.Echo`), so that a session is one try, however many parties there are. What this
 is worth against which attack is measured in docs/security/malicious.md; it rests on the common secret's being kept from
 the aggregator, so that one party that gives it away undoes it.
 """
@@ -27,8 +27,7 @@ from fhe_auc.rlwe.backends import choose_backend
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request
-from fhe_auc_keys.roles.echo import Echo
-from fhe_auc_keys.roles.key_mode import require_all
+from fhe_auc_keys.roles.key_mode import Echo, require_all
 from fhe_auc_keys.roles.sealed_roles import SealedKeys
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.blinded_auc import ckks_parameter_choice, split_shares

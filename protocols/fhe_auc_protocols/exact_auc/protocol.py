@@ -24,10 +24,10 @@ from fhe_auc.rows.own_rows import left_out
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import Request, Spending
-from fhe_auc_keys.roles.echo import Echo
 from fhe_auc_keys.roles.encrypted_protocol import EncryptedProtocol
 from fhe_auc_keys.roles.helper_roles import HelperKeys
 from fhe_auc_keys.roles.joint_roles import JointKeys
+from fhe_auc_keys.roles.key_mode import Echo
 from fhe_auc_keys.roles.padded_roles import SealedPads
 from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.exact_auc import epsilon_noise

@@ -30,9 +30,9 @@ from fhe_auc.session.plan import ONE_TIME_PADS, Keys
 from fhe_auc.session.protocol import Request, check_rows, too_many_rows
 from fhe_auc.session.vector_computation import VectorComputation, VectorPlan, VectorTask
 from fhe_auc_keys.roles.encrypted_protocol import EncryptedProtocol
-from fhe_auc_keys.roles.helper_vectors import HelperVectors
+from fhe_auc_keys.roles.helper_roles import HelperVectors
 from fhe_auc_keys.roles.joint_vectors import JointVectors
-from fhe_auc_keys.roles.sealed_vectors import SealedVectors
+from fhe_auc_keys.roles.padded_roles import SealedVectors
 from fhe_auc_protocols.histograms.readout import PooledCounts, Readout, ReadoutProtocol, all_levels
 
 _Names = Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]

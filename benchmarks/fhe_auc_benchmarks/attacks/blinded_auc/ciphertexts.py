@@ -33,7 +33,7 @@ from fhe_auc.session.protocol import Attacks, Request
 from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import BlindedView, Earlier, Submission
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import NEED_EARLIER, STRATEGIES, Lie
 from fhe_auc_benchmarks.attacks.laboratory import HARM, SITES, AttackOutcome, made_up_sites, strategy_of, verdict
-from fhe_auc_keys.roles.sealed_roles import SealedAggregator, encrypting_party
+from fhe_auc_keys.roles.sealed_roles import SealedAggregator, decrypting_party
 from fhe_auc_protocols.blinded_auc.malicious import Malicious
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc, trapezoid_computation
@@ -146,7 +146,7 @@ class HonestParties:
         sites = made_up_sites(generator)
         self._tasks = [keys.protocol.task(self.manifest, data) for data in sites]
         self._parties = [
-            encrypting_party(self.manifest, computation, keys.secret, task, echo, common_secret=secret)
+            decrypting_party(self.manifest, computation, keys.secret, task, echo, common_secret=secret)
             for task in self._tasks
         ]
         first, *others = (count(data, self.manifest.thresholds) for data in sites)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -34,8 +34,8 @@ from fhe_auc_benchmarks.attacks.laboratory import PASSED, SITES, AttackOutcome, 
 from fhe_auc_keys.bundles.session_keys import SEED_BYTES, public_context
 from fhe_auc_keys.roles.helper_opening import OPEN, _SignedBlob
 from fhe_auc_keys.roles.helper_roles import HelpedAggregator
-from fhe_auc_keys.roles.padded_roles import PaddedAggregator, padded_party
-from fhe_auc_keys.roles.sealed_roles import SealedParty
+from fhe_auc_keys.roles.padded_roles import PaddedAggregator
+from fhe_auc_keys.roles.sealed_roles import SealedParty, decrypting_party
 from fhe_auc_protocols.exact_auc.computations import ExactPaddedComputation
 from fhe_auc_protocols.exact_auc.party_task import ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
@@ -273,9 +273,12 @@ def _play(
     seeds = {site: generator.bytes(SEED_BYTES) for site in SITES}
     sites = Sites.made_up(generator)
     roles: list[SealedParty[Evaluation]] = []
-    for each in sites.data:
-        own = {"common_secret": common_secret, "seed": seeds[each.name]}
-        roles.append(padded_party(manifest, computation, keys.secret, ExactTask(manifest, each), echo, **own))
+    for index, each in enumerate(sites.data):
+        task = ExactTask(manifest, each)
+        submit = partial(computation.under_pad, task, index, seeds[each.name], common_secret)
+        roles.append(
+            decrypting_party(manifest, computation, keys.secret, task, echo, common_secret=common_secret, submit=submit)
+        )
 
     def opening(parties: Sequence[int]) -> Opening:
         made = computation.opening(keys.material, {SITES[each]: seeds[SITES[each]] for each in parties})
