@@ -20,8 +20,8 @@ from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.computation import PartyTask
 from fhe_auc.session.manifest import Manifest
 from fhe_auc.session.protocol import check_rows
-from fhe_auc.sums.authenticator import Authenticator, released
 from fhe_auc.sums.opening import integers
+from fhe_auc.sums.proof import Authenticator, released
 from fhe_auc_protocols.exact_auc.analysis_sums import PooledSums
 from fhe_auc_protocols.exact_auc.epsilon_noise import Privacy, PrivateReading
 from fhe_auc_protocols.exact_auc.estimates_from_sums import Reading

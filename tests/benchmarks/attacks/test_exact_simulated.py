@@ -14,7 +14,7 @@ from scipy import stats
 from fhe_auc.base.keystream import KeyStream
 from fhe_auc.question.analysis import PLAIN
 from fhe_auc.rlwe import modular
-from fhe_auc.sums.authenticator import Authenticator, Share, authenticated
+from fhe_auc.sums.proof import Authenticator, Share, authenticated
 from fhe_auc_benchmarks.attacks.exact_auc import simulated
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums

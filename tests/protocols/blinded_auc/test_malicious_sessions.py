@@ -23,7 +23,7 @@ from fhe_auc.rows import datasets
 from fhe_auc.rows.party_data import PartyData
 from fhe_auc.session.messages import Message
 from fhe_auc_keys.bundles.session_keys import PartySecrets
-from fhe_auc_keys.roles.sealed_roles import computing_aggregator, encrypting_party
+from fhe_auc_keys.roles.sealed_roles import computing_aggregator, decrypting_party
 from fhe_auc_protocols.blinded_auc import ckks_parameter_choice, malicious
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from fhe_auc_protocols.blinded_auc.malicious import Malicious
@@ -295,7 +295,7 @@ class Priced:
         opening = computing_aggregator(session.manifest, computation, self.public).start()
         tasks = [protocol.task(session.manifest, data) for data in self.parties]
         roles = [
-            encrypting_party(session.manifest, computation, secret, task, common_secret=material.common_secret)
+            decrypting_party(session.manifest, computation, secret, task, common_secret=material.common_secret)
             for task in tasks
         ]
         messages = [role.respond(opening) for role in roles]
