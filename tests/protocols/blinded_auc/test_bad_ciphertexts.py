@@ -164,22 +164,21 @@ def well_formed_result(session: Session, draw: Callable[[Any], Any]) -> bytes:
 
 
 def test_well_formed_garbage_gives_no_number_and_no_second_answer(roles: Roles, submissions: list[bytes]) -> None:
+    """Otherwise the aggregator could ask again and again, and would learn one bit about the key each time."""
     generator = np.random.default_rng(3)
     result = roles.deliver(submissions)
-    bad = well_formed_result(roles.session, lambda run: generator.integers(0, run.modulus, run.count, dtype=np.uint64))
-    victim = roles.parties[0]
-    assert payload_of(victim.respond(changed(result, payload=encode((roles.aggregator.counted, bad))))) == b""
-    for _ in range(2):
-        with pytest.raises((ResultCheckError, UndefinedAucError)):
-            victim.result()
-    # Otherwise the aggregator can ask again and again, and learns one bit about the key each time: refused or not.
-    result = roles.deliver(submissions)
-    bad = well_formed_result(roles.session, lambda run: np.arange(run.count, dtype=np.uint64))
-    roles.parties[0].respond(changed(result, payload=encode((roles.aggregator.counted, bad))))
-    with pytest.raises(MessageError):
-        roles.parties[0].respond(result)
-    with pytest.raises((ResultCheckError, UndefinedAucError)):
-        roles.parties[0].result()
+    draws = (
+        lambda run: generator.integers(0, run.modulus, run.count, dtype=np.uint64),
+        lambda run: np.arange(run.count, dtype=np.uint64),
+    )
+    for victim, draw in zip(roles.parties, draws, strict=False):
+        bad = changed(result, payload=encode((roles.aggregator.counted, well_formed_result(roles.session, draw))))
+        assert payload_of(victim.respond(bad)) == b""
+        for _ in range(2):
+            with pytest.raises((ResultCheckError, UndefinedAucError)):
+                victim.result()
+            with pytest.raises(MessageError):
+                victim.respond(result)
 
 
 def test_where_a_party_submits_garbage_no_number_comes_out(roles: Roles, submissions: list[bytes]) -> None:
