@@ -64,11 +64,8 @@ class AggregatorKeys(NamedTuple):
     """What the aggregator's bundle held."""
 
     announcement: Announcement
-    material: bytes
-    """For `fhe_auc.session.protocol.Protocol.aggregator`."""
-
-    loaded: object = None
-    """The public context in it, if any, as of `fhe_auc_keys.bundles.session_keys.KeyHolderSession`."""
+    material: bytes  # for `fhe_auc.session.protocol.Protocol.aggregator`
+    loaded: object = None  # the public context in it, if any, as of `KeyHolderSession`
 
 
 @dataclass(frozen=True)

@@ -154,14 +154,7 @@ class JointParty(ContributingParty[R]):
     _task: PartyTask[Any, Any, R]
     _computation: JointComputation[Any, Any, Any]
 
-    def __init__(
-        self,
-        manifest: Manifest,
-        roster: Roster,
-        identity: Identity,
-        task: PartyTask[Any, Any, R],
-        computation: JointComputation[Any, Any, Any],
-    ) -> None:
+    def __init__(self, manifest: Manifest, roster: Roster, identity: Identity, task: Any, computation: Any) -> None:
         super().__init__(manifest, roster, identity, task, computation)
         _check_computation(manifest, computation, self._binding)
         self._setup = computation.setup

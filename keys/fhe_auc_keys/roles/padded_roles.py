@@ -4,14 +4,10 @@ The key holder draws a seed for each party's pad, and makes the opening of the s
 needs for a result. Where parties may be missing, it is made *late*, once it is known who counts: one for all beside one
 for some of them would give away those who do not count (`fhe_auc_keys.site.late_opening`).
 
-Where vectors are added up there are pads alone, and no encryption:
-
-    1  "begin"                          ->  each party: its vector and tags, padded
-    2  the sum, of which the pads       ->  (nothing: each party takes the common pads off, checks the tags, and reads)
-       have been taken off
-
-The key holder then draws a common secret for all parties, too. The opening is the plain sum of the pads, sealed to the
-aggregator. There is no echo: a lie passes with a probability of 1/t² for each party, whatever the others were given.
+Where vectors are added up there are pads alone, and no encryption: each party sends its vector and tags, padded; of the
+sum, which comes back without the pads, it takes the common pads off, checks the tags, and reads. The key holder draws a
+common secret for all parties. The opening is the plain sum of the pads, sealed to the aggregator. There is no echo: a
+lie passes with a probability of 1/t² for each party, whatever the others were given.
 """
 
 from __future__ import annotations

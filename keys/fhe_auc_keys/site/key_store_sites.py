@@ -51,12 +51,10 @@ class StoredRecords(Records):
     announced: Announcement = field(repr=False)
 
     def note(self, event: str, **facts: Any) -> None:
-        """Add a line to the trail in the key store's folder."""
         manifest, holder = self.announced.manifest, self.announced.holder.name
         audit.append(self.folder, self.identity, event, manifest, holder, at=_now(), **facts)
 
     def signed(self, told: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what `fhe_auc_keys.trust.signed_json.check` verifies."""
         return signed_json.sign(self.identity, RESULT, told)
 
 
@@ -75,48 +73,39 @@ class StoredState(SiteState):
         self.name = self._identity.name
 
     def session(self, session: bytes) -> Joined:
-        """Return what the party starts from; signatures, certificates and validity are verified again."""
         trust, at = Trusted.stored(self._store).trust, _now()
         announced, material = kept_for_party(self._store, session, self._identity, trust, holder=self._holder, at=at)
         joined = _joined(announced, material, self._identity, self._store)
         return replace(joined, helps=announced.is_helper(self.name))
 
     def state(self, session: bytes) -> bytes | None:
-        """Return the session's state, from the key store."""
         name = session.hex()
         return self._store.get("state", name) if name in self._store.names("state") else None
 
     def others(self, session: bytes) -> list[bytes]:
-        """Return the states of all other sessions; those that are damaged are for ``keys check`` to tell."""
         found = []
         for name in self._store.names("state"):
-            with suppress(DamagedFileError):
+            with suppress(DamagedFileError):  # for ``keys check`` to tell
                 found += [self._store.get("state", name)] if name != session.hex() else []
         return found
 
     def keep(self, session: bytes, state: bytes) -> None:
-        """Put the session's state into the key store."""
         self._store.put("state", session.hex(), state, replace=True)
 
     def charge(self, manifest: Manifest, spending: Spending | None, *, rows: int) -> Mapping[str, Any]:
-        """Put what the session spends into the key store's ledger (`fhe_auc_keys.store.budget`)."""
         return budget.spend(self._store, self._data_set, manifest, spending, rows=rows, at=_now())
 
     def stop(self, manifest: Manifest) -> None:
-        """Raise `InputError` where another session on these rows is an incident that nobody has acknowledged."""
         budget.stop(self._store, self._data_set, manifest)
 
     def refuse(self, manifest: Manifest, error: str) -> None:
-        """Put it into the ledger, where the session has a budget."""
         budget.refuse(self._store, manifest, error)
 
     def spend(self, session: bytes) -> None:
-        """Take the party's seed out of the key store, where sealed keys brought one."""
         if session.hex() in self._store.names("bundle"):
             spend_seed(self._store, session)
 
     def close(self, session: bytes) -> None:
-        """Destroy what opened the session; that it was opened stays known, and so does what it has answered."""
         destroy_keys(self._store, session, has_result=True)
 
 
@@ -136,7 +125,6 @@ class KeyStoreStorage(SiteStorage):
             yield StoredState(store, _needed(config, "holder"), data_set)
 
     def shield(self, config: Mapping[str, Any]) -> None:
-        """Take FHE_AUC_PASSPHRASE out of the environment where `config` names a ``passphrase-file``."""
         if config.get("passphrase-file"):
             drop_variable()
 
@@ -145,9 +133,8 @@ class KeyStoreStorage(SiteStorage):
 
         ``session`` is that file (aggregator.bundle, session.joint or session.convened), ``holder`` who must have signed
         it; ``store`` and ``passphrase-file`` as for `site`, of the aggregator's own key store, with whom it trusts.
-        ``late-opening`` is a folder: where parties may be missing and what they send is padded, the request for the
-        opening is written there, and the opening awaited for ``round-timeout`` seconds
-        (`fhe_auc_keys.site.late_opening`).
+        ``late-opening`` is a folder: where `fhe_auc_keys.site.late_opening.is_late`, the request for the opening is
+        written there, and the opening awaited for ``round-timeout`` seconds.
         """
         path = Path(_needed(config, "session"))
         with _opened(config) as store:
@@ -162,7 +149,6 @@ class KeyStoreStorage(SiteStorage):
         return replace(joined, open_late=partial(ask_by_file, folder, identity, trust, announced, patience))
 
     def local_sites(self, session: Session, folder: Path, grids: Mapping[str, bytes]) -> LocalSites:
-        """Make certificates, seal or convene the session, and open it into a key store for each party."""
         manifest = session.manifest
         consortium = Consortium(manifest.parties)
         trust = consortium.trust

@@ -219,8 +219,7 @@ def is_opened(store: KeyStore, session: bytes) -> bool:
 def erase(store: KeyStore, session: bytes) -> None:
     """Erase a session's seeds and secret key, where they are held here; an opening that was made stays."""
     if is_held(store, session):
-        held = _held(store, session)
-        left = _Held(held.announcement, held.not_after, b"", ())
+        left = msgspec.structs.replace(_held(store, session), context=b"", seeds=())
         store.put("late", session.hex(), _FORMAT.frame(left), replace=True)
 
 
