@@ -41,8 +41,7 @@ _GONE = (
     "they were, and was not compared with them"
 )
 
-_MAX_MESSAGE = 2**31
-"""Flower, and gRPC beneath it, carries no more. The party itself has a closer limit."""
+_MAX_MESSAGE = 2**31  # Flower, and gRPC beneath it, carries no more; the party itself has a closer limit
 
 
 class Records(ABC):

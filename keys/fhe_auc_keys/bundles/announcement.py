@@ -28,9 +28,7 @@ from fhe_auc_keys.trust.message_signatures import SessionProtection
 from fhe_auc_keys.trust.public_keys import SKEW, check_time
 from fhe_auc_keys.trust.signed_documents import Kind, claimed_body, open_signed, sign
 
-MAX_LIFETIME = timedelta(days=31)
-"""Longest validity of an announcement, and of what is sealed with it."""
-
+MAX_LIFETIME = timedelta(days=31)  # longest validity of an announcement, and of what is sealed with it
 KIND = Kind(b"fheanno", "session announcement")
 
 

@@ -18,8 +18,7 @@ from fhe_auc_keys.trust.certificates import Peer
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.public_keys import encryption_key
 
-MAGIC = b"fherost"
-"""First bytes of a serialised roster."""
+MAGIC = b"fherost"  # first bytes of a serialised roster
 
 
 class Member(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

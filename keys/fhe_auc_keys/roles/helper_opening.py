@@ -36,9 +36,7 @@ from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.identity import Identity, has_signed, signed_bytes
 
-OPEN = 2
-"""The round in which the helper opens the sum of the pads."""
-
+OPEN = 2  # the round in which the helper opens the sum of the pads
 _BLOB = b"helper's blob 1"
 _SIGNATURE_BYTES = 64
 _UNFIT = "its blob is not signed by it, or not sealed to the helper for this session"
@@ -75,12 +73,9 @@ class _SignedBlob(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
 
 
 class OpeningAggregator(Aggregator):
-    """Keeps submissions until the helper has said whose blobs open, and adds these up.
+    """Keeps submissions until the helper has said whose blobs open, and adds these up."""
 
-    `computation` has `running_sum` and `payload_limit`; a blob has `blob_bytes`.
-    """
-
-    blob_bytes: ClassVar[int]
+    blob_bytes: ClassVar[int]  # of each party's blob
 
     def __init__(self, manifest: Manifest, computation: Any) -> None:
         super().__init__(manifest)

@@ -24,9 +24,7 @@ from fhe_auc_keys.trust.identity import Identity
 
 T = TypeVar("T")
 
-LIFETIME = timedelta(hours=1)
-"""How long such a session can be opened."""
-
+LIFETIME = timedelta(hours=1)  # for which such a session can be opened
 TRIAL = Study(
     model="any: this is a trial on one machine",
     outcome="the labels in the files given",

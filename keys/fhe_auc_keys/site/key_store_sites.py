@@ -37,9 +37,7 @@ from fhe_auc_keys.trust.identity import Identity
 _PATIENCE = 30.0  # seconds for which another process may have the store open
 _CHEAP = 10  # log2 of scrypt's cost where the passphrase is 256 random bits: there is nothing to stretch
 
-
-RESULT = b"result 1"
-"""The purpose of a site's signature on what a session has yielded."""
+RESULT = b"result 1"  # the purpose of a site's signature on what a session has yielded
 
 
 @dataclass(frozen=True)
