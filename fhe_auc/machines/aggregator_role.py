@@ -65,10 +65,7 @@ def kind_of_error(told: str) -> str:
 
 
 class Transport(ABC):
-    """Carries the messages of one session, for `run`; a round may take `timeout` seconds.
-
-    Raises `EvaluationError` where the aggregator has no keys to seal and sign messages with.
-    """
+    """Carries the messages of one session, whose aggregator has keys; a round may take `timeout` seconds."""
 
     close_at = 0
     """Set before the session starts, where round 1 ends with so many submissions; 0: it waits for all."""

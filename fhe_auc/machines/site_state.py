@@ -142,13 +142,10 @@ class SiteState(ABC):
 
 @dataclass(frozen=True)
 class LocalSites:
-    """A consortium made up for one session on this machine: each role's configuration.
-
-    `aggregator` is for `SiteStorage.aggregator`; `sites`, of each party and the helper by name, for `SiteStorage.site`.
-    """
+    """A consortium made up for one session on this machine: each role's configuration, for `SiteStorage`."""
 
     aggregator: Mapping[str, str]
-    sites: Mapping[str, Mapping[str, str]] = field(repr=False)
+    sites: Mapping[str, Mapping[str, str]] = field(repr=False)  # of each party and the helper, by name
     meanwhile: AbstractContextManager[object] = field(default_factory=nullcontext, repr=False)
     """Open while the session runs: what the key holder has to do then."""
 

@@ -38,10 +38,7 @@ _AT_LEAST_EVERY = 1.0  # seconds between two looks for content
 
 
 class Mail(Transport):
-    """Carries rounds, to the parties by node id, or to all that are connected where there are no `nodes`.
-
-    Without `again`, a node that fails is not asked again in that round.
-    """
+    """Carries rounds, to the parties by node id, or to all that are connected where there are no `nodes`."""
 
     def __init__(self, grid: Grid, *session: Any, nodes: Mapping[int, str], again: bool) -> None:
         super().__init__(*session)

@@ -155,8 +155,7 @@ def open_announcement(data: bytes, trust: Trust, *, holder: str, at: datetime) -
     """Return a session that its holder announces, from `announce`, every credential in it verified under `trust`.
 
     `holder` names the one agreed on: a certificate alone does not make anyone holder. Errors as `open_signed`, `verify`
-    and `check_members`; `ExpiredError` also for the announcement itself, and `TamperedError` where it holds other
-    credentials than its manifest names.
+    and `check_members`; `ExpiredError`, and `TamperedError` for other credentials than the manifest names, of its own.
     """
     signer, body = open_signed(KIND, data, _Body, trust, signer=holder, at=at)
     if not body.not_before <= at.timestamp() <= body.not_after:

@@ -37,10 +37,7 @@ class Member(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
 
 class Roster(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, dict=True):
-    """Public keys of a session's parties, ordered by name; everything hangs on their being right.
-
-    Raises ValueError where they are out of order, or two have the same name or share a key.
-    """
+    """Public keys of a session's parties, ordered by name, no name or key twice: all hangs on their being right."""
 
     members: tuple[Member, ...]
 

@@ -98,10 +98,7 @@ class _PartyBody(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
 
 
 class Kept(SecretStruct, frozen=True):
-    """What a key store has of a session that it has opened; the announcement is unverified here.
-
-    A later version of fhe-auc, which cannot go on with the session, reads this and closes it.
-    """
+    """What a key store has of a session that it has opened, unverified; later versions read it to close the session."""
 
     announcement: bytes
     not_after: int  # Unix seconds, the announcement's
@@ -206,10 +203,7 @@ def open_aggregator_bundle(
 def announced_in_bundle(
     kind: Kind, data: bytes, trust: Trust, *, holder: str, at: datetime, beside: bytes = b""
 ) -> tuple[Announcement, bytes]:
-    """Return the session of a bundle, and the fingerprint of the certificate that it is sealed to; nothing is opened.
-
-    The fingerprint is empty for the aggregator's bundle. `beside` and errors as of `open_party_bundle`.
-    """
+    """Return a bundle's session, unopened, and the fingerprint of the certificate that a party's is sealed to."""
     if kind == PARTY_KIND:
         _, sealed = open_signed(kind, data, _PartyBody, trust, signer=holder, at=at)
         inside, recipient = _announced(sealed, beside), parsed(sealed.header, _BundleHeader, kind.name).recipient

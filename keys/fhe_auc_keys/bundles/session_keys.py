@@ -110,15 +110,11 @@ class DealtSession(Session, ABC):
 
 @dataclass(frozen=True)
 class KeyHolderSession(DealtSession):
-    """A session of which a key holder has made the keys.
-
-    The aggregator's material holds no key that decrypts, and is for the aggregator alone. The parties' can decrypt.
-    """
+    """A session of which a key holder has made the keys; the aggregator's hold none that decrypts, the parties' do."""
 
     aggregator_material: bytes = field(repr=False)  # of `aggregator_material`
     party_material: bytes = field(repr=False)  # `PartySecrets`, in the clear, without a seed; never for the aggregator
-    loaded: object = field(repr=False, compare=False)
-    """The public context in the aggregator's material, if any, kept so that this process need not load it again."""
+    loaded: object = field(repr=False, compare=False)  # the public context, if any: this process need not load it again
 
     @cached_property
     def common(self) -> PartySecrets:

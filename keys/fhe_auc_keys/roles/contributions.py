@@ -80,10 +80,7 @@ def blaming(author: str) -> AbstractContextManager[None]:
 
 
 class ContributionAggregator(Aggregator):
-    """Base of the aggregators of joint sessions: it checks what parties sign for one another.
-
-    Raises `InputError` as `check_joint`.
-    """
+    """Base of the aggregators of joint sessions: it checks signatures of contributions; raises as `check_joint`."""
 
     def __init__(self, manifest: Manifest, roster: Roster, computation: Any) -> None:
         super().__init__(manifest)
@@ -105,10 +102,7 @@ class ContributionAggregator(Aggregator):
 
 
 class ContributingParty(KeyedParty[R]):
-    """Base of the parties of joint sessions: it signs and seals what they send one another.
-
-    Raises `InputError` as `check_joint`, and where the identity is not that of the task's party in the roster.
-    """
+    """Base of the parties of joint sessions: it signs and seals what they send one another; raises as `check_joint`."""
 
     def __init__(self, manifest: Manifest, roster: Roster, identity: Identity, task: Any, computation: Any) -> None:
         super().__init__(manifest, task.party)

@@ -184,14 +184,10 @@ class PaddingParty(KeyedParty[R]):
 
 
 class OpeningHelper(Party[Any]):
-    """Opens the sum of the pads of those whose blobs open: `secret_bytes` are in each, first the seed of a pad.
-
-    It answers rounds 2 to the last but one, and has no rows and no result. Raises `InputError` where `own` is of
-    another helper.
-    """
+    """Opens the sum of the pads of those whose blobs open; it answers rounds 2 to the last but one, and has no rows."""
 
     asked_alone = True
-    secret_bytes: ClassVar[int]
+    secret_bytes: ClassVar[int]  # in each blob, first the seed of a pad
 
     def __init__(self, manifest: Manifest, computation: Any, own: HelperMaterial) -> None:
         self._identity = Identity.from_bytes(own.identity)

@@ -110,16 +110,10 @@ class KeyHolderPads(KeyMode):
 
     @abstractmethod
     def opening(self, manifest: Manifest, context: bytes, seeds: Mapping[str, bytes]) -> bytes:
-        """Return the opening of the sum of the pads from these seeds, by party; `context` as of `PartySecrets`.
-
-        There must be one opening in a session only: who has two learns what the pads between them hide.
-        """
+        """Return the only opening of the sum of the pads from these seeds, by party; `context` as of `PartySecrets`."""
 
     def drawn(self, manifest: Manifest, context: bytes, party: bytes, loaded: object) -> SealedPadsSession:
-        """Return a session on keys that are made, with seeds, and the opening unless it is late.
-
-        `context` is the public one, if there is one; `party` as of `KeyHolderSession.party_material`.
-        """
+        """Return a session on keys that are made, with seeds, and the opening unless it is late."""
         seeds = {name: secrets.token_bytes(SEED_BYTES) for name in manifest.parties}
         secret = party_secrets(party, manifest).context
         opens = partial(self.opening, manifest, secret)

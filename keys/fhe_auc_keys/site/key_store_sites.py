@@ -57,11 +57,7 @@ class StoredRecords(Records):
 
 
 class StoredState(SiteState):
-    """Sessions in an open key store, which has a certified identity, and whom the site trusts.
-
-    `holder` is the key holder agreed on, or who convenes; sessions of others are refused. `data_set` is what the site
-    calls its rows in the ledger of privacy budgets.
-    """
+    """Sessions that `holder` convenes, in an open key store; `data_set` names the rows in the ledger of budgets."""
 
     def __init__(self, store: KeyStore, holder: str, data_set: str = budget.DEFAULT_DATA_SET) -> None:
         self._store = store
