@@ -201,7 +201,10 @@ def _run(
     try:
         record = conduct(aggregator, exchange, refused=lambda error: log.warning(str(error)))
     except EvaluationError as error:
-        raise _blaming(error, transport, aggregator) from None
+        reasons = {**transport.failures, **aggregator.refusals}  # what is known of the sites that did not answer
+        if told := "; ".join(f"{who}: {why}" for who, why in list(reasons.items())[:10]):
+            raise type(error)(f"{error} [{told}]") from None
+        raise
     ended = "the session has ended: %d of %d parties counted, %d have confirmed the last round"
     log.info(ended, len(record.counted), parties, len(record.delivered))
     return record
@@ -221,13 +224,6 @@ def _logged(transport: Transport, aggregator: Aggregator, message: bytes) -> Ite
     for party in transport.awaited():
         why = transport.failures.get(party, "why is not known")
         log.warning("no submission in this round: %s", why, extra={"party": party})
-
-
-def _blaming(error: EvaluationError, transport: Transport, aggregator: Aggregator) -> EvaluationError:
-    """Return the error with what is known of the sites that did not answer."""
-    reasons = {**transport.failures, **aggregator.refusals}
-    told = "; ".join(f"{who}: {why}" for who, why in list(reasons.items())[:10])
-    return type(error)(f"{error} [{told}]") if told else error
 
 
 def _require(manifest: Manifest, config: Mapping[str, Any]) -> None:

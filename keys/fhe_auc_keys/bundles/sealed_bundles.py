@@ -281,8 +281,7 @@ def spend_seed(store: KeyStore, session: bytes) -> None:
         return
     secret = decode(kept.material, PartySecrets, "secret key material")
     if secret.seed:
-        material = encode(msgspec.structs.replace(secret, seed=b""))
-        left = msgspec.structs.replace(kept, material=material)
+        left = msgspec.structs.replace(kept, material=encode(msgspec.structs.replace(secret, seed=b"")))
         store.put("bundle", session.hex(), left.to_bytes(), replace=True)
 
 

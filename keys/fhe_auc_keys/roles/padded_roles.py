@@ -52,9 +52,8 @@ class PaddedAggregator(SealedAggregator):
         opening: bytes,
         echo: Echo | None = None,
     ) -> None:
-        super().__init__(
-            manifest, computation.running_sum(), self._opened_result, limit=computation.payload_limit, echo=echo
-        )
+        limit = computation.payload_limit
+        super().__init__(manifest, computation.running_sum(), self._opened_result, limit=limit, echo=echo)
         self._aggregate, self._early = aggregate, opening
 
     def _opened_result(self, counted: tuple[str, ...], totals: list[Words]) -> bytes:
@@ -187,14 +186,8 @@ class SealedVectors(KeyHolderPads):
         def read(result: Result) -> Any:
             return computation.outcome(task, result.content, result.counted, secret)
 
-        return SealedParty(
-            manifest,
-            task.party,
-            padding(task.party, own.seed, padded),
-            read,
-            limit=computation.payload_limit,
-            common_secret=secret,
-        )
+        submit, limit = padding(task.party, own.seed, padded), computation.payload_limit
+        return SealedParty(manifest, task.party, submit, read, limit=limit, common_secret=secret)
 
 
 def opening_in(material: bytes, manifest: Manifest) -> tuple[bytes, bytes]:

@@ -167,22 +167,14 @@ class KeyStoreStorage(SiteStorage):
             trusted.keep(store)
             return {"store": str(place), "passphrase-file": str(passphrase_file), "holder": holder}, store
 
-        sites = {}
+        sites, at = {}, consortium.at
+        keep = partial(keep_for_party, holder=holder, session=manifest.session, at=at, study=TRIAL)
         for number, role in enumerate(manifest.answering):
             name = consortium.helper if role == HELPER else role
             sites[role], store = stored(number, name)
             with store:
-                keep_for_party(
-                    bundles[role],
-                    consortium.identities[name],
-                    trust,
-                    store,
-                    holder=holder,
-                    session=manifest.session,
-                    at=consortium.at,
-                    study=TRIAL,
-                    grid=grids.get(name),
-                    beside=announcement,
+                keep(
+                    bundles[role], consortium.identities[name], trust, store, grid=grids.get(name), beside=announcement
                 )
         aggregator, store = stored(len(sites), consortium.aggregator)
         store.close()
@@ -193,9 +185,8 @@ class KeyStoreStorage(SiteStorage):
             return LocalSites(config, sites)
         _, store = stored(len(sites) + 1, holder)
         hold(store, session, announcement, consortium.at + LIFETIME)
-        return LocalSites(
-            config, sites, answering_by_file(store, consortium.identities[holder], trust, folder, manifest)
-        )
+        meanwhile = answering_by_file(store, consortium.identities[holder], trust, folder, manifest)
+        return LocalSites(config, sites, meanwhile)
 
 
 @contextmanager
