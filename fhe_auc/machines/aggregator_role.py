@@ -65,10 +65,7 @@ def kind_of_error(told: str) -> str:
 
 
 class Transport(ABC):
-    """Carries the messages of one session, for `run`; a round may take `timeout` seconds.
-
-    Raises `EvaluationError` where the aggregator has no keys to seal and sign messages with.
-    """
+    """Carries the messages of one session, whose aggregator has keys; a round may take `timeout` seconds."""
 
     close_at = 0  # set before the session starts, where round 1 ends with so many submissions; 0: it waits for all
 
@@ -202,7 +199,10 @@ def _run(
     try:
         record = conduct(aggregator, exchange, refused=lambda error: log.warning(str(error)))
     except EvaluationError as error:
-        raise _blaming(error, transport, aggregator) from None
+        reasons = {**transport.failures, **aggregator.refusals}  # what is known of the sites that did not answer
+        if told := "; ".join(f"{who}: {why}" for who, why in list(reasons.items())[:10]):
+            raise type(error)(f"{error} [{told}]") from None
+        raise
     ended = "the session has ended: %d of %d parties counted, %d have confirmed the last round"
     log.info(ended, len(record.counted), parties, len(record.delivered))
     return record
@@ -222,13 +222,6 @@ def _logged(transport: Transport, aggregator: Aggregator, message: bytes) -> Ite
     for party in transport.awaited():
         why = transport.failures.get(party, "why is not known")
         log.warning("no submission in this round: %s", why, extra={"party": party})
-
-
-def _blaming(error: EvaluationError, transport: Transport, aggregator: Aggregator) -> EvaluationError:
-    """Return the error with what is known of the sites that did not answer."""
-    reasons = {**transport.failures, **aggregator.refusals}
-    first = "; ".join(f"{who}: {why}" for who, why in list(reasons.items())[:10])
-    return type(error)(f"{error} [{first}]") if first else error
 
 
 def _require(manifest: Manifest, config: Mapping[str, Any]) -> None:

@@ -46,10 +46,7 @@ class LocalCarrier(AbstractContextManager["LocalCarrier"], ABC):
 
 @dataclass(frozen=True)
 class Stage:
-    """Where sessions are played: `place` makes a new place for each.
-
-    A round may take `round_timeout` seconds; `report` is told in a line what is being done.
-    """
+    """Where sessions are played: `place` makes a new place for each, and `report` is told in a line what happens."""
 
     place: Callable[[], LocalCarrier]
     round_timeout: float

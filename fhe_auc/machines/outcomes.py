@@ -28,10 +28,9 @@ from fhe_auc.session.party import Party
 
 
 def write(folder: Path, party: Party[Any], sign: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Path:
-    """Write a party's result, or why there is none, to ``TIME-SESSION.json`` in a folder; return the file.
+    """Write a party's result, or why there is none, to ``TIME-SESSION.json`` in a folder, signed; return the file.
 
-    `sign` adds the party's signature, for ``fhe-auc check``. A file of that session, from before a crash, is written
-    anew.
+    A file of that session, from before a crash, is written anew.
     """
     session = party.manifest.session.hex()
     now = datetime.now(timezone.utc)

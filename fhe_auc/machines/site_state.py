@@ -41,8 +41,7 @@ _GONE = (
     "they were, and was not compared with them"
 )
 
-_MAX_MESSAGE = 2**31
-"""Flower, and gRPC beneath it, carries no more. The party itself has a closer limit."""
+_MAX_MESSAGE = 2**31  # Flower, and gRPC beneath it, carries no more; the party itself has a closer limit
 
 
 class Records(ABC):
@@ -145,13 +144,10 @@ class SiteState(ABC):
 
 @dataclass(frozen=True)
 class LocalSites:
-    """A consortium made up for one session on this machine: each role's configuration.
-
-    `aggregator` is for `SiteStorage.aggregator`; `sites`, of each party and the helper by name, for `SiteStorage.site`.
-    """
+    """A consortium made up for one session on this machine: each role's configuration, for `SiteStorage`."""
 
     aggregator: Mapping[str, str]
-    sites: Mapping[str, Mapping[str, str]] = field(repr=False)
+    sites: Mapping[str, Mapping[str, str]] = field(repr=False)  # of each party and the helper, by name
     # Open while the session runs: what the key holder has to do then.
     meanwhile: AbstractContextManager[object] = field(default_factory=nullcontext, repr=False)
 

@@ -60,9 +60,8 @@ def evaluate(
 ) -> SessionRecord:
     """Play the aggregator of one session, in a controller of one's own too; return who took part.
 
-    `config` and errors are as of `fhe_auc.machines.aggregator_role.run`; ``clients`` has the names of FLARE's clients
-    by party, where they are not the parties' own. Where ``ask-again`` is false, a client that fails is asked once a
-    round.
+    `config` and errors are as of `fhe_auc.machines.aggregator_role.run`; ``clients`` are FLARE's by party, where their
+    names differ. Where ``ask-again`` is false, a client that fails is asked once a round.
     """
     require_absolute_paths(config)
     return run(config, partial(Tasks, controller, fl_ctx, abort_signal, config))

@@ -22,10 +22,7 @@ FLOWER = "1.41.0"  # the version of Flower on whose internals `mail`, `superlink
 
 
 def require_flower(extra: str = "flower") -> None:
-    """See to it that Flower calls nobody from here.
-
-    Raise `InputError` where the extra, "flower" or "simulation", is not installed, or Flower is not `FLOWER`.
-    """
+    """See to it that Flower calls nobody from here; `InputError` without the `extra`, or for another than `FLOWER`."""
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
     if sys.version_info < (3, 11):

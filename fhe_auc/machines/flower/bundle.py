@@ -21,7 +21,15 @@ from fhe_auc.machines.flower.server_app import DEFAULTS
 def write(folder: Path) -> str:
     """Write the app into a folder, for ``flwr run FOLDER``; return the SHA-256 of the bundle that is made of it."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "pyproject.toml").write_text(tomli_w.dumps(_project()), encoding="utf-8")
+    about = {"name": "fhe-auc", "version": __version__, "description": "One session of fhe-auc"}
+    components = {
+        "serverapp": "fhe_auc.machines.flower.server_app:app",
+        "clientapp": "fhe_auc.machines.flower.client_app:app",
+    }
+    app = {"publisher": "fhe-auc", "components": components, "config": dict(DEFAULTS)}
+    project = {**about, "license": "Apache-2.0", "dependencies": []}
+    text = tomli_w.dumps({"project": project, "tool": {"flwr": {"app": app}}})
+    (folder / "pyproject.toml").write_text(text, encoding="utf-8")
     return sha256(folder)
 
 
@@ -33,13 +41,3 @@ def sha256(app: Path) -> str:
 def write_config(file: Path, values: Mapping[str, str | int | float]) -> None:
     """Write a configuration as TOML, for ``flwr run --run-config`` or ``flower-supernode --node-config``."""
     file.write_text(tomli_w.dumps(dict(values)), encoding="utf-8")
-
-
-def _project() -> dict[str, object]:
-    about = {"name": "fhe-auc", "version": __version__, "description": "One session of fhe-auc"}
-    components = {
-        "serverapp": "fhe_auc.machines.flower.server_app:app",
-        "clientapp": "fhe_auc.machines.flower.client_app:app",
-    }
-    app = {"publisher": "fhe-auc", "components": components, "config": dict(DEFAULTS)}
-    return {"project": {**about, "license": "Apache-2.0", "dependencies": []}, "tool": {"flwr": {"app": app}}}

@@ -83,10 +83,5 @@ def _certificate(
 
 def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
     others = ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "crl_sign")
-    return x509.KeyUsage(
-        digital_signature=not signs_certificates,
-        key_cert_sign=signs_certificates,
-        encipher_only=False,
-        decipher_only=False,
-        **dict.fromkeys(others, False),
-    )
+    neither = dict.fromkeys((*others, "encipher_only", "decipher_only"), False)
+    return x509.KeyUsage(digital_signature=not signs_certificates, key_cert_sign=signs_certificates, **neither)

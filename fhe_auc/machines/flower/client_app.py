@@ -41,11 +41,10 @@ def query(message: Message, context: Context) -> Message:
 
 
 def answer(message: Message, context: Context, rows: Callable[[str, Analysis], PartyData] | None = None) -> Message:
-    """Return a site's reply to a message of a session, for the ClientApp of one's own too.
+    """Return a site's reply to a message of a session (`MESSAGE_TYPE`), for the ClientApp of one's own too.
 
-    The message is of type `MESSAGE_TYPE`. The context's node configuration and `rows` are as
-    `fhe_auc.machines.site_role.answer` takes them. The reply is a submission; or an error that tells the kind of what
-    went wrong, with the rest in the site's log.
+    The context's node configuration and `rows` are as `fhe_auc.machines.site_role.answer` takes them. An error in reply
+    tells the kind of what went wrong, with the rest in the site's log.
     """
     submission, kind = site_role.attempt(
         lambda log: site_role.answer(site_config(context), unpacked(message), rows, log=log)

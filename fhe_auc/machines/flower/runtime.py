@@ -69,20 +69,15 @@ class Runtime(AbstractContextManager["Runtime"]):
         )
         command = ["fhe-auc", "flower", "superlink", "--port", str(self._port), *arguments]
         self._superlink = self.processes.start("superlink", command, **variables)
-        self._wait_for(self.superlink)
-
-    def _wait_for(self, address: str) -> None:
-        """Wait until something listens there."""
-        host, _, port = address.rpartition(":")
         deadline = time.monotonic() + _STARTING
         while True:
             try:
-                socket.create_connection((host, int(port)), timeout=1).close()
+                socket.create_connection(("127.0.0.1", self._port), timeout=1).close()
                 return
             except OSError:
                 self.processes.require_alive(self._superlink)
                 if time.monotonic() > deadline:
-                    raise EvaluationError(f"nothing listens on {address} after {_STARTING:g} s") from None
+                    raise EvaluationError(f"nothing listens on {self.superlink} after {_STARTING:g} s") from None
                 time.sleep(_POLL)
 
     def register(self, public_key: Path) -> int:

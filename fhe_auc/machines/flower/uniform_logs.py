@@ -27,10 +27,7 @@ _LAST_WORDS = 1.0  # seconds that what is still on its way may take
 
 @contextmanager
 def uniform_output() -> Iterator[None]:
-    """Bring what this process and those that it starts write to stdout and stderr into the form of our logs, on stderr.
-
-    On a terminal, and where text is asked for, it stays as it is.
-    """
+    """Bring what this process and its children write into the form of our logs, on stderr; not text on a terminal."""
     if chosen_format() == "text" and os.isatty(2):
         yield
         return

@@ -28,9 +28,7 @@ from fhe_auc_keys.trust.message_signatures import SessionProtection
 from fhe_auc_keys.trust.public_keys import SKEW, check_time
 from fhe_auc_keys.trust.signed_documents import Kind, claimed_body, open_signed, sign
 
-MAX_LIFETIME = timedelta(days=31)
-"""Longest validity of an announcement, and of what is sealed with it."""
-
+MAX_LIFETIME = timedelta(days=31)  # longest validity of an announcement, and of what is sealed with it
 KIND = Kind(b"fheanno", "session announcement")
 
 
@@ -157,8 +155,7 @@ def open_announcement(data: bytes, trust: Trust, *, holder: str, at: datetime) -
     """Return a session that its holder announces, from `announce`, every credential in it verified under `trust`.
 
     `holder` names the one agreed on: a certificate alone does not make anyone holder. Errors as `open_signed`, `verify`
-    and `check_members`; `ExpiredError` also for the announcement itself, and `TamperedError` where it holds other
-    credentials than its manifest names.
+    and `check_members`; `ExpiredError`, and `TamperedError` for other credentials than the manifest names, of its own.
     """
     signer, body = open_signed(KIND, data, _Body, trust, signer=holder, at=at)
     if not body.not_before <= at.timestamp() <= body.not_after:

@@ -18,8 +18,7 @@ from fhe_auc_keys.trust.certificates import Peer
 from fhe_auc_keys.trust.identity import Identity
 from fhe_auc_keys.trust.public_keys import encryption_key
 
-MAGIC = b"fherost"
-"""First bytes of a serialised roster."""
+MAGIC = b"fherost"  # first bytes of a serialised roster
 
 
 class Member(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -38,10 +37,7 @@ class Member(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
 
 class Roster(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, dict=True):
-    """Public keys of a session's parties, ordered by name; everything hangs on their being right.
-
-    Raises ValueError where they are out of order, or two have the same name or share a key.
-    """
+    """Public keys of a session's parties, ordered by name, no name or key twice: all hangs on their being right."""
 
     members: tuple[Member, ...]
 

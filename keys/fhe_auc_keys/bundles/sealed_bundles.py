@@ -64,11 +64,8 @@ class AggregatorKeys(NamedTuple):
     """What the aggregator's bundle held."""
 
     announcement: Announcement
-    material: bytes
-    """For `fhe_auc.session.protocol.Protocol.aggregator`."""
-
-    loaded: object = None
-    """The public context in it, if any, as of `fhe_auc_keys.bundles.session_keys.KeyHolderSession`."""
+    material: bytes  # for `fhe_auc.session.protocol.Protocol.aggregator`
+    loaded: object = None  # the public context in it, if any, as of `KeyHolderSession`
 
 
 @dataclass(frozen=True)
@@ -101,10 +98,7 @@ class _PartyBody(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
 
 
 class Kept(SecretStruct, frozen=True):
-    """What a key store has of a session that it has opened; the announcement is unverified here.
-
-    A later version of fhe-auc, which cannot go on with the session, reads this and closes it.
-    """
+    """What a key store has of a session that it has opened, unverified; later versions read it to close the session."""
 
     announcement: bytes
     not_after: int  # Unix seconds, the announcement's
@@ -209,10 +203,7 @@ def open_aggregator_bundle(
 def announced_in_bundle(
     kind: Kind, data: bytes, trust: Trust, *, holder: str, at: datetime, beside: bytes = b""
 ) -> tuple[Announcement, bytes]:
-    """Return the session of a bundle, and the fingerprint of the certificate that it is sealed to; nothing is opened.
-
-    The fingerprint is empty for the aggregator's bundle. `beside` and errors as of `open_party_bundle`.
-    """
+    """Return a bundle's session, unopened, and the fingerprint of the certificate that a party's is sealed to."""
     if kind == PARTY_KIND:
         _, sealed = open_signed(kind, data, _PartyBody, trust, signer=holder, at=at)
         inside, recipient = _announced(sealed, beside), parsed(sealed.header, _BundleHeader, kind.name).recipient
@@ -290,8 +281,7 @@ def spend_seed(store: KeyStore, session: bytes) -> None:
         return
     secret = decode(kept.material, PartySecrets, "secret key material")
     if secret.seed:
-        material = encode(msgspec.structs.replace(secret, seed=b""))
-        left = msgspec.structs.replace(kept, material=material)
+        left = msgspec.structs.replace(kept, material=encode(msgspec.structs.replace(secret, seed=b"")))
         store.put("bundle", session.hex(), left.to_bytes(), replace=True)
 
 

@@ -80,7 +80,9 @@ def party_secrets(material: bytes, manifest: Manifest) -> PartySecrets:
     try:
         found = decode(material, PartySecrets, "secret key material")
         if found.context:
-            check_secret_context(found.context, manifest.context)
+            if (kind := wire_format.kind_of(found.context)) not in _SECRET:
+                raise DeserialisationError(f"expected a secret context, got a {kind[:40]!r}", field="kind")
+            wire_format.open_for(kind, manifest.context, found.context)
     except DeserialisationError as error:
         raise KeysError(f"the parties' secret keys are not those of the manifest ({error.field})") from None
     check_common_secret(found.common_secret, manifest)
@@ -108,15 +110,11 @@ class DealtSession(Session, ABC):
 
 @dataclass(frozen=True)
 class KeyHolderSession(DealtSession):
-    """A session of which a key holder has made the keys.
-
-    The aggregator's material holds no key that decrypts, and is for the aggregator alone. The parties' can decrypt.
-    """
+    """A session of which a key holder has made the keys; the aggregator's hold none that decrypts, the parties' do."""
 
     aggregator_material: bytes = field(repr=False)  # of `aggregator_material`
     party_material: bytes = field(repr=False)  # `PartySecrets`, in the clear, without a seed; never for the aggregator
-    loaded: object = field(repr=False, compare=False)
-    """The public context in the aggregator's material, if any, kept so that this process need not load it again."""
+    loaded: object = field(repr=False, compare=False)  # the public context, if any: this process need not load it again
 
     @cached_property
     def common(self) -> PartySecrets:
@@ -161,11 +159,3 @@ def load_public_context(data: bytes) -> BasePublicContext[Any]:
         raise DeserialisationError(f"expected a public context, got a {kind[:40]!r}", field="kind")
     context: BasePublicContext[Any] = _PUBLIC[kind].load_public(data)
     return context
-
-
-def check_secret_context(data: bytes, fingerprint: bytes) -> None:
-    """Raise `DeserialisationError` unless `data` is a secret context with this fingerprint."""
-    kind = wire_format.kind_of(data)
-    if kind not in _SECRET:
-        raise DeserialisationError(f"expected a secret context, got a {kind[:40]!r}", field="kind")
-    wire_format.open_for(kind, fingerprint, data)

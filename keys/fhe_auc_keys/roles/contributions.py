@@ -80,11 +80,7 @@ def blaming(author: str) -> AbstractContextManager[None]:
 
 
 class ContributionAggregator(Aggregator):
-    """Base of the aggregators of joint sessions: it checks what parties have signed for one another.
-
-    `computation` is the manifest's. Raises `InputError` where the manifest is not one for joint keys, or the roster is
-    of other parties.
-    """
+    """Base of the aggregators of joint sessions: it checks signatures of contributions; raises as `check_joint`."""
 
     def __init__(self, manifest: Manifest, roster: Roster, computation: Any) -> None:
         super().__init__(manifest)
@@ -106,11 +102,7 @@ class ContributionAggregator(Aggregator):
 
 
 class ContributingParty(KeyedParty[R]):
-    """Base of the parties of joint sessions: it signs and seals what they send one another.
-
-    `roster` is of the manifest's parties, each verified by this one, whose `identity` and `task` are given;
-    `computation` is the manifest's. Raises `InputError` as `check_joint`, and where the identity is not the party's.
-    """
+    """Base of the parties of joint sessions: it signs and seals what they send one another; raises as `check_joint`."""
 
     def __init__(self, manifest: Manifest, roster: Roster, identity: Identity, task: Any, computation: Any) -> None:
         super().__init__(manifest, task.party)

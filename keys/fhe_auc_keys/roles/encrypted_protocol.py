@@ -36,11 +36,8 @@ P = TypeVar("P", bound=Plan)
 class EncryptedProtocol(Protocol[R], Generic[R, P]):
     """Base of the protocols that hide what parties send: parameters, keys and roles, given what is computed."""
 
-    plan_type: ClassVar[type[Any]]
-    """Type of the plans in manifests of this protocol."""
-
-    modes: ClassVar[Mapping[str, KeyMode]]
-    """How keys may be held, by `Request.keys`."""
+    plan_type: ClassVar[type[Any]]  # of the plans in manifests of this protocol
+    modes: ClassVar[Mapping[str, KeyMode]]  # how keys may be held, by `Request.keys`
 
     @abstractmethod
     def planned(self, request: Request) -> P:
@@ -48,10 +45,7 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
 
     @abstractmethod
     def task(self, manifest: Manifest, data: PartyData) -> Any:
-        """Return a party's task on its own rows, `PartyTask` or `VectorTask`, as the modes' computations take it.
-
-        Raises `InputError` where it has none in such a session.
-        """
+        """Return a party's task on its own rows, as the computations take it; raise `InputError` where it has none."""
 
     def completed(self, request: Request) -> Request:
         """Return the request with the thresholds that its options stand for, where they do."""

@@ -36,9 +36,7 @@ from fhe_auc_keys.roles.local_consortium import Consortium
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.identity import Identity, has_signed, signed_bytes
 
-OPEN = 2
-"""The round in which the helper opens the sum of the pads."""
-
+OPEN = 2  # the round in which the helper opens the sum of the pads
 _BLOB = b"helper's blob 1"
 _SIGNATURE_BYTES = 64
 _UNFIT = "its blob is not signed by it, or not sealed to the helper for this session"
@@ -75,12 +73,9 @@ class _SignedBlob(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
 
 
 class OpeningAggregator(Aggregator):
-    """Keeps submissions until the helper has said whose blobs open, and adds these up.
+    """Keeps submissions until the helper has said whose blobs open, and adds these up."""
 
-    `computation` has `running_sum` and `payload_limit`; a blob has `blob_bytes`.
-    """
-
-    blob_bytes: ClassVar[int]
+    blob_bytes: ClassVar[int]  # of each party's blob
 
     def __init__(self, manifest: Manifest, computation: Any) -> None:
         super().__init__(manifest)
@@ -189,14 +184,10 @@ class PaddingParty(KeyedParty[R]):
 
 
 class OpeningHelper(Party[Any]):
-    """Opens the sum of the pads of those whose blobs open: `secret_bytes` are in each, first the seed of a pad.
-
-    It answers rounds 2 to the last but one, and has no rows and no result. Raises `InputError` where `own` is of
-    another helper.
-    """
+    """Opens the sum of the pads of those whose blobs open; it answers rounds 2 to the last but one, and has no rows."""
 
     asked_alone = True
-    secret_bytes: ClassVar[int]
+    secret_bytes: ClassVar[int]  # in each blob, first the seed of a pad
 
     def __init__(self, manifest: Manifest, computation: Any, own: HelperMaterial) -> None:
         self._identity = Identity.from_bytes(own.identity)

@@ -14,10 +14,9 @@ results decrypted, would tell what lies between.
 
 Where vectors are added up the helper has no key, takes off the pads, and sees neither a submission nor the sum:
 
-    1  "begin"                          ->  party: vector and tags, padded; and a blob for the helper, the pad's seed
-    2  all blobs                        ->  helper: the sum of the pads of those whose blobs open
-    3  the sum, of which the pads       ->  (nothing: each party that counts takes the common pads off, checks the tags,
-       have been taken off                   and reads)
+    1  "begin"                    ->  party: vector and tags, padded; and a blob for the helper, the pad's seed
+    2  all blobs                  ->  helper: the sum of the pads of those whose blobs open
+    3  the sum without the pads   ->  (nothing: each party that counts takes the common pads off, checks and reads)
 
 The common pads, which the helper does not know, hide the sum from the aggregator and the helper together: they need a
 party besides.
@@ -46,9 +45,7 @@ from fhe_auc_keys.roles.helper_opening import OPEN, HelperMode, OpeningAggregato
 from fhe_auc_keys.trust import sealing
 from fhe_auc_keys.trust.group_sealing import seal_under, unseal_under
 
-DECRYPT = OPEN + 1
-"""The round in which the helper decrypts the result."""
-
+DECRYPT = OPEN + 1  # the round in which the helper decrypts the result
 _VECTOR_ROUNDS = OPEN + 1
 _RESPONSE = b"helper's response 1"
 _KEY_BYTES = 32

@@ -86,11 +86,6 @@ class _State(SecretStruct, frozen=True):
     key_bytes: int = 0  # sent so far for keys
 
 
-class _Saved(SecretStruct, frozen=True):
-    share: bytes | None  # gone once the partial decryption is made
-    state: _State
-
-
 class JointAggregator(ContributionAggregator):
     """Adds up parts of keys and submissions, and passes on what all parties must see."""
 
@@ -154,14 +149,7 @@ class JointParty(ContributingParty[R]):
     _task: PartyTask[Any, Any, R]
     _computation: JointComputation[Any, Any, Any]
 
-    def __init__(
-        self,
-        manifest: Manifest,
-        roster: Roster,
-        identity: Identity,
-        task: PartyTask[Any, Any, R],
-        computation: JointComputation[Any, Any, Any],
-    ) -> None:
+    def __init__(self, manifest: Manifest, roster: Roster, identity: Identity, task: Any, computation: Any) -> None:
         super().__init__(manifest, roster, identity, task, computation)
         _check_computation(manifest, computation, self._binding)
         self._setup = computation.setup
@@ -243,12 +231,11 @@ class JointParty(ContributingParty[R]):
             self._end(outcome, key_bytes_per_party=self._state.key_bytes)
 
     def _own_state(self) -> bytes:
-        return encode(_Saved(None if self._share is None else self._share.saved(), self._state))
+        return encode((None if self._share is None else self._share.saved(), self._state))
 
     def _restore_own(self, own: bytes) -> None:
-        saved = decode(own, _Saved, "state of a party of a joint session")
-        self._share = None if saved.share is None else JointShare.restored(self._setup, saved.share)
-        self._state = saved.state
+        share, self._state = decode(own, tuple[bytes | None, _State], "state of a party of a joint session")
+        self._share = None if share is None else JointShare.restored(self._setup, share)
 
     def _living_share(self) -> JointShare:
         if self._share is None:

@@ -41,10 +41,7 @@ class Echo:
         return {name: echo.tobytes() for name, echo in zip(manifest.parties, echoes, strict=True)}
 
     def compare(self, echoes: tuple[bytes, ...], expected: dict[str, bytes], parties: tuple[str, ...]) -> None:
-        """Raise `VerificationError` where one of the parties was given another result.
-
-        Raises `DeserialisationError` for too few echoes, or too many.
-        """
+        """Raise `VerificationError` where a party was given another result; `DeserialisationError` for too few."""
         if len(echoes) != len(parties):
             raise DeserialisationError(f"echoes of {len(echoes)} parties, of {len(parties)}")
         for party, echo in zip(parties, echoes, strict=True):
@@ -74,10 +71,7 @@ class KeyMode(ABC):
 
     @abstractmethod
     def prepare(self, plan: Any, announced: Callable[..., Manifest]) -> Session:
-        """Make the keys that have to be there beforehand; `announced` makes the manifest.
-
-        Its `context` is their fingerprint, which is left out where there are no keys yet.
-        """
+        """Make the keys that are there beforehand; `announced` makes the manifest, which has their fingerprint."""
 
     @abstractmethod
     def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:

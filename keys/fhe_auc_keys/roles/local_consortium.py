@@ -7,9 +7,9 @@ over them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta, timezone
-from itertools import count
+from itertools import chain, count
 from typing import TypeVar
 
 from fhe_auc.base.party_names import alike
@@ -24,9 +24,7 @@ from fhe_auc_keys.trust.identity import Identity
 
 T = TypeVar("T")
 
-LIFETIME = timedelta(hours=1)
-"""How long such a session can be opened."""
-
+LIFETIME = timedelta(hours=1)  # for which such a session can be opened
 TRIAL = Study(
     model="any: this is a trial on one machine",
     outcome="the labels in the files given",
@@ -44,7 +42,7 @@ class Consortium:
         taken = {alike(party) for party in parties}
         self.at = datetime.now(timezone.utc)
         self.holder, self.aggregator, self.helper = (
-            next(name for name in _names(role) if alike(name) not in taken)
+            next(name for name in chain([role], (f"{role} {n}" for n in count(2))) if alike(name) not in taken)
             for role in ("key holder", "coordinator", "helper")
         )
         self.authority = authority = Authority.create("local consortium", days=2, at=self.at)
@@ -84,8 +82,3 @@ class Consortium:
             lifetime=LIFETIME,
             at=self.at,
         )
-
-
-def _names(role: str) -> Iterator[str]:
-    yield role
-    yield from (f"{role} {number}" for number in count(2))

@@ -4,14 +4,10 @@ The key holder draws a seed for each party's pad, and makes the opening of the s
 needs for a result. Where parties may be missing, it is made *late*, once it is known who counts: one for all beside one
 for some of them would give away those who do not count (`fhe_auc_keys.site.late_opening`).
 
-Where vectors are added up there are pads alone, and no encryption:
-
-    1  "begin"                          ->  each party: its vector and tags, padded
-    2  the sum, of which the pads       ->  (nothing: each party takes the common pads off, checks the tags, and reads)
-       have been taken off
-
-The key holder then draws a common secret for all parties, too. The opening is the plain sum of the pads, sealed to the
-aggregator. There is no echo: a lie passes with a probability of 1/t² for each party, whatever the others were given.
+Where vectors are added up there are pads alone, and no encryption: each party sends its vector and tags, padded; of the
+sum, which comes back without the pads, it takes the common pads off, checks the tags, and reads. The key holder draws a
+common secret for all parties. The opening is the plain sum of the pads, sealed to the aggregator. There is no echo: a
+lie passes with a probability of 1/t² for each party, whatever the others were given.
 """
 
 from __future__ import annotations
@@ -56,9 +52,8 @@ class PaddedAggregator(SealedAggregator):
         opening: bytes,
         echo: Echo | None = None,
     ) -> None:
-        super().__init__(
-            manifest, computation.running_sum(), self._opened_result, limit=computation.payload_limit, echo=echo
-        )
+        limit = computation.payload_limit
+        super().__init__(manifest, computation.running_sum(), self._opened_result, limit=limit, echo=echo)
         self._aggregate, self._early = aggregate, opening
 
     def _opened_result(self, counted: tuple[str, ...], totals: list[Words]) -> bytes:
@@ -114,16 +109,10 @@ class KeyHolderPads(KeyMode):
 
     @abstractmethod
     def opening(self, manifest: Manifest, context: bytes, seeds: Mapping[str, bytes]) -> bytes:
-        """Return the opening of the sum of the pads from these seeds, by party; `context` as of `PartySecrets`.
-
-        There must be one opening in a session only: who has two learns what the pads between them hide.
-        """
+        """Return the only opening of the sum of the pads from these seeds, by party; `context` as of `PartySecrets`."""
 
     def drawn(self, manifest: Manifest, context: bytes, party: bytes, loaded: object) -> SealedPadsSession:
-        """Return a session on keys that are made, with seeds, and the opening unless it is late.
-
-        `context` is the public one, if there is one; `party` as of `KeyHolderSession.party_material`.
-        """
+        """Return a session on keys that are made, with seeds, and the opening unless it is late."""
         seeds = {name: secrets.token_bytes(SEED_BYTES) for name in manifest.parties}
         secret = party_secrets(party, manifest).context
         opens = partial(self.opening, manifest, secret)
@@ -197,14 +186,8 @@ class SealedVectors(KeyHolderPads):
         def read(result: Result) -> Any:
             return computation.outcome(task, result.content, result.counted, secret)
 
-        return SealedParty(
-            manifest,
-            task.party,
-            padding(task.party, own.seed, padded),
-            read,
-            limit=computation.payload_limit,
-            common_secret=secret,
-        )
+        submit, limit = padding(task.party, own.seed, padded), computation.payload_limit
+        return SealedParty(manifest, task.party, submit, read, limit=limit, common_secret=secret)
 
 
 def opening_in(material: bytes, manifest: Manifest) -> tuple[bytes, bytes]:

@@ -189,10 +189,7 @@ def decrypting_party(
     common_secret: bytes,
     submit: Callable[[], tuple[bytes, ...]] | None = None,
 ) -> SealedParty[R]:
-    """Return a party that decrypts with `keys`, from the `load_secret` of its `WholeKeyComputation`.
-
-    `submit` makes its submission; by default the `SealedComputation` encrypts that with the same keys.
-    """
+    """Return a party that decrypts with `keys`, from `load_secret`; without a `submit`, it encrypts with them, too."""
 
     def encrypt() -> tuple[bytes, ...]:  # no `partial`, which would print the secret
         parts: tuple[bytes, ...] = computation.encrypt(keys, task, common_secret)

@@ -37,9 +37,7 @@ from fhe_auc_keys.trust.identity import Identity
 _PATIENCE = 30.0  # seconds for which another process may have the store open
 _CHEAP = 10  # log2 of scrypt's cost where the passphrase is 256 random bits: there is nothing to stretch
 
-
-RESULT = b"result 1"
-"""The purpose of a site's signature on what a session has yielded."""
+RESULT = b"result 1"  # the purpose of a site's signature on what a session has yielded
 
 
 @dataclass(frozen=True)
@@ -51,21 +49,15 @@ class StoredRecords(Records):
     announced: Announcement = field(repr=False)
 
     def note(self, event: str, **facts: Any) -> None:
-        """Add a line to the trail in the key store's folder."""
         manifest, holder = self.announced.manifest, self.announced.holder.name
         audit.append(self.folder, self.identity, event, manifest, holder, at=_now(), **facts)
 
     def signed(self, told: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what `fhe_auc_keys.trust.signed_json.check` verifies."""
         return signed_json.sign(self.identity, RESULT, told)
 
 
 class StoredState(SiteState):
-    """Sessions in an open key store, which has a certified identity, and whom the site trusts.
-
-    `holder` is the key holder agreed on, or who convenes; sessions of others are refused. `data_set` is what the site
-    calls its rows in the ledger of privacy budgets.
-    """
+    """Sessions that `holder` convenes, in an open key store; `data_set` names the rows in the ledger of budgets."""
 
     def __init__(self, store: KeyStore, holder: str, data_set: str = budget.DEFAULT_DATA_SET) -> None:
         self._store = store
@@ -75,48 +67,39 @@ class StoredState(SiteState):
         self.name = self._identity.name
 
     def session(self, session: bytes) -> Joined:
-        """Return what the party starts from; signatures, certificates and validity are verified again."""
         trust, at = Trusted.stored(self._store).trust, _now()
         announced, material = kept_for_party(self._store, session, self._identity, trust, holder=self._holder, at=at)
         joined = _joined(announced, material, self._identity, self._store)
         return replace(joined, helps=announced.is_helper(self.name))
 
     def state(self, session: bytes) -> bytes | None:
-        """Return the session's state, from the key store."""
         name = session.hex()
         return self._store.get("state", name) if name in self._store.names("state") else None
 
     def others(self, session: bytes) -> list[bytes]:
-        """Return the states of all other sessions; those that are damaged are for ``keys check`` to tell."""
         found = []
         for name in self._store.names("state"):
-            with suppress(DamagedFileError):
+            with suppress(DamagedFileError):  # for ``keys check`` to tell
                 found += [self._store.get("state", name)] if name != session.hex() else []
         return found
 
     def keep(self, session: bytes, state: bytes) -> None:
-        """Put the session's state into the key store."""
         self._store.put("state", session.hex(), state, replace=True)
 
     def charge(self, manifest: Manifest, spending: Spending | None, *, rows: int) -> Mapping[str, Any]:
-        """Put what the session spends into the key store's ledger (`fhe_auc_keys.store.budget`)."""
         return budget.spend(self._store, self._data_set, manifest, spending, rows=rows, at=_now())
 
     def stop(self, manifest: Manifest) -> None:
-        """Raise `InputError` where another session on these rows is an incident that nobody has acknowledged."""
         budget.stop(self._store, self._data_set, manifest)
 
     def refuse(self, manifest: Manifest, error: str) -> None:
-        """Put it into the ledger, where the session has a budget."""
         budget.refuse(self._store, manifest, error)
 
     def spend(self, session: bytes) -> None:
-        """Take the party's seed out of the key store, where sealed keys brought one."""
         if session.hex() in self._store.names("bundle"):
             spend_seed(self._store, session)
 
     def close(self, session: bytes) -> None:
-        """Destroy what opened the session; that it was opened stays known, and so does what it has answered."""
         destroy_keys(self._store, session, has_result=True)
 
 
@@ -136,7 +119,6 @@ class KeyStoreStorage(SiteStorage):
             yield StoredState(store, _needed(config, "holder"), data_set)
 
     def shield(self, config: Mapping[str, Any]) -> None:
-        """Take FHE_AUC_PASSPHRASE out of the environment where `config` names a ``passphrase-file``."""
         if config.get("passphrase-file"):
             drop_variable()
 
@@ -145,9 +127,8 @@ class KeyStoreStorage(SiteStorage):
 
         ``session`` is that file (aggregator.bundle, session.joint or session.convened), ``holder`` who must have signed
         it; ``store`` and ``passphrase-file`` as for `site`, of the aggregator's own key store, with whom it trusts.
-        ``late-opening`` is a folder: where parties may be missing and what they send is padded, the request for the
-        opening is written there, and the opening awaited for ``round-timeout`` seconds
-        (`fhe_auc_keys.site.late_opening`).
+        ``late-opening`` is a folder: where `fhe_auc_keys.site.late_opening.is_late`, the request for the opening is
+        written there, and the opening awaited for ``round-timeout`` seconds.
         """
         path = Path(_needed(config, "session"))
         with _opened(config) as store:
@@ -162,7 +143,6 @@ class KeyStoreStorage(SiteStorage):
         return replace(joined, open_late=partial(ask_by_file, folder, identity, trust, announced, patience))
 
     def local_sites(self, session: Session, folder: Path, grids: Mapping[str, bytes]) -> LocalSites:
-        """Make certificates, seal or convene the session, and open it into a key store for each party."""
         manifest = session.manifest
         consortium = Consortium(manifest.parties)
         trust = consortium.trust
@@ -187,22 +167,14 @@ class KeyStoreStorage(SiteStorage):
             trusted.keep(store)
             return {"store": str(place), "passphrase-file": str(passphrase_file), "holder": holder}, store
 
-        sites = {}
+        sites, at = {}, consortium.at
+        keep = partial(keep_for_party, holder=holder, session=manifest.session, at=at, study=TRIAL)
         for number, role in enumerate(manifest.answering):
             name = consortium.helper if role == HELPER else role
             sites[role], store = stored(number, name)
             with store:
-                keep_for_party(
-                    bundles[role],
-                    consortium.identities[name],
-                    trust,
-                    store,
-                    holder=holder,
-                    session=manifest.session,
-                    at=consortium.at,
-                    study=TRIAL,
-                    grid=grids.get(name),
-                    beside=announcement,
+                keep(
+                    bundles[role], consortium.identities[name], trust, store, grid=grids.get(name), beside=announcement
                 )
         aggregator, store = stored(len(sites), consortium.aggregator)
         store.close()
@@ -213,9 +185,8 @@ class KeyStoreStorage(SiteStorage):
             return LocalSites(config, sites)
         _, store = stored(len(sites) + 1, holder)
         hold(store, session, announcement, consortium.at + LIFETIME)
-        return LocalSites(
-            config, sites, answering_by_file(store, consortium.identities[holder], trust, folder, manifest)
-        )
+        meanwhile = answering_by_file(store, consortium.identities[holder], trust, folder, manifest)
+        return LocalSites(config, sites, meanwhile)
 
 
 @contextmanager

@@ -142,10 +142,7 @@ def read_opening(
 def ask_by_file(
     folder: Path, aggregator: Identity, trust: Trust, announced: Announcement, patience: float, counted: tuple[str, ...]
 ) -> bytes:
-    """Write the request for an opening to SESSION.request in `folder`, and wait for SESSION.opening; return what it is.
-
-    Errors as `read_opening`; `EvaluationError` where nothing has come after `patience` seconds.
-    """
+    """Write the request to SESSION.request in `folder`, wait `patience` seconds for SESSION.opening; return that."""
     asked, answer = _files(folder, announced.manifest)
     write_atomically(asked, request(aggregator, announced.manifest, counted), mode=0o600)
     deadline = time.monotonic() + patience
@@ -219,8 +216,7 @@ def is_opened(store: KeyStore, session: bytes) -> bool:
 def erase(store: KeyStore, session: bytes) -> None:
     """Erase a session's seeds and secret key, where they are held here; an opening that was made stays."""
     if is_held(store, session):
-        held = _held(store, session)
-        left = _Held(held.announcement, held.not_after, b"", ())
+        left = msgspec.structs.replace(_held(store, session), context=b"", seeds=())
         store.put("late", session.hex(), _FORMAT.frame(left), replace=True)
 
 

@@ -119,10 +119,7 @@ def successor(store: KeyStore, session: bytes) -> bytes:
 
 
 def require_unreleased(store: KeyStore, session: bytes, *, stated: bool) -> None:
-    """Raise `KeysError` unless a session has released no result, for all that is known here.
-
-    `stated`: somebody vouches for what is not known.
-    """
+    """Raise `KeysError` unless a session has released no result; `stated`: somebody vouches for what is not known."""
     name, other = session.hex(), successor(store, session)
     if other:
         raise KeysError(
@@ -147,10 +144,7 @@ def require_unreleased(store: KeyStore, session: bytes, *, stated: bool) -> None
 
 
 def replace_by(store: KeyStore, session: bytes, other: bytes, *, stated: bool) -> None:
-    """Write down that one session replaces another, which can then no longer be opened late: before it leaves.
-
-    Errors as `require_unreleased`.
-    """
+    """Write down that one session replaces another, before it leaves; errors as `require_unreleased`."""
     require_unreleased(store, session, stated=stated)
     late_opening.erase(store, session)
     found = msgspec.structs.replace(_stored(store, session), successor=other)

@@ -45,10 +45,7 @@ def is_joint(data: bytes) -> bool:
 def open_for_aggregator(
     data: bytes, identity: Identity, trust: Trust, *, holder: str, session: bytes | None, at: datetime
 ) -> AggregatorKeys:
-    """Return the session of such a file, and the aggregator's material: public keys, or a roster.
-
-    Parameters and errors as `open_aggregator_bundle` and `announced_to_party`.
-    """
+    """Return the session of such a file, and the aggregator's material; errors as `open_aggregator_bundle`."""
     if is_joint(data):
         announced = _open_joint(data, trust, holder=holder, session=session, at=at)
         announced.require_aggregator(verify(identity.credential, trust, at=at))
@@ -78,10 +75,7 @@ def is_for(data: bytes, announced: Announcement, me: Peer) -> bool:
 
 
 def announced_to_party(data: bytes, trust: Trust, *, holder: str, at: datetime, beside: bytes = b"") -> Announcement:
-    """Return the session of a party's file, verified; nothing is opened, so that it can be shown first.
-
-    Errors as `open_announcement`, and `KeysError` where it is an announcement of keys of a key holder.
-    """
+    """Return the session of a party's file, verified; nothing is opened, so that it can be shown first."""
     if is_joint(data):
         return _open_joint(data, trust, holder=holder, session=None, at=at)
     return announced_in_bundle(PARTY_KIND, data, trust, holder=holder, at=at, beside=beside)[0]
@@ -136,10 +130,9 @@ def keep_for_party(
 def kept_for_party(
     store: KeyStore, session: bytes, identity: Identity, trust: Trust, *, holder: str, at: datetime
 ) -> tuple[Announcement, bytes]:
-    """Return what `keep_for_party` put into `store`, and the party's material.
+    """Return what `keep_for_party` put into `store`, and the party's material; errors as `open_announcement`.
 
-    It is verified again, so that nobody goes on with a session that has ended, or whose holder was revoked. Errors as
-    `open_announcement`; `KeysError` where the session has been closed.
+    It is verified again, so that nobody goes on with a session that has ended, or whose holder was revoked.
     """
     found = Kept.stored(store, session)
     if found.closed:

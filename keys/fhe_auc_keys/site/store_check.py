@@ -69,10 +69,7 @@ def problems(store: KeyStore, *, at: datetime) -> list[StoreProblem]:
 
 
 def _record_problems(store: KeyStore, at: datetime, *, trusted: bool) -> Iterator[StoreProblem]:
-    """Yield what is wrong with the audit trail and the privacy ledger, which have to say the same.
-
-    Where it is not known whom the store trusts, nor can it be who has signed the trail.
-    """
+    """Yield what is wrong with the ledger and, where it is known whom the store trusts, with the audit trail."""
     trail, ledger = store.directory / TRAIL, f"budget/{budget.LEDGER}"
     if trail.exists() and trusted:
         for wrong in audit.read(trail.read_bytes(), Trusted.stored(store).trust, at=at).problems:
@@ -112,7 +109,11 @@ def _checks(store: KeyStore, strangers: Collection[str], at: datetime) -> Iterat
     for session in session_ids(store, "made"):
         yield f"made/{session.hex()}", partial(_check_made, store, session)
     for name in (session.hex() for session in session_ids(store, "state")):
-        yield f"state/{name}", lambda name=name: without_secrets(store.get("state", name), answer=True)
+        yield f"state/{name}", partial(_check_state, store, name)
+
+
+def _check_state(store: KeyStore, name: str) -> None:
+    without_secrets(store.get("state", name), answer=True)
 
 
 def _check_authorities(store: KeyStore, at: datetime) -> None:
