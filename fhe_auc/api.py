@@ -1,7 +1,5 @@
 """The public functions that evaluate: every role of a session runs in this process."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace

@@ -1,7 +1,5 @@
 """Contexts and sessions that many tests share: keys are made once for each backend."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

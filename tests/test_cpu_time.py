@@ -1,7 +1,5 @@
 """A test file that takes more CPU time than allowed fails the run, children included, also where workers run it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Tables as documents have them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 

@@ -1,7 +1,5 @@
 """Libraries that only some uses need: an extra of the package installs them, and its absence is one sentence."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 
 from fhe_auc.base.errors import InputError

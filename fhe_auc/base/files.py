@@ -3,8 +3,6 @@
 And files read as a whole, from others, no longer than any of ours is.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import secrets

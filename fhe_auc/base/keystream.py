@@ -1,7 +1,5 @@
 """Random numbers from a key, by ChaCha20: equal keys give equal numbers, and nobody without the key can tell them."""
 
-from __future__ import annotations
-
 import numpy as np
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms

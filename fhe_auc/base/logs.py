@@ -5,8 +5,6 @@ to stderr, as text or JSON (`write_to_stderr`); who calls the roles from a progr
 like. Nothing in a line is secret, and a site's result is in none.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

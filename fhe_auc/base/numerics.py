@@ -1,7 +1,5 @@
 """What few lines of numpy compute: a session need not load a larger library for them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

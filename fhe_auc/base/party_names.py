@@ -1,7 +1,5 @@
 """What a party may be called: one rule for rows, manifests and certificates."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Sizes, times and bounds, written for people."""
 
-from __future__ import annotations
-
 import math
 
 

@@ -5,8 +5,6 @@ makes, with results switched to a smaller modulus; Σ (Σ left)·(Σ right) unde
 variance of the secret key's coefficients: 2/3, with joint keys n·2/3.
 """
 
-from __future__ import annotations
-
 import math
 
 from fhe_auc.base.errors import CapacityError

@@ -13,8 +13,6 @@ Nothing about it is heuristic, as it would be with products of encryptions of ze
 has no tails: a noise that decrypts does so always. `ciphertext_noise` has X, `BfvParameters.flooding_bits` is b.
 """
 
-from __future__ import annotations
-
 import secrets
 
 import numpy as np

@@ -1,7 +1,5 @@
 """BFV on OpenFHE, with the first plaintext modulus; keys and encryptions of zero do not depend on it."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

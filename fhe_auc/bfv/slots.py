@@ -9,8 +9,6 @@ All in integers, and the same whatever the library: encryptions are encryptions 
 a message is added here. (OpenFHE's own encoding rounds up; its decryption fails from 51 bits of t on; both take long.)
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

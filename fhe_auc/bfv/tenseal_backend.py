@@ -4,8 +4,6 @@ SEAL keeps BFV ciphertexts as coefficients and keys as values at roots of unity.
 exchange the random polynomial of a ciphertext for that of a seed only there.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import tenseal.sealapi as seal

@@ -3,8 +3,6 @@
 The aggregator adds it to a result: fresh public-key encryptions of Gaussian noise, by ChaCha20 from `secrets`.
 """
 
-from __future__ import annotations
-
 import secrets
 
 import numpy as np

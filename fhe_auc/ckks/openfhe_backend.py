@@ -1,7 +1,5 @@
 """CKKS on OpenFHE."""
 
-from __future__ import annotations
-
 from functools import cached_property
 from typing import Any
 

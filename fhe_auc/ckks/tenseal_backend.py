@@ -1,7 +1,5 @@
 """CKKS on Microsoft SEAL, through `tenseal.sealapi`."""
 
-from __future__ import annotations
-
 import math
 from functools import cached_property
 from typing import Any

@@ -6,8 +6,6 @@ A package adds commands through the entry-point group ``fhe_auc.commands``: the 
 value a `click.Command`. Errors that they raise are treated like those of the commands here.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from importlib import import_module

@@ -5,8 +5,6 @@ the file: ``label-column`` in its table ``[evaluate]``, else at its top, which i
 The file is named with ``--config``, else it is ``fhe-auc.toml`` in the current folder, if that is there.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path

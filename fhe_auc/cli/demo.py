@@ -1,7 +1,5 @@
 """``fhe-auc demo``: the main job on bundled real data, checked against the pooled rows."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``fhe-auc evaluate``: the AUC over the rows in the user's files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

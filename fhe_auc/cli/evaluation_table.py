@@ -1,7 +1,5 @@
 """An evaluation, printed for a person to read."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """From an exception to one line on stderr, with ``--json`` also an object on stdout, and an exit status."""
 
-from __future__ import annotations
-
 import traceback
 
 import click

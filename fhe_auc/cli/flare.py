@@ -1,7 +1,5 @@
 """``fhe-auc flare …``: sessions carried by NVIDIA FLARE, a plug-in of the command line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

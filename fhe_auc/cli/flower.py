@@ -1,7 +1,5 @@
 """``fhe-auc flower …``: sessions carried by Flower, a plug-in of the command line."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """``fhe-auc helper …``: the part of a session's helper, who has the key in place of the parties."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """``fhe-auc plan``: the parameters that the planner picks, each with its reason."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

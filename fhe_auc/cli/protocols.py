@@ -1,7 +1,5 @@
 """``fhe-auc protocols``: which one to take, and what each asks one to trust."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

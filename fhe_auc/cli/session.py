@@ -1,7 +1,5 @@
 """``fhe-auc session …``: sessions carried by files, and how a session stands, whatever carries it."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """``fhe-auc thresholds``: find quantile thresholds by a session of their own, and write them to a file."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any

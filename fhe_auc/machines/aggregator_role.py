@@ -1,7 +1,5 @@
 """The aggregator's part in a session, as its configuration says, over any transport: `run`."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import time

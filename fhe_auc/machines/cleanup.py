@@ -5,8 +5,6 @@ parent or an ancestor with it. Run as a program, this waits until the process th
 came about (SIGKILL, a closed terminal, Ctrl-C twice), and then ends what that has left.
 """
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import subprocess

@@ -10,8 +10,6 @@ helper are sealed. So readers of the folder see no counts; whoever writes into i
 nothing else. This is the shortest transport, as an example for others.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import time

@@ -4,8 +4,6 @@
 one private folder that is removed afterwards.
 """
 
-from __future__ import annotations
-
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence

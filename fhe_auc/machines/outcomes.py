@@ -1,7 +1,5 @@
 """What sessions have yielded, in a file each at the site: JSON, readable to the site's user only."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Mapping

@@ -3,8 +3,6 @@
 However this process ends, `fhe_auc.machines.cleanup` sees to it that nothing is left.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

@@ -3,8 +3,6 @@
 [BBQ] Naeini, Cooper, Hauskrecht, "Obtaining Well Calibrated Probabilities Using Bayesian Binning", AAAI 2015.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

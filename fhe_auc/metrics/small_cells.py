@@ -1,7 +1,5 @@
 """Histograms without small counts: neighbouring bins are merged until none shows that so few rows are in it."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

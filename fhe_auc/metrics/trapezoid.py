@@ -6,8 +6,6 @@
 Encryption", arXiv 2403.14428, eq. 2-3. T, F and p are those of `fhe_auc.rows.counts`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from operator import mul

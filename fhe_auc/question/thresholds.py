@@ -9,8 +9,6 @@ which the tables of [DPAUC] come out, which does not say what its points are.
 its own has to find (`fhe_auc.results.evaluation.QuantileThresholds`, docs/evidence/score-histograms.md).
 """
 
-from __future__ import annotations
-
 import operator
 import os
 import re

@@ -1,7 +1,5 @@
 """The report as one HTML page: nothing to fetch, nothing to run, every text passed in escaped."""
 
-from __future__ import annotations
-
 import base64
 import json
 import math

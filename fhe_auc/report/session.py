@@ -1,7 +1,5 @@
 """A report from the rows: a session that gives the pooled score histogram, one for groups and sites, and the facts."""
 
-from __future__ import annotations
-
 import datetime
 import math
 import os

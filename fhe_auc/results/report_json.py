@@ -1,7 +1,5 @@
 """The report as plain types for JSON, with no more digits than readers may know."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict

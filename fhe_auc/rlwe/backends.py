@@ -1,7 +1,5 @@
 """Which encryption libraries this interpreter can import."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from functools import cache

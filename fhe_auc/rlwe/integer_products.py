@@ -5,8 +5,6 @@ are below the product of a few wide primes, modulo which they are computed value
 same on every machine: parties and aggregator compute the same polynomial, each for itself.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from functools import lru_cache

@@ -7,8 +7,6 @@ coefficients stand, and fills received coefficients into its own header after ch
 As a second gain every coefficient takes only the bytes that its modulus needs (`fhe_auc.rlwe.polynomials`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property

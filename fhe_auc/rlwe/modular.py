@@ -1,7 +1,5 @@
 """Arithmetic modulo a prime of up to 56 bits, on arrays of 64-bit words in [0, modulus)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import TypeAlias

@@ -4,8 +4,6 @@ A ciphertext (c0, c1) whose noise is far below its modulus Q says as much modulo
 and noise get smaller together, and rounding adds little (`fhe_auc.bfv.ciphertext_noise`). Anybody can do it.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from fhe_auc.rlwe.modular import multiply

@@ -4,8 +4,6 @@ This is how coefficients travel. Sums of them need no encryption library: adding
 after the other, is all that there is to combining them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

@@ -1,7 +1,5 @@
 """Primes that are 1 modulo 2N: modulo these, polynomials are known by their values at the roots of -1."""
 
-from __future__ import annotations
-
 import itertools
 from itertools import islice
 

@@ -3,8 +3,6 @@
 SEAL's own loader sees only what SEAL has written on this machine, coefficients filled in (`fhe_auc.rlwe.layout`).
 """
 
-from __future__ import annotations
-
 import os
 import struct
 import sys

@@ -13,8 +13,6 @@ A seed is used once: two ciphertexts with the same `a` tell the difference of wh
 secrets the same `a` is harmless: `fhe_auc.bfv.joint_keys`.)
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """How far added noise outweighs what it hides: the defaults and limits that all encrypted protocols share."""
 
-from __future__ import annotations
-
 import math
 
 from fhe_auc.base.errors import CapacityError

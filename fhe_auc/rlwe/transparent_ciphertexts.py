@@ -10,8 +10,6 @@ every second key. A ciphertext made with the public key, or changed on the way, 
 whose word a result is, and are what stops a stranger.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Real multi-site test scores that come with the package; provenance and licences in ``data/README.md``."""
 
-from __future__ import annotations
-
 from importlib import resources
 
 from fhe_auc.base.errors import InputError

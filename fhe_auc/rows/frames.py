@@ -3,8 +3,6 @@
 A table is anything that lists its columns and returns one by its name; none of these libraries is imported.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import reprlib

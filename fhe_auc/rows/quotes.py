@@ -7,8 +7,6 @@ columns of numbers are): a note can look like this, but hardly by chance. Not fo
 quotes whose columns of numbers hold text.
 """
 
-from __future__ import annotations
-
 import codecs
 import re
 from collections.abc import Callable, Iterable, Sequence

@@ -4,8 +4,6 @@ Such a file is seen by nobody else and gone with the process (`tempfile.Temporar
 arrays like any other, which the system reads from the file as they are used; `release` lets go of what has been read.
 """
 
-from __future__ import annotations
-
 import mmap
 import sys
 import tempfile

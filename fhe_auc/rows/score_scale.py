@@ -6,8 +6,6 @@ division by 100 at most makes numbers equal that differ in the last bit. All els
 error too, is about the scores so converted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -4,8 +4,6 @@ What the table held stays as it was: CSV cells as their text, with the file's by
 columns with their types; NPZ arrays of any shape.
 """
 
-from __future__ import annotations
-
 import codecs
 import csv
 import os

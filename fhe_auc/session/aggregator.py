@@ -11,8 +11,6 @@ counts when parties are away is decided in `fhe_auc.session.counted_parties`. Wh
 on from its `fhe_auc.session.journal.Journal`. The other side is `fhe_auc.session.party`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import time

@@ -1,7 +1,5 @@
 """Computations under CKKS: the parties' values in one ciphertext a block, and the protocol's circuit."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol, TypeAlias
 

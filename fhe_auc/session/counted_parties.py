@@ -1,7 +1,5 @@
 """Who counts when parties are away: who is asked in a round, who has answered, and whether they are enough."""
 
-from __future__ import annotations
-
 from fhe_auc.base.errors import TooFewPartiesError
 from fhe_auc.base.party_names import HELPER
 from fhe_auc.session.record import SessionRecord

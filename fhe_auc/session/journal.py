@@ -12,8 +12,6 @@ Parties see no second message of a round: where one is here, it is sent again. O
 the aggregator, and nothing tells it more than it has seen already; the folder is private, as others must not change it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

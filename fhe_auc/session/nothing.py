@@ -7,8 +7,6 @@ docs/guide/write-a-protocol.md walks through it. What carries, keeps and resumes
 encryption. No command has it unless a package names it in the entry-point group ``fhe_auc.protocols``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated

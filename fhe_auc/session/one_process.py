@@ -1,7 +1,5 @@
 """Sessions whose roles all run in this process, and exchange the same bytes as between sites."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Installed protocols, and attacks on them: entry-point groups ``fhe_auc.protocols`` and ``fhe_auc.attacks``."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar

@@ -4,8 +4,6 @@ Sums of ciphertexts are sums of coefficients modulo primes. They need no encrypt
 whatever the order and grouping.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from fhe_auc.base.errors import DeserialisationError

@@ -4,8 +4,6 @@ The x of all parties are uniform and independent, and the sum over a run of neig
 are. Whoever lacks the common secret knows none of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial, reduce
 from itertools import pairwise

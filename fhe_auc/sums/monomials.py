@@ -9,8 +9,6 @@ The monomial with j = 0 is 1. Of the others there is one in a term of degree 1, 
 three for a cube, five for a square times another factor, seven for three different factors.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import Counter

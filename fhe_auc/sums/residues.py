@@ -4,8 +4,6 @@ Residue i takes the bits from i·⌈log2 t⌉ on, the lowest first; bit b is bit
 The last byte is filled up with zeros.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

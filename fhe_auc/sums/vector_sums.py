@@ -12,8 +12,6 @@ from who has the common secret, k_i from who has the pads, and k_i hides r from 
 a wrong W passes with probability 1/t² (docs/security/verified.md; Wegman and Carter 1981; Catalano and Fiore 2013).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 It holds no secret. What nobody tells apart is a `KeysError`.
 """
 
-from __future__ import annotations
-
 from fhe_auc.base.errors import DeserialisationError, FheAucError
 
 

@@ -15,8 +15,6 @@ no rounding and no cut tail changes the law. It happens less than once in 2^40 d
 same whatever comes out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from decimal import ROUND_FLOOR, Decimal, localcontext
 from fractions import Fraction

@@ -14,8 +14,6 @@ How much noise a budget needs is the caller's affair: nothing here knows of sens
 `fhe_auc_benchmarks.comparison.simulated_dpauc` is for experiments. OpenDP is imported when the first noise is drawn.
 """
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """Values of a protocol's options, checked: a bad one is an `InputError` that names the option and the value."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any, TypeGuard

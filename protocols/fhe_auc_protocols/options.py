@@ -3,8 +3,6 @@
 What values are allowed each protocol checks itself, as they may come from a manifest too.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from fhe_auc.base.options import Options, option

@@ -1,7 +1,5 @@
 """What the reader of any result ought to know: who is in it, what the thresholds leave out, and what the AUC tells."""
 
-from __future__ import annotations
-
 from fhe_auc.question.thresholds import MAX_PLACES, held_back, perhaps_found
 from fhe_auc.results.evaluation import NOT_TOLD_APART
 from fhe_auc.results.intervals import TELLING

@@ -1,7 +1,5 @@
 """`fhe-auc compare-protocols`: the paper's story, the numbers of real sessions, and how bad input is told."""
 
-from __future__ import annotations
-
 import csv
 import itertools
 import json

@@ -1,7 +1,5 @@
 """``fhe-auc benchmark``: every contender gets the right AUC, costs fall to who has them, and files hold the numbers."""
 
-from __future__ import annotations
-
 import json
 import socket
 import time

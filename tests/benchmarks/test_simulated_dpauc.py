@@ -3,8 +3,6 @@
 Seeds are fixed; with others a test would fail with probability `FALSE_ALARM`.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

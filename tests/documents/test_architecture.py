@@ -1,7 +1,5 @@
 """The rooms are those of the architecture page, few, and without circles; each file that the page names is there."""
 
-from __future__ import annotations
-
 import ast
 import itertools
 import re

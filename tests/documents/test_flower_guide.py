@@ -1,7 +1,5 @@
 """docs/guide/flower.md, executed after the guide to keys: from certificates to a result at each site, over Flower."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """docs/guide/keys.md and its reference, executed: commands run as they stand there, and print what the pages show."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

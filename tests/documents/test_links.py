@@ -1,7 +1,5 @@
 """No link in the documents is broken, every page can be reached from the index, and modules that pages name exist."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The notebook in examples: its cells run in order, show what it says, and it is committed without outputs."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

@@ -1,7 +1,5 @@
 """docs/guide/paper.md, executed: its commands print what it shows, and its sentences say what its commands computed."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Where commands and readers of files run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """An argument that a public function does not have: one sentence says which one is meant, or where it belongs."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import inspect

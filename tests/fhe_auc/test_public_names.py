@@ -1,7 +1,5 @@
 """What is public is documented where it is said what is public, and imports without what it does not need."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import subprocess

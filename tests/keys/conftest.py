@@ -1,7 +1,5 @@
 """A consortium's folders, as ``fhe-auc keys`` leaves them."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The page on a package index is for readers without a clone; until it is there, no document sends anybody to it."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

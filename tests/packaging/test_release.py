@@ -1,7 +1,5 @@
 """Sites install what is locked by hash, workflows and image name what is there, and what is published is whole."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

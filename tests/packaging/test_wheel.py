@@ -1,7 +1,5 @@
 """What pip installs works outside the repository: our wheel, and a protocol that somebody else ships."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

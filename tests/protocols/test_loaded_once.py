@@ -1,7 +1,5 @@
 """A session in one process loads the public context once and makes each kind of evaluation key once."""
 
-from __future__ import annotations
-
 import importlib
 from collections import Counter
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """What `verified` does not cover: a party that makes up its rows decides the AUC, in every protocol."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 

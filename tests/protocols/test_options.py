@@ -1,7 +1,5 @@
 """Options of every protocol: typed, and what the command line says of them comes from the types."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import FrozenInstanceError, asdict, fields
 

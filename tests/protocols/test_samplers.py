@@ -4,8 +4,6 @@ OpenDP's samplers cannot be seeded, so tests of their law reject an honest one w
 beside each stands one that a scale wrong by a fifth does not pass.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from decimal import Decimal, localcontext

@@ -1,7 +1,5 @@
 """A party that is saved and restored between all rounds plays the same session, in every installed protocol."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -1,7 +1,5 @@
 """More rows in one process than `max_rows`: one sentence, before any key is made, whatever is asked for."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the protocols without encryption have in common: what their roles refuse, and that nothing is lost by that."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

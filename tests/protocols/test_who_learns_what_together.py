@@ -1,7 +1,5 @@
 """What those who work together learn, and which lies pass: the threat model's rows that no other test plays."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import secrets

@@ -3,8 +3,6 @@
 Every transport carries the bytes that `fhe_auc.machines.site_state.answer` makes, so that one place seals for all.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

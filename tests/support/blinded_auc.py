@@ -1,7 +1,5 @@
 """The blinded AUC without rounds and messages: counts, and the circuit on submissions that are there already."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """A consortium's authority and its certified parties, at a time that does not pass."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta, timezone
 
 from fhe_auc.question.study import Study

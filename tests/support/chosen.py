@@ -1,7 +1,5 @@
 """Sessions of a protocol by its name, with every option by its own name, as the command line gives them."""
 
-from __future__ import annotations
-
 import inspect
 from dataclasses import fields
 from typing import Any

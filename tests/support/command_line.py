@@ -1,7 +1,5 @@
 """The command line as a test calls it, and how it is to fail."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

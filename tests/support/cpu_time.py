@@ -3,8 +3,6 @@
 A child counts once it has ended and been waited for. What a file imports first counts for it, at collection or later.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections import Counter

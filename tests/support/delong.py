@@ -1,7 +1,5 @@
 """AUC and DeLong's standard errors from the definition over rows: the oracle of `fhe_auc.results.intervals`."""
 
-from __future__ import annotations
-
 import math
 from typing import TypeAlias
 

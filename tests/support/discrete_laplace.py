@@ -1,7 +1,5 @@
 """A test of noise against the law of Pólya shares."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy import stats
 

@@ -1,7 +1,5 @@
 """An evaluation as a session yields it, without the session."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fhe_auc.results.evaluation import Evaluation

@@ -1,7 +1,5 @@
 """Sessions of `exact` and `verified`, all roles in one process, round by round."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any

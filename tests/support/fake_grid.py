@@ -1,7 +1,5 @@
 """As much of Flower's grid as a ServerApp uses, with nodes that are calls; and sessions over it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Randomness is to come from `secrets` alone: here are the generators that it must not come from."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

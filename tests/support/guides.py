@@ -1,7 +1,5 @@
 """Guides, executed: blocks of commands run as they stand there, each in the terminal that its fence names."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """Sessions with a helper, of which some may be absent, or what they say is changed on its way."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

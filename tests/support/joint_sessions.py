@@ -1,7 +1,5 @@
 """Sessions with joint keys, all roles in one process, round by round."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 

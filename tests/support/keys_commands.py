@@ -1,7 +1,5 @@
 """``fhe-auc keys`` called as the engineers of a consortium call it, at a time that tests set."""
 
-from __future__ import annotations
-
 import functools
 import json
 import re

@@ -1,7 +1,5 @@
 """The folder where tests call ``fhe-auc keys``: who has which store and credential in it, and their passphrase."""
 
-from __future__ import annotations
-
 PASSPHRASE = "correct horse battery staple"  # noqa: S105
 SMALL = ("--thresholds", "uniform:16", "--backend", "tenseal")
 SITES = ("north", "south")

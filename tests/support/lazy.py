@@ -1,7 +1,5 @@
 """Libraries that take long to import, loaded once something of them is called: every worker imports every test file."""
 
-from __future__ import annotations
-
 from functools import reduce
 from importlib import import_module
 from typing import Any

@@ -1,7 +1,5 @@
 """A session between machines, whose roles all have their key stores and files on this one."""
 
-from __future__ import annotations
-
 import copy
 import json
 import shutil

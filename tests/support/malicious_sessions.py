@@ -1,7 +1,5 @@
 """Sessions of the protocol for an aggregator that may lie: sites, keys made once for many, roles, and plans."""
 
-from __future__ import annotations
-
 import re
 import secrets
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The protocol that does nothing, for tests of what carries, keeps and resumes sessions: installed, and read."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

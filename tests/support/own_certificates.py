@@ -1,7 +1,5 @@
 """Certificates that sites have from elsewhere, with their chains and revocation lists."""
 
-from __future__ import annotations
-
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec

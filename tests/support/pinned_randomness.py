@@ -1,7 +1,5 @@
 """Randomness that a test has pinned, for functions that take the module `secrets` otherwise."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Sums in Python's integers, random ones, and keys that hide nothing, with which many openings can be tried."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple

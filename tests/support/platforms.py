@@ -1,8 +1,6 @@
 """What some tests rest on and some systems lack: marks that skip them there, on real Windows and in a process made to
 look like one (`tests.support.without_posix`) alike."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

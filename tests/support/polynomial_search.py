@@ -1,7 +1,5 @@
 """A search for the polynomial of per-class sums that comes out flattest, by following a gradient from random points."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

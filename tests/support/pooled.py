@@ -1,7 +1,5 @@
 """All parties' rows in one place, and what a session is to find of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import add

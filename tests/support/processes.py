@@ -1,7 +1,5 @@
 """Processes of this machine, found by what stands in their environment."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time

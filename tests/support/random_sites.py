@@ -1,7 +1,5 @@
 """Sites with random rows of both labels, seeded."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fhe_auc.rows.party_data import PartyData

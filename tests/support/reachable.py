@@ -1,7 +1,5 @@
 """What an object holds: everything that it refers to, directly or by way of others."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Iterator
 from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, ModuleType

@@ -1,7 +1,5 @@
 """All roles of a session, played message by message."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """CKKS and BFV behind one interface, for what tests claim of the contexts of both."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """A consortium with a key holder and an aggregator, who seal and announce sessions at a time that does not pass."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Rows of several models, groups and classes, seeded; and what is to be found of them, by definitions over rows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any

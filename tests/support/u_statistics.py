@@ -1,7 +1,5 @@
 """Statistics of pairs without noise, straight from the definition."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fhe_auc_protocols.u_statistics import noiseless

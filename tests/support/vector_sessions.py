@@ -1,7 +1,5 @@
 """Sessions that add up vectors, all roles in one process, round by round, for an aggregator that may lie."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Messages and framed things as somebody alters them who can put checksums right."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from typing import Any

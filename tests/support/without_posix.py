@@ -4,8 +4,6 @@ Other packages are imported before, as they are; what they look up later is gone
 treated as on Windows: they are not removed or replaced, and one open for reading alone is not synced.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl

@@ -1,7 +1,5 @@
 """``fhe-auc attack``: the tables of what lies come to."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any

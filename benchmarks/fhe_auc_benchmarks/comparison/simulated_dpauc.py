@@ -12,8 +12,6 @@ numpy draws continuous noise; the real Laplace noise is discrete, and the real G
 scales above 1 that changes a variance by less than 1/6: by 0.3 % at most in the settings of the paper.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

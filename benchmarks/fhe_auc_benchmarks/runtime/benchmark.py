@@ -1,7 +1,5 @@
 """The measurements of ``fhe-auc benchmark``: which contenders, how many parties and thresholds, how often."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial

@@ -3,8 +3,6 @@
 `OurProtocol` times the protocol alone. Here every command starts Python, opens a key store and verifies certificates.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """``fhe-auc benchmark``: measure, on this machine, what the tables in the documents say."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

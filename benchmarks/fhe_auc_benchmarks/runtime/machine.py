@@ -1,7 +1,5 @@
 """What the numbers were measured on."""
 
-from __future__ import annotations
-
 import platform
 from contextlib import suppress
 from datetime import datetime, timezone

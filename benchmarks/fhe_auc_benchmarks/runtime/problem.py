@@ -1,7 +1,5 @@
 """What is measured: some parties, some thresholds, and the AUC that must come out."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from operator import add

@@ -12,8 +12,6 @@ A second table is of prediction intervals: how often that of all sites but one h
 logit is drawn with standard deviation tau around that of 0.8. Each site has a share of positive rows, the same for all.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 from collections.abc import Iterator

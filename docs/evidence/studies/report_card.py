@@ -14,8 +14,6 @@ changes no order. The calibration error of the other half is that of ten bins of
 bin of its own; a perfect classifier would have one too, by chance, of about 0.01.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

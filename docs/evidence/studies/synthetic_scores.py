@@ -8,8 +8,6 @@ positives among the top scores (Table 2). The rest of the shape is a smooth gues
 curve (on the logit) has 13 monotone cubic pieces, fitted to those numbers.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import CubicHermiteSpline, PchipInterpolator

@@ -10,8 +10,6 @@ of the figures is SIMULATED, from a seeded generator: tables can be made again; 
   equal ratings, the rest independent. 100 runs; mean absolute error.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 import time

@@ -4,8 +4,6 @@ A client that fails is asked again, in the same bytes, until the round's time is
 again by FLARE itself. Who is in a job is settled when it starts: no round waits for others.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """The client's part: it answers as ``local/fhe-auc/NAME.toml`` of its FLARE workspace says, NAME being the client's."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from nvflare.apis.executor import Executor

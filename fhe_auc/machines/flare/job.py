@@ -1,7 +1,5 @@
 """The job that FLARE runs for a session, and FLARE's simulator as a place for sessions on this machine."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

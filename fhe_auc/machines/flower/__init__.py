@@ -8,8 +8,6 @@ result comes to the server; every site writes its own.
 which a Flower app of one's own gets a session in. Importing this package does not import flwr.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from importlib.metadata import version

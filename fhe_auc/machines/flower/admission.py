@@ -3,8 +3,6 @@
 Its connection to the SuperLink is given one that watches what comes back.
 """
 
-from __future__ import annotations
-
 import ssl
 import threading
 import time

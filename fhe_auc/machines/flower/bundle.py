@@ -5,8 +5,6 @@ installed. What a bundle says all the same decides what a site runs: `fhe_auc.ma
 in.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path

@@ -3,8 +3,6 @@
 Messages are one array of bytes in Flower's records, which Flower sends once to all who get the same.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Mapping

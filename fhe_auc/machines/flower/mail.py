@@ -7,8 +7,6 @@ A node that fails, or is silent for long, is asked again until the round's time 
 answers with the same bytes.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping

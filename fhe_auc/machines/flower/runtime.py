@@ -1,7 +1,5 @@
 """Flower on this machine, to try and to test: a SuperLink that simulates sites, or one with a SuperNode a site."""
 
-from __future__ import annotations
-
 import json
 import socket
 import time

@@ -1,7 +1,5 @@
 """The ServerApp: it plays the aggregator, and learns who took part."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

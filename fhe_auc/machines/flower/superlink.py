@@ -5,8 +5,6 @@ the node's key. Whoever reaches the others may start runs, which can bring code,
 SuperLink's own programs are to do, all without a password: those are for this machine.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -5,8 +5,6 @@ so it is given another judge: the SHA-256 that the site was started with. That h
 its version is pinned exactly.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import os

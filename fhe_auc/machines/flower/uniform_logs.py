@@ -5,8 +5,6 @@ these write goes through a process of its own to stderr, which passes our lines 
 of each other one. That lives until the last of them has closed it.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import re

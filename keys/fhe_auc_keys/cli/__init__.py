@@ -1,7 +1,5 @@
 """The commands ``fhe-auc keys …``, a plug-in of the command line (entry-point group ``fhe_auc.commands``)."""
 
-from __future__ import annotations
-
 import click
 
 from fhe_auc.cli import output

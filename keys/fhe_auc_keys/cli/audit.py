@@ -1,7 +1,5 @@
 """``fhe-auc audit``: a role's audit trail, verified and shown."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

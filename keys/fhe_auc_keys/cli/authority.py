@@ -1,7 +1,5 @@
 """``fhe-auc keys ca-init``, ``issue``, ``revoke``: at the consortium's authority."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

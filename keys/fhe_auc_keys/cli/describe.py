@@ -1,7 +1,5 @@
 """A session as its holder announced it, in words."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fhe_auc.base import quantities

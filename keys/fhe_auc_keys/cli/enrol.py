@@ -1,7 +1,5 @@
 """``fhe-auc keys enrol``: at a site, from its first key to the renewal of its certificate."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

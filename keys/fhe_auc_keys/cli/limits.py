@@ -1,7 +1,5 @@
 """``fhe-auc keys policy``, ``budget``: what a site opens unasked, and what sessions spend of its rows."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``fhe-auc keys open``, ``open-late``: of a bundle or a joint session, and of the pads once it is known who counts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

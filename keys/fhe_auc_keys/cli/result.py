@@ -1,7 +1,5 @@
 """``fhe-auc check``: results that sites have signed, verified anywhere, and compared."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

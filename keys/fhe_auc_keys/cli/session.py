@@ -1,7 +1,5 @@
 """``fhe-auc keys session``: make a session's keys and seal them, role by role; or convene one with joint keys."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``fhe-auc keys show``: what a file is, in plain words, and how much of it has been verified."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timezone

@@ -3,8 +3,6 @@
 A passphrase is never an argument.
 """
 
-from __future__ import annotations
-
 import functools
 import getpass
 import warnings

@@ -1,7 +1,5 @@
 """``fhe-auc keys check``, ``close``: whether a key store is whole and of use, and the end of keys that have served."""
 
-from __future__ import annotations
-
 import click
 
 from fhe_auc.cli import output

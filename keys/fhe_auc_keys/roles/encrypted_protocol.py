@@ -8,8 +8,6 @@ keys "helper"   a helper opens what parties have padded (`helper_roles`)
 Each is a `fhe_auc_keys.roles.key_mode.KeyMode`, which a protocol makes of its computation.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping
 from functools import partial

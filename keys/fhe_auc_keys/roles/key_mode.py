@@ -5,8 +5,6 @@ Without it an aggregator that may lie could give each party another result, and 
 are parties. To outsiders an echo tells nothing.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import time

@@ -5,8 +5,6 @@ thing is left out, so that ten thousand parties fit: a site's bundle holds the c
 over them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta, timezone
 from itertools import chain, count

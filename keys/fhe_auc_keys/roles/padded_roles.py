@@ -10,8 +10,6 @@ common secret for all parties. The opening is the plain sum of the pads, sealed 
 lie passes with a probability of 1/t² for each party, whatever the others were given.
 """
 
-from __future__ import annotations
-
 import secrets
 from abc import abstractmethod
 from collections.abc import Callable, Mapping

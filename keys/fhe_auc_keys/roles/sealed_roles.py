@@ -12,8 +12,6 @@ Where the result is checked against an aggregator that may lie, parties compare 
 Where parties submit under pads: `fhe_auc_keys.roles.padded_roles`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 

@@ -6,8 +6,6 @@ state     what the party would go on from goes; the bytes that answered last sta
 seen      stays: a bundle opens once, whatever has become of it
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 from datetime import datetime, timezone
 

@@ -1,7 +1,5 @@
 """Sites' sessions in their key stores, for `site_state`: what ``keys open`` has put there, and their state."""
 
-from __future__ import annotations
-
 import secrets
 import time
 from collections.abc import Iterator, Mapping

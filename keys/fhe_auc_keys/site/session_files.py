@@ -5,8 +5,6 @@ With a helper it is all that the aggregator and the helper get; a party also has
 which it keeps beside the announcement (`beside`).
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from fhe_auc.base.errors import UnknownProtocolError

@@ -5,8 +5,6 @@ from the middle, shows (`read`). Lines removed from the end do not, unless someb
 Whoever has the role's key and its disk can write the file anew: where that matters, the role keeps a copy elsewhere.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

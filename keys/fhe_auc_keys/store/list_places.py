@@ -3,8 +3,6 @@
 A list is signed and numbered, so that whoever alters or withholds it is noticed, at the latest when the last one ends.
 """
 
-from __future__ import annotations
-
 import ssl
 import time
 import urllib.request

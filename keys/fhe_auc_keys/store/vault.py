@@ -1,7 +1,5 @@
 """Opening a site's key store: its passphrase comes from a file, the environment, or whoever can be asked."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable

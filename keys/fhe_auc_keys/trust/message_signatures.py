@@ -1,7 +1,5 @@
 """Signatures and seals on the messages of a session, made and checked with certified keys."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

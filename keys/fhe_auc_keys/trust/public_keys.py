@@ -5,8 +5,6 @@ signature and then the authority's signature cover. It has two components, an ML
 key (RFC 7748), 1,184 and 32 bytes: who would read what is sealed to it has to break both (`trust.sealing`).
 """
 
-from __future__ import annotations
-
 import hashlib
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache

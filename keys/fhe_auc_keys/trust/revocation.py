@@ -4,8 +4,6 @@ An authority that takes a new key keeps its name. A list names the key that sign
 counts for that key alone; where a list names none, its signature says whose it is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from functools import lru_cache

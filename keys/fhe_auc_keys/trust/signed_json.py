@@ -5,8 +5,6 @@
 Everything but ``ed25519`` is signed, in the canonical form of RFC 8785: blanks and the order of names do not matter.
 """
 
-from __future__ import annotations
-
 import base64
 import copy
 import json

@@ -4,8 +4,6 @@ CKKS blinding is a blur, not a theorem: it hides the size of num and den among t
 (docs/security/protocol.md). Flooding noise: `fhe_auc.ckks.flooding`.
 """
 
-from __future__ import annotations
-
 import math
 import secrets
 from typing import Protocol

@@ -6,8 +6,6 @@ target (`fhe_auc_protocols.blinded_auc.error_bound`). Scale Δ' buys precision, 
 come out of the same modulus: the planner takes the largest ρ that leaves the precision asked for.
 """
 
-from __future__ import annotations
-
 import math
 
 import msgspec

@@ -10,8 +10,6 @@ bins alone the noise still differs between windows by enough to estimate r and t
 flood) matters as well: without flooding r is the gcd of the decrypted coefficients.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """By how much noise and rounding may put an encrypted AUC off: bounds, from the plan alone."""
 
-from __future__ import annotations
-
 import math
 from typing import Protocol
 

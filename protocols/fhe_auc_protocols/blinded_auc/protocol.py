@@ -1,7 +1,5 @@
 """What `semi_honest` and `malicious` have in common: one circuit, and how a party's result is told."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from functools import partial
 from typing import Any, ClassVar

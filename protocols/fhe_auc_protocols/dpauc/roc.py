@@ -8,8 +8,6 @@ What [DPAUC] leaves open, and its tables decide: sums below 0 become 0; points a
 nor (1, 1) is added. `Curve` offers what else one could do. All of it is post-processing, and costs no privacy.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -10,8 +10,6 @@ Each part says which vectors a party's sketch has for it, of the party's own row
 what the sums say.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -12,8 +12,6 @@ end of bin j, is interpolated so: Σ_j φ_j·(N_{<j} − N_{≥j}). Vectors x ar
 all times S or S².
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -16,8 +16,6 @@ The echo of sealed sessions is in these rounds: a party seals its partial decryp
 digest of the result that it was given, so that nobody who was given another one can open it.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """From the sums of a result to estimates with intervals, comparisons of models, and what sites have in common."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """From a request to the parameters of an exact AUC: the fewest bits of plaintext primes, and of a result, that do."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from functools import partial

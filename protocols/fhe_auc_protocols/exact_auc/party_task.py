@@ -1,7 +1,5 @@
 """What one party of an exact session computes on its own rows, whoever has which key."""
 
-from __future__ import annotations
-
 import math
 import secrets
 from collections.abc import Sequence

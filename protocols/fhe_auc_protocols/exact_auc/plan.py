@@ -1,7 +1,5 @@
 """The plan of an exact AUC as it stands in a manifest: how large messages are, and what it says to its readers."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, ClassVar
 

@@ -4,8 +4,6 @@ exact       the aggregator follows the protocol; what parties decrypt is these i
 verified    the aggregator may do what it likes: parties get the right integers, or an error
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, cast

@@ -5,8 +5,6 @@ labels; and if the site's AUC has a standard error, 1, w, wθ, wθ² and w² (`f
 four times 2^fraction_bits. w is at most the number of rows, |θ| at most 16: more would be an accident of few rows.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A party's rows, counted by subgroup, class, and bin of each model's scores."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 

@@ -19,8 +19,6 @@ submissions are in the sum, to which the opening of the pads sees. Nobody but th
 another's submission, which one share protects hardly at all.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -9,8 +9,6 @@ out a party that it names, is caught but for a chance of 1/t^2, and no number is
 the session's least number, and says so: a result names who counts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, cast

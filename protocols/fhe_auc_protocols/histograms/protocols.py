@@ -1,7 +1,5 @@
 """The six plug-ins: each a way of counting, and what is read off the counts."""
 
-from __future__ import annotations
-
 import json
 
 from fhe_auc.base.errors import InputError

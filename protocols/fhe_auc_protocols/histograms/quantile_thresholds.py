@@ -20,8 +20,6 @@ it. Parties that were told different sums find different thresholds: one of them
 (`fhe_auc.results.evaluation.QuantileThresholds.require`).
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace

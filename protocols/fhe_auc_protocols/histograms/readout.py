@@ -4,8 +4,6 @@ Every row of a party lies in one of a number of cells. A readout may have severa
 themselves, and each level above it merges neighbours two by two. `fhe_auc_protocols.histograms` has the overview.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

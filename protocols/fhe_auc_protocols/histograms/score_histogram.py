@@ -8,8 +8,6 @@ Who learns what: parties see the pooled counts of every bin, which is more than 
 rows in shows that party's rows, unless there is noise on it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -6,8 +6,6 @@ spent. It is less than half, because thresholds need not be good: bins that hold
 AUC little, noise on the counts costs it directly.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The AUC of binned scores, by either randomiser: the estimate, its noise, and what the bins leave undecided."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Kernels: the symmetric functions of two records whose average over all pairs is a U-statistic ([USTAT] §2.1)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias

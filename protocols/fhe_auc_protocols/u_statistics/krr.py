@@ -16,8 +16,6 @@ counts c of reports:
 Privacy unit: one user's record. Budget: ε, spent once by the one report.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

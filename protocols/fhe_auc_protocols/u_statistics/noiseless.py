@@ -5,8 +5,6 @@ With c_i records of value i, n = Σ c_i and A_ij = f(i, j):
     U = (cᵀ A c - Σ_i c_i A_ii) / (n (n - 1))          the average over pairs of different records
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

@@ -23,8 +23,6 @@ What this rests on is the two-party step:
 * `fhe_auc_protocols.u_statistics.two_party`: `ValueResponse`, for real, on BFV ciphertexts.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable

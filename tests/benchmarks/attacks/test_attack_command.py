@@ -1,7 +1,5 @@
 """`fhe-auc attack`: its tables are complete at any width, its JSON has every number, and it ignores no option."""
 
-from __future__ import annotations
-
 import json
 import re
 from itertools import takewhile

@@ -3,8 +3,6 @@
 Few trials each. Rows and the attacks' choices are from a seed; keys, and with them what disguises counts, are not.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Collection, Sequence

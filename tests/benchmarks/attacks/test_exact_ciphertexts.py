@@ -1,7 +1,5 @@
 """A lying aggregator against `exact` and `verified`, with the real roles and real encryption."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

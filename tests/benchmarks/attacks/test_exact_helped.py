@@ -1,7 +1,5 @@
 """A lying aggregator, a lying helper, and both together, against sessions of `exact` and `verified` with a helper."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

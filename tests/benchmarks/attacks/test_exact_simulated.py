@@ -3,8 +3,6 @@
 Statistical tests have fixed seeds; what they allow would be exceeded with probability below 1e-6 otherwise.
 """
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -5,8 +5,6 @@ runs, as many as the paper has, and of the limit that 5,000 runs come close to, 
 for which it does not hold are named here, and must be beyond it; docs/evidence/dpauc.md says why.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The study of the private AUC: its simulation is the protocol's, and its audit tells half the noise."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

@@ -4,8 +4,6 @@ Noise is simulated. Seeds are fixed, so that nothing fails by chance; with other
 probability that it states.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -3,8 +3,6 @@
 Seeds are fixed.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Errors say more than their text, also to another process."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

@@ -1,7 +1,5 @@
 """Without the extras the package works; what needs one says so in one sentence, with the command that installs it."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

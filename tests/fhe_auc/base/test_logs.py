@@ -1,7 +1,5 @@
 """Logs: a time, a level, a session, a round and a party on each line, which is one line, without colours."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """What numpy computes here is what scipy computes."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What workflows run on Windows is run here, too: by a process that has been made to look like one there."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

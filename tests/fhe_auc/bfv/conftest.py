@@ -1,7 +1,5 @@
 """Keys that the tests of BFV contexts share."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.bfv_contexts import PRIMES, Case

@@ -3,8 +3,6 @@
 Noise is measured exactly, with the secret key, by the definition: t·(c0 + c1·s) modulo Q.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

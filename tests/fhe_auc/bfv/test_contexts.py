@@ -4,8 +4,6 @@ Where a test has an oracle it is Python's integers. What contexts of all schemes
 `rlwe/test_contexts.py`, and the size of noise in `test_ciphertext_noise.py`.
 """
 
-from __future__ import annotations
-
 import itertools
 
 import msgspec

@@ -3,8 +3,6 @@
 No library takes part. Where a test has an oracle it is Python's integers, or SEAL with the key that nobody has.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 import pickle

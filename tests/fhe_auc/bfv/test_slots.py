@@ -1,7 +1,5 @@
 """Slots and messages: what encodes them is their definition in Python's integers, for every size of t."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

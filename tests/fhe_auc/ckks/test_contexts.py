@@ -3,8 +3,6 @@
 What they have in common with other schemes' stands in `rlwe/test_contexts.py`.
 """
 
-from __future__ import annotations
-
 import contextlib
 from typing import Any
 

@@ -4,8 +4,6 @@ The attacker knows the format and recomputes checksums. Mutations are tried in a
 looked for is a library that takes the whole process down, as OpenFHE's own parser does.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """``fhe-auc calibrate``: a map made on some rows mends the scores of others, and nothing that is off gets through."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """The command line as users and scripts meet it: results on stdout, one line per error on stderr, the right status."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

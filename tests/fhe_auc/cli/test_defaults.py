@@ -1,7 +1,5 @@
 """Defaults from variables and from a study's file: what they may set, what they may not, and how mistakes are told."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`fhe-auc evaluate` of several models and groups: table, comparisons, sites and JSON say the same of the rows."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """How the command line fails: for programs one JSON object, and no failure where only the reader has left."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

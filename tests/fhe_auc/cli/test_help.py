@@ -1,7 +1,5 @@
 """The list of protocols, the help of every command, and commands that other packages bring."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

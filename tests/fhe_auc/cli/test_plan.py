@@ -1,7 +1,5 @@
 """``fhe-auc plan``: its parameters are those of the session that is made, and each has its reason."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``fhe-auc report``: its files say what the pooled rows say, its page needs nothing else, bad input is refused."""
 
-from __future__ import annotations
-
 import datetime
 import json
 import re

@@ -1,7 +1,5 @@
 """Tables on a terminal of any width, and in a file: no number and no fingerprint is cut or parted, nor any word."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Quantile thresholds on the command line: in every command, or a reason why not; and a file of them."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The figure: refused early where it cannot be saved, and legible where it can."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

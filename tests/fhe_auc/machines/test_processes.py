@@ -1,7 +1,5 @@
 """However our command ends, what it has started on this machine ends too, and nothing stays on the disk."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

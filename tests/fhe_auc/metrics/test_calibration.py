@@ -1,7 +1,5 @@
 """Calibration from histograms: reliability diagrams, calibration error, and Bayesian binning into quantiles."""
 
-from __future__ import annotations
-
 import math
 import tracemalloc
 from fractions import Fraction

@@ -4,8 +4,6 @@ What is one division of counts equals scikit-learn's to the last bit; sums of fr
 `EXACT`.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from fractions import Fraction

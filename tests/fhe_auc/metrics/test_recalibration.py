@@ -1,7 +1,5 @@
 """The logistic calibration line, calibration in the large and O:E, against other programs and definitions over rows."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

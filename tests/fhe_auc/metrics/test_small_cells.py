@@ -1,7 +1,5 @@
 """Merged bins show no small count, lose as little as any merging can, and merging them again changes nothing."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Analyses: what is estimated, which questions are refused, and in what order levels come."""
 
-from __future__ import annotations
-
 import pytest
 
 from fhe_auc.base.errors import InputError

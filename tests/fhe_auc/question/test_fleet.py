@@ -1,7 +1,5 @@
 """A fleet's root stands for its members in their order."""
 
-from __future__ import annotations
-
 import hashlib
 
 import numpy as np

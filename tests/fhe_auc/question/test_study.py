@@ -1,7 +1,5 @@
 """What is evaluated: a file that says it badly is refused, with the name of the field, and no row passes over a cap."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

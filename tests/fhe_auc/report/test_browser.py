@@ -3,8 +3,6 @@
 Chromium is driven over its debugging pipe, so that no driver is needed. CHROMIUM names another executable.
 """
 
-from __future__ import annotations
-
 import base64
 import datetime
 import io

@@ -1,7 +1,5 @@
 """A report from Python: the same card as the command's, drawn on axes that are given."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from html import escape

@@ -1,7 +1,5 @@
 """The report: the same numbers on the page and in JSON, every text escaped, figures that can be read."""
 
-from __future__ import annotations
-
 import base64
 import dataclasses
 import datetime

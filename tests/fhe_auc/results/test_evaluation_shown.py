@@ -1,7 +1,5 @@
 """An evaluation in a notebook: its data frame, and its HTML, in which no name is taken for HTML."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

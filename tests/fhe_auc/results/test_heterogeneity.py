@@ -1,7 +1,5 @@
 """How much sites differ, against statsmodels' meta-analysis and the formulas' definitions."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

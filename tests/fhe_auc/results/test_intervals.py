@@ -1,7 +1,5 @@
 """Confidence intervals against their definitions over rows, a published example, and what cannot have one."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

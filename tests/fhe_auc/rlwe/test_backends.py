@@ -1,7 +1,5 @@
 """Which encryption library is taken where one of them is not as we need it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

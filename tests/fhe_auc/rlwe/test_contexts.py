@@ -3,8 +3,6 @@
 What is peculiar to a scheme stands in `ckks/test_contexts.py` and `bfv/test_contexts.py`.
 """
 
-from __future__ import annotations
-
 import base64
 import copy
 import json

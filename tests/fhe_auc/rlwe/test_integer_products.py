@@ -1,7 +1,5 @@
 """Products of polynomials over the integers, scaled and rounded: as Python's integers, to the last unit."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Arithmetic on residues is that of Python's integers, at every size of modulus."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

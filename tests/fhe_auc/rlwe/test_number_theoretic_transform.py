@@ -1,7 +1,5 @@
 """The number-theoretic transform: against its definition, and against what the libraries do."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Packed polynomials: what goes in comes out, sums are sums modulo each prime, and expanded ones are uniform."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

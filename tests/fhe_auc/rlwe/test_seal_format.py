@@ -1,7 +1,5 @@
 """SEAL's objects pass through files that nobody else can open, and that leave nothing behind."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Submissions carry one polynomial and a seed: still a fresh encryption of the same values, half as long."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The statistical distance that Gaussian flooding leaves is that of two normal distributions, worked out alone."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

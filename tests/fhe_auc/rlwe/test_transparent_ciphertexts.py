@@ -1,7 +1,5 @@
 """What the look at a result's second polynomial notices, and what it cannot."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rows in memory: data frames, Arrow tables and dicts give the AUC that the same rows give as pairs of arrays."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Scores that cannot be what thresholds are for are refused by every protocol, however a party is made."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

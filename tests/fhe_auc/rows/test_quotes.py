@@ -1,7 +1,5 @@
 """A quote that swallows rows is found, and where; quotes that do not are no matter."""
 
-from __future__ import annotations
-
 import csv
 import io
 from pathlib import Path

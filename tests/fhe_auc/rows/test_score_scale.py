@@ -1,7 +1,5 @@
 """Logits and percentages become probabilities by rising functions, which leave scikit-learn's AUC as it is."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

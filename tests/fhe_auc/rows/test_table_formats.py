@@ -1,7 +1,5 @@
 """Files as people have them: other delimiters, decimals, encodings, labels; compressed, piped, with gaps, large."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

@@ -1,7 +1,5 @@
 """An aggregator that dies at any moment: the session goes on as if it had not, and nobody sees a second message."""
 
-from __future__ import annotations
-
 import errno
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The message envelope: every way in which it can be wrong is refused, and the error says which."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Protocols are found by name, also other people's; what is no protocol is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Masks vanish in the sum over all parties, exactly, and in nothing less than it."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from functools import lru_cache

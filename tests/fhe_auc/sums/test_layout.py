@@ -1,7 +1,5 @@
 """Layouts: every sum has slots of its own, as few ciphertexts as there can be, and masks that hide all but the sums."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from typing import Any

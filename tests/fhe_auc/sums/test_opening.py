@@ -3,8 +3,6 @@
 Many cases are tried with keys that hide nothing (`plain_sums.PlainKeys`), a few with real ciphertexts on both backends.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Pads, pairwise pads and what parties derive in common: pinned, uniform, and none is another's."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 from collections import Counter

@@ -3,8 +3,6 @@
 Small primes are tried exhaustively: what is proved of every prime is counted there.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Residues as bytes: those of one large integer, and nothing else is read."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sketches, terms and monomials: as in Python's integers; and what does not fit is refused, from outside, too."""
 
-from __future__ import annotations
-
 from itertools import accumulate
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Bundles: each way in which one can be wrong is refused with its own error, and the aggregator gets no secret."""
 
-from __future__ import annotations
-
 import hashlib
 import time
 from collections.abc import Callable

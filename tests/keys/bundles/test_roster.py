@@ -1,7 +1,5 @@
 """Who may take part in a session with joint keys, and that what is sealed to its parties opens for nobody else."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import random

@@ -1,7 +1,5 @@
 """``fhe-auc keys`` as the engineers of a consortium meet it: each refusal is one line and the right status."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

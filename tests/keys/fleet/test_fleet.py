@@ -1,7 +1,5 @@
 """Sessions of fleets: the exact fraction of the rows of all that count, each once, whatever files and devices do."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json

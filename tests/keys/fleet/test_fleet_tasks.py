@@ -1,7 +1,5 @@
 """Tasks: their results in order, and each once, whatever dies."""
 
-from __future__ import annotations
-
 import os
 import signal
 import stat

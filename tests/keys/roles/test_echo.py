@@ -1,7 +1,5 @@
 """Parties of `malicious` with sealed keys compare the result that each was given before any of them reads it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

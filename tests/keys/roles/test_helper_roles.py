@@ -1,7 +1,5 @@
 """Sessions with a helper: the right sums for those who count, whoever vanishes; and nobody sees more than is theirs."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Sessions with a helper between machines: made, opened and played by the commands, over files."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Joint keys against the aggregator: parties refuse what it passes on before they answer, and it never decrypts."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import pickle

@@ -1,7 +1,5 @@
 """Joint keys in rounds: the right AUC at the stated cost, and no mistake of a party or a stranger spoils a session."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

@@ -3,8 +3,6 @@
 Two sketches under one pad would tell the aggregator how they differ.
 """
 
-from __future__ import annotations
-
 import json
 import pickle
 from collections.abc import Callable

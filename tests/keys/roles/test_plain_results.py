@@ -1,7 +1,5 @@
 """Results that hide nothing, which a stranger makes who knows the announcement alone: every party refuses them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sessions that add up vectors, with each kind of keys: exact sums, nothing else for anybody, no lie that passes."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any

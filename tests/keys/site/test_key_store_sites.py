@@ -1,7 +1,5 @@
 """What a site keeps: a round is answered in one way, whatever dies in between, and only for sessions that it joined."""
 
-from __future__ import annotations
-
 import threading
 import time
 from pathlib import Path

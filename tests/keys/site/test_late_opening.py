@@ -1,7 +1,5 @@
 """Where parties may be missing from a padded session, the key holder opens once, for those who count."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple

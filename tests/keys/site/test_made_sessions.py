@@ -1,7 +1,5 @@
 """A session made again without some of its parties is as the old one was, and never beside a result of the old one."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What is within a site's policy is opened without asking anybody; everything else is refused, with the reason."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Sessions as documents: whom they name is verified by all, and what cannot be played is refused and opens later."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Audit trails: what each role has done is there, in order, and whoever changes or removes a line is found out."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

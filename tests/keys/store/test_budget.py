@@ -1,7 +1,5 @@
 """The ledger of privacy budgets in a site's key store: what is spent once, what adds up, what is refused."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Revocation lists come from files, folders and URLs; whoever forges or withholds one is noticed in time."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import ssl

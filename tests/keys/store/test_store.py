@@ -1,7 +1,5 @@
 """The key store: what is kept, what is refused, and that nothing readable touches the disk."""
 
-from __future__ import annotations
-
 import errno
 import os
 import pickle

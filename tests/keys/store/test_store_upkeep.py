@@ -1,7 +1,5 @@
 """``fhe-auc keys check`` finds whatever is wrong in a key store; ``keys close`` leaves nothing that decrypts."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Certificates: what the authority refuses to issue, and what a verifier refuses to believe."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import copy

@@ -1,7 +1,5 @@
 """Sessions between machines: who is not certified for a session cannot add to it, and nobody can make up its result."""
 
-from __future__ import annotations
-
 import dataclasses
 import pickle
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Sealing to one recipient: it is HPKE as published, and opens for nobody else and nothing else."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import random

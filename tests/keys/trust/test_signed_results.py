@@ -1,7 +1,5 @@
 """Results that stand alone: who has signed them shows, what was changed is refused, and who differs is named."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Plans are secure, hold what they say they hold, and are no larger than they need be."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """The parties' common secret, from which shares and masks are derived, stays with the parties."""
 
-from __future__ import annotations
-
 import base64
 import itertools
 import mmap

@@ -3,8 +3,6 @@
 Every attack succeeds when its counter-measure is switched off inside the test, and fails when it is on.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import secrets

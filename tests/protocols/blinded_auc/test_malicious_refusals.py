@@ -1,7 +1,5 @@
 """What the protocol for an aggregator that may lie refuses before anything is computed: requests and manifests."""
 
-from __future__ import annotations
-
 import math
 import re
 

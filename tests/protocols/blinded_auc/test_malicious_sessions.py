@@ -3,8 +3,6 @@
 Attacks are tested elsewhere.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 import time

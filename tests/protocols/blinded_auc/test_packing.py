@@ -1,7 +1,5 @@
 """The slot layout, and that the circuit on it gives class totals and nothing else in every slot."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

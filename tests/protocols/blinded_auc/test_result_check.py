@@ -3,8 +3,6 @@
 How results of the semi-honest protocol are checked stands in test_semi_honest.py: it takes their circuit.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import re

@@ -1,7 +1,5 @@
 """The semi-honest protocol against exact integers, at its limits, and beyond them."""
 
-from __future__ import annotations
-
 import functools
 import secrets
 

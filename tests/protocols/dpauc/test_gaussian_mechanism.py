@@ -3,8 +3,6 @@
 Where double precision has none left for that, the formula is evaluated in decimals of 120 digits.
 """
 
-from __future__ import annotations
-
 import math
 from decimal import Decimal, localcontext
 

@@ -1,7 +1,5 @@
 """Counts, areas and debiasing of DPAUC, against brute force, scikit-learn and exact expectations."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -3,8 +3,6 @@
 Real noise cannot be seeded: a statistical test fails by chance with probability `FALSE_ALARM`.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

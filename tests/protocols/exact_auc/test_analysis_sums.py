@@ -1,7 +1,5 @@
 """What an analysis releases, against definitions over rows: each AUC, comparison and sum over sites, as integers."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

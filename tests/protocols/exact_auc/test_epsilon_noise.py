@@ -1,7 +1,5 @@
 """The private AUC: what a row can change, what noise hides of it, and that nothing else is released."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """From sums to estimates: AUCs of pairs of rows, several classes, what is not shown of small groups, and sites."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict

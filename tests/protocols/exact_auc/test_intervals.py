@@ -1,7 +1,5 @@
 """Intervals and comparisons in real sessions: whose they are, and what is said where they tell little or nothing."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

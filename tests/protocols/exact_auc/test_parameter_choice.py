@@ -1,7 +1,5 @@
 """Parameters of exact sessions: the fewest primes that tell all sums apart; a plan that is weaker is refused."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

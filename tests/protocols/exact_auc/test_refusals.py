@@ -3,8 +3,6 @@
 The party or the aggregator that has refused something goes on afterwards as if it had not come.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial

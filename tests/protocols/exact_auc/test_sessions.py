@@ -1,7 +1,5 @@
 """Exact sessions with real encryption: AUC, half-width, P and N are those of the rows, as integers say."""
 
-from __future__ import annotations
-
 import re
 import tracemalloc
 from collections import Counter

@@ -1,7 +1,5 @@
 """Real sessions for several models, groups, classes and sites: what parties read is what the rows say."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from operator import attrgetter

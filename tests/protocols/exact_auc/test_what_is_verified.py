@@ -1,7 +1,5 @@
 """What a result that says "verified" covers: every number in it is proved, or says that it is not."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """What those who work together learn with a helper, and which lies pass: the rows of docs/security/helpers.md."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from typing import Any

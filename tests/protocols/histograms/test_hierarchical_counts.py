@@ -1,7 +1,5 @@
 """Hierarchical counts: every prefix adds up, and quantiles are where numpy finds them, to a cell of the grid."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -3,8 +3,6 @@
 Bounds on real noise fail by chance with the probability stated beside them.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from functools import partial

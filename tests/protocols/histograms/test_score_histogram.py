@@ -3,8 +3,6 @@
 Statistical tests of real noise, which cannot be seeded, fail by chance with probability `FALSE_ALARM` each.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from functools import partial

@@ -1,7 +1,5 @@
 """``fhe-auc ustat`` and the runs behind it: every statistic by every method, files, errors, speed."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

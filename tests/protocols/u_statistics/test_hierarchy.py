@@ -3,8 +3,6 @@
 Random numbers are seeded; false-alarm probabilities as in test_ustat_krr.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction

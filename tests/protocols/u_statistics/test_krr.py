@@ -4,8 +4,6 @@ Random numbers are seeded. "Four standard errors" fails for a right mean with pr
 with probability 1e-6.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Kernels, domains and the values without noise, against scipy, scikit-learn and brute force."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable

@@ -4,8 +4,6 @@ Random numbers are seeded, but for OpenDP's and those of the encrypted step. Fal
 mean square of 2,000 values has a relative deviation of about 3 %, so that 25 % is eight of them.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import Counter

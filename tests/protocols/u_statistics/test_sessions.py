@@ -4,8 +4,6 @@ Tests that compare noisy numbers take the fixture `seeded`, so that they pass or
 can fail by chance with a probability above 1e-9.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

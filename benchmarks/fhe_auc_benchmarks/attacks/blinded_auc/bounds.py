@@ -41,8 +41,6 @@ How flat q is decides (`pair_rate`). A search (`tests/support/polynomial_search.
 is largest. It finds good attacks, and proves nothing about better ones.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import lru_cache

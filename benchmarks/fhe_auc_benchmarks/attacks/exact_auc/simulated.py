@@ -4,8 +4,6 @@ One prime at a time: a session with several is harder to deceive, as every one o
 that of `fhe_auc.sums`, over leading dimensions; tests compare the two.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce

@@ -6,8 +6,6 @@ stand for all of them: encrypting takes seconds, and adding takes the same time 
 checked is that of as many parties with the first one's rows.
 """
 
-from __future__ import annotations
-
 from itertools import chain
 
 import numpy as np

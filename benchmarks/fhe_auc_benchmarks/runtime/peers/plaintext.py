@@ -1,7 +1,5 @@
 """No privacy at all: what the same AUC costs in the clear."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fhe_auc.metrics.trapezoid import trapezoid

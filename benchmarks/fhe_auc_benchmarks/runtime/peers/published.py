@@ -17,8 +17,6 @@ It is here to be timed, not to be used: neither result is flooded, and the first
 Encryption", arXiv 2403.14428.
 """
 
-from __future__ import annotations
-
 import contextlib
 import secrets
 from collections.abc import Iterator

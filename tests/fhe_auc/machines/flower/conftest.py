@@ -1,7 +1,5 @@
 """What Flower's apps take for granted where they run."""
 
-from __future__ import annotations
-
 import pytest
 
 

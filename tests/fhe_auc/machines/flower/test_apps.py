@@ -1,7 +1,5 @@
 """Both Flower apps over a grid that only pretends to be one: the right result, and every fault named and survived."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import hashlib

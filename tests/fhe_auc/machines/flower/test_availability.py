@@ -3,8 +3,6 @@
 The mail is the real one, and so are the rounds; keys and ciphertexts are left out, as they take no time here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Real faults in a real deployment: processes are killed, stopped, started late, and made to say nonsense."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A session's helper as a node of Flower: it answers the rounds between, and whoever vanishes, the others go on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path

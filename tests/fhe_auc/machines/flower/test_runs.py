@@ -1,7 +1,5 @@
 """Flower for real: a simulation and a deployment over TLS give the AUC of `evaluate`, and leave nothing behind."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import json

@@ -1,7 +1,5 @@
 """A real SuperLink, and nodes at its door: who reaches what, and what a node is told that does not get in."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket

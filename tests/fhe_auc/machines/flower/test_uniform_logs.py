@@ -1,7 +1,5 @@
 """What Flower's processes write arrives in the form of our logs: with times, without colours, as JSON."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
